@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicator: bytes between ranks. Never adds, never interprets.
+//
+// A backend is a table of six calls (comm_backend_internal.h); ordered collectives are built on top
+// of it here, each with a deadline and a name. All calls of one communicator are made by one thread
+// at a time (after start-up by the exchange's communication thread). No collective of MPI, UCX or
+// NCCL is used after bootstrap: they have no deadline, and none may reduce floating-point numbers.
+#ifndef SR_COLLECTIVE_COMM_H
+#define SR_COLLECTIVE_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_comm sr_comm;
+
+typedef struct sr_comm_options {
+    const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
+    double report_seconds;     // a wait longer than this is reported by name; 0: 10
+    double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
+    int64_t (*clock_ns)(void); // NULL: sr_clock_ns (simulation injects another)
+} sr_comm_options;
+
+// A message under way. Owned by the caller, at a fixed address until done.
+typedef struct sr_comm_request {
+    void *backend[4];
+    bool active;
+} sr_comm_request;
+
+// Tags 0..0x0fff are for callers, the rest are this room's own.
+#define SR_COMM_MAX_TAG 0x0fff
+
+SR_NODISCARD sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out);
+// Closes in good order (a barrier with a deadline first, where nothing failed).
+void sr_comm_free(sr_comm *comm);
+int sr_comm_rank(const sr_comm *comm);
+int sr_comm_size(const sr_comm *comm);
+const char *sr_comm_backend_name(const sr_comm *comm);
+// "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
+const char *sr_comm_peer_name(const sr_comm *comm, int rank);
+
+// Point to point: matched by (source, tag) in order of posting. bytes may be 0.
+SR_NODISCARD sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t bytes,
+                                     sr_comm_request *request);
+SR_NODISCARD sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t bytes,
+                                     sr_comm_request *request);
+// *done becomes true once; then the request is inactive. Drives progress. A peer's abort message
+// (sr_comm_abort) is returned here as the peer's status with its message.
+SR_NODISCARD sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done);
+// Waits with the communicator's deadlines; 'what' names the wait ("barrier before checkpoint").
+SR_NODISCARD sr_status sr_comm_wait(sr_comm *comm, sr_comm_request *requests, int count,
+                                    const char *what);
+
+// Tells every peer that this rank failed (best effort, bounded by one second): their next test or
+// wait returns 'status' with 'message'. After it only sr_comm_free is legal.
+void sr_comm_abort(sr_comm *comm, sr_status status, const char *message);
+// Looks for an abort message without a request of one's own.
+SR_NODISCARD sr_status sr_comm_poll(sr_comm *comm);
+
+// On top, blocking, with deadlines. All ranks call them in the same order.
+SR_NODISCARD sr_status sr_comm_barrier(sr_comm *comm, const char *what);
+SR_NODISCARD sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes,
+                                         const char *what);
+// all[r * bytes ..] = data of rank r.
+SR_NODISCARD sr_status sr_comm_all_gather(sr_comm *comm, const void *data, size_t bytes, void *all,
+                                          const char *what);
+// Different sizes: rank r's block lies at offset[r] with size[r] bytes in 'all' on every rank, and
+// is there before the call on rank r.
+SR_NODISCARD sr_status sr_comm_all_gather_v(sr_comm *comm, void *all, const size_t *offset,
+                                            const size_t *size, const char *what);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

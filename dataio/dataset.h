@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A packed data set: samples by number, whatever the container.
+//
+// A data set folder holds train-NNNNN.kpl and, where there is one, val-NNNNN.kpl shards (format:
+// dataio/shard.h). A sample is one KPLRecord (dataio/record.h).
+#ifndef SR_DATAIO_DATASET_H
+#define SR_DATAIO_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/hash.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_dataset sr_dataset;
+
+// Opens a split ("train", "val") of a folder, or one shard file (split NULL). An unpacked folder or
+// tar is SR_E_USAGE with the pack command to run; a missing path SR_E_NOT_FOUND.
+SR_NODISCARD sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out);
+void sr_dataset_free(sr_dataset *dataset);
+int64_t sr_dataset_count(const sr_dataset *dataset);
+int sr_dataset_class_count(const sr_dataset *dataset);
+// Borrowed until free.
+const char *sr_dataset_class_name(const sr_dataset *dataset, int index);
+// True when the split exists at this path.
+bool sr_dataset_has_split(const char *path, const char *split);
+// Identity of the content (SHA-256 hex over the records' hashes in order; not of paths).
+const char *sr_dataset_identity(const sr_dataset *dataset);
+// Median of the shorter side over the samples (0 when unknown).
+int64_t sr_dataset_median_side(const sr_dataset *dataset);
+// Bytes of one record; *data is valid until the next read through this handle. Verifies the
+// record's hash (SR_E_CHECKSUM naming shard and record).
+SR_NODISCARD sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data,
+                                       size_t *bytes);
+// Where a sample lies, for sequential reading: shard number, offset and length in it.
+SR_NODISCARD sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard,
+                                         uint64_t *offset, uint64_t *bytes);
+// "train-00002.kpl record 17" into out (at least 300 bytes), for messages.
+char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: whole reads and writes, and files that appear at once or not at all.
+#ifndef SR_KERNELS_BASE_FILE_H
+#define SR_KERNELS_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// All of a file, with a terminating zero byte after it (not counted). Freed with sr_free.
+// Errors name the path. max_bytes guards against the wrong file (SR_E_LIMIT).
+SR_NODISCARD sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes);
+// pread of exactly 'bytes' bytes; SR_E_DATA when the file ends before.
+SR_NODISCARD sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out,
+                                       size_t bytes);
+
+// A file that becomes visible whole: written as "PATH.tmp-PID-N" in the same folder, fsynced,
+// renamed, and the folder fsynced. Any failure leaves what was there before.
+typedef struct sr_atomic_file {
+    int fd;
+    char *path, *temporary;
+    uint64_t bytes;
+} sr_atomic_file;
+
+SR_NODISCARD sr_status sr_atomic_open(sr_atomic_file *file, const char *path);
+SR_NODISCARD sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes);
+SR_NODISCARD sr_status sr_atomic_commit(sr_atomic_file *file);
+// Removes the temporary file; legal after a failed open, write or commit, and after commit.
+void sr_atomic_abort(sr_atomic_file *file);
+// All of it at once.
+SR_NODISCARD sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes);
+
+// Makes a folder and its parents (mode 0777 less umask).
+SR_NODISCARD sr_status sr_make_folders(const char *path);
+// fsync of a folder, so that renames inside survive a power cut.
+SR_NODISCARD sr_status sr_sync_folder(const char *path);
+bool sr_path_exists(const char *path);
+// "a/b" of its parts, in new memory (sr_free); NULL with the error set when memory is out.
+char *sr_path_join(const char *folder, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

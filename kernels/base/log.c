@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages (see log.h). One write(2) per line, so that lines of ranks and of forked processes that
+// share a stderr do not mix, and nothing sits in a stdio buffer when a process is killed.
+#include "kernels/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+
+enum { LINE_BYTES = 4096 };
+
+static struct {
+    pthread_mutex_t lock;
+    sr_log_level level;
+    int rank, size;
+    int fd;                // of the log file, or -1
+    bool live;             // a progress line stands on the terminal
+    int64_t last_plain_ns; // when the last plain progress line was written; 0: never
+} logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = SR_LOG_INFO, .size = 1, .fd = -1};
+
+static void lock_logger(void) {
+    (void)pthread_mutex_lock(&logger.lock);
+}
+
+static void unlock_logger(void) {
+    (void)pthread_mutex_unlock(&logger.lock);
+}
+
+// A full disk or closed terminal must not stop a run: what cannot be written is lost.
+static void put(int fd, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t written = write(fd, bytes, n);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return;
+        bytes += written;
+        n -= (size_t)written;
+    }
+}
+
+static bool on_terminal(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+bool sr_log_has_color(void) {
+    const char *no_color = getenv("NO_COLOR");
+    return on_terminal() && (no_color == NULL || no_color[0] == '\0');
+}
+
+void sr_log_set_level(sr_log_level level) {
+    lock_logger();
+    logger.level = level;
+    unlock_logger();
+}
+
+void sr_log_set_rank(int rank, int size) {
+    lock_logger();
+    logger.rank = rank;
+    logger.size = size;
+    unlock_logger();
+}
+
+sr_status sr_log_open_file(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return SR_FAIL(SR_E_IO, "%s: cannot open the log file: %s", path, strerror(errno));
+    sr_log_close_file();
+    lock_logger();
+    logger.fd = fd;
+    unlock_logger();
+    return SR_OK;
+}
+
+void sr_log_close_file(void) {
+    lock_logger();
+    int fd = logger.fd;
+    logger.fd = -1;
+    unlock_logger();
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+// "rank 3: error: message\n" into line; returns its length.
+static size_t compose(char *line, sr_log_level level, bool with_rank, bool color,
+                      const char *text) {
+    static const char *const plain[] = {"error: ", "warning: ", "", ""};
+    static const char *const colored[] = {"\033[31merror:\033[0m ", "\033[33mwarning:\033[0m ", "",
+                                          ""};
+    char rank[32] = "";
+    if (with_rank)
+        (void)snprintf(rank, sizeof rank, "rank %d: ", logger.rank);
+    int n = snprintf(line, LINE_BYTES, "%s%s%s\n", rank, (color ? colored : plain)[level], text);
+    if (n >= LINE_BYTES) {
+        n = LINE_BYTES - 1;
+        memcpy(line + n - 4, "...\n", 4);
+    }
+    return n < 0 ? 0 : (size_t)n;
+}
+
+static void clear_live_line(void) {
+    if (logger.live)
+        put(STDERR_FILENO, "\r\033[K", 4);
+    logger.live = false;
+}
+
+void sr_log(sr_log_level level, const char *fmt, ...) {
+    int saved_errno = errno;
+    char text[LINE_BYTES], line[LINE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+
+    lock_logger();
+    if (level <= logger.level) {
+        if (logger.fd >= 0)
+            put(logger.fd, line, compose(line, level, logger.size > 1, false, text));
+        // A rank without a file still tells what went wrong.
+        bool speaks = logger.rank == 0 || (logger.fd < 0 && level <= SR_LOG_WARN);
+        if (speaks) {
+            clear_live_line();
+            put(STDERR_FILENO, line,
+                compose(line, level, logger.rank != 0, sr_log_has_color(), text));
+        }
+    }
+    unlock_logger();
+    errno = saved_errno;
+}
+
+// Bytes of the longest start of a UTF-8 line that fits into 'columns' characters.
+static size_t fit_columns(const char *line, size_t columns) {
+    size_t n = 0;
+    for (; line[n] != '\0'; n++)
+        if (((unsigned char)line[n] & 0xc0u) != 0x80u && columns-- == 0)
+            break;
+    return n;
+}
+
+static void draw_live_line(const char *line) {
+    struct winsize window;
+    size_t columns = 80;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
+        columns = window.ws_col;
+    char text[LINE_BYTES];
+    int n = snprintf(text, sizeof text, "\r\033[K%.*s", (int)fit_columns(line, columns - 1), line);
+    if (n > 0)
+        put(STDERR_FILENO, text, n < LINE_BYTES ? (size_t)n : LINE_BYTES - 1);
+    logger.live = true;
+}
+
+static void print_plain_line(const char *line, double interval_s) {
+    int64_t now = sr_clock_ns();
+    bool first = logger.last_plain_ns == 0;
+    if (!first && (double)(now - logger.last_plain_ns) < interval_s * (double)SR_NS_PER_S)
+        return;
+    logger.last_plain_ns = now;
+    char text[LINE_BYTES];
+    put(STDERR_FILENO, text, compose(text, SR_LOG_INFO, false, false, line));
+}
+
+void sr_log_progress(const char *line, double plain_interval_s) {
+    lock_logger();
+    if (logger.rank == 0 && logger.level >= SR_LOG_INFO) {
+        if (on_terminal())
+            draw_live_line(line);
+        else
+            print_plain_line(line, plain_interval_s);
+    }
+    unlock_logger();
+}
+
+void sr_log_progress_end(void) {
+    lock_logger();
+    clear_live_line();
+    logger.last_plain_ns = 0;
+    unlock_logger();
+}

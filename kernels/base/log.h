@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages to stderr, and to a file for ranks other than 0.
+//
+// stdout is for results, stderr for messages. Rank 0 speaks; other ranks write to the file given
+// by sr_log_open_file. Locked inside: any thread may log.
+#ifndef SR_KERNELS_BASE_LOG_H
+#define SR_KERNELS_BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_log_level {
+    SR_LOG_ERROR = 0,
+    SR_LOG_WARN,
+    SR_LOG_INFO,
+    SR_LOG_DEBUG,
+} sr_log_level;
+
+void sr_log_set_level(sr_log_level level);
+// Prefix of each line in the file, as "rank 3"; and whether this process writes to stderr.
+void sr_log_set_rank(int rank, int size);
+SR_NODISCARD sr_status sr_log_open_file(const char *path);
+void sr_log_close_file(void);
+
+// "error: ", "warning: " or nothing stands before the message; a line break is added.
+void sr_log(sr_log_level level, const char *fmt, ...) SR_PRINTF(2, 3);
+#define SR_INFO(...) sr_log(SR_LOG_INFO, __VA_ARGS__)
+#define SR_WARN(...) sr_log(SR_LOG_WARN, __VA_ARGS__)
+#define SR_ERROR(...) sr_log(SR_LOG_ERROR, __VA_ARGS__)
+#define SR_DEBUG(...) sr_log(SR_LOG_DEBUG, __VA_ARGS__)
+
+// The live line: redrawn in place on a terminal; elsewhere one plain line at most every
+// 'plain_interval' seconds. Any log line clears it first.
+void sr_log_progress(const char *line, double plain_interval_s);
+void sr_log_progress_end(void);
+// True when stderr is a terminal and neither NO_COLOR nor TERM=dumb is set.
+bool sr_log_has_color(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

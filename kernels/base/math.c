@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementary functions (see math.h): argument reduction and polynomials in plain IEEE arithmetic.
+//
+// Only + - * / and bit operations in a written order, and no contraction (-ffp-contract=off), so
+// every compiler gives the same bits. Coefficients are interpolants at Chebyshev nodes, computed
+// with 300 bits (mpmath) for this file; behind each table stands the bound of the error relative
+// to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek 1983 for reduction,
+// Dekker 1971 for double-double products. fp32 versions work in fp64 and round once. Deliberately
+// not correctly rounded (that would cost tables), and not vectorised: provider kernels have their
+// own.
+#include "kernels/base/math.h"
+
+#include <math.h> // INFINITY, NAN and classification macros only
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INV_LN2 0x1.71547652b82fep+0
+#define LN2_HIGH 0x1.62e42feep-1 // 32 bits, so that k * LN2_HIGH is exact
+#define LN2_LOW 0x1.a39ef35793c76p-33
+#define ROUNDER 0x1.8p52 // adding and subtracting it rounds to an integer
+
+static double from_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t to_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static double poly(const double *c, int degree, double x) {
+    double y = c[degree];
+    for (int i = degree - 1; i >= 0; i--)
+        y = y * x + c[i];
+    return y;
+}
+
+// x * 2^k for -1100 < k < 1100, rounding once where the result is subnormal.
+static double scale(double x, int k) {
+    int half = k / 2;
+    x *= from_bits((uint64_t)(1023 + half) << 52);
+    return x * from_bits((uint64_t)(1023 + k - half) << 52);
+}
+
+// (e^r - 1 - r) / r^2 on |r| <= ln2 / 2: 2^-61.
+static const double exp_c[] = {0x1p-1,
+                               0x1.5555555555557p-3,
+                               0x1.5555555555556p-5,
+                               0x1.11111111100dcp-7,
+                               0x1.6c16c16c162d4p-10,
+                               0x1.a01a01abe7fe1p-13,
+                               0x1.a01a01a6d889cp-16,
+                               0x1.71de0231960ebp-19,
+                               0x1.27e4db646b17ep-22,
+                               0x1.af4de97ca4194p-26,
+                               0x1.1f730349868cep-29};
+
+// e^(high + low) for finite sums in about [-746, 710].
+static double exp_sum(double high, double low) {
+    double k = (high * INV_LN2 + ROUNDER) - ROUNDER;
+    double r = (high - k * LN2_HIGH) + (low - k * LN2_LOW);
+    double e = 1.0 + (r + r * r * poly(exp_c, 10, r));
+    return scale(e, (int)k);
+}
+
+double sr_exp(double x) {
+    if (isnan(x))
+        return x;
+    if (x > 709.782712893384)
+        return INFINITY;
+    if (x < -745.1332191019412)
+        return 0.0;
+    return exp_sum(x, 0.0);
+}
+
+// The same to 2^-32, for fp32.
+static const double expf_c[] = {0x1.0000000b9129bp-1, 0x1.5555555a78ed4p-3,  0x1.5554e9063586ep-5,
+                                0x1.1110e0f238322p-7, 0x1.6d43246b523b4p-10, 0x1.a124f19fe89acp-13};
+
+float sr_expf(float x) {
+    if (isnan(x))
+        return x;
+    if (x > 88.8f)
+        return INFINITY;
+    if (x < -104.0f)
+        return 0.0f;
+    double k = ((double)x * INV_LN2 + ROUNDER) - ROUNDER;
+    double r = ((double)x - k * LN2_HIGH) - k * LN2_LOW;
+    double e = 1.0 + (r + r * r * poly(expf_c, 5, r));
+    return (float)(e * from_bits((uint64_t)(1023 + (int)k) << 52));
+}
+
+// x = 2^k * m for x > 0 and finite, m in [sqrt(1/2), sqrt(2)).
+static double split_mantissa(double x, int *k) {
+    int e = 0;
+    if (x < 0x1p-1022) {
+        x *= 0x1p54;
+        e = -54;
+    }
+    uint64_t bits = to_bits(x);
+    e += (int)(bits >> 52) - 1023;
+    double m = from_bits((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff) << 52);
+    if (m >= 1.4142135623730951) {
+        m *= 0.5;
+        e++;
+    }
+    *k = e;
+    return m;
+}
+
+// (log(1 + f) - 2 s) / s^3 in z = s^2, where s = f / (2 + f): 2^-57.
+static const double log_c[] = {0x1.5555555555558p-1, 0x1.9999999995204p-2, 0x1.2492492e09d4dp-2,
+                               0x1.c71c62c639fdep-3, 0x1.7462bd8f7796ep-3, 0x1.39fd392179a95p-3,
+                               0x1.2b6688a387e03p-3};
+
+double sr_log_f64(double x) {
+    if (isnan(x) || x < 0.0)
+        return NAN;
+    if (x == 0.0)
+        return -INFINITY;
+    if (isinf(x))
+        return x;
+    int e;
+    double f = split_mantissa(x, &e) - 1.0, k = e;
+    double s = f / (2.0 + f), z = s * s;
+    double r = z * poly(log_c, 6, z);
+    return k * LN2_HIGH + (f - (s * (f - r) - k * LN2_LOW)); // 2 s = f - s f
+}
+
+float sr_logf(float x) {
+    return (float)sr_log_f64((double)x);
+}
+
+// (tanh(x) - x) / x^3 in z = x^2 on |x| <= 0.625: 2^-56.
+static const double tanh_c[] = {
+    -0x1.5555555555555p-2,  0x1.111111111110dp-3,  -0x1.ba1ba1ba1afe8p-5,  0x1.664f488278efap-6,
+    -0x1.226e354dd4eddp-7,  0x1.d6d3cc5378ea9p-9,  -0x1.7da2fd4310125p-10, 0x1.35520241b7981p-11,
+    -0x1.f4fc9fa05eab3p-13, 0x1.92d2601c7792fp-14, -0x1.370b93bca653bp-15, 0x1.99a489c3aefb6p-17,
+    -0x1.473cebe02d13ap-19};
+
+double sr_tanh(double x) {
+    double a = x < 0.0 ? -x : x;
+    if (isnan(x))
+        return x;
+    if (a < 0.625) {
+        double z = x * x;
+        return x + x * (z * poly(tanh_c, 12, z));
+    }
+    double y = a > 22.0 ? 1.0 : 1.0 - 2.0 / (exp_sum(2.0 * a, 0.0) + 1.0);
+    return x < 0.0 ? -y : y;
+}
+
+float sr_tanhf(float x) {
+    return (float)sr_tanh((double)x);
+}
+
+// (erf(x) / x - 2 / sqrt(pi)) / z in z = x^2 on |x| <= 1: 2^-57.
+static const double erf_c[] = {
+    -0x1.812746b0379e7p-2,  0x1.ce2f21a042bd7p-4,  -0x1.b82ce312882f8p-6,  0x1.565bcd0e434bbp-8,
+    -0x1.c02db3f4735cbp-11, 0x1.f9a324ddf0f34p-14, -0x1.f4d21efdafc7dp-17, 0x1.b9e2333703249p-20,
+    -0x1.5f39372686202p-23, 0x1.f8d476ab1a455p-27, -0x1.3c1e91b012003p-30, 0x1.0f8a27a51ad26p-34};
+
+// erfc(middle + t) on [1, 2], [2, 3], [3, 4] and [4, 6]: 2^-58 absolute.
+enum { ERFC_DEGREE = 18 };
+static const double erfc_c[4][ERFC_DEGREE + 1] = {
+    {0x1.15aaa8ec85205p-5, -0x1.e723726b824aap-4, 0x1.6d5a95d0a1b7fp-3, -0x1.1c2a02beb6a4ep-3,
+     0x1.6d5a95d0a1b9ap-5, 0x1.e723726b6512p-7, -0x1.3ca3d72c48d5p-6, 0x1.36d73a692d053p-8,
+     0x1.35ae4e3a506c1p-9, -0x1.c0380e362faa7p-10, 0x1.85b5f31adf4f4p-14, 0x1.0acf49b689f6bp-12,
+     -0x1.45daf1c03c5edp-14, -0x1.2d5ccda7d2cefp-16, 0x1.d8d8db718a3fp-17, -0x1.3122d618518c5p-21,
+     -0x1.9aed5951c72f6p-20, 0x1.2d677be6d86b7p-22, 0x1.b20a125165c54p-24},
+    {0x1.aab859b20ac9ep-12, -0x1.1d83170fbf6fep-9, 0x1.64e3dcd3af4bap-8, -0x1.119da0c46cc24p-7,
+     0x1.1a89b97ceac96p-7, -0x1.90e81283ff8b5p-8, 0x1.6ecdbf67c65f1p-9, -0x1.1c610bc6bd299p-11,
+     -0x1.11551df044b95p-12, 0x1.0671781e280a1p-12, -0x1.4a84493339eeep-14, -0x1.58bb5d8278748p-18,
+     0x1.d872aabe96ecdp-17, -0x1.3ad85533fab85p-18, -0x1.85e65ab3732c9p-23, 0x1.597ec5a050063p-21,
+     -0x1.7f62d9bbdb89ap-23, -0x1.8740b4b8e7e0ep-26, 0x1.801ee99217fe9p-26},
+    {0x1.8ef2a9a18d857p-21, -0x1.6a597219a93a2p-18, 0x1.3d0e43d674155p-16, -0x1.62ccea63cb745p-15,
+     0x1.1c07721ac8211p-14, -0x1.586bafc9ab406p-14, 0x1.46153fb97ff5ap-14, -0x1.e827fafe32457p-15,
+     0x1.1f6304e077732p-15, -0x1.0135257cedc46p-16, 0x1.37741272e2869p-18, -0x1.dd8072e583d32p-22,
+     -0x1.dc7ed6eabd196p-22, 0x1.43f1cc9e1c7f4p-22, -0x1.8c9213e07c95fp-24, 0x1.83249e91c4d02p-28,
+     0x1.1e3dc7fad2752p-27, -0x1.0853ec544d76dp-28, 0x1.388d875ce5567p-31},
+    {0x1.b0c1a759f7739p-40, -0x1.13af279f14cf6p-36, 0x1.589b1dcb78698p-34, -0x1.196e340987532p-32,
+     0x1.516d6207eb01dp-31, -0x1.3c4f4c2a50e4p-30, 0x1.e2343f30515b6p-30, -0x1.32d1204d7b2c5p-29,
+     0x1.4bd3bf004fb8fp-29, -0x1.34db81a8ff945p-29, 0x1.f3e62cfdcfa98p-30, -0x1.624c63c215afcp-30,
+     0x1.b6748c7fe9ab6p-31, -0x1.d4f57487c41c7p-32, 0x1.b8ce3c9b231b3p-33, -0x1.788ba6f9fde89p-34,
+     0x1.04b4d65ea49cdp-35, -0x1.8934aab83b8c1p-38, 0x1.960542987e2f8p-44},
+};
+
+double sr_erf(double x) {
+    static const double middles[] = {1.5, 2.5, 3.5, 5.0};
+    double a = x < 0.0 ? -x : x;
+    if (isnan(x))
+        return x;
+    if (a < 1.0) {
+        double z = x * x;
+        return x + x * (0x1.06eba8214db69p-3 + z * poly(erf_c, 11, z)); // 2 / sqrt(pi) - 1
+    }
+    double y = 1.0;
+    if (a < 6.0) {
+        int piece = a < 4.0 ? (int)a - 1 : 3;
+        y = 1.0 - poly(erfc_c[piece], ERFC_DEGREE, a - middles[piece]);
+    }
+    return x < 0.0 ? -y : y;
+}
+
+float sr_erff(float x) {
+    return (float)sr_erf((double)x);
+}
+
+// (sin(x) - x) / x^3 and (cos(x) - 1 + z / 2) / z^2 in z = x^2 on |x| <= pi / 4: 2^-55, 2^-59.
+static const double sin_c[] = {-0x1.5555555555555p-3,  0x1.1111111110bb1p-7,
+                               -0x1.a01a019e8357dp-13, 0x1.71de37961e4c6p-19,
+                               -0x1.ae600a926c89ap-26, 0x1.5e0af186af739p-33};
+static const double cos_c[] = {0x1.5555555555555p-5,  -0x1.6c16c16c16966p-10,
+                               0x1.a01a019f4e867p-16, -0x1.27e4fa17a41b4p-22,
+                               0x1.1eeb68b109173p-29, -0x1.907d7aebd5e3dp-37};
+
+// 2 / pi, 64 bits a word after a word for its zero integer part.
+static const uint64_t two_over_pi[] = {0,
+                                       UINT64_C(0xa2f9836e4e441529),
+                                       UINT64_C(0xfc2757d1f534ddc0),
+                                       UINT64_C(0xdb6295993c439041),
+                                       UINT64_C(0xfe5163abdebbc561),
+                                       UINT64_C(0xb7246e3a424dd2e0),
+                                       UINT64_C(0x06492eea09d1921c),
+                                       UINT64_C(0xfe1deb1cb129a73e),
+                                       UINT64_C(0xe88235f52ebb4484),
+                                       UINT64_C(0xe99c7026b45f7e41),
+                                       UINT64_C(0x3991d639835339f4),
+                                       UINT64_C(0x9c845f8bbdf9283b),
+                                       UINT64_C(0x1ff897ffde05980f),
+                                       UINT64_C(0xef2f118b5a0a6d1f),
+                                       UINT64_C(0x6d367ecf27cb09b7),
+                                       UINT64_C(0x4f463f669e5fea2d),
+                                       UINT64_C(0x7527bac7ebe5f17b),
+                                       UINT64_C(0x3d0739f78a5292ea),
+                                       UINT64_C(0x6bfb5fb11f8d5d08),
+                                       UINT64_C(0x56033046fc7b6bab),
+                                       UINT64_C(0xf0cfbc209af4361d)};
+
+__extension__ typedef unsigned __int128 wide;
+
+// Payne and Hanek: |x| - q pi / 2 for 2^18 <= |x| < infinity; returns q mod 4. Of the product of
+// the 53-bit mantissa and 2 / pi, 192 bits from the weight 2 downwards are computed.
+static int reduce_large(double x, double *r) {
+    uint64_t bits = to_bits(x);
+    uint64_t m = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52;
+    unsigned start = (unsigned)((bits >> 52) & 0x7ff) - 1075 - 2 + 64; // |x| = m * 2^(start - 62)
+    uint64_t word[3];
+    wide carry = 0;
+    for (int i = 2; i >= 0; i--) {
+        const uint64_t *w = two_over_pi + start / 64 + i;
+        unsigned shift = start % 64;
+        uint64_t part = shift ? w[0] << shift | w[1] >> (64 - shift) : w[0];
+        carry += (wide)m * part;
+        word[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+    int q = (int)(word[0] >> 62);
+    uint64_t high = word[0] << 2 | word[1] >> 62, low = word[1] << 2 | word[2] >> 62;
+    int negative = high >> 63 != 0; // a fraction of a half or more: one further, and negative
+    if (negative) {
+        q++;
+        low = ~low + 1;
+        high = ~high + (low == 0);
+    }
+    double a = (double)(high >> 11) * 0x1p-53;
+    double b = (double)((high & 0x7ff) << 42 | low >> 22) * 0x1p-106;
+    double sum = a + b, rest = b - (sum - a);
+    double y =
+        sum * 0x1.921fb54442d18p+0 + (sum * 0x1.1a62633145c07p-54 + rest * 1.5707963267948966);
+    *r = negative ? -y : y;
+    return q & 3;
+}
+
+// x - q pi / 2 in [-pi/4, pi/4] for finite x; returns q mod 4.
+static int reduce(double x, double *r) {
+    double a = x < 0.0 ? -x : x;
+    if (a >= 0x1p18) {
+        int q = reduce_large(a, r);
+        if (x < 0.0) {
+            *r = -*r;
+            q = -q & 3;
+        }
+        return q;
+    }
+    // Cody and Waite: pi / 2 in parts of 33 bits, so that k times a part is exact.
+    double k = (x * 0x1.45f306dc9c883p-1 + ROUNDER) - ROUNDER;
+    *r = ((x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e03707p-69;
+    return (int)k & 3;
+}
+
+static double sin_core(double r) {
+    double z = r * r;
+    return r + r * (z * poly(sin_c, 5, z));
+}
+
+static double cos_core(double r) {
+    double z = r * r;
+    return 1.0 - (0.5 * z - z * z * poly(cos_c, 5, z));
+}
+
+// sin(x + shift pi / 2)
+static double sin_shifted(double x, int shift) {
+    if (!isfinite(x))
+        return NAN;
+    double r;
+    int q = (reduce(x, &r) + shift) & 3;
+    double y = q & 1 ? cos_core(r) : sin_core(r);
+    return q & 2 ? -y : y;
+}
+
+double sr_sin(double x) {
+    return sin_shifted(x, 0);
+}
+
+double sr_cos(double x) {
+    return sin_shifted(x, 1);
+}
+
+// An unevaluated sum with |low| <= ulp(high) / 2.
+typedef struct pair {
+    double high, low;
+} pair;
+
+static pair sum_ordered(double a, double b) { // |a| >= |b|
+    double s = a + b;
+    return (pair){s, b - (s - a)};
+}
+
+static pair product(double a, double b) { // exact, for moderate exponents
+    double ca = a * 0x1.0000002p27, cb = b * 0x1.0000002p27;
+    double ah = ca - (ca - a), bh = cb - (cb - b);
+    double al = a - ah, bl = b - bh;
+    double p = a * b;
+    return (pair){p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+}
+
+// (atanh(s) / s - 1 - z / 3) / z^2 in z = s^2: 2^-66 of atanh.
+static const double atanh_c[] = {0x1.999999999999ap-3, 0x1.2492492492523p-3, 0x1.c71c71c6ea0c3p-4,
+                                 0x1.745d177b19a81p-4, 0x1.3b13959b359a4p-4, 0x1.1118d38b0f57bp-4,
+                                 0x1.df7a598f77bc4p-5, 0x1.e047e001993cbp-5};
+
+// log(x) to about 2^-64 for finite x > 0: 2 atanh(s) + k ln 2 in pairs.
+static pair log_pair(double x) {
+    int e;
+    double f = split_mantissa(x, &e) - 1.0, k = e;
+    double d = 2.0 + f, d_low = f - (d - 2.0);
+    double s = f / d;
+    pair sd = product(s, d);
+    double s_low = ((f - sd.high) - sd.low - s * d_low) / d;
+    pair z = product(s, s);
+    z.low += 2.0 * s * s_low;
+    pair u = product(z.high, 0x1.5555555555555p-2);
+    u.low += z.high * 0x1.5555555555555p-56 + z.low * 0x1.5555555555555p-2;
+    u = sum_ordered(u.high, u.low + z.high * z.high * poly(atanh_c, 7, z.high));
+    pair p = product(s, u.high);
+    p.low += s * u.low + s_low * u.high;
+    pair q = sum_ordered(s, p.high);
+    q.low += s_low + p.low;
+    if (e == 0)
+        return sum_ordered(2.0 * q.high, 2.0 * q.low);
+    pair sum = sum_ordered(k * LN2_HIGH, 2.0 * q.high);
+    return sum_ordered(sum.high, sum.low + (2.0 * q.low + k * LN2_LOW));
+}
+
+// 0: not an integer, 1: odd, 2: even.
+static int parity(double y) {
+    double a = y < 0.0 ? -y : y;
+    if (a >= 0x1p53)
+        return 2;
+    double whole = (double)(int64_t)a;
+    if (whole != a)
+        return 0;
+    return (int64_t)a % 2 != 0 ? 1 : 2;
+}
+
+// x^y for finite x > 0, x != 1.
+static double pow_positive(double x, double y) {
+    pair l = log_pair(x);
+    double estimate = y * l.high;
+    if (estimate > 709.8)
+        return INFINITY;
+    if (estimate < -745.2)
+        return 0.0;
+    pair p = product(y, l.high); // |y| < 2^63: |log x| >= 2^-53
+    return exp_sum(p.high, p.low + y * l.low);
+}
+
+double sr_pow(double x, double y) {
+    if (y == 0.0 || x == 1.0)
+        return 1.0;
+    if (isnan(x) || isnan(y))
+        return NAN;
+    double a = x < 0.0 ? -x : x;
+    if (isinf(y)) {
+        if (a == 1.0)
+            return 1.0;
+        return (a > 1.0) == (y > 0.0) ? (double)INFINITY : 0.0;
+    }
+    int kind = parity(y);
+    double result;
+    if (a == 0.0 || isinf(a))
+        result = (a == 0.0) == (y > 0.0) ? 0.0 : (double)INFINITY;
+    else if (x < 0.0 && kind == 0)
+        return NAN;
+    else
+        result = a == 1.0 ? 1.0 : pow_positive(a, y);
+    return signbit(x) && kind == 1 ? -result : result;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counted memory with injected failures, and arenas.
+//
+// Every allocation of serried goes through here: it is counted (a replayed step must show zero),
+// and the n-th one can be made to fail. Libraries' own allocations are not seen.
+#ifndef SR_KERNELS_BASE_MEMORY_H
+#define SR_KERNELS_BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Zero-filled, 64-byte aligned memory of 'bytes' bytes (0 gives a unique non-NULL pointer).
+// NULL with the error set (SR_E_MEMORY, naming 'what' and the size) when there is none.
+void *sr_alloc(size_t bytes, const char *what);
+// count * size with overflow check.
+void *sr_alloc_array(size_t count, size_t size, const char *what);
+// Grows or shrinks memory of sr_alloc; new bytes are zero. On failure the old block stays valid.
+void *sr_realloc(void *old, size_t old_bytes, size_t new_bytes, const char *what);
+// Growable arrays: makes room for at least 'need' elements of 'size' bytes, doubling *capacity.
+SR_NODISCARD sr_status sr_grow(void **array, size_t *capacity, size_t need, size_t size,
+                               const char *what);
+char *sr_strdup(const char *text);
+// Frees what sr_alloc, sr_realloc, sr_grow or sr_strdup gave; NULL is legal.
+void sr_free(void *memory);
+
+typedef struct sr_memory_stats {
+    uint64_t allocations; // calls that took new memory since process start
+    uint64_t live_blocks;
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
+} sr_memory_stats;
+
+sr_memory_stats sr_memory_get_stats(void);
+// The n-th allocation from now fails, once (n >= 1); 0 switches off.
+void sr_memory_fail_nth(uint64_t n);
+
+// Arena: a growing region whose memory dies all at once. One thread at a time.
+typedef struct sr_arena {
+    struct sr_arena_chunk *first, *current;
+    size_t used; // in the current chunk
+} sr_arena;
+
+void sr_arena_init(sr_arena *arena);
+// 16-byte aligned, zero-filled; NULL with the error set when memory is out.
+void *sr_arena_alloc(sr_arena *arena, size_t bytes);
+char *sr_arena_strdup(sr_arena *arena, const char *text);
+// Forgets all contents but keeps the chunks, so that a steady use allocates nothing.
+void sr_arena_reset(sr_arena *arena);
+void sr_arena_release(sr_arena *arena);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

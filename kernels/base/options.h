@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Option tables: one row describes a field of an options struct, for every use of it.
+//
+// The same row drives recipes, key=value overrides, --help, the man page, JSON output and errors
+// with "did you mean". Options structs are plain data; strings in them are owned by an arena.
+#ifndef SR_KERNELS_BASE_OPTIONS_H
+#define SR_KERNELS_BASE_OPTIONS_H
+
+#include <stddef.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/base/status.h"
+#include "kernels/base/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_option_type {
+    SR_OPT_BOOL,     // bool
+    SR_OPT_INT,      // int64_t
+    SR_OPT_FLOAT,    // double
+    SR_OPT_STRING,   // const char *
+    SR_OPT_ENUM,     // int, an index into 'choices'
+    SR_OPT_SIZE,     // int64_t bytes; KiB, MiB, GiB
+    SR_OPT_DURATION, // double seconds; "500ms", "10s", "2min", "1h"
+    SR_OPT_LENGTH,   // sr_length; "90ep", "5000it", "100000samples"
+    SR_OPT_INTS,     // sr_int_list; "[1, 2]" or "1,2"
+    SR_OPT_FLOATS,   // sr_float_list
+    SR_OPT_STRINGS,  // sr_string_list
+} sr_option_type;
+
+typedef enum sr_length_unit {
+    SR_LENGTH_STEPS = 0, // "it"
+    SR_LENGTH_EPOCHS,    // "ep"
+    SR_LENGTH_SAMPLES,   // "samples"
+} sr_length_unit;
+
+typedef struct sr_length {
+    double count;
+    sr_length_unit unit;
+} sr_length;
+
+typedef struct sr_int_list {
+    int64_t *items;
+    size_t count;
+} sr_int_list;
+
+typedef struct sr_float_list {
+    double *items;
+    size_t count;
+} sr_float_list;
+
+typedef struct sr_string_list {
+    const char **items;
+    size_t count;
+} sr_string_list;
+
+// What a change of the value may change.
+typedef enum sr_option_class {
+    SR_OPTION_NUMERICS = 0, // part of the run's identity
+    SR_OPTION_NEUTRAL,      // never changes a bit of a result
+} sr_option_class;
+
+typedef struct sr_option {
+    const char *name; // dotted key inside its table, as "lr" or "train"
+    const char *help; // one line, no full stop
+    sr_option_type type;
+    size_t offset;              // of the field in the options struct
+    const char *default_text;   // parsed like user input; NULL leaves the field zero
+    double min, max;            // for numbers; min == max == 0 means any
+    const char *const *choices; // SR_OPT_ENUM: NULL-terminated names
+    sr_option_class option_class;
+} sr_option;
+
+typedef struct sr_option_table {
+    const char *name; // as "optimizer.sgd", for messages
+    const sr_option *options;
+    size_t count;
+    size_t struct_size;
+} sr_option_table;
+
+// Fills every field with its default. Memory comes from the arena.
+SR_NODISCARD sr_status sr_options_defaults(const sr_option_table *table, void *options,
+                                           sr_arena *arena);
+// Parses 'text' into the named field. SR_E_USAGE with "unknown key 'x'; did you mean 'y'?",
+// "expected ...", or the range, when it does not fit; *options is then unchanged.
+SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *options, const char *name,
+                                      const char *text, sr_arena *arena);
+// The row of a name, or NULL.
+const sr_option *sr_options_find(const sr_option_table *table, const char *name);
+// The field as text that sr_options_set reads back to the same value.
+void sr_options_format(const sr_option *option, const void *options, sr_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

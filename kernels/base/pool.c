@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread pool with a fixed partition (see pool.h).
+//
+// Each worker has a ticket on its own cache line. The caller raises the tickets of the workers that
+// have items and wakes those that sleep; the last worker to finish wakes the caller. Both sides
+// first look for 20 us without sleeping, then sleep in a futex (futex(2)). "Publish, then look
+// whether the other sleeps" on one side and "say that I sleep, then look again" on the other is
+// sequentially consistent, so no wake-up is lost. Deliberately no work stealing: which thread
+// computes what must not depend on timing.
+#include "kernels/base/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+
+enum { SPIN_NS = 20000, SPINS_PER_LOOK = 32, SIZE_LIMIT = 1024 };
+
+typedef struct pool_worker {
+    _Alignas(64) atomic_uint ticket; // raised by one for each piece of work
+    atomic_uint sleeps;
+    pthread_t thread;
+    sr_pool *pool;
+    int index;
+} pool_worker;
+
+struct sr_pool {
+    // Written by the caller before tickets are raised, read by workers after.
+    sr_pool_fn fn;
+    void *user;
+    int64_t count;
+    bool stop;
+    int size, started;
+    int64_t spin_ns;
+    void (*init)(void *user, int worker);
+    void *init_user;
+    pool_worker *workers; // [size]; [0] is the caller and has no thread
+    _Alignas(64) atomic_uint pending;
+    atomic_uint caller_sleeps;
+};
+
+static void futex_wait(atomic_uint *word, unsigned expected) {
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word) {
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+// Looks for a change of *word away from 'seen' for a short while.
+static bool spin_while(atomic_uint *word, unsigned seen, int64_t spin_ns) {
+    int64_t end = spin_ns > 0 ? sr_clock_ns() + spin_ns : 0;
+    do {
+        for (int i = 0; i < SPINS_PER_LOOK; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen)
+                return true;
+            relax();
+        }
+    } while (spin_ns > 0 && sr_clock_ns() < end);
+    return false;
+}
+
+// Returns when *word differs from 'seen'; *sleeps tells the other side that a wake-up is needed.
+static void wait_while(atomic_uint *word, unsigned seen, atomic_uint *sleeps, int64_t spin_ns) {
+    if (spin_while(word, seen, spin_ns))
+        return;
+    atomic_store(sleeps, 1);
+    while (atomic_load(word) == seen)
+        futex_wait(word, seen); // returns at once when *word has changed, or on a signal
+    atomic_store(sleeps, 0);
+}
+
+static void run_share(const sr_pool *pool, int worker) {
+    for (int64_t item = worker; item < pool->count; item += pool->size)
+        pool->fn(pool->user, item, worker);
+}
+
+static void finish_share(sr_pool *pool) {
+    if (atomic_fetch_sub(&pool->pending, 1) == 1 && atomic_load(&pool->caller_sleeps))
+        futex_wake(&pool->pending);
+}
+
+static void *worker_main(void *argument) {
+    pool_worker *worker = argument;
+    sr_pool *pool = worker->pool;
+    char name[16];
+    (void)snprintf(name, sizeof name, "sr-pool-%d", worker->index);
+    (void)pthread_setname_np(pthread_self(), name);
+    if (pool->init != NULL)
+        pool->init(pool->init_user, worker->index);
+    finish_share(pool);
+    for (unsigned seen = 0;; seen++) {
+        wait_while(&worker->ticket, seen, &worker->sleeps, pool->spin_ns);
+        if (pool->stop)
+            return NULL;
+        run_share(pool, worker->index);
+        finish_share(pool);
+    }
+}
+
+// Workers must not run the process's signal handlers.
+static int start_thread(pool_worker *worker) {
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&worker->thread, NULL, worker_main, worker);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static void wait_for_all(sr_pool *pool) {
+    for (;;) {
+        unsigned left = atomic_load(&pool->pending);
+        if (left == 0)
+            return;
+        wait_while(&pool->pending, left, &pool->caller_sleeps, pool->spin_ns);
+    }
+}
+
+sr_status sr_pool_create(int size, void (*init)(void *user, int worker), void *user,
+                         sr_pool **out) {
+    if (size < 1 || size > SIZE_LIMIT)
+        return SR_FAIL(SR_E_ARGUMENT, "a pool of %d threads: must be 1 to %d", size, SIZE_LIMIT);
+    sr_pool *pool = sr_alloc(sizeof *pool, "a thread pool");
+    if (pool == NULL)
+        return SR_E_MEMORY;
+    pool->size = size;
+    pool->spin_ns = sr_cpu_count() > 1 ? SPIN_NS : 0;
+    pool->init = init;
+    pool->init_user = user;
+    pool->workers = sr_alloc_array((size_t)size, sizeof *pool->workers, "pool workers");
+    if (pool->workers == NULL) {
+        sr_free(pool);
+        return SR_E_MEMORY;
+    }
+    for (int i = 1; i < size; i++) {
+        pool_worker *worker = &pool->workers[i];
+        worker->pool = pool;
+        worker->index = i;
+        atomic_fetch_add(&pool->pending, 1);
+        int error = start_thread(worker);
+        if (error != 0) {
+            atomic_fetch_sub(&pool->pending, 1);
+            sr_pool_free(pool);
+            return SR_FAIL(SR_E_SYSTEM, "cannot start thread %d of %d: %s; check ulimit -u", i,
+                           size, strerror(error));
+        }
+        pool->started++;
+    }
+    if (init != NULL)
+        init(user, 0);
+    wait_for_all(pool); // every thread is set up before the pool is used
+    *out = pool;
+    return SR_OK;
+}
+
+int sr_pool_size(const sr_pool *pool) {
+    return pool->size;
+}
+
+static void raise_tickets(sr_pool *pool, int workers) {
+    for (int i = 1; i <= workers; i++) {
+        pool_worker *worker = &pool->workers[i];
+        atomic_fetch_add(&worker->ticket, 1);
+        if (atomic_load(&worker->sleeps))
+            futex_wake(&worker->ticket);
+    }
+}
+
+void sr_pool_run(sr_pool *pool, int64_t count, sr_pool_fn fn, void *user) {
+    if (count <= 0)
+        return;
+    assert(atomic_load(&pool->pending) == 0);
+    pool->fn = fn;
+    pool->user = user;
+    pool->count = count;
+    int others = count < pool->size ? (int)count - 1 : pool->size - 1;
+    atomic_store(&pool->pending, (unsigned)others);
+    raise_tickets(pool, others);
+    run_share(pool, 0);
+    wait_for_all(pool);
+}
+
+void sr_pool_free(sr_pool *pool) {
+    if (pool == NULL)
+        return;
+    wait_for_all(pool);
+    pool->stop = true;
+    raise_tickets(pool, pool->started);
+    for (int i = 1; i <= pool->started; i++)
+        (void)pthread_join(pool->workers[i].thread, NULL);
+    sr_free(pool->workers);
+    sr_free(pool);
+}
+
+static int affinity_count(void) {
+    for (int processors = 1024; processors <= 1 << 20; processors *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)processors);
+        if (set == NULL)
+            return 1;
+        size_t bytes = CPU_ALLOC_SIZE((size_t)processors);
+        int result = sched_getaffinity(0, bytes, set);
+        int error = errno;
+        int count = result == 0 ? CPU_COUNT_S(bytes, set) : 0;
+        CPU_FREE(set);
+        if (result == 0)
+            return count > 0 ? count : 1;
+        if (error != EINVAL) // EINVAL: the mask of this kernel is longer
+            return 1;
+    }
+    return 1;
+}
+
+// Processors that one cgroup folder allows, rounded up; 'limit' when it says nothing.
+static int quota_count(const char *folder, int limit) {
+    char path[4200];
+    double quota = 0, period = 0;
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return limit;
+    char text[64];
+    if (fgets(text, sizeof text, file) != NULL) { // "max 100000" or "150000 100000"
+        char *rest = text;
+        quota = strtod(text, &rest);
+        period = strtod(rest, NULL);
+    }
+    (void)fclose(file);
+    if (quota <= 0 || period <= 0)
+        return limit;
+    int count = (int)((quota + period - 1) / period);
+    return count < limit ? count : limit;
+}
+
+// cgroup v2: the smallest quota from this process's group up to the root.
+static int cgroup_count(int limit) {
+    char line[4200] = "", group[4096] = "";
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file != NULL) {
+        while (fgets(line, sizeof line, file) != NULL)
+            if (strncmp(line, "0::", 3) == 0)
+                (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+        (void)fclose(file);
+    }
+    for (;;) {
+        limit = quota_count(group, limit);
+        char *slash = strrchr(group, '/');
+        if (slash == NULL)
+            return limit < 1 ? 1 : limit;
+        *slash = '\0';
+    }
+}
+
+int sr_cpu_count(void) {
+    return cgroup_count(affinity_count());
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status codes and the message of the last failure of this thread.
+//
+// The first detector of a failure writes the message with SR_FAIL; callers forward the code in
+// silence with SR_TRY. Codes are grouped by what breaks, so that a caller can decide by group:
+// the caller's own mistake, one sample (may be skipped), a peer (recover), the device (stop).
+#ifndef SR_KERNELS_BASE_STATUS_H
+#define SR_KERNELS_BASE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SR_NODISCARD __attribute__((warn_unused_result))
+#define SR_PRINTF(fmt_index, first_arg) __attribute__((format(printf, fmt_index, first_arg)))
+#else
+#define SR_NODISCARD
+#define SR_PRINTF(fmt_index, first_arg)
+#endif
+
+typedef enum sr_status {
+    SR_OK = 0,
+
+    // The caller: wrong arguments, recipes, shapes. Nothing happened.
+    SR_E_ARGUMENT = 100, // an argument or handle is not valid here
+    SR_E_USAGE,          // command line or recipe; process exit code 2
+    SR_E_SHAPE,          // tensor shapes or dtypes do not fit together
+    SR_E_UNSUPPORTED,    // valid in itself, but this build, device or file version lacks it
+    SR_E_NOT_FOUND,      // a named thing (file, key, tensor) does not exist
+    SR_E_EXISTS,         // a thing that must be new exists or is locked by somebody else
+
+    // One sample or file: damaged data; exit code 3.
+    SR_E_DATA = 200, // a record, picture or file does not say what it should
+    SR_E_CHECKSUM,   // a stored checksum does not match: bits changed
+    SR_E_LIMIT,      // over a pixel, scan, memory or count limit
+
+    // A peer or child process; exit code 6.
+    SR_E_PEER = 300, // a peer died or told that it failed
+    SR_E_TIMEOUT,    // a deadline passed
+
+    // This machine or device; exit code 1, for the device 4.
+    SR_E_MEMORY = 400, // allocation failed
+    SR_E_IO,           // read, write, fsync, rename failed
+    SR_E_NO_SPACE,     // disk or shared memory is full
+    SR_E_DEVICE,       // driver, device or library failure; exit code 4
+    SR_E_NUMERICS,     // hosts or checkpoints disagree on numerics; exit code 4
+    SR_E_NON_FINITE,   // loss or gradient is NaN or infinite; exit code 5
+    SR_E_SYSTEM,       // any other failing system call
+
+    // Not failures of anything: control flow that must reach the launcher.
+    SR_E_INTERRUPTED = 500, // stopped by a signal after a checkpoint; exit code 75
+    SR_E_INTERNAL,          // an invariant of serried itself is broken; exit code 1
+} sr_status;
+
+// Name of a code, as "SR_E_DATA"; "SR_E_?" for an unknown number. Static storage.
+const char *sr_status_name(sr_status status);
+
+// Exit code of the command that ends with this status (0 ok, 1 failure, 2 recipe or usage, 3 data,
+// 4 device or numerics, 5 non-finite, 6 peer lost, 75 checkpointed: run again).
+int sr_status_exit_code(sr_status status);
+
+// Message of the last SR_FAIL on this thread ("" if none). Valid until the next SR_FAIL here.
+const char *sr_error_message(void);
+
+// "file.c:123" of the last SR_FAIL on this thread. For logs; users are shown the message.
+const char *sr_error_where(void);
+
+// Records a message and returns status. Use through SR_FAIL.
+sr_status sr_error_set(sr_status status, const char *file, int line, const char *fmt, ...)
+    SR_PRINTF(4, 5);
+
+// Puts "prefix: " before the current message (to add what the caller knows, e.g. a path).
+void sr_error_prefix(const char *fmt, ...) SR_PRINTF(1, 2);
+
+// Carries an error from another thread or process into this one, unchanged.
+sr_status sr_error_adopt(sr_status status, const char *where, const char *message);
+
+#define SR_FAIL(status, ...) sr_error_set((status), __FILE__, __LINE__, __VA_ARGS__)
+
+#define SR_TRY(expr)                                                                               \
+    do {                                                                                           \
+        sr_status sr_try_status_ = (expr);                                                         \
+        if (sr_try_status_ != SR_OK)                                                               \
+            return sr_try_status_;                                                                 \
+    } while (0)
+
+// The same with clean-up: sets the local variable 'status' and jumps to a label.
+#define SR_TRY_GOTO(expr, label)                                                                   \
+    do {                                                                                           \
+        status = (expr);                                                                           \
+        if (status != SR_OK)                                                                       \
+            goto label;                                                                            \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

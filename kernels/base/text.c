@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Growing strings, JSON output (RFC 8259) and near-miss search (see text.h).
+//
+// Deliberately not a JSON reader: that is yajl's work, in the rooms that read.
+#include "kernels/base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/memory.h"
+
+// What 'data' points at before the first growth; never written, because capacity is 0.
+static char empty[1];
+
+void sr_text_init(sr_text *text) {
+    *text = (sr_text){.data = empty};
+}
+
+void sr_text_release(sr_text *text) {
+    if (text->capacity > 0)
+        sr_free(text->data);
+    sr_text_init(text);
+}
+
+void sr_text_clear(sr_text *text) {
+    text->length = 0;
+    text->failed = false;
+    if (text->capacity > 0)
+        text->data[0] = '\0';
+}
+
+// Room for n more bytes and the terminator.
+static bool reserve(sr_text *text, size_t n) {
+    if (text->failed)
+        return false;
+    if (n >= SIZE_MAX - text->length) {
+        text->failed = true;
+        return false;
+    }
+    void *data = text->capacity > 0 ? text->data : NULL;
+    if (sr_grow(&data, &text->capacity, text->length + n + 1, 1, "a text") != SR_OK) {
+        text->failed = true;
+        return false;
+    }
+    text->data = data;
+    return true;
+}
+
+void sr_text_add(sr_text *text, const char *fmt, ...) {
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n < 0)
+        text->failed = true;
+    else if (reserve(text, (size_t)n)) {
+        (void)vsnprintf(text->data + text->length, (size_t)n + 1, fmt, again);
+        text->length += (size_t)n;
+    }
+    va_end(again);
+}
+
+void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n) {
+    if (n == 0 || !reserve(text, n))
+        return;
+    memcpy(text->data + text->length, bytes, n);
+    text->length += n;
+    text->data[text->length] = '\0';
+}
+
+sr_status sr_text_check(const sr_text *text) {
+    if (text->failed)
+        return SR_FAIL(SR_E_MEMORY, "out of memory while building a text (%zu bytes so far)",
+                       text->length);
+    return SR_OK;
+}
+
+// Bytes of the valid UTF-8 sequence at s (RFC 3629: no overlong forms, surrogates, or values above
+// U+10FFFF), or 0. Stops at the terminator, which no continuation byte equals.
+static size_t utf8_length(const unsigned char *s) {
+    unsigned char low = 0x80, high = 0xbf;
+    size_t n;
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        n = 2;
+    else if (s[0] >= 0xe0 && s[0] <= 0xef)
+        n = 3;
+    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+        n = 4;
+    else
+        return 0;
+    if (s[0] == 0xe0)
+        low = 0xa0;
+    else if (s[0] == 0xed)
+        high = 0x9f;
+    else if (s[0] == 0xf0)
+        low = 0x90;
+    else if (s[0] == 0xf4)
+        high = 0x8f;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (s[i] < 0x80 || s[i] > 0xbf)
+            return 0;
+    return n;
+}
+
+static void add_json_control(sr_text *text, unsigned char c) {
+    static const char codes[] = "\b\f\n\r\t", letters[] = "bfnrt";
+    const char *found = strchr(codes, c);
+    if (found != NULL)
+        sr_text_add(text, "\\%c", letters[found - codes]);
+    else
+        sr_text_add(text, "\\u%04x", c);
+}
+
+void sr_text_add_json_string(sr_text *text, const char *s) {
+    sr_text_add_bytes(text, "\"", 1);
+    for (const unsigned char *p = (const unsigned char *)s; *p != '\0';) {
+        size_t n = utf8_length(p);
+        if (n == 0)
+            sr_text_add_bytes(text, "\xef\xbf\xbd", 3);
+        else if (*p == '"' || *p == '\\')
+            sr_text_add(text, "\\%c", *p);
+        else if (*p < 0x20)
+            add_json_control(text, *p);
+        else
+            sr_text_add_bytes(text, p, n);
+        p += n ? n : 1;
+    }
+    sr_text_add_bytes(text, "\"", 1);
+}
+
+void sr_text_add_json_number(sr_text *text, double value) {
+    char digits[32];
+    if (!isfinite(value)) {
+        sr_text_add(text, "null");
+        return;
+    }
+    for (int precision = 15; precision <= 17; precision++) {
+        (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    sr_text_add(text, "%s", digits);
+}
+
+char *sr_text_bytes(uint64_t bytes, char *out) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        (void)snprintf(out, 16, "%u B", (unsigned)bytes);
+        return out;
+    }
+    double value = (double)bytes / 1024.0;
+    size_t unit = 0;
+    // 1023.95 would print as 1024.0
+    for (; value >= 1023.95 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024.0;
+    (void)snprintf(out, 16, "%.1f %s", value, units[unit]);
+    return out;
+}
+
+enum { WORD_MAX = 63 };
+
+static size_t smallest(size_t a, size_t b, size_t c) {
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+// Edit distance with swaps of neighbours (optimal string alignment), three rows at a time.
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+    size_t rows[3][WORD_MAX + 1];
+    for (size_t j = 0; j <= b_length; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = smallest(above[j] + 1, row[j - 1] + 1, change);
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && above2[j - 2] + 1 < row[j])
+                row[j] = above2[j - 2] + 1;
+        }
+    }
+    return rows[a_length % 3][b_length];
+}
+
+const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count) {
+    size_t length = strlen(word);
+    if (length > WORD_MAX)
+        return NULL;
+    size_t limit = length / 3 > 1 ? length / 3 : 1;
+    const char *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = strlen(candidates[i]);
+        if (n > WORD_MAX)
+            continue;
+        size_t distance = edit_distance(word, length, candidates[i], n);
+        if (distance <= limit && (best == NULL || distance < limit)) {
+            best = candidates[i];
+            limit = distance;
+        }
+    }
+    return best;
+}

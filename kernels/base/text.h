@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Growing strings, JSON writing, and small helpers for messages.
+#ifndef SR_KERNELS_BASE_TEXT_H
+#define SR_KERNELS_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A growing, always terminated string. Failure to grow sticks: 'failed' is set and later calls do
+// nothing, so that a whole text is built with one check at the end (sr_text_check).
+typedef struct sr_text {
+    char *data; // never NULL after sr_text_init
+    size_t length, capacity;
+    bool failed;
+} sr_text;
+
+void sr_text_init(sr_text *text);
+void sr_text_release(sr_text *text);
+void sr_text_clear(sr_text *text);
+void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
+void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
+// A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
+void sr_text_add_json_string(sr_text *text, const char *s);
+// A JSON number that reads back to the same double; NaN and infinities become null.
+void sr_text_add_json_number(sr_text *text, double value);
+SR_NODISCARD sr_status sr_text_check(const sr_text *text);
+
+// "1.5 GiB" into out (at least 16 bytes); returns out.
+char *sr_text_bytes(uint64_t bytes, char *out);
+// The candidate nearest to 'word' (Damerau-Levenshtein distance <= max(1, len/3)), or NULL.
+const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lane-reduced values and their exchange: the one place where gradients meet communicators.
+//
+// Flat space. All lane-reduced values of a phase (gradients of parameters, BatchNorm statistics,
+// loss sums, counters) lie one after the other in one flat space of fp32 elements, cut into named
+// segments. For each element i and each lane l there is a contribution c[l][i]. The exchange
+// computes S[i] = the sum over lanes through the fixed binary tree on lane numbers (fp32, plain
+// adds, initialised by copy), hands S to 'update' on the rank that owns i, which computes the new
+// V[i] (parameter, running statistic, reported scalar) from it, and gives every rank the new V.
+// The result is the same bits for every number of ranks, of threads and every bucket size.
+//
+// Lane tree: L lanes are the leaves; a node of level k covers lanes [j 2^k, (j+1) 2^k) and exists
+// where all of them do or, at the right edge, where some do (L need not be a power of two: a
+// missing right child leaves the left one unchanged). Rank r owns lanes [r L / p, (r+1) L / p). It
+// folds its lanes as they arrive, keeping maximal aligned sub-trees.
+//
+// Per bucket (a run of whole blocks of 64 Ki elements, filled from the end of the flat space
+// backwards, as gradients finish): all-to-all of the partial sub-trees to the owners, ordered sum,
+// update, all-gather of V. All of it is one single-threaded state machine over isend/irecv/test
+// with an injected clock, driven by one communication thread (sr_exchange_create starts it) that
+// makes every call on the communicator.
+#ifndef SR_TRAINER_EXCHANGE_H
+#define SR_TRAINER_EXCHANGE_H
+
+#include <stdint.h>
+
+#include "collective/comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_BLOCK_ELEMENTS 65536
+
+typedef struct sr_segment {
+    const char *name;
+    int64_t begin, count; // elements in the flat space; segments are in order without overlap
+} sr_segment;
+
+// First lane of a rank; lanes of rank r are [first(r), first(r + 1)).
+int sr_lanes_first(int lanes, int ranks, int rank);
+
+// Computes V[begin, end) from sum[0, end - begin) in place, on the communication thread of the
+// owner; each element exactly once a step. The range may cover several segments or parts of them.
+typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
+                                           const float *sum, float *values);
+
+typedef struct sr_exchange_options {
+    int lanes;
+    int64_t bucket_bytes; // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
+    const sr_segment *segments;
+    int segment_count;
+    float *values; // V, 'elements' long, owned by the caller, equal on all ranks
+    int64_t elements;
+    sr_exchange_update_fn update;
+    void *user;
+    double report_seconds, act_seconds; // 0: 10, 120
+} sr_exchange_options;
+
+typedef struct sr_exchange sr_exchange;
+
+// Borrows comm until sr_exchange_free: nobody else may use it between step_begin and step_wait.
+SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
+                                          sr_exchange **out);
+void sr_exchange_free(sr_exchange *exchange);
+
+// Starts a step: expects every segment once from each local lane.
+SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *exchange, int64_t step);
+// Contribution of one lane to one segment, copied or added before return. Any thread; different
+// (lane, segment) pairs may come at the same time and in any order.
+SR_NODISCARD sr_status sr_exchange_put(sr_exchange *exchange, int lane, int segment,
+                                       const float *data);
+// Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout.
+SR_NODISCARD sr_status sr_exchange_step_wait(sr_exchange *exchange);
+// Ends the step for all ranks with this failure (they get it from step_wait or their next call).
+void sr_exchange_fail(sr_exchange *exchange, sr_status status, const char *message);
+
+// The owner of each element, for sharded optimiser state: ranges owned by this rank, in order.
+typedef struct sr_range {
+    int64_t begin, end;
+} sr_range;
+const sr_range *sr_exchange_owned(const sr_exchange *exchange, int *count);
+// Fills the other ranks' parts of a flat buffer whose owned ranges are up to date (EMA, slots).
+SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *exchange, float *buffer, const char *what);
+
+typedef struct sr_exchange_stats {
+    int64_t bytes_sent, bytes_received, messages, buckets;
+    int64_t exposed_ns; // step_wait's own waiting
+} sr_exchange_stats;
+sr_exchange_stats sr_exchange_get_stats(const sr_exchange *exchange);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
