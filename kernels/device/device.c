@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening devices by name, and the calls that go through their tables.
+#include "kernels/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/base/text.h"
+#include "kernels/device/device_internal.h"
+
+static const sr_device_ops *const devices[] = {
+#define SR_DEVICE(ops) &ops,
+#include "kernels/device/device_list.def"
+#undef SR_DEVICE
+};
+enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
+
+sr_status sr_device_open(const char *name, sr_device **out) {
+    const char *known[DEVICE_COUNT];
+    if (!name)
+        name = getenv("SERRIED_TEST_DEVICE");
+    if (!name || !*name)
+        name = "cpu";
+    for (int i = 0; i < DEVICE_COUNT; i++) {
+        known[i] = devices[i]->name;
+        if (strcmp(name, known[i]) != 0)
+            continue;
+        sr_device *device = sr_alloc(sizeof *device, "device");
+        if (!device)
+            return SR_E_MEMORY;
+        device->ops = devices[i];
+        *out = device;
+        return SR_OK;
+    }
+    const char *near = sr_text_nearest(name, known, DEVICE_COUNT);
+    return SR_FAIL(SR_E_USAGE, "unknown device '%s'; this build has cpu and cpu-async%s%s%s", name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+void sr_device_close(sr_device *device) {
+    if (!device)
+        return;
+    while (device->range_count)
+        device->ops->free(device, device->ranges[device->range_count - 1].base);
+    sr_free(device->ranges);
+    sr_free(device);
+}
+
+const char *sr_device_name(const sr_device *device) {
+    return device->ops->name;
+}
+
+bool sr_device_host_access(const sr_device *device) {
+    return device->ops->host_access;
+}
+
+sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what, void **out) {
+    sr_status status = device->ops->alloc(device, bytes ? bytes : 1, out);
+    if (status != SR_OK)
+        sr_error_prefix("%s", what);
+    return status;
+}
+
+void sr_device_free(sr_device *device, void *memory) {
+    if (memory)
+        device->ops->free(device, memory);
+}
+
+sr_status sr_device_reserve(sr_device *device, size_t limit, void **out) {
+    return device->ops->reserve(device, limit, out);
+}
+
+sr_status sr_device_commit(sr_device *device, void *range, size_t bytes) {
+    return device->ops->commit(device, range, bytes);
+}
+
+void *sr_device_kernel_address(sr_device *device, void *memory) {
+    return device->ops->kernel_address(device, memory);
+}
+
+sr_status sr_device_add_range(sr_device *device, sr_device_range range) {
+    void *ranges = device->ranges;
+    SR_TRY(sr_grow(&ranges, &device->range_capacity, device->range_count + 1,
+                   sizeof *device->ranges, "device ranges"));
+    device->ranges = ranges;
+    device->ranges[device->range_count++] = range;
+    return SR_OK;
+}
+
+sr_device_range *sr_device_find_range(sr_device *device, const void *memory) {
+    const unsigned char *p = memory;
+    for (size_t i = 0; i < device->range_count; i++) {
+        sr_device_range *r = &device->ranges[i];
+        if (p >= r->base && p < r->base + r->limit)
+            return r;
+    }
+    return NULL;
+}
+
+void sr_device_drop_range(sr_device *device, sr_device_range *range) {
+    *range = device->ranges[--device->range_count];
+}

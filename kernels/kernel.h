@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels: what they are given, how they are split, and the table they are found in.
+//
+// A kernel knows pointers, sizes, small plain structs and a worker; no tensor, no plan, no thread.
+// It is *prepared* once for a shape (allocates, builds library primitives) and then *run* many
+// times (allocates nothing). A run consists of up to SR_KERNEL_STAGES stages; a stage is a fixed
+// number of independent blocks, single-threaded each. The partition into blocks is a function of
+// the request alone, never of the number of threads; partial sums are combined in a later stage
+// through a fixed tree. So the executor may run blocks on one thread or on many: same bits.
+//
+// Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; for a
+// request the last provider whose entry supports it is taken. A missing entry is an error when the
+// plan is made; there is no silent fall-back to another device or dtype.
+#ifndef SR_KERNELS_KERNEL_H
+#define SR_KERNELS_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/dtype.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_KERNEL_ABI 1
+#define SR_KERNEL_MAX_ARGS 16
+#define SR_KERNEL_STAGES 3
+#define SR_KERNEL_PARAMS_BYTES 192
+
+typedef enum sr_kernel_id {
+#define SR_KERNEL(id, args, params, doc) SR_KERNEL_##id,
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+    SR_KERNEL_COUNT
+} sr_kernel_id;
+
+// One thread of the team that runs a launch.
+typedef struct sr_worker {
+    int index;     // 0 .. team - 1
+    void *scratch; // at least the prepared kernel's 'scratch' bytes, 64-byte aligned, contents
+                   // undefined
+} sr_worker;
+
+// What an operator asks for. Arguments stand in the order of the kernel's documentation
+// (kernel_params.h); an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
+typedef struct sr_kernel_request {
+    sr_kernel_id kernel;
+    int args;
+    sr_dtype dtype[SR_KERNEL_MAX_ARGS];
+    uint64_t
+        params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, zero after it
+} sr_kernel_request;
+
+typedef struct sr_kernel_args {
+    void *const *p;     // one pointer per argument of the request, 64-byte aligned
+    const void *params; // of the request
+    void *state;        // of prepare
+    void *workspace;    // shared by the stages and blocks of one run, 64-byte aligned, undefined
+} sr_kernel_args;
+
+// Runs one block of one stage.
+typedef sr_status (*sr_kernel_fn)(const sr_kernel_args *args, int64_t block, sr_worker *worker);
+
+typedef struct sr_kernel_stage {
+    sr_kernel_fn run;
+    int64_t blocks;
+} sr_kernel_stage;
+
+typedef struct sr_prepared {
+    int stages;
+    sr_kernel_stage stage[SR_KERNEL_STAGES];
+    size_t workspace; // bytes
+    size_t scratch;   // bytes per worker
+    void *state;      // immutable while running: several threads run blocks at once
+    void (*state_free)(void *state);
+    const struct sr_kernel_entry *entry; // filled by sr_kernel_prepare
+} sr_prepared;
+
+// One row of the table. In-place use: a kernel whose documentation allows output == input must
+// cope with p[output] == p[input].
+typedef struct sr_kernel_entry {
+    uint32_t struct_size, abi;
+    sr_kernel_id kernel;
+    const char *name;           // "conv2d/onednn"
+    const char *provider;       // "onednn"
+    const char *numerics_class; // blocking and accumulation order, as "onednn-direct-f32"
+    // True when this entry can serve the request on this processor; must be cheap.
+    bool (*supports)(const sr_kernel_request *request);
+    // Fills *out (zeroed before). Errors name what is missing.
+    sr_status (*prepare)(const sr_kernel_request *request, sr_prepared *out);
+} sr_kernel_entry;
+
+// A provider's entries.
+typedef struct sr_provider {
+    uint32_t struct_size, abi;
+    const char *name;
+    const sr_kernel_entry *entries;
+    size_t count;
+    // Called once per thread that will run kernels (limits a library's own threads); may be NULL.
+    void (*thread_init)(void);
+    const char *(*version)(void); // "oneDNN 2.6.3"; NULL: serried's own
+} sr_provider;
+
+// Providers in order; SERRIED_PROVIDERS ("reference,x86"), read once, limits them.
+const sr_provider *const *sr_providers(size_t *count);
+// Calls every provider's thread_init.
+void sr_kernels_thread_init(void);
+
+// The entry that serves a request, or NULL.
+const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
+// The same limited to one provider.
+const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
+// Finds and prepares. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.
+SR_NODISCARD sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out);
+void sr_prepared_release(sr_prepared *prepared);
+// Runs all stages and blocks on the calling thread (tests, host code). Scratch is the caller's.
+SR_NODISCARD sr_status sr_prepared_run(const sr_prepared *prepared,
+                                       const sr_kernel_request *request, void *const *p,
+                                       void *workspace, void *scratch);
+
+const char *sr_kernel_name(sr_kernel_id kernel);
+const char *sr_kernel_doc(sr_kernel_id kernel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
