@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executors: replay of plans on a stream.
+//
+// One command on the stream's thread walks the launches; the blocks of each stage go over the team.
+// All memory is one range that grows in place, so that every plan shares it and a replay allocates
+// nothing. Several executors replay plans of one context at the same time, one lane each.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/plan_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/device/device.h"
+
+struct sr_executor {
+    sr_device *device;
+    sr_stream *stream;
+    void *range;
+    size_t range_bytes;
+    unsigned char **scratch; // per worker
+    size_t scratch_bytes;
+    void **table; // kernel address of every value of the plan that runs
+    size_t table_capacity;
+
+    sr_plan *plan;
+    sr_run run;
+
+    // The first failing block of a launch, carried from its thread to the stream's.
+    pthread_mutex_t lock;
+    atomic_int failed;
+    char message[1024];
+    char where[64];
+
+    bool profiling;
+    const sr_plan *profiled;
+    int64_t *profile_ns;
+    size_t profile_capacity;
+    int64_t profile_runs;
+};
+
+sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
+    sr_status status = SR_OK;
+    sr_executor *e = sr_alloc(sizeof *e, "executor");
+    if (!e)
+        return SR_E_MEMORY;
+    e->device = device;
+    (void)pthread_mutex_init(&e->lock, NULL);
+    SR_TRY_GOTO(sr_stream_create(device, threads, &e->stream), fail);
+    e->scratch = sr_alloc_array((size_t)sr_stream_threads(e->stream), sizeof *e->scratch,
+                                "executor scratch");
+    if (!e->scratch) {
+        status = SR_E_MEMORY;
+        goto fail;
+    }
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    SR_TRY_GOTO(sr_device_reserve(device, (size_t)pages * (size_t)page, &e->range), fail);
+    *out = e;
+    return SR_OK;
+fail:
+    sr_executor_free(e);
+    return status;
+}
+
+void sr_executor_free(sr_executor *e) {
+    if (!e)
+        return;
+    int threads = e->stream ? sr_stream_threads(e->stream) : 0;
+    sr_stream_free(e->stream);
+    for (int i = 0; e->scratch && i < threads; i++)
+        sr_free(e->scratch[i]);
+    sr_free(e->scratch);
+    sr_device_free(e->device, e->range);
+    sr_free(e->table);
+    sr_free(e->profile_ns);
+    (void)pthread_mutex_destroy(&e->lock);
+    sr_free(e);
+}
+
+// ---- Preparing a replay (on the caller's thread) ----
+
+static sr_status grow_scratch(sr_executor *e, size_t bytes) {
+    if (bytes <= e->scratch_bytes)
+        return SR_OK;
+    for (int i = 0; i < sr_stream_threads(e->stream); i++) {
+        sr_free(e->scratch[i]);
+        e->scratch[i] = sr_alloc(bytes, "kernel scratch");
+        if (!e->scratch[i]) {
+            e->scratch_bytes = 0;
+            return SR_E_MEMORY;
+        }
+    }
+    e->scratch_bytes = bytes;
+    return SR_OK;
+}
+
+static sr_status grow(sr_executor *e, const sr_plan *plan) {
+    if (plan->value_count > e->table_capacity) {
+        void *table = e->table;
+        SR_TRY(sr_grow(&table, &e->table_capacity, plan->value_count, sizeof *e->table,
+                       "executor table"));
+        e->table = table;
+    }
+    if (plan->range_bytes > e->range_bytes) {
+        SR_TRY(sr_device_commit(e->device, e->range, plan->range_bytes));
+        e->range_bytes = plan->range_bytes;
+    }
+    return grow_scratch(e, plan->scratch_bytes);
+}
+
+static sr_status fill_table(sr_executor *e, const sr_plan *plan) {
+    unsigned char *range = sr_device_kernel_address(e->device, e->range);
+    for (uint32_t i = 0; i < plan->value_count; i++) {
+        const sr_plan_value *v = &plan->values[plan->values[i].root];
+        void *memory = NULL;
+        if (v->place == SR_PLACE_RANGE) {
+            e->table[i] = range + v->offset;
+            continue;
+        }
+        if (v->place == SR_PLACE_VARIABLE)
+            memory = plan->variables[v->index];
+        else if (v->place == SR_PLACE_MEMORY)
+            memory = plan->memory[v->index];
+        else if (e->run.inputs)
+            memory = e->run.inputs[v->index];
+        if (!memory)
+            return SR_FAIL(SR_E_ARGUMENT, "input slot %u is not bound to memory", v->index);
+        e->table[i] = sr_device_kernel_address(e->device, memory);
+    }
+    return SR_OK;
+}
+
+static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
+    if (!e->profiling || e->profiled == plan)
+        return SR_OK;
+    if (plan->launch_count > e->profile_capacity) {
+        void *ns = e->profile_ns;
+        SR_TRY(sr_grow(&ns, &e->profile_capacity, plan->launch_count, sizeof *e->profile_ns,
+                       "profile"));
+        e->profile_ns = ns;
+    }
+    memset(e->profile_ns, 0, plan->launch_count * sizeof *e->profile_ns);
+    e->profiled = plan;
+    e->profile_runs = 0;
+    return SR_OK;
+}
+
+// ---- Replay (on the stream's thread) ----
+
+typedef struct block_run {
+    sr_executor *e;
+    sr_kernel_fn run;
+    const sr_kernel_args *args;
+} block_run;
+
+static void keep_block_failure(sr_executor *e, sr_status status) {
+    (void)pthread_mutex_lock(&e->lock);
+    if (atomic_load_explicit(&e->failed, memory_order_relaxed) == SR_OK) {
+        (void)snprintf(e->message, sizeof e->message, "%s", sr_error_message());
+        (void)snprintf(e->where, sizeof e->where, "%s", sr_error_where());
+        atomic_store_explicit(&e->failed, (int)status, memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static void run_block(void *user, int64_t block, int worker) {
+    block_run *b = user;
+    sr_worker w = {.index = worker, .scratch = b->e->scratch[worker]};
+    sr_status status = b->run(b->args, block, &w);
+    if (status != SR_OK)
+        keep_block_failure(b->e, status);
+}
+
+static sr_status run_launch(sr_executor *e, const sr_launch *l) {
+    void *p[SR_KERNEL_MAX_ARGS];
+    for (int i = 0; i < l->args; i++)
+        p[i] = l->arg[i] == SR_REF_NONE ? NULL : e->table[l->arg[i]];
+    const sr_shared_prepared *shared = &e->plan->prepared[l->prepared];
+    sr_kernel_args args = {.p = p,
+                           .params = shared->request.params,
+                           .state = shared->prepared.state,
+                           .workspace =
+                               l->workspace == SR_REF_NONE ? NULL : e->table[l->workspace]};
+    for (int s = 0; s < shared->prepared.stages; s++) {
+        block_run b = {e, shared->prepared.stage[s].run, &args};
+        sr_stream_team_run(e->stream, shared->prepared.stage[s].blocks, run_block, &b);
+        sr_status status = (sr_status)atomic_load_explicit(&e->failed, memory_order_relaxed);
+        if (status != SR_OK) {
+            status = sr_error_adopt(status, e->where, e->message);
+            sr_error_prefix("%s:%d: %s", l->file, l->line, l->op->name);
+            return status;
+        }
+    }
+    return SR_OK;
+}
+
+static sr_status deliver(sr_executor *e, const sr_sink_entry *sinks, uint32_t count) {
+    for (uint32_t i = 0; e->run.sink && i < count; i++)
+        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[sinks[i].value],
+                           e->plan->values[sinks[i].value].bytes));
+    return SR_OK;
+}
+
+static sr_status replay(void *user) {
+    sr_executor *e = user;
+    const sr_plan *plan = e->plan;
+    SR_TRY(deliver(e, plan->sinks, plan->leading_sinks));
+    for (uint32_t i = 0; i < plan->launch_count; i++) {
+        const sr_launch *l = &plan->launches[i];
+        int64_t start = e->profiling ? sr_clock_ns() : 0;
+        SR_TRY(run_launch(e, l));
+        if (e->profiling)
+            e->profile_ns[i] += sr_clock_ns() - start;
+        SR_TRY(deliver(e, plan->sinks + l->first_sink, l->sink_count));
+    }
+    e->profile_runs++;
+    return SR_OK;
+}
+
+sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
+    e->plan = plan;
+    e->run = *run;
+    atomic_store_explicit(&e->failed, SR_OK, memory_order_relaxed);
+    SR_TRY(grow(e, plan));
+    SR_TRY(fill_table(e, plan));
+    SR_TRY(prepare_profile(e, plan));
+    return sr_stream_call(e->stream, replay, e);
+}
+
+sr_status sr_executor_wait(sr_executor *e) {
+    return sr_stream_wait(e->stream);
+}
+
+void sr_executor_set_profiling(sr_executor *e, bool on) {
+    e->profiling = on;
+    e->profiled = NULL;
+}
+
+int sr_executor_get_profile(const sr_executor *e, sr_node_profile *rows, int capacity) {
+    const sr_plan *plan = e->profiled;
+    if (!plan)
+        return 0;
+    for (uint32_t i = 0; i < plan->launch_count && i < (uint32_t)capacity; i++) {
+        const sr_launch *l = &plan->launches[i];
+        rows[i] = (sr_node_profile){.op = l->op->name,
+                                    .kernel = plan->prepared[l->prepared].prepared.entry->name,
+                                    .flops = l->flops,
+                                    .bytes = l->bytes,
+                                    .ns = e->profile_ns[i],
+                                    .runs = e->profile_runs};
+    }
+    return (int)plan->launch_count;
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Observations of a context: reading values (cuts) and running updates, on the context's own
+// executor.
+//
+// A cut runs the part of the record that it needs. What the recorded derivative rules read, and
+// what sr_keep marks, stays in memory of the step; other values are computed again from the record
+// when somebody uses them later.
+#include <string.h>
+
+#include "graph/record_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/device/device.h"
+
+// After a run: which values of the record now lie in memory.
+static void mark_executed(sr_context *context) {
+    const sr_program *p = context->program;
+    for (size_t i = 0; i < p->node_count; i++) {
+        sr_node *node = &context->nodes[p->nodes[i].record];
+        node->executed = true;
+        for (int k = 0; k < node->op->outputs; k++) {
+            uint32_t kept = p->values[p->nodes[i].output[k]].kept;
+            if (kept)
+                context->values[node->first_output + (uint32_t)k].memory = p->memory[kept - 1];
+        }
+    }
+}
+
+static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {
+    sr_plan *plan;
+    static const sr_run run = {0};
+    int64_t start = sr_clock_ns();
+    SR_TRY(sr_program_build(context, wanted));
+    context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
+    if (context->program->node_count == 0)
+        return SR_OK;
+    SR_TRY(sr_plan_get(context, &plan));
+    if (!context->executor)
+        SR_TRY(sr_executor_create(context->device, context->threads, &context->executor));
+    SR_TRY(sr_executor_begin(context->executor, plan, &run));
+    SR_TRY(sr_executor_wait(context->executor));
+    mark_executed(context);
+    return SR_OK;
+}
+
+static void *memory_of(const sr_context *context, uint32_t ref) {
+    return (ref & SR_REF_VARIABLE) ? context->variables[ref & ~SR_REF_VARIABLE].memory
+                                   : context->values[ref].memory;
+}
+
+static sr_status copy_out(sr_context *context, uint32_t ref, void *data, size_t bytes) {
+    void *memory = memory_of(context, ref);
+    if (!memory)
+        return SR_FAIL(SR_E_ARGUMENT, "an unbound input has no value to read");
+    memcpy(data, sr_device_kernel_address(context->device, memory), bytes);
+    return SR_OK;
+}
+
+static sr_status check_size(const sr_context *context, uint32_t ref, size_t bytes,
+                            const char *what) {
+    size_t have = sr_info_bytes(sr_context_info(context, ref));
+    if (have == bytes)
+        return SR_OK;
+    char text[96];
+    return SR_FAIL(SR_E_SHAPE, "%s: the tensor is %s, %zu bytes, the memory given has %zu", what,
+                   sr_info_text(sr_context_info(context, ref), text), have, bytes);
+}
+
+static sr_status read_now(sr_context *context, uint32_t ref, void *data, size_t bytes) {
+    SR_TRY(check_size(context, ref, bytes, "sr_read"));
+    if (!memory_of(context, ref)) {
+        sr_wanted wanted = {.keep = &ref, .keep_count = 1, .keep_for_gradients = true};
+        SR_TRY(run_wanted(context, &wanted));
+    }
+    return copy_out(context, ref, data, bytes);
+}
+
+sr_status sr_read(sr_tensor tensor, void *data, size_t bytes) {
+    sr_context *context = sr_context_of(tensor);
+    if (!context)
+        return SR_FAIL(SR_E_ARGUMENT, "sr_read: no tensor (an earlier call failed)");
+    SR_TRY(sr_context_status(context));
+    uint32_t ref = sr_context_ref(context, tensor, "sr_read");
+    if (ref == SR_REF_NONE)
+        return sr_context_status(context);
+    sr_status status = read_now(context, ref, data, bytes);
+    sr_context_stick(context, status);
+    return status;
+}
+
+void sr_read_later(sr_tensor tensor, void *data, size_t bytes) {
+    sr_context *context = sr_context_of(tensor);
+    if (!context || context->status != SR_OK)
+        return;
+    uint32_t ref = sr_context_ref(context, tensor, "sr_read_later");
+    if (ref == SR_REF_NONE)
+        return;
+    sr_status status = check_size(context, ref, bytes, "sr_read_later");
+    void *deliveries = context->deliveries;
+    if (status == SR_OK)
+        status = sr_grow(&deliveries, &context->delivery_capacity, context->delivery_count + 1,
+                         sizeof *context->deliveries, "deliveries");
+    if (status != SR_OK) {
+        sr_context_stick(context, status);
+        return;
+    }
+    context->deliveries = deliveries;
+    context->deliveries[context->delivery_count++] = (sr_delivery){ref, data, bytes};
+}
+
+// Values in memory that assignments read: a variable that another assignment overwrites is saved
+// first.
+static sr_status assign(sr_context *context) {
+    for (int phase = 0; phase < 2; phase++) {
+        for (size_t i = 0; i < context->variable_count; i++) {
+            sr_variable_entry *v = &context->variables[i];
+            if (v->assigned == SR_REF_NONE)
+                continue;
+            void *from = memory_of(context, v->assigned);
+            void *kernel = sr_device_kernel_address(context->device, from);
+            size_t bytes = sr_info_bytes(&v->info);
+            if (phase == 1) {
+                memcpy(sr_device_kernel_address(context->device, v->memory), kernel, bytes);
+                v->assigned = SR_REF_NONE;
+            } else if (v->assigned & SR_REF_VARIABLE) {
+                sr_tensor saved = sr_constant(context, &v->info, kernel);
+                SR_TRY(sr_context_status(context));
+                v->assigned = saved.slot;
+            }
+        }
+    }
+    return SR_OK;
+}
+
+// After an update, values that were computed from the old variables and not kept are gone.
+static void lose_values(sr_context *context) {
+    for (size_t i = 0; i < context->value_count; i++)
+        if (context->values[i].node != SR_REF_NONE && !context->values[i].memory)
+            context->values[i].lost = true;
+}
+
+static sr_status run_updates(sr_context *context, uint32_t *keep) {
+    size_t count = 0;
+    for (size_t i = 0; i < context->delivery_count; i++)
+        keep[count++] = context->deliveries[i].ref;
+    for (size_t i = 0; i < context->variable_count; i++)
+        if (context->variables[i].assigned != SR_REF_NONE)
+            keep[count++] = context->variables[i].assigned;
+    sr_wanted wanted = {
+        .keep = keep, .keep_count = count, .updates = true, .keep_for_gradients = true};
+    SR_TRY(run_wanted(context, &wanted));
+    for (size_t i = 0; i < context->delivery_count; i++) {
+        const sr_delivery *d = &context->deliveries[i];
+        SR_TRY(copy_out(context, d->ref, d->data, d->bytes));
+    }
+    context->delivery_count = 0;
+    SR_TRY(assign(context));
+    if (context->has_updates)
+        lose_values(context);
+    context->has_updates = false;
+    return SR_OK;
+}
+
+sr_status sr_context_run(sr_context *context) {
+    SR_TRY(sr_context_status(context));
+    uint32_t *keep =
+        sr_alloc_array(context->delivery_count + context->variable_count + 1, sizeof *keep, "run");
+    if (!keep)
+        return SR_E_MEMORY;
+    sr_status status = run_updates(context, keep);
+    sr_free(keep);
+    sr_context_stick(context, status);
+    return status;
+}

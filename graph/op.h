@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operator descriptors: everything about one operator in one table row, in one file
+// graph/ops/op_X.c.
+//
+// No switch over operators exists anywhere: shape inference, lowering to a kernel, derivative, cost
+// and in-place permission are found here. Adding an operator: one file, one line in
+// graph/ops/op_list.def, its public function in graph/ops.h, one case in tests (the suite fails
+// without it).
+#ifndef SR_GRAPH_OP_H
+#define SR_GRAPH_OP_H
+
+#include "graph/tensor.h"
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_OP_ABI 1
+#define SR_OP_MAX_INPUTS 8
+#define SR_OP_MAX_OUTPUTS 4
+#define SR_OP_ATTR_BYTES 128
+
+typedef struct sr_context sr_context;
+
+// A recorded node as inference, lowering and derivative rules see it. Absent optional inputs are
+// SR_NONE and have dtype SR_DTYPE_COUNT in 'in'.
+typedef struct sr_node_view {
+    const struct sr_op *op;
+    const void *attr;
+    int inputs;
+    const sr_info *in;       // [inputs]
+    const sr_info *out;      // [op->outputs]; while inferring: to be filled, zeroed
+    const sr_tensor *input;  // [inputs]; NULL while inferring and lowering
+    const sr_tensor *output; // [op->outputs]; likewise
+} sr_node_view;
+
+typedef struct sr_op {
+    uint32_t struct_size, abi;
+    const char *name; // "conv2d"
+    const char *help; // one line
+    int inputs;       // number of input positions; trailing and optional ones may be SR_NONE
+    int required;     // the first 'required' inputs must be present
+    int outputs;
+    size_t
+        attr_size; // bytes of the attribute struct, <= SR_OP_ATTR_BYTES, zeroed before it is filled
+
+    // Shapes and dtypes of the outputs, or SR_FAIL(SR_E_SHAPE, ...) naming the shapes. 'out' is
+    // writable here.
+    sr_status (*infer)(const sr_node_view *node, sr_info *out);
+
+    // The kernel that computes the node. Arguments are the inputs by position, then the outputs;
+    // the default (request->args, dtypes) is filled before the call: rules fill 'kernel' and
+    // 'params'. NULL for operators that only rename their input (alias).
+    sr_status (*lower)(const sr_node_view *node, sr_kernel_request *request);
+
+    // Records nodes that compute the gradients of the inputs: grad_out[i] is the gradient of output
+    // i (SR_NONE where none flows); wanted[i] says whether grad_in[i] is needed; rules leave
+    // SR_NONE where no gradient flows. Never called when no grad_out is present. NULL: not
+    // differentiable (a gradient that reaches it is an error naming the operator).
+    void (*derivative)(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
+                       const bool *wanted, sr_tensor *grad_in);
+    uint32_t keeps_inputs, keeps_outputs; // bit i: the derivative rule reads input / output i
+
+    // Bit (8 * output + input): the output may take the memory of that input when it dies there.
+    uint32_t in_place;
+    // Inputs that the kernel updates in place (variables only), bit mask: optimiser steps. The node
+    // has then no outputs of its own and is never pruned.
+    uint32_t updates;
+    bool alias;       // output 0 is input 0 under another shape: no kernel, no memory
+    bool no_gradient; // gradients stop here without an error (labels, metrics)
+
+    // Floating-point operations of one run and bytes that it must read and write; NULL: 0 and the
+    // sum of the arguments' sizes.
+    void (*cost)(const sr_node_view *node, double *flops, double *bytes);
+} sr_op;
+
+// All operators in the order of op_list.def, then those of plug-ins.
+const sr_op *const *sr_ops(size_t *count);
+const sr_op *sr_op_find(const char *name);
+
+// Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (SR_NONE
+// after an error; the first error sticks to the context with file and line of sr_at, and operator).
+// The context is that of the first present input.
+void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
+// The same for operators with one output.
+sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
+// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one.
+bool sr_tensor_info(sr_tensor tensor, sr_info *out);
+// "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.
+char *sr_info_text(const sr_info *info, char *out);
+
+// Sets kernel id, args and dtypes from the node's inputs and outputs. Called by the compiler.
+void sr_request_init(sr_kernel_request *request, const sr_node_view *node);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators for model code. Each call records one node and returns its tensor; a wrong shape sticks
+// to the context as the first error (sr_context_status), later calls do nothing.
+//
+// T stands for f32, bf16, f16 (f64 in tests). Parameters are f32 (f64 with T = f64) and are rounded
+// to T where they are used. Images are [N,H,W,C]; convolution weights [K,C/groups,R,S] as torch has
+// them. Options are structs whose zero is the usual value.
+#ifndef SR_GRAPH_OPS_H
+#define SR_GRAPH_OPS_H
+
+#include "graph/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Notes the place of the next operator call for error messages (the macros at the end of this file
+// do it).
+void sr_at(const char *file, int line);
+
+typedef struct sr_conv2d_opts {
+    int stride, stride_w; // 0: 1; stride_w 0: as stride
+    int pad, pad_w;       // both sides; pad_w is added only where has_pad_w
+    bool has_pad_w;
+    int dilation; // 0: 1
+    int groups;   // 0: 1
+} sr_conv2d_opts;
+
+// y[N,P,Q,K] = cross-correlation of x[N,H,W,C] with w[K,C/groups,R,S], P = (H + 2 pad - dilation (R
+// - 1) - 1) / stride + 1.
+sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts);
+// The same plus bias[K].
+sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts);
+// Transposed convolution (the gradient of sr_conv2d with respect to x): x[N,P,Q,K],
+// w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad + dilation (R - 1) + 1 + output_pad.
+sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
+
+// y[N,K] = x[N,C] w[K,C]^T + bias[K]; bias may be SR_NONE.
+sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias);
+// y = x + b over the last dimension.
+sr_tensor sr_bias_add(sr_tensor x, sr_tensor b);
+// s[C] (f32) = sum of x over all but the last dimension.
+sr_tensor sr_channel_sum(sr_tensor x);
+
+// Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015). gamma, beta [C] may
+// be SR_NONE.
+typedef struct sr_batchnorm_out {
+    sr_tensor y, mean, var; // statistics of this lane: f32[C], var is the biased one
+} sr_batchnorm_out;
+sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
+sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
+                             sr_tensor var, double eps);
+
+sr_tensor sr_relu(sr_tensor x);
+sr_tensor sr_gelu(sr_tensor x); // x Phi(x), exact erf form (Hendrycks & Gimpel 2016)
+sr_tensor sr_leaky_relu(sr_tensor x, double slope);
+sr_tensor sr_tanh_op(sr_tensor x);
+sr_tensor sr_sigmoid(sr_tensor x);
+sr_tensor sr_softplus(sr_tensor x);
+// Equal shapes and dtypes.
+sr_tensor sr_add(sr_tensor a, sr_tensor b);
+sr_tensor sr_sub(sr_tensor a, sr_tensor b);
+sr_tensor sr_mul(sr_tensor a, sr_tensor b);
+sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
+sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);       // scalar f32[1] or rank 0
+sr_tensor sr_fill_by(sr_tensor scalar, sr_dtype dtype, int rank, const int64_t *dim);
+sr_tensor sr_cast(sr_tensor x, sr_dtype dtype);
+// u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std in units of 0..1.
+sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dtype dtype);
+// key: i32[4] of (seed low, seed high, step, lane); scope: stable number of the call site.
+sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
+
+typedef struct sr_pool2d_opts {
+    int window, stride; // stride 0: as window
+    int pad;
+} sr_pool2d_opts;
+sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts); // padding never wins
+sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // padding is not counted
+sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
+sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
+sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
+
+// The same elements under another shape (equal count); costs nothing.
+sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
+sr_tensor sr_flatten(sr_tensor x); // [N, rest]
+// Sum of all elements, f32 scalar (rank 0).
+sr_tensor sr_reduce_sum(sr_tensor x);
+
+// loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
+// classes; labels i32[N], negative ones are ignored (loss 0, no gradient).
+sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
+// prob[N,K], f32. Not differentiable (use the loss above).
+sr_tensor sr_softmax(sr_tensor logits);
+// f32[2]: how many labels are the best class, among the five best. No gradient.
+sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
+// Binary cross-entropy on logits x against a constant target t in {0, 1}: softplus(x) - t x,
+// elementwise.
+sr_tensor sr_bce_with_logits(sr_tensor x, double target);
+
+// Updates of variables in place (optimiser programs). hyper: f32[8], see kernel_list.def.
+void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
+void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
+
+#ifdef __cplusplus
+}
+#endif
+
+// Errors name the line of the call: each name is also a macro that notes it first. The files that
+// define the operators switch that off.
+#ifndef SR_OPS_PLAIN
+#define sr_conv2d(...) (sr_at(__FILE__, __LINE__), sr_conv2d(__VA_ARGS__))
+#define sr_conv2d_bias(...) (sr_at(__FILE__, __LINE__), sr_conv2d_bias(__VA_ARGS__))
+#define sr_conv2d_transpose(...) (sr_at(__FILE__, __LINE__), sr_conv2d_transpose(__VA_ARGS__))
+#define sr_linear(...) (sr_at(__FILE__, __LINE__), sr_linear(__VA_ARGS__))
+#define sr_bias_add(...) (sr_at(__FILE__, __LINE__), sr_bias_add(__VA_ARGS__))
+#define sr_channel_sum(...) (sr_at(__FILE__, __LINE__), sr_channel_sum(__VA_ARGS__))
+#define sr_batchnorm_train(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_train(__VA_ARGS__))
+#define sr_batchnorm_infer(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_infer(__VA_ARGS__))
+#define sr_relu(...) (sr_at(__FILE__, __LINE__), sr_relu(__VA_ARGS__))
+#define sr_gelu(...) (sr_at(__FILE__, __LINE__), sr_gelu(__VA_ARGS__))
+#define sr_leaky_relu(...) (sr_at(__FILE__, __LINE__), sr_leaky_relu(__VA_ARGS__))
+#define sr_tanh_op(...) (sr_at(__FILE__, __LINE__), sr_tanh_op(__VA_ARGS__))
+#define sr_sigmoid(...) (sr_at(__FILE__, __LINE__), sr_sigmoid(__VA_ARGS__))
+#define sr_softplus(...) (sr_at(__FILE__, __LINE__), sr_softplus(__VA_ARGS__))
+#define sr_add(...) (sr_at(__FILE__, __LINE__), sr_add(__VA_ARGS__))
+#define sr_sub(...) (sr_at(__FILE__, __LINE__), sr_sub(__VA_ARGS__))
+#define sr_mul(...) (sr_at(__FILE__, __LINE__), sr_mul(__VA_ARGS__))
+#define sr_scale(...) (sr_at(__FILE__, __LINE__), sr_scale(__VA_ARGS__))
+#define sr_scale_by(...) (sr_at(__FILE__, __LINE__), sr_scale_by(__VA_ARGS__))
+#define sr_fill_by(...) (sr_at(__FILE__, __LINE__), sr_fill_by(__VA_ARGS__))
+#define sr_cast(...) (sr_at(__FILE__, __LINE__), sr_cast(__VA_ARGS__))
+#define sr_normalize(...) (sr_at(__FILE__, __LINE__), sr_normalize(__VA_ARGS__))
+#define sr_dropout(...) (sr_at(__FILE__, __LINE__), sr_dropout(__VA_ARGS__))
+#define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))
+#define sr_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_avgpool2d(__VA_ARGS__))
+#define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))
+#define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
+#define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
+#define sr_reshape(...) (sr_at(__FILE__, __LINE__), sr_reshape(__VA_ARGS__))
+#define sr_flatten(...) (sr_at(__FILE__, __LINE__), sr_flatten(__VA_ARGS__))
+#define sr_reduce_sum(...) (sr_at(__FILE__, __LINE__), sr_reduce_sum(__VA_ARGS__))
+#define sr_softmax_cross_entropy(...)                                                              \
+    (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))
+#define sr_softmax(...) (sr_at(__FILE__, __LINE__), sr_softmax(__VA_ARGS__))
+#define sr_topk_hits(...) (sr_at(__FILE__, __LINE__), sr_topk_hits(__VA_ARGS__))
+#define sr_bce_with_logits(...) (sr_at(__FILE__, __LINE__), sr_bce_with_logits(__VA_ARGS__))
+#define sr_sgd_update(...) (sr_at(__FILE__, __LINE__), sr_sgd_update(__VA_ARGS__))
+#define sr_ema_update(...) (sr_at(__FILE__, __LINE__), sr_ema_update(__VA_ARGS__))
+#endif
+#endif

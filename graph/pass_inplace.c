@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place: an output takes the memory of an input that dies at the same launch, where the
+// operator's descriptor allows it. Bit-neutral: kernels so marked give the same bits either way.
+#include "graph/plan_internal.h"
+
+static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input) {
+    const sr_launch *l = &plan->launches[launch];
+    int inputs = l->op->inputs;
+    if (!(l->op->in_place >> (8 * output + input) & 1) || l->arg[input] == SR_REF_NONE)
+        return false;
+    uint32_t from = plan->values[l->arg[input]].root;
+    uint32_t to = plan->values[l->arg[inputs + output]].root;
+    const sr_plan_value *dying = &plan->values[from], *born = &plan->values[to];
+    if (from == to || dying->pinned || born->pinned || dying->last != launch ||
+        dying->bytes != born->bytes)
+        return false;
+    for (int i = 0; i < l->args; i++)
+        if (i != input && l->arg[i] != SR_REF_NONE && plan->values[l->arg[i]].root == from)
+            return false;
+    return true;
+}
+
+static void take(sr_plan *plan, uint32_t from, uint32_t to) {
+    if (plan->values[to].last > plan->values[from].last)
+        plan->values[from].last = plan->values[to].last;
+    for (uint32_t i = to; i < plan->value_count; i++)
+        if (plan->values[i].root == to)
+            plan->values[i].root = from;
+}
+
+void sr_pass_in_place(sr_plan *plan) {
+    for (uint32_t t = 0; t < plan->launch_count; t++) {
+        const sr_launch *l = &plan->launches[t];
+        if (l->op->alias)
+            continue;
+        int outputs = l->args - l->op->inputs;
+        for (int o = 0; o < outputs; o++) {
+            for (int i = 0; i < l->op->inputs; i++) {
+                if (!may_take(plan, t, o, i))
+                    continue;
+                take(plan, plan->values[l->arg[i]].root,
+                     plan->values[l->arg[l->op->inputs + o]].root);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: compiled programs, and what the passes read and write.
+#ifndef SR_GRAPH_PLAN_INTERNAL_H
+#define SR_GRAPH_PLAN_INTERNAL_H
+
+#include "graph/record_internal.h"
+
+#define SR_NO_LAUNCH UINT32_MAX
+
+// Where a value of the plan lies when it runs.
+typedef enum sr_place {
+    SR_PLACE_RANGE = 0, // at 'offset' in the executor's range
+    SR_PLACE_VARIABLE,  // memory of variable 'index'
+    SR_PLACE_INPUT,     // what is bound to input slot 'index'
+    SR_PLACE_MEMORY,    // memory binding 'index' of the plan
+} sr_place;
+
+typedef struct sr_plan_value {
+    sr_info info;
+    size_t bytes;
+    uint32_t root;  // the value whose memory this one is (itself, or through aliases and in-place)
+    uint32_t first; // launch that writes it first (roots: over all values on it)
+    uint32_t last;  // last launch that reads or writes it
+    bool pinned;    // leaves and kept values: their memory is never given away
+    sr_place place;
+    uint32_t index;
+    size_t offset;
+} sr_plan_value;
+
+typedef struct sr_launch {
+    const sr_op *op;
+    uint32_t record_node; // of the record that was compiled, for messages
+    const char *file;
+    int line;
+    uint32_t prepared;  // index in plan->prepared
+    uint32_t workspace; // value number of its workspace, or SR_REF_NONE
+    int args;
+    uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
+    uint32_t first_sink, sink_count;  // in plan->sinks: targets delivered after this launch
+    double flops, bytes;
+} sr_launch;
+
+typedef struct sr_shared_prepared {
+    sr_kernel_request request;
+    sr_prepared prepared;
+} sr_shared_prepared;
+
+typedef struct sr_sink_entry {
+    uint32_t target, value;
+} sr_sink_entry;
+
+struct sr_plan {
+    sr_arena arena; // everything below
+    uint64_t hash;
+    unsigned char *record; // the canonical bytes it was made from
+    size_t record_bytes;
+    uint64_t last_use;
+
+    sr_plan_value *values; // the program's, then workspaces
+    uint32_t value_count;
+    sr_launch *launches;
+    uint32_t launch_count;
+    sr_shared_prepared *prepared;
+    uint32_t prepared_count;
+    sr_sink_entry *sinks;
+    uint32_t sink_count, leading_sinks; // the first ones need no launch
+    void **memory;                      // bindings of this compile
+    uint32_t memory_count;
+    void **variables; // memory of every variable of the context at compile time
+    uint32_t variable_count;
+
+    size_t range_bytes;   // executor memory
+    size_t live_bound;    // most bytes alive at once: no planner can need less
+    size_t peaks[2];      // of the planners that were tried
+    size_t scratch_bytes; // per worker
+    double flops, bytes;
+    bool optimize;
+};
+
+// Passes, in order; one file each.
+// pass_inplace.c: lets outputs take the memory of inputs that die there.
+void sr_pass_in_place(sr_plan *plan);
+// pass_memory.c: offsets of all values in the range; tries two planners and takes the smaller.
+SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
+// Checks that no two values that live at the same time overlap. For tests and the dev build.
+SR_NODISCARD sr_status sr_plan_check(const sr_plan *plan);
+
+// compile.c
+SR_NODISCARD sr_status sr_plan_compile(sr_context *context, sr_plan **out);
+void sr_plan_free(sr_plan *plan);
+
+#endif

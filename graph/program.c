@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Canonical programs: the part of a record that an observation needs, under numbers of its own.
+//
+// Walking back from what is wanted and stopping at values that are already in memory gives the
+// nodes; numbering values in the order of their first appearance gives a form in which equal steps
+// are equal bytes. That form is hashed, compared in full, and compiled on a miss. Pruning of dead
+// nodes and of dead outputs is this walk.
+#include <string.h>
+
+#include "graph/record_internal.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/log.h"
+
+static sr_status reserve(void **array, size_t *capacity, size_t need, size_t size) {
+    return need <= *capacity ? SR_OK : sr_grow(array, capacity, need, size, "program");
+}
+
+#define RESERVE(p, array, capacity, need)                                                          \
+    SR_TRY(reserve((void **)&(p)->array, &(p)->capacity, (need), sizeof *(p)->array))
+
+void sr_program_release(sr_program *p) {
+    sr_free(p->values);
+    sr_free(p->nodes);
+    sr_free(p->attrs);
+    sr_free(p->targets);
+    sr_free(p->memory);
+    sr_free(p->bytes);
+    sr_free(p->value_number);
+    sr_free(p->variable_number);
+    sr_free(p->needed);
+}
+
+static bool is_leaf(const sr_context *context, uint32_t ref) {
+    return (ref & SR_REF_VARIABLE) || context->values[ref].memory ||
+           context->values[ref].node == SR_REF_NONE;
+}
+
+// Marks the producer of a value as needed; an error sticks for values that were lost.
+static sr_status need_value(sr_context *context, uint32_t ref) {
+    if (is_leaf(context, ref))
+        return SR_OK;
+    const sr_value *value = &context->values[ref];
+    const sr_node *node = &context->nodes[value->node];
+    if (value->lost)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "%s:%d: %s: this value was computed before an update of variables and not "
+                       "kept; sr_keep it, or read it in the same run as the update",
+                       node->file, node->line, node->op->name);
+    context->program->needed[value->node] = 1;
+    return SR_OK;
+}
+
+static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
+    sr_program *p = context->program;
+    memset(p->needed, 0, context->node_count);
+    for (int i = 0; i < wanted->target_count; i++) {
+        uint32_t ref = sr_context_ref(context, wanted->targets[i].tensor, "target");
+        if (ref == SR_REF_NONE)
+            return sr_context_status(context);
+        SR_TRY(need_value(context, ref));
+    }
+    for (size_t i = 0; i < wanted->keep_count; i++)
+        SR_TRY(need_value(context, wanted->keep[i]));
+    for (size_t i = context->node_count; i-- > 0;) {
+        const sr_node *node = &context->nodes[i];
+        if (wanted->updates && node->op->updates && !node->executed)
+            p->needed[i] = 1;
+        if (!p->needed[i])
+            continue;
+        for (int k = 0; k < node->op->inputs; k++)
+            if (node->input[k] != SR_REF_NONE)
+                SR_TRY(need_value(context, node->input[k]));
+    }
+    return SR_OK;
+}
+
+static sr_status add_memory(sr_program *p, void *memory, uint32_t *number) {
+    RESERVE(p, memory, memory_capacity, p->memory_count + 1);
+    *number = (uint32_t)p->memory_count;
+    p->memory[p->memory_count++] = memory;
+    return SR_OK;
+}
+
+static sr_status number_leaf(sr_context *context, uint32_t ref, uint32_t *out) {
+    sr_program *p = context->program;
+    sr_program_value value = {.info = *sr_context_info(context, ref), .node = SR_REF_NONE};
+    if (ref & SR_REF_VARIABLE) {
+        value.leaf_kind = SR_LEAF_VARIABLE;
+        value.leaf = ref & ~SR_REF_VARIABLE;
+    } else if (context->values[ref].memory) {
+        value.leaf_kind = SR_LEAF_MEMORY;
+        SR_TRY(add_memory(p, context->values[ref].memory, &value.leaf));
+    } else {
+        value.leaf_kind = SR_LEAF_INPUT;
+        value.leaf = (uint32_t)context->values[ref].slot;
+    }
+    RESERVE(p, values, value_capacity, p->value_count + 1);
+    *out = (uint32_t)p->value_count;
+    p->values[p->value_count++] = value;
+    return SR_OK;
+}
+
+// The canonical number of a ref; leaves get theirs at first sight.
+static sr_status number_of(sr_context *context, uint32_t ref, uint32_t *out) {
+    sr_program *p = context->program;
+    uint32_t *number = (ref & SR_REF_VARIABLE) ? &p->variable_number[ref & ~SR_REF_VARIABLE]
+                                               : &p->value_number[ref];
+    if (*number == SR_REF_NONE)
+        SR_TRY(number_leaf(context, ref, number));
+    *out = *number;
+    return SR_OK;
+}
+
+static sr_status add_node(sr_context *context, uint32_t index) {
+    sr_program *p = context->program;
+    const sr_node *node = &context->nodes[index];
+    size_t attr_room = (node->op->attr_size + 7) & ~(size_t)7;
+    RESERVE(p, nodes, node_capacity, p->node_count + 1);
+    RESERVE(p, attrs, attr_capacity, p->attr_count + attr_room);
+    sr_program_node *out = &p->nodes[p->node_count];
+    memset(out, 0xff, sizeof *out);
+    out->op = node->op;
+    out->record = index;
+    out->attr = (uint32_t)p->attr_count;
+    if (attr_room)
+        memcpy(p->attrs + p->attr_count, context->attrs + node->attr, attr_room);
+    p->attr_count += attr_room;
+    for (int i = 0; i < node->op->inputs; i++)
+        if (node->input[i] != SR_REF_NONE)
+            SR_TRY(number_of(context, node->input[i], &out->input[i]));
+    RESERVE(p, values, value_capacity, p->value_count + (size_t)node->op->outputs);
+    for (int i = 0; i < node->op->outputs; i++) {
+        uint32_t ref = node->first_output + (uint32_t)i;
+        out->output[i] = (uint32_t)p->value_count;
+        p->values[p->value_count++] = (sr_program_value){.info = context->values[ref].info,
+                                                         .node = (uint32_t)p->node_count,
+                                                         .leaf = (uint32_t)i};
+        // A value in memory keeps its number as a leaf where others read it; only values that this
+        // program computes for somebody are numbered here.
+        if (!context->values[ref].memory)
+            p->value_number[ref] = out->output[i];
+    }
+    p->node_count++;
+    if (node->executed) {
+        context->stats.nodes_recomputed++;
+        SR_DEBUG("recomputed after a cut: %s (%s:%d)", node->op->name, node->file, node->line);
+    }
+    return SR_OK;
+}
+
+// A value that must survive gets memory of the step; every other value of the record stays as it
+// is.
+static sr_status keep_value(sr_context *context, uint32_t ref) {
+    sr_program *p = context->program;
+    if (is_leaf(context, ref))
+        return SR_OK;
+    uint32_t number = p->value_number[ref];
+    if (number == SR_REF_NONE || p->values[number].kept)
+        return SR_OK;
+    void *memory;
+    uint32_t binding;
+    SR_TRY(sr_context_step_alloc(context, sr_info_bytes(&context->values[ref].info), &memory));
+    SR_TRY(add_memory(p, memory, &binding));
+    p->values[number].kept = binding + 1;
+    return SR_OK;
+}
+
+static sr_status keep_for_gradients(sr_context *context) {
+    sr_program *p = context->program;
+    for (size_t i = 0; i < p->node_count; i++) {
+        const sr_node *node = &context->nodes[p->nodes[i].record];
+        if (!node->op->derivative)
+            continue;
+        for (int k = 0; k < node->op->inputs; k++)
+            if ((node->op->keeps_inputs >> k & 1) && node->input[k] != SR_REF_NONE)
+                SR_TRY(keep_value(context, node->input[k]));
+        for (int k = 0; k < node->op->outputs; k++)
+            if (node->op->keeps_outputs >> k & 1)
+                SR_TRY(keep_value(context, node->first_output + (uint32_t)k));
+    }
+    for (uint32_t i = 0; i < context->value_count; i++)
+        if (context->values[i].keep)
+            SR_TRY(keep_value(context, i));
+    return SR_OK;
+}
+
+static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
+    sr_program *p = context->program;
+    RESERVE(p, targets, target_capacity, (size_t)wanted->target_count + 1);
+    for (int i = 0; i < wanted->target_count; i++) {
+        const sr_target *t = &wanted->targets[i];
+        sr_program_target *out = &p->targets[p->target_count++];
+        out->after = SR_REF_NONE;
+        SR_TRY(number_of(context, sr_context_ref(context, t->tensor, "target"), &out->value));
+        if (!sr_is_none(t->after)) {
+            uint32_t ref = sr_context_ref(context, t->after, "target's variable");
+            if (ref == SR_REF_NONE || !(ref & SR_REF_VARIABLE))
+                return SR_FAIL(SR_E_ARGUMENT, "sr_target.after is no variable");
+            out->after = ref & ~SR_REF_VARIABLE;
+        }
+    }
+    return SR_OK;
+}
+
+// Identity: operators, attributes, references and shapes of leaves; where a node was called from
+// and addresses of memory are not part of it.
+static sr_status write_bytes(sr_context *context) {
+    sr_program *p = context->program;
+    size_t room = 64 + p->value_count * sizeof(sr_program_value) +
+                  p->node_count * sizeof(sr_program_node) + p->attr_count +
+                  p->target_count * sizeof(sr_program_target);
+    RESERVE(p, bytes, byte_capacity, room);
+    unsigned char *at = p->bytes;
+    uint64_t head[6] = {p->value_count,  p->node_count,   p->attr_count,
+                        p->target_count, p->memory_count, (uint64_t)context->optimize};
+    memcpy(at, head, sizeof head);
+    at += sizeof head;
+    memcpy(at, p->values, p->value_count * sizeof *p->values);
+    at += p->value_count * sizeof *p->values;
+    for (size_t i = 0; i < p->node_count; i++) {
+        sr_program_node node = p->nodes[i];
+        node.record = 0;
+        memcpy(at, &node, sizeof node);
+        at += sizeof node;
+    }
+    memcpy(at, p->attrs, p->attr_count);
+    at += p->attr_count;
+    memcpy(at, p->targets, p->target_count * sizeof *p->targets);
+    at += p->target_count * sizeof *p->targets;
+    p->byte_count = (size_t)(at - p->bytes);
+    p->hash = sr_hash64(p->bytes, p->byte_count);
+    return SR_OK;
+}
+
+sr_status sr_program_build(sr_context *context, const sr_wanted *wanted) {
+    sr_program *p = context->program;
+    SR_TRY(sr_context_status(context));
+    p->value_count = p->node_count = p->attr_count = p->target_count = p->memory_count = 0;
+    RESERVE(p, needed, needed_capacity, context->node_count + 1);
+    RESERVE(p, value_number, value_number_capacity, context->value_count + 1);
+    RESERVE(p, variable_number, variable_number_capacity, context->variable_count + 1);
+    memset(p->value_number, 0xff, context->value_count * sizeof *p->value_number);
+    memset(p->variable_number, 0xff, context->variable_count * sizeof *p->variable_number);
+    SR_TRY(mark_needed(context, wanted));
+    for (uint32_t i = 0; i < context->node_count; i++)
+        if (p->needed[i])
+            SR_TRY(add_node(context, i));
+    SR_TRY(add_targets(context, wanted));
+    for (size_t i = 0; i < wanted->keep_count; i++)
+        SR_TRY(keep_value(context, wanted->keep[i]));
+    if (wanted->keep_for_gradients)
+        SR_TRY(keep_for_gradients(context));
+    return write_bytes(context);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of a step, as the files of this room and autograd see it.
+//
+// A reference ('ref') names a value of the record or a variable in 32 bits: SR_REF_NONE, a variable
+// (SR_REF_VARIABLE | index), or an index of a value.
+#ifndef SR_GRAPH_RECORD_INTERNAL_H
+#define SR_GRAPH_RECORD_INTERNAL_H
+
+#include "graph/context.h"
+#include "graph/op.h"
+#include "kernels/base/memory.h"
+
+#define SR_REF_NONE UINT32_MAX
+#define SR_REF_VARIABLE 0x80000000u
+#define SR_MAX_INPUT_SLOTS 64
+
+typedef struct sr_value {
+    sr_info info;
+    uint32_t node;   // producer, or SR_REF_NONE for leaves
+    uint32_t output; // which of its outputs
+    int32_t slot;    // of sr_input; -1 otherwise
+    bool keep;       // sr_keep
+    bool lost;       // computed before an update and not kept: may not be used any more
+    void *memory;    // device memory with the value, once it is materialised
+} sr_value;
+
+typedef struct sr_node {
+    const sr_op *op;
+    const char *file;
+    int line;
+    uint32_t attr;                    // offset in the record's attribute bytes
+    uint32_t input[SR_OP_MAX_INPUTS]; // refs
+    uint32_t first_output;            // index of output 0; outputs follow each other
+    bool executed;
+} sr_node;
+
+typedef struct sr_variable_entry {
+    char *name;
+    sr_info info;
+    void *memory;
+    bool owned;
+    uint32_t assigned; // ref of the value it takes at the end of the step, or SR_REF_NONE
+} sr_variable_entry;
+
+typedef struct sr_delivery { // sr_read_later
+    uint32_t ref;
+    void *data;
+    size_t bytes;
+} sr_delivery;
+
+typedef struct sr_step_chunk {
+    void *memory;
+    size_t bytes, used;
+} sr_step_chunk;
+
+struct sr_context {
+    uint16_t number, generation;
+    sr_device *device;
+    bool owns_device;
+    int threads, optimize;
+
+    // The record.
+    sr_node *nodes;
+    size_t node_count, node_capacity;
+    sr_value *values;
+    size_t value_count, value_capacity;
+    unsigned char *attrs;
+    size_t attr_count, attr_capacity;
+    sr_delivery *deliveries;
+    size_t delivery_count, delivery_capacity;
+    bool has_updates; // update nodes or assignments wait to run
+
+    sr_variable_entry *variables;
+    size_t variable_count, variable_capacity;
+
+    // Device memory of materialised values: chunks that are reused every step.
+    sr_step_chunk *chunks;
+    size_t chunk_count, chunk_capacity;
+
+    // The first error of the step.
+    sr_status status;
+    char message[1024];
+    char where[64];
+
+    void *scratch; // of whoever works on the record now
+    size_t scratch_capacity;
+
+    struct sr_plan_cache *cache;
+    struct sr_program *program; // scratch of canonicalisation
+    sr_executor *executor;      // of sr_read and sr_context_run, created at first use
+    sr_context_stats stats;
+};
+
+// The context of a tensor, or NULL (error set) when the tensor is none or its context is gone.
+sr_context *sr_context_of(sr_tensor tensor);
+// The ref of a tensor of this context and step; SR_REF_NONE with the error sticking otherwise.
+uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what);
+sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref);
+const sr_info *sr_context_info(const sr_context *context, uint32_t ref);
+
+// Sticks the error that sr_error_message now holds to the context, unless one sticks already.
+void sr_context_stick(sr_context *context, sr_status status);
+// Fills a view of a node; the arrays are the caller's.
+typedef struct sr_view_arrays {
+    sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS];
+    sr_tensor input[SR_OP_MAX_INPUTS], output[SR_OP_MAX_OUTPUTS];
+} sr_view_arrays;
+void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
+                     sr_node_view *view);
+
+// Zero-filled host memory until the next call of this function; grows once, then allocates nothing.
+// NULL with the error set when memory is out.
+void *sr_context_scratch(sr_context *context, size_t bytes);
+// Device memory that lives until the next step.
+SR_NODISCARD sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out);
+// Bytes of a value.
+size_t sr_info_bytes(const sr_info *info);
+
+// ---- Canonical programs (program.c) ----
+
+typedef enum sr_leaf_kind { SR_LEAF_VARIABLE = 0, SR_LEAF_INPUT, SR_LEAF_MEMORY } sr_leaf_kind;
+
+typedef struct sr_program_value {
+    sr_info info;
+    uint32_t node;      // canonical producer, or SR_REF_NONE for a leaf
+    uint32_t leaf_kind; // sr_leaf_kind of a leaf
+    uint32_t leaf;      // variable index, input slot, or number of the memory binding
+    uint32_t kept;      // 1 + number of the memory binding that receives it; 0: none
+} sr_program_value;
+
+typedef struct sr_program_node {
+    const sr_op *op;
+    uint32_t attr;                      // offset in attrs
+    uint32_t record;                    // node of the record (not part of the identity)
+    uint32_t input[SR_OP_MAX_INPUTS];   // canonical values or SR_REF_NONE
+    uint32_t output[SR_OP_MAX_OUTPUTS]; // canonical values
+} sr_program_node;
+
+typedef struct sr_program_target {
+    uint32_t value;
+    uint32_t after; // variable index or SR_REF_NONE
+} sr_program_target;
+
+// A program without its surroundings: what is hashed, compared and compiled.
+typedef struct sr_program {
+    sr_program_value *values;
+    size_t value_count, value_capacity;
+    sr_program_node *nodes;
+    size_t node_count, node_capacity;
+    unsigned char *attrs;
+    size_t attr_count, attr_capacity;
+    sr_program_target *targets;
+    size_t target_count, target_capacity;
+    void **memory; // bindings: constants and values kept by earlier cuts, then values to keep
+    size_t memory_count, memory_capacity;
+
+    unsigned char *bytes; // the canonical record
+    size_t byte_count, byte_capacity;
+    uint64_t hash;
+
+    // Scratch: canonical number of each value and variable of the record, and node marks.
+    uint32_t *value_number, *variable_number;
+    size_t value_number_capacity, variable_number_capacity;
+    unsigned char *needed;
+    size_t needed_capacity;
+} sr_program;
+
+// Which values must survive the run in memory of the step.
+typedef struct sr_wanted {
+    const sr_target *targets; // handed to the sink
+    int target_count;
+    const uint32_t *keep; // refs to materialise
+    size_t keep_count;
+    bool updates;            // all update nodes that have not run
+    bool keep_for_gradients; // what derivative rules of executed nodes read, and sr_keep
+} sr_wanted;
+
+// Builds context->program; nodes that ran before and are needed again are counted as recomputed.
+SR_NODISCARD sr_status sr_program_build(sr_context *context, const sr_wanted *wanted);
+void sr_program_release(sr_program *program);
+// The plan for context->program, from the cache or compiled; its memory bindings are set.
+SR_NODISCARD sr_status sr_plan_get(sr_context *context, sr_plan **out);
+void sr_plan_cache_free(struct sr_plan_cache *cache);
+
+#endif

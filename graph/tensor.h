@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors as model code sees them: 8-byte values.
+#ifndef SR_GRAPH_TENSOR_H
+#define SR_GRAPH_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/base/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_MAX_RANK 5
+
+// A value of a recording context: slot in its record, and the generation (step) it belongs to, so
+// that use after its step is a clear error. Copied freely. All zero is "no tensor" (SR_NONE).
+typedef struct sr_tensor {
+    uint32_t slot;
+    uint16_t context;    // 1-based number of the context
+    uint16_t generation; // 0 for variables, which outlive steps
+} sr_tensor;
+
+#ifdef __cplusplus
+#define SR_NONE (sr_tensor{0, 0, 0})
+#else
+#define SR_NONE ((sr_tensor){0})
+#endif
+
+static inline bool sr_is_none(sr_tensor t) {
+    return t.context == 0;
+}
+
+// Dtype and shape. Unused dims are 0. rank 0 is a scalar of one element.
+typedef struct sr_info {
+    sr_dtype dtype;
+    int32_t rank;
+    int64_t dim[SR_MAX_RANK];
+} sr_info;
+
+static inline int64_t sr_info_count(const sr_info *info) {
+    int64_t n = 1;
+    for (int i = 0; i < info->rank; i++)
+        n *= info->dim[i];
+    return n;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
