@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015): training form with
+// the lane's statistics, its gradient, and the form with given statistics.
+//
+// The training form is differentiable once. The infer form is affine in x and its rule is written
+// with itself, mul and channel_sum, so it is differentiable as often as wanted.
+#include "graph/ops/op_internal.h"
+
+typedef struct batchnorm_attr {
+    double eps;
+} batchnorm_attr;
+
+static sr_status lower(const sr_node_view *node, sr_kernel_request *request, sr_kernel_id kernel) {
+    const batchnorm_attr *a = node->attr;
+    const sr_batchnorm_params p = {
+        .rows = sr_op_rows(&node->in[0]), .channels = sr_op_channels(&node->in[0]), .eps = a->eps};
+    return sr_op_lower(request, kernel, &p, sizeof p);
+}
+
+static sr_status expect_rows(const sr_node_view *node) {
+    const batchnorm_attr *a = node->attr;
+    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
+    if (node->in[0].rank < 2) {
+        char text[SR_INFO_TEXT];
+        return SR_FAIL(SR_E_SHAPE, "%s: x %s needs at least two dimensions", node->op->name,
+                       sr_info_text(&node->in[0], text));
+    }
+    if (!(a->eps >= 0.0))
+        return SR_FAIL(SR_E_SHAPE, "%s: eps %g must be at least 0", node->op->name, a->eps);
+    return SR_OK;
+}
+
+// Inputs 'first' .. are vectors [C].
+static sr_status expect_vectors(const sr_node_view *node, int first) {
+    const sr_info *x = &node->in[0];
+    for (int i = first; i < node->inputs; i++)
+        SR_TRY(sr_op_expect_vector(node, i, "a per-channel input", x->dtype, sr_op_channels(x)));
+    return SR_OK;
+}
+
+static sr_info channel_vector(const sr_info *x) {
+    const int64_t channels = sr_op_channels(x);
+    return sr_op_info(sr_op_parameter_dtype(x->dtype), 1, &channels);
+}
+
+// y = gamma (x - mean) / sqrt(var + eps) + beta
+static sr_tensor record_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
+                              sr_tensor var, double eps) {
+    const batchnorm_attr attr = {eps};
+    return sr_record_one(&sr_op_batchnorm_infer, &attr, (sr_tensor[]){x, gamma, beta, mean, var});
+}
+
+// ---- batchnorm_train: x, gamma, beta -> y, mean, var ----
+
+static sr_status train_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_rows(node));
+    SR_TRY(expect_vectors(node, 1));
+    out[0] = node->in[0];
+    out[1] = out[2] = channel_vector(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status train_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_train);
+}
+
+// Gradients that flow into the statistics: d mean / d x = 1 / M, d var / d x = 2 (x - mean) / M.
+static sr_tensor statistics_gradient(sr_context *context, const sr_node_view *node, sr_tensor dmean,
+                                     sr_tensor dvar) {
+    const sr_info *x = &node->in[0];
+    const int64_t channels = sr_op_channels(x);
+    const double inverse = 1.0 / (double)sr_op_rows(x);
+    const sr_tensor one = sr_op_constant(context, x->dtype, channels, 1.0);
+    sr_tensor gamma, bias = SR_NONE;
+    if (!sr_is_none(dmean))
+        bias = sr_scale(dmean, inverse, 0.0);
+    if (sr_is_none(dvar))
+        gamma = sr_op_constant(context, x->dtype, channels, 0.0);
+    else
+        gamma = sr_scale(dvar, 2.0 * inverse, 0.0);
+    return record_infer(node->input[0], gamma, bias, node->output[1], one, 0.0);
+}
+
+static void train_derivative(sr_context *context, const sr_node_view *node,
+                             const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    if (!sr_is_none(grad_out[0])) {
+        const sr_tensor inputs[] = {node->input[0], grad_out[0], node->input[1], node->output[1],
+                                    node->output[2]};
+        sr_tensor grads[3];
+        sr_record_node(&sr_op_batchnorm_grad, node->attr, inputs, grads);
+        for (int i = 0; i < 3; i++)
+            if (wanted[i])
+                grad_in[i] = grads[i];
+    }
+    if (wanted[0] && !(sr_is_none(grad_out[1]) && sr_is_none(grad_out[2]))) {
+        const sr_tensor extra = statistics_gradient(context, node, grad_out[1], grad_out[2]);
+        grad_in[0] = sr_is_none(grad_in[0]) ? extra : sr_add(grad_in[0], extra);
+    }
+}
+
+const sr_op sr_op_batchnorm_train = {
+    SR_OP_HEAD,
+    .name = "batchnorm_train",
+    .help = "batch normalisation with the statistics of this batch",
+    .inputs = 3,
+    .required = 1,
+    .outputs = 3,
+    .attr_size = sizeof(batchnorm_attr),
+    .infer = train_infer,
+    .lower = train_lower,
+    .derivative = train_derivative,
+    .keeps_inputs = 3u,  // x, gamma
+    .keeps_outputs = 6u, // mean, var
+    .in_place = SR_IN_PLACE(0, 0),
+};
+
+sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps) {
+    const batchnorm_attr attr = {eps};
+    sr_tensor out[3] = {SR_NONE, SR_NONE, SR_NONE};
+    sr_record_node(&sr_op_batchnorm_train, &attr, (sr_tensor[]){x, gamma, beta}, out);
+    return (sr_batchnorm_out){.y = out[0], .mean = out[1], .var = out[2]};
+}
+
+// ---- batchnorm_grad: x, dy, gamma, mean, var -> dx, dgamma, dbeta ----
+
+static sr_status grad_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_rows(node));
+    SR_TRY(sr_op_expect_equal(node, 0, 1));
+    SR_TRY(expect_vectors(node, 2));
+    out[0] = node->in[0];
+    out[1] = out[2] = channel_vector(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_grad);
+}
+
+const sr_op sr_op_batchnorm_grad = {
+    SR_OP_HEAD,
+    .name = "batchnorm_grad",
+    .help = "gradients of batchnorm_train",
+    .inputs = 5,
+    .required = 2,
+    .outputs = 3,
+    .attr_size = sizeof(batchnorm_attr),
+    .infer = grad_infer,
+    .lower = grad_lower,
+    .in_place = SR_IN_PLACE(0, 1),
+};
+
+// ---- batchnorm_infer: x, gamma, beta, mean, var -> y ----
+
+static sr_status given_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_rows(node));
+    if (!sr_op_present(node, 3) || !sr_op_present(node, 4))
+        return SR_FAIL(SR_E_SHAPE, "%s: mean and var must be given", node->op->name);
+    SR_TRY(expect_vectors(node, 1));
+    out[0] = node->in[0];
+    return SR_OK;
+}
+
+static sr_status given_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_infer);
+}
+
+// With s = 1 / sqrt(var + eps) and xhat = (x - mean) s:
+//   dx = gamma s dy, dgamma = sum dy xhat, dbeta = sum dy, dmean = -sum dx,
+//   dvar = -1/2 s sum dx xhat (a vector times s is this operator on one row).
+static void given_derivative(sr_context *context, const sr_node_view *node,
+                             const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    const double eps = ((const batchnorm_attr *)node->attr)->eps;
+    const sr_tensor x = node->input[0], gamma = node->input[1], mean = node->input[3],
+                    var = node->input[4], dy = grad_out[0];
+    const int64_t row[2] = {1, sr_op_channels(&node->in[0])};
+    const sr_tensor zero = sr_op_constant(context, node->in[0].dtype, row[1], 0.0);
+    sr_tensor dx = SR_NONE, xhat = SR_NONE;
+    if (wanted[0] || wanted[3] || wanted[4])
+        dx = record_infer(dy, gamma, SR_NONE, zero, var, eps);
+    if (wanted[1] || wanted[4])
+        xhat = record_infer(x, SR_NONE, SR_NONE, mean, var, eps);
+    if (wanted[0])
+        grad_in[0] = dx;
+    if (wanted[1])
+        grad_in[1] = sr_channel_sum(sr_mul(dy, xhat));
+    if (wanted[2])
+        grad_in[2] = sr_channel_sum(dy);
+    if (wanted[3])
+        grad_in[3] = sr_scale(sr_channel_sum(dx), -1.0, 0.0);
+    if (wanted[4]) {
+        const sr_tensor sum = sr_reshape(sr_channel_sum(sr_mul(dx, xhat)), 2, row);
+        const sr_tensor scaled = record_infer(sum, SR_NONE, SR_NONE, zero, var, eps);
+        grad_in[4] = sr_scale(sr_reshape(scaled, 1, &row[1]), -0.5, 0.0);
+    }
+}
+
+const sr_op sr_op_batchnorm_infer = {
+    SR_OP_HEAD,
+    .name = "batchnorm_infer",
+    .help = "batch normalisation with given statistics",
+    .inputs = 5,
+    .required = 1,
+    .outputs = 1,
+    .attr_size = sizeof(batchnorm_attr),
+    .infer = given_infer,
+    .lower = given_lower,
+    .derivative = given_derivative,
+    .keeps_inputs = 1u | 2u | 8u | 16u, // all but beta
+    .in_place = SR_IN_PLACE(0, 0),
+};
+
+sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
+                             sr_tensor var, double eps) {
+    return record_infer(x, gamma, beta, mean, var, eps);
+}

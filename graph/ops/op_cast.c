@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// cast to another float dtype. The gradient is cast back; none flows into integers.
+#include "graph/ops/op_internal.h"
+
+typedef struct cast_attr {
+    int32_t dtype;
+} cast_attr;
+
+static sr_status infer(const sr_node_view *node, sr_info *out) {
+    const sr_dtype dtype = (sr_dtype)((const cast_attr *)node->attr)->dtype;
+    if (!sr_op_is_float(dtype))
+        return SR_FAIL(SR_E_SHAPE, "%s: target type %s must be f32, bf16, f16 or f64",
+                       node->op->name, sr_dtype_name(dtype));
+    out[0] = node->in[0];
+    out[0].dtype = dtype;
+    return SR_OK;
+}
+
+static sr_status lower(const sr_node_view *node, sr_kernel_request *request) {
+    return sr_op_lower_count(node, request, SR_KERNEL_cast);
+}
+
+static void derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
+                       const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    if (wanted[0] && sr_op_is_float(node->in[0].dtype))
+        grad_in[0] = sr_cast(grad_out[0], node->in[0].dtype);
+}
+
+const sr_op sr_op_cast = {
+    SR_OP_HEAD,
+    .name = "cast",
+    .help = "the same numbers in another float type, rounded to nearest even",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 1,
+    .attr_size = sizeof(cast_attr),
+    .infer = infer,
+    .lower = lower,
+    .derivative = derivative,
+};
+
+sr_tensor sr_cast(sr_tensor x, sr_dtype dtype) {
+    const cast_attr attr = {(int32_t)dtype};
+    return sr_op_unary(&sr_op_cast, &attr, x);
+}

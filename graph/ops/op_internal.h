@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operator files share: descriptor heads, shape and dtype checks, lowering helpers.
+#ifndef SR_GRAPH_OPS_OP_INTERNAL_H
+#define SR_GRAPH_OPS_OP_INTERNAL_H
+
+#ifndef SR_OPS_PLAIN
+#define SR_OPS_PLAIN // these files define the functions, so the note-taking macros are off
+#endif
+#include "graph/context.h"
+#include "graph/op.h"
+#include "graph/ops.h"
+#include "kernels/kernel_params.h"
+
+#define SR_OP(symbol) extern const sr_op symbol;
+#include "graph/ops/op_list.def"
+#undef SR_OP
+
+#define SR_OP_HEAD .struct_size = sizeof(sr_op), .abi = SR_OP_ABI
+
+// Bit of sr_op.in_place: output 'o' may take the memory of input 'i'.
+#define SR_IN_PLACE(o, i) (1u << (8 * (o) + (i)))
+
+#define SR_INFO_TEXT 96
+
+// ---- Dtypes ----
+// f32, bf16, f16 or f64.
+bool sr_op_is_float(sr_dtype dtype);
+// The dtype of the parameters that go with an activation: f32, or f64 for f64.
+sr_dtype sr_op_parameter_dtype(sr_dtype activation);
+bool sr_op_present(const sr_node_view *node, int input);
+
+// ---- Shapes ----
+sr_info sr_op_info(sr_dtype dtype, int rank, const int64_t *dim);
+bool sr_op_same_shape(const sr_info *a, const sr_info *b);
+int64_t sr_op_channels(const sr_info *info); // last dimension; 1 for a scalar
+int64_t sr_op_rows(const sr_info *info);     // product of all the others
+
+// ---- Checks: each fails with SR_E_SHAPE naming the operator, the argument and the shape ----
+// A float tensor of this rank (-1: any).
+sr_status sr_op_expect_activation(const sr_node_view *node, int input, const char *name, int rank);
+// Dtype of the parameters of 'activation', and exactly this shape.
+sr_status sr_op_expect_parameter(const sr_node_view *node, int input, const char *name,
+                                 sr_dtype activation, int rank, const int64_t *dim);
+// A parameter vector [channels]; absent ones pass.
+sr_status sr_op_expect_vector(const sr_node_view *node, int input, const char *name,
+                              sr_dtype activation, int64_t channels);
+// Input 'b' has the dtype and shape of input 'a'.
+sr_status sr_op_expect_equal(const sr_node_view *node, int a, int b);
+
+// ---- Common inference: out[0] is in[0]; all inputs are equal floats ----
+sr_status sr_op_infer_like(const sr_node_view *node, sr_info *out);
+
+// ---- Lowering ----
+sr_status sr_op_lower(sr_kernel_request *request, sr_kernel_id kernel, const void *params,
+                      size_t bytes);
+// Kernels that know nothing but the number of elements of input 0.
+sr_status sr_op_lower_count(const sr_node_view *node, sr_kernel_request *request,
+                            sr_kernel_id kernel);
+
+// ---- Windows (convolution, pooling) ----
+// Positions of a window: (size + pads - dilation (window - 1) - 1) / stride + 1; 0 when none fits.
+int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dilation,
+                        int64_t stride);
+
+// Records 'op' with one input and these attributes.
+sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x);
+sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b);
+// A constant f32 (f64 for 'activation' f64) vector [count], every element 'value'; rank 0 for
+// count 0.
+sr_tensor sr_op_constant(sr_context *context, sr_dtype activation, int64_t count, double value);
+
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling and nearest upsampling. Average pooling and upsampling are linear: each gradient operator
+// has its forward operator as derivative. maxpool2d_grad has none (its derivative would gather
+// through the index).
+#include "graph/ops/op_internal.h"
+
+// Kernels keep the offset of the maximum inside its window in one byte.
+#define MAX_WINDOW 255
+
+typedef struct pool_attr {
+    int32_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;
+    int64_t h, w; // gradients: size of dx
+} pool_attr;
+
+static sr_status pool_params(const sr_node_view *node, const sr_info *x, const sr_info *y,
+                             sr_pool_params *out) {
+    const pool_attr *a = node->attr;
+    char xt[SR_INFO_TEXT], yt[SR_INFO_TEXT];
+    *out = (sr_pool_params){.n = x->dim[0],
+                            .h = x->dim[1],
+                            .w = x->dim[2],
+                            .c = x->dim[3],
+                            .window_h = a->window_h,
+                            .window_w = a->window_w,
+                            .stride_h = a->stride_h,
+                            .stride_w = a->stride_w,
+                            .pad_top = a->pad_h,
+                            .pad_left = a->pad_w,
+                            .pad_bottom = a->pad_h,
+                            .pad_right = a->pad_w};
+    if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
+        a->pad_w < 0 || 2 * a->pad_h > a->window_h || 2 * a->pad_w > a->window_w)
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: window %dx%d, stride %dx%d, pad %dx%d: window and stride must be "
+                       "positive, padding at most half the window",
+                       node->op->name, a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
+                       a->pad_w);
+    out->p = sr_op_positions(out->h, 2 * (int64_t)a->pad_h, a->window_h, 1, a->stride_h);
+    out->q = sr_op_positions(out->w, 2 * (int64_t)a->pad_w, a->window_w, 1, a->stride_w);
+    if (out->p < 1 || out->q < 1)
+        return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d does not fit into x %s with pad %dx%d",
+                       node->op->name, a->window_h, a->window_w, sr_info_text(x, xt), a->pad_h,
+                       a->pad_w);
+    if (y &&
+        (y->dim[0] != out->n || y->dim[1] != out->p || y->dim[2] != out->q || y->dim[3] != out->c))
+        return SR_FAIL(SR_E_SHAPE, "%s: x %s gives y [%lld, %lld, %lld, %lld], dy is %s",
+                       node->op->name, sr_info_text(x, xt), (long long)out->n, (long long)out->p,
+                       (long long)out->q, (long long)out->c, sr_info_text(y, yt));
+    return SR_OK;
+}
+
+static sr_status lower_forward(const sr_node_view *node, sr_kernel_request *request,
+                               sr_kernel_id kernel) {
+    sr_pool_params p;
+    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    return sr_op_lower(request, kernel, &p, sizeof p);
+}
+
+static sr_status lower_gradient(const sr_node_view *node, sr_kernel_request *request,
+                                sr_kernel_id kernel) {
+    sr_pool_params p;
+    SR_TRY(pool_params(node, &node->out[0], &node->in[0], &p));
+    return sr_op_lower(request, kernel, &p, sizeof p);
+}
+
+// dx of a pooling gradient: the size stands in the attributes.
+static sr_status infer_gradient(const sr_node_view *node, sr_info *out) {
+    const pool_attr *a = node->attr;
+    sr_pool_params p;
+    SR_TRY(sr_op_expect_activation(node, 0, "dy", 4));
+    const sr_info x = {.dtype = node->in[0].dtype,
+                       .rank = 4,
+                       .dim = {node->in[0].dim[0], a->h, a->w, node->in[0].dim[3]}};
+    SR_TRY(pool_params(node, &x, &node->in[0], &p));
+    out[0] = x;
+    return SR_OK;
+}
+
+static pool_attr gradient_attr(const sr_node_view *node) {
+    pool_attr attr = *(const pool_attr *)node->attr;
+    attr.h = node->in[0].dim[1];
+    attr.w = node->in[0].dim[2];
+    return attr;
+}
+
+static pool_attr forward_attr(const sr_node_view *node) {
+    pool_attr attr = *(const pool_attr *)node->attr;
+    attr.h = attr.w = 0;
+    return attr;
+}
+
+// ---- maxpool2d: x -> y, index ----
+
+static sr_status max_infer(const sr_node_view *node, sr_info *out) {
+    const pool_attr *a = node->attr;
+    sr_pool_params p;
+    SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
+    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    if ((int64_t)a->window_h * a->window_w > MAX_WINDOW)
+        return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d has more than %d elements: pool in steps",
+                       node->op->name, a->window_h, a->window_w, MAX_WINDOW);
+    out[0] = (sr_info){.dtype = node->in[0].dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
+    out[1] = out[0];
+    out[1].dtype = SR_U8;
+    return SR_OK;
+}
+
+static sr_status max_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower_forward(node, request, SR_KERNEL_maxpool2d);
+}
+
+static void max_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
+                           const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    const pool_attr attr = gradient_attr(node);
+    if (wanted[0] && !sr_is_none(grad_out[0]))
+        grad_in[0] = sr_op_binary(&sr_op_maxpool2d_grad, &attr, grad_out[0], node->output[1]);
+}
+
+const sr_op sr_op_maxpool2d = {
+    SR_OP_HEAD,
+    .name = "maxpool2d",
+    .help = "the largest value of each window",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 2,
+    .attr_size = sizeof(pool_attr),
+    .infer = max_infer,
+    .lower = max_lower,
+    .derivative = max_derivative,
+    .keeps_outputs = 2u,
+};
+
+static sr_status max_grad_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(infer_gradient(node, out));
+    if (node->in[1].dtype != SR_U8 || !sr_op_same_shape(&node->in[0], &node->in[1])) {
+        char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
+        return SR_FAIL(SR_E_SHAPE, "%s: index %s must be u8 in the shape of dy %s", node->op->name,
+                       sr_info_text(&node->in[1], right), sr_info_text(&node->in[0], left));
+    }
+    return SR_OK;
+}
+
+static sr_status max_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower_gradient(node, request, SR_KERNEL_maxpool2d_grad);
+}
+
+const sr_op sr_op_maxpool2d_grad = {
+    SR_OP_HEAD,
+    .name = "maxpool2d_grad",
+    .help = "gradient of maxpool2d",
+    .inputs = 2,
+    .required = 2,
+    .outputs = 1,
+    .attr_size = sizeof(pool_attr),
+    .infer = max_grad_infer,
+    .lower = max_grad_lower,
+};
+
+// ---- avgpool2d ----
+
+static sr_status avg_infer(const sr_node_view *node, sr_info *out) {
+    sr_pool_params p;
+    SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
+    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    out[0] = (sr_info){.dtype = node->in[0].dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
+    return SR_OK;
+}
+
+static sr_status avg_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower_forward(node, request, SR_KERNEL_avgpool2d);
+}
+
+static void avg_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
+                           const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    const pool_attr attr = gradient_attr(node);
+    if (wanted[0])
+        grad_in[0] = sr_op_unary(&sr_op_avgpool2d_grad, &attr, grad_out[0]);
+}
+
+const sr_op sr_op_avgpool2d = {
+    SR_OP_HEAD,
+    .name = "avgpool2d",
+    .help = "the mean of each window, padding not counted",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 1,
+    .attr_size = sizeof(pool_attr),
+    .infer = avg_infer,
+    .lower = avg_lower,
+    .derivative = avg_derivative,
+};
+
+static sr_status avg_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower_gradient(node, request, SR_KERNEL_avgpool2d_grad);
+}
+
+static void avg_grad_derivative(sr_context *context, const sr_node_view *node,
+                                const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    const pool_attr attr = forward_attr(node);
+    if (wanted[0])
+        grad_in[0] = sr_op_unary(&sr_op_avgpool2d, &attr, grad_out[0]);
+}
+
+const sr_op sr_op_avgpool2d_grad = {
+    SR_OP_HEAD,
+    .name = "avgpool2d_grad",
+    .help = "gradient of avgpool2d",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 1,
+    .attr_size = sizeof(pool_attr),
+    .infer = infer_gradient,
+    .lower = avg_grad_lower,
+    .derivative = avg_grad_derivative,
+};
+
+// ---- Model code ----
+
+static pool_attr square_attr(sr_pool2d_opts opts) {
+    const int stride = opts.stride == 0 ? opts.window : opts.stride;
+    return (pool_attr){.window_h = opts.window,
+                       .window_w = opts.window,
+                       .stride_h = stride,
+                       .stride_w = stride,
+                       .pad_h = opts.pad,
+                       .pad_w = opts.pad};
+}
+
+static pool_attr whole_attr(int64_t h, int64_t w) {
+    return (pool_attr){.window_h = (int32_t)h,
+                       .window_w = (int32_t)w,
+                       .stride_h = (int32_t)h,
+                       .stride_w = (int32_t)w};
+}
+
+static sr_tensor record_max(const pool_attr *attr, sr_tensor x) {
+    sr_tensor out[2] = {SR_NONE, SR_NONE};
+    sr_record_node(&sr_op_maxpool2d, attr, &x, out);
+    return out[0];
+}
+
+sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
+    const pool_attr attr = square_attr(opts);
+    return record_max(&attr, x);
+}
+
+sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts) {
+    const pool_attr attr = square_attr(opts);
+    return sr_op_unary(&sr_op_avgpool2d, &attr, x);
+}
+
+// [N,1,1,C] -> [N,C]
+static sr_tensor without_pixels(sr_tensor y, const sr_info *x) {
+    const int64_t dim[2] = {x->dim[0], x->dim[3]};
+    return sr_reshape(y, 2, dim);
+}
+
+sr_tensor sr_global_avgpool(sr_tensor x) {
+    sr_info info;
+    if (!sr_tensor_info(x, &info))
+        return SR_NONE;
+    const pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
+    return without_pixels(sr_op_unary(&sr_op_avgpool2d, &attr, x), &info);
+}
+
+// Windows that do not fit the one-byte index are pooled along rows, then along the column: the
+// maximum is the same, and so is the first place where it stands.
+sr_tensor sr_global_maxpool(sr_tensor x) {
+    sr_info info;
+    if (!sr_tensor_info(x, &info))
+        return SR_NONE;
+    pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
+    if (info.dim[1] * info.dim[2] > MAX_WINDOW) {
+        attr = whole_attr(1, info.dim[2]);
+        x = record_max(&attr, x);
+        attr = whole_attr(info.dim[1], 1);
+    }
+    return without_pixels(record_max(&attr, x), &info);
+}

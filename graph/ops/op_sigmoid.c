@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// sigmoid and softplus: each is part of the other's derivative. Differentiable to any order.
+#include "graph/ops/op_internal.h"
+
+// ---- sigmoid ----
+
+static sr_status sigmoid_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return sr_op_lower_count(node, request, SR_KERNEL_sigmoid);
+}
+
+static void sigmoid_derivative(sr_context *context, const sr_node_view *node,
+                               const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    if (wanted[0])
+        grad_in[0] = sr_op_binary(&sr_op_sigmoid_grad, NULL, node->output[0], grad_out[0]);
+}
+
+const sr_op sr_op_sigmoid = {
+    SR_OP_HEAD,
+    .name = "sigmoid",
+    .help = "1 / (1 + exp(-x))",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 1,
+    .infer = sr_op_infer_like,
+    .lower = sigmoid_lower,
+    .derivative = sigmoid_derivative,
+    .keeps_outputs = 1u,
+    .in_place = SR_IN_PLACE(0, 0),
+};
+
+static sr_status grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return sr_op_lower_count(node, request, SR_KERNEL_sigmoid_grad);
+}
+
+// d/dy = (1 - 2 y) dy g, d/ddy = y (1 - y) g
+static void grad_derivative(sr_context *context, const sr_node_view *node,
+                            const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    const sr_tensor y = node->input[0], dy = node->input[1], g = grad_out[0];
+    if (wanted[0])
+        grad_in[0] = sr_mul(sr_mul(sr_scale(y, -2.0, 1.0), dy), g);
+    if (wanted[1])
+        grad_in[1] = sr_op_binary(&sr_op_sigmoid_grad, NULL, y, g);
+}
+
+const sr_op sr_op_sigmoid_grad = {
+    SR_OP_HEAD,
+    .name = "sigmoid_grad",
+    .help = "dy y (1 - y)",
+    .inputs = 2,
+    .required = 2,
+    .outputs = 1,
+    .infer = sr_op_infer_like,
+    .lower = grad_lower,
+    .derivative = grad_derivative,
+    .keeps_inputs = 3u,
+    .in_place = SR_IN_PLACE(0, 1),
+};
+
+sr_tensor sr_sigmoid(sr_tensor x) {
+    return sr_op_unary(&sr_op_sigmoid, NULL, x);
+}
+
+// ---- softplus ----
+
+static sr_status softplus_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return sr_op_lower_count(node, request, SR_KERNEL_softplus);
+}
+
+static void softplus_derivative(sr_context *context, const sr_node_view *node,
+                                const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    if (wanted[0])
+        grad_in[0] = sr_mul(grad_out[0], sr_sigmoid(node->input[0]));
+}
+
+const sr_op sr_op_softplus = {
+    SR_OP_HEAD,
+    .name = "softplus",
+    .help = "log(1 + exp(x))",
+    .inputs = 1,
+    .required = 1,
+    .outputs = 1,
+    .infer = sr_op_infer_like,
+    .lower = softplus_lower,
+    .derivative = softplus_derivative,
+    .keeps_inputs = 1u,
+    .in_place = SR_IN_PLACE(0, 0),
+};
+
+sr_tensor sr_softplus(sr_tensor x) {
+    return sr_op_unary(&sr_op_softplus, NULL, x);
+}
+
+// For t = 1 softplus(x) - x is log(1 + exp(-x)); written as the formula says, so that any soft
+// target works.
+sr_tensor sr_bce_with_logits(sr_tensor x, double target) {
+    if (target == 0.0)
+        return sr_softplus(x);
+    return sr_sub(sr_softplus(x), sr_scale(x, target, 0.0));
+}
