@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define INF64 ((double)INFINITY)
+#define NAN64 ((double)NAN)
 #define INV_LN2 0x1.71547652b82fep+0
 #define LN2_HIGH 0x1.62e42feep-1 // 32 bits, so that k * LN2_HIGH is exact
 #define LN2_LOW 0x1.a39ef35793c76p-33
@@ -71,7 +73,7 @@ double sr_exp(double x) {
     if (isnan(x))
         return x;
     if (x > 709.782712893384)
-        return INFINITY;
+        return INF64;
     if (x < -745.1332191019412)
         return 0.0;
     return exp_sum(x, 0.0);
@@ -119,9 +121,9 @@ static const double log_c[] = {0x1.5555555555558p-1, 0x1.9999999995204p-2, 0x1.2
 
 double sr_log_f64(double x) {
     if (isnan(x) || x < 0.0)
-        return NAN;
+        return NAN64;
     if (x == 0.0)
-        return -INFINITY;
+        return -INF64;
     if (isinf(x))
         return x;
     int e;
@@ -148,7 +150,7 @@ double sr_tanh(double x) {
         return x;
     if (a < 0.625) {
         double z = x * x;
-        return x + x * (z * poly(tanh_c, 12, z));
+        return z == 0.0 ? x : x + x * (z * poly(tanh_c, 12, z)); // keeps the sign of zero
     }
     double y = a > 22.0 ? 1.0 : 1.0 - 2.0 / (exp_sum(2.0 * a, 0.0) + 1.0);
     return x < 0.0 ? -y : y;
@@ -260,18 +262,23 @@ static int reduce_large(double x, double *r) {
         carry >>= 64;
     }
     int q = (int)(word[0] >> 62);
-    uint64_t high = word[0] << 2 | word[1] >> 62, low = word[1] << 2 | word[2] >> 62;
-    int negative = high >> 63 != 0; // a fraction of a half or more: one further, and negative
+    uint64_t f0 = word[0] << 2 | word[1] >> 62, f1 = word[1] << 2 | word[2] >> 62;
+    uint64_t f2 = word[2] << 2;
+    int negative = f0 >> 63 != 0; // a fraction of a half or more: one further, and negative
     if (negative) {
         q++;
-        low = ~low + 1;
-        high = ~high + (low == 0);
+        f2 = ~f2 + 1;
+        f1 = ~f1 + (f2 == 0);
+        f0 = ~f0 + (f2 == 0 && f1 == 0);
     }
-    double a = (double)(high >> 11) * 0x1p-53;
-    double b = (double)((high & 0x7ff) << 42 | low >> 22) * 0x1p-106;
-    double sum = a + b, rest = b - (sum - a);
+    // The fraction in pieces of 53 bits, of which the first ones may be zero.
+    double a = (double)(f0 >> 11) * 0x1p-53;
+    double b = (double)((f0 & 0x7ff) << 42 | f1 >> 22) * 0x1p-106;
+    double c = (double)((f1 & 0x3fffff) << 31 | f2 >> 33) * 0x1p-159;
+    double s = a + b, t = (b - (s - a)) + c;
+    double high = s + t, low = t - (high - s);
     double y =
-        sum * 0x1.921fb54442d18p+0 + (sum * 0x1.1a62633145c07p-54 + rest * 1.5707963267948966);
+        high * 0x1.921fb54442d18p+0 + (high * 0x1.1a62633145c07p-54 + low * 0x1.921fb54442d18p+0);
     *r = negative ? -y : y;
     return q & 3;
 }
@@ -295,7 +302,7 @@ static int reduce(double x, double *r) {
 
 static double sin_core(double r) {
     double z = r * r;
-    return r + r * (z * poly(sin_c, 5, z));
+    return z == 0.0 ? r : r + r * (z * poly(sin_c, 5, z)); // keeps the sign of zero
 }
 
 static double cos_core(double r) {
@@ -306,7 +313,7 @@ static double cos_core(double r) {
 // sin(x + shift pi / 2)
 static double sin_shifted(double x, int shift) {
     if (!isfinite(x))
-        return NAN;
+        return NAN64;
     double r;
     int q = (reduce(x, &r) + shift) & 3;
     double y = q & 1 ? cos_core(r) : sin_core(r);
@@ -383,7 +390,7 @@ static double pow_positive(double x, double y) {
     pair l = log_pair(x);
     double estimate = y * l.high;
     if (estimate > 709.8)
-        return INFINITY;
+        return INF64;
     if (estimate < -745.2)
         return 0.0;
     pair p = product(y, l.high); // |y| < 2^63: |log x| >= 2^-53
@@ -394,19 +401,19 @@ double sr_pow(double x, double y) {
     if (y == 0.0 || x == 1.0)
         return 1.0;
     if (isnan(x) || isnan(y))
-        return NAN;
+        return NAN64;
     double a = x < 0.0 ? -x : x;
     if (isinf(y)) {
         if (a == 1.0)
             return 1.0;
-        return (a > 1.0) == (y > 0.0) ? (double)INFINITY : 0.0;
+        return (a > 1.0) == (y > 0.0) ? INF64 : 0.0;
     }
     int kind = parity(y);
     double result;
     if (a == 0.0 || isinf(a))
-        result = (a == 0.0) == (y > 0.0) ? 0.0 : (double)INFINITY;
+        result = (a == 0.0) == (y > 0.0) ? 0.0 : INF64;
     else if (x < 0.0 && kind == 0)
-        return NAN;
+        return NAN64;
     else
         result = a == 1.0 ? 1.0 : pow_positive(a, y);
     return signbit(x) && kind == 1 ? -result : result;

@@ -37,7 +37,7 @@ const sr_option *sr_options_find(const sr_option_table *table, const char *name)
 }
 
 static sr_status unknown_key(const sr_option_table *table, const char *name) {
-    const char *names[NAMES_MAX];
+    const char *names[NAMES_MAX] = {NULL};
     size_t count = table->count < NAMES_MAX ? table->count : NAMES_MAX;
     for (size_t i = 0; i < count; i++)
         names[i] = table->options[i].name;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every unit test includes: cmocka with its prerequisites, statuses, and temporary folders.
+#ifndef SR_TESTS_UNIT_TEST_SUPPORT_H
+#define SR_TESTS_UNIT_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/base/status.h"
+
+// Fails the test with the message of the error.
+#define assert_ok(expr)                                                                            \
+    do {                                                                                           \
+        sr_status assert_ok_status_ = (expr);                                                      \
+        if (assert_ok_status_ != SR_OK)                                                            \
+            fail_msg("%s: %s (%s, %s)", #expr, sr_error_message(),                                 \
+                     sr_status_name(assert_ok_status_), sr_error_where());                         \
+    } while (0)
+
+#define assert_status(expected, expr) assert_int_equal(expected, expr)
+
+// The message of the last error contains this text.
+#define assert_message(part)                                                                       \
+    do {                                                                                           \
+        if (strstr(sr_error_message(), part) == NULL)                                              \
+            fail_msg("message '%s' lacks '%s'", sr_error_message(), part);                         \
+    } while (0)
+
+// A new folder under $TMPDIR or /tmp, into out[256]; test_folder_remove removes it and all inside.
+static inline void test_folder_make(char *out) {
+    const char *root = getenv("TMPDIR");
+    (void)snprintf(out, 256, "%s/serried-test-XXXXXX", root ? root : "/tmp");
+    assert_non_null(mkdtemp(out));
+}
+
+static inline void test_folder_remove(const char *folder) {
+    char command[300];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): a path that we made
+}
+
+#endif
