@@ -18,7 +18,7 @@ static const struct {
     uint32_t bit;
     uint32_t dependents; // hidden along with it
     const char *name;
-} features[] = {
+} known[] = {
     {SR_CPU_AVX2, SR_CPU_AVX512 | SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16, "avx2"},
     {SR_CPU_AVX512, SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16, "avx512"},
     {SR_CPU_VNNI, 0, "vnni"},
@@ -28,7 +28,7 @@ static const struct {
     {SR_CPU_AMX_INT8, 0, "amx_int8"},
 };
 
-enum { FEATURES = sizeof features / sizeof *features };
+enum { FEATURES = sizeof known / sizeof *known };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t present;
@@ -107,8 +107,8 @@ static void read_model(void) {
 // Bits of one name of SERRIED_CPU_MASK, with what depends on it.
 static uint32_t named_bits(const char *name, size_t n) {
     for (int i = 0; i < FEATURES; i++)
-        if (strlen(features[i].name) == n && strncmp(features[i].name, name, n) == 0)
-            return features[i].bit | features[i].dependents;
+        if (strlen(known[i].name) == n && strncmp(known[i].name, name, n) == 0)
+            return known[i].bit | known[i].dependents;
     SR_WARN("SERRIED_CPU_MASK: unknown feature '%.*s'; known are avx2 avx512 vnni bf16 fp16 "
             "amx_bf16 amx_int8",
             (int)n, name);
@@ -136,12 +136,12 @@ void sr_cpu_restrict(uint32_t keep) {
     atomic_fetch_and_explicit(&allowed, keep, memory_order_relaxed);
 }
 
-char *sr_cpu_features_text(uint32_t set, char *out) {
+char *sr_cpu_features_text(uint32_t features, char *out) {
     size_t n = 0;
     out[0] = '\0';
     for (int i = 0; i < FEATURES; i++)
-        if (set & features[i].bit)
-            n += (size_t)snprintf(out + n, 80 - n, "%s%s", n ? " " : "", features[i].name);
+        if (features & known[i].bit)
+            n += (size_t)snprintf(out + n, 80 - n, "%s%s", n ? " " : "", known[i].name);
     return out;
 }
 

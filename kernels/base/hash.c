@@ -55,7 +55,7 @@ sr_status sr_sha256_finish(sr_sha256 *sha, uint8_t *digest, char *hex) {
     if (EVP_DigestFinal_ex(sha->state, digest, NULL) != 1)
         return library_failed("EVP_DigestFinal_ex");
     if (hex != NULL) {
-        for (int i = 0; i < SR_SHA256_BYTES; i++) {
+        for (size_t i = 0; i < SR_SHA256_BYTES; i++) {
             hex[2 * i] = digits[digest[i] >> 4];
             hex[2 * i + 1] = digits[digest[i] & 15];
         }

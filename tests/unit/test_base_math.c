@@ -51,7 +51,7 @@ static void f64_functions(void **state) {
     };
     sr_rng rng;
     sr_rng_init(&rng, 5, 0, 0, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int n = 0; n < DRAWS; n++) {
             double x = sr_rng_uniform(&rng, cases[i].low, cases[i].high);
             if (cases[i].logarithmic)
@@ -60,6 +60,7 @@ static void f64_functions(void **state) {
             if (!(error <= cases[i].bound))
                 fail_msg("%s(%.17g): %.2f ulp", cases[i].name, x, error);
         }
+    }
 }
 
 static void f32_functions(void **state) {
@@ -76,13 +77,14 @@ static void f32_functions(void **state) {
     };
     sr_rng rng;
     sr_rng_init(&rng, 6, 0, 0, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int n = 0; n < DRAWS; n++) {
             float x = (float)sr_rng_uniform(&rng, cases[i].low, cases[i].high);
             double error = ulps((double)cases[i].ours(x), cases[i].exact((long double)x), 24);
             if (!(error <= 0.51))
                 fail_msg("%s(%.9g): %.3f ulp", cases[i].name, (double)x, error);
         }
+    }
 }
 
 static void powers(void **state) {
@@ -144,7 +146,7 @@ static void power_edges(void **state) {
     const double values[] = {0.0,  -0.0, 1.0,   -1.0,   0.5,       -0.5, 2.0, -2.0, 3.0,
                              -3.0, 2.5,  1e300, -1e300, 0x1p-1074, 1e18, inf, -inf, nan};
     const size_t count = sizeof values / sizeof *values;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < count; j++) {
             double x = values[i], y = values[j], got = sr_pow(x, y), wanted = pow(x, y);
             bool same = isnan(wanted) ? isnan(got) : !signbit(got) == !signbit(wanted);
@@ -155,6 +157,7 @@ static void power_edges(void **state) {
             if (!same)
                 fail_msg("pow(%g, %g): %.17g, wanted %.17g", x, y, got, wanted);
         }
+    }
 }
 
 // The bits themselves: every compiler, level and machine must give this digest.
