@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys that a recipe itself knows: one row each, for parsing, printing, identity and listings.
+//
+// `numerics` rows are part of a run's identity, `neutral` ones never change a bit of a result. What
+// stands inside a section's own options belongs to its descriptor's table and is not here.
+#include <math.h>
+#include <stddef.h>
+
+#include "trainer/recipe_internal.h"
+
+static const char *const tasks[] = {"classify", "detect", "segment", "gan", NULL};
+static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const wires[] = {"fp32", "bf16", NULL};
+static const char *const choosers[] = {"class", "free", NULL};
+static const char *const tails[] = {"straddle", "drop", NULL};
+static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
+
+#define AT(field) offsetof(sr_recipe_values, field)
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define NEUTRAL SR_OPTION_NEUTRAL
+#define NUMERICS SR_OPTION_NUMERICS
+#define MANY 9.0e15 // whole numbers up to here are exact in every reader of YAML
+
+static const sr_option recipe_options[] = {
+    {"about", "what the recipe is for, one line", SR_OPT_STRING, AT(recipe.about), NULL, 0, 0, NULL,
+     NEUTRAL},
+    {"task", "what is learnt", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks, NUMERICS},
+    {"weights", "safetensors file to start from", SR_OPT_STRING, AT(recipe.weights), NULL, 0, 0,
+     NULL, NEUTRAL},
+    {"weights_reset", "tensors that start anew where the file's do not fit", SR_OPT_STRINGS,
+     AT(recipe.weights_reset), NULL, 0, 0, NULL, NUMERICS},
+    {"data.train", "packed data set to train on", SR_OPT_STRING, AT(recipe.data.train), NULL, 0, 0,
+     NULL, NEUTRAL},
+    {"data.val", "packed data set to evaluate on; the val split of data.train where not given",
+     SR_OPT_STRING, AT(recipe.data.val), NULL, 0, 0, NULL, NEUTRAL},
+    {"data.order", "order of training samples", SR_OPT_ENUM, AT(recipe.data.order), "examples", 0,
+     0, orders, NUMERICS},
+    {"data.tail", "last samples of an epoch: go on into the next step, or drop", SR_OPT_ENUM,
+     AT(recipe.data.tail), "straddle", 0, 0, tails, NUMERICS},
+    {"data.mean", "per channel, of pictures in 0..1", SR_OPT_FLOATS, AT(recipe.data.mean),
+     "[0.485, 0.456, 0.406]", -10, 10, NULL, NUMERICS},
+    {"data.std", "per channel, of pictures in 0..1", SR_OPT_FLOATS, AT(recipe.data.std),
+     "[0.229, 0.224, 0.225]", 1e-6, 10, NULL, NUMERICS},
+    {"data.workers", "decoding processes of a rank; 0: as many as it has cores", SR_OPT_INT,
+     AT(recipe.data.workers), "0", 0, 1024, NULL, NEUTRAL},
+    {"data.processes", "1: stages of the pipeline are processes; 0: threads, for debugging",
+     SR_OPT_INT, AT(raw_processes), "1", 0, 1, NULL, NEUTRAL},
+    {"data.memory", "bytes of a rank's rings; 0: 256 MiB", SR_OPT_SIZE, AT(recipe.data.memory), "0",
+     0, MANY, NULL, NEUTRAL},
+    {"data.on_corrupt", "damaged sample: stop, or skip:N to go on past N of them", SR_OPT_STRING,
+     AT(raw_on_corrupt), "stop", 0, 0, NULL, NEUTRAL},
+    {"image", "side of training pictures, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
+     65536, NULL, NUMERICS},
+    {"batch", "samples of a step over all ranks", SR_OPT_INT, AT(recipe.batch), "256", 1, 1 << 24,
+     NULL, NUMERICS},
+    {"lanes",
+     "parts of a batch that see only their own samples; results depend on it, and no more "
+     "ranks than this can share the work",
+     SR_OPT_INT, AT(recipe.lanes), NULL, 1, 65536, NULL, NUMERICS},
+    {"epochs", "length of training in passes over the data", SR_OPT_FLOAT, AT(recipe.epochs), NULL,
+     1e-9, 1e9, NULL, NUMERICS},
+    {"steps", "length of training in steps, instead of epochs", SR_OPT_INT, AT(recipe.steps), NULL,
+     1, MANY, NULL, NUMERICS},
+    {"seed", "of every random draw", SR_OPT_INT, AT(recipe.seed), "0", 0, MANY, NULL, NUMERICS},
+    {"precision", "of activations and their gradients", SR_OPT_ENUM, AT(recipe.precision), "fp32",
+     0, 0, precisions, NUMERICS},
+    {"numerics.strict",
+     "stop where hosts differ in processor features, instead of agreeing on less", SR_OPT_BOOL,
+     AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
+    {"device", "auto, cpu, cuda", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
+    {"eval.resize", "shorter side before the evaluation crop; 8/7 of the crop where not given",
+     SR_OPT_INT, AT(recipe.eval.resize), NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.crop", "side of the evaluation crop; image where not given", SR_OPT_INT,
+     AT(recipe.eval.crop), NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.batch", "samples of an evaluation block; batch where not given", SR_OPT_INT,
+     AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NUMERICS},
+    {"ema.decay", "of the moving average of parameters; 0: none", SR_OPT_FLOAT,
+     AT(recipe.ema.decay), "0", 0, 1, NULL, NUMERICS},
+    {"ema.every", "steps between its updates", SR_OPT_INT, AT(recipe.ema.every), "1", 1, 1000000,
+     NULL, NUMERICS},
+    {"ema.warmup", "while the decay grows from 1/10", SR_OPT_LENGTH, AT(recipe.ema.warmup), "0it",
+     0, MANY, NULL, NUMERICS},
+    {"exchange.bucket", "bytes of gradients sent at once; 0: 4 MiB", SR_OPT_SIZE,
+     AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
+    {"exchange.wire", "type of gradients between ranks", SR_OPT_ENUM, AT(recipe.exchange.wire),
+     "fp32", 0, 0, wires, NUMERICS},
+    {"exchange.bf16_nodes", "nodes of the lane tree that are rounded to bf16", SR_OPT_INT,
+     AT(recipe.exchange.bf16_nodes), "0", 0, 65536, NULL, NUMERICS},
+    {"checkpoint.every", "distances between checkpoints, by progress and by time", SR_OPT_STRINGS,
+     AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
+    {"checkpoint.keep", "checkpoints that stay", SR_OPT_INT, AT(recipe.checkpoint.keep), "2", 1,
+     1000000, NULL, NEUTRAL},
+    {"checkpoint.metric", "that chooses the best one; the task's own where not given",
+     SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
+    {"memory.budget", "bytes for activations, met by computing again; 0: no limit", SR_OPT_SIZE,
+     AT(recipe.memory_budget), "0", 0, MANY, NULL, NEUTRAL},
+    {"chooser", "kernels are timed within a numerics class, or across classes (free)", SR_OPT_ENUM,
+     AT(recipe.chooser), "class", 0, 0, choosers, NUMERICS},
+    {"deadline.report", "a wait longer than this is reported by name", SR_OPT_DURATION,
+     AT(recipe.deadline_report), "10s", 0.01, 1e6, NULL, NEUTRAL},
+    {"deadline.act", "a wait longer than this ends the job", SR_OPT_DURATION,
+     AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
+    {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
+     AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
+    {"profile", "first and last step of a trace, as 20:30", SR_OPT_STRING, AT(raw_profile), NULL, 0,
+     0, NULL, NEUTRAL},
+};
+
+static const sr_option optimizer_options[] = {
+    {"lr", "learning rate, absolute or for lr_per samples", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, lr_given), NULL, 0, 1e6, NULL, NUMERICS},
+    // Neutral in itself: what counts is the product, which identity takes from 'lr'.
+    {"lr_per", "batch that lr is meant for, as 256; 0: lr is absolute", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, lr_per), "0", 0, 1e9, NULL, NEUTRAL},
+    {"weight_decay", "of every parameter that no group excepts", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, weight_decay), "0", 0, 1e6, NULL, NUMERICS},
+};
+
+static const sr_option schedule_options[] = {
+    {"warmup", "linear rise to the learning rate, as 5ep", SR_OPT_LENGTH,
+     offsetof(sr_recipe_schedule, warmup), "0it", 0, MANY, NULL, NUMERICS},
+    {"warmup_start", "factor that the rise begins with", SR_OPT_FLOAT,
+     offsetof(sr_recipe_schedule, warmup_start), "0", 0, 1, NULL, NUMERICS},
+};
+
+static const sr_option group_options[] = {
+    {"match", "shell patterns on tensor names, or the kinds bias and norm", SR_OPT_STRINGS,
+     offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
+    {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
+     "1", 0, 1e6, NULL, NUMERICS},
+    {"decay_scale", "factor of the weight decay", SR_OPT_FLOAT,
+     offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
+    {"frozen", "leave these parameters as they are", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
+     "false", 0, 0, NULL, NUMERICS},
+};
+
+static const sr_option_table recipe_table = {"recipe", recipe_options, COUNT(recipe_options),
+                                             sizeof(sr_recipe_values)};
+static const sr_option_table optimizer_table = {
+    "optimizer", optimizer_options, COUNT(optimizer_options), sizeof(sr_recipe_optimizer)};
+static const sr_option_table schedule_table = {"schedule", schedule_options,
+                                               COUNT(schedule_options), sizeof(sr_recipe_schedule)};
+static const sr_option_table group_table = {"group", group_options, COUNT(group_options),
+                                            sizeof(sr_recipe_group)};
+
+const sr_option_table *sr_recipe_keys(void) {
+    return &recipe_table;
+}
+
+const sr_option_table *sr_recipe_optimizer_keys(void) {
+    return &optimizer_table;
+}
+
+const sr_option_table *sr_recipe_schedule_keys(void) {
+    return &schedule_table;
+}
+
+const sr_option_table *sr_recipe_group_keys(void) {
+    return &group_table;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stop requests: a flag that signal handlers set and the training loop reads once a step.
+//
+// SIGUSR1 is what mpirun and srun forward; SIGINT and SIGTERM come to a single rank directly. After
+// the first SIGINT or SIGTERM its handler is gone (SA_RESETHAND), so that a second one ends the
+// process even where the loop hangs. Nothing else happens in a handler: the checkpoint is written
+// by the loop between two steps.
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "trainer/train.h"
+
+static atomic_bool stop_flag;
+static atomic_int stop_number;
+
+static void on_signal(int number) {
+    int none = 0;
+    atomic_compare_exchange_strong_explicit(&stop_number, &none, number, memory_order_relaxed,
+                                            memory_order_relaxed);
+    atomic_store_explicit(&stop_flag, true, memory_order_release);
+}
+
+sr_status sr_stop_install(void) {
+    static const struct {
+        int number, flags;
+    } signals[] = {{SIGINT, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGTERM, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGUSR1, SA_RESTART}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = on_signal;
+        action.sa_flags = signals[i].flags;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(signals[i].number, &action, NULL) != 0)
+            return SR_FAIL(SR_E_SYSTEM, "cannot set the handler of signal %d: %s",
+                           signals[i].number, strerror(errno));
+    }
+    return SR_OK;
+}
+
+bool sr_stop_requested(void) {
+    return atomic_load_explicit(&stop_flag, memory_order_acquire);
+}
+
+int sr_stop_signal(void) {
+    return atomic_load_explicit(&stop_number, memory_order_relaxed);
+}
+
+void sr_stop_request(void) {
+    atomic_store_explicit(&stop_flag, true, memory_order_release);
+}
