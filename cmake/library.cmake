@@ -1,18 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-# libserried of all rooms but the launcher, and the command. Rooms without sources are left out.
+# libserried of all rooms but the launcher, the command, and what is installed.
+include(CMakePackageConfigHelpers)
+
 get_property(rooms GLOBAL PROPERTY SERRIED_ROOMS)
 list(REMOVE_ITEM rooms sr_launcher)
 add_library(serried SHARED)
+# Before 1.0 a minor version may break the interface, so it is part of the SONAME.
 set_target_properties(serried PROPERTIES VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 target_link_libraries(serried PRIVATE sr_flags ${rooms} m ${CMAKE_DL_LIBS})
 target_include_directories(serried INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/serried>)
+if(NOT SERRIED_SANITIZE)
+  target_link_options(serried PRIVATE LINKER:-z,defs)
+endif()
+install(TARGETS serried EXPORT serried-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
   add_executable(serried-command launcher/main.c)
   set_target_properties(serried-command PROPERTIES OUTPUT_NAME serried
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  target_link_libraries(serried-command PRIVATE sr_flags $<TARGET_NAME_IF_EXISTS:sr_launcher> serried)
+  target_link_libraries(serried-command PRIVATE sr_flags $<TARGET_NAME_IF_EXISTS:sr_launcher>
+    serried)
+  install(TARGETS serried-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+
+# Public headers keep their rooms: #include "graph/tensor.h" under include/serried. The .def lists
+# are what some of them are made of.
+set(SERRIED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/serried)
+install(DIRECTORY kernels graph autograd collective dataio trainer DESTINATION ${SERRIED_HEADERS}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE)
+install(FILES serried.h DESTINATION ${SERRIED_HEADERS})
+install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
+  FILES_MATCHING PATTERN "*.yaml")
+
+# Relative to the file itself, so that a moved prefix still works.
+file(RELATIVE_PATH SERRIED_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" SERRIED_PC_PREFIX "${SERRIED_PC_PREFIX}")
+configure_file(cmake/serried.pc.in serried.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/serried.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(SERRIED_CMAKE ${CMAKE_INSTALL_LIBDIR}/cmake/serried)
+configure_package_config_file(cmake/serried-config.cmake.in serried-config.cmake
+  INSTALL_DESTINATION ${SERRIED_CMAKE})
+write_basic_package_version_file(serried-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/serried-config.cmake
+  ${CMAKE_BINARY_DIR}/serried-config-version.cmake DESTINATION ${SERRIED_CMAKE})
+install(EXPORT serried-targets NAMESPACE serried:: DESTINATION ${SERRIED_CMAKE})
