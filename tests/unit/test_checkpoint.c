@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: any number of writers and readers, keeping and linking, and damage: every flipped
+// bit and every truncation is found, named, and answered by the generation before.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "tests/unit/checkpoint_fixture.h"
+
+static char run[64];
+
+static int set_up(void **state) {
+    (void)state;
+    sr_log_set_level(SR_LOG_ERROR); // passed-over generations warn
+    snprintf(run, sizeof run, "%s/serried-checkpoint-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); // no need to wait for a disk
+    return mkdtemp(run) == NULL;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", run);
+    return system(command);
+}
+
+static char *in_run(const char *name) {
+    static char path[4][256];
+    static unsigned next;
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/%s", run, name);
+    return out;
+}
+
+static bool loads(const char *path, int64_t generation) {
+    sr_checkpoint *checkpoint;
+    if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)
+        return false;
+    bool same = state_matches(checkpoint, generation);
+    sr_checkpoint_free(checkpoint);
+    return same;
+}
+
+static void any_writers_any_readers(void **state) {
+    (void)state;
+    static state_values want;
+    for (int ranks = 1; ranks <= STATE_RANKS_MAX; ++ranks) {
+        assert_int_equal(state_save(run, ranks, ranks, false), SR_OK);
+        assert_true(loads(run, ranks));
+        state_fill(&want, ranks);
+        for (int readers = 1; readers <= STATE_RANKS_MAX; ++readers) {
+            sr_checkpoint *checkpoint;
+            assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
+            for (int r = 0; r < readers; ++r) {
+                sr_range ranges[STATE_ELEMENTS / 50];
+                float whole[STATE_ELEMENTS] = {0}, packed[STATE_ELEMENTS];
+                int n = state_ranges(r, readers, ranges), at = 0;
+                assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32,
+                                                         STATE_ELEMENTS, ranges, n, false, whole),
+                                 SR_OK);
+                assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32,
+                                                         STATE_ELEMENTS, ranges, n, true, packed),
+                                 SR_OK);
+                for (int i = 0; i < n; ++i)
+                    for (int64_t e = ranges[i].begin; e < ranges[i].end; ++e) {
+                        assert_memory_equal(&whole[e], &want.momentum[e], 4);
+                        assert_memory_equal(&packed[at++], &want.momentum[e], 4);
+                    }
+            }
+            sr_checkpoint_free(checkpoint);
+        }
+    }
+}
+
+static void manifest_comes_back(void **state) {
+    (void)state;
+    sr_checkpoint *checkpoint;
+    const sr_manifest want = state_manifest(5);
+    assert_int_equal(state_save(run, 5, 3, false), SR_OK);
+    assert_int_equal(sr_checkpoint_open(in_run("last"), NULL, &checkpoint), SR_OK);
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
+    assert_int_equal(m->generation, 5);
+    assert_int_equal(m->ranks, 3);
+    assert_true(m->seed == UINT64_MAX);
+    assert_int_equal(m->lanes, want.lanes);
+    assert_int_equal(m->class_count, 3);
+    for (int i = 0; i < 3; ++i)
+        assert_string_equal(m->classes[i], want.classes[i]);
+    assert_int_equal(m->channels, 3);
+    assert_memory_equal(m->mean, want.mean, sizeof m->mean);
+    assert_memory_equal(m->std, want.std, sizeof m->std);
+    assert_true(m->metric_value == 61.25 && m->best_value == 62.5);
+    assert_string_equal(m->fingerprint, want.fingerprint);
+    assert_int_equal(m->extra_count, 1);
+    assert_string_equal(m->extra[0].value, "65536");
+    sr_safetensors *model;
+    assert_int_equal(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_MODEL, &model), SR_OK);
+    assert_string_equal(sr_safetensors_metadata(model, "serried.classes"),
+                        "[\"cat\",\"dog \\\"x\\\"\",\"b\xc3\xa4r\"]");
+    assert_string_equal(sr_safetensors_metadata(model, "serried.mean"), "[0.485,0.456,0.406]");
+    sr_checkpoint_free(checkpoint);
+}
+
+static void keeps_two_and_the_best(void **state) {
+    (void)state;
+    int64_t generation;
+    assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
+    assert_int_equal(generation, 1);
+    for (int64_t g = 1; g <= 5; ++g)
+        assert_int_equal(state_save(run, g, 2, g == 2), SR_OK);
+    assert_false(sr_path_exists(in_run("checkpoints/00000001")));
+    assert_true(loads(in_run("best"), 2));
+    assert_false(sr_path_exists(in_run("checkpoints/00000003")));
+    assert_true(loads(in_run("checkpoints/00000004"), 4));
+    assert_true(loads(in_run("last"), 5));
+    assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
+    assert_int_equal(generation, 6);
+    const sr_checkpoint_open_options older = {.generation = 4};
+    sr_checkpoint *checkpoint;
+    assert_int_equal(sr_checkpoint_open(run, &older, &checkpoint), SR_OK);
+    assert_true(state_matches(checkpoint, 4));
+    sr_checkpoint_free(checkpoint);
+    // Side files of other ranks are gone, and so is every temporary file.
+    assert_false(
+        sr_path_exists(in_run("checkpoints/00000005/optimizer-00001-of-00002.safetensors.sums")));
+}
+
+static void unfinished_generations_do_not_count(void **state) {
+    (void)state;
+    static state_values s;
+    sr_checkpoint_writer *writer;
+    sr_manifest manifest = state_manifest(2);
+    sr_checkpoint *checkpoint;
+    assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_E_NOT_FOUND);
+    assert_int_equal(state_save(run, 1, 1, false), SR_OK);
+    state_fill(&s, 2);
+    // Rank 1 of 2 never writes: commit fails and names it; the folder goes.
+    assert_int_equal(sr_checkpoint_begin(run, 2, 0, 2, &writer), SR_OK);
+    assert_int_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_E_ARGUMENT);
+    assert_int_equal(state_write_shard(writer, &s, 0, 2, false), SR_OK);
+    assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
+    assert_int_not_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_OK);
+    assert_non_null(strstr(sr_error_message(), "rank 1"));
+    assert_true(loads(run, 1));
+    sr_checkpoint_writer_free(writer);
+    assert_false(sr_path_exists(in_run("checkpoints/00000002")));
+    assert_true(loads(run, 1));
+    // A stale folder of a killed job is stepped over and later removed.
+    assert_int_equal(sr_make_folders(in_run("checkpoints/00000003")), SR_OK);
+    int64_t generation;
+    assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
+    assert_int_equal(generation, 4);
+    assert_true(loads(run, 1));
+    assert_int_equal(state_save(run, 4, 1, false), SR_OK);
+    assert_false(sr_path_exists(in_run("checkpoints/00000003")));
+    assert_true(loads(run, 4));
+}
+
+static void slots_refuse_what_does_not_fit(void **state) {
+    (void)state;
+    sr_checkpoint *checkpoint;
+    const sr_slot_info *slots;
+    int count;
+    const sr_range all = {0, STATE_ELEMENTS};
+    float out[STATE_ELEMENTS];
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
+    assert_int_equal(sr_checkpoint_slots(checkpoint, &slots, &count), SR_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(
+        sr_checkpoint_read_slot(checkpoint, "adam.m", SR_F32, STATE_ELEMENTS, &all, 1, false, out),
+        SR_E_NOT_FOUND);
+    assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32, STATE_ELEMENTS + 1,
+                                             &all, 1, false, out),
+                     SR_E_SHAPE);
+    sr_checkpoint_free(checkpoint);
+    // A buffer that no shard covers whole is found.
+    sr_checkpoint_writer *writer;
+    static state_values s;
+    sr_manifest manifest = state_manifest(2);
+    const sr_range half = {0, STATE_ELEMENTS / 2};
+    const sr_checkpoint_slot slot = {.name = "momentum",
+                                     .dtype = SR_F32,
+                                     .elements = STATE_ELEMENTS,
+                                     .ranges = &half,
+                                     .range_count = 1,
+                                     .data = s.momentum};
+    assert_int_equal(sr_checkpoint_begin(run, 2, 0, 1, &writer), SR_OK);
+    assert_int_equal(sr_checkpoint_write_optimizer(writer, &slot, 1), SR_OK);
+    assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
+    assert_int_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_OK);
+    sr_checkpoint_writer_free(writer);
+    assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
+    assert_int_equal(sr_checkpoint_slots(checkpoint, &slots, &count), SR_E_DATA);
+    assert_non_null(strstr(sr_error_message(), "element 500"));
+    sr_checkpoint_free(checkpoint);
+}
+
+// -- damage ----------------------------------------------------------------------------------
+
+static const char *const files[] = {
+    "manifest.json",
+    "model.safetensors",
+    "model_ema.safetensors",
+    "optimizer-00000-of-00002.safetensors",
+    "optimizer-00001-of-00002.safetensors",
+};
+enum { FILES = sizeof files / sizeof *files };
+
+// Opening the damaged generation alone fails and names the file.
+static void assert_damage_named(const char *folder, const char *file, size_t where) {
+    sr_checkpoint *checkpoint;
+    sr_status status = sr_checkpoint_open(folder, NULL, &checkpoint);
+    if (status == SR_OK)
+        fail_msg("%s: damage at %zu not found", file, where);
+    if (status != SR_E_CHECKSUM && status != SR_E_DATA)
+        fail_msg("%s at %zu: %s", file, where, sr_status_name(status));
+    if (strstr(sr_error_message(), file) == NULL)
+        fail_msg("%s at %zu: not named in '%s'", file, where, sr_error_message());
+}
+
+static void every_flipped_bit_is_found(void **state) {
+    (void)state;
+    char *folder = in_run("checkpoints/00000002");
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    assert_int_equal(state_save(run, 2, 2, false), SR_OK);
+    for (int f = 0; f < FILES; ++f) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, files[f]);
+        int fd = open(path, O_RDWR);
+        struct stat info;
+        assert_true(fd >= 0 && fstat(fd, &info) == 0);
+        for (off_t at = 0; at < info.st_size; ++at) {
+            uint8_t was, flipped;
+            assert_int_equal(pread(fd, &was, 1, at), 1);
+            // All eight bits of the manifest; one of each byte where XXH3 covers it.
+            for (unsigned bit = 0; bit < (f == 0 ? 8u : 1u); ++bit) {
+                flipped = (uint8_t)(was ^ (1u << (f == 0 ? bit : (unsigned)at % 8)));
+                assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
+                assert_damage_named(folder, files[f], (size_t)at);
+                if (at % 997 == 0)
+                    assert_true(loads(run, 1)); // the generation before, whole
+            }
+            assert_int_equal(pwrite(fd, &was, 1, at), 1);
+        }
+        close(fd);
+    }
+    assert_true(loads(run, 2));
+}
+
+static void every_truncation_is_found(void **state) {
+    (void)state;
+    char *folder = in_run("checkpoints/00000002");
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    assert_int_equal(state_save(run, 2, 2, false), SR_OK);
+    for (int f = FILES - 1; f >= 0; --f) {
+        char path[256];
+        struct stat info;
+        snprintf(path, sizeof path, "%s/%s", folder, files[f]);
+        void *bytes;
+        size_t n;
+        assert_int_equal(sr_file_read(path, 1 << 20, &bytes, &n), SR_OK);
+        assert_int_equal(stat(path, &info), 0);
+        for (size_t length = n; length-- > 0; length -= length > 40 ? 13 : 0) {
+            assert_int_equal(truncate(path, (off_t)length), 0);
+            assert_damage_named(folder, files[f], length);
+        }
+        assert_true(loads(run, 1));
+        assert_int_equal(sr_file_write_atomic(path, bytes, n), SR_OK);
+        assert_true(loads(run, 2));
+        assert_int_equal(truncate(path, (off_t)n + 1), 0); // longer is wrong, too
+        assert_damage_named(folder, files[f], n + 1);
+        assert_int_equal(unlink(path), 0);
+        if (f > 0)
+            assert_damage_named(folder, files[f], 0);
+        assert_true(loads(run, 1));
+        assert_int_equal(sr_file_write_atomic(path, bytes, n), SR_OK);
+        sr_free(bytes);
+    }
+}
+
+static void verify_and_describe(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    assert_false(sr_checkpoint_is(run));
+    assert_int_equal(sr_checkpoint_verify(run, &text), SR_E_NOT_FOUND);
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    assert_int_equal(state_save(run, 2, 2, true), SR_OK);
+    assert_true(sr_checkpoint_is(run));
+    assert_true(sr_checkpoint_is(in_run("last")));
+    sr_text_clear(&text);
+    assert_int_equal(sr_checkpoint_verify(run, &text), SR_OK);
+    assert_null(strstr(text.data, "DAMAGED"));
+    sr_text_clear(&text);
+    assert_int_equal(sr_checkpoint_describe(run, true, &text), SR_OK);
+    assert_non_null(strstr(text.data, "conv1.weight"));
+    assert_non_null(strstr(text.data, "[20, 30]"));
+    assert_non_null(strstr(text.data, "momentum: 1000 elements of f32"));
+    assert_non_null(strstr(text.data, "val/top1 61.25, best 62.5"));
+    // Two damaged files: both are listed, the tensors are named, the first one is the status.
+    const char *const damaged[] = {"checkpoints/00000002/model.safetensors",
+                                   "checkpoints/00000001/model_ema.safetensors"};
+    for (int i = 0; i < 2; ++i) {
+        int fd = open(in_run(damaged[i]), O_RDWR);
+        assert_int_equal(pwrite(fd, "zz", 2, 2000), 2);
+        close(fd);
+    }
+    sr_text_clear(&text);
+    assert_int_equal(sr_checkpoint_verify(run, &text), SR_E_CHECKSUM);
+    assert_non_null(strstr(sr_error_message(), damaged[0]));
+    assert_non_null(strstr(text.data, "(tensors conv1.weight to fc.bias)"));
+    assert_non_null(strstr(text.data, "(tensor all)"));
+    sr_checkpoint *checkpoint;
+    assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_E_DATA);
+    assert_non_null(strstr(sr_error_message(), "none of its 2 checkpoints"));
+    sr_text_release(&text);
+}
+
+static void survives_failing_memory(void **state) {
+    (void)state;
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    int failures = 0;
+    for (uint64_t n = 1;; ++n) {
+        sr_memory_fail_nth(n);
+        sr_status status = state_save(run, 1 + (int64_t)n, 2, false);
+        sr_memory_fail_nth(0);
+        if (status == SR_OK && loads(run, 1 + (int64_t)n) && failures > 20 && n > 200)
+            break;
+        failures += status != SR_OK;
+        assert_true(status == SR_OK || status == SR_E_MEMORY);
+        sr_checkpoint *checkpoint;
+        assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
+        assert_true(state_matches(checkpoint, sr_checkpoint_manifest(checkpoint)->generation));
+        sr_checkpoint_free(checkpoint);
+        assert_true(n < 2000);
+    }
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(any_writers_any_readers),        CASE(manifest_comes_back),
+        CASE(keeps_two_and_the_best),         CASE(unfinished_generations_do_not_count),
+        CASE(slots_refuse_what_does_not_fit), CASE(every_flipped_bit_is_found),
+        CASE(every_truncation_is_found),      CASE(verify_and_describe),
+        CASE(survives_failing_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints for people: verify every file, and describe a generation.
+//
+// Unlike opening, which wants one whole generation quickly, verify looks at every file of every
+// generation and says which bytes and which tensors are damaged.
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "trainer/checkpoint_internal.h"
+
+bool sr_checkpoint_is(const char *path) {
+    int64_t *list;
+    size_t count;
+    char *manifest = sr_path_join(path, MANIFEST_NAME);
+    bool found = manifest != NULL && sr_path_exists(manifest);
+    sr_free(manifest);
+    if (!found && sr_generations_list(path, &list, &count) == SR_OK) {
+        found = count > 0;
+        sr_free(list);
+    }
+    return found;
+}
+
+// -- verify ----------------------------------------------------------------------------------
+
+// Names the tensors that lie in the damaged bytes, where the header can still be read.
+static void name_tensors(const char *path, const sr_file_damage *damage, sr_text *report) {
+    sr_safetensors *file;
+    if (damage->chunks == 0 || sr_safetensors_open(path, &file) != SR_OK)
+        return;
+    const char *first = NULL, *last = NULL;
+    uint64_t data = sr_safetensors_data_offset(file);
+    for (int i = 0; i < sr_safetensors_count(file); ++i) {
+        const sr_stored_tensor *tensor = sr_safetensors_get(file, i);
+        if (data + tensor->end <= damage->begin || data + tensor->begin >= damage->end)
+            continue;
+        first = first == NULL ? tensor->name : first;
+        last = tensor->name;
+    }
+    if (first != NULL && strcmp(first, last) == 0)
+        sr_text_add(report, " (tensor %s)", first);
+    else if (first != NULL)
+        sr_text_add(report, " (tensors %s to %s)", first, last);
+    sr_safetensors_free(file);
+}
+
+typedef struct verdict {
+    sr_status first;
+    char message[512], where[64];
+} verdict;
+
+static void note(verdict *v, sr_status status) {
+    if (v->first != SR_OK || status == SR_OK)
+        return;
+    v->first = status;
+    strncpy(v->message, sr_error_message(), sizeof v->message - 1);
+    strncpy(v->where, sr_error_where(), sizeof v->where - 1);
+}
+
+static void verify_file(const char *folder, const manifest_file *file, verdict *v,
+                        sr_text *report) {
+    char size[16];
+    sr_file_damage damage;
+    char *path = sr_path_join(folder, file->name);
+    sr_status status = path == NULL ? SR_E_MEMORY : sr_file_sums_check(path, &file->sums, &damage);
+    note(v, status);
+    if (status == SR_OK) {
+        sr_text_add(report, "  ok       %s  %s\n", file->name,
+                    sr_text_bytes(file->sums.bytes, size));
+    } else {
+        sr_text_add(report, "  DAMAGED  %s", sr_error_message());
+        if (path != NULL && status == SR_E_CHECKSUM)
+            name_tensors(path, &damage, report);
+        sr_text_add(report, "\n");
+    }
+    sr_free(path);
+}
+
+static void verify_generation(const char *folder, verdict *v, sr_text *report) {
+    sr_manifest manifest;
+    manifest_files files;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
+    note(v, status);
+    if (status != SR_OK) {
+        sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
+    } else {
+        sr_text_add(report, "%s: generation %" PRId64 ", step %" PRId64 "\n", folder,
+                    manifest.generation, manifest.step);
+        for (size_t i = 0; i < files.count; ++i)
+            verify_file(folder, &files.items[i], v, report);
+    }
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+}
+
+sr_status sr_checkpoint_verify(const char *path, sr_text *report) {
+    int64_t *list;
+    size_t count, looked_at = 0;
+    char name[64];
+    verdict v = {.first = SR_OK};
+    SR_TRY(sr_generations_list(path, &list, &count));
+    if (count == 0) {
+        verify_generation(path, &v, report);
+        ++looked_at;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        char *folder = sr_path_join(path, sr_generation_name(list[i], name));
+        char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
+        if (manifest == NULL) {
+            note(&v, SR_E_MEMORY);
+        } else if (sr_path_exists(manifest)) {
+            verify_generation(folder, &v, report);
+            ++looked_at;
+        } else {
+            sr_text_add(report,
+                        "%s: never finished; it does not count and goes with the next "
+                        "checkpoint\n",
+                        folder);
+        }
+        sr_free(manifest);
+        sr_free(folder);
+    }
+    sr_free(list);
+    if (looked_at == 0 && v.first == SR_OK)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint in it yet", path);
+    SR_TRY(sr_text_check(report));
+    return v.first == SR_OK ? SR_OK : sr_error_adopt(v.first, v.where, v.message);
+}
+
+// -- describe --------------------------------------------------------------------------------
+
+static void add_row(sr_text *out, const char *label, const char *value) {
+    if (value != NULL && value[0] != 0)
+        sr_text_add(out, "  %-14s %s\n", label, value);
+}
+
+static void add_channels(sr_text *out, const char *label, const double *values, int count) {
+    if (count == 0)
+        return;
+    sr_text_add(out, "  %-14s", label);
+    for (int i = 0; i < count; ++i)
+        sr_text_add(out, " %.6g", values[i]);
+    sr_text_add(out, "\n");
+}
+
+static void add_classes(sr_text *out, const sr_manifest *m) {
+    if (m->class_count == 0)
+        return;
+    sr_text_add(out, "  %-14s %d:", "classes", m->class_count);
+    int shown = m->class_count < 12 ? m->class_count : 12;
+    for (int i = 0; i < shown; ++i)
+        sr_text_add(out, " %s%s", m->classes[i], i + 1 < m->class_count ? "," : "");
+    sr_text_add(out, shown < m->class_count ? " ...\n" : "\n");
+}
+
+static void add_manifest(sr_text *out, const char *folder, const sr_manifest *m) {
+    sr_text_add(out, "checkpoint %s\n", folder);
+    add_row(out, "model", m->model);
+    add_row(out, "task", m->task);
+    add_row(out, "recipe", m->recipe);
+    sr_text_add(out,
+                "  %-14s %" PRId64 " (step %" PRId64 ", epoch %" PRId64 ", %" PRId64 " samples)\n",
+                "generation", m->generation, m->step, m->epoch, m->position);
+    sr_text_add(out, "  %-14s %" PRId64 " in %d lanes, seed %" PRIu64 ", written by %d rank%s\n",
+                "batch", m->batch, m->lanes, m->seed, m->ranks, m->ranks == 1 ? "" : "s");
+    if (m->image_height > 0)
+        sr_text_add(out, "  %-14s %" PRId64 " x %" PRId64 "\n", "image", m->image_height,
+                    m->image_width);
+    if (m->metric[0] != 0 && !isnan(m->metric_value))
+        sr_text_add(out, "  %-14s %s %.6g, best %.6g at step %" PRId64 "\n", "metric", m->metric,
+                    m->metric_value, m->best_value, m->best_step);
+    add_channels(out, "mean", m->mean, m->channels);
+    add_channels(out, "std", m->std, m->channels);
+    add_classes(out, m);
+    add_row(out, "digest", m->digest);
+    add_row(out, "identity", m->recipe_identity);
+    add_row(out, "data", m->data_identity);
+    add_row(out, "numerics", m->fingerprint);
+    for (int i = 0; i < m->extra_count; ++i)
+        add_row(out, m->extra[i].key, m->extra[i].value);
+}
+
+static void add_tensor(sr_text *out, const sr_stored_tensor *tensor) {
+    sr_text_add(out, "    %-44s %-5s [", tensor->name, sr_dtype_name(tensor->dtype));
+    for (int d = 0; d < tensor->rank; ++d)
+        sr_text_add(out, "%s%" PRId64, d > 0 ? ", " : "", tensor->shape[d]);
+    sr_text_add(out, "]\n");
+}
+
+static sr_status add_weights(sr_text *out, sr_checkpoint *checkpoint, sr_weights_kind kind,
+                             bool tensors) {
+    sr_safetensors *file;
+    int64_t elements = 0;
+    if (!sr_checkpoint_has_weights(checkpoint, kind))
+        return SR_OK;
+    SR_TRY(sr_checkpoint_weights(checkpoint, kind, &file));
+    for (int i = 0; i < sr_safetensors_count(file); ++i)
+        elements += sr_stored_elements(sr_safetensors_get(file, i));
+    sr_text_add(out, "  %s: %d tensors, %" PRId64 " elements\n", sr_weights_file_name(kind),
+                sr_safetensors_count(file), elements);
+    for (int i = 0; tensors && i < sr_safetensors_count(file); ++i)
+        add_tensor(out, sr_safetensors_get(file, i));
+    return SR_OK;
+}
+
+sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
+    const sr_checkpoint_open_options options = {.no_verify = true};
+    sr_checkpoint *checkpoint;
+    const sr_slot_info *slots;
+    int count;
+    SR_TRY(sr_checkpoint_open(path, &options, &checkpoint));
+    add_manifest(out, sr_checkpoint_folder(checkpoint), sr_checkpoint_manifest(checkpoint));
+    sr_status status = add_weights(out, checkpoint, SR_WEIGHTS_MODEL, tensors);
+    if (status == SR_OK)
+        status = add_weights(out, checkpoint, SR_WEIGHTS_EMA, false);
+    if (status == SR_OK)
+        status = sr_checkpoint_slots(checkpoint, &slots, &count);
+    if (status == SR_OK) {
+        for (int i = 0; i < count; ++i)
+            sr_text_add(out, "  optimiser slot %s: %" PRId64 " elements of %s\n", slots[i].name,
+                        slots[i].elements, sr_dtype_name(slots[i].dtype));
+        status = sr_text_check(out);
+    }
+    sr_checkpoint_free(checkpoint);
+    return status;
+}
