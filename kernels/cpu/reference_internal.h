@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference kernel files share.
+//
+// The reference is written to be obviously right and to give the same bits with every compiler and
+// instruction set: sums have a fixed order that is written out, vectorised loops are elementwise,
+// exp and log are our own, products and sums are rounded separately (-ffp-contract=off). It
+// accumulates in f32 for f32, bf16 and f16, and in f64 for f64.
+#ifndef SR_KERNELS_CPU_REFERENCE_INTERNAL_H
+#define SR_KERNELS_CPU_REFERENCE_INTERNAL_H
+
+#include "kernels/kernel.h"
+#include "kernels/kernel_params.h"
+
+// Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
+#define SR_REFERENCE_BLOCK 65536
+// Most rows and elements of one leaf of a sum over rows.
+#define SR_REFERENCE_ROWS 1024
+
+// prepare of each kernel: fills stages, workspace and scratch.
+#define SR_KERNEL(id, args, params, doc)                                                           \
+    sr_status sr_reference_prepare_##id(const sr_kernel_request *request, sr_prepared *out);
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+
+// Table of the four typed variants of a kernel function, indexed by sr_dtype.
+#define SR_REFERENCE_TYPES(name)                                                                   \
+    { name##_f32, name##_bf16, name##_f16, name##_f64 }
+
+typedef struct sr_block_range {
+    int64_t begin, end;
+} sr_block_range;
+
+static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
+    return (count + size - 1) / size;
+}
+
+static inline sr_block_range sr_block_range_of(int64_t block, int64_t size, int64_t count) {
+    const int64_t begin = block * size, end = begin + size;
+    return (sr_block_range){begin, end < count ? end : count};
+}
+
+// Rows of one leaf of a sum over rows of 'channels' elements.
+static inline int64_t sr_rows_per_block(int64_t channels) {
+    const int64_t rows = SR_REFERENCE_BLOCK / channels;
+    return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
+}
+
+// f32 for f32, bf16, f16; f64 for f64.
+static inline size_t sr_accumulator_size(sr_dtype dtype) {
+    return dtype == SR_F64 ? sizeof(double) : sizeof(float);
+}
+
+static inline void sr_add_stage(sr_prepared *out, sr_kernel_fn run, int64_t blocks) {
+    out->stage[out->stages++] = (sr_kernel_stage){.run = run, .blocks = blocks};
+}
+
+#endif

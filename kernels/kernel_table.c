@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel table: finding the entry that serves a request, preparing it, running it whole on one
+// thread. Lookups are linear scans over a few dozen rows: they happen when plans are made, never in
+// a step.
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/kernel.h"
+
+static const char *const names[] = {
+#define SR_KERNEL(id, args, params, doc) #id,
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+static const char *const docs[] = {
+#define SR_KERNEL(id, args, params, doc) doc,
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+static const int arg_counts[] = {
+#define SR_KERNEL(id, args, params, doc) args,
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+static bool known(sr_kernel_id kernel) {
+    return (unsigned)kernel < (unsigned)SR_KERNEL_COUNT;
+}
+
+const char *sr_kernel_name(sr_kernel_id kernel) {
+    return known(kernel) ? names[kernel] : "?";
+}
+
+const char *sr_kernel_doc(sr_kernel_id kernel) {
+    return known(kernel) ? docs[kernel] : "";
+}
+
+void sr_kernels_thread_init(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (providers[i]->thread_init)
+            providers[i]->thread_init();
+}
+
+static const sr_kernel_entry *find_in(const sr_provider *provider,
+                                      const sr_kernel_request *request) {
+    const sr_kernel_entry *found = NULL;
+    for (size_t i = 0; i < provider->count; i++) {
+        const sr_kernel_entry *entry = &provider->entries[i];
+        if (entry->kernel == request->kernel && entry->supports(request))
+            found = entry;
+    }
+    return found;
+}
+
+const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    while (count > 0) {
+        const sr_kernel_entry *entry = find_in(providers[--count], request);
+        if (entry)
+            return entry;
+    }
+    return NULL;
+}
+
+const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, provider) == 0)
+            return find_in(providers[i], request);
+    return NULL;
+}
+
+static sr_status nothing_serves(const sr_kernel_request *request) {
+    char dtypes[SR_KERNEL_MAX_ARGS * 8] = "", served[128] = "";
+    size_t count, used = 0;
+    for (int i = 0; i < request->args && i < SR_KERNEL_MAX_ARGS; i++)
+        used += (size_t)snprintf(
+            dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
+            request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
+    const sr_provider *const *providers = sr_providers(&count);
+    used = 0;
+    for (size_t i = 0; i < count && used < sizeof served; i++)
+        used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", i ? ", " : "",
+                                 providers[i]->name);
+    return SR_FAIL(SR_E_UNSUPPORTED,
+                   "no kernel on device cpu for %s (%s), it computes %s; providers here: %s",
+                   sr_kernel_name(request->kernel), dtypes, sr_kernel_doc(request->kernel),
+                   count ? served : "none");
+}
+
+sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    if (!known(request->kernel) || request->args != arg_counts[request->kernel])
+        return SR_FAIL(SR_E_INTERNAL, "kernel %s was asked for with %d arguments",
+                       sr_kernel_name(request->kernel), request->args);
+    const sr_kernel_entry *entry = sr_kernel_find(request);
+    if (!entry)
+        return nothing_serves(request);
+    sr_prepared prepared = {0};
+    SR_TRY(entry->prepare(request, &prepared));
+    assert(prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES);
+    prepared.entry = entry;
+    *out = prepared;
+    return SR_OK;
+}
+
+void sr_prepared_release(sr_prepared *prepared) {
+    if (prepared->state_free)
+        prepared->state_free(prepared->state);
+    *prepared = (sr_prepared){0};
+}
+
+sr_status sr_prepared_run(const sr_prepared *prepared, const sr_kernel_request *request,
+                          void *const *p, void *workspace, void *scratch) {
+    const sr_kernel_args args = {
+        .p = p, .params = request->params, .state = prepared->state, .workspace = workspace};
+    sr_worker worker = {.index = 0, .scratch = scratch};
+    for (int s = 0; s < prepared->stages; s++)
+        for (int64_t block = 0; block < prepared->stage[s].blocks; block++)
+            SR_TRY(prepared->stage[s].run(&args, block, &worker));
+    return SR_OK;
+}
