@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicator: bytes between ranks. Never adds, never interprets.
 //
-// A backend is a table of six calls (comm_backend_internal.h); ordered collectives are built on top
+// A backend is a table of calls (comm_backend_internal.h); ordered collectives are built on top
 // of it here, each with a deadline and a name. All calls of one communicator are made by one thread
 // at a time (after start-up by the exchange's communication thread). No collective of MPI, UCX or
 // NCCL is used after bootstrap: they have no deadline, and none may reduce floating-point numbers.
@@ -25,25 +25,34 @@ typedef struct sr_comm_options {
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
     double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
     int64_t (*clock_ns)(void); // NULL: sr_clock_ns (simulation injects another)
+    size_t split_bytes;        // longer messages travel in parts; 0: 1 GiB
 } sr_comm_options;
 
 // A message under way. Owned by the caller, at a fixed address until done.
 typedef struct sr_comm_request {
-    void *backend[4];
-    bool active;
+    void *backend[3];
+    int peer, tag;
+    bool receives, active;
 } sr_comm_request;
 
 // Tags 0..0x0fff are for callers, the rest are this room's own.
 #define SR_COMM_MAX_TAG 0x0fff
 
+// Collective: all ranks call it. NULL options are all defaults. SR_E_USAGE where a launcher started
+// several processes that do not see each other (srun without --mpi=pmix, another MPI's mpirun).
 SR_NODISCARD sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out);
-// Closes in good order (a barrier with a deadline first, where nothing failed).
+// Closes in good order: a barrier with a deadline where nothing failed. After a failure it waits a
+// few seconds for the peers to come here too and returns; the process then ends with the exit code
+// of the status (the same on all ranks, so that mpirun returns it). Where a peer does not come,
+// the backend ends the whole job with that code and this call does not return.
 void sr_comm_free(sr_comm *comm);
 int sr_comm_rank(const sr_comm *comm);
 int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
+// The communicator's clock, in nanoseconds.
+int64_t sr_comm_now(const sr_comm *comm);
 
 // Point to point: matched by (source, tag) in order of posting. bytes may be 0.
 SR_NODISCARD sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t bytes,
@@ -62,6 +71,10 @@ SR_NODISCARD sr_status sr_comm_wait(sr_comm *comm, sr_comm_request *requests, in
 void sr_comm_abort(sr_comm *comm, sr_status status, const char *message);
 // Looks for an abort message without a request of one's own.
 SR_NODISCARD sr_status sr_comm_poll(sr_comm *comm);
+// After a failure, before memory of unfinished requests is freed: gives the requests up and waits
+// (at most 5 s, or act_seconds) until every peer has done the same. Afterwards this rank touches
+// no message again. A second call only gives its requests up.
+void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count);
 
 // On top, blocking, with deadlines. All ranks call them in the same order.
 SR_NODISCARD sr_status sr_comm_barrier(sr_comm *comm, const char *what);

@@ -40,39 +40,50 @@ typedef struct sr_segment {
 // First lane of a rank; lanes of rank r are [first(r), first(r + 1)).
 int sr_lanes_first(int lanes, int ranks, int rank);
 
-// Computes V[begin, end) from sum[0, end - begin) in place, on the communication thread of the
-// owner; each element exactly once a step. The range may cover several segments or parts of them.
+// Computes values[0, end - begin), which are V[begin, end), in place from sum[0, end - begin), on
+// the communication thread of the owner; each element of a segment exactly once a step, at most one
+// block a call. The range may cover several segments or parts of them, and elements between
+// segments, whose sum is 0. It must not use the communicator or the exchange.
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            const float *sum, float *values);
 
 typedef struct sr_exchange_options {
     int lanes;
-    int64_t bucket_bytes; // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
-    const sr_segment *segments;
+    int64_t bucket_bytes;       // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
+    const sr_segment *segments; // copied
     int segment_count;
-    float *values; // V, 'elements' long, owned by the caller, equal on all ranks
+    float *values; // V, 'elements' long, owned by the caller until free, equal on all ranks
     int64_t elements;
     sr_exchange_update_fn update;
     void *user;
-    double report_seconds, act_seconds; // 0: 10, 120
+    double report_seconds, act_seconds; // 0: 10, 120; the first step has five times act_seconds
 } sr_exchange_options;
 
 typedef struct sr_exchange sr_exchange;
 
-// Borrows comm until sr_exchange_free: nobody else may use it between step_begin and step_wait.
+// Collective: ranks compare what they were given (SR_E_USAGE) and V (SR_E_NUMERICS). More ranks
+// than lanes: SR_E_USAGE. Borrows comm until sr_exchange_free: nobody else may use it between
+// step_begin and step_wait. Several exchanges may share one comm, one step at a time.
 SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
                                           sr_exchange **out);
+// After a failure it may take some seconds: it waits until no rank touches this one's memory.
 void sr_exchange_free(sr_exchange *exchange);
 
 // Starts a step: expects every segment once from each local lane.
 SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *exchange, int64_t step);
 // Contribution of one lane to one segment, copied or added before return. Any thread; different
-// (lane, segment) pairs may come at the same time and in any order.
+// (lane, segment) pairs may come at the same time and in any order. It says also that this lane
+// reads V of the segment no more in this step: V may change from the moment in which all lanes of
+// this rank have given every segment of a bucket. Messages are sent in order of buckets (from the
+// end of the flat space), so what is complete first should lie last.
 SR_NODISCARD sr_status sr_exchange_put(sr_exchange *exchange, int lane, int segment,
                                        const float *data);
-// Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout.
+// Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout:
+// on all ranks the same status and message ("rank 1 (host b, pid 7): ..."). After a failure every
+// call returns it; only sr_exchange_free and sr_comm_free are left to do.
 SR_NODISCARD sr_status sr_exchange_step_wait(sr_exchange *exchange);
 // Ends the step for all ranks with this failure (they get it from step_wait or their next call).
+// Any thread within a step; between steps only a thread that may use comm.
 void sr_exchange_fail(sr_exchange *exchange, sr_status status, const char *message);
 
 // The owner of each element, for sharded optimiser state: ranges owned by this rank, in order.
@@ -80,13 +91,16 @@ typedef struct sr_range {
     int64_t begin, end;
 } sr_range;
 const sr_range *sr_exchange_owned(const sr_exchange *exchange, int *count);
-// Fills the other ranks' parts of a flat buffer whose owned ranges are up to date (EMA, slots).
+// Fills the other ranks' parts of a flat buffer ('elements' long) whose owned ranges are up to date
+// (EMA, slots). Collective, between steps.
 SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *exchange, float *buffer, const char *what);
 
 typedef struct sr_exchange_stats {
     int64_t bytes_sent, bytes_received, messages, buckets;
-    int64_t exposed_ns; // step_wait's own waiting
+    int64_t exposed_ns;   // step_wait's own waiting
+    int64_t lane_buffers; // most partial sums in use at once, each of one bucket
 } sr_exchange_stats;
+// Since creation; called between steps.
 sr_exchange_stats sr_exchange_get_stats(const sr_exchange *exchange);
 
 #ifdef __cplusplus

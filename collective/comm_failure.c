@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a failure of one rank becomes the failure of all, and how they part.
+//
+// The rank that fails sends a notice (status, text, which rank) to every other one on a tag of its
+// own; every test and wait looks for it. Who gets one passes it on, so that a notice survives its
+// sender's death half-way. A failure sticks: from then on every call returns it, on every rank with
+// the same status and the same text. Before memory of unfinished messages may be freed, ranks
+// "settle": each gives its requests up and says bye; who has heard all byes knows that nobody reads
+// or writes anybody's memory any more and that all are alive. Who does not hear them in time knows
+// that a rank is dead or hung, and lets the backend end the job.
+#include <stdio.h>
+#include <string.h>
+
+#include "collective/comm_internal.h"
+#include "kernels/base/clock.h"
+
+#define NOTICE_MAGIC 0x6c696166u // "fail"
+#define ANNOUNCE_NS SR_NS_PER_S
+#define SETTLE_NS (5 * SR_NS_PER_S)
+
+sr_status sr_comm_failure(sr_comm *comm) {
+    return sr_error_adopt(comm->failed, "comm_failure.c", comm->failure.text);
+}
+
+static void record(sr_comm *comm, sr_status status, int cause, const char *text) {
+    if (comm->failed != SR_OK)
+        return;
+    comm->failed = status;
+    comm->failure.magic = NOTICE_MAGIC;
+    comm->failure.status = (int32_t)status;
+    comm->failure.cause = cause;
+    snprintf(comm->failure.text, sizeof comm->failure.text, "%s", text);
+    comm->failure.length = (uint32_t)strlen(comm->failure.text);
+}
+
+// Tests the control requests until none is active or the time is over. Real time: a simulation's
+// clock may stand still here.
+static void finish_control(sr_comm *comm, int64_t nanoseconds) {
+    int64_t end = sr_clock_ns() + nanoseconds;
+    int active = comm->size;
+    for (int round = 0; active > 0 && sr_clock_ns() < end; sr_comm_back_off(&round)) {
+        active = 0;
+        for (int r = 0; r < comm->size; r++) {
+            sr_comm_request *request = &comm->control[r];
+            bool done = false;
+            if (request->active && comm->backend->test(comm->state, request, &done) == SR_OK)
+                request->active = !done;
+            active += request->active ? 1 : 0;
+        }
+        if (active == 0)
+            return;
+    }
+}
+
+static void send_to_all(sr_comm *comm, int tag, const void *data, size_t bytes) {
+    for (int r = 0; r < comm->size; r++) {
+        sr_comm_request *request = &comm->control[r];
+        if (r == comm->rank || request->active)
+            continue;
+        *request = (sr_comm_request){.peer = r, .tag = tag};
+        request->active = comm->backend->isend(comm->state, r, tag, data, bytes, request) == SR_OK;
+    }
+    finish_control(comm, ANNOUNCE_NS);
+}
+
+static void announce(sr_comm *comm) {
+    if (comm->announced)
+        return;
+    comm->announced = true;
+    send_to_all(comm, SR_COMM_TAG_NOTICE, &comm->failure, sizeof comm->failure);
+}
+
+void sr_comm_abort(sr_comm *comm, sr_status status, const char *message) {
+    char text[SR_COMM_TEXT_BYTES];
+    snprintf(text, sizeof text, "rank %d (%s): %s", comm->rank, comm->names[comm->rank], message);
+    record(comm, status == SR_OK ? SR_E_PEER : status, comm->rank, text);
+    announce(comm);
+}
+
+sr_status sr_comm_fail_here(sr_comm *comm, sr_status status) {
+    if (comm->failed == SR_OK) {
+        char text[SR_COMM_TEXT_BYTES];
+        snprintf(text, sizeof text, "%s", sr_error_message());
+        sr_comm_abort(comm, status, text);
+    }
+    return sr_comm_failure(comm);
+}
+
+// Receives one small message that the backend has announced.
+static bool receive_now(sr_comm *comm, int from, int tag, void *data, size_t bytes) {
+    sr_comm_request request = {.peer = from, .tag = tag, .receives = true};
+    if (comm->backend->irecv(comm->state, from, tag, data, bytes, &request) != SR_OK)
+        return false;
+    int64_t end = sr_clock_ns() + ANNOUNCE_NS;
+    bool done = false;
+    for (int round = 0; !done && sr_clock_ns() < end; sr_comm_back_off(&round)) {
+        if (comm->backend->test(comm->state, &request, &done) != SR_OK)
+            return false;
+    }
+    if (!done)
+        comm->backend->cancel(comm->state, &request);
+    return done;
+}
+
+sr_status sr_comm_poll(sr_comm *comm) {
+    if (comm->failed != SR_OK)
+        return sr_comm_failure(comm);
+    int from = -1;
+    sr_status status = comm->backend->probe(comm->state, SR_COMM_TAG_NOTICE, &from);
+    if (status != SR_OK)
+        return sr_comm_fail_here(comm, status);
+    if (from < 0)
+        return SR_OK;
+    sr_comm_notice *notice = &comm->incoming;
+    memset(notice, 0, sizeof *notice);
+    bool whole = receive_now(comm, from, SR_COMM_TAG_NOTICE, notice, sizeof *notice) &&
+                 notice->magic == NOTICE_MAGIC && notice->status != SR_OK;
+    if (!whole)
+        return sr_comm_fail_here(comm, SR_FAIL(SR_E_PEER, "rank %d (%s) failed without a reason",
+                                               from, comm->names[from]));
+    notice->text[sizeof notice->text - 1] = '\0';
+    record(comm, (sr_status)notice->status, notice->cause, notice->text);
+    announce(comm);
+    return sr_comm_failure(comm);
+}
+
+// Waits until every other rank has said bye.
+static bool meet(sr_comm *comm) {
+    int64_t limit = comm->act_ns < SETTLE_NS ? comm->act_ns : SETTLE_NS;
+    int64_t end = sr_clock_ns() + limit;
+    int missing = comm->size - 1;
+    for (int round = 0; missing > 0 && sr_clock_ns() < end; sr_comm_back_off(&round)) {
+        int from = -1;
+        while (missing > 0 && comm->backend->probe(comm->state, SR_COMM_TAG_BYE, &from) == SR_OK &&
+               from >= 0) {
+            if (!receive_now(comm, from, SR_COMM_TAG_BYE, NULL, 0))
+                return false;
+            missing--;
+        }
+    }
+    return missing == 0;
+}
+
+void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count) {
+    bool first = !comm->settled;
+    if (first && comm->failed == SR_OK)
+        sr_comm_abort(comm, SR_E_PEER, "it left in the middle of an exchange");
+    for (int i = 0; i < count; i++) {
+        if (!requests[i].active)
+            continue;
+        comm->backend->cancel(comm->state, &requests[i]);
+        requests[i].active = false;
+        comm->under_way--;
+    }
+    comm->settled = true;
+    if (!first || comm->size == 1 || !comm->backend->meets_at_end)
+        return;
+    send_to_all(comm, SR_COMM_TAG_BYE, NULL, 0);
+    comm->met = meet(comm);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicator handle, shared by comm.c, comm_failure.c and comm_collectives.c.
+#ifndef SR_COLLECTIVE_COMM_INTERNAL_H
+#define SR_COLLECTIVE_COMM_INTERNAL_H
+
+#include "collective/comm_backend_internal.h"
+
+#define SR_COMM_NAME_BYTES 96
+#define SR_COMM_TEXT_BYTES 480
+
+// Tags of this room's own messages.
+enum {
+    SR_COMM_TAG_NOTICE = SR_COMM_MAX_TAG + 1, // "I failed": looked for all the time
+    SR_COMM_TAG_BYE,                          // "I failed and will not touch a message again"
+    SR_COMM_TAG_BARRIER,
+    SR_COMM_TAG_BROADCAST,
+    SR_COMM_TAG_GATHER,
+};
+
+// A failure as it travels. 496 bytes: below every eager limit, so that it arrives without the
+// receiver's help.
+typedef struct sr_comm_notice {
+    uint32_t magic;
+    int32_t status;
+    int32_t cause; // the rank that failed first, as far as the sender knows
+    uint32_t length;
+    char text[SR_COMM_TEXT_BYTES];
+} sr_comm_notice;
+
+struct sr_comm {
+    const sr_comm_backend *backend;
+    void *state;
+    int rank, size;
+    int64_t report_ns, act_ns;
+    int64_t (*clock_ns)(void);
+    char (*names)[SR_COMM_NAME_BYTES];
+    unsigned tests; // since the last look for a notice
+    int64_t under_way;
+
+    sr_status failed; // sticks; the message is failure.text, the cause failure.cause
+    sr_comm_notice failure, incoming;
+    bool announced, settled, met; // told the peers; no more progress; all peers are settled too
+    sr_comm_request *control;     // one per rank, for notices
+};
+
+// The sticky failure as the calling thread's error, "rank 1 (host b, pid 7): ...".
+sr_status sr_comm_failure(sr_comm *comm);
+// Makes the calling thread's error of this status the communicator's failure, and tells the peers.
+sr_status sr_comm_fail_here(sr_comm *comm, sr_status status);
+// Sleeps between two looks: 20 us at first, doubling to 200 us.
+void sr_comm_back_off(int *round);
+
+#endif

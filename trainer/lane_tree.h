@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fixed binary tree on lane numbers, in which everything is summed over lanes.
+//
+// L lanes are the leaves; node j of level k covers lanes [j 2^k, (j+1) 2^k), less those past the
+// right edge. Its value is the value of its left child plus that of its right child (fp32, one
+// plain add per element); a missing right child leaves the left one unchanged. So the value of the
+// root is one fixed expression of the lanes' values, whoever computes which part of it, and when.
+//
+// A rank owns lanes [first, last). It folds them as they arrive and ends with the maximal nodes
+// that lie inside (its "sub-trees", at most 2 log2 L); whoever has those of all ranks folds on with
+// sr_lane_fold_plan.
+#ifndef SR_TRAINER_LANE_TREE_H
+#define SR_TRAINER_LANE_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_LANE_MAX_SUBTREES 64 // of one rank
+
+// Lanes [begin, end) of one node.
+typedef struct sr_lane_range {
+    int begin, end;
+} sr_lane_range;
+
+// partial[into] += partial[from]
+typedef struct sr_lane_add {
+    int into, from;
+} sr_lane_add;
+
+// Writes the maximal nodes inside lanes [first, last), in lane order, and returns how many.
+int sr_lane_subtrees(int lanes, int first, int last, sr_lane_range *out);
+// The adds, in order, that fold the sub-trees of all ranks (in lane order, together all lanes)
+// into partial 0. Writes count - 1 of them; SR_E_INTERNAL when the ranges are not such sub-trees.
+SR_NODISCARD sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
+                                         sr_lane_add *out);
+// into[i] += from[i]
+void sr_lane_sum(float *into, const float *from, int64_t count);
+
+// Buffers of equal size that trees share. Grows on demand, keeps what it has. Locked inside.
+typedef struct sr_lane_pool sr_lane_pool;
+SR_NODISCARD sr_status sr_lane_pool_create(int64_t elements, sr_lane_pool **out);
+void sr_lane_pool_free(sr_lane_pool *pool);
+// Buffers made so far: the peak of those in use.
+size_t sr_lane_pool_made(const sr_lane_pool *pool);
+
+// One bucket of 'elements' elements, of which each lane gives 'covered' (the others are zero).
+// Buffers in use: at most one per node that is complete without its sibling, and one per lane that
+// is being written; a lane whose sibling is complete is added to it in place. So lanes that come
+// in order need at most log2 L + 1, n lanes at a time n - 1 more. Locked inside.
+typedef struct sr_lane_tree sr_lane_tree;
+SR_NODISCARD sr_status sr_lane_tree_create(int lanes, int first, int last, int64_t elements,
+                                           int64_t covered, sr_lane_pool *pool, sr_lane_tree **out);
+void sr_lane_tree_free(sr_lane_tree *tree);
+// Elements [offset, offset + count) of one lane, copied or added before return. Any thread;
+// different parts of a lane may come at the same time. *complete becomes true in the one call
+// after which all sub-trees are final.
+SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
+                                        const float *data, bool *complete);
+// Buffer of the i-th sub-tree of a complete tree; the caller may overwrite it.
+float *sr_lane_tree_partial(const sr_lane_tree *tree, int i);
+// First lane that has not given everything, -1 when all have.
+int sr_lane_tree_missing(sr_lane_tree *tree);
+// Gives all buffers back; the tree then expects every lane anew.
+void sr_lane_tree_reset(sr_lane_tree *tree);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
