@@ -27,11 +27,12 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
   install(TARGETS serried-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Public headers keep their rooms: #include "graph/tensor.h" under include/serried. The .def lists
-# are what some of them are made of.
+# Public headers keep their rooms: #include "graph/tensor.h" under include/serried. Folders of
+# descriptors and providers hold none.
 set(SERRIED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/serried)
 install(DIRECTORY kernels graph autograd collective dataio trainer DESTINATION ${SERRIED_HEADERS}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN kernel_list.def PATTERN "*_internal.h" EXCLUDE
+  REGEX "/(cpu|cuda|ops|transforms|models|tasks|optimizers|schedules)$" EXCLUDE)
 install(FILES serried.h DESTINATION ${SERRIED_HEADERS})
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
   FILES_MATCHING PATTERN "*.yaml")

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the house that no compiler checks (ARCHITECTURE.md, "Rooms").
+
+    tests/check_layers.py [ROOT]
+
+Prints one line for each finding, "file:line: rule: what", and ends with 1 if there is any.
+Tested by tests/check_layers_selftest.py, which breaks every rule once.
+"""
+import os
+import re
+import subprocess
+import sys
+
+CODE = (".c", ".h", ".cu", ".inc", ".def")
+SOURCES = CODE + (".py", ".sh", ".cmake", ".yaml")
+LINES_MAX = 800
+
+# Which rooms a room may include, longest prefix first.
+BASE, DEVICE = ("kernels/base/",), ("kernels/base/", "kernels/device/")
+BELOW_TRAINER = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/")
+MAY_INCLUDE = [
+    ("kernels/base/", BASE),
+    ("kernels/device/", DEVICE),
+    ("kernels/", ("kernels/",)),
+    ("graph/", ("graph/", "kernels/")),
+    ("autograd/", ("autograd/", "graph/", "kernels/")),
+    ("collective/", ("collective/",) + DEVICE),
+    ("dataio/", ("dataio/", "kernels/base/", "kernels/cpu/image")),
+    ("trainer/", BELOW_TRAINER),
+    ("launcher/", BELOW_TRAINER + ("launcher/", "serried.h")),
+]
+ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/", "launcher/")
+
+# Libraries that stay behind one door: header pattern -> files that may include it.
+DOORS = [
+    (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
+    (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/(provider_)?onednn\w*\.[ch]|tests/.*"),
+    (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
+    (r"cairo.*", r"trainer/plot\w*\.c|tests/.*"),
+]
+
+# Lists of descriptors: the .def, the prefix of the descriptors, and the files that hold them.
+LISTS = [
+    ("graph/ops/op_list.def", "sr_op_", r"graph/ops/op_\w+\.c"),
+    ("collective/backend_list.def", "sr_comm_backend_", r"collective/backend_\w+\.c"),
+    ("dataio/transform_list.def", "sr_transform_", r"dataio/transforms/transform_\w+\.c"),
+    ("dataio/transformer_list.def", "sr_transformer_", r"dataio/transformer_\w+\.c"),
+    ("dataio/format_list.def", "sr_format_", r"dataio/format_\w+\.c"),
+    ("trainer/models/model_list.def", "sr_model_", r"trainer/models/model_\w+\.c"),
+    ("trainer/tasks/task_list.def", "sr_task_", r"trainer/tasks/task_\w+\.c"),
+    ("trainer/optimizers/optimizer_list.def", "sr_optimizer_",
+     r"trainer/optimizers/optimizer_\w+\.c"),
+    ("trainer/schedules/schedule_list.def", "sr_schedule_", r"trainer/schedules/schedule_\w+\.c"),
+    ("kernels/provider_list.def", "sr_provider_", r"kernels/\w+/\w*provider\w*\.c"),
+    ("kernels/device/device_list.def", "sr_device_", r"kernels/device/device_\w+\.c"),
+]
+# Descriptors that are reached in another way.
+UNLISTED = {
+    "sr_comm_backend_local": "ranks as threads of one process, made by its own function in tests",
+}
+
+# Words that stand nowhere (or only where the second pattern allows), with the reason.
+LIBM = (r"\b(exp|exp2|expm1|log|log2|log10|log1p|pow|tanh|sinh|cosh|erf|erfc|sin|cos|tan|asin|acos|"
+        r"atan|atan2|cbrt|hypot|lgamma|tgamma)f?\s*\(")
+WORDS = [
+    ("float-reduction", r"\bMPI_I?(All)?reduce\w*|\bMPI_I?Reduce\w*|\bMPI_I?Ex?[Ss]can\b|\bMPI_SUM\b"
+     r"|\bnccl(AllReduce|Reduce|ReduceScatter|Sum)\b", r"tests/.*",
+     "sums go through the lane tree in a fixed order"),
+    ("mpi-collective", r"\bMPI_I?(Bcast|Barrier|Allgatherv?|Alltoall[vw]?|Gatherv?|Scatterv?)\b",
+     r"collective/backend_mpi\w*\.c|tests/.*", "an MPI collective has no deadline"),
+    ("volatile", r"\bvolatile\b", None, "use C11 atomics with a named order"),
+    ("allocation", r"(?<![\w.>])(malloc|calloc|realloc|strdup|strndup|aligned_alloc|posix_memalign)"
+     r"\s*\(", r"kernels/base/memory\.c|.*/cuda/.*|tests/.*", "allocate through sr_alloc"),
+    ("exit", r"(?<![\w.>])(exit|abort|quick_exit)\s*\(", r"launcher/.*|tests/.*",
+     "only the launcher ends the process"),
+    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*",
+     "bits of libm depend on its version: use kernels/base/math.h"),
+    ("lock", r"\bpthread_cond_\w+|\bsem_\w+\s*\(", r"(?!dataio/).*",
+     "a process killed inside would leave it locked: use the rings"),
+]
+
+
+def list_files(root):
+    """Files of the checkout, also new ones that git does not ignore; without git, all."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"],
+                         capture_output=True, text=True, check=False)
+    if git.returncode == 0:
+        names = git.stdout.splitlines()
+    else:
+        names = []
+        for folder, folders, files in os.walk(root):
+            folders[:] = [f for f in folders if f not in ("build", "runs", ".git", "__pycache__")]
+            names += [os.path.relpath(os.path.join(folder, f), root) for f in files]
+    return sorted(n for n in set(names) if os.path.isfile(os.path.join(root, n)))
+
+
+TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def blank(text, strings=True):
+    """The text with comments (and strings) turned to blanks, lines kept."""
+    def swap(match):
+        token = match.group(0)
+        if token[0] in "\"'" and not strings:
+            return token
+        return re.sub(r"[^\n]", " ", token)
+    return TOKENS.sub(swap, text)
+
+
+def may_include(name):
+    for prefix, allowed in MAY_INCLUDE:
+        if name.startswith(prefix):
+            return allowed
+    return None
+
+
+def check_includes(name, text, report):
+    allowed = may_include(name)
+    for number, line in enumerate(blank(text, strings=False).splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if not match:
+            continue
+        target = match.group(2)
+        if allowed and target.startswith(ROOMS + ("serried.h",)) and not target.startswith(allowed):
+            report(name, number, "layer", f"may not include {target}")
+        for header, files in DOORS:
+            if re.fullmatch(header, target) and not re.fullmatch(files, name):
+                report(name, number, "door", f"<{target}> belongs to {files.split('|')[0]} alone")
+
+
+def check_joins(name, text, report):
+    """Only the exchange joins gradients to communicators, only the feed batches to tensors."""
+    if not name.startswith("trainer/") or not name.endswith(".c"):
+        return
+    included = re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+    graph = any(i.startswith(("graph/", "autograd/")) for i in included)
+    base = os.path.basename(name)
+    if graph and any(i.startswith("collective/") for i in included) and "exchange" not in base:
+        report(name, 1, "join", "only trainer/exchange*.c joins tensors and communicators")
+    if graph and any(i.startswith("dataio/") for i in included) and "feed" not in base:
+        report(name, 1, "join", "only trainer/feed*.c joins tensors and batches")
+
+
+def check_words(name, text, report):
+    plain = blank(text)
+    for rule, pattern, allowed, reason in WORDS:
+        if allowed and re.fullmatch(allowed, name):
+            continue
+        for match in re.finditer(pattern, plain):
+            before = plain[:match.start()]
+            if rule == "volatile" and re.search(r"\b(__asm__|asm)\s*$", before):
+                continue
+            if rule == "libm" and not name.startswith(ROOMS):
+                continue
+            number = before.count("\n") + 1
+            report(name, number, rule, f"'{match.group(0).strip(' (')}': {reason}")
+    for match in re.finditer(r"\bswitch\s*\(([^;{]*)\)\s*\{", plain):
+        kind = re.search(r"(->|\.|\b)op(_kind|_id|code)?\s*(->\s*\w+\s*)?$",
+                         match.group(1).strip())
+        if kind and name.startswith(ROOMS):
+            report(name, plain[:match.start()].count("\n") + 1, "op-switch",
+                   "what differs by operator belongs into its descriptor")
+    if not re.search(r"_list\.c$|\.def$", name) and name.startswith(ROOMS):
+        for match in re.finditer(r"^\s*#\s*(if|ifdef|ifndef|elif)\b[^\n]*SR_WITH_", plain, re.M):
+            number = plain[:match.start(1)].count("\n") + 1
+            report(name, number, "ifdef", "SR_WITH_ stands in list files and CMake only")
+
+
+def check_shape(name, text, report):
+    lines = text.splitlines()
+    head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
+    if not head or "SPDX-License-Identifier: Apache-2.0" not in head[0]:
+        report(name, 1, "spdx", "the first line is the SPDX line")
+    if name.endswith(CODE) and len(lines) > LINES_MAX:
+        report(name, LINES_MAX, "length", f"{len(lines)} lines; at most {LINES_MAX}")
+
+
+def check_names(files, report):
+    seen = {}
+    for name in files:
+        base = os.path.basename(name)
+        if not name.endswith(CODE):
+            continue
+        if base in seen:
+            report(name, 1, "unique", f"the name is taken by {seen[base]}")
+        seen.setdefault(base, name)
+
+
+def listed_names(text, prefix):
+    names = re.findall(r"^\s*SR_\w+\(\s*(\w+)", blank(text), re.M)
+    return [n if n.startswith("sr_") else prefix + n for n in names]
+
+
+def check_lists(files, read, report):
+    known = {definition for definition, _, _ in LISTS} | {"kernels/kernel_list.def"}
+    for name in files:
+        if name.endswith("_list.def") and name.startswith(ROOMS) and name not in known:
+            report(name, 1, "list", "not known to tests/check_layers.py: add it to LISTS")
+    for definition, prefix, pattern in LISTS:
+        holders = [f for f in files if re.fullmatch(pattern, f) and
+                   not f.endswith(("_internal.c", "_list.c"))]
+        lines = listed_names(read(definition), prefix) if definition in files else []
+        texts = {holder: blank(read(holder)) for holder in holders}
+        for holder, text in texts.items():
+            check_holder(holder, text, definition, prefix, lines, report)
+        for line in lines:
+            if not any(mentions(text, line, prefix) for text in texts.values()):
+                report(definition, 1, "list", f"{line} is in no {pattern}")
+
+
+def mentions(text, descriptor, prefix):
+    """The file has the descriptor's name, or (where a macro builds it) what follows the prefix."""
+    name = descriptor[len(prefix):]
+    return re.search(rf"\b({descriptor}|{name})\b", text) is not None
+
+
+def check_holder(holder, text, definition, prefix, lines, report):
+    """Every descriptor that the file defines has a line in the list, and there is at least one."""
+    for descriptor in re.findall(rf"^const\s+\w+\s+({prefix}\w+)\s*=", text, re.M):
+        if descriptor not in lines and descriptor not in UNLISTED:
+            report(holder, 1, "list", f"{descriptor} has no line in {definition}")
+    unlisted = any(re.search(rf"\b{name}\b", text) for name in UNLISTED)
+    if not unlisted and not any(mentions(text, line, prefix) for line in lines):
+        report(holder, 1, "list", f"nothing of it is in {definition}; name helpers *_internal.c")
+
+
+def check_tree(root):
+    """All findings of a tree as sorted lines."""
+    findings = []
+
+    def report(name, number, rule, what):
+        findings.append((name, number, f"{name}:{number}: {rule}: {what}"))
+
+    def read(name):
+        with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    files = list_files(root)
+    for name in files:
+        if name.endswith(SOURCES) or os.path.basename(name) == "CMakeLists.txt":
+            check_shape(name, read(name), report)
+        if name.endswith(CODE):
+            text = read(name)
+            check_includes(name, text, report)
+            check_joins(name, text, report)
+            check_words(name, text, report)
+        if name.startswith("recipes/") and not name.endswith((".yaml", ".md", ".txt")):
+            report(name, 1, "recipes", "recipes hold YAML only")
+    check_names(files, report)
+    check_lists(files, read, report)
+    return [line for _, _, line in sorted(set(findings))]
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
+    findings = check_tree(root)
+    for line in findings:
+        print(line)
+    print(f"{len(findings)} findings" if findings else "layers: clean")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks every rule of check_layers.py once, and checks that right code passes."""
+import os
+import sys
+import tempfile
+
+import check_layers
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+
+GOOD = {
+    "kernels/base/status.h": SPDX + '#include <stdint.h>\n',
+    "kernels/base/memory.c": SPDX + "void *f(void) { return calloc(1, 2); }\n",
+    "kernels/base/pause.c": SPDX + 'void p(void) { __asm__ volatile("pause"); }\n',
+    "graph/node.c": SPDX + '#include "kernels/base/status.h"\n// MPI_SUM, volatile in a comment\n'
+                           'const char *s = "exit(1) malloc(2)";\nint f(int k) { switch (k) {} }\n',
+    "graph/ops/op_list.def": SPDX + "SR_OP(sr_op_add)\nSR_OP(twice)\n",
+    "graph/ops/op_add.c": SPDX + "const sr_op sr_op_add = {0};\nOP(twice)\n",
+    "collective/backend_list.def": SPDX + "SR_COMM_BACKEND(mpi)\n",
+    "collective/backend_mpi.c": SPDX + "const sr_comm_backend sr_comm_backend_mpi = {0};\n"
+                                       "#include <mpi.h>\nvoid f(void) { MPI_Bcast(); }\n",
+    "kernels/provider_list.c": SPDX + "#ifdef SR_WITH_X86\n#endif\n",
+    "trainer/exchange.c": SPDX + '#include "collective/comm.h"\n#include "graph/tensor.h"\n',
+    "launcher/main.c": SPDX + "int main(void) { exit(exp(0)); }\n",
+    "tests/run.py": "#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n",
+    "recipes/tiny.yaml": "# SPDX-License-Identifier: Apache-2.0\nmodel: tiny\n",
+}
+
+# file, text, rule that must fire
+BAD = [
+    ("kernels/base/x.c", SPDX + '#include "kernels/device/device.h"\n', "layer"),
+    ("kernels/device/x.c", SPDX + '#include "kernels/kernel.h"\n', "layer"),
+    ("graph/x.c", SPDX + '#include "autograd/gradients.h"\n', "layer"),
+    ("graph/x.c", SPDX + '# include "collective/comm.h"\n', "layer"),
+    ("collective/x.c", SPDX + '#include "kernels/kernel.h"\n', "layer"),
+    ("dataio/x.c", SPDX + '#include "graph/tensor.h"\n', "layer"),
+    ("trainer/x.c", SPDX + '#include "launcher/run.h"\n', "layer"),
+    ("autograd/x.c", SPDX + '#include "trainer/model.h"\n', "layer"),
+    ("trainer/x.c", SPDX + "#include <mpi.h>\n", "door"),
+    ("kernels/cpu/x.c", SPDX + "#include <oneapi/dnnl/dnnl.h>\n", "door"),
+    ("trainer/x.c", SPDX + '#include "collective/comm.h"\n#include "graph/tensor.h"\n', "join"),
+    ("trainer/x.c", SPDX + '#include "dataio/pipeline.h"\n#include "autograd/g.h"\n', "join"),
+    ("collective/x.c", SPDX + "void f(void) { MPI_Allreduce(); }\n", "float-reduction"),
+    ("collective/backend_mpi.c", SPDX + "int s = MPI_SUM;\n", "float-reduction"),
+    ("kernels/cuda/x.cu", SPDX + "void f(void) { ncclAllReduce(); }\n", "float-reduction"),
+    ("trainer/x.c", SPDX + "void f(void) { MPI_Barrier(); }\n", "mpi-collective"),
+    ("dataio/x.c", SPDX + "static volatile int x;\n", "volatile"),
+    ("graph/x.c", SPDX + "void *f(void) { return malloc(3); }\n", "allocation"),
+    ("graph/x.c", SPDX + "void f(void) { exit(3); }\n", "exit"),
+    ("kernels/cpu/x.c", SPDX + "float f(float x) { return expf(x); }\n", "libm"),
+    ("dataio/x.c", SPDX + "void f(void) { pthread_cond_wait(0, 0); }\n", "lock"),
+    ("dataio/x.c", SPDX + "void f(void) { sem_post(0); }\n", "lock"),
+    ("graph/x.c", SPDX + "void f(n *n) { switch (n->op) {} }\n", "op-switch"),
+    ("graph/x.c", SPDX + "void f(n *n) { switch (n->op->kind) {} }\n", "op-switch"),
+    ("trainer/x.c", SPDX + "\n#if defined(SR_WITH_CAIRO)\n#endif\n", "ifdef"),
+    ("graph/x.c", "int x;\n" + SPDX, "spdx"),
+    ("recipes/x.yaml", "model: x\n", "spdx"),
+    ("tests/x.py", "#!/usr/bin/env python3\nprint()\n", "spdx"),
+    ("graph/x.c", SPDX + "int x;\n" * 800, "length"),
+    ("graph/status.h", SPDX, "unique"),
+    ("graph/ops/op_sub.c", SPDX + "const sr_op sr_op_sub = {0};\n", "list"),
+    ("graph/ops/op_add.c", SPDX + "const sr_op sr_op_add = {0};\n", "list"),  # twice: a dead line
+    ("graph/ops/op_help.c", SPDX + "int x;\n", "list"),
+    ("dataio/format_x.c", SPDX + "const sr_format sr_format_x = {0};\n", "list"),
+    ("graph/pass_list.def", SPDX + "SR_PASS(x)\n", "list"),
+    ("recipes/x.py", "# SPDX-License-Identifier: Apache-2.0\n", "recipes"),
+]
+
+
+def findings_of(files):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return check_layers.check_tree(root)
+
+
+def main():
+    failures = 0
+    if findings_of(GOOD):
+        failures += 1
+        print("right code has findings:", *findings_of(GOOD), sep="\n  ")
+    for name, text, rule in BAD:
+        findings = findings_of(dict(GOOD, **{name: text}))
+        if not any(f": {rule}: " in line for line in findings):
+            failures += 1
+            print(f"{name}: rule '{rule}' did not fire on {text[len(SPDX):60]!r}: {findings}")
+    print(f"{len(BAD) + 1} cases, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
