@@ -39,8 +39,6 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     plan->hash = p->hash;
     plan->memory_count = (uint32_t)p->memory_count;
     plan->variable_count = (uint32_t)context->variable_count;
-    for (size_t i = 0; i < context->variable_count; i++)
-        plan->variables[i] = context->variables[i].memory;
     return SR_OK;
 }
 

@@ -427,6 +427,16 @@ static sr_variable_entry *variable_entry(sr_tensor tensor) {
     return &context->variables[tensor.slot - 1];
 }
 
+void sr_variable_move(sr_tensor variable, void *memory) {
+    sr_variable_entry *entry = variable_entry(variable);
+    if (!entry)
+        return;
+    if (entry->owned)
+        sr_device_free(sr_context_of(variable)->device, entry->memory);
+    entry->owned = false;
+    entry->memory = memory;
+}
+
 void *sr_variable_memory(sr_tensor variable) {
     sr_variable_entry *entry = variable_entry(variable);
     return entry ? entry->memory : NULL;

@@ -42,6 +42,9 @@ void sr_context_begin_step(sr_context *context);
 sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info, const void *data);
 // The same on memory of the caller (device memory, 64-byte aligned, alive until sr_context_free).
 sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info, void *memory);
+// Moves a variable onto other device memory of the same size (which must live as long); its old
+// value stays where it was. Takes effect at the next compile or observation.
+void sr_variable_move(sr_tensor variable, void *memory);
 // Device memory of a variable.
 void *sr_variable_memory(sr_tensor variable);
 const char *sr_variable_name(sr_tensor variable);

@@ -162,12 +162,9 @@ static sr_status run_updates(sr_context *context, uint32_t *keep) {
 
 sr_status sr_context_run(sr_context *context) {
     SR_TRY(sr_context_status(context));
-    uint32_t *keep =
-        sr_alloc_array(context->delivery_count + context->variable_count + 1, sizeof *keep, "run");
-    if (!keep)
-        return SR_E_MEMORY;
-    sr_status status = run_updates(context, keep);
-    sr_free(keep);
+    uint32_t *keep = sr_context_scratch(
+        context, (context->delivery_count + context->variable_count + 1) * sizeof *keep);
+    sr_status status = keep ? run_updates(context, keep) : SR_E_MEMORY;
     sr_context_stick(context, status);
     return status;
 }

@@ -85,8 +85,6 @@ const sr_op *sr_op_find(const char *name);
 void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
 // The same for operators with one output.
 sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
-// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one.
-bool sr_tensor_info(sr_tensor tensor, sr_info *out);
 // "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.
 char *sr_info_text(const sr_info *info, char *out);
 

@@ -70,6 +70,10 @@ sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dt
 // key: i32[4] of (seed low, seed high, step, lane); scope: stable number of the call site.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
+// Standard normal draws; key and scope as in sr_dropout. No gradient.
+sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,
+                           uint32_t scope);
+
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;
@@ -131,6 +135,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_cast(...) (sr_at(__FILE__, __LINE__), sr_cast(__VA_ARGS__))
 #define sr_normalize(...) (sr_at(__FILE__, __LINE__), sr_normalize(__VA_ARGS__))
 #define sr_dropout(...) (sr_at(__FILE__, __LINE__), sr_dropout(__VA_ARGS__))
+#define sr_random_normal(...) (sr_at(__FILE__, __LINE__), sr_random_normal(__VA_ARGS__))
 #define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))
 #define sr_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_avgpool2d(__VA_ARGS__))
 #define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))

@@ -49,11 +49,14 @@ static void insert(sr_plan_cache *cache, sr_plan *plan) {
     cache->plans[place] = plan;
 }
 
-// Bindings differ from step to step under the same record: memory of constants and kept values.
+// Bindings differ from step to step under the same record: memory of constants and kept values, and
+// of variables that were moved.
 static void bind(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->program;
     if (p->memory_count)
         memcpy(plan->memory, p->memory, p->memory_count * sizeof *plan->memory);
+    for (uint32_t i = 0; i < plan->variable_count; i++)
+        plan->variables[i] = context->variables[i].memory;
 }
 
 sr_status sr_plan_get(sr_context *context, sr_plan **out) {

@@ -66,7 +66,7 @@ struct sr_plan {
     uint32_t sink_count, leading_sinks; // the first ones need no launch
     void **memory;                      // bindings of this compile
     uint32_t memory_count;
-    void **variables; // memory of every variable of the context at compile time
+    void **variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
 
     size_t range_bytes;   // executor memory

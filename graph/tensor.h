@@ -39,6 +39,9 @@ typedef struct sr_info {
     int64_t dim[SR_MAX_RANK];
 } sr_info;
 
+// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one.
+bool sr_tensor_info(sr_tensor tensor, sr_info *out);
+
 static inline int64_t sr_info_count(const sr_info *info) {
     int64_t n = 1;
     for (int i = 0; i < info->rank; i++)

@@ -12,6 +12,7 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
 #include "kernels/device/device_internal.h"
+#include "kernels/kernel.h"
 
 enum { QUEUE = 64 };
 
@@ -60,9 +61,16 @@ static sr_status run_command(sr_stream *stream, const command *c) {
     return SR_OK;
 }
 
+// Every thread that runs kernels lets the providers limit their libraries' own threads.
+static void start_worker(void *user, int worker) {
+    (void)user;
+    (void)worker;
+    sr_kernels_thread_init();
+}
+
 static void *stream_main(void *user) {
     sr_stream *stream = user;
-    sr_status status = sr_pool_create(stream->threads, NULL, NULL, &stream->pool);
+    sr_status status = sr_pool_create(stream->threads, start_worker, NULL, &stream->pool);
     (void)pthread_mutex_lock(&stream->lock);
     if (status != SR_OK)
         keep_failure(stream, status);

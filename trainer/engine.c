@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a rank (engine.h): recording, replaying for the local lanes, handing to the exchange.
+#include "trainer/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/gradients.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
+#include "kernels/device/device.h"
+#include "trainer/train.h"
+
+enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
+
+// One executor's current lane.
+typedef struct sr_lane_run {
+    sr_engine *engine;
+    sr_phase *phase;
+    int lane;
+    bool busy;
+    int32_t *key; // i32[4], host memory
+    void *inputs[INPUT_SLOTS];
+    sr_lane_sums *sums; // of an evaluation
+    float *out;         // of a prediction
+} sr_lane_run;
+
+// ---- Creation ----
+
+static sr_status choose_optimizer(sr_recipe *recipe, const sr_recipe_choice *choice,
+                                  const sr_optimizer_desc **out) {
+    size_t count;
+    const sr_optimizer_desc *const *all = sr_optimizers(&count);
+    const char *names[32];
+    int index = 0;
+    for (size_t i = 0; i < count && i < 32; i++)
+        names[i] = all[i]->name;
+    if (choice->name)
+        SR_TRY(sr_recipe_choose(recipe, choice->path, "optimizer", names, (int)count, &index));
+    *out = all[index];
+    return SR_OK;
+}
+
+static sr_status choose_model(sr_recipe *recipe, const sr_recipe_choice *choice,
+                              const sr_model_desc **out) {
+    size_t count;
+    const sr_model_desc *const *all = sr_models(&count);
+    const char *names[64];
+    int index = 0;
+    for (size_t i = 0; i < count && i < 64; i++)
+        names[i] = all[i]->name;
+    if (!choice->name)
+        return sr_recipe_fail(recipe, "model", "the recipe names no model");
+    SR_TRY(sr_recipe_choose(recipe, choice->path, "model", names, (int)count, &index));
+    *out = all[index];
+    return SR_OK;
+}
+
+// Options of a section, in memory of the engine.
+static sr_status parse_options(sr_engine *e, const char *path, const sr_option_table *table,
+                               void **out) {
+    *out = sr_arena_alloc(&e->arena, table ? table->struct_size + 1 : 1);
+    if (!*out)
+        return SR_E_MEMORY;
+    return table ? sr_recipe_options_parse(e->recipe, path, table, *out) : SR_OK;
+}
+
+static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int index) {
+    const sr_recipe_phase *from = &e->recipe->phases[index];
+    const sr_recipe *r = e->recipe;
+    char prefix[SR_NAME_BYTES] = "";
+    sr_phase_options options = {.name = from->name,
+                                .device = e->device,
+                                .context = e->context,
+                                .comm = e->comm,
+                                .task = e->task,
+                                .settings = &from->optimizer,
+                                .has_ema = r->ema.decay > 0,
+                                .lanes = e->lanes,
+                                .bucket_bytes = r->exchange.bucket,
+                                .report_seconds = r->deadline_report,
+                                .act_seconds = r->deadline_act,
+                                .seed = e->seed};
+    sr_model_build build = {.prefix = prefix, .classes = o->classes};
+    void *model_options, *optimizer_options;
+    if (from->name[0])
+        (void)snprintf(prefix, sizeof prefix, "%s.", from->name);
+    SR_TRY(choose_model(e->recipe, &from->model, &build.desc));
+    SR_TRY(parse_options(e, from->model.path, build.desc->options, &model_options));
+    SR_TRY(choose_optimizer(e->recipe, &from->optimizer.choice, &options.optimizer));
+    SR_TRY(parse_options(e, from->optimizer.choice.path, options.optimizer->options,
+                         &optimizer_options));
+    build.options = model_options;
+    options.optimizer_options = optimizer_options;
+    SR_TRY(sr_model_create(&build, &options.model));
+    SR_TRY(sr_phase_create(&options, &e->phases[index]));
+    e->models[index] = e->phases[index]->model;
+    e->phase_count++;
+    return SR_OK;
+}
+
+static sr_status create_targets(sr_engine *e) {
+    int64_t largest = SR_FLAT_ALIGN;
+    for (int p = 0; p < e->phase_count; p++) {
+        const sr_phase *phase = e->phases[p];
+        if (phase->segment_count > e->target_capacity)
+            e->target_capacity = phase->segment_count;
+        for (int i = 0; i < phase->segment_count; i++)
+            if (phase->segments[i].count > largest)
+                largest = phase->segments[i].count;
+    }
+    e->targets = sr_alloc_array((size_t)e->target_capacity, sizeof *e->targets, "targets");
+    e->target_segment =
+        sr_alloc_array((size_t)e->target_capacity, sizeof *e->target_segment, "targets");
+    e->lane_values =
+        sr_alloc_array(3 * (size_t)e->target_capacity, sizeof *e->lane_values, "targets");
+    e->zeros = sr_alloc_array((size_t)largest, sizeof *e->zeros, "zero gradient");
+    return e->targets && e->target_segment && e->lane_values && e->zeros ? SR_OK : SR_E_MEMORY;
+}
+
+// As many lanes at a time as there are cores; left-over cores join the lanes' teams.
+static sr_status create_executors(sr_engine *e) {
+    int local = e->lane_end - e->lane_begin;
+    e->executor_count = local < e->threads ? local : e->threads;
+    e->executors = sr_alloc_array((size_t)e->executor_count, sizeof *e->executors, "executors");
+    e->runs = sr_alloc_array((size_t)e->executor_count, sizeof *e->runs, "executors");
+    if (!e->executors || !e->runs)
+        return SR_E_MEMORY;
+    for (int i = 0; i < e->executor_count; i++) {
+        SR_TRY(sr_executor_create(e->device, e->threads / e->executor_count, &e->executors[i]));
+        e->runs[i].engine = e;
+        e->runs[i].key = sr_alloc(64, "lane key");
+        if (!e->runs[i].key)
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+static void set_normalisation(sr_engine *e) {
+    static const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
+    for (int c = 0; c < 3; c++) {
+        e->mean[c] = e->recipe->data.mean.count == 3 ? e->recipe->data.mean.items[c] : mean[c];
+        e->std[c] = e->recipe->data.std.count == 3 ? e->recipe->data.std.items[c] : std[c];
+    }
+}
+
+static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
+    int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
+    e->task = o->task;
+    e->recipe = o->recipe;
+    e->comm = o->comm;
+    e->seed = o->seed;
+    e->batch = o->batch;
+    e->lanes = (int)o->lanes;
+    e->lane_begin = sr_lanes_first(e->lanes, ranks, rank);
+    e->lane_end = sr_lanes_first(e->lanes, ranks, rank + 1);
+    e->lane_samples = o->batch / o->lanes;
+    e->image_height = o->image_height;
+    e->image_width = o->image_width;
+    e->dtype = o->recipe->precision == SR_PRECISION_BF16 ? SR_BF16 : SR_F32;
+    e->threads = o->threads > 0 ? o->threads : sr_cpu_count();
+    set_normalisation(e);
+    if (o->recipe->precision == SR_PRECISION_FP16)
+        return sr_recipe_fail(o->recipe, "precision", "fp16 trains on GPUs only; use bf16 or fp32");
+    SR_TRY(sr_device_open(o->device, &e->device));
+    const sr_context_options context = {.use_device = e->device, .threads = 1};
+    SR_TRY(sr_context_create(&context, &e->context));
+    SR_TRY(parse_options(e, e->recipe->phases[0].loss.path, e->task->loss_table, &e->loss_options));
+    for (int i = 0; i < e->recipe->phase_count; i++)
+        SR_TRY(create_phase(e, o, i));
+    SR_TRY(create_targets(e));
+    return create_executors(e);
+}
+
+sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out) {
+    sr_engine *e = sr_alloc(sizeof *e, "engine");
+    if (!e)
+        return SR_E_MEMORY;
+    sr_arena_init(&e->arena);
+    sr_status status = fill_engine(e, options);
+    if (status != SR_OK) {
+        sr_engine_free(e);
+        return status;
+    }
+    *out = e;
+    return SR_OK;
+}
+
+void sr_engine_free(sr_engine *e) {
+    if (!e)
+        return;
+    for (int i = 0; i < e->executor_count && e->executors; i++) {
+        sr_executor_free(e->executors[i]);
+        if (e->runs)
+            sr_free(e->runs[i].key);
+    }
+    for (int i = 0; i < SR_MAX_PHASES; i++)
+        sr_phase_free(e->phases[i]);
+    sr_context_free(e->context);
+    if (e->device_average)
+        sr_device_free(e->device, e->device_average);
+    sr_device_close(e->device);
+    sr_free(e->executors);
+    sr_free(e->runs);
+    sr_free(e->targets);
+    sr_free(e->target_segment);
+    sr_free(e->lane_values);
+    sr_free(e->zeros);
+    sr_free(e->statistics.items);
+    sr_arena_release(&e->arena);
+    sr_free(e);
+}
+
+// ---- Recording ----
+
+static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64_t samples,
+                                   int64_t height, int64_t width) {
+    const sr_info image = {.dtype = SR_U8, .rank = 4, .dim = {samples, height, width, 3}};
+    const sr_info label = {.dtype = SR_I32, .rank = 1, .dim = {samples}};
+    const sr_info key = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    sr_context_begin_step(e->context);
+    e->statistics.count = 0;
+    return (sr_lane_record){.context = e->context,
+                            .phase = phase,
+                            .training = training,
+                            .dtype = e->dtype,
+                            .models = e->models,
+                            .mean = e->mean,
+                            .std = e->std,
+                            .loss_options = e->loss_options,
+                            .image = sr_input(e->context, SLOT_IMAGE, &image),
+                            .label = sr_input(e->context, SLOT_LABEL, &label),
+                            .key = sr_input(e->context, SLOT_KEY, &key),
+                            .statistics = &e->statistics};
+}
+
+static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
+    for (int i = 0; i < e->statistics.count; i++)
+        if (e->statistics.items[i].buffer.slot == buffer.slot)
+            return e->statistics.items[i].value;
+    return SR_NONE;
+}
+
+// What each segment gets from a lane, in the order of segments; SR_NONE: zeros.
+static void lane_values(sr_engine *e, const sr_lane_record *r, sr_tensor *values) {
+    const sr_phase *phase = e->phases[r->phase];
+    sr_tensor *xs = values + phase->segment_count; // scratch behind
+    int params = 0;
+    for (int i = 0; i < phase->segment_count; i++)
+        if (phase->uses[i].kind == SR_SEGMENT_PARAM)
+            xs[params++] = phase->model->params[phase->uses[i].param].variable;
+    sr_tensor *grads = xs + params;
+    sr_gradients(r->loss, SR_NONE, xs, params, grads);
+    for (int i = 0, k = 0; i < phase->segment_count; i++) {
+        const sr_segment_use *use = &phase->uses[i];
+        if (use->kind == SR_SEGMENT_PARAM)
+            values[i] = grads[k++];
+        else if (use->kind == SR_SEGMENT_BUFFER)
+            values[i] = statistic_of(e, phase->model->params[use->param].variable);
+        else if (i == phase->loss_segment)
+            values[i] = sr_reduce_sum(r->loss);
+        else
+            values[i] = i == phase->stop_segment ? SR_NONE : r->scalars[use->param - 1];
+    }
+}
+
+// Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
+static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int *count) {
+    const sr_phase *phase = e->phases[phase_index];
+    sr_lane_record r =
+        begin_record(e, phase_index, true, e->lane_samples, e->image_height, e->image_width);
+    e->task->record(&r);
+    sr_tensor *values = e->lane_values;
+    lane_values(e, &r, values);
+    *count = 0;
+    for (int i = 0; i < phase->segment_count; i++) {
+        if (sr_is_none(values[i]))
+            continue;
+        bool param = phase->uses[i].kind == SR_SEGMENT_PARAM;
+        e->target_segment[*count] = i;
+        e->targets[(*count)++] = (sr_target){
+            .tensor = values[i],
+            .after = param ? phase->model->params[phase->uses[i].param].variable : SR_NONE};
+    }
+    SR_TRY(sr_context_status(e->context));
+    return sr_compile(e->context, e->targets, *count, plan);
+}
+
+// ---- Running ----
+
+static sr_status sink(void *user, int index, const void *data, size_t bytes) {
+    sr_lane_run *run = user;
+    sr_phase *phase = run->phase;
+    int segment = run->engine->target_segment[index];
+    float scalar[SR_FLAT_ALIGN] = {0};
+    if (phase->uses[segment].kind == SR_SEGMENT_SCALAR) {
+        memcpy(scalar, data, bytes);
+        data = scalar;
+    }
+    return sr_exchange_put(phase->exchange, run->lane, segment, data);
+}
+
+static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
+    sr_lane_run *run = &e->runs[i];
+    if (!run->busy)
+        return SR_OK;
+    run->busy = false;
+    sr_status status = sr_executor_wait(e->executors[i]);
+    source->done(source->user, run->lane);
+    return status;
+}
+
+static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
+    const uint32_t words[4] = {(uint32_t)e->seed, (uint32_t)(e->seed >> 32), (uint32_t)step,
+                               (uint32_t)lane};
+    memcpy(key, words, sizeof words);
+}
+
+static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lane, sr_plan *plan,
+                            const sr_lane_source *source) {
+    int i = (lane - e->lane_begin) % e->executor_count;
+    sr_lane_run *run = &e->runs[i];
+    sr_lane_inputs inputs;
+    SR_TRY(finish(e, i, source));
+    SR_TRY(source->get(source->user, lane, &inputs));
+    run->phase = phase;
+    run->lane = lane;
+    run->busy = true;
+    set_key(e, step, lane, run->key);
+    run->inputs[SLOT_IMAGE] = inputs.image;
+    run->inputs[SLOT_LABEL] = inputs.label;
+    run->inputs[SLOT_KEY] = run->key;
+    const sr_run replay = {.inputs = run->inputs, .sink = sink, .user = run};
+    return sr_executor_begin(e->executors[i], plan, &replay);
+}
+
+// Segments that the program does not compute: the stop request, parameters that nothing reaches.
+static sr_status put_others(sr_engine *e, sr_phase *phase, int count, int lane) {
+    float stop[SR_FLAT_ALIGN] = {sr_stop_requested() ? 1.0f : 0.0f};
+    for (int i = 0, t = 0; i < phase->segment_count; i++) {
+        if (t < count && e->target_segment[t] == i) {
+            t++;
+            continue;
+        }
+        SR_TRY(
+            sr_exchange_put(phase->exchange, lane, i, i == phase->stop_segment ? stop : e->zeros));
+    }
+    return SR_OK;
+}
+
+static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan *plan, int count,
+                           const sr_lane_source *source) {
+    sr_status status = SR_OK;
+    for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++) {
+        status = put_others(e, phase, count, lane);
+        if (status == SR_OK)
+            status = start_lane(e, phase, step, lane, plan, source);
+    }
+    // Lanes that run are waited for in any case: they read inputs and write to the exchange. The
+    // first failure is the one to tell.
+    char message[1024] = "", where[64] = "";
+    if (status != SR_OK) {
+        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+        (void)snprintf(where, sizeof where, "%s", sr_error_where());
+    }
+    for (int i = 0; i < e->executor_count; i++) {
+        sr_status other = finish(e, i, source);
+        if (status == SR_OK && other != SR_OK) {
+            status = other;
+            (void)snprintf(message, sizeof message, "%s", sr_error_message());
+            (void)snprintf(where, sizeof where, "%s", sr_error_where());
+        }
+    }
+    return status == SR_OK ? SR_OK : sr_error_adopt(status, where, message);
+}
+
+sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
+                         const sr_lane_source *source) {
+    sr_phase *phase = e->phases[phase_index];
+    sr_plan *plan;
+    int count;
+    SR_TRY(sr_exchange_step_begin(phase->exchange, step));
+    sr_status status = record_phase(e, phase_index, &plan, &count);
+    if (status == SR_OK)
+        status = run_lanes(e, phase, step, plan, count, source);
+    if (status != SR_OK)
+        sr_exchange_fail(phase->exchange, status, sr_error_message());
+    SR_TRY(sr_exchange_step_wait(phase->exchange));
+    sr_phase_upload(phase);
+    return SR_OK;
+}
+
+// ---- Evaluation and prediction ----
+
+static sr_status evaluation_sink(void *user, int index, const void *data, size_t bytes) {
+    sr_lane_run *run = user;
+    float values[2] = {0};
+    if (run->out) {
+        memcpy(run->out, data, bytes);
+        return SR_OK;
+    }
+    memcpy(values, data, bytes < sizeof values ? bytes : sizeof values);
+    if (index == 0)
+        run->sums->loss += (double)values[0];
+    for (int i = 0; index == 1 && i < 2; i++)
+        run->sums->scalar[i] += (double)values[i];
+    return SR_OK;
+}
+
+static sr_status run_once(sr_engine *e, const sr_target *targets, int count, void *image,
+                          void *label) {
+    sr_plan *plan;
+    sr_lane_run *run = &e->runs[0];
+    SR_TRY(sr_context_status(e->context));
+    SR_TRY(sr_compile(e->context, targets, count, &plan));
+    set_key(e, 0, 0, run->key);
+    run->inputs[SLOT_IMAGE] = image;
+    run->inputs[SLOT_LABEL] = label;
+    run->inputs[SLOT_KEY] = run->key;
+    const sr_run replay = {.inputs = run->inputs, .sink = evaluation_sink, .user = run};
+    SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
+    return sr_executor_wait(e->executors[0]);
+}
+
+sr_status sr_engine_evaluate(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                             const sr_lane_inputs *inputs, int64_t valid, sr_lane_sums *sums) {
+    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
+    e->task->record(&r);
+    const sr_target targets[2] = {{.tensor = sr_reduce_sum(r.loss)}, {.tensor = r.scalars[0]}};
+    e->runs[0].sums = sums;
+    e->runs[0].out = NULL;
+    sums->count += (double)valid;
+    return run_once(e, targets, sr_is_none(r.scalars[0]) ? 1 : 2, inputs->image, inputs->label);
+}
+
+sr_status sr_engine_predict(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                            void *image, float *probabilities) {
+    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
+    sr_tensor x = sr_normalize(r.image, e->mean, e->std, e->dtype);
+    const sr_target target = {.tensor = sr_softmax(sr_task_forward(&r, 0, &x, false))};
+    e->runs[0].out = probabilities;
+    sr_status status = run_once(e, &target, 1, image, NULL);
+    e->runs[0].out = NULL;
+    return status;
+}
+
+static sr_status average_memory(sr_engine *e, sr_phase *phase, float **out) {
+    SR_TRY(sr_exchange_gather(phase->exchange, phase->ema, "gather the average of parameters"));
+    // Frozen parameters are not averaged.
+    for (int i = 0; i < phase->model->param_count; i++) {
+        const sr_param *p = &phase->model->params[i];
+        if (!sr_phase_trains(phase, i))
+            memcpy(phase->ema + p->offset, phase->values + p->offset,
+                   (size_t)sr_info_count(&p->info) * sizeof(float));
+    }
+    *out = phase->ema;
+    if (sr_device_host_access(e->device))
+        return SR_OK;
+    size_t bytes = (size_t)phase->elements * sizeof(float);
+    if (!e->device_average) {
+        void *memory;
+        SR_TRY(sr_device_alloc(e->device, bytes, "average of parameters", &memory));
+        e->device_average = memory;
+    }
+    memcpy(sr_device_kernel_address(e->device, e->device_average), phase->ema, bytes);
+    *out = e->device_average;
+    return SR_OK;
+}
+
+sr_status sr_engine_use_average(sr_engine *e, bool average) {
+    sr_phase *phase = e->phases[0];
+    float *flat = phase->device_values;
+    if (average && phase->ema)
+        SR_TRY(average_memory(e, phase, &flat));
+    for (int i = 0; i < phase->model->param_count; i++) {
+        const sr_param *p = &phase->model->params[i];
+        sr_variable_move(p->variable, flat + p->offset);
+    }
+    return SR_OK;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine of a rank: one device, one context, executors for the local lanes, the phases.
+//
+// A step runs its phases one after the other. A phase records its lane program once, compiles it (a
+// hash and a comparison when nothing changed) and replays it for every local lane, several at a
+// time, one executor each. Lane-reduced outputs go to the phase's exchange the moment they are
+// complete; when the exchange is done, the new values are there on every rank.
+#ifndef SR_TRAINER_ENGINE_H
+#define SR_TRAINER_ENGINE_H
+
+#include "trainer/phase.h"
+
+typedef struct sr_engine_options {
+    sr_recipe *recipe;
+    const sr_task_desc *task;
+    sr_comm *comm;
+    const char *device; // NULL: the default of sr_device_open
+    int threads;        // of this rank; 0: its processors
+    int64_t classes;
+    int64_t batch, lanes; // global
+    int64_t image_height, image_width;
+    uint64_t seed;
+} sr_engine_options;
+
+// Memory of one lane's inputs, in the order of a slot: host or device.
+typedef struct sr_lane_inputs {
+    void *image; // u8 [n,H,W,3]
+    void *label; // i32 [n]
+} sr_lane_inputs;
+
+typedef struct sr_engine {
+    const sr_task_desc *task;
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_device *device;
+    sr_context *context;
+    sr_phase *phases[SR_MAX_PHASES];
+    sr_model *models[SR_MAX_PHASES];
+    int phase_count;
+    void *loss_options;
+    sr_arena arena;
+
+    sr_dtype dtype;
+    double mean[3], std[3];
+    uint64_t seed;
+    int64_t batch, lane_samples, image_height, image_width;
+    int lanes, lane_begin, lane_end;
+
+    sr_executor **executors;
+    int executor_count, threads;
+    struct sr_lane_run *runs; // one for each executor
+    sr_target *targets;
+    int *target_segment;
+    int target_capacity;
+    sr_tensor *lane_values; // scratch of recording
+    sr_statistics statistics;
+    float *zeros; // of the largest segment, for parameters that no gradient reaches
+    float *device_average;
+} sr_engine;
+
+SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out);
+void sr_engine_free(sr_engine *engine);
+
+// Gives a lane's inputs (any thread-free source: slots of the pipeline, fixed buffers of a
+// benchmark) and takes them back when the lane's program has run.
+typedef struct sr_lane_source {
+    sr_status (*get)(void *user, int lane, sr_lane_inputs *out);
+    void (*done)(void *user, int lane);
+    void *user;
+} sr_lane_source;
+
+// One step of one phase with the settings of sr_phase_set_step. With several phases the source is
+// asked once for each phase ('done' comes after the last).
+SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
+                                      const sr_lane_source *source);
+
+// What an evaluation of a model sums up, in double, in the order of lanes and steps.
+typedef struct sr_lane_sums {
+    double loss, count, scalar[2];
+} sr_lane_sums;
+
+// Evaluates one lane-step: inputs with 'valid' samples (labels of others must be negative).
+// average: with the average of the parameters instead of the parameters.
+SR_NODISCARD sr_status sr_engine_evaluate(sr_engine *engine, int64_t samples, int64_t height,
+                                          int64_t width, const sr_lane_inputs *inputs,
+                                          int64_t valid, sr_lane_sums *sums);
+// Probabilities [samples, classes] of pictures; predict's.
+SR_NODISCARD sr_status sr_engine_predict(sr_engine *engine, int64_t samples, int64_t height,
+                                         int64_t width, void *image, float *probabilities);
+// Puts variables on the average (gathered on every rank first) or back on the parameters.
+SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A built model: its parameters in a flat space, and the state of its descriptor.
+#ifndef SR_TRAINER_MODEL_INTERNAL_H
+#define SR_TRAINER_MODEL_INTERNAL_H
+
+#include "kernels/base/memory.h"
+#include "trainer/model.h"
+
+typedef struct sr_param {
+    char *name; // full, with scope and phase prefix
+    sr_param_kind kind;
+    sr_info info;
+    sr_init init;
+    double momentum; // buffers
+    int64_t offset;  // element in the flat space
+    sr_tensor *slot;
+    sr_tensor variable;
+} sr_param;
+
+// Elements of the flat space are aligned so that every parameter starts on a cache line.
+#define SR_FLAT_ALIGN 16
+
+typedef struct sr_model {
+    const sr_model_desc *desc;
+    void *state;
+    sr_arena arena;
+    sr_param *params; // parameters and buffers in order of declaration
+    int param_count;
+    char **counters;
+    int counter_count;
+    int64_t elements;  // flat elements of all of them
+    double parameters; // trained and frozen values, for reports
+} sr_model;
+
+typedef struct sr_model_build {
+    const sr_model_desc *desc;
+    const void *options;
+    const char *prefix; // "G." or ""
+    int64_t classes;
+} sr_model_build;
+
+SR_NODISCARD sr_status sr_model_create(const sr_model_build *build, sr_model **out);
+void sr_model_free(sr_model *model);
+// Puts variables on flat[0..elements) and fills the model's fields.
+SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat);
+// First values of everything into host memory flat[0..elements).
+void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat);
+// The parameter of a variable, or -1.
+int sr_model_param_of(const sr_model *model, sr_tensor variable);
+
+typedef struct sr_statistics {
+    int count, capacity;
+    struct {
+        sr_tensor buffer, value;
+    } * items;
+} sr_statistics;
+
+#endif

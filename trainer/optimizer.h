@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimisers: one descriptor each, applied to the flat ranges that a rank owns.
+//
+// The update of a step runs on the communication thread, bucket by bucket, under the rest of the
+// backward pass. It calls one prepared kernel per piece (a run of elements with equal settings);
+// the kernel's arguments are the parameters, the slots in order, the gradient sum and eight numbers
+// that 'fill' computes once a step for each group.
+#ifndef SR_TRAINER_OPTIMIZER_H
+#define SR_TRAINER_OPTIMIZER_H
+
+#include "kernels/base/options.h"
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_OPTIMIZER_ABI 1
+#define SR_OPTIMIZER_MAX_SLOTS 3
+#define SR_HYPER 8
+
+// What a step hands to an optimiser for one group of parameters.
+typedef struct sr_hyper_request {
+    double lr;             // of the schedule, scaled for the group
+    double weight_decay;   // scaled for the group
+    double gradient_scale; // the sum over lanes times this is the gradient of the loss
+    int64_t step;          // from 0
+} sr_hyper_request;
+
+typedef struct sr_optimizer_desc {
+    uint32_t struct_size, abi;
+    const char *name, *help;
+    const sr_option_table *options; // of its own: momentum, nesterov, ...
+    int slots;
+    const char *slot_names[SR_OPTIMIZER_MAX_SLOTS]; // "momentum"
+    sr_kernel_id kernel; // arguments: p, slots..., g, hyper; params: sr_count_params
+    void (*fill)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
+} sr_optimizer_desc;
+
+// Shipped optimisers (trainer/optimizers/optimizer_list.def).
+const sr_optimizer_desc *const *sr_optimizers(size_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

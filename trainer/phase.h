@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A phase of a step: one model's flat space, its optimiser, its exchange.
+//
+// Flat space, in elements: [parameters and buffers in order of declaration][loss and scalars of the
+// task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
+// of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
+// (buffers), the sum itself (scalars).
+#ifndef SR_TRAINER_PHASE_H
+#define SR_TRAINER_PHASE_H
+
+#include "trainer/exchange.h"
+#include "trainer/optimizer.h"
+#include "trainer/task.h"
+
+#define SR_MAX_GROUPS 16
+
+typedef enum sr_segment_kind {
+    SR_SEGMENT_PARAM = 0,
+    SR_SEGMENT_BUFFER,
+    SR_SEGMENT_SCALAR,
+} sr_segment_kind;
+
+typedef struct sr_segment_use {
+    sr_segment_kind kind;
+    int param; // index in the model, or which scalar
+    int group; // of hyper-parameters
+} sr_segment_use;
+
+// Settings of a group of parameters in this step.
+typedef struct sr_group_settings {
+    double lr_scale, decay_scale;
+    bool frozen;
+    float hyper[SR_HYPER];
+} sr_group_settings;
+
+typedef struct sr_prepared_update { // of one length
+    int64_t count;
+    sr_kernel_request request;
+    sr_prepared prepared;
+} sr_prepared_update;
+
+typedef struct sr_ema_settings {
+    double decay;   // of this step; 0: no EMA
+    bool due;       // this step updates it
+    bool lookahead; // the parameters take the average's value
+} sr_ema_settings;
+
+typedef struct sr_phase {
+    const char *name; // "" or "G"
+    sr_device *device;
+    sr_model *model;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    double weight_decay;
+    sr_group_settings groups[SR_MAX_GROUPS];
+    int group_count;
+
+    int64_t elements;     // of the whole flat space
+    int64_t scalar_begin; // first element after the model
+    float *values;        // V on the host, which the exchange fills
+    float *device_values; // what kernels read; the same memory where the device allows it
+    float *slots[SR_OPTIMIZER_MAX_SLOTS];
+    float *ema; // NULL where there is none
+
+    sr_segment *segments;
+    sr_segment_use *uses;
+    int segment_count;
+    int loss_segment, stop_segment; // the task's scalars stand between them
+
+    int lanes;
+    sr_ema_settings ema_now;
+    sr_prepared_update *updates;
+    size_t update_count, update_capacity;
+    void *update_scratch;
+    size_t update_scratch_bytes;
+    sr_exchange *exchange;
+} sr_phase;
+
+typedef struct sr_phase_options {
+    const char *name;
+    sr_device *device;
+    sr_context *context;
+    sr_comm *comm;
+    sr_model *model; // owned by the phase from here on, also after a failure
+    const sr_task_desc *task;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    const sr_recipe_optimizer *settings;
+    bool has_ema;
+    int lanes;
+    int64_t bucket_bytes;
+    double report_seconds, act_seconds;
+    uint64_t seed;
+} sr_phase_options;
+
+SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
+void sr_phase_free(sr_phase *phase);
+// Computes the step's settings of all groups (before sr_exchange_step_begin).
+void sr_phase_set_step(sr_phase *phase, int64_t step, double lr, double gradient_scale,
+                       sr_ema_settings ema);
+// Brings the host values to the device, where they are different memory.
+void sr_phase_upload(sr_phase *phase);
+// Brings device values (written by init_from_data) back to the host.
+void sr_phase_download(sr_phase *phase);
+// Value of a scalar after a step: 'which' of the task's, element.
+double sr_phase_scalar(const sr_phase *phase, int which, int element);
+double sr_phase_loss_sum(const sr_phase *phase);
+// False for frozen parameters.
+bool sr_phase_trains(const sr_phase *phase, int param);
+bool sr_phase_stop_agreed(const sr_phase *phase);
+
+#endif

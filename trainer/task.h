@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks: what a lane program of a phase is made of. One file each (trainer/tasks/task_X.c).
+#ifndef SR_TRAINER_TASK_H
+#define SR_TRAINER_TASK_H
+
+#include "trainer/model_internal.h"
+#include "trainer/recipe.h"
+
+#define SR_TASK_ABI 1
+#define SR_MAX_PHASES 4
+#define SR_MAX_SCALARS 8
+
+// Arrays of a data slot become input slots of the lane program in this order.
+typedef struct sr_task_input {
+    const char *array; // "image", "label"
+    sr_tensor tensor;
+} sr_task_input;
+
+// One recording of a phase's lane program (or of an evaluation).
+typedef struct sr_lane_record {
+    sr_context *context;
+    const struct sr_task_state *task;
+    int phase;
+    bool training;
+    sr_dtype dtype;
+    sr_model *const *models; // of all phases
+    const double *mean, *std;
+    const void *loss_options;
+    sr_tensor image, label, key; // key: i32[4] (seed low, seed high, step, lane)
+    sr_statistics *statistics;
+    // To be filled by the task:
+    sr_tensor loss;                    // f32 [N]: one number a sample; the step's loss is its mean
+    sr_tensor scalars[SR_MAX_SCALARS]; // f32 sums over the lane, one element each
+} sr_lane_record;
+
+typedef struct sr_task_desc {
+    uint32_t struct_size, abi;
+    const char *name;
+    const char *transformer;           // of the data pipeline
+    int phases;                        // exactly so many; 0: one
+    const sr_option_table *loss_table; // options of `loss`
+    const char *loss_name;
+    int scalars;                              // sums beside the loss, as logged
+    const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
+    bool evaluates;                           // has a metric on a val split
+    void (*record)(sr_lane_record *record);
+} sr_task_desc;
+
+// Of a recipe's `task`; NULL where this build has none.
+const sr_task_desc *sr_task_find(const char *name);
+
+// Runs a model of a phase in a record.
+sr_tensor sr_task_forward(sr_lane_record *record, int phase, const sr_tensor *inputs,
+                          bool with_statistics);
+
+#endif

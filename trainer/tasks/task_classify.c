@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification: softmax cross-entropy with label smoothing; top-1 and top-5 hits are counted.
+#include <stddef.h>
+
+#include "trainer/task.h"
+
+typedef struct loss_options {
+    double label_smoothing;
+} loss_options;
+
+static const sr_option loss_rows[] = {
+    {.name = "label_smoothing",
+     .help = "share of the target spread over all classes (Szegedy et al. 2016)",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(loss_options, label_smoothing),
+     .default_text = "0",
+     .max = 1},
+};
+
+static const sr_option_table loss_table = {.name = "loss.cross-entropy",
+                                           .options = loss_rows,
+                                           .count = sizeof loss_rows / sizeof loss_rows[0],
+                                           .struct_size = sizeof(loss_options)};
+
+static void record(sr_lane_record *r) {
+    const loss_options *loss = r->loss_options;
+    sr_tensor x = sr_normalize(r->image, r->mean, r->std, r->dtype);
+    sr_tensor logits = sr_task_forward(r, 0, &x, true);
+    r->loss = sr_softmax_cross_entropy(logits, r->label, r->training ? loss->label_smoothing : 0);
+    r->scalars[0] = sr_topk_hits(logits, r->label);
+}
+
+extern const sr_task_desc sr_task_classify;
+const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
+                                       .abi = SR_TASK_ABI,
+                                       .name = "classify",
+                                       .transformer = "classify",
+                                       .phases = 1,
+                                       .loss_table = &loss_table,
+                                       .loss_name = "cross-entropy",
+                                       .scalars = 1,
+                                       .scalar_names = {"hits"},
+                                       .evaluates = true,
+                                       .record = record};

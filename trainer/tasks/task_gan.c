@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014), as two
+// phases of a step: D judges real and generated pictures, then G is moved towards being taken for
+// real. Both phases read both networks; each trains its own.
+#include "trainer/task.h"
+
+enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
+
+static sr_tensor noise(sr_lane_record *r, int64_t n) {
+    return sr_random_normal(r->key, r->dtype, 2, (int64_t[]){n, NOISE},
+                            0x6e0000u + (uint32_t)r->phase);
+}
+
+// [N,1] logits to one loss a sample.
+static sr_tensor per_sample(sr_tensor logits, double target) {
+    sr_tensor loss = sr_cast(sr_bce_with_logits(logits, target), SR_F32);
+    sr_info info;
+    if (!sr_tensor_info(loss, &info))
+        return SR_NONE;
+    return sr_reshape(loss, 1, info.dim);
+}
+
+static void record(sr_lane_record *r) {
+    static const double centre[3] = {0.5, 0.5, 0.5};
+    sr_info info;
+    if (!sr_tensor_info(r->image, &info))
+        return;
+    sr_tensor z = noise(r, info.dim[0]);
+    sr_tensor fake = sr_task_forward(r, PHASE_G, &z, r->phase == PHASE_G);
+    if (r->phase == PHASE_G) {
+        r->loss = per_sample(sr_task_forward(r, PHASE_D, &fake, false), 1);
+        return;
+    }
+    sr_tensor real = sr_normalize(r->image, centre, centre, r->dtype);
+    r->loss = sr_add(per_sample(sr_task_forward(r, PHASE_D, &real, true), 1),
+                     per_sample(sr_task_forward(r, PHASE_D, &fake, false), 0));
+}
+
+extern const sr_task_desc sr_task_gan;
+const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
+                                  .abi = SR_TASK_ABI,
+                                  .name = "gan",
+                                  .transformer = "classify",
+                                  .phases = 2,
+                                  .loss_name = "gan",
+                                  .record = record};

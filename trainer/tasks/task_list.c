@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tasks, from task_list.def, and what they share.
+#include <string.h>
+
+#include "trainer/task.h"
+
+#define SR_TASK(desc) extern const sr_task_desc desc;
+#include "trainer/tasks/task_list.def"
+#undef SR_TASK
+
+static const sr_task_desc *const tasks[] = {
+#define SR_TASK(desc) &desc,
+#include "trainer/tasks/task_list.def"
+#undef SR_TASK
+};
+
+const sr_task_desc *sr_task_find(const char *name) {
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        if (strcmp(tasks[i]->name, name) == 0)
+            return tasks[i];
+    return NULL;
+}
+
+sr_tensor sr_task_forward(sr_lane_record *record, int phase, const sr_tensor *inputs,
+                          bool with_statistics) {
+    const sr_model *model = record->models[phase];
+    sr_forward forward = {.context = record->context,
+                          .training = record->training,
+                          .dtype = record->dtype,
+                          .key = record->key,
+                          .next_scope = (uint32_t)phase << 16,
+                          .statistics = with_statistics ? record->statistics : NULL};
+    return model->desc->forward(&forward, model->state, inputs);
+}
