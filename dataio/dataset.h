@@ -33,6 +33,12 @@ bool sr_dataset_has_split(const char *path, const char *split);
 const char *sr_dataset_identity(const sr_dataset *dataset);
 // Median of the shorter side over the samples (0 when unknown).
 int64_t sr_dataset_median_side(const sr_dataset *dataset);
+// Mean and standard deviation of R, G, B (of values / 255) over the pictures that were sampled when
+// packing; false when none were, and the arrays are then left alone.
+bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]);
+// The shards in order (dataio/shard.h), borrowed until free.
+int sr_dataset_shard_count(const sr_dataset *dataset);
+const struct sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index);
 // Bytes of one record; *data is valid until the next read through this handle. Verifies the
 // record's hash (SR_E_CHECKSUM naming shard and record).
 SR_NODISCARD sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data,

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checking all of a shard and naming what is damaged (see sr_shard_verify in shard.h).
+//
+// Records are read in pieces of a few MiB in file order; a damaged record does not end the check.
+// Where the index itself is damaged, records cannot be found any more and the check says so.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataio/protocol.h"
+#include "dataio/record.h"
+#include "dataio/shard_internal.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+
+typedef struct check {
+    sr_damage_fn damage;
+    void *user;
+    sr_verify_result *result;
+    int fd;
+    sr_shard shard;
+    sr_arena arena;
+    const sr_type *protocol;
+    uint8_t *buffer;
+    size_t capacity;
+    uint64_t search_left; // bytes that finding flipped bits may still hash
+} check;
+
+static void found(check *c, const char *fmt, ...) SR_PRINTF(2, 3);
+static void found(check *c, const char *fmt, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    c->damage(c->user, message);
+    c->result->damaged++;
+}
+
+static bool is_finding(sr_status status) {
+    return status >= SR_E_DATA && status < SR_E_PEER;
+}
+
+// " (cat/0001.jpg)" where the record still says where it came from.
+static void record_name(const void *record, size_t bytes, char *out, size_t capacity) {
+    static const char *const keys[] = {"name", "id"};
+    out[0] = '\0';
+    for (int k = 0; k < 2 && out[0] == '\0'; k++) {
+        sr_feature feature;
+        if (sr_record_find(sr_record_entries(record, bytes), keys[k], &feature) != SR_OK ||
+            feature.bytes == 0)
+            continue;
+        int n = feature.bytes > 200 ? 200 : (int)feature.bytes;
+        (void)snprintf(out, capacity, " (%.*s)", n, (const char *)feature.data);
+    }
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+// Which single bit, flipped back, makes the record right again? Tried where it costs at most a few
+// seconds in the whole check (2^35 bytes hashed). Leaves the record repaired and true, or false.
+static bool find_flipped_bit(check *c, uint8_t *record, const sr_shard_entry *entry, size_t *bit) {
+    uint64_t bytes = entry->bytes;
+    if (bytes > UINT64_C(1) << 20 || 8 * bytes * bytes > c->search_left)
+        return false;
+    c->search_left -= 8 * bytes * bytes;
+    for (size_t i = 0; i < 8 * bytes; i++) {
+        record[i / 8] ^= (uint8_t)(1u << i % 8);
+        if (sr_hash64(record, (size_t)bytes) == entry->hash) {
+            *bit = i;
+            return true;
+        }
+        record[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
+    return false;
+}
+
+// The key of the record in whose entry a byte lies.
+static void key_at(const uint8_t *record, size_t bytes, size_t byte, char *out, size_t capacity) {
+    sr_record_cursor entries = sr_record_entries(record, bytes);
+    const char *key;
+    size_t key_bytes;
+    sr_feature feature;
+    bool more;
+    out[0] = '\0';
+    while (sr_record_next(&entries, &key, &key_bytes, &feature, &more) == SR_OK && more)
+        if (entries.next > record + byte) {
+            (void)snprintf(out, capacity, "%.*s", key_bytes > 100 ? 100 : (int)key_bytes, key);
+            return;
+        }
+}
+
+static void report_changed(check *c, int64_t i, uint8_t *record, const char *form) {
+    const sr_shard_entry *entry = &c->shard.entries[i];
+    size_t bit, bytes = (size_t)entry->bytes;
+    char name[256], key[128];
+    if (find_flipped_bit(c, record, entry, &bit)) {
+        record_name(record, bytes, name, sizeof name);
+        key_at(record, bytes, bit / 8, key, sizeof key);
+        found(c, "%s record %lld%s key '%s': bit %zu of byte %llu has flipped", c->shard.file,
+              (long long)i, name, key, bit % 8,
+              (unsigned long long)entry->offset + (unsigned long long)(bit / 8));
+        return;
+    }
+    record_name(record, bytes, name, sizeof name);
+    found(c, "%s record %lld%s: bits have changed between bytes %llu and %llu%s", c->shard.file,
+          (long long)i, name, (unsigned long long)entry->offset,
+          (unsigned long long)(entry->offset + entry->bytes), form);
+}
+
+static void check_record(check *c, int64_t i, uint8_t *record) {
+    const sr_shard_entry *entry = &c->shard.entries[i];
+    char name[256], form[512] = "";
+    bool changed = sr_hash64(record, (size_t)entry->bytes) != entry->hash;
+    if (sr_protocol_check(c->protocol, record, (size_t)entry->bytes) != SR_OK)
+        (void)snprintf(form, sizeof form, ": %.500s", sr_error_message());
+    if (changed) {
+        report_changed(c, i, record, form);
+    } else if (form[0] != '\0') {
+        record_name(record, (size_t)entry->bytes, name, sizeof name);
+        found(c, "%s record %lld%s%s", c->shard.file, (long long)i, name, form);
+    }
+}
+
+static sr_status check_records(check *c) {
+    for (int64_t i = 0; i < c->shard.count; i++) {
+        const sr_shard_entry *entry = &c->shard.entries[i];
+        if (entry->bytes > c->capacity) {
+            void *buffer = c->buffer;
+            SR_TRY(sr_grow(&buffer, &c->capacity, (size_t)entry->bytes, 1, "record"));
+            c->buffer = buffer;
+        }
+        SR_TRY(
+            sr_file_read_at(c->fd, c->shard.path, entry->offset, c->buffer, (size_t)entry->bytes));
+        check_record(c, i, c->buffer);
+        c->result->records++;
+        c->result->bytes += entry->bytes;
+    }
+    return SR_OK;
+}
+
+static sr_status check_name(check *c) {
+    char split[SR_SPLIT_MAX + 1], expected[SR_SHARD_NAME_MAX];
+    uint32_t number;
+    if (sr_shard_parse_name(c->shard.file, split, &number) &&
+        (number != c->shard.number || strcmp(split, c->shard.split) != 0))
+        found(c, "%s: renamed: its header says %s", c->shard.file,
+              sr_shard_file_name(c->shard.split, c->shard.number, expected));
+    return SR_OK;
+}
+
+static sr_status check_all(check *c) {
+    struct stat info;
+    uint64_t header_bytes = 0;
+    if (fstat(c->fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no shard", c->shard.path);
+    SR_TRY(sr_shard_load_header(c->fd, (uint64_t)info.st_size, &c->shard, &header_bytes));
+    SR_TRY(check_name(c));
+    SR_TRY(sr_shard_load_index(c->fd, header_bytes, &c->shard));
+    SR_TRY(sr_meta_parse(c->shard.meta, strlen(c->shard.meta), &c->arena, &c->protocol));
+    return check_records(c);
+}
+
+sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
+                          sr_verify_result *result) {
+    check c = {.damage = damage,
+               .user = user,
+               .result = result,
+               .shard = {.path = path},
+               .search_left = UINT64_C(1) << 35};
+    c.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (c.fd < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
+    const char *slash = strrchr(path, '/');
+    c.shard.file = slash ? slash + 1 : path;
+    sr_arena_init(&c.arena);
+    sr_arena_init(&c.shard.arena);
+    sr_status status = check_all(&c);
+    if (is_finding(status)) {
+        found(&c, "%s", sr_error_message());
+        status = SR_OK;
+    }
+    result->shards++;
+    sr_free(c.buffer);
+    sr_shard_release(&c.shard);
+    sr_arena_release(&c.arena);
+    (void)close(c.fd);
+    return status;
+}
