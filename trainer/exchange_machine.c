@@ -258,6 +258,14 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
     snprintf(out, room, "the lanes of this rank");
 }
 
+// Who waits for sums knows which rank is late. Who waits for new values may be waiting for a rank
+// that itself waits, so it gives that one the time to speak first.
+static int64_t deadline(const sr_exchange *x, bool under_way) {
+    const sr_exchange_slot *oldest = &x->slots[x->finished % x->slot_count];
+    int64_t act = x->steps_done == 0 ? FIRST_STEP_TIMES * x->act_ns : x->act_ns;
+    return under_way && all_done(&oldest->sums_in) ? act + act / 8 : act;
+}
+
 // What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
 static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
     bool under_way = x->started > x->finished;
@@ -268,7 +276,7 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
         x->report_at_ns = now + x->report_ns;
         return SR_OK;
     }
-    int64_t act = x->steps_done == 0 ? FIRST_STEP_TIMES * x->act_ns : x->act_ns;
+    int64_t act = deadline(x, under_way);
     bool over = now - x->moved_ns >= act;
     if (!over && now < x->report_at_ns)
         return SR_OK;
