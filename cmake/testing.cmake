@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# Functions that register tests. Each program runs in the root of the repository; exit code 77 and a
+# line "NOT RUN: reason" mean that it could not run here. Labels: short, long, dist, fuzz, gpu; tree
+# for checks that are the same in every build.
+find_library(CMOCKA_LIBRARY cmocka REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(SERRIED_FUZZ_SECONDS 60 CACHE STRING "Seconds for each fuzz target where they fuzz")
+
+set(sanitizers ${CMAKE_SOURCE_DIR}/tests/sanitizers)
+set(SERRIED_TEST_ENVIRONMENT
+  OMPI_ALLOW_RUN_AS_ROOT=set:1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=set:1
+  OMPI_MCA_rmaps_base_oversubscribe=set:1)
+if(SERRIED_SANITIZE)
+  list(APPEND SERRIED_TEST_ENVIRONMENT
+    ASAN_OPTIONS=set:detect_stack_use_after_return=1:allocator_may_return_null=1
+    UBSAN_OPTIONS=set:print_stacktrace=1
+    LSAN_OPTIONS=set:suppressions=${sanitizers}/lsan.supp:print_suppressions=0
+    TSAN_OPTIONS=set:suppressions=${sanitizers}/tsan.supp:second_deadlock_stack=1)
+endif()
+
+function(sr_test_properties name timeout labels)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+    SKIP_RETURN_CODE 77 ENVIRONMENT_MODIFICATION "${SERRIED_TEST_ENVIRONMENT}")
+endfunction()
+
+# sr_test(NAME LABELS short SOURCES unit/test_x.c [LIBRARIES sr_launcher] [TIMEOUT 60] [ARGS ...]):
+# a cmocka program against libserried.
+function(sr_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;SOURCES;LIBRARIES;ARGS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_LABELS OR NOT ARG_SOURCES)
+    message(FATAL_ERROR "sr_test(${name}): needs LABELS and SOURCES, got '${ARGN}'")
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} ${CMOCKA_LIBRARY} m)
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  sr_test_properties(${name} ${ARG_TIMEOUT} "${ARG_LABELS}")
+endfunction()
+
+# sr_check(NAME COMMAND...): a script that checks the tree itself.
+function(sr_check name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  sr_test_properties(${name} 120 "short;tree")
+endfunction()
+
+# sr_fuzz(NAME SOURCES fuzz/fuzz_x.c CORPUS fuzz/corpus/x): a libFuzzer target. In the fuzz preset it
+# fuzzes for SERRIED_FUZZ_SECONDS (label fuzz); elsewhere it runs once over its committed corpus
+# (label short), so that what was once found stays fixed.
+function(sr_fuzz name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LIBRARIES" ${ARGN})
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_CORPUS})
+  if(SERRIED_SANITIZE MATCHES "fuzzer")
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(found ${CMAKE_CURRENT_BINARY_DIR}/${name}-corpus)
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=${SERRIED_FUZZ_SECONDS} -timeout=10
+      -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=${found}/ ${found} ${corpus})
+    math(EXPR timeout "${SERRIED_FUZZ_SECONDS} + 120")
+    sr_test_properties(${name} ${timeout} fuzz)
+  else()
+    add_executable(${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_main.c)
+    add_test(NAME ${name} COMMAND ${name} ${corpus} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    sr_test_properties(${name} 60 short)
+  endif()
+  target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} m)
+endfunction()
+
+# sr_mpi_program(NAME SOURCES dist/test_x.c): a program for sr_mpi_test.
+function(sr_mpi_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} m)
+endfunction()
+
+# sr_mpi_test(NAME PROGRAM p RANKS 4 EXIT_CODE 3 [TEXT "..."] [ARGS ...]): p under mpirun ends with
+# this code and says this text. Without EXIT_CODE, RANKS "1 2 4" is a list: every run ends with 0 and
+# writes the same to stdout. See tests/dist/mpirun.sh.
+function(sr_mpi_test name)
+  cmake_parse_arguments(ARG "" "PROGRAM;RANKS;EXIT_CODE;TEXT;TIMEOUT" "ARGS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  set(script sh tests/dist/mpirun.sh)
+  set(program $<TARGET_FILE:${ARG_PROGRAM}> ${ARG_ARGS})
+  if(DEFINED ARG_EXIT_CODE)
+    add_test(NAME ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+      COMMAND ${script} ${ARG_EXIT_CODE} ${ARG_RANKS} "${ARG_TEXT}" ${program})
+  else()
+    add_test(NAME ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+      COMMAND ${script} same "${ARG_RANKS}" ${program})
+  endif()
+  sr_test_properties(${name} ${ARG_TIMEOUT} dist)
+endfunction()
