@@ -6,6 +6,7 @@
 //   between  rank 1 fails between two steps               -> code 3
 //   unequal  rank 1 was given other segments              -> code 2
 //   exit     rank 1 leaves with code 9 without a word     -> mpirun ends the others, code 9
+//   vanish   rank 1 leaves with code 0 without a word     -> code 1
 //   kill     rank 1 is killed                             -> code 137
 //   hang     rank 1 sleeps for ever, the deadline is 1 s  -> code 6
 #include <signal.h>
@@ -75,6 +76,8 @@ static void misbehave(run *r, int64_t step) {
         sr_exchange_fail(r->exchange, SR_E_DATA, "record 7 of train-00000.kpl is damaged");
     if (fails_here(r, "exit", step))
         _exit(9);
+    if (fails_here(r, "vanish", step))
+        _exit(0);
     if (fails_here(r, "kill", step))
         raise(SIGKILL);
     while (fails_here(r, "hang", step))
