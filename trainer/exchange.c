@@ -183,7 +183,8 @@ void sr_exchange_free(sr_exchange *x) {
         x->wakes++;
         pthread_cond_broadcast(&x->wake);
         pthread_mutex_unlock(&x->lock);
-        pthread_join(x->thread, NULL); // it ends within the second that telling the peers may take
+        (void)pthread_join(x->thread,
+                           NULL); // it ends within the second that telling the peers may take
     } else {
         sr_exchange_progress(x, 0); // tells the peers of a failure
     }

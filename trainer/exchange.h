@@ -67,33 +67,32 @@ typedef struct sr_exchange sr_exchange;
 SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
                                           sr_exchange **out);
 // After a failure it may take some seconds: it waits until no rank touches this one's memory.
-void sr_exchange_free(sr_exchange *exchange);
+void sr_exchange_free(sr_exchange *x);
 
 // Starts a step: expects every segment once from each local lane.
-SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *exchange, int64_t step);
+SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // Contribution of one lane to one segment, copied or added before return. Any thread; different
 // (lane, segment) pairs may come at the same time and in any order. It says also that this lane
 // reads V of the segment no more in this step: V may change from the moment in which all lanes of
 // this rank have given every segment of a bucket. Messages are sent in order of buckets (from the
 // end of the flat space), so what is complete first should lie last.
-SR_NODISCARD sr_status sr_exchange_put(sr_exchange *exchange, int lane, int segment,
-                                       const float *data);
+SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *data);
 // Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout:
 // on all ranks the same status and message ("rank 1 (host b, pid 7): ..."). After a failure every
 // call returns it; only sr_exchange_free and sr_comm_free are left to do.
-SR_NODISCARD sr_status sr_exchange_step_wait(sr_exchange *exchange);
+SR_NODISCARD sr_status sr_exchange_step_wait(sr_exchange *x);
 // Ends the step for all ranks with this failure (they get it from step_wait or their next call).
 // Any thread within a step; between steps only a thread that may use comm.
-void sr_exchange_fail(sr_exchange *exchange, sr_status status, const char *message);
+void sr_exchange_fail(sr_exchange *x, sr_status status, const char *message);
 
 // The owner of each element, for sharded optimiser state: ranges owned by this rank, in order.
 typedef struct sr_range {
     int64_t begin, end;
 } sr_range;
-const sr_range *sr_exchange_owned(const sr_exchange *exchange, int *count);
+const sr_range *sr_exchange_owned(const sr_exchange *x, int *count);
 // Fills the other ranks' parts of a flat buffer ('elements' long) whose owned ranges are up to date
 // (EMA, slots). Collective, between steps.
-SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *exchange, float *buffer, const char *what);
+SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what);
 
 typedef struct sr_exchange_stats {
     int64_t bytes_sent, bytes_received, messages, buckets;
@@ -101,7 +100,7 @@ typedef struct sr_exchange_stats {
     int64_t lane_buffers; // most partial sums in use at once, each of one bucket
 } sr_exchange_stats;
 // Since creation; called between steps.
-sr_exchange_stats sr_exchange_get_stats(const sr_exchange *exchange);
+sr_exchange_stats sr_exchange_get_stats(const sr_exchange *x);
 
 #ifdef __cplusplus
 }

@@ -95,20 +95,19 @@ struct sr_exchange {
 SR_NODISCARD sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
                                                  int64_t block_elements, sr_exchange **out);
 // Moves whatever can move and returns whether anything did. Checks deadlines against 'now'.
-bool sr_exchange_progress(sr_exchange *exchange, int64_t now_ns);
+bool sr_exchange_progress(sr_exchange *x, int64_t now_ns);
 // The step is over, well or not.
-bool sr_exchange_is_over(sr_exchange *exchange);
+bool sr_exchange_is_over(sr_exchange *x);
 
 // exchange_plan.c
-SR_NODISCARD sr_status sr_exchange_build(sr_exchange *exchange, const sr_exchange_options *options,
+SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,
                                          int64_t block_elements);
-void sr_exchange_unbuild(sr_exchange *exchange);
-SR_NODISCARD sr_status sr_exchange_agree(sr_exchange *exchange);
+void sr_exchange_unbuild(sr_exchange *x);
+SR_NODISCARD sr_status sr_exchange_agree(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
-sr_range sr_exchange_part(const sr_exchange *exchange, int bucket, int rank);
+sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank);
 
 // exchange.c: records the first failure; 'told' is what the peers are told, NULL when they know.
-void sr_exchange_set_failure(sr_exchange *exchange, sr_status status, const char *text,
-                             const char *told);
+void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
 
 #endif

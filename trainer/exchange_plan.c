@@ -53,12 +53,13 @@ static sr_status check_options(const sr_exchange *x, const sr_exchange_options *
     int64_t end = 0;
     for (int i = 0; i < o->segment_count; i++) {
         const sr_segment *s = &o->segments[i];
-        if (s->begin < end || s->count < 0 || s->begin > o->elements - s->count)
+        if (s->begin < end || s->count < 0 || s->begin > o->elements - s->count) {
             return SR_FAIL(SR_E_ARGUMENT,
                            "segment '%s' covers elements %lld to %lld; segments lie in order, "
                            "without overlap, within %lld",
                            s->name, (long long)s->begin, (long long)(s->begin + s->count),
                            (long long)o->elements);
+        }
         end = s->begin + s->count;
     }
     if (end == 0)
@@ -261,16 +262,17 @@ sr_status sr_exchange_agree(sr_exchange *x) {
     sr_status status =
         sr_comm_all_gather(x->comm, mine, sizeof mine, all, "all ranks to set up the exchange");
     for (int r = 1; r < x->size && status == SR_OK; r++) {
-        if (all[r][0] != all[0][0])
+        if (all[r][0] != all[0][0]) {
             status = SR_FAIL(SR_E_USAGE,
                              "rank %d (%s) exchanges other segments, lanes or buckets than rank 0; "
                              "start all ranks with the same recipe and build",
                              r, sr_comm_peer_name(x->comm, r));
-        else if (all[r][1] != all[0][1])
+        } else if (all[r][1] != all[0][1]) {
             status = SR_FAIL(SR_E_NUMERICS,
                              "rank %d (%s) starts from other values than rank 0; its processor, "
                              "libraries or checkpoint differ",
                              r, sr_comm_peer_name(x->comm, r));
+        }
     }
     sr_free(all);
     return status;

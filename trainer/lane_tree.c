@@ -9,6 +9,7 @@
 // Not here: messages between ranks (exchange.c).
 #include "trainer/lane_tree.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -323,6 +324,7 @@ sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t
     pthread_mutex_unlock(&tree->lock);
     if (status != SR_OK)
         return status;
+    assert(place);
 
     if (adds)
         sr_lane_sum(place, data, count);

@@ -109,7 +109,7 @@ static void *thread_body(void *argument) {
 static void run_ranks(const sr_local_options *local, const sr_comm_options *options,
                       void *(*body)(rank_run *), rank_run *runs) {
     sr_local_world *world = NULL;
-    pthread_t threads[MAX_RANKS];
+    pthread_t threads[MAX_RANKS] = {0};
     assert_int_equal(sr_local_world_create(local, &world), SR_OK);
     for (int r = 0; r < local->size; r++) {
         runs[r] = (rank_run){.rank = r, .size = local->size, .body = body};
@@ -118,7 +118,7 @@ static void run_ranks(const sr_local_options *local, const sr_comm_options *opti
     for (int r = 0; r < local->size; r++)
         assert_int_equal(pthread_create(&threads[r], NULL, thread_body, &runs[r]), 0);
     for (int r = 0; r < local->size; r++)
-        pthread_join(threads[r], NULL);
+        (void)pthread_join(threads[r], NULL);
     for (int r = 0; r < local->size; r++) {
         sr_comm_free(runs[r].comm);
         assert_int_equal(runs[r].checks, 0);
@@ -163,7 +163,7 @@ static void *collectives_body(rank_run *run) {
 
 static void collectives_of_any_size(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     for (int size = 1; size <= MAX_RANKS; size += size < 5 ? 1 : 2) {
         atomic_store(&arrived, 0);
         sr_local_options local = {.size = size, .seed = 3};
@@ -185,7 +185,7 @@ static void *failing_body(rank_run *run) {
 
 static void a_failure_reaches_every_rank(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     for (int size = 2; size <= 5; size++) {
         run_ranks(&(sr_local_options){.size = size, .seed = 5, .max_delay_ns = 200000}, NULL,
                   failing_body, runs);

@@ -17,7 +17,7 @@
 #include "tests/unit/exchange_world.h"
 #include "trainer/exchange_internal.h"
 
-#define BLOCK 64
+#define BLOCK INT64_C(64)
 #define ELEMENTS (BLOCK * 11 + 13)
 #define MAX_RANKS 7
 #define MAX_LANES 64

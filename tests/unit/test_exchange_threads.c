@@ -18,7 +18,7 @@
 #include "kernels/base/memory.h"
 #include "tests/unit/exchange_world.h"
 
-#define ELEMENTS (3 * SR_BLOCK_ELEMENTS + 1000)
+#define ELEMENTS (INT64_C(3) * SR_BLOCK_ELEMENTS + 1000)
 #define MAX_RANKS 4
 #define STEPS 3
 
@@ -27,8 +27,8 @@
 static const sr_segment segments[] = {
     {"a", 0, 40},
     {"b", SR_BLOCK_ELEMENTS - 100, 200},
-    {"c", 2 * SR_BLOCK_ELEMENTS - 30, 60},
-    {"d", 3 * SR_BLOCK_ELEMENTS, 1000},
+    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS - 30, 60},
+    {"d", INT64_C(3) * SR_BLOCK_ELEMENTS, 1000},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
@@ -82,7 +82,7 @@ static void *give_lanes(void *argument) {
 }
 
 static sr_status one_step(rank_run *run, int64_t step) {
-    pthread_t threads[4];
+    pthread_t threads[4] = {0};
     run->step = step;
     atomic_store(&run->next, 0);
     SR_TRY(sr_exchange_step_begin(run->exchange, step));
@@ -90,7 +90,7 @@ static sr_status one_step(rank_run *run, int64_t step) {
         CHECK(run, pthread_create(&threads[t], NULL, give_lanes, run) == 0);
     give_lanes(run);
     for (int t = 1; t < run->threads; t++)
-        pthread_join(threads[t], NULL);
+        (void)pthread_join(threads[t], NULL);
     return sr_exchange_step_wait(run->exchange);
 }
 
@@ -148,7 +148,7 @@ static void run_ranks(const layout *l, void *(*body)(rank_run *), rank_run *runs
     for (int r = 0; r < l->ranks; r++)
         assert_int_equal(pthread_create(&threads[r], NULL, thread_body, &runs[r]), 0);
     for (int r = 0; r < l->ranks; r++)
-        pthread_join(threads[r], NULL);
+        (void)pthread_join(threads[r], NULL);
     sr_local_world_free(world);
 }
 
@@ -165,10 +165,10 @@ static void same_bits_for_ranks_threads_and_buckets(void **state) {
         {.lanes = 8, .ranks = 1, .threads = 1},
         {.lanes = 8, .ranks = 1, .threads = 4, .bucket_bytes = 1},
         {.lanes = 8, .ranks = 2, .threads = 2, .max_delay_ns = 100000},
-        {.lanes = 8, .ranks = 3, .threads = 2, .bucket_bytes = 2 * 4 * SR_BLOCK_ELEMENTS},
+        {.lanes = 8, .ranks = 3, .threads = 2, .bucket_bytes = INT64_C(8) * SR_BLOCK_ELEMENTS},
         {.lanes = 8, .ranks = 4, .threads = 1, .bucket_bytes = 1, .max_delay_ns = 300000},
     };
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     float *expected = sr_alloc_array(ELEMENTS, sizeof *expected, "expected");
     world_expect(8, STEPS, segments, SEGMENTS, expected);
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
@@ -198,7 +198,7 @@ static void *failing_body(rank_run *run) {
 
 static void a_failure_ends_the_step_everywhere(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     // One lane each: no put comes after another rank's failure is known.
     layout l = {.lanes = 4, .ranks = 4, .threads = 1};
     run_ranks(&l, failing_body, runs);
@@ -223,7 +223,7 @@ static void *leaving_body(rank_run *run) {
 
 static void leaving_in_a_step_is_a_failure(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1};
     run_ranks(&l, leaving_body, runs);
     assert_int_equal(runs[1].status, SR_E_PEER);
@@ -251,7 +251,7 @@ static void *hanging_body(rank_run *run) {
 
 static void a_hanging_rank_is_named(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.3};
     sr_log_set_level(SR_LOG_ERROR);
     run_ranks(&l, hanging_body, runs);
@@ -283,7 +283,7 @@ static void *other_values_body(rank_run *run) {
 
 static void unequal_ranks_are_refused(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS];
+    rank_run runs[MAX_RANKS] = {0};
     layout l = {.lanes = 3, .ranks = 3};
     run_ranks(&l, other_segments_body, runs);
     for (int r = 0; r < 3; r++) {

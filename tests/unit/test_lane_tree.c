@@ -108,9 +108,9 @@ static void fold_and_compare(int lanes, int ranks, uint64_t seed) {
     sr_lane_pool *pool = NULL;
     sr_lane_tree *trees[MAX_LANES] = {0};
     sr_lane_range ranges[4 * MAX_LANES];
-    sr_lane_add plan[4 * MAX_LANES];
-    float *partials[4 * MAX_LANES];
-    arrival arrivals[MAX_LANES * 3];
+    sr_lane_add plan[4 * MAX_LANES] = {0};
+    float *partials[4 * MAX_LANES] = {0};
+    arrival arrivals[MAX_LANES * 3] = {0};
     int count = 0;
     assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
     for (int r = 0; r < ranks; r++) {
@@ -152,7 +152,7 @@ static void lanes_in_order_need_few_buffers(void **state) {
         int lanes;
         size_t buffers;
     } cases[] = {{1, 1}, {2, 1}, {4, 2}, {8, 3}, {64, 6}};
-    arrival arrivals[MAX_LANES * 3];
+    arrival arrivals[MAX_LANES * 3] = {0};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         sr_lane_pool *pool = NULL;
         sr_lane_tree *tree = NULL;
@@ -236,7 +236,7 @@ static void *put_some(void *argument) {
 static void same_bits_from_many_threads(void **state) {
     (void)state;
     enum { THREADS = 4, LANES = 16 };
-    arrival arrivals[MAX_LANES * 3];
+    arrival arrivals[MAX_LANES * 3] = {0};
     sr_lane_pool *pool = NULL;
     sr_lane_tree *tree = NULL;
     assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
@@ -251,7 +251,7 @@ static void same_bits_from_many_threads(void **state) {
             assert_int_equal(pthread_create(&threads[t], NULL, put_some, &workers[t]), 0);
         }
         for (int t = 0; t < THREADS; t++) {
-            pthread_join(threads[t], NULL);
+            (void)pthread_join(threads[t], NULL);
             completions += workers[t].completions;
         }
         assert_int_equal(completions, 1);
