@@ -5,6 +5,7 @@
 // as it was. Formatting writes what the parser reads back to the same bits.
 #include "kernels/base/options.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,8 +120,8 @@ static void add_length(sr_text *out, sr_length length) {
 // Quoted where the list parser would otherwise read something else.
 static void add_item(sr_text *out, const char *item) {
     size_t n = strlen(item);
-    bool plain = n > 0 && strpbrk(item, ",\"'[]\\#:{}") == NULL && strchr(" \t", item[0]) == NULL &&
-                 strchr(" \t", item[n - 1]) == NULL;
+    bool plain = n > 0 && strpbrk(item, ",\"'[]\\#:{}") == NULL &&
+                 !isspace((unsigned char)item[0]) && !isspace((unsigned char)item[n - 1]);
     if (plain) {
         sr_text_add(out, "%s", item);
         return;

@@ -114,6 +114,7 @@ static void there_and_back(void **state) {
         {"strings", "[a, 'b, c', \"d\\\"e\"]", "[a, \"b, c\", \"d\\\"e\"]"},
         {"strings", "two words, x", "[two words, x]"},
         {"strings", "['']", "[\"\"]"},
+        {"strings", "['\n', ' x']", "[\"\n\", \" x\"]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sr_option *row = sr_options_find(&table, cases[i][0]);
