@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// CSV with resume: reading a whole file, dropping what lies behind a position, appending rows.
+//
+// Not a general CSV library: files are our own, a few MB at most, and read whole.
+#include "trainer/csv_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/text.h"
+
+#define MAX_CSV ((size_t)1 << 30)
+
+struct sr_csv {
+    int fd, columns;
+    char *path;
+    sr_text row;
+};
+
+// -- reading ---------------------------------------------------------------------------------
+
+// One cell from *at into *cell (unquoted in place); *at moves behind its separator. Returns the
+// separator: ',' or '\n' or 0 at the end of the text.
+static char next_cell(char **at, char **cell) {
+    char *from = *at, *to = from, separator;
+    *cell = to;
+    if (*from == '"') {
+        for (++from; *from != 0 && (*from != '"' || from[1] == '"'); ++from) {
+            if (*from == '"')
+                ++from; // a doubled quote
+            *to++ = *from;
+        }
+        from += *from == '"';
+    } else {
+        size_t length = strcspn(from, ",\n");
+        from += length;
+        to = from;
+    }
+    separator = *from;
+    *at = from + (separator != 0);
+    *to = 0;
+    return separator;
+}
+
+static double parse_number(const char *cell) {
+    char *end;
+    double value = strtod(cell, &end);
+    return end == cell || *end != 0 ? (double)NAN : value;
+}
+
+// Splits the header; returns the number of columns (0 when there is no whole header line).
+static int parse_header(char **at, sr_arena *arena, const char ***names) {
+    int count = 0, capacity = 1;
+    char separator;
+    for (const char *c = *at; *c != 0 && *c != '\n'; ++c)
+        capacity += *c == ',';
+    *names = sr_arena_alloc(arena, (size_t)capacity * sizeof **names);
+    if (*names == NULL)
+        return -1;
+    do {
+        char *cell;
+        separator = next_cell(at, &cell);
+        (*names)[count++] = cell;
+    } while (separator == ',' && count < capacity);
+    return separator == '\n' ? count : 0;
+}
+
+static sr_status parse_rows(const char *path, char *at, int64_t row_capacity, sr_csv_table *table) {
+    double *values = sr_arena_alloc(&table->arena,
+                                    (size_t)row_capacity * (size_t)table->columns * sizeof *values);
+    if (values == NULL)
+        return SR_E_MEMORY;
+    table->values = values;
+    while (*at != 0) {
+        char separator = ',', *cell;
+        int column = 0;
+        for (; separator == ',' && column < table->columns; ++column) {
+            separator = next_cell(&at, &cell);
+            values[column] = parse_number(cell);
+        }
+        if (separator != '\n' || column != table->columns) {
+            if (separator == 0)
+                break; // a torn last line: it does not count
+            return SR_FAIL(SR_E_DATA, "%s:%lld: not %d cells as in the first line", path,
+                           (long long)table->rows + 2, table->columns);
+        }
+        values += table->columns;
+        ++table->rows;
+    }
+    return SR_OK;
+}
+
+sr_status sr_csv_read(const char *path, sr_csv_table *out) {
+    void *data = NULL;
+    size_t bytes;
+    SR_TRY(sr_file_read(path, MAX_CSV, &data, &bytes));
+    sr_csv_table table = {0};
+    sr_arena_init(&table.arena);
+    sr_status status = SR_OK;
+    int64_t lines = 0;
+    char *text = sr_arena_alloc(&table.arena, bytes + 1);
+    if (text == NULL) {
+        status = SR_E_MEMORY;
+        goto done;
+    }
+    memcpy(text, data, bytes);
+    for (size_t i = 0; i < bytes; ++i)
+        lines += text[i] == '\n';
+    table.columns = parse_header(&text, &table.arena, &table.names);
+    if (table.columns > 0)
+        status = parse_rows(path, text, lines, &table);
+    else if (table.columns == 0)
+        status = SR_FAIL(SR_E_DATA, "%s: no line that names its columns", path);
+    else
+        status = SR_E_MEMORY;
+done:
+    sr_free(data);
+    if (status == SR_OK)
+        *out = table;
+    else
+        sr_arena_release(&table.arena);
+    return status;
+}
+
+void sr_csv_table_release(sr_csv_table *table) {
+    sr_arena_release(&table->arena);
+    *table = (sr_csv_table){0};
+}
+
+int sr_csv_table_column(const sr_csv_table *table, const char *name) {
+    for (int i = 0; i < table->columns; ++i)
+        if (strcmp(table->names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+// -- adding rows -----------------------------------------------------------------------------
+
+static void add_cell(sr_text *row, int column, const char *cell) {
+    if (column > 0)
+        sr_text_add(row, ",");
+    if (cell == NULL)
+        return;
+    if (strpbrk(cell, ",\"") == NULL) {
+        sr_text_add(row, "%s", cell);
+        return;
+    }
+    sr_text_add(row, "\"");
+    for (; *cell != 0; ++cell)
+        sr_text_add(row, *cell == '"' ? "\"\"" : "%c", *cell);
+    sr_text_add(row, "\"");
+}
+
+static sr_status write_row(sr_csv *csv) {
+    sr_text_add(&csv->row, "\n");
+    SR_TRY(sr_text_check(&csv->row));
+    size_t done = 0;
+    while (done < csv->row.length) {
+        ssize_t n = write(csv->fd, csv->row.data + done, csv->row.length - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return SR_FAIL(errno == ENOSPC ? SR_E_NO_SPACE : SR_E_IO, "%s: cannot add a row: %s",
+                           csv->path, strerror(errno));
+        done += (size_t)n;
+    }
+    return SR_OK;
+}
+
+sr_status sr_csv_add_numbers(sr_csv *csv, const double *values) {
+    sr_text_clear(&csv->row);
+    for (int i = 0; i < csv->columns; ++i) {
+        if (i > 0)
+            sr_text_add(&csv->row, ",");
+        if (isfinite(values[i]) && fabs(values[i]) < 9e15 && values[i] == floor(values[i]))
+            sr_text_add(&csv->row, "%.0f", values[i]);
+        else if (isfinite(values[i]))
+            sr_text_add_json_number(&csv->row, values[i]);
+        else if (!isnan(values[i]))
+            sr_text_add(&csv->row, values[i] > 0 ? "inf" : "-inf");
+    }
+    return write_row(csv);
+}
+
+sr_status sr_csv_add_text(sr_csv *csv, const char *const *cells) {
+    sr_text_clear(&csv->row);
+    for (int i = 0; i < csv->columns; ++i)
+        add_cell(&csv->row, i, cells[i]);
+    return write_row(csv);
+}
+
+sr_status sr_csv_sync(sr_csv *csv) {
+    if (fsync(csv->fd) != 0)
+        return SR_FAIL(SR_E_IO, "%s: %s", csv->path, strerror(errno));
+    return SR_OK;
+}
+
+// -- opening ---------------------------------------------------------------------------------
+
+static bool same_columns(const sr_csv_table *table, const char *const *columns, int count) {
+    if (table->columns != count)
+        return false;
+    for (int i = 0; i < count; ++i)
+        if (strcmp(table->names[i], columns[i]) != 0)
+            return false;
+    return true;
+}
+
+// Copies the header and the rows that stay, as they were written, into 'out'.
+static void copy_rows(const char *text, const sr_csv_table *table, int position_column,
+                      int64_t position, sr_text *out) {
+    const char *end = strchr(text, '\n');
+    sr_text_add_bytes(out, text, (size_t)(end + 1 - text));
+    for (int64_t row = 0; row < table->rows; ++row) {
+        text = end + 1;
+        end = strchr(text, '\n');
+        double value = table->values[row * table->columns + position_column];
+        if (value <= (double)position)
+            sr_text_add_bytes(out, text, (size_t)(end + 1 - text));
+    }
+}
+
+static void make_header(const char *const *columns, int count, sr_text *out) {
+    for (int i = 0; i < count; ++i)
+        add_cell(out, i, columns[i]);
+    sr_text_add(out, "\n");
+}
+
+// Keeps a file that is not ours to continue under another name.
+static sr_status set_aside(const char *path) {
+    sr_text old;
+    sr_text_init(&old);
+    sr_text_add(&old, "%s.old", path);
+    sr_status status = sr_text_check(&old);
+    if (status == SR_OK && rename(path, old.data) != 0)
+        status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+    if (status == SR_OK)
+        SR_WARN("%s has other columns than this version writes: kept as %s", path, old.data);
+    sr_text_release(&old);
+    return status;
+}
+
+// The file's new contents; *same when nothing changes.
+static sr_status trim(const char *path, const char *const *columns, int count, int position_column,
+                      int64_t position, sr_text *out, bool *same) {
+    void *data = NULL;
+    size_t bytes;
+    sr_csv_table table;
+    *same = false;
+    sr_status status = position < 0 ? SR_E_NOT_FOUND : sr_file_read(path, MAX_CSV, &data, &bytes);
+    if (status == SR_E_NOT_FOUND) {
+        make_header(columns, count, out);
+        return sr_text_check(out);
+    }
+    SR_TRY(status);
+    status = sr_csv_read(path, &table);
+    bool usable = status == SR_OK && same_columns(&table, columns, count);
+    if (usable) {
+        copy_rows(data, &table, position_column, position, out);
+        *same = out->length == bytes;
+        status = SR_OK;
+    } else if (status == SR_OK || status == SR_E_DATA) {
+        make_header(columns, count, out);
+    }
+    if (status == SR_OK)
+        sr_csv_table_release(&table);
+    if ((status == SR_OK || status == SR_E_DATA) && !usable)
+        status = set_aside(path);
+    sr_free(data);
+    return status == SR_OK ? sr_text_check(out) : status;
+}
+
+sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
+                      int position_column, int64_t position, sr_csv **out) {
+    bool same;
+    sr_text text;
+    sr_text_init(&text);
+    sr_status status = trim(path, columns, column_count, position_column, position, &text, &same);
+    if (status == SR_OK && !same)
+        status = sr_file_write_atomic(path, text.data, text.length);
+    sr_text_release(&text);
+    SR_TRY(status);
+    sr_csv *csv = sr_alloc(sizeof *csv, "CSV file");
+    if (csv == NULL)
+        return SR_E_MEMORY;
+    sr_text_init(&csv->row);
+    csv->columns = column_count;
+    csv->path = sr_strdup(path);
+    csv->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (csv->path == NULL)
+        status = SR_E_MEMORY;
+    else if (csv->fd < 0)
+        status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+    if (status != SR_OK) {
+        sr_csv_close(csv);
+        return status;
+    }
+    *out = csv;
+    return SR_OK;
+}
+
+void sr_csv_close(sr_csv *csv) {
+    if (csv == NULL)
+        return;
+    if (csv->fd >= 0)
+        close(csv->fd);
+    sr_text_release(&csv->row);
+    sr_free(csv->path);
+    sr_free(csv);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// CSV files that grow by rows and survive a resume: metrics.csv, digests.csv.
+//
+// RFC 4180 with "\n" line ends: the first line names the columns. On opening, rows from behind the
+// resumed position (and a line torn by a crash) are dropped by rewriting the file at once, so a
+// resumed run's file is the one that an undisturbed run would have written.
+#ifndef SR_TRAINER_CSV_FILE_H
+#define SR_TRAINER_CSV_FILE_H
+
+#include <stdint.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_csv sr_csv; // one thread at a time
+
+// Opens for adding rows; makes the file where it is missing. Of an existing file the rows stay
+// whose value in columns[position_column] is at most 'position' (-1: none). A file with other
+// columns is kept as PATH.old and a new one begun.
+SR_NODISCARD sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
+                                   int position_column, int64_t position, sr_csv **out);
+// One row, in one write. NaN stands as an empty cell; whole numbers without a fraction.
+SR_NODISCARD sr_status sr_csv_add_numbers(sr_csv *csv, const double *values);
+// One row of text cells without line breaks; NULL is an empty one.
+SR_NODISCARD sr_status sr_csv_add_text(sr_csv *csv, const char *const *cells);
+// Makes all rows durable; called before a checkpoint is committed.
+SR_NODISCARD sr_status sr_csv_sync(sr_csv *csv);
+void sr_csv_close(sr_csv *csv);
+
+// A whole file as numbers.
+typedef struct sr_csv_table {
+    int columns;
+    int64_t rows;
+    const char **names;   // of the columns
+    const double *values; // [rows][columns]; NaN where a cell is empty or no number
+    sr_arena arena;       // owns all of it
+} sr_csv_table;
+
+// SR_E_DATA when there is no header line or a row has another number of cells (naming the line).
+SR_NODISCARD sr_status sr_csv_read(const char *path, sr_csv_table *out);
+void sr_csv_table_release(sr_csv_table *table);
+// Index of a column, or -1.
+int sr_csv_table_column(const sr_csv_table *table, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

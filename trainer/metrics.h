@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification metrics whose value does not depend on ranks: integer counts, and sums of doubles
+// in the order of fixed blocks.
+//
+// An evaluation is cut into blocks of samples (a lane of a step). Whoever computes a block fills
+// its row; rows are gathered as bytes and added in block order by sr_metrics_total.
+// Units: metrics.csv and the progress line give accuracies in percent ("val/top1"); exit.json gives
+// fractions ("val_top1").
+#ifndef SR_TRAINER_METRICS_H
+#define SR_TRAINER_METRICS_H
+
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Columns of metrics.csv, in order. A row holds what was measured at its step; the rest is empty.
+typedef enum sr_metrics_column {
+    SR_COLUMN_STEP = 0,
+    SR_COLUMN_SAMPLES,      // consumed: the position that a resume cuts at
+    SR_COLUMN_EPOCH,        // with a fraction
+    SR_COLUMN_TRAIN_LOSS,   // mean since the row before
+    SR_COLUMN_TRAIN_TOP1,   // percent
+    SR_COLUMN_LR,           //
+    SR_COLUMN_IMG_S,        // images a second since the row before
+    SR_COLUMN_DATA_WAIT,    // percent of the time
+    SR_COLUMN_COMM_EXPOSED, // percent of the time
+    SR_COLUMN_MEM_PEAK,     // bytes on this rank
+    SR_COLUMN_VAL_LOSS,     //
+    SR_COLUMN_VAL_TOP1,     // percent
+    SR_COLUMN_VAL_TOP5,     // percent
+    SR_COLUMN_SECONDS,      // of the whole run, sessions added
+    SR_METRICS_COLUMNS
+} sr_metrics_column;
+
+// "step", "samples", "epoch", "train/loss", ...
+extern const char *const sr_metrics_column_names[SR_METRICS_COLUMNS];
+
+// One block; plain bytes that may travel between ranks of one kind of machine.
+typedef struct sr_metrics_block {
+    int64_t samples, top1, top5;
+    double loss; // sum of the samples' cross-entropies
+} sr_metrics_block;
+
+// Counts of [truth][prediction]; addition of counts is exact in any order.
+typedef struct sr_confusion {
+    int classes;
+    int64_t *counts; // classes * classes
+} sr_confusion;
+
+SR_NODISCARD sr_status sr_confusion_create(int classes, sr_confusion *out);
+void sr_confusion_release(sr_confusion *confusion);
+// Adds the counts of another rank.
+void sr_confusion_add(sr_confusion *confusion, const int64_t *counts);
+// truth,predicted,count rows of all non-zero cells, with class names (NULL: numbers).
+SR_NODISCARD sr_status sr_confusion_write_csv(const sr_confusion *confusion,
+                                              const char *const *classes, const char *path);
+
+// Adds 'rows' samples in order: logits f32 [rows, classes], labels [rows]. The prediction is the
+// first of the largest logits; a sample is in the top k when fewer than k classes beat its label
+// (a NaN logit beats every label and is beaten by none). A negative label marks a sample that does
+// not count. Cross-entropy in double. confusion may be NULL.
+// SR_E_DATA for a label >= classes.
+SR_NODISCARD sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits,
+                                            int classes, const int32_t *labels, int64_t rows,
+                                            sr_confusion *confusion);
+
+typedef struct sr_metrics {
+    int64_t samples;
+    double top1, top5, loss; // fractions of the samples, mean; NaN for no samples
+} sr_metrics;
+
+// The sum over all blocks in order.
+sr_metrics sr_metrics_total(const sr_metrics_block *blocks, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding, making, locking and ending run folders.
+//
+// The order of steps matters where jobs compete: a folder is locked before it is judged, so what is
+// read under the lock cannot change; a folder is moved aside only while its lock is held here.
+#include "trainer/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/text.h"
+#include "trainer/json_tree.h"
+#include "trainer/run_lock.h"
+
+enum { MAX_IDENTITY = 256, MAX_STAMPS = 1000 };
+
+struct sr_run_folder {
+    char *path;
+    sr_run_lock lock;
+    bool resumed;
+    FILE *events; // log.jsonl
+    atomic_bool event_failed;
+};
+
+// -- judging a folder ------------------------------------------------------------------------
+
+typedef enum folder_state {
+    FOLDER_MISSING = 0,
+    FOLDER_EMPTY,
+    FOLDER_FOREIGN, // something, but no run
+    FOLDER_UNFINISHED,
+    FOLDER_FINISHED,
+} folder_state;
+
+// A lock or an unfinished file is what a job of this very moment, or a killed one, leaves first.
+static folder_state look_inside(const char *path) {
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return errno == ENOENT ? FOLDER_MISSING : FOLDER_FOREIGN;
+    folder_state state = FOLDER_EMPTY;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, "run.lock") != 0 && strstr(entry->d_name, ".tmp-") == NULL)
+            state = FOLDER_FOREIGN;
+    closedir(dir);
+    return state;
+}
+
+// Parses exit.json into the arena; NULL where it is missing or broken.
+static const sr_json *read_exit(const char *folder, sr_arena *arena) {
+    void *text = NULL;
+    size_t bytes;
+    const sr_json *root = NULL;
+    char *path = sr_path_join(folder, "exit.json");
+    if (path != NULL && sr_file_read(path, (size_t)16 << 20, &text, &bytes) == SR_OK &&
+        sr_json_parse(text, bytes, 100000, path, arena, &root) != SR_OK)
+        root = NULL;
+    sr_free(text);
+    sr_free(path);
+    return root;
+}
+
+static bool is_finished(const char *folder) {
+    sr_arena arena;
+    sr_arena_init(&arena);
+    const char *status = sr_json_string(sr_json_get(read_exit(folder, &arena), "status"));
+    bool finished = status != NULL && strcmp(status, SR_RUN_FINISHED) == 0;
+    sr_arena_release(&arena);
+    return finished;
+}
+
+// Reads the identity line; false where the folder has none.
+static bool read_identity(const char *folder, char identity[MAX_IDENTITY]) {
+    void *text = NULL;
+    size_t bytes;
+    char *path = sr_path_join(folder, "identity");
+    bool found = path != NULL && sr_file_read(path, MAX_IDENTITY - 1, &text, &bytes) == SR_OK;
+    if (found)
+        snprintf(identity, MAX_IDENTITY, "%.*s", (int)strcspn(text, "\n"), (const char *)text);
+    sr_free(text);
+    sr_free(path);
+    return found;
+}
+
+// The look comes before the identity is read: a job that starts at this moment writes its identity
+// before anything else that would make the folder look foreign.
+static folder_state judge(const char *path, char identity[MAX_IDENTITY]) {
+    identity[0] = 0;
+    folder_state state = look_inside(path);
+    if (!read_identity(path, identity))
+        return state;
+    return is_finished(path) ? FOLDER_FINISHED : FOLDER_UNFINISHED;
+}
+
+// -- a new folder ----------------------------------------------------------------------------
+
+// "20260131-120000" of the wall clock, UTC; a second run in one second gets "-2" and so on.
+static void make_stamp(int attempt, char *out, size_t bytes) {
+    time_t now = time(NULL);
+    struct tm parts;
+    char date[32];
+    gmtime_r(&now, &parts);
+    strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts);
+    if (attempt == 0)
+        snprintf(out, bytes, "%s", date);
+    else
+        snprintf(out, bytes, "%s-%d", date, attempt + 1);
+}
+
+// Makes parent/STAMP, which did not exist before; *path in new memory.
+static sr_status make_stamped(const char *parent, char **path) {
+    char stamp[48];
+    SR_TRY(sr_make_folders(parent));
+    for (int attempt = 0; attempt < MAX_STAMPS; ++attempt) {
+        make_stamp(attempt, stamp, sizeof stamp);
+        *path = sr_path_join(parent, stamp);
+        if (*path == NULL)
+            return SR_E_MEMORY;
+        if (mkdir(*path, 0777) == 0)
+            return sr_sync_folder(parent);
+        int error = errno;
+        sr_status status = error == EEXIST ? SR_OK
+                                           : SR_FAIL(error == ENOSPC ? SR_E_NO_SPACE : SR_E_IO,
+                                                     "%s: %s", *path, strerror(error));
+        sr_free(*path);
+        *path = NULL;
+        SR_TRY(status);
+    }
+    return SR_FAIL(SR_E_EXISTS, "%s: %d runs within one second", parent, MAX_STAMPS);
+}
+
+// parent/latest -> the folder's base name; for people, so that failure only warns.
+static void link_latest(const char *parent, const char *path) {
+    char name[48];
+    snprintf(name, sizeof name, "latest.tmp-%ld", (long)getpid());
+    const char *base = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
+    char *link = sr_path_join(parent, "latest"), *temporary = sr_path_join(parent, name);
+    if (link != NULL && temporary != NULL) {
+        (void)unlink(temporary);
+        if (symlink(base, temporary) != 0 || rename(temporary, link) != 0) {
+            SR_WARN("%s cannot be linked to %s: %s", link, base, strerror(errno));
+            (void)unlink(temporary);
+        }
+    }
+    sr_free(temporary);
+    sr_free(link);
+}
+
+static sr_status write_file(const char *folder, const char *name, const char *text) {
+    char *path = sr_path_join(folder, name);
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_file_write_atomic(path, text, strlen(text));
+    sr_free(path);
+    return status;
+}
+
+// Makes the folder's entries durable in its parents: a checkpoint inside must not be lost with them
+// in a power cut. Parents that may not be opened are somebody else's and older than this run.
+static void sync_parents(const char *path) {
+    char *parent = sr_strdup(path);
+    for (char *slash = parent; parent != NULL && slash != NULL;) {
+        slash = strrchr(parent, '/');
+        if (slash != NULL)
+            *slash = 0;
+        (void)(sr_sync_folder(slash == NULL ? "." : parent[0] == 0 ? "/" : parent) == SR_OK);
+    }
+    sr_free(parent);
+}
+
+static sr_status write_recipe(const char *folder, const sr_run_options *options) {
+    return options->recipe_yaml == NULL ? SR_OK
+                                        : write_file(folder, "recipe.yaml", options->recipe_yaml);
+}
+
+// Identity first: with it the folder is a run, whatever happens next.
+static sr_status begin_run(const char *folder, const sr_run_options *options) {
+    char line[MAX_IDENTITY];
+    snprintf(line, sizeof line, "%s\n", options->identity);
+    SR_TRY(write_file(folder, "identity", line));
+    sync_parents(folder);
+    return write_recipe(folder, options);
+}
+
+// What a job that died right after its start may have left out.
+static sr_status complete_run(const char *folder, const sr_run_options *options) {
+    char *path = sr_path_join(folder, "recipe.yaml");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    bool there = sr_path_exists(path);
+    sr_free(path);
+    return there ? SR_OK : write_recipe(folder, options);
+}
+
+// -- choosing --------------------------------------------------------------------------------
+
+static sr_run_folder *new_handle(void) {
+    sr_run_folder *run = sr_alloc(sizeof *run, "run folder");
+    if (run != NULL)
+        run->lock.fd = -1;
+    return run;
+}
+
+// The newest run of this identity below 'parent' that is not finished; *path NULL where none is.
+static sr_status find_unfinished(const char *parent, const char *identity, char **path) {
+    struct dirent **entries;
+    *path = NULL;
+    int count = scandir(parent, &entries, NULL, alphasort);
+    if (count < 0)
+        return errno == ENOENT ? SR_OK : SR_FAIL(SR_E_IO, "%s: %s", parent, strerror(errno));
+    sr_status status = SR_OK;
+    for (int i = count; i-- > 0;) { // stamps sort by time: the newest first
+        const char *name = entries[i]->d_name;
+        if (*path == NULL && status == SR_OK && name[0] >= '0' && name[0] <= '9') {
+            char found[MAX_IDENTITY];
+            *path = sr_path_join(parent, name);
+            if (*path == NULL) {
+                status = SR_E_MEMORY;
+            } else if (judge(*path, found) != FOLDER_UNFINISHED || strcmp(found, identity) != 0) {
+                sr_free(*path);
+                *path = NULL;
+            }
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *options) {
+    char *parent = sr_path_join(options->root == NULL ? "runs" : options->root, options->recipe);
+    if (parent == NULL)
+        return SR_E_MEMORY;
+    sr_status status = SR_OK;
+    if (!options->fresh)
+        status = find_unfinished(parent, options->identity, &run->path);
+    if (status == SR_OK && run->path != NULL) {
+        run->resumed = true;
+        status = sr_run_lock_take(run->path, &run->lock);
+        if (status == SR_OK)
+            status = complete_run(run->path, options);
+    } else if (status == SR_OK) {
+        status = make_stamped(parent, &run->path);
+        if (status == SR_OK)
+            status = sr_run_lock_take(run->path, &run->lock);
+        if (status == SR_OK)
+            status = begin_run(run->path, options);
+    }
+    if (status == SR_OK)
+        link_latest(parent, run->path);
+    sr_free(parent);
+    return status;
+}
+
+// Moves a folder away whose lock is held, and makes and locks a new one in its place.
+static sr_status move_aside(sr_run_folder *run) {
+    char stamp[48];
+    for (int attempt = 0; attempt < MAX_STAMPS; ++attempt) {
+        sr_text old;
+        sr_text_init(&old);
+        make_stamp(attempt, stamp, sizeof stamp);
+        sr_text_add(&old, "%s.old-%s", run->path, stamp);
+        sr_status status = sr_text_check(&old);
+        bool taken = status == SR_OK && sr_path_exists(old.data);
+        if (status == SR_OK && !taken && rename(run->path, old.data) != 0)
+            status = SR_FAIL(SR_E_IO, "%s: cannot be moved to %s: %s", run->path, old.data,
+                             strerror(errno));
+        if (status == SR_OK && !taken)
+            SR_INFO("%s is kept as %s", run->path, old.data);
+        sr_text_release(&old);
+        SR_TRY(status);
+        if (!taken) {
+            sr_run_lock_release(&run->lock);
+            SR_TRY(sr_make_folders(run->path));
+            return sr_run_lock_take(run->path, &run->lock);
+        }
+    }
+    return SR_FAIL(SR_E_EXISTS, "%s: too many old copies beside it", run->path);
+}
+
+static sr_status fail_finished(const char *path, bool other_identity) {
+    if (other_identity)
+        return SR_FAIL(SR_E_USAGE,
+                       "%s holds a run of another recipe, seed or data set; choose another folder, "
+                       "or add --fresh to move it aside",
+                       path);
+    return SR_FAIL(SR_E_USAGE,
+                   "%s holds a finished run of this recipe; look at it with 'serried val %s', "
+                   "choose another folder, or add --fresh to move it aside",
+                   path, path);
+}
+
+// -o DIR: the folder is locked first and then judged.
+static sr_status open_named(sr_run_folder *run, const sr_run_options *options) {
+    char identity[MAX_IDENTITY];
+    run->path = sr_strdup(options->folder);
+    if (run->path == NULL)
+        return SR_E_MEMORY;
+    folder_state state = judge(run->path, identity);
+    if (state == FOLDER_FOREIGN)
+        return SR_FAIL(SR_E_USAGE,
+                       "%s is not empty and no run folder of serried; choose another with -o",
+                       run->path);
+    SR_TRY(sr_make_folders(run->path));
+    SR_TRY(sr_run_lock_take(run->path, &run->lock));
+    state = judge(run->path, identity);
+    if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
+        bool other = strcmp(identity, options->identity) != 0;
+        if (options->fresh) {
+            SR_TRY(move_aside(run));
+        } else if (other || state == FOLDER_FINISHED) {
+            return fail_finished(run->path, other);
+        } else {
+            run->resumed = true;
+            return complete_run(run->path, options);
+        }
+    }
+    return begin_run(run->path, options);
+}
+
+static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *options) {
+    char identity[MAX_IDENTITY];
+    run->path = sr_strdup(options->resume);
+    if (run->path == NULL)
+        return SR_E_MEMORY;
+    folder_state state = judge(run->path, identity);
+    if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
+        return SR_FAIL(SR_E_USAGE, "--resume %s: no run folder of serried is there", run->path);
+    SR_TRY(sr_run_lock_take(run->path, &run->lock));
+    state = judge(run->path, identity);
+    if (strcmp(identity, options->identity) != 0)
+        return SR_FAIL(SR_E_USAGE,
+                       "--resume %s: it was started with other options, seed or data (compare its "
+                       "recipe.yaml with 'serried recipe show'); only neutral options may change",
+                       run->path);
+    if (state == FOLDER_FINISHED)
+        return SR_FAIL(SR_E_USAGE, "--resume %s: this run is finished (see its exit.json)",
+                       run->path);
+    run->resumed = true;
+    return SR_OK;
+}
+
+sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out) {
+    if (options->fresh && options->resume != NULL)
+        return SR_FAIL(SR_E_USAGE, "--fresh and --resume contradict each other");
+    sr_run_folder *run = new_handle();
+    if (run == NULL)
+        return SR_E_MEMORY;
+    sr_status status;
+    if (options->resume != NULL)
+        status = open_to_resume(run, options);
+    else if (options->folder != NULL)
+        status = open_named(run, options);
+    else
+        status = open_by_identity(run, options);
+    if (status == SR_OK) {
+        char *path = sr_run_folder_file(run, "log.jsonl");
+        if (path == NULL)
+            status = SR_E_MEMORY;
+        else if ((run->events = fopen(path, "ae")) == NULL)
+            status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+        sr_free(path);
+    }
+    if (status != SR_OK) {
+        sr_run_folder_close(run);
+        return status;
+    }
+    *out = run;
+    return SR_OK;
+}
+
+void sr_run_folder_close(sr_run_folder *run) {
+    if (run == NULL)
+        return;
+    if (run->events != NULL)
+        fclose(run->events);
+    sr_run_lock_release(&run->lock);
+    sr_free(run->path);
+    sr_free(run);
+}
+
+const char *sr_run_folder_path(const sr_run_folder *run) {
+    return run->path;
+}
+
+bool sr_run_folder_resumed(const sr_run_folder *run) {
+    return run->resumed;
+}
+
+char *sr_run_folder_file(const sr_run_folder *run, const char *name) {
+    return sr_path_join(run->path, name);
+}
+
+char *sr_run_log_path(const char *folder, int rank) {
+    char name[32];
+    if (rank == 0)
+        return sr_path_join(folder, "log.txt");
+    char *logs = sr_path_join(folder, "log"), *path = NULL;
+    snprintf(name, sizeof name, "rank-%04d.txt", rank);
+    if (logs != NULL && sr_make_folders(logs) == SR_OK)
+        path = sr_path_join(logs, name);
+    sr_free(logs);
+    return path;
+}
+
+// -- what a run says about itself ------------------------------------------------------------
+
+void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
+    char time_label[32];
+    sr_text line;
+    sr_text_init(&line);
+    sr_clock_utc_label(time_label);
+    sr_text_add(&line, "{\"time\": \"%s\", \"event\": ", time_label);
+    sr_text_add_json_string(&line, event);
+    sr_text_add(&line, fields == NULL ? "%s}\n" : ", %s}\n", fields == NULL ? "" : fields);
+    // One fwrite of a whole line: stdio's lock keeps lines of different threads apart.
+    bool written = !line.failed && fwrite(line.data, 1, line.length, run->events) == line.length &&
+                   fflush(run->events) == 0;
+    if (!written && !atomic_exchange_explicit(&run->event_failed, true, memory_order_relaxed))
+        SR_WARN("%s/log.jsonl cannot be written: %s", run->path, strerror(errno));
+    sr_text_release(&line);
+}
+
+sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result) {
+    char ended[32];
+    sr_text text;
+    sr_text_init(&text);
+    sr_clock_utc_label(ended);
+    sr_text_add(&text, "{\"status\": ");
+    sr_text_add_json_string(&text, result->status);
+    sr_text_add(&text, ",\n \"exit_code\": %d,\n \"message\": ", result->exit_code);
+    sr_text_add_json_string(&text, result->message == NULL ? "" : result->message);
+    sr_text_add(&text, ",\n \"steps\": %" PRId64 ",\n \"samples\": %" PRId64 ",\n \"digest\": ",
+                result->steps, result->samples);
+    sr_text_add_json_string(&text, result->digest == NULL ? "" : result->digest);
+    sr_text_add(&text, ",\n \"wall_seconds\": ");
+    sr_text_add_json_number(&text, result->wall_seconds);
+    sr_text_add(&text, ",\n \"ended\": \"%s\",\n \"metrics\": {", ended);
+    for (int i = 0; i < result->metric_count; ++i) {
+        sr_text_add(&text, i > 0 ? ", " : "");
+        sr_text_add_json_string(&text, result->metrics[i].name);
+        sr_text_add(&text, ": ");
+        sr_text_add_json_number(&text, result->metrics[i].value);
+    }
+    sr_text_add(&text, "}}\n");
+    sr_status status = sr_text_check(&text);
+    if (status == SR_OK)
+        status = write_file(run->path, "exit.json", text.data);
+    sr_text_release(&text);
+    return status;
+}
+
+double sr_run_previous_seconds(const sr_run_folder *run) {
+    sr_arena arena;
+    double seconds = 0;
+    sr_arena_init(&arena);
+    if (!sr_json_double(sr_json_get(read_exit(run->path, &arena), "wall_seconds"), &seconds))
+        seconds = 0;
+    sr_arena_release(&arena);
+    return seconds;
+}

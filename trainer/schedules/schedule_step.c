@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// step: times 'gamma' at each milestone, the classic of ImageNet (30, 60, 80 of 90 epochs).
+// Source: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 3.4.
+#include "trainer/schedule.h"
+
+extern const sr_schedule_desc sr_schedule_step;
+
+typedef struct step_options {
+    sr_float_list milestones;
+    double gamma;
+} step_options;
+
+static const sr_option rows[] = {
+    {"milestones", "Epochs (fractions too) at which the rate falls, counted from the start",
+     SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
+    {"gamma", "Factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
+     NULL, SR_OPTION_NUMERICS},
+};
+static const sr_option_table table = {"schedule.step", rows, sizeof rows / sizeof rows[0],
+                                      sizeof(step_options)};
+
+static sr_status check(const void *options, double total_epochs) {
+    const step_options *o = options;
+    if (o->milestones.count == 0)
+        return SR_FAIL(SR_E_USAGE, "schedule.milestones: 'step' needs at least one, as [30, 60]");
+    for (size_t i = 0; i < o->milestones.count; ++i)
+        if (o->milestones.items[i] <= (i > 0 ? o->milestones.items[i - 1] : 0))
+            return SR_FAIL(SR_E_USAGE, "schedule.milestones: %g does not follow in rising order",
+                           o->milestones.items[i]);
+    if (o->milestones.items[0] >= total_epochs)
+        return SR_FAIL(SR_E_USAGE,
+                       "schedule.milestones: the first, %g, lies behind the end (%g "
+                       "epochs): milestones are counted in epochs",
+                       o->milestones.items[0], total_epochs);
+    return SR_OK;
+}
+
+static double factor(const void *options, const sr_schedule_point *point) {
+    const step_options *o = options;
+    double value = 1;
+    for (size_t i = 0; i < o->milestones.count && point->epochs >= o->milestones.items[i]; ++i)
+        value *= o->gamma;
+    return value;
+}
+
+const sr_schedule_desc sr_schedule_step = {
+    .struct_size = sizeof(sr_schedule_desc),
+    .abi = SR_SCHEDULE_ABI,
+    .name = "step",
+    .help = "times 'gamma' at each of 'milestones'",
+    .options = &table,
+    .check = check,
+    .factor = factor,
+};
