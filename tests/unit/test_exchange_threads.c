@@ -252,13 +252,13 @@ static void *hanging_body(rank_run *run) {
 static void a_hanging_rank_is_named(void **state) {
     (void)state;
     rank_run runs[MAX_RANKS] = {0};
-    layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.3};
+    layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.5};
     sr_log_set_level(SR_LOG_ERROR);
     run_ranks(&l, hanging_body, runs);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(runs[r].status, SR_E_TIMEOUT);
-        assert_non_null(strstr(runs[r].message, "rank 0 (rank 0): step 1: waited 0 s for bucket 0 "
-                                                "of 1: partial sums from rank 1 (rank 1)"));
+        assert_non_null(strstr(runs[r].message, "rank 0 (rank 0): step 1: waited "));
+        assert_non_null(strstr(runs[r].message, "bucket 0 of 1: partial sums from rank 1 "));
     }
     release(runs, l.ranks);
     sr_log_set_level(SR_LOG_INFO);
