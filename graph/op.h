@@ -85,8 +85,6 @@ const sr_op *sr_op_find(const char *name);
 void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
 // The same for operators with one output.
 sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
-// "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.
-char *sr_info_text(const sr_info *info, char *out);
 
 // Sets kernel id, args and dtypes from the node's inputs and outputs. Called by the compiler.
 void sr_request_init(sr_kernel_request *request, const sr_node_view *node);

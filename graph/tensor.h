@@ -42,6 +42,9 @@ typedef struct sr_info {
 // Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one.
 bool sr_tensor_info(sr_tensor tensor, sr_info *out);
 
+// "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.
+char *sr_info_text(const sr_info *info, char *out);
+
 static inline int64_t sr_info_count(const sr_info *info) {
     int64_t n = 1;
     for (int i = 0; i < info->rank; i++)

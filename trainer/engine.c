@@ -9,6 +9,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/device/device.h"
+#include "trainer/choices.h"
 #include "trainer/train.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
@@ -21,59 +22,31 @@ typedef struct sr_lane_run {
     bool busy;
     int32_t *key; // i32[4], host memory
     void *inputs[INPUT_SLOTS];
-    sr_lane_sums *sums; // of an evaluation
-    float *out;         // of a prediction
+    float *out; // of an inference
+    size_t out_bytes;
 } sr_lane_run;
 
 // ---- Creation ----
-
-static sr_status choose_optimizer(sr_recipe *recipe, const sr_recipe_choice *choice,
-                                  const sr_optimizer_desc **out) {
-    size_t count;
-    const sr_optimizer_desc *const *all = sr_optimizers(&count);
-    const char *names[32];
-    int index = 0;
-    for (size_t i = 0; i < count && i < 32; i++)
-        names[i] = all[i]->name;
-    if (choice->name)
-        SR_TRY(sr_recipe_choose(recipe, choice->path, "optimizer", names, (int)count, &index));
-    *out = all[index];
-    return SR_OK;
-}
-
-static sr_status choose_model(sr_recipe *recipe, const sr_recipe_choice *choice,
-                              const sr_model_desc **out) {
-    size_t count;
-    const sr_model_desc *const *all = sr_models(&count);
-    const char *names[64];
-    int index = 0;
-    for (size_t i = 0; i < count && i < 64; i++)
-        names[i] = all[i]->name;
-    if (!choice->name)
-        return sr_recipe_fail(recipe, "model", "the recipe names no model");
-    SR_TRY(sr_recipe_choose(recipe, choice->path, "model", names, (int)count, &index));
-    *out = all[index];
-    return SR_OK;
-}
-
-// Options of a section, in memory of the engine.
-static sr_status parse_options(sr_engine *e, const char *path, const sr_option_table *table,
-                               void **out) {
-    *out = sr_arena_alloc(&e->arena, table ? table->struct_size + 1 : 1);
-    if (!*out)
-        return SR_E_MEMORY;
-    return table ? sr_recipe_options_parse(e->recipe, path, table, *out) : SR_OK;
-}
 
 static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int index) {
     const sr_recipe_phase *from = &e->recipe->phases[index];
     const sr_recipe *r = e->recipe;
     char prefix[SR_NAME_BYTES] = "";
+    sr_choice_model model;
+    sr_choice_optimizer optimizer;
+    SR_TRY(sr_choose_model(e->recipe, index, &e->arena, &model));
+    SR_TRY(sr_choose_optimizer(e->recipe, index, &e->arena, &optimizer));
+    if (from->name[0])
+        (void)snprintf(prefix, sizeof prefix, "%s.", from->name);
+    const sr_model_build build = {
+        .desc = model.desc, .options = model.options, .prefix = prefix, .classes = o->classes};
     sr_phase_options options = {.name = from->name,
                                 .device = e->device,
                                 .context = e->context,
                                 .comm = e->comm,
                                 .task = e->task,
+                                .optimizer = optimizer.desc,
+                                .optimizer_options = optimizer.options,
                                 .settings = &from->optimizer,
                                 .has_ema = r->ema.decay > 0,
                                 .lanes = e->lanes,
@@ -81,17 +54,6 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .report_seconds = r->deadline_report,
                                 .act_seconds = r->deadline_act,
                                 .seed = e->seed};
-    sr_model_build build = {.prefix = prefix, .classes = o->classes};
-    void *model_options, *optimizer_options;
-    if (from->name[0])
-        (void)snprintf(prefix, sizeof prefix, "%s.", from->name);
-    SR_TRY(choose_model(e->recipe, &from->model, &build.desc));
-    SR_TRY(parse_options(e, from->model.path, build.desc->options, &model_options));
-    SR_TRY(choose_optimizer(e->recipe, &from->optimizer.choice, &options.optimizer));
-    SR_TRY(parse_options(e, from->optimizer.choice.path, options.optimizer->options,
-                         &optimizer_options));
-    build.options = model_options;
-    options.optimizer_options = optimizer_options;
     SR_TRY(sr_model_create(&build, &options.model));
     SR_TRY(sr_phase_create(&options, &e->phases[index]));
     e->models[index] = e->phases[index]->model;
@@ -165,7 +127,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     SR_TRY(sr_device_open(o->device, &e->device));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
-    SR_TRY(parse_options(e, e->recipe->phases[0].loss.path, e->task->loss_table, &e->loss_options));
+    SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss_options));
     for (int i = 0; i < e->recipe->phase_count; i++)
         SR_TRY(create_phase(e, o, i));
     SR_TRY(create_targets(e));
@@ -390,69 +352,43 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     return SR_OK;
 }
 
-// ---- Evaluation and prediction ----
+sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
+    int count;
+    return record_phase(e, phase, out, &count);
+}
 
-static sr_status evaluation_sink(void *user, int index, const void *data, size_t bytes) {
+// ---- Inference ----
+
+static sr_status inference_sink(void *user, int index, const void *data, size_t bytes) {
     sr_lane_run *run = user;
-    float values[2] = {0};
-    if (run->out) {
-        memcpy(run->out, data, bytes);
-        return SR_OK;
-    }
-    memcpy(values, data, bytes < sizeof values ? bytes : sizeof values);
-    if (index == 0)
-        run->sums->loss += (double)values[0];
-    for (int i = 0; index == 1 && i < 2; i++)
-        run->sums->scalar[i] += (double)values[i];
+    (void)index;
+    if (bytes != run->out_bytes)
+        return SR_FAIL(SR_E_SHAPE, "the model gives %zu bytes where %zu are expected", bytes,
+                       run->out_bytes);
+    memcpy(run->out, data, bytes);
     return SR_OK;
 }
 
-static sr_status run_once(sr_engine *e, const sr_target *targets, int count, void *image,
-                          void *label) {
+sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t width, void *image,
+                          float *out, size_t bytes) {
     sr_plan *plan;
     sr_lane_run *run = &e->runs[0];
+    if (!e->task->infer)
+        return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
+    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
+    const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
-    SR_TRY(sr_compile(e->context, targets, count, &plan));
-    set_key(e, 0, 0, run->key);
+    SR_TRY(sr_compile(e->context, &target, 1, &plan));
+    run->out = out;
+    run->out_bytes = bytes;
     run->inputs[SLOT_IMAGE] = image;
-    run->inputs[SLOT_LABEL] = label;
-    run->inputs[SLOT_KEY] = run->key;
-    const sr_run replay = {.inputs = run->inputs, .sink = evaluation_sink, .user = run};
+    const sr_run replay = {.inputs = run->inputs, .sink = inference_sink, .user = run};
     SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
     return sr_executor_wait(e->executors[0]);
 }
 
-sr_status sr_engine_evaluate(sr_engine *e, int64_t samples, int64_t height, int64_t width,
-                             const sr_lane_inputs *inputs, int64_t valid, sr_lane_sums *sums) {
-    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
-    e->task->record(&r);
-    const sr_target targets[2] = {{.tensor = sr_reduce_sum(r.loss)}, {.tensor = r.scalars[0]}};
-    e->runs[0].sums = sums;
-    e->runs[0].out = NULL;
-    sums->count += (double)valid;
-    return run_once(e, targets, sr_is_none(r.scalars[0]) ? 1 : 2, inputs->image, inputs->label);
-}
-
-sr_status sr_engine_predict(sr_engine *e, int64_t samples, int64_t height, int64_t width,
-                            void *image, float *probabilities) {
-    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
-    sr_tensor x = sr_normalize(r.image, e->mean, e->std, e->dtype);
-    const sr_target target = {.tensor = sr_softmax(sr_task_forward(&r, 0, &x, false))};
-    e->runs[0].out = probabilities;
-    sr_status status = run_once(e, &target, 1, image, NULL);
-    e->runs[0].out = NULL;
-    return status;
-}
-
 static sr_status average_memory(sr_engine *e, sr_phase *phase, float **out) {
-    SR_TRY(sr_exchange_gather(phase->exchange, phase->ema, "gather the average of parameters"));
-    // Frozen parameters are not averaged.
-    for (int i = 0; i < phase->model->param_count; i++) {
-        const sr_param *p = &phase->model->params[i];
-        if (!sr_phase_trains(phase, i))
-            memcpy(phase->ema + p->offset, phase->values + p->offset,
-                   (size_t)sr_info_count(&p->info) * sizeof(float));
-    }
+    SR_TRY(sr_phase_gather_average(phase));
     *out = phase->ema;
     if (sr_device_host_access(e->device))
         return SR_OK;

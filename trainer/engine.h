@@ -74,19 +74,14 @@ typedef struct sr_lane_source {
 SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
                                       const sr_lane_source *source);
 
-// What an evaluation of a model sums up, in double, in the order of lanes and steps.
-typedef struct sr_lane_sums {
-    double loss, count, scalar[2];
-} sr_lane_sums;
-
-// Evaluates one lane-step: inputs with 'valid' samples (labels of others must be negative).
-// average: with the average of the parameters instead of the parameters.
-SR_NODISCARD sr_status sr_engine_evaluate(sr_engine *engine, int64_t samples, int64_t height,
-                                          int64_t width, const sr_lane_inputs *inputs,
-                                          int64_t valid, sr_lane_sums *sums);
-// Probabilities [samples, classes] of pictures; predict's.
-SR_NODISCARD sr_status sr_engine_predict(sr_engine *engine, int64_t samples, int64_t height,
-                                         int64_t width, void *image, float *probabilities);
+// Records and compiles a phase's lane program without running it (reports, benchmarks). Borrowed as
+// sr_compile says.
+SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
+// What the task infers from pictures u8 [samples,height,width,3] (classification: logits), as f32,
+// into 'out' of 'bytes' bytes. With the values that sr_engine_use_average chose, running statistics
+// fixed.
+SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64_t height,
+                                       int64_t width, void *image, float *out, size_t bytes);
 // Puts variables on the average (gathered on every rank first) or back on the parameters.
 SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
 

@@ -56,6 +56,8 @@ static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t
                               const float *sum, float *values) {
     sr_group_settings *g = &phase->groups[group];
     sr_prepared_update *u;
+    if (g->rests)
+        return SR_OK;
     SR_TRY(prepare_update(phase, count, &u));
     union {
         const float *in;
@@ -162,7 +164,8 @@ static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *setting
     for (int i = 0; i < settings->group_count; i++)
         phase->groups[i + 1] = (sr_group_settings){.lr_scale = settings->groups[i].lr_scale,
                                                    .decay_scale = settings->groups[i].decay_scale,
-                                                   .frozen = settings->groups[i].frozen};
+                                                   .frozen = settings->groups[i].frozen,
+                                                   .until = settings->groups[i].until};
     phase->weight_decay = settings->weight_decay;
     return SR_OK;
 }
@@ -284,8 +287,13 @@ void sr_phase_free(sr_phase *phase) {
     sr_free(phase);
 }
 
-void sr_phase_set_step(sr_phase *phase, int64_t step, double lr, double gradient_scale,
-                       sr_ema_settings ema) {
+void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths) {
+    for (int i = 0; i < phase->group_count; i++)
+        phase->groups[i].until_samples = sr_length_samples(phase->groups[i].until, lengths);
+}
+
+void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
+                       double gradient_scale, sr_ema_settings ema) {
     for (int i = 0; i < phase->group_count; i++) {
         sr_group_settings *g = &phase->groups[i];
         const sr_hyper_request request = {.lr = lr * g->lr_scale,
@@ -293,6 +301,7 @@ void sr_phase_set_step(sr_phase *phase, int64_t step, double lr, double gradient
                                           .gradient_scale = gradient_scale,
                                           .step = step};
         phase->optimizer->fill(phase->optimizer_options, &request, g->hyper);
+        g->rests = g->until_samples > 0 && (double)position >= g->until_samples;
     }
     phase->ema_now = ema;
 }
@@ -326,4 +335,20 @@ bool sr_phase_trains(const sr_phase *phase, int param) {
         if (phase->uses[i].param == param)
             return true;
     return false;
+}
+
+void sr_phase_start_average(sr_phase *phase) {
+    if (phase->ema)
+        memcpy(phase->ema, phase->values, (size_t)phase->elements * sizeof(float));
+}
+
+sr_status sr_phase_gather_average(sr_phase *phase) {
+    SR_TRY(sr_exchange_gather(phase->exchange, phase->ema, "gather the average of parameters"));
+    for (int i = 0; i < phase->model->param_count; i++) {
+        const sr_param *p = &phase->model->params[i];
+        if (!sr_phase_trains(phase, i))
+            memcpy(phase->ema + p->offset, phase->values + p->offset,
+                   (size_t)sr_info_count(&p->info) * sizeof(float));
+    }
+    return SR_OK;
 }

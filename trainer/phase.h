@@ -10,6 +10,7 @@
 
 #include "trainer/exchange.h"
 #include "trainer/optimizer.h"
+#include "trainer/schedule.h"
 #include "trainer/task.h"
 
 #define SR_MAX_GROUPS 16
@@ -30,6 +31,9 @@ typedef struct sr_segment_use {
 typedef struct sr_group_settings {
     double lr_scale, decay_scale;
     bool frozen;
+    sr_length until;      // updated until then; 0: to the end
+    double until_samples; // the same in samples, set by sr_phase_set_lengths
+    bool rests;           // in this step
     float hyper[SR_HYPER];
 } sr_group_settings;
 
@@ -95,9 +99,12 @@ typedef struct sr_phase_options {
 
 SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
 void sr_phase_free(sr_phase *phase);
-// Computes the step's settings of all groups (before sr_exchange_step_begin).
-void sr_phase_set_step(sr_phase *phase, int64_t step, double lr, double gradient_scale,
-                       sr_ema_settings ema);
+// Lengths of groups in samples, once the run's are known.
+void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
+// Computes the settings of all groups for the step that begins at 'position' (before
+// sr_exchange_step_begin).
+void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
+                       double gradient_scale, sr_ema_settings ema);
 // Brings the host values to the device, where they are different memory.
 void sr_phase_upload(sr_phase *phase);
 // Brings device values (written by init_from_data) back to the host.
@@ -105,6 +112,11 @@ void sr_phase_download(sr_phase *phase);
 // Value of a scalar after a step: 'which' of the task's, element.
 double sr_phase_scalar(const sr_phase *phase, int which, int element);
 double sr_phase_loss_sum(const sr_phase *phase);
+// The average starts at the parameters (a new run, or weights that were loaded).
+void sr_phase_start_average(sr_phase *phase);
+// All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
+// part in the exchange, stand in it with their value.
+SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
 bool sr_phase_stop_agreed(const sr_phase *phase);

@@ -75,6 +75,7 @@ typedef struct sr_recipe_group {
     double lr_scale;      // of the learning rate; default 1
     double decay_scale;   // of the weight decay; default 1
     bool frozen;          // not updated at all
+    sr_length until;      // updated until then; 0: always
 } sr_recipe_group;
 
 typedef struct sr_recipe_optimizer {
@@ -145,6 +146,7 @@ typedef struct sr_recipe {
         double decay;     // 0: no EMA
         int64_t every;    // steps between its updates
         sr_length warmup; // until then decay grows as (1 + n) / (10 + n)
+        bool lookahead;   // parameters take the average's value at each update
     } ema;
     struct {
         int64_t bucket;     // bytes; 0: the exchange's default

@@ -80,6 +80,8 @@ static const sr_option recipe_options[] = {
      NULL, NUMERICS},
     {"ema.warmup", "while the decay grows from 1/10", SR_OPT_LENGTH, AT(recipe.ema.warmup), "0it",
      0, MANY, NULL, NUMERICS},
+    {"ema.lookahead", "the parameters take the average's value; its weight grows as progress cubed",
+     SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once; 0: 4 MiB", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
     {"exchange.wire", "type of gradients between ranks", SR_OPT_ENUM, AT(recipe.exchange.wire),
@@ -130,6 +132,8 @@ static const sr_option group_options[] = {
      "1", 0, 1e6, NULL, NUMERICS},
     {"decay_scale", "factor of the weight decay", SR_OPT_FLOAT,
      offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
+    {"until", "how long they are updated; 0: to the end", SR_OPT_LENGTH,
+     offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
     {"frozen", "leave these parameters as they are", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},
 };

@@ -110,7 +110,7 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
     }
     SR_TRY(sr_recipe_read_table(in, sr_recipe_group_keys(), group, written, map));
     for (const sr_node *node = written->first; node; node = node->next) {
-        static const char *const keys[] = {"match", "lr_scale", "decay_scale", "frozen"};
+        static const char *const keys[] = {"match", "lr_scale", "decay_scale", "until", "frozen"};
         if (!node->used)
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a group%s", node->key,
                               sr_recipe_hint(in, node->key, keys, 4));

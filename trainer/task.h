@@ -36,14 +36,16 @@ typedef struct sr_lane_record {
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;
-    const char *transformer;           // of the data pipeline
-    int phases;                        // exactly so many; 0: one
-    const sr_option_table *loss_table; // options of `loss`
+    const char *transformer;                // of the data pipeline
+    int phases;                             // exactly so many; 0: one
+    const char *phase_names[SR_MAX_PHASES]; // in order, where there are several
+    const sr_option_table *loss_table;      // options of `loss`
     const char *loss_name;
     int scalars;                              // sums beside the loss, as logged
     const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
-    bool evaluates;                           // has a metric on a val split
-    void (*record)(sr_lane_record *record);
+    void (*record)(sr_lane_record *record);   // of training: fills loss and scalars
+    // Records inference: f32 logits [N,classes] from record->image; NULL: nothing to evaluate.
+    sr_tensor (*infer)(sr_lane_record *record);
 } sr_task_desc;
 
 // Of a recipe's `task`; NULL where this build has none.

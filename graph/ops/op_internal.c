@@ -123,18 +123,9 @@ sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor
 }
 
 sr_tensor sr_op_constant(sr_context *context, sr_dtype activation, int64_t count, double value) {
-    const sr_info info = sr_op_info(sr_op_parameter_dtype(activation), count > 0 ? 1 : 0, &count);
-    const size_t n = (size_t)sr_info_count(&info);
-    void *data = sr_alloc_array(n, sr_dtype_size(info.dtype), "operator constant");
-    if (!data)
-        return SR_NONE;
-    for (size_t i = 0; i < n; i++) {
-        if (info.dtype == SR_F64)
-            ((double *)data)[i] = value;
-        else
-            ((float *)data)[i] = (float)value;
-    }
-    const sr_tensor constant = sr_constant(context, &info, data);
-    sr_free(data);
-    return constant;
+    const sr_info info = sr_op_info(sr_op_parameter_dtype(activation), 0, NULL);
+    const float narrow = (float)value;
+    const sr_tensor scalar = sr_constant(
+        context, &info, info.dtype == SR_F64 ? (const void *)&value : (const void *)&narrow);
+    return count > 0 ? sr_fill_by(scalar, info.dtype, 1, &count) : scalar;
 }

@@ -22,11 +22,19 @@ static const sr_option_table loss_table = {.name = "loss.cross-entropy",
                                            .count = sizeof loss_rows / sizeof loss_rows[0],
                                            .struct_size = sizeof(loss_options)};
 
+static sr_tensor logits_of(sr_lane_record *r) {
+    sr_tensor x = sr_normalize(r->image, r->mean, r->std, r->dtype);
+    return sr_task_forward(r, 0, &x, r->training);
+}
+
+static sr_tensor infer(sr_lane_record *r) {
+    return sr_cast(logits_of(r), SR_F32);
+}
+
 static void record(sr_lane_record *r) {
     const loss_options *loss = r->loss_options;
-    sr_tensor x = sr_normalize(r->image, r->mean, r->std, r->dtype);
-    sr_tensor logits = sr_task_forward(r, 0, &x, true);
-    r->loss = sr_softmax_cross_entropy(logits, r->label, r->training ? loss->label_smoothing : 0);
+    sr_tensor logits = logits_of(r);
+    r->loss = sr_softmax_cross_entropy(logits, r->label, loss->label_smoothing);
     r->scalars[0] = sr_topk_hits(logits, r->label);
 }
 
@@ -40,5 +48,5 @@ const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
                                        .loss_name = "cross-entropy",
                                        .scalars = 1,
                                        .scalar_names = {"hits"},
-                                       .evaluates = true,
-                                       .record = record};
+                                       .record = record,
+                                       .infer = infer};

@@ -42,5 +42,6 @@ const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
                                   .name = "gan",
                                   .transformer = "classify",
                                   .phases = 2,
+                                  .phase_names = {"D", "G"},
                                   .loss_name = "gan",
                                   .record = record};

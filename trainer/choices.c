@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolving choices (choices.h), and sr_train_check, which is all of them for a recipe.
+#include "trainer/choices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/transform.h"
+#include "kernels/device/device.h"
+#include "trainer/train.h"
+
+enum { MAX_NAMES = 64 };
+
+static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_option_table *table,
+                               sr_arena *arena, void **out) {
+    *out = sr_arena_alloc(arena, table ? table->struct_size + 1 : 1);
+    if (!*out)
+        return SR_E_MEMORY;
+    return table ? sr_recipe_options_parse(recipe, path, table, *out) : SR_OK;
+}
+
+sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
+    static const char *const names[] = {"classify", "detect", "segment", "gan"};
+    *out = sr_task_find(names[recipe->task]);
+    if (!*out)
+        return sr_recipe_fail(recipe, "task", "this build has no task '%s'", names[recipe->task]);
+    int phases = (*out)->phases ? (*out)->phases : 1;
+    if (recipe->phase_count != phases)
+        return sr_recipe_fail(recipe, "phases", "task %s has %d phases, the recipe %d",
+                              (*out)->name, phases, recipe->phase_count);
+    for (int i = 0; i < phases && (*out)->phase_names[i]; i++)
+        if (strcmp(recipe->phases[i].name, (*out)->phase_names[i]) != 0)
+            return sr_recipe_fail(recipe, "phases", "task %s wants phase %d to be '%s', not '%s'",
+                                  (*out)->name, i + 1, (*out)->phase_names[i],
+                                  recipe->phases[i].name);
+    return SR_OK;
+}
+
+sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choice_model *out) {
+    const sr_recipe_choice *choice = &recipe->phases[phase].model;
+    const char *names[MAX_NAMES];
+    size_t count;
+    int index = 0;
+    const sr_model_desc *const *all = sr_models(&count);
+    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
+        names[i] = all[i]->name;
+    if (!choice->name)
+        return sr_recipe_fail(recipe, "model", "the recipe names no model");
+    SR_TRY(sr_recipe_choose(recipe, choice->path, "model", names, (int)count, &index));
+    out->desc = all[index];
+    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+}
+
+sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
+                              sr_choice_optimizer *out) {
+    const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
+    const char *names[MAX_NAMES];
+    size_t count;
+    int index = 0;
+    const sr_optimizer_desc *const *all = sr_optimizers(&count);
+    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
+        names[i] = all[i]->name;
+    if (choice->name)
+        SR_TRY(sr_recipe_choose(recipe, choice->path, "optimizer", names, (int)count, &index));
+    out->desc = all[index];
+    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+}
+
+sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
+                         void **options) {
+    const sr_recipe_choice *choice = &recipe->phases[0].loss;
+    int index = 0;
+    if (choice->name)
+        SR_TRY(sr_recipe_choose(recipe, choice->path, "loss", &task->loss_name, 1, &index));
+    return parse_options(recipe, choice->path, task->loss_table, arena, options);
+}
+
+sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
+                             const sr_schedule_lengths *lengths, sr_schedule *out) {
+    const sr_recipe_schedule *from = &recipe->phases[phase].schedule;
+    const char *names[MAX_NAMES];
+    size_t count;
+    int index = 0;
+    void *options;
+    const sr_schedule_desc *const *all = sr_schedules(&count);
+    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
+        names[i] = all[i]->name;
+    if (from->choice.name)
+        SR_TRY(sr_recipe_choose(recipe, from->choice.path, "schedule", names, (int)count, &index));
+    SR_TRY(parse_options(recipe, from->choice.path, all[index]->options, arena, &options));
+    if (!lengths)
+        return SR_OK;
+    sr_status status =
+        sr_schedule_init(out, all[index], options, recipe->phases[phase].optimizer.lr, from->warmup,
+                         from->warmup_start, lengths);
+    if (status != SR_E_USAGE)
+        return status;
+    char message[512];
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, from->choice.path, "%s", message);
+}
+
+sr_status sr_check_transforms(sr_recipe *recipe) {
+    sr_transform_chain *chain;
+    sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
+    if (status == SR_OK) {
+        sr_transform_chain_free(chain);
+        return SR_OK;
+    }
+    char message[512];
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, "augment", "%s", message);
+}
+
+static sr_status check_device(sr_recipe *recipe) {
+    sr_device *device;
+    if (!recipe->device || strcmp(recipe->device, "auto") == 0)
+        return SR_OK;
+    if (sr_device_open(recipe->device, &device) == SR_OK) {
+        sr_device_close(device);
+        return SR_OK;
+    }
+    char message[512];
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, "device", "%s", message);
+}
+
+static sr_status check_lanes(sr_recipe *recipe) {
+    if (recipe->lanes < 1 || recipe->batch % recipe->lanes != 0)
+        return sr_recipe_fail(recipe, "lanes", "batch %lld cannot be cut into %lld equal lanes",
+                              (long long)recipe->batch, (long long)recipe->lanes);
+    return SR_OK;
+}
+
+static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
+    const sr_task_desc *task;
+    sr_choice_model model;
+    sr_choice_optimizer optimizer;
+    void *loss;
+    SR_TRY(sr_choose_task(recipe, &task));
+    SR_TRY(check_lanes(recipe));
+    SR_TRY(check_device(recipe));
+    SR_TRY(sr_choose_loss(recipe, task, arena, &loss));
+    for (int i = 0; i < recipe->phase_count; i++) {
+        SR_TRY(sr_choose_model(recipe, i, arena, &model));
+        SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));
+        SR_TRY(sr_choose_schedule(recipe, i, arena, NULL, NULL));
+    }
+    return sr_check_transforms(recipe);
+}
+
+sr_status sr_train_check(sr_recipe *recipe) {
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = check_all(recipe, &arena);
+    sr_arena_release(&arena);
+    return status;
+}

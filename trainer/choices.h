@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recipe's choices against the tables: model, optimiser, schedule, loss, transforms of a phase.
+//
+// Each call finds the descriptor by name and parses its options into memory of the arena; mistakes
+// are the recipe's, with file, line and column. After all of them, the recipe is resolved.
+#ifndef SR_TRAINER_CHOICES_H
+#define SR_TRAINER_CHOICES_H
+
+#include "trainer/optimizer.h"
+#include "trainer/schedule.h"
+#include "trainer/task.h"
+
+typedef struct sr_choice_model {
+    const sr_model_desc *desc;
+    void *options;
+} sr_choice_model;
+
+typedef struct sr_choice_optimizer {
+    const sr_optimizer_desc *desc;
+    void *options;
+} sr_choice_optimizer;
+
+SR_NODISCARD sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out);
+SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena,
+                                       sr_choice_model *out);
+SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
+                                           sr_choice_optimizer *out);
+SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
+                                      void **options);
+// lengths NULL: the options are parsed and checked by themselves, *out is not filled.
+SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
+                                          const sr_schedule_lengths *lengths, sr_schedule *out);
+SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where batches meet tensors: slots of the data pipeline as inputs of lanes.
+#ifndef SR_TRAINER_FEED_H
+#define SR_TRAINER_FEED_H
+
+#include "dataio/pipeline.h"
+#include "trainer/engine.h"
+
+typedef struct sr_feed sr_feed;
+
+// Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
+SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out);
+void sr_feed_free(sr_feed *feed);
+// For sr_engine_step; borrowed until free. A lane is given back to the pipeline after its last use.
+const sr_lane_source *sr_feed_source(sr_feed *feed);
+sr_pipeline *sr_feed_pipeline(sr_feed *feed);
+// The inputs of a slot; SR_E_INTERNAL where it lacks pictures or labels.
+SR_NODISCARD sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out);
+
+#endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numerics fingerprint: everything outside the recipe and the data that decides bits.
+#ifndef SR_TRAINER_FINGERPRINT_H
+#define SR_TRAINER_FINGERPRINT_H
+
+// Version of serried's own numerics: raised with every change that moves a bit of a result.
+#define SR_NUMERICS_VERSION 1
+#define SR_FINGERPRINT_BYTES 256
+
+// "serried-numerics 1; avx2 avx512 vnni; oneDNN 2.6.3" into out; returns out.
+char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]);
+
+#endif

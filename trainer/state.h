@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of a run: from the engine's flat spaces to checkpoints, weight files and digests.
+#ifndef SR_TRAINER_STATE_H
+#define SR_TRAINER_STATE_H
+
+#include "trainer/checkpoint.h"
+#include "trainer/engine.h"
+
+// All ranks. Writes a generation; 'manifest' counts on rank 0 (its digest is computed here).
+SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_manifest *manifest,
+                                     bool best, int keep, char digest[SR_SHA256_HEX]);
+// All ranks. Fills parameters, buffers, average and optimiser state from a checkpoint.
+SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoint);
+// Parameters and buffers alone (val, predict, `weights:`). reset: names or prefixes of tensors that
+// may be missing or differ in shape. What was loaded, missing, unexpected is reported in the log;
+// a mismatch outside 'reset' is SR_E_USAGE naming the tensors.
+SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *file,
+                                             const sr_string_list *reset);
+// All ranks: the digest of everything that a checkpoint holds; hex on every rank.
+SR_NODISCARD sr_status sr_state_digest(sr_engine *engine, int64_t position, int64_t steps,
+                                       char hex[SR_SHA256_HEX]);
+
+#endif

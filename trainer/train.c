@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training run from request to exit code (train.h): begin, steps, and an end on which all ranks
+// agree.
+#include "trainer/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "trainer/plan_report.h"
+#include "trainer/results_plot.h"
+#include "trainer/training_internal.h"
+
+static double run_seconds(const sr_training *t) {
+    double session = t->session_start_ns ? (double)(sr_clock_ns() - t->session_start_ns) / 1e9 : 0;
+    return t->previous_seconds + session;
+}
+
+static void write_exit(sr_training *t, sr_status status, const char *message) {
+    if (!t->run)
+        return;
+    const sr_run_metric metrics[] = {{"train_loss", t->last_loss},
+                                     {"val_loss", t->val_loss},
+                                     {"val_top1", t->val_top1},
+                                     {"val_top5", t->val_top5},
+                                     {"best_val_top1", t->best_top1}};
+    const sr_run_result result = {.status = status == SR_OK              ? SR_RUN_FINISHED
+                                            : status == SR_E_INTERRUPTED ? SR_RUN_STOPPED
+                                                                         : SR_RUN_FAILED,
+                                  .exit_code = sr_status_exit_code(status),
+                                  .message = status == SR_OK ? NULL : message,
+                                  .steps = t->step,
+                                  .samples = t->position,
+                                  .digest = t->digest[0] ? t->digest : NULL,
+                                  .wall_seconds = run_seconds(t),
+                                  .metrics = metrics,
+                                  .metric_count = (int)(sizeof metrics / sizeof metrics[0])};
+    if (sr_run_finish(t->run, &result) != SR_OK)
+        SR_WARN("%s", sr_error_message());
+}
+
+static void draw_results(const sr_training *t) {
+    if (!t->run || t->step == 0)
+        return;
+    if (sr_results_plot(t->place.folder) != SR_OK)
+        SR_WARN("no results picture: %s", sr_error_message());
+}
+
+static void say_result(const sr_training *t) {
+    char time[24];
+    SR_INFO("finished %lld steps in %s, %.0f images/s; digest %.16s...", (long long)t->step,
+            sr_progress_duration(run_seconds(t), time),
+            (double)(t->position - t->session_start_position) /
+                ((double)(sr_clock_ns() - t->session_start_ns) / 1e9),
+            t->digest);
+    if (!isnan(t->val_top1))
+        (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);
+    (void)printf("digest %s\nrun %s\n", t->digest, t->place.folder);
+    (void)fflush(stdout);
+}
+
+static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
+    SR_TRY(sr_recipe_load(request->recipe, request->overrides, request->override_count, out));
+    if (request->dry_run)
+        return sr_train_check(*out);
+    return SR_OK;
+}
+
+static sr_status train(sr_training *t) {
+    SR_TRY(sr_stop_install());
+    SR_TRY(sr_training_begin(t));
+    return sr_training_run(t);
+}
+
+// The message is rank 0's to say: it has the failing rank's words through the communicator.
+static int end_run(sr_training *t, sr_status status) {
+    char message[1024] = "";
+    sr_log_progress_end();
+    if (status != SR_OK) {
+        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+        if (status == SR_E_INTERRUPTED)
+            SR_INFO("%s", message);
+        else
+            SR_ERROR("%s", message);
+    }
+    if (t->rank == 0) {
+        draw_results(t);
+        write_exit(t, status, message);
+        if (status == SR_OK)
+            say_result(t);
+    }
+    if (status != SR_OK && status != SR_E_INTERRUPTED)
+        sr_comm_abort(t->comm, status, message);
+    sr_training_release(t);
+    return sr_status_exit_code(status);
+}
+
+int sr_train_main(const sr_train_request *request) {
+    sr_training t = {.request = request};
+    sr_arena_init(&t.arena);
+    sr_status status = open_recipe(request, &t.recipe);
+    if (status == SR_OK && request->dry_run) {
+        status = sr_plan_report(t.recipe, request->ranks);
+        if (status != SR_OK)
+            SR_ERROR("%s", sr_error_message());
+        sr_recipe_free(t.recipe);
+        return sr_status_exit_code(status);
+    }
+    sr_status recipe_status = status;
+    char message[1024] = "";
+    if (status != SR_OK)
+        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
+                                  .act_seconds = t.recipe ? t.recipe->deadline_act : 0};
+    status = sr_comm_create(&comm, &t.comm);
+    if (status != SR_OK) {
+        SR_ERROR("%s", recipe_status != SR_OK ? message : sr_error_message());
+        sr_recipe_free(t.recipe);
+        return sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
+    }
+    t.rank = sr_comm_rank(t.comm);
+    t.ranks = sr_comm_size(t.comm);
+    sr_log_set_rank(t.rank, t.ranks);
+    status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
+    int code = end_run(&t, status);
+    sr_comm_free(t.comm);
+    sr_recipe_free(t.recipe);
+    sr_log_close_file();
+    return code;
+}

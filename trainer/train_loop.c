@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a training run, and what happens between them: progress, rows of metrics.csv,
+// evaluation at the end of an epoch, checkpoints, stop requests.
+//
+// Everything that all ranks must do together (evaluate, save, stop) is decided from numbers that
+// are equal on all of them: the position, or scalars that went through the exchange.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "trainer/training_internal.h"
+
+enum { LOG_STEPS = 50 };
+
+static int64_t data_wait_ns(const sr_training *t) {
+    return sr_pipeline_get_stats(sr_feed_pipeline(t->feed)).wait_ns;
+}
+
+static int64_t exposed_ns(const sr_training *t) {
+    int64_t sum = 0;
+    for (int p = 0; p < t->engine->phase_count; p++)
+        sum += sr_exchange_get_stats(t->engine->phases[p]->exchange).exposed_ns;
+    return sum;
+}
+
+static void start_window(sr_training *t) {
+    t->window = (sr_window){
+        .start_ns = sr_clock_ns(), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
+}
+
+// ---- One step ----
+
+// The average's weight grows as (1 + n) / (10 + n) during its warm-up; a lookahead's as the cube of
+// the progress (Zhang et al. 2019, as used with cifar-fast).
+static sr_ema_settings average_settings(const sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    if (r->ema.decay <= 0)
+        return (sr_ema_settings){0};
+    int64_t every = r->ema.every > 0 ? r->ema.every : 1;
+    sr_ema_settings ema = {.decay = r->ema.decay,
+                           .due = (t->step + 1) % every == 0 || t->step + 1 == t->total_steps,
+                           .lookahead = r->ema.lookahead};
+    if (r->ema.lookahead) {
+        double done = (double)(t->step + 1) / (double)t->total_steps;
+        ema.decay *= done * done * done;
+        if (t->step + 1 == t->total_steps)
+            ema.decay = 1; // the run ends on the average
+        return ema;
+    }
+    const sr_schedule_lengths lengths = {
+        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
+    double n = (double)(t->step / every);
+    double growing = (1 + n) / (10 + n);
+    if ((double)t->position < sr_length_samples(r->ema.warmup, &lengths) && growing < ema.decay)
+        ema.decay = growing;
+    return ema;
+}
+
+static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {
+    if (isfinite(loss))
+        return SR_OK;
+    return SR_FAIL(SR_E_NON_FINITE,
+                   "the loss%s%s is not finite at step %lld (lr %g): lower optimizer.lr or warm up "
+                   "longer; the last checkpoint is whole",
+                   phase->name[0] ? " of " : "", phase->name, (long long)t->step,
+                   sr_schedule_lr(&t->schedules[0], t->position));
+}
+
+static sr_status run_step(sr_training *t, bool *stop) {
+    const sr_lane_source *source = sr_feed_source(t->feed);
+    double batch = (double)t->engine->batch;
+    *stop = false;
+    for (int p = 0; p < t->engine->phase_count; p++) {
+        sr_phase *phase = t->engine->phases[p];
+        sr_phase_set_step(phase, t->step, t->position,
+                          sr_schedule_lr(&t->schedules[p], t->position), 1 / batch,
+                          average_settings(t));
+        SR_TRY(sr_engine_step(t->engine, p, t->step, source));
+        double loss = sr_phase_loss_sum(phase);
+        SR_TRY(check_finite(t, phase, loss));
+        *stop = *stop || sr_phase_stop_agreed(phase);
+        if (p > 0)
+            continue;
+        t->last_loss = loss / batch;
+        t->window.loss += loss;
+        if (t->task->scalars)
+            t->window.hits1 += (int64_t)sr_phase_scalar(phase, 0, 0);
+    }
+    t->step++;
+    t->position += t->engine->batch;
+    t->window.samples += t->engine->batch;
+    t->evaluated_here = false;
+    return SR_OK;
+}
+
+// ---- Showing ----
+
+static double percent(int64_t part, int64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void show(sr_training *t) {
+    int64_t now = sr_clock_ns(), span = now - t->window.start_ns;
+    double rate;
+    sr_rate_mark(&t->rate, t->position, now);
+    rate = sr_rate_get(&t->rate);
+    if (t->rank != 0)
+        return;
+    const sr_progress progress = {
+        .epoch = (double)t->position / (double)t->train_count,
+        .epochs = t->recipe->epochs,
+        .step = t->step,
+        .steps = t->total_steps,
+        .eta_seconds = (double)(t->total_samples - t->position) / rate,
+        .loss = t->last_loss,
+        .lr = sr_schedule_lr(&t->schedules[0], t->position),
+        .top1 = t->val_top1,
+        .images_per_s = rate,
+        .data_wait = percent(data_wait_ns(t) - t->window.data_wait_ns, span),
+        .comm_exposed = percent(exposed_ns(t) - t->window.exposed_ns, span),
+        .mfu = (double)NAN,
+        .memory_bytes = sr_memory_get_stats().live_bytes +
+                        sr_context_get_stats(t->engine->context).planned_peak_bytes *
+                            (size_t)t->engine->executor_count};
+    sr_progress_show(&progress);
+}
+
+static sr_status write_row(sr_training *t, bool with_evaluation) {
+    double row[SR_METRICS_COLUMNS];
+    int64_t now = sr_clock_ns(), span = now - t->window.start_ns;
+    if (t->rank != 0)
+        return SR_OK;
+    for (int i = 0; i < SR_METRICS_COLUMNS; i++)
+        row[i] = (double)NAN;
+    row[SR_COLUMN_STEP] = (double)t->step;
+    row[SR_COLUMN_SAMPLES] = (double)t->position;
+    row[SR_COLUMN_EPOCH] = (double)t->position / (double)t->train_count;
+    if (t->window.samples > 0) {
+        double samples = (double)t->window.samples;
+        row[SR_COLUMN_TRAIN_LOSS] = t->window.loss / samples;
+        if (t->task->scalars)
+            row[SR_COLUMN_TRAIN_TOP1] = 100.0 * (double)t->window.hits1 / samples;
+        row[SR_COLUMN_IMG_S] = samples / ((double)span / 1e9);
+        row[SR_COLUMN_DATA_WAIT] = percent(data_wait_ns(t) - t->window.data_wait_ns, span);
+        row[SR_COLUMN_COMM_EXPOSED] = percent(exposed_ns(t) - t->window.exposed_ns, span);
+    }
+    row[SR_COLUMN_LR] = sr_schedule_lr(&t->schedules[0], t->position);
+    row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
+    if (with_evaluation) {
+        row[SR_COLUMN_VAL_LOSS] = t->val_loss;
+        row[SR_COLUMN_VAL_TOP1] = 100.0 * t->val_top1;
+        row[SR_COLUMN_VAL_TOP5] = 100.0 * t->val_top5;
+    }
+    row[SR_COLUMN_SECONDS] = t->previous_seconds + (double)(now - t->session_start_ns) / 1e9;
+    return sr_csv_add_numbers(t->metrics, row);
+}
+
+// ---- Between steps ----
+
+static int64_t epochs_done(const sr_training *t, int64_t position) {
+    return position / t->train_count;
+}
+
+static sr_status evaluate(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    sr_metrics result;
+    const sr_evaluation evaluation = {.dataset = t->val_path,
+                                      .resize = r->eval.resize,
+                                      .crop = r->eval.crop,
+                                      .batch = r->eval.batch,
+                                      .lanes = t->engine->lanes,
+                                      .workers = (int)r->data.workers,
+                                      .threads = r->data.threads,
+                                      .report_seconds = r->deadline_report,
+                                      .act_seconds = r->deadline_act,
+                                      .average = r->ema.decay > 0};
+    SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->class_count, &result));
+    t->val_loss = result.loss;
+    t->val_top1 = result.top1;
+    t->val_top5 = result.top5;
+    t->evaluated_here = true;
+    if (!(t->val_top1 <= t->best_top1)) {
+        t->best_top1 = t->val_top1;
+        t->best_step = t->step;
+    }
+    if (t->rank == 0)
+        SR_INFO("epoch %.4g  step %lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f "
+                "%%",
+                (double)t->position / (double)t->train_count, (long long)t->step,
+                t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
+                t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
+    return SR_OK;
+}
+
+static bool checkpoint_due(const sr_training *t, int64_t before) {
+    const sr_schedule_lengths lengths = {
+        .total = t->total_samples, .epoch = t->train_count, .batch = t->engine->batch};
+    double every = sr_length_samples(t->recipe->checkpoint.every, &lengths);
+    if (t->step == t->total_steps)
+        return true;
+    return every > 0 && floor((double)t->position / every) > floor((double)before / every);
+}
+
+// By time: rank 0's clock decides, and everybody learns it.
+static sr_status checkpoint_by_time(sr_training *t, bool *due) {
+    int32_t flag = 0;
+    *due = false;
+    if (t->recipe->checkpoint.seconds <= 0 || t->step % 10 != 0)
+        return SR_OK;
+    if (t->rank == 0)
+        flag =
+            (double)(sr_clock_ns() - t->last_checkpoint_ns) / 1e9 >= t->recipe->checkpoint.seconds;
+    SR_TRY(sr_comm_broadcast(t->comm, 0, &flag, sizeof flag, "time for a checkpoint"));
+    *due = flag != 0;
+    return SR_OK;
+}
+
+static sr_status after_step(sr_training *t, int64_t before, bool stop) {
+    bool end = t->step == t->total_steps;
+    bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
+    bool by_time;
+    SR_TRY(checkpoint_by_time(t, &by_time));
+    if (epoch_end && t->val_path[0])
+        SR_TRY(evaluate(t));
+    if (epoch_end || t->step % LOG_STEPS == 0) {
+        SR_TRY(write_row(t, t->evaluated_here));
+        start_window(t);
+    }
+    if (checkpoint_due(t, before) || by_time || stop)
+        SR_TRY(sr_training_save(t));
+    if (stop && !end)
+        return SR_FAIL(SR_E_INTERRUPTED,
+                       "stopped at step %lld of %lld; the checkpoint is in %s: the same command "
+                       "goes on",
+                       (long long)t->step, (long long)t->total_steps, t->place.folder);
+    return SR_OK;
+}
+
+sr_status sr_training_run(sr_training *t) {
+    t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
+    t->session_start_position = t->position;
+    start_window(t);
+    sr_rate_mark(&t->rate, t->position, t->session_start_ns);
+    while (t->step < t->total_steps) {
+        bool stop;
+        int64_t before = t->position;
+        SR_TRY(run_step(t, &stop));
+        show(t);
+        SR_TRY(after_step(t, before, stop));
+    }
+    return SR_OK;
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting a training run on a rank: recipe, data, engine, run folder, first or resumed state,
+// feed.
+//
+// Every rank resolves the recipe and opens the data by itself; rank 0 alone chooses the run folder
+// and the generation to go on from and tells the others.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/pool.h"
+#include "trainer/choices.h"
+#include "trainer/fingerprint.h"
+#include "trainer/training_internal.h"
+
+enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
+
+// ---- Data ----
+
+static sr_status open_data(sr_training *t) {
+    const char *path = t->recipe->data.train;
+    if (!path)
+        return sr_recipe_fail(t->recipe, "data.train",
+                              "data.train is not given: a folder that `serried pack` wrote");
+    SR_TRY(sr_dataset_open(path, "train", &t->train_set));
+    t->train_count = sr_dataset_count(t->train_set);
+    t->class_count = sr_dataset_class_count(t->train_set);
+    (void)snprintf(t->data_identity, sizeof t->data_identity, "%s",
+                   sr_dataset_identity(t->train_set));
+    t->class_names = sr_arena_alloc(&t->arena, ((size_t)t->class_count + 1) * sizeof(char *));
+    if (!t->class_names)
+        return SR_E_MEMORY;
+    for (int i = 0; i < t->class_count; i++)
+        t->class_names[i] = sr_dataset_class_name(t->train_set, i);
+    const char *val = t->recipe->data.val;
+    if (t->task->infer && (val || sr_dataset_has_split(path, "val")))
+        (void)snprintf(t->val_path, sizeof t->val_path, "%s", val ? val : path);
+    else if (t->rank == 0)
+        SR_INFO("%s has no val split: evaluation is off", path);
+    return SR_OK;
+}
+
+static int rank_threads(int ranks) {
+    const char *given = getenv("SERRIED_THREADS"), *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    int cores = sr_cpu_count(), neighbours = local ? atoi(local) : ranks;
+    if (given && atoi(given) > 0)
+        return atoi(given);
+    // Bound ranks see their own cores; unbound ones share what they all see.
+    bool bound = local && cores * neighbours <= (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = bound || neighbours < 1 ? cores : cores / neighbours;
+    return threads > 0 ? threads : 1;
+}
+
+static sr_status create_engine(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    if (t->ranks > r->lanes)
+        return sr_recipe_fail(t->recipe, "lanes",
+                              "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
+                              "(changes BatchNorm and results)",
+                              (long long)r->batch, (long long)r->lanes, (long long)r->lanes);
+    const sr_engine_options options = {
+        .recipe = t->recipe,
+        .task = t->task,
+        .comm = t->comm,
+        .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
+        .threads = rank_threads(t->ranks),
+        .classes = t->class_count,
+        .batch = r->batch,
+        .lanes = r->lanes,
+        .image_height = r->image_height,
+        .image_width = r->image_width,
+        .seed = (uint64_t)r->seed};
+    const sr_schedule_lengths lengths = {
+        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
+    SR_TRY(sr_engine_create(&options, &t->engine));
+    for (int p = 0; p < t->engine->phase_count; p++)
+        sr_phase_set_lengths(t->engine->phases[p], &lengths);
+    return SR_OK;
+}
+
+static sr_status set_lengths(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    double samples = r->steps ? (double)(r->steps * r->batch) : r->epochs * (double)t->train_count;
+    t->total_steps = (int64_t)ceil(samples / (double)r->batch);
+    t->total_samples = t->total_steps * r->batch;
+    const sr_schedule_lengths lengths = {
+        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
+    if (t->total_steps < 1)
+        return sr_recipe_fail(t->recipe, "epochs",
+                              "the recipe trains for no step: give epochs or "
+                              "steps");
+    for (int i = 0; i < r->phase_count; i++)
+        SR_TRY(sr_choose_schedule(t->recipe, i, &t->arena, &lengths, &t->schedules[i]));
+    return SR_OK;
+}
+
+// ---- First values that depend on data ----
+
+static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out) {
+    const sr_recipe *r = t->recipe;
+    char resize[48], crop[48];
+    (void)snprintf(resize, sizeof resize, "size=%lld", (long long)r->image_height);
+    (void)snprintf(crop, sizeof crop, "size=%lld", (long long)r->image_height);
+    const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", crop}};
+    const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .split = "train",
+                                         .transforms = specs,
+                                         .transform_count = 2,
+                                         .image_height = r->image_height,
+                                         .image_width = r->image_width,
+                                         .order = SR_ORDER_SEQUENTIAL,
+                                         .batch = count < INIT_BATCH ? count : INIT_BATCH,
+                                         .lanes = 1,
+                                         .lane_end = 1,
+                                         .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
+                                         .workers = 1,
+                                         .threads = true};
+    sr_pipeline *pipeline;
+    size_t size = (size_t)(r->image_height * r->image_width * 3);
+    int64_t have = 0;
+    sr_status status = sr_pipeline_open(&options, &pipeline);
+    while (status == SR_OK && have < count) {
+        sr_slot slot;
+        bool end;
+        status = sr_pipeline_next(pipeline, &slot, &end);
+        if (status != SR_OK || end)
+            break;
+        int64_t take = slot.valid < count - have ? slot.valid : count - have;
+        memcpy(out + (size_t)have * size, sr_slot_find(&slot, "image")->data, (size_t)take * size);
+        have += take;
+        sr_pipeline_release(pipeline, &slot);
+    }
+    if (status == SR_OK || have > 0)
+        sr_pipeline_close(pipeline);
+    return status;
+}
+
+static sr_status init_from_data(sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++) {
+        const sr_model *model = t->engine->models[p];
+        if (!model->desc->init_from_data)
+            continue;
+        const sr_recipe *r = t->recipe;
+        int64_t count = t->train_count < INIT_SAMPLES ? t->train_count : INIT_SAMPLES;
+        size_t size = (size_t)(r->image_height * r->image_width * 3);
+        uint8_t *pictures = sr_alloc_array((size_t)count, size, "pictures for first values");
+        if (!pictures)
+            return SR_E_MEMORY;
+        sr_status status = read_pictures(t, count, pictures);
+        if (status == SR_OK)
+            status = model->desc->init_from_data(model->state, pictures, count, r->image_height,
+                                                 r->image_width, t->engine->mean, t->engine->std);
+        sr_free(pictures);
+        SR_TRY(status);
+        sr_phase_download(t->engine->phases[p]);
+    }
+    return SR_OK;
+}
+
+static sr_status load_weights(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    sr_safetensors *file;
+    if (!r->weights)
+        return SR_OK;
+    size_t n = strlen(r->weights);
+    if (n > 4 &&
+        (strcmp(r->weights + n - 4, ".pth") == 0 || strcmp(r->weights + n - 3, ".pt") == 0))
+        return sr_recipe_fail(t->recipe, "weights",
+                              "a .pth file may run code when it is opened; convert it with the "
+                              "script in the README to .safetensors");
+    SR_TRY(sr_safetensors_open(r->weights, &file));
+    sr_status status = sr_state_load_weights(t->engine, file, &r->weights_reset);
+    sr_safetensors_free(file);
+    return status;
+}
+
+static sr_status first_state(sr_training *t) {
+    SR_TRY(init_from_data(t));
+    SR_TRY(load_weights(t));
+    for (int p = 0; p < t->engine->phase_count; p++)
+        sr_phase_start_average(t->engine->phases[p]);
+    return SR_OK;
+}
+
+// ---- Run folder (rank 0) ----
+
+static sr_status open_folder(sr_training *t) {
+    sr_text yaml;
+    sr_text_init(&yaml);
+    sr_status status = sr_recipe_print_yaml(t->recipe, false, &yaml);
+    const sr_run_options options = {.recipe = t->recipe->name,
+                                    .folder = t->request->output,
+                                    .resume = t->request->resume,
+                                    .fresh = t->request->fresh,
+                                    .identity = t->identity,
+                                    .recipe_yaml = yaml.data};
+    if (status == SR_OK)
+        status = sr_run_folder_open(&options, &t->run);
+    sr_text_release(&yaml);
+    SR_TRY(status);
+    (void)snprintf(t->place.folder, sizeof t->place.folder, "%s", sr_run_folder_path(t->run));
+    char fingerprint[SR_FINGERPRINT_BYTES];
+    const sr_run_pair versions[] = {{"numerics", sr_fingerprint(fingerprint)}};
+    return sr_run_write_env(t->run, versions, 1, t->request->argc, t->request->argv);
+}
+
+static sr_status find_generation(sr_training *t) {
+    sr_checkpoint *checkpoint;
+    sr_status status = sr_checkpoint_open(t->place.folder, NULL, &checkpoint);
+    if (status == SR_E_NOT_FOUND)
+        return SR_OK;
+    SR_TRY(status);
+    t->place.generation = sr_checkpoint_manifest(checkpoint)->generation;
+    sr_checkpoint_free(checkpoint);
+    return SR_OK;
+}
+
+static sr_status open_tables(sr_training *t) {
+    static const char *const digest_columns[] = {"step", "samples", "digest"};
+    char *metrics = sr_run_folder_file(t->run, "metrics.csv");
+    char *digests = sr_run_folder_file(t->run, "digests.csv");
+    sr_status status = metrics && digests ? SR_OK : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
+                             SR_COLUMN_SAMPLES, t->position, &t->metrics);
+    if (status == SR_OK)
+        status = sr_csv_open(digests, digest_columns, 3, 1, t->position, &t->digests);
+    sr_free(metrics);
+    sr_free(digests);
+    return status;
+}
+
+static sr_status choose_place(sr_training *t) {
+    if (t->rank == 0) {
+        SR_TRY(open_folder(t));
+        SR_TRY(find_generation(t));
+    }
+    SR_TRY(sr_comm_broadcast(t->comm, 0, &t->place, sizeof t->place, "run folder"));
+    char *log = sr_run_log_path(t->place.folder, t->rank);
+    if (!log)
+        return SR_E_MEMORY;
+    sr_status status = sr_log_open_file(log);
+    sr_free(log);
+    return status;
+}
+
+static void announce(const sr_training *t) {
+    char parameters[32];
+    if (t->rank != 0)
+        return;
+    (void)snprintf(parameters, sizeof parameters, "%.2f M",
+                   t->engine->models[0]->parameters * 1e-6);
+    if (t->place.generation)
+        SR_INFO("going on with %s at step %lld of %lld", t->place.folder, (long long)t->step,
+                (long long)t->total_steps);
+    SR_INFO("%s: %s, %s parameters, %lld pictures of %d classes, batch %lld in %d lanes, %d rank%s "
+            "x %d thread%s, %lld steps",
+            t->recipe->name, t->engine->models[0]->desc->name, parameters,
+            (long long)t->train_count, t->class_count, (long long)t->engine->batch,
+            t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
+            t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
+    SR_INFO("run folder: %s", t->place.folder);
+}
+
+sr_status sr_training_open_feed(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .split = "train",
+                                         .transformer = t->task->transformer,
+                                         .transforms = r->augment,
+                                         .transform_count = r->augment_count,
+                                         .image_height = r->image_height,
+                                         .image_width = r->image_width,
+                                         .order = (sr_data_order)r->data.order,
+                                         .seed = (uint64_t)r->seed,
+                                         .batch = r->batch,
+                                         .lanes = (int)r->lanes,
+                                         .lane_begin = t->engine->lane_begin,
+                                         .lane_end = t->engine->lane_end,
+                                         .position = t->position,
+                                         .steps = t->total_steps - t->step,
+                                         .workers = (int)r->data.workers,
+                                         .threads = r->data.threads,
+                                         .memory = r->data.memory,
+                                         .on_corrupt = r->data.on_corrupt,
+                                         .skip_limit = r->data.skip_limit,
+                                         .report_seconds = r->deadline_report,
+                                         .act_seconds = r->deadline_act};
+    return sr_feed_create(&options, r->phase_count, &t->feed);
+}
+
+sr_status sr_training_begin(sr_training *t) {
+    t->val_loss = t->val_top1 = t->val_top5 = t->best_top1 = t->last_loss = (double)NAN;
+    SR_TRY(sr_choose_task(t->recipe, &t->task));
+    SR_TRY(sr_check_transforms(t->recipe));
+    SR_TRY(open_data(t));
+    SR_TRY(set_lengths(t));
+    SR_TRY(create_engine(t));
+    SR_TRY(sr_recipe_identity(t->recipe, t->data_identity, t->identity));
+    SR_TRY(choose_place(t));
+    if (t->place.generation)
+        SR_TRY(sr_training_load(t));
+    else
+        SR_TRY(first_state(t));
+    if (t->rank == 0) {
+        SR_TRY(open_tables(t));
+        t->previous_seconds = sr_run_previous_seconds(t->run);
+    }
+    announce(t);
+    return sr_training_open_feed(t);
+}
+
+void sr_training_release(sr_training *t) {
+    sr_feed_free(t->feed);
+    sr_engine_free(t->engine);
+    sr_dataset_free(t->train_set);
+    if (t->metrics)
+        sr_csv_close(t->metrics);
+    if (t->digests)
+        sr_csv_close(t->digests);
+    if (t->run)
+        sr_run_folder_close(t->run);
+    sr_arena_release(&t->arena);
+}

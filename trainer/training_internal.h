@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One training run on one rank, as train*.c share it.
+#ifndef SR_TRAINER_TRAINING_INTERNAL_H
+#define SR_TRAINER_TRAINING_INTERNAL_H
+
+#include "dataio/dataset.h"
+#include "trainer/csv_file.h"
+#include "trainer/engine.h"
+#include "trainer/feed.h"
+#include "trainer/metrics.h"
+#include "trainer/progress.h"
+#include "trainer/run_folder.h"
+#include "trainer/schedule.h"
+#include "trainer/state.h"
+#include "trainer/train.h"
+
+// What rank 0 decided about the run folder, sent to the others.
+typedef struct sr_run_place {
+    char folder[1024];
+    int64_t generation; // checkpoint to go on from; 0: begin anew
+} sr_run_place;
+
+// Sums since the last row of metrics.csv.
+typedef struct sr_window {
+    double loss;
+    int64_t samples, hits1;
+    int64_t start_ns, data_wait_ns, exposed_ns;
+} sr_window;
+
+typedef struct sr_training {
+    const sr_train_request *request;
+    sr_recipe *recipe;
+    const sr_task_desc *task;
+    sr_comm *comm;
+    int rank, ranks;
+    sr_engine *engine;
+    sr_schedule schedules[SR_MAX_PHASES];
+    sr_arena arena;
+
+    sr_dataset *train_set;
+    char data_identity[65], identity[65];
+    int64_t train_count;
+    int class_count;
+    const char **class_names;
+    char val_path[1024]; // where the val split is; "" where evaluation is off
+    sr_feed *feed;
+
+    sr_run_folder *run; // rank 0
+    sr_run_place place;
+    sr_csv *metrics, *digests; // rank 0
+
+    int64_t step, position, total_steps, total_samples;
+    int64_t session_start_ns;
+    int64_t session_start_position;
+    double previous_seconds;
+    int64_t last_checkpoint_ns, last_checkpoint_position;
+    sr_window window;
+    sr_rate rate;
+    double val_loss, val_top1, val_top5; // latest; NaN before the first
+    double best_top1;
+    int64_t best_step;
+    double last_loss;
+    char digest[SR_SHA256_HEX];
+    bool evaluated_here; // the values above belong to 'position'
+} sr_training;
+
+// train_setup.c
+SR_NODISCARD sr_status sr_training_begin(sr_training *t);
+void sr_training_release(sr_training *t);
+SR_NODISCARD sr_status sr_training_open_feed(sr_training *t);
+// train_evaluate.c
+SR_NODISCARD sr_status sr_training_evaluate(sr_training *t);
+// train_save.c
+SR_NODISCARD sr_status sr_training_save(sr_training *t);
+SR_NODISCARD sr_status sr_training_load(sr_training *t);
+// train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
+SR_NODISCARD sr_status sr_training_run(sr_training *t);
+
+// Evaluation shared with `val`: a split through the engine's inference, on all ranks of comm.
+typedef struct sr_evaluation {
+    const char *dataset;
+    int64_t resize, crop, batch;
+    int lanes;
+    int workers;
+    bool threads;
+    double report_seconds, act_seconds;
+    bool average;
+    sr_confusion *confusion; // or NULL; of this rank's samples on return
+} sr_evaluation;
+SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
+                                         const sr_evaluation *evaluation, int classes,
+                                         sr_metrics *out);
+
+#endif
