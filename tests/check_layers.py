@@ -37,7 +37,7 @@ DOORS = [
     (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
     (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/(provider_)?onednn\w*\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
-    (r"cairo.*", r"trainer/plot\w*\.c|tests/.*"),
+    (r"cairo.*", r"trainer/plot\w*\.c|launcher/library_list\.c|tests/.*"),
 ]
 
 # Lists of descriptors: the .def, the prefix of the descriptors, and the files that hold them.
@@ -54,6 +54,7 @@ LISTS = [
     ("trainer/schedules/schedule_list.def", "sr_schedule_", r"trainer/schedules/schedule_\w+\.c"),
     ("kernels/provider_list.def", "sr_provider_", r"kernels/\w+/\w*provider\w*\.c"),
     ("kernels/device/device_list.def", "sr_device_", r"kernels/device/device_\w+\.c"),
+    ("launcher/command_list.def", "sr_cmd_", r"launcher/cmd_\w+\.c"),
 ]
 # Descriptors that are reached in another way.
 UNLISTED = {
@@ -188,7 +189,8 @@ def check_names(files, report):
 
 
 def listed_names(text, prefix):
-    names = re.findall(r"^\s*SR_\w+\(\s*(\w+)", blank(text), re.M)
+    # The first argument that is a name: SR_OP(sr_op_add), SR_COMMAND("train", sr_cmd_train, ...).
+    names = re.findall(r"^\s*SR_\w+\([\s,]*([A-Za-z_]\w*)", blank(text), re.M)
     return [n if n.startswith("sr_") else prefix + n for n in names]
 
 
