@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// One sample on its way through the transforms: a picture that is decoded as late and as little as
+// possible, with its boxes.
+//
+// Crop, resize and flip are only noted; the first transform that needs pixels, or the end, decodes
+// the noted region at the noted scale and resizes it in one go, straight into the slot. Boxes
+// follow every change at once. One thread at a time.
+#ifndef SR_DATAIO_CANVAS_H
+#define SR_DATAIO_CANVAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dataio/decode.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A row of the "boxes" array: pixels of the picture as it stands, x2 and y2 exclusive.
+typedef struct sr_box {
+    float x1, y1, x2, y2;
+    float class_number;
+} sr_box;
+
+typedef struct sr_canvas sr_canvas;
+
+SR_NODISCARD sr_status sr_canvas_create(int64_t box_capacity, sr_canvas **out);
+void sr_canvas_free(sr_canvas *canvas);
+
+// Who the sample is: all randomness of transforms comes from here.
+typedef struct sr_canvas_identity {
+    uint64_t seed;
+    int64_t position, sample, epoch;
+} sr_canvas_identity;
+
+// Takes a picture (borrowed until the next open) without decoding it; boxes are emptied. In the end
+// target_height x target_width RGB pixels shall stand at target.
+SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
+                                      const sr_canvas_identity *identity, int64_t target_height,
+                                      int64_t target_width, uint8_t *target);
+const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas);
+// Size of the picture as it stands, and of the target.
+int64_t sr_canvas_width(const sr_canvas *canvas);
+int64_t sr_canvas_height(const sr_canvas *canvas);
+int64_t sr_canvas_target_width(const sr_canvas *canvas);
+int64_t sr_canvas_target_height(const sr_canvas *canvas);
+
+// Boxes in use; at most box_capacity (SR_E_LIMIT when one more is added).
+sr_box *sr_canvas_boxes(sr_canvas *canvas, int64_t *count);
+SR_NODISCARD sr_status sr_canvas_add_box(sr_canvas *canvas, const sr_box *box);
+
+// Geometry. Crop lies inside the picture; of the boxes those whose centre is inside stay, cut to
+// the crop (the rule of SSD's sampling); a box thinner than one pixel after it goes.
+SR_NODISCARD sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region);
+// exact: never uses the decoder's own scaling, as other frameworks do.
+SR_NODISCARD sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
+                                        bool exact);
+void sr_canvas_flip(sr_canvas *canvas);
+
+// Pixels [height, width, 3] of the picture as it stands, to be changed in place.
+SR_NODISCARD sr_status sr_canvas_pixels(sr_canvas *canvas, uint8_t **pixels);
+// A new picture of another size made from the present one: *from stays valid until the next call,
+// *to is to be written whole. dx, dy: where the old origin lies in the new picture, for the boxes
+// (centre rule as for crop).
+SR_NODISCARD sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64_t height,
+                                         int64_t dx, int64_t dy, const uint8_t **from,
+                                         uint8_t **to);
+// The picture is at the target. SR_E_SHAPE naming both sizes when it has another one.
+SR_NODISCARD sr_status sr_canvas_finish(sr_canvas *canvas);
+
+// Time spent in decoding since the canvas was made.
+int64_t sr_canvas_decode_ns(const sr_canvas *canvas);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes (or threads) that run a pipeline's stages, and their replacement.
+//
+// Processes are this very executable, started by posix_spawn with the shared memory as descriptor 3
+// and nothing else inherited but stderr; fork is not used, because the rank may hold locks, GPU
+// contexts and MPI state. A child dies with its rank: by PR_SET_PDEATHSIG, and by watching a pidfd
+// should that signal miss it. It ignores what a terminal or launcher sends to the process group:
+// the rank decides when to stop.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dataio/stage_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+
+#define DEATHS_AT_ONE_PLACE 3
+#define KILLS_AT_ONE_PLACE 50 // by SIGKILL: rather the machine's fault than the sample's
+#define GRACE_NS (200 * SR_NS_PER_MS)
+
+extern char **environ;
+
+typedef struct member {
+    pid_t pid; // 0: not running
+    bool started, finished;
+    pthread_t thread;
+    sr_stage stage; // threads mode
+    uint64_t place_of_death;
+    int deaths;
+} member;
+
+struct sr_crew {
+    sr_shared_memory memory;
+    sr_stage_header *header;
+    bool threads;
+    int count;
+    int64_t restarts;
+    member *members;
+};
+
+// -- in the child ------------------------------------------------------------------------------
+
+static const int group_signals[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGTSTP, SIGTTIN,
+                                    SIGTTOU, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+
+static void ignore_group_signals(void) {
+    sigset_t none;
+    for (size_t i = 0; i < sizeof group_signals / sizeof group_signals[0]; i++)
+        (void)signal(group_signals[i], SIG_IGN);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL); // blocked by the parent until here
+}
+
+static sr_status watch_parent(sr_stage *stage) {
+    pid_t parent = stage->header->parent;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
+    // In this order: a parent that ends from here on is noticed.
+    if (getppid() != parent)
+        return SR_FAIL(SR_E_PEER, "the process that started this data process is gone");
+    return SR_OK;
+}
+
+static sr_status run_child(int number) {
+    sr_shared_memory memory;
+    sr_stage stage = {.parent_pidfd = -1};
+    SR_TRY(sr_shared_attach(SR_STAGE_FD, &memory));
+    sr_status status = sr_stage_init(&stage, &memory, number);
+    if (status == SR_OK)
+        status = watch_parent(&stage);
+    if (status == SR_OK) {
+        char name[32];
+        (void)prctl(PR_SET_NAME, sr_stage_name(number, name));
+        sr_stage_run(&stage);
+        status = (sr_status)atomic_load(&stage.state->error.status);
+        if (status != SR_OK)
+            (void)sr_error_adopt(status, "", ""); // the rank tells it
+    }
+    sr_stage_release(&stage);
+    sr_shared_release(&memory);
+    return status;
+}
+
+int sr_data_process_main(int argc, char **argv) {
+    ignore_group_signals();
+    if (argc != 3) {
+        fprintf(stderr, "--data-process is for serried's own use\n");
+        return 2;
+    }
+    sr_status status = run_child(atoi(argv[2]));
+    if (status != SR_OK && sr_error_message()[0])
+        SR_ERROR("data process: %s", sr_error_message());
+    return sr_status_exit_code(status);
+}
+
+// -- in the rank -------------------------------------------------------------------------------
+
+static int plan_descriptors(posix_spawn_file_actions_t *actions, int memory_fd) {
+    int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (error == 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
+        error = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // stdout is for the rank's results.
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, memory_fd, SR_STAGE_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(actions, SR_STAGE_FD + 1);
+    return error;
+}
+
+static int plan_signals(posix_spawnattr_t *attributes) {
+    sigset_t all;
+    sigfillset(&all);
+    int error = posix_spawnattr_setsigmask(attributes, &all);
+    if (error == 0)
+        error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
+    return error;
+}
+
+static sr_status spawn(sr_crew *crew, int number) {
+    char name[32], title[48], index[16];
+    snprintf(title, sizeof title, "serried-data: %s", sr_stage_name(number, name));
+    snprintf(index, sizeof index, "%d", number);
+    char option[] = "--data-process";
+    char *arguments[] = {title, option, index, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot start a data process: %s", strerror(error));
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        error = plan_descriptors(&actions, crew->memory.fd);
+        if (error == 0)
+            error = plan_signals(&attributes);
+        if (error == 0)
+            error = posix_spawn(&crew->members[number].pid, "/proc/self/exe", &actions, &attributes,
+                                arguments, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        crew->members[number].pid = 0;
+        return SR_FAIL(SR_E_SYSTEM,
+                       "cannot start a data process: %s; data.processes=0 uses threads instead",
+                       strerror(error));
+    }
+    return SR_OK;
+}
+
+static void *thread_main(void *stage) {
+    sr_stage_run(stage);
+    return NULL;
+}
+
+static sr_status start_thread(sr_crew *crew, int number) {
+    member *m = &crew->members[number];
+    SR_TRY(sr_stage_init(&m->stage, &crew->memory, number));
+    int error = pthread_create(&m->thread, NULL, thread_main, &m->stage);
+    if (error != 0) {
+        sr_stage_release(&m->stage);
+        return SR_FAIL(SR_E_SYSTEM, "cannot start a data thread: %s", strerror(error));
+    }
+    m->started = true;
+    return SR_OK;
+}
+
+sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out) {
+    sr_crew *crew = sr_alloc(sizeof *crew, "data processes");
+    if (!crew)
+        return SR_E_MEMORY;
+    sr_status status;
+    crew->memory = *memory;
+    crew->header = memory->base;
+    crew->threads = threads;
+    int count = SR_STAGE_TRANSFORMER + crew->header->workers;
+    crew->members = sr_alloc_array((size_t)count, sizeof *crew->members, "data processes");
+    if (!crew->members) {
+        status = SR_E_MEMORY;
+        goto fail;
+    }
+    for (; crew->count < count; crew->count++)
+        SR_TRY_GOTO(threads ? start_thread(crew, crew->count) : spawn(crew, crew->count), fail);
+    *out = crew;
+    return SR_OK;
+fail:
+    sr_crew_stop(crew);
+    return status;
+}
+
+// How far a stage has come: two deaths at the same place are the place's doing.
+static uint64_t progress(const sr_stage_header *h, int number) {
+    uint64_t sum = 0;
+    if (number == SR_STAGE_ITERATOR)
+        return atomic_load(&h->ready);
+    if (number >= SR_STAGE_TRANSFORMER)
+        return atomic_load(&sr_stage_ring(h, number - SR_STAGE_TRANSFORMER)->consumed);
+    for (int w = 0; w < h->workers; w++)
+        sum += atomic_load(&sr_stage_ring(h, w)->published);
+    return sum;
+}
+
+static void describe_end(int wait_status, char *out, size_t size) {
+    if (WIFSIGNALED(wait_status))
+        snprintf(out, size, "signal %d, %s", WTERMSIG(wait_status),
+                 WTERMSIG(wait_status) == SIGKILL ? "perhaps out of memory"
+                                                  : strsignal(WTERMSIG(wait_status)));
+    else
+        snprintf(out, size, "exit code %d", WEXITSTATUS(wait_status));
+}
+
+static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset *dataset) {
+    member *m = &crew->members[number];
+    char name[32], end[80], sample_name[300] = "its start";
+    uint64_t place = progress(crew->header, number);
+    describe_end(wait_status, end, sizeof end);
+    m->deaths = place == m->place_of_death ? m->deaths + 1 : 1;
+    m->place_of_death = place;
+    bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+    int64_t sample = atomic_load(&crew->header->states[number].sample);
+    if (sample >= 0 && sample < crew->header->count && number != SR_STAGE_ITERATOR)
+        sr_dataset_sample_name(dataset, sample, sample_name);
+    if (m->deaths >= (killed ? KILLS_AT_ONE_PLACE : DEATHS_AT_ONE_PLACE))
+        return SR_FAIL(SR_E_PEER,
+                       "data %s died %d times (%s) at %s; look at that sample with 'serried show', "
+                       "or run with data.processes=0 under a debugger",
+                       sr_stage_name(number, name), m->deaths, end, sample_name);
+    SR_WARN("data %s died (%s) at %s; replaced", sr_stage_name(number, name), end, sample_name);
+    crew->restarts++;
+    return spawn(crew, number);
+}
+
+sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
+    for (int i = 0; i < crew->count; i++) {
+        member *m = &crew->members[i];
+        const sr_stage_state *state = &crew->header->states[i];
+        SR_TRY(sr_stage_error_adopt(&state->error));
+        if (m->pid == 0)
+            continue;
+        int end = 0;
+        pid_t got = waitpid(m->pid, &end, WNOHANG);
+        if (got == 0 || (got < 0 && errno == EINTR))
+            continue;
+        m->pid = 0;
+        SR_TRY(sr_stage_error_adopt(&state->error));
+        if (got > 0 && WIFEXITED(end) && WEXITSTATUS(end) == 0 &&
+            atomic_load(&state->activity) == SR_ACTIVITY_DONE)
+            continue;
+        SR_TRY(replace(crew, i, end, dataset));
+    }
+    return SR_OK;
+}
+
+int64_t sr_crew_restarts(const sr_crew *crew) {
+    return crew->restarts;
+}
+
+pid_t sr_crew_pid(const sr_crew *crew, int number) {
+    return number < crew->count ? crew->members[number].pid : 0;
+}
+
+static void wake_all(sr_stage_header *h) {
+    atomic_store(&h->stop, 1);
+    sr_bell_ring(&h->free_bell);
+    for (int w = 0; w < h->workers; w++) {
+        sr_bell_ring(&sr_stage_ring(h, w)->published_bell);
+        sr_bell_ring(&sr_stage_ring(h, w)->consumed_bell);
+    }
+}
+
+static void end_process(member *m, int64_t deadline) {
+    while (m->pid > 0) {
+        pid_t got = waitpid(m->pid, NULL, WNOHANG);
+        if (got > 0 || (got < 0 && errno != EINTR)) {
+            m->pid = 0;
+        } else if (sr_clock_ns() < deadline) {
+            sr_clock_sleep_ns(SR_NS_PER_MS / 2);
+        } else {
+            (void)kill(m->pid, SIGKILL);
+            while (waitpid(m->pid, NULL, 0) < 0 && errno == EINTR) {
+            }
+            m->pid = 0;
+        }
+    }
+}
+
+void sr_crew_stop(sr_crew *crew) {
+    if (!crew)
+        return;
+    wake_all(crew->header);
+    int64_t deadline = sr_clock_ns() + GRACE_NS;
+    for (int i = 0; crew->members && i < crew->count; i++) {
+        member *m = &crew->members[i];
+        if (m->started) {
+            (void)pthread_join(m->thread, NULL);
+            sr_stage_release(&m->stage);
+        }
+        end_process(m, deadline);
+    }
+    sr_free(crew->members);
+    sr_free(crew);
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// JPEG decoding of a region through libjpeg-turbo's jpeglib interface.
+//
+// Rows before the region are skipped and rows after it never read; columns are cut at MCU borders;
+// where the target is smaller the inverse DCT itself scales by 1/2, 1/4 or 1/8 (the other ratios
+// have no SIMD code and are slower than full size). A margin around the region keeps the library's
+// chroma interpolation away from our borders, so that the result does not depend on them.
+// Source: libjpeg-turbo 2.1 libjpeg.txt and jpeglib.h. The vendor says that callers must treat
+// warnings as fatal and set limits; this file does. TurboJPEG's tj3 calls are not in Debian 12.
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "dataio/decode_internal.h"
+#include "kernels/base/memory.h"
+
+#define MARGIN 2 // pixels; fancy upsampling looks one chroma sample to each side
+#define MEMORY_LIMIT (512L << 20)
+#define ROWS_AT_ONCE 16
+
+struct sr_jpeg {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    char message[JMSG_LENGTH_MAX];
+    const uint8_t *data;
+    size_t bytes;
+    bool header_read;
+};
+
+static _Noreturn void on_error(j_common_ptr info) {
+    sr_jpeg *jpeg = info->client_data;
+    jpeg->errors.format_message(info, jpeg->message);
+    longjmp(jpeg->escape, 1);
+}
+
+static void on_message(j_common_ptr info, int level) {
+    sr_jpeg *jpeg = info->client_data;
+    if (level >= 0)
+        return; // trace
+    if (jpeg->errors.num_warnings++ == 0)
+        jpeg->errors.format_message(info, jpeg->message);
+}
+
+static void on_progress(j_common_ptr info) {
+    sr_jpeg *jpeg = info->client_data;
+    if (jpeg->info.input_scan_number > SR_DECODE_MAX_SCANS) {
+        snprintf(jpeg->message, sizeof jpeg->message, "more than %d scans", SR_DECODE_MAX_SCANS);
+        longjmp(jpeg->escape, 1);
+    }
+}
+
+sr_status sr_jpeg_create(sr_jpeg **out) {
+    sr_jpeg *jpeg = sr_alloc(sizeof *jpeg, "JPEG decoder");
+    if (!jpeg)
+        return SR_E_MEMORY;
+    jpeg->info.err = jpeg_std_error(&jpeg->errors);
+    jpeg->errors.error_exit = on_error;
+    jpeg->errors.emit_message = on_message;
+    jpeg->info.client_data = jpeg;
+    jpeg->progress.progress_monitor = on_progress;
+    if (setjmp(jpeg->escape) != 0) {
+        sr_status status = SR_FAIL(SR_E_MEMORY, "JPEG decoder: %s", jpeg->message);
+        sr_free(jpeg);
+        return status;
+    }
+    jpeg_create_decompress(&jpeg->info);
+    jpeg->info.progress = &jpeg->progress;
+    jpeg->info.mem->max_memory_to_use = MEMORY_LIMIT;
+    jpeg_save_markers(&jpeg->info, JPEG_APP0 + 1, 0xffff);
+    *out = jpeg;
+    return SR_OK;
+}
+
+void sr_jpeg_free(sr_jpeg *jpeg) {
+    if (!jpeg)
+        return;
+    jpeg_destroy_decompress(&jpeg->info);
+    sr_free(jpeg);
+}
+
+static unsigned exif_u16(const uint8_t *p, bool little) {
+    return little ? p[0] | (unsigned)p[1] << 8 : p[1] | (unsigned)p[0] << 8;
+}
+
+static uint32_t exif_u32(const uint8_t *p, bool little) {
+    return little ? exif_u16(p, true) | exif_u16(p + 2, true) << 16
+                  : exif_u16(p + 2, false) | exif_u16(p, false) << 16;
+}
+
+// Tag 0x0112 of the first directory (Exif 2.3, section 4.6).
+static int exif_orientation(const uint8_t *data, size_t bytes) {
+    if (bytes < 14 || memcmp(data, "Exif\0\0", 6) != 0)
+        return 1;
+    const uint8_t *tiff = data + 6;
+    size_t n = bytes - 6;
+    bool little = tiff[0] == 'I';
+    if (memcmp(tiff, little ? "II" : "MM", 2) != 0 || exif_u16(tiff + 2, little) != 42)
+        return 1;
+    size_t at = exif_u32(tiff + 4, little);
+    if (at > n - 2)
+        return 1;
+    unsigned entries = exif_u16(tiff + at, little);
+    at += 2;
+    for (unsigned i = 0; i < entries && n >= 12 && at <= n - 12; i++, at += 12) {
+        if (exif_u16(tiff + at, little) != 0x0112)
+            continue;
+        unsigned value = exif_u16(tiff + at + 8, little);
+        return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+// Every function below that may longjmp is called with the escape set by its caller.
+static void read_header(sr_jpeg *jpeg) {
+    jpeg_mem_src(&jpeg->info, jpeg->data, jpeg->bytes);
+    (void)jpeg_read_header(&jpeg->info, TRUE);
+    jpeg->header_read = true;
+}
+
+static sr_status begin(sr_jpeg *jpeg) {
+    jpeg_abort_decompress(&jpeg->info);
+    jpeg->errors.num_warnings = 0;
+    jpeg->header_read = false;
+    if (setjmp(jpeg->escape) != 0)
+        return SR_FAIL(SR_E_DATA, "JPEG: %s", jpeg->message);
+    read_header(jpeg);
+    return SR_OK;
+}
+
+sr_status sr_jpeg_open(sr_jpeg *jpeg, const uint8_t *data, size_t bytes, int64_t *width,
+                       int64_t *height, int *orientation) {
+    jpeg->data = data;
+    jpeg->bytes = bytes;
+    SR_TRY(begin(jpeg));
+    *width = jpeg->info.image_width;
+    *height = jpeg->info.image_height;
+    *orientation = 1;
+    for (jpeg_saved_marker_ptr m = jpeg->info.marker_list; m; m = m->next)
+        if (m->marker == JPEG_APP0 + 1 && *orientation == 1)
+            *orientation = exif_orientation(m->data, m->data_length);
+    return SR_OK;
+}
+
+// The region at the scale of decoding, with margins.
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static span scaled_span(int64_t begin, int64_t size, int scale, int64_t limit) {
+    span s = {begin / scale - MARGIN, (begin + size + scale - 1) / scale + MARGIN};
+    if (s.begin < 0)
+        s.begin = 0;
+    if (s.end > limit)
+        s.end = limit;
+    return s;
+}
+
+typedef struct job {
+    sr_jpeg *jpeg;
+    const sr_region *region;
+    int scale;
+    sr_pixel_buffer *buffer;
+    sr_pixels *out;
+    sr_status status;
+} job;
+
+static void read_rows(job *j, span rows, size_t row_bytes) {
+    struct jpeg_decompress_struct *info = &j->jpeg->info;
+    if (rows.begin > 0)
+        (void)jpeg_skip_scanlines(info, (JDIMENSION)rows.begin);
+    int64_t done = 0, count = rows.end - rows.begin;
+    while (done < count) {
+        JSAMPROW pointers[ROWS_AT_ONCE];
+        int64_t n = count - done < ROWS_AT_ONCE ? count - done : ROWS_AT_ONCE;
+        for (int64_t i = 0; i < n; i++)
+            pointers[i] = j->buffer->data + (size_t)(done + i) * row_bytes;
+        JDIMENSION got = jpeg_read_scanlines(info, pointers, (JDIMENSION)n);
+        done += got;
+    }
+}
+
+static void decode(job *j) {
+    struct jpeg_decompress_struct *info = &j->jpeg->info;
+    bool cmyk = info->jpeg_color_space == JCS_CMYK || info->jpeg_color_space == JCS_YCCK;
+    info->out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+    info->scale_num = 1;
+    info->scale_denom = (unsigned)j->scale;
+    info->dct_method = JDCT_ISLOW;
+    info->do_fancy_upsampling = TRUE;
+    (void)jpeg_start_decompress(info);
+    const sr_region *r = j->region;
+    span rows = scaled_span(r->y, r->height, j->scale, info->output_height);
+    span cols = scaled_span(r->x, r->width, j->scale, info->output_width);
+    JDIMENSION x = (JDIMENSION)cols.begin, width = (JDIMENSION)(cols.end - cols.begin);
+    if (width < info->output_width)
+        jpeg_crop_scanline(info, &x, &width);
+    size_t row_bytes = (size_t)info->output_width * (cmyk ? 4 : 3);
+    int64_t height = rows.end - rows.begin;
+    j->status = sr_pixel_buffer_fit(j->buffer, row_bytes * (size_t)height);
+    if (j->status != SR_OK)
+        return;
+    read_rows(j, rows, row_bytes);
+    *j->out = (sr_pixels){.data = j->buffer->data,
+                          .width = info->output_width,
+                          .height = height,
+                          .x = x,
+                          .y = rows.begin,
+                          .channels = cmyk ? 4 : 3};
+}
+
+// Packs CMYK to RGB in place. Adobe writes inverted inks, so that stored values are "how white".
+static void cmyk_to_rgb(uint8_t *data, int64_t pixels, bool inverted) {
+    for (int64_t i = 0; i < pixels; i++) {
+        const uint8_t *in = data + 4 * i;
+        unsigned k = inverted ? in[3] : 255u - in[3];
+        for (int c = 0; c < 3; c++) {
+            unsigned v = (inverted ? in[c] : 255u - in[c]) * k;
+            data[3 * i + c] = (uint8_t)((v + 127) / 255);
+        }
+    }
+}
+
+static sr_status run(job *j) {
+    if (setjmp(j->jpeg->escape) != 0)
+        return SR_FAIL(SR_E_DATA, "JPEG: %s", j->jpeg->message);
+    decode(j);
+    return j->status;
+}
+
+sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pixel_buffer *buffer,
+                       sr_pixels *out) {
+    // A second region of the same picture: from the header again.
+    if (!jpeg->header_read)
+        SR_TRY(begin(jpeg));
+    jpeg->header_read = false;
+    job j = {.jpeg = jpeg, .region = region, .scale = scale, .buffer = buffer, .out = out};
+    SR_TRY(run(&j));
+    if (jpeg->errors.num_warnings > 0)
+        return SR_FAIL(SR_E_DATA, "JPEG: %s", jpeg->message);
+    if (out->channels == 4) {
+        cmyk_to_rgb(buffer->data, out->width * out->height, jpeg->info.saw_Adobe_marker);
+        out->channels = 3;
+    }
+    return SR_OK;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataReader: deals the order's samples from disk into the transformers' rings.
+//
+// In chunk-wise order it reads each piece of a lane's stream in one go and keeps the records until
+// the shuffle buffer deals them; the processes of one host take turns at that, so that a spinning
+// disk sees one sequential reader at a time. A restarted reader counts what the rings were given
+// and goes on behind it; records that its predecessor had read ahead are read again one by one.
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "dataio/reader_cache_internal.h"
+#include "dataio/sampler.h"
+#include "dataio/stage_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+
+#define TURN_WAIT_NS (500 * SR_NS_PER_MS)
+#define TURN_POLL_NS (2 * SR_NS_PER_MS)
+
+typedef struct lane_ahead {
+    bool placed;
+    int64_t next; // input of the lane's stream that is read next
+} lane_ahead;
+
+typedef struct reader {
+    sr_stage *stage;
+    const sr_stage_header *header;
+    sr_dataset *dataset;
+    sr_sampler *sampler;
+    sr_reader_cache cache;
+    lane_ahead *ahead; // of all lanes
+    int turn;          // descriptor that is locked while a piece is read; -1: none
+    int shard;         // where the last read ended, to count seeks
+    uint64_t offset;
+} reader;
+
+static sr_status read_record(reader *r, int64_t sample, const void **data, size_t *bytes) {
+    int shard;
+    uint64_t offset, length;
+    int64_t begin = sr_clock_ns();
+    sr_stage_activity(r->stage, SR_ACTIVITY_READING, sample);
+    SR_TRY(sr_dataset_locate(r->dataset, sample, &shard, &offset, &length));
+    if (shard != r->shard || offset != r->offset)
+        atomic_fetch_add_explicit(&r->stage->state->seeks, 1, memory_order_relaxed);
+    r->shard = shard;
+    r->offset = offset + length;
+    sr_status status = sr_dataset_read(r->dataset, sample, data, bytes);
+    atomic_fetch_add_explicit(&r->stage->state->bytes, (int64_t)length, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->stage->state->first_ns, sr_clock_ns() - begin,
+                              memory_order_relaxed);
+    return status;
+}
+
+// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long.
+static void take_turn(reader *r) {
+    int64_t deadline = sr_clock_ns() + TURN_WAIT_NS;
+    while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && sr_clock_ns() < deadline &&
+           !sr_stage_stopped(r->stage))
+        sr_clock_sleep_ns(TURN_POLL_NS);
+}
+
+static void give_turn(reader *r) {
+    if (r->turn >= 0)
+        (void)flock(r->turn, LOCK_UN);
+}
+
+static sr_status read_piece(reader *r, const sr_piece *piece) {
+    sr_status status = SR_OK;
+    take_turn(r);
+    for (int64_t i = 0; i < piece->count && status == SR_OK; i++) {
+        const void *data;
+        size_t bytes;
+        status = read_record(r, piece->sample + i, &data, &bytes);
+        if (status == SR_OK)
+            status = sr_reader_cache_put(&r->cache, piece->epoch, piece->sample + i, data, bytes);
+        else if (sr_stage_is_sample_error(status))
+            status = SR_OK; // met again when its turn to be dealt comes
+    }
+    give_turn(r);
+    return status;
+}
+
+// Keeps a lane's window full, the next epoch's begin included.
+static sr_status read_ahead(reader *r, int lane, int64_t dealt) {
+    lane_ahead *ahead = &r->ahead[lane];
+    if (!ahead->placed) {
+        ahead->next = sr_sampler_first_unread(r->sampler, lane, dealt);
+        ahead->placed = true;
+    }
+    while (ahead->next < dealt + sr_sampler_window(r->sampler)) {
+        sr_piece piece;
+        sr_sampler_piece(r->sampler, lane, ahead->next, &piece);
+        SR_TRY(read_piece(r, &piece));
+        ahead->next += piece.count;
+        if (sr_stage_stopped(r->stage))
+            break;
+    }
+    return SR_OK;
+}
+
+// Room in a ring. When it is full, waits until half of it is free, so that the reader wakes seldom.
+static uint8_t *wait_room(reader *r, sr_ring *ring, uint64_t bytes, sr_cell **cell) {
+    uint8_t *room = sr_ring_reserve(ring, bytes, cell);
+    if (room)
+        return room;
+    sr_bell_ring(&ring->published_bell);
+    for (;;) {
+        uint32_t seen = sr_bell_read(&ring->consumed_bell);
+        if (sr_ring_fill(ring) <= 0.5 && (room = sr_ring_reserve(ring, bytes, cell)) != NULL)
+            return room;
+        sr_stage_activity(r->stage, SR_ACTIVITY_WAITING_ROOM, -1);
+        if (!sr_stage_wait(r->stage, &ring->consumed_bell, seen))
+            return NULL;
+    }
+}
+
+static bool send(reader *r, sr_ring *ring, const sr_draw *draw, sr_status status, const void *data,
+                 size_t bytes) {
+    sr_cell *cell;
+    uint8_t *room = wait_room(r, ring, bytes, &cell);
+    if (!room)
+        return false;
+    memcpy(room, data, bytes);
+    cell->position = draw->position;
+    cell->sample = draw->sample;
+    cell->epoch = draw->epoch;
+    cell->status = (int32_t)status;
+    sr_ring_publish(ring);
+    return true;
+}
+
+static sr_status fetch(reader *r, const sr_draw *draw, int lane, int64_t dealt, const void **data,
+                       size_t *bytes, uint8_t **owned) {
+    if (r->ahead) {
+        SR_TRY(read_ahead(r, lane, dealt));
+        sr_reader_cache_take(&r->cache, draw->epoch, draw->sample, owned, bytes);
+        *data = *owned;
+        if (*owned)
+            return SR_OK;
+    }
+    return read_record(r, draw->sample, data, bytes);
+}
+
+// Deals sample number 'index' of this rank. *more is false when the stage shall end.
+static sr_status deal(reader *r, int64_t index, bool *more) {
+    const sr_stage_header *h = r->header;
+    int64_t slot = index / h->samples, inside = index % h->samples, step;
+    int lane;
+    int64_t position = sr_stage_position(h, slot, &step, &lane) + inside;
+    int64_t block = index / h->block;
+    sr_ring *ring = sr_stage_ring(h, (int)(block % h->workers));
+    sr_draw draw;
+    SR_TRY(sr_sampler_at(r->sampler, position, &draw));
+    const void *data = "";
+    size_t bytes = 0;
+    uint8_t *owned = NULL;
+    sr_status status = SR_OK;
+    if (draw.sample >= 0)
+        status = fetch(r, &draw, lane, step * h->samples + inside, &data, &bytes, &owned);
+    if (status != SR_OK) {
+        if (!sr_stage_is_sample_error(status))
+            return status;
+        data = sr_error_message();
+        bytes = strlen(data) + 1;
+    }
+    *more = send(r, ring, &draw, status, data, bytes);
+    sr_free(owned);
+    if (index % h->block == h->block - 1)
+        sr_bell_ring(&ring->published_bell);
+    return SR_OK;
+}
+
+static int64_t dealt_so_far(const sr_stage_header *h) {
+    uint64_t sum = 0;
+    for (int w = 0; w < h->workers; w++)
+        sum += atomic_load_explicit(&sr_stage_ring(h, w)->published, memory_order_relaxed);
+    return (int64_t)sum;
+}
+
+static sr_status begin(reader *r) {
+    const sr_stage_header *h = r->header;
+    const sr_pipeline_options *o = &r->stage->options;
+    SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
+    sr_sampler_options options = {.order = o->order,
+                                  .seed = o->seed,
+                                  .count = h->count,
+                                  .batch = o->batch,
+                                  .lanes = o->lanes,
+                                  .chunk = h->chunk,
+                                  .buffer = h->buffer};
+    SR_TRY(sr_sampler_create(&options, &r->sampler));
+    if (o->order != SR_ORDER_CHUNKS)
+        return SR_OK;
+    r->turn = open(o->dataset, O_RDONLY | O_CLOEXEC);
+    r->ahead = sr_alloc_array((size_t)o->lanes, sizeof *r->ahead, "lanes");
+    return r->ahead ? SR_OK : SR_E_MEMORY;
+}
+
+sr_status sr_reader_run(sr_stage *stage) {
+    reader r = {.stage = stage, .header = stage->header, .turn = -1, .shard = -1};
+    sr_status status = begin(&r);
+    int64_t samples = r.header->samples;
+    int64_t total = r.header->total > INT64_MAX / samples ? INT64_MAX : r.header->total * samples;
+    bool more = true;
+    for (int64_t i = dealt_so_far(r.header); status == SR_OK && more && i < total; i++)
+        status = deal(&r, i, &more);
+    sr_reader_cache_release(&r.cache);
+    sr_sampler_free(r.sampler);
+    sr_free(r.ahead);
+    if (r.turn >= 0)
+        close(r.turn);
+    return status;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stages of a pipeline share: the map of their memory and the rules of who writes what.
+//
+//   reader --ring per transformer--> transformer w --rows--> slot <--assembles-- iterator --> rank
+//
+// Everything is numbered, so that no assignment is ever decided at run time:
+// - the rank's slots are numbered 0, 1, ... in order (step, lane); slot s lies in place s % slots;
+// - a slot's samples are cut into blocks of 'block' samples; block t of all blocks belongs to
+//   transformer t % workers, whose ring carries its samples in order.
+// Hence the counters say all there is to know. The reader has dealt sum(published) samples; the
+// k-th sample of a transformer's ring has a fixed slot and place; a slot is complete when each
+// transformer has consumed its share of the blocks up to there. A process that is killed is
+// replaced by one that reads the counters and goes on. A transformer publishes "consumed" only
+// after its rows are written, and may write only into a slot that is free for it, so redoing work
+// is harmless.
+#ifndef SR_DATAIO_STAGE_INTERNAL_H
+#define SR_DATAIO_STAGE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "dataio/pipeline.h"
+#include "dataio/ring.h"
+#include "dataio/transformer.h"
+
+#define SR_STAGE_MAGIC UINT64_C(0x31617461642d7273) // "sr-data1"
+#define SR_STAGE_FD 3                               // of the shared memory in a data process
+#define SR_STAGE_MAX_WORKERS 256
+
+typedef enum sr_stage_kind {
+    SR_STAGE_READER = 0,
+    SR_STAGE_ITERATOR,
+    SR_STAGE_TRANSFORMER, // the first of 'workers'
+} sr_stage_kind;
+
+typedef enum sr_activity {
+    SR_ACTIVITY_STARTING = 0,
+    SR_ACTIVITY_READING,
+    SR_ACTIVITY_DECODING,
+    SR_ACTIVITY_ASSEMBLING,
+    SR_ACTIVITY_WAITING_ROOM,    // reader: for room in a ring
+    SR_ACTIVITY_WAITING_RECORDS, // transformer: for the reader
+    SR_ACTIVITY_WAITING_SLOT,    // transformer: for the caller to release a slot
+    SR_ACTIVITY_WAITING_ROWS,    // iterator: for transformers
+    SR_ACTIVITY_DONE,
+} sr_activity;
+
+typedef struct sr_stage_error {
+    _Atomic int32_t status; // an sr_status; written last
+    char where[60];
+    char message[768];
+} sr_stage_error;
+
+// One stage's report; it alone writes here.
+typedef struct sr_stage_state {
+    _Alignas(64) _Atomic int32_t activity;
+    _Atomic int64_t sample;              // what it is busy with
+    _Atomic int64_t first_ns, second_ns; // reader: reading; transformer: decode, augment; iterator
+    _Atomic int64_t bytes, seeks;
+    sr_stage_error error; // failure that is not a sample's: the stage has ended
+} sr_stage_state;
+
+// Of each sample in a slot; written by its transformer.
+typedef struct sr_row_state {
+    int64_t skipped; // samples that were passed over to find this one
+    int64_t counts[SR_SLOT_MAX_ARRAYS];
+} sr_row_state;
+
+typedef struct sr_place_header {
+    _Alignas(64) _Atomic uint64_t free_for; // number of the slot that may be written here
+    int64_t skipped;
+    int64_t counts[SR_SLOT_MAX_ARRAYS];
+    sr_stage_error error; // of the first damaged sample, by the iterator
+} sr_place_header;
+
+// Where things of one place lie, in bytes from its begin.
+typedef struct sr_place_map {
+    uint64_t bytes;
+    uint64_t array[SR_SLOT_MAX_ARRAYS];  // finished arrays
+    uint64_t count[SR_SLOT_MAX_ARRAYS];  // companion "NAME.count" of ragged ones; else 0
+    uint64_t staged[SR_SLOT_MAX_ARRAYS]; // rows before assembly; in-place ones: 0
+    uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
+    uint64_t states, errors; // sr_row_state per sample, sr_stage_error per block
+} sr_place_map;
+
+// At the begin of the shared memory. Constant after creation but for the atomics.
+typedef struct sr_stage_header {
+    uint64_t magic;
+    int32_t parent; // process that owns the pipeline
+    int32_t workers;
+    int64_t slots, total;       // places; slots to deliver (INT64_MAX: for ever)
+    int64_t samples, block;     // of a slot; of a block, divides samples
+    int64_t count;              // samples of the data set
+    int64_t chunk, buffer;      // of the sampler
+    uint64_t rings, ring_bytes; // offset of ring 0, bytes of each
+    uint64_t places;            // offset of place 0
+    uint64_t strings;           // offset of the options' strings
+    sr_place_map place;
+    sr_pipeline_options options; // pointers are meaningless; strings follow in fixed order
+    _Alignas(64) _Atomic uint32_t stop;
+    _Alignas(64) _Atomic uint64_t ready; // slots assembled
+    sr_bell ready_bell;
+    _Alignas(64) sr_bell free_bell;
+    sr_stage_state states[]; // reader, iterator, transformers
+} sr_stage_header;
+
+// One stage's view. One thread.
+typedef struct sr_stage {
+    sr_stage_header *header;
+    sr_stage_state *state;
+    int number;                  // sr_stage_kind, transformers from SR_STAGE_TRANSFORMER on
+    int parent_pidfd;            // -1 in threads mode
+    sr_pipeline_options options; // with good pointers
+    sr_transform_spec *transforms;
+    sr_dataset *dataset;
+    int arrays;
+    sr_array_spec array[SR_SLOT_MAX_ARRAYS];
+} sr_stage;
+
+// Creates and fills the shared memory for these options (already checked).
+SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
+                                       sr_shared_memory *out);
+// A stage's view of it; SR_E_ARGUMENT when it is not ours.
+SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number);
+void sr_stage_release(sr_stage *stage);
+// The data set, opened on first use.
+SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
+
+sr_ring *sr_stage_ring(const sr_stage_header *header, int worker);
+sr_place_header *sr_stage_place(const sr_stage_header *header, int64_t slot);
+void *sr_stage_at(const sr_place_header *place, uint64_t offset);
+// Position of a slot's first sample, and its step and lane.
+int64_t sr_stage_position(const sr_stage_header *header, int64_t slot, int64_t *step, int *lane);
+const char *sr_stage_name(int number, char *out); // "transformer 2"; out of 32 bytes
+
+void sr_stage_activity(sr_stage *stage, sr_activity activity, int64_t sample);
+// Waits for the bell to differ from 'seen'. False when the stage shall end: the pipeline is closed
+// or its process is gone.
+bool sr_stage_wait(sr_stage *stage, sr_bell *bell, uint32_t seen);
+bool sr_stage_stopped(const sr_stage *stage);
+
+void sr_stage_error_set(sr_stage_error *error, sr_status status);
+sr_status sr_stage_error_adopt(const sr_stage_error *error);
+// Whether a failure concerns one sample only.
+bool sr_stage_is_sample_error(sr_status status);
+
+// The three stages: run until the work is done or the stage shall end.
+SR_NODISCARD sr_status sr_reader_run(sr_stage *stage);
+SR_NODISCARD sr_status sr_transformer_run(sr_stage *stage);
+SR_NODISCARD sr_status sr_iterator_run(sr_stage *stage);
+// Any of them, by the stage's number; a failure goes into its state.
+void sr_stage_run(sr_stage *stage);
+
+// Keeps the stages alive, as processes or threads. Used by the pipeline's thread only.
+typedef struct sr_crew sr_crew;
+SR_NODISCARD sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out);
+// Replaces processes that died. SR_E_PEER when one dies again and again at the same sample, or the
+// failure that a stage reported.
+SR_NODISCARD sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset);
+int64_t sr_crew_restarts(const sr_crew *crew);
+// Process of a stage, for tests; 0 with threads or after its end.
+pid_t sr_crew_pid(const sr_crew *crew, int number);
+void sr_crew_stop(sr_crew *crew);
+
+// For tests: process of stage 'number' of an open pipeline.
+pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
+
+#endif

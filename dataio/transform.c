@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of transforms, and chains of them with parsed options.
+#include "dataio/transform.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define SR_TRANSFORM(name) extern const sr_transform sr_transform_##name;
+#include "dataio/transform_list.def"
+#undef SR_TRANSFORM
+
+static const sr_transform *const transforms[] = {
+#define SR_TRANSFORM(name) &sr_transform_##name,
+#include "dataio/transform_list.def"
+#undef SR_TRANSFORM
+    NULL};
+
+#define TRANSFORM_COUNT (sizeof transforms / sizeof transforms[0] - 1)
+
+const sr_transform *const *sr_transform_list(void) {
+    return transforms;
+}
+
+sr_status sr_transform_find(const char *name, const sr_transform **out) {
+    const char *names[TRANSFORM_COUNT];
+    for (size_t i = 0; i < TRANSFORM_COUNT; i++) {
+        names[i] = transforms[i]->name;
+        if (strcmp(name, names[i]) == 0) {
+            *out = transforms[i];
+            return SR_OK;
+        }
+    }
+    const char *near = sr_text_nearest(name, names, TRANSFORM_COUNT);
+    return SR_FAIL(SR_E_USAGE, "unknown transform '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "; see 'serried info transforms'");
+}
+
+typedef struct link {
+    const sr_transform *transform;
+    void *options;
+} link;
+
+struct sr_transform_chain {
+    sr_arena arena;
+    link *links;
+    int count;
+};
+
+// Cuts the next "key=value" off *text; NULL at the end. The text is changed.
+static char *next_argument(char **text) {
+    char *begin = *text;
+    while (isspace((unsigned char)*begin))
+        begin++;
+    if (*begin == '\0')
+        return NULL;
+    int depth = 0;
+    char *end = begin;
+    for (; *end && (depth > 0 || !isspace((unsigned char)*end)); end++) {
+        if (*end == '[')
+            depth++;
+        if (*end == ']')
+            depth--;
+    }
+    *text = *end ? end + 1 : end;
+    *end = '\0';
+    return begin;
+}
+
+static sr_status parse_options(sr_transform_chain *chain, link *l, const char *arguments) {
+    const sr_option_table *table = &l->transform->options;
+    l->options = sr_arena_alloc(&chain->arena, table->struct_size ? table->struct_size : 1);
+    char *text = sr_arena_strdup(&chain->arena, arguments ? arguments : "");
+    if (!l->options || !text)
+        return SR_E_MEMORY;
+    SR_TRY(sr_options_defaults(table, l->options, &chain->arena));
+    for (char *key; (key = next_argument(&text)) != NULL;) {
+        char *value = strchr(key, '=');
+        if (!value)
+            return SR_FAIL(SR_E_USAGE, "%s: '%s' is not key=value", table->name, key);
+        *value++ = '\0';
+        SR_TRY(sr_options_set(table, l->options, key, value, &chain->arena));
+    }
+    return l->transform->check ? l->transform->check(l->options) : SR_OK;
+}
+
+sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
+                                    sr_transform_chain **out) {
+    sr_transform_chain *chain = sr_alloc(sizeof *chain, "transform chain");
+    if (!chain)
+        return SR_E_MEMORY;
+    sr_status status;
+    sr_arena_init(&chain->arena);
+    chain->links = sr_alloc_array((size_t)count, sizeof *chain->links, "transform chain");
+    if (!chain->links) {
+        status = SR_E_MEMORY;
+        goto fail;
+    }
+    for (; chain->count < count; chain->count++) {
+        link *l = &chain->links[chain->count];
+        SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);
+    }
+    *out = chain;
+    return SR_OK;
+fail:
+    sr_transform_chain_free(chain);
+    return status;
+}
+
+void sr_transform_chain_free(sr_transform_chain *chain) {
+    if (!chain)
+        return;
+    sr_free(chain->links);
+    sr_arena_release(&chain->arena);
+    sr_free(chain);
+}
+
+sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas) {
+    const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
+    for (int i = 0; i < chain->count; i++) {
+        sr_rng rng;
+        sr_rng_init(&rng, who->seed, (uint32_t)who->position,
+                    (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
+        sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
+        SR_TRY(chain->links[i].transform->apply(canvas, &call));
+    }
+    return sr_canvas_finish(canvas);
+}

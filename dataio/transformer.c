@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataTransformer: takes records from its ring and writes their rows into the slots.
+//
+// Which record goes where follows from its number in the ring (see stage_internal.h). A row is
+// written whole before it is counted, so a transformer that was killed is replaced by one that does
+// the same row again.
+#include "dataio/transformer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/stage_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+
+#define SR_TRANSFORMER(name) extern const sr_transformer sr_transformer_##name;
+#include "dataio/transformer_list.def"
+#undef SR_TRANSFORMER
+
+static const sr_transformer *const transformers[] = {
+#define SR_TRANSFORMER(name) &sr_transformer_##name,
+#include "dataio/transformer_list.def"
+#undef SR_TRANSFORMER
+    NULL};
+
+#define TRANSFORMER_COUNT (sizeof transformers / sizeof transformers[0] - 1)
+#define BOXES_MARGIN 4 // times boxes_per_sample fit a picture before it is cropped
+
+const sr_transformer *const *sr_transformer_list(void) {
+    return transformers;
+}
+
+sr_status sr_transformer_find(const char *name, const sr_transformer **out) {
+    const char *names[TRANSFORMER_COUNT];
+    if (!name)
+        name = "classify";
+    for (size_t i = 0; i < TRANSFORMER_COUNT; i++) {
+        names[i] = transformers[i]->name;
+        if (strcmp(name, names[i]) == 0) {
+            *out = transformers[i];
+            return SR_OK;
+        }
+    }
+    const char *near = sr_text_nearest(name, names, TRANSFORMER_COUNT);
+    return SR_FAIL(SR_E_USAGE, "unknown transformer '%s'%s%s%s", name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+typedef struct worker {
+    sr_stage *stage;
+    const sr_stage_header *header;
+    sr_ring *ring;
+    int index;
+    const sr_transformer *transformer;
+    sr_transformer_context context;
+    sr_transform_chain *chain;
+    sr_canvas *canvas;
+} worker;
+
+// Where the k-th sample of this worker's ring belongs.
+typedef struct target {
+    int64_t slot, sample, block; // sample and block within the slot
+    bool first_of_block, last_of_block;
+    sr_place_header *place;
+} target;
+
+static target target_of(const worker *w, uint64_t k) {
+    const sr_stage_header *h = w->header;
+    int64_t per_slot = h->samples / h->block;
+    int64_t inside = (int64_t)(k % (uint64_t)h->block);
+    int64_t block = w->index + h->workers * (int64_t)(k / (uint64_t)h->block);
+    target t = {.slot = block / per_slot, .block = block % per_slot};
+    t.sample = t.block * h->block + inside;
+    t.first_of_block = inside == 0;
+    t.last_of_block = inside == h->block - 1;
+    t.place = sr_stage_place(h, t.slot);
+    return t;
+}
+
+static sr_status open_dataset(void *user, sr_dataset **out) {
+    return sr_stage_dataset(user, out);
+}
+
+static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t sample,
+                       const void *record, size_t bytes) {
+    const sr_place_map *m = &w->header->place;
+    sr_row_state *states = sr_stage_at(t->place, m->states);
+    sr_transformer_call call = {.record = record,
+                                .bytes = bytes,
+                                .identity = {.seed = w->context.options->seed,
+                                             .position = cell->position,
+                                             .sample = sample,
+                                             .epoch = cell->epoch}};
+    for (int i = 0; i < w->stage->arrays; i++) {
+        const sr_array_spec *a = &w->stage->array[i];
+        uint64_t base = a->in_place ? m->array[i] : m->staged[i];
+        uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1;
+        call.rows[i] = sr_stage_at(t->place, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
+    }
+    SR_TRY(w->transformer->apply(&w->context, &call));
+    for (int i = 0; i < w->stage->arrays; i++) {
+        if (call.counts[i] > w->stage->array[i].capacity)
+            return SR_FAIL(SR_E_LIMIT, "%lld rows of '%s' in one sample; raise boxes_per_sample",
+                           (long long)call.counts[i], w->stage->array[i].name);
+        states[t->sample].counts[i] = call.counts[i];
+    }
+    return SR_OK;
+}
+
+// Rows of no sample: after the end of a pass, or of a damaged one.
+static void clear_rows(const worker *w, const target *t) {
+    const sr_place_map *m = &w->header->place;
+    sr_row_state *states = sr_stage_at(t->place, m->states);
+    states[t->sample] = (sr_row_state){0};
+    for (int i = 0; i < w->stage->arrays; i++) {
+        const sr_array_spec *a = &w->stage->array[i];
+        uint64_t base = a->in_place ? m->array[i] : m->staged[i];
+        uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1, row = m->row_bytes[i];
+        memset(sr_stage_at(t->place, base + (uint64_t)t->sample * rows * row), 0, rows * row);
+    }
+}
+
+static sr_status name_error(worker *w, int64_t sample, sr_status status) {
+    sr_dataset *dataset;
+    char name[300];
+    if (!sr_stage_is_sample_error(status))
+        return status;
+    char message[640];
+    snprintf(message, sizeof message, "%s", sr_error_message());
+    SR_TRY(sr_stage_dataset(w->stage, &dataset));
+    return SR_FAIL(status, "%s: %s", sr_dataset_sample_name(dataset, sample, name), message);
+}
+
+// The error that the reader met, which is the cell's text.
+static sr_status cell_error(const worker *w, const sr_cell *cell) {
+    const uint8_t *text = sr_ring_bytes_of(w->ring, cell);
+    return sr_error_adopt((sr_status)cell->status, "reader.c", (const char *)text);
+}
+
+static sr_status make_row(worker *w, const target *t, const sr_cell *cell) {
+    if (cell->status != SR_OK)
+        return cell_error(w, cell);
+    sr_status status =
+        apply(w, t, cell, cell->sample, sr_ring_bytes_of(w->ring, cell), (size_t)cell->bytes);
+    return name_error(w, cell->sample, status);
+}
+
+// skip: the next sound sample of the data set takes the place of a damaged one. Which one that is
+// depends on the data alone.
+static sr_status make_successor(worker *w, const target *t, const sr_cell *cell, int64_t *skipped) {
+    sr_dataset *dataset;
+    SR_TRY(sr_stage_dataset(w->stage, &dataset));
+    int64_t count = w->header->count, limit = w->context.options->skip_limit;
+    for (*skipped = 1; *skipped <= limit && *skipped < count; ++*skipped) {
+        int64_t sample = (cell->sample + *skipped) % count;
+        const void *record;
+        size_t bytes;
+        sr_status status = sr_dataset_read(dataset, sample, &record, &bytes);
+        if (status == SR_OK)
+            status = name_error(w, sample, apply(w, t, cell, sample, record, bytes));
+        if (status == SR_OK || !sr_stage_is_sample_error(status))
+            return status;
+    }
+    return SR_FAIL(SR_E_DATA, "more than %lld damaged samples (on_corrupt: skip:%lld)",
+                   (long long)limit, (long long)limit);
+}
+
+static sr_status process(worker *w, const target *t, const sr_cell *cell) {
+    sr_row_state *states = sr_stage_at(t->place, w->header->place.states);
+    sr_stage_error *errors = sr_stage_at(t->place, w->header->place.errors);
+    if (t->first_of_block)
+        atomic_store_explicit(&errors[t->block].status, SR_OK, memory_order_relaxed);
+    states[t->sample] = (sr_row_state){0};
+    if (cell->sample < 0) {
+        clear_rows(w, t);
+        return SR_OK;
+    }
+    int64_t skipped = 0;
+    sr_status status = make_row(w, t, cell);
+    if (sr_stage_is_sample_error(status) && w->context.options->on_corrupt == SR_CORRUPT_SKIP)
+        status = make_successor(w, t, cell, &skipped);
+    states[t->sample].skipped = skipped;
+    if (status == SR_OK)
+        return SR_OK;
+    if (!sr_stage_is_sample_error(status) && status != SR_E_SHAPE)
+        return status;
+    clear_rows(w, t);
+    if (atomic_load_explicit(&errors[t->block].status, memory_order_relaxed) == SR_OK)
+        sr_stage_error_set(&errors[t->block], status);
+    return SR_OK;
+}
+
+static const sr_cell *wait_record(worker *w) {
+    for (;;) {
+        uint32_t seen = sr_bell_read(&w->ring->published_bell);
+        const sr_cell *cell = sr_ring_peek(w->ring);
+        if (cell)
+            return cell;
+        sr_bell_ring(&w->ring->consumed_bell);
+        sr_stage_activity(w->stage, SR_ACTIVITY_WAITING_RECORDS, -1);
+        if (!sr_stage_wait(w->stage, &w->ring->published_bell, seen))
+            return NULL;
+    }
+}
+
+static bool wait_slot(worker *w, const target *t) {
+    sr_bell *bell = &w->stage->header->free_bell;
+    for (;;) {
+        uint32_t seen = sr_bell_read(bell);
+        if (atomic_load_explicit(&t->place->free_for, memory_order_acquire) == (uint64_t)t->slot)
+            return true;
+        sr_bell_ring(&w->ring->consumed_bell);
+        sr_stage_activity(w->stage, SR_ACTIVITY_WAITING_SLOT, -1);
+        if (!sr_stage_wait(w->stage, bell, seen))
+            return false;
+    }
+}
+
+static sr_status run(worker *w) {
+    sr_stage_state *state = w->stage->state;
+    int64_t decoded = 0;
+    for (;;) {
+        target t = target_of(w, atomic_load_explicit(&w->ring->consumed, memory_order_relaxed));
+        if (t.slot >= w->header->total || sr_stage_stopped(w->stage) || !wait_slot(w, &t))
+            return SR_OK;
+        const sr_cell *cell = wait_record(w);
+        if (!cell)
+            return SR_OK;
+        int64_t begin = sr_clock_ns();
+        sr_stage_activity(w->stage, SR_ACTIVITY_DECODING, cell->sample);
+        SR_TRY(process(w, &t, cell));
+        int64_t all = sr_clock_ns() - begin, decode = sr_canvas_decode_ns(w->canvas) - decoded;
+        decoded += decode;
+        atomic_fetch_add_explicit(&state->first_ns, decode, memory_order_relaxed);
+        atomic_fetch_add_explicit(&state->second_ns, all - decode, memory_order_relaxed);
+        sr_ring_consume(w->ring);
+        if (t.last_of_block)
+            sr_bell_ring(&w->ring->consumed_bell);
+    }
+}
+
+sr_status sr_transformer_run(sr_stage *stage) {
+    const sr_pipeline_options *o = &stage->options;
+    worker w = {.stage = stage,
+                .header = stage->header,
+                .index = stage->number - SR_STAGE_TRANSFORMER,
+                .context = {.options = o, .dataset = open_dataset, .user = stage}};
+    w.ring = sr_stage_ring(stage->header, w.index);
+    sr_status status;
+    int64_t boxes = 1;
+    for (int i = 0; i < stage->arrays; i++)
+        boxes = stage->array[i].capacity > boxes ? stage->array[i].capacity : boxes;
+    SR_TRY_GOTO(sr_transformer_find(o->transformer, &w.transformer), done);
+    SR_TRY_GOTO(sr_transform_chain_create(o->transforms, o->transform_count, &w.chain), done);
+    SR_TRY_GOTO(sr_canvas_create(BOXES_MARGIN * boxes, &w.canvas), done);
+    w.context.chain = w.chain;
+    w.context.canvas = w.canvas;
+    status = run(&w);
+done:
+    sr_canvas_free(w.canvas);
+    sr_transform_chain_free(w.chain);
+    return status;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Antialiased bilinear resize: the shorter side to a size (torchvision's Resize), or both sides to
+// the target.
+#include "dataio/transform.h"
+
+typedef struct options {
+    int64_t size;
+    bool stretch, exact;
+} options;
+
+static const sr_option rows[] = {
+    {.name = "size",
+     .help = "pixels of the shorter side; 0: the shorter side of the image size",
+     .type = SR_OPT_INT,
+     .offset = offsetof(options, size),
+     .default_text = "0",
+     .min = 0,
+     .max = 65536},
+    {.name = "stretch",
+     .help = "resize both sides to the image size, whatever the shape",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, stretch),
+     .default_text = "false"},
+    {.name = "exact",
+     .help = "decode at full size even where a scaled decode would do",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, exact),
+     .default_text = "false"},
+};
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    int64_t tw = sr_canvas_target_width(canvas), th = sr_canvas_target_height(canvas);
+    if (o->stretch)
+        return sr_canvas_resize(canvas, tw, th, o->exact);
+    int64_t size = o->size > 0 ? o->size : tw < th ? tw : th;
+    int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
+    // The longer side is rounded down, as torchvision does.
+    if (w <= h)
+        return sr_canvas_resize(canvas, size, size * h / w, o->exact);
+    return sr_canvas_resize(canvas, size * w / h, size, o->exact);
+}
+
+const sr_transform sr_transform_resize = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "resize",
+    .help = "resize the shorter side to a size",
+    .options = {.name = "resize",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .apply = apply,
+};

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small pictures and data sets for tests of the data pipeline.
+#ifndef SR_TESTS_UNIT_PICTURES_H
+#define SR_TESTS_UNIT_PICTURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum picture_color { PICTURE_RGB, PICTURE_GREY, PICTURE_CMYK } picture_color;
+
+typedef struct picture_jpeg {
+    picture_color color;
+    int quality;   // 0: 90
+    int subsample; // of chroma in both directions: 1 or 2; 0: 2
+    int progressive;
+    int orientation; // > 0: with an Exif marker
+} picture_jpeg;
+
+// Smooth RGB pixels (0 <= v) that differ with 'number', [height, width, 3]; caller frees.
+uint8_t *picture_make(int width, int height, uint32_t number);
+// JPEG bytes of such a picture; caller frees with sr_free.
+uint8_t *picture_encode(int width, int height, uint32_t number, const picture_jpeg *options,
+                        size_t *bytes);
+
+// A packed data set of JPEGs in a folder: label i % 10. Sizes vary around width x height. With
+// boxes: records of the detection schema, sample i having i % 5 boxes.
+void pictures_pack(const char *folder, int count, int width, int height, int boxes);
+
+#endif
