@@ -48,14 +48,23 @@ static void put(int fd, const char *bytes, size_t n) {
     }
 }
 
-static bool on_terminal(void) {
-    const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
+// Width of the terminal that stderr ends at, 0 where there is none. Under `serried train -n` mpirun
+// carries stderr through pipes; then SERRIED_TERMINAL holds the width.
+static size_t terminal_columns(void) {
+    const char *term = getenv("TERM"), *carried = getenv("SERRIED_TERMINAL");
+    struct winsize window;
+    if (term != NULL && strcmp(term, "dumb") == 0)
+        return 0;
+    if (isatty(STDERR_FILENO) != 1)
+        return carried != NULL ? strtoul(carried, NULL, 10) : 0;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
+        return window.ws_col;
+    return 80;
 }
 
 bool sr_log_has_color(void) {
     const char *no_color = getenv("NO_COLOR");
-    return on_terminal() && (no_color == NULL || no_color[0] == '\0');
+    return terminal_columns() > 0 && (no_color == NULL || no_color[0] == '\0');
 }
 
 void sr_log_set_level(sr_log_level level) {
@@ -147,11 +156,7 @@ static size_t fit_columns(const char *line, size_t columns) {
     return n;
 }
 
-static void draw_live_line(const char *line) {
-    struct winsize window;
-    size_t columns = 80;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
-        columns = window.ws_col;
+static void draw_live_line(const char *line, size_t columns) {
     char text[LINE_BYTES];
     int n = snprintf(text, sizeof text, "\r\033[K%.*s", (int)fit_columns(line, columns - 1), line);
     if (n > 0)
@@ -172,8 +177,9 @@ static void print_plain_line(const char *line, double interval_s) {
 void sr_log_progress(const char *line, double plain_interval_s) {
     lock_logger();
     if (logger.rank == 0 && logger.level >= SR_LOG_INFO) {
-        if (on_terminal())
-            draw_live_line(line);
+        size_t columns = terminal_columns();
+        if (columns > 0)
+            draw_live_line(line, columns);
         else
             print_plain_line(line, plain_interval_s);
     }
