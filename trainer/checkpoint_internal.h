@@ -42,7 +42,7 @@ sr_status sr_manifest_file_parse(const char *text, size_t bytes, const char *wha
 
 const char *sr_weights_file_name(sr_weights_kind kind);
 // "optimizer-00002-of-00004.safetensors" into out (64 bytes).
-char *sr_shard_file_name(int rank, int ranks, char *out);
+char *sr_checkpoint_shard_name(int rank, int ranks, char *out);
 // "checkpoints/00000012" into out (64 bytes).
 char *sr_generation_name(int64_t generation, char *out);
 // Generations of a run folder, newest first, whole or not. SR_OK with 0 where there are none.

@@ -58,7 +58,7 @@ const char *sr_weights_file_name(sr_weights_kind kind) {
     return kind == SR_WEIGHTS_EMA ? "model_ema.safetensors" : "model.safetensors";
 }
 
-char *sr_shard_file_name(int rank, int ranks, char *out) {
+char *sr_checkpoint_shard_name(int rank, int ranks, char *out) {
     snprintf(out, 64, "optimizer-%05d-of-%05d.safetensors", rank, ranks);
     return out;
 }
@@ -440,7 +440,8 @@ static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena 
         SR_TRY(parse_file(node, path, files));
     char name[64];
     for (int r = 0; r < manifest->ranks; ++r)
-        if (sr_manifest_files_find(files, sr_shard_file_name(r, manifest->ranks, name)) == NULL)
+        if (sr_manifest_files_find(files, sr_checkpoint_shard_name(r, manifest->ranks, name)) ==
+            NULL)
             return SR_FAIL(SR_E_DATA, "%s: no checksums of '%s'", path, name);
     return SR_OK;
 }

@@ -249,7 +249,7 @@ static sr_status read_slot_ranges(sr_checkpoint *checkpoint, int shard, const sr
 static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
     char name[64];
     const sr_json *root;
-    sr_shard_file_name(shard, checkpoint->manifest.ranks, name);
+    sr_checkpoint_shard_name(shard, checkpoint->manifest.ranks, name);
     SR_TRY(open_file(checkpoint, name, &checkpoint->shards[shard]));
     const char *text = sr_safetensors_metadata(checkpoint->shards[shard], SLOTS_KEY);
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);

@@ -165,7 +165,7 @@ static sr_status write_shard(sr_checkpoint_writer *writer, const char *name,
 static char *sums_path(const sr_checkpoint_writer *writer, int rank) {
     char name[64], with_suffix[80];
     snprintf(with_suffix, sizeof with_suffix, "%s.sums",
-             sr_shard_file_name(rank, writer->ranks, name));
+             sr_checkpoint_shard_name(rank, writer->ranks, name));
     return sr_path_join(writer->folder, with_suffix);
 }
 
@@ -206,8 +206,8 @@ sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
     if (status == SR_OK)
         status = sr_text_check(&ranges);
     if (status == SR_OK)
-        status = write_shard(writer, sr_shard_file_name(writer->rank, writer->ranks, name), slots,
-                             tensors, count, ranges.data);
+        status = write_shard(writer, sr_checkpoint_shard_name(writer->rank, writer->ranks, name),
+                             slots, tensors, count, ranges.data);
     if (status == SR_OK && writer->rank != 0)
         status = write_side_file(writer);
     sr_text_release(&ranges);
@@ -273,7 +273,7 @@ static sr_status collect_shard(sr_checkpoint_writer *writer, int rank) {
     size_t bytes;
     struct stat info;
     char *path = sums_path(writer, rank);
-    char *shard = sr_path_join(writer->folder, sr_shard_file_name(rank, writer->ranks, name));
+    char *shard = sr_path_join(writer->folder, sr_checkpoint_shard_name(rank, writer->ranks, name));
     sr_status status = path == NULL || shard == NULL ? SR_E_MEMORY : SR_OK;
     if (status == SR_OK) {
         status = sr_file_read(path, (size_t)64 << 20, &text, &bytes);
