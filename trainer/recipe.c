@@ -132,18 +132,18 @@ static void read_lanes(sr_recipe_inside *in) {
     derive_number(in, "eval.batch", &r->eval.batch, r->batch, "default (batch)");
     if (r->batch <= 0 || r->batch % r->lanes == 0)
         return;
-    int64_t below = r->batch / r->lanes * r->lanes;
+    long long batch = r->batch, cut = r->lanes, below = batch / cut * cut;
     const sr_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
-    if (below > 0)
+    if (below > 0) {
         sr_recipe_mistake(
             in, node->at,
             "batch %lld cannot be cut into %lld equal lanes; batch %lld or %lld can, or "
             "give other lanes",
-            (long long)r->batch, (long long)r->lanes, (long long)below,
-            (long long)(below + r->lanes));
-    else
-        sr_recipe_mistake(in, node->at, "batch %lld has fewer samples than its %lld lanes",
-                          (long long)r->batch, (long long)r->lanes);
+            batch, cut, below, below + cut);
+    } else {
+        sr_recipe_mistake(in, node->at, "batch %lld has fewer samples than its %lld lanes", batch,
+                          cut);
+    }
 }
 
 static void read_length(sr_recipe_inside *in) {

@@ -74,7 +74,7 @@ static void take_value(reader *r, sr_node *node) {
         return;
     }
     sr_node *parent = r->open[r->depth - 1], *key = r->key[r->depth - 1];
-    if (parent->kind == SR_NODE_MAP) {
+    if (parent->kind == SR_NODE_MAP && key) {
         r->key[r->depth - 1] = NULL;
         node->key = key->text;
         node->key_at = key->at;
