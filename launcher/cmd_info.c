@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried info TABLE: what is built in, straight from the tables that the program itself uses, so
+// that no listing goes stale.
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/transform.h"
+#include "graph/op.h"
+#include "kernels/base/text.h"
+#include "kernels/kernel.h"
+#include "launcher/command.h"
+#include "trainer/model.h"
+#include "trainer/optimizer.h"
+#include "trainer/recipe.h"
+#include "trainer/schedule.h"
+
+// ---- rows of option tables ----------------------------------------------------------------------
+
+static const char *type_name(sr_option_type type) {
+    switch (type) {
+    case SR_OPT_BOOL:
+        return "true|false";
+    case SR_OPT_INT:
+        return "integer";
+    case SR_OPT_FLOAT:
+        return "number";
+    case SR_OPT_STRING:
+        return "text";
+    case SR_OPT_ENUM:
+        return "choice";
+    case SR_OPT_SIZE:
+        return "size";
+    case SR_OPT_DURATION:
+        return "time";
+    case SR_OPT_LENGTH:
+        return "length";
+    case SR_OPT_INTS:
+        return "integers";
+    case SR_OPT_FLOATS:
+        return "numbers";
+    case SR_OPT_STRINGS:
+        return "texts";
+    default:
+        return "?";
+    }
+}
+
+static void add_type(sr_text *out, const sr_option *option) {
+    if (option->type != SR_OPT_ENUM) {
+        sr_text_add(out, "%s", type_name(option->type));
+        return;
+    }
+    for (const char *const *choice = option->choices; *choice; choice++)
+        sr_text_add(out, "%s%s", choice == option->choices ? "" : "|", *choice);
+}
+
+static void print_table(const sr_option_table *table, const char *prefix) {
+    for (size_t i = 0; table && i < table->count; i++) {
+        const sr_option *option = &table->options[i];
+        sr_text type;
+        sr_text_init(&type);
+        add_type(&type, option);
+        int used = printf("%s%s: %s", prefix, option->name, type.data);
+        if (option->default_text)
+            used += printf(" = %s", option->default_text);
+        printf("%*s %s%s\n", used < 46 ? 46 - used : 0, "", option->help,
+               option->option_class == SR_OPTION_NEUTRAL ? " (neutral)" : "");
+        sr_text_release(&type);
+    }
+}
+
+// ---- tables -------------------------------------------------------------------------------------
+
+static void print_row(const char *name, const char *help) {
+    printf("%-24s %s\n", name, help);
+}
+
+static void print_commands(void) {
+    size_t count;
+    const sr_command *commands = sr_commands(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (commands[i].name)
+            print_row(commands[i].name, commands[i].help);
+    }
+}
+
+static void print_options(void) {
+    puts("# Keys of a recipe. 'neutral' keys never change a bit of a result and are not part of a "
+         "run's identity.");
+    print_table(sr_recipe_keys(), "");
+    print_table(sr_recipe_optimizer_keys(), "optimizer.");
+    print_table(sr_recipe_schedule_keys(), "schedule.");
+}
+
+static void print_ops(void) {
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    for (size_t i = 0; i < count; i++)
+        printf("%-24s %d-%d -> %d  %s%s\n", ops[i]->name, ops[i]->required, ops[i]->inputs,
+               ops[i]->outputs, ops[i]->help, ops[i]->derivative ? "" : " (no derivative)");
+}
+
+static void print_kernels(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++) {
+        const sr_provider *provider = providers[i];
+        printf("# %s%s%s\n", provider->name, provider->version ? ": " : "",
+               provider->version ? provider->version() : "");
+        for (size_t k = 0; k < provider->count; k++)
+            printf("%-32s %-28s %s\n", provider->entries[k].name,
+                   provider->entries[k].numerics_class, sr_kernel_doc(provider->entries[k].kernel));
+    }
+}
+
+static void print_models(void) {
+    size_t count;
+    const sr_model_desc *const *models = sr_models(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(models[i]->name, models[i]->help);
+        print_table(models[i]->options, "    ");
+    }
+}
+
+static void print_optimizers(void) {
+    size_t count;
+    const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(optimizers[i]->name, optimizers[i]->help);
+        print_table(optimizers[i]->options, "    ");
+    }
+}
+
+static void print_schedules(void) {
+    size_t count;
+    const sr_schedule_desc *const *schedules = sr_schedules(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(schedules[i]->name, schedules[i]->help);
+        print_table(schedules[i]->options, "    ");
+    }
+}
+
+static void print_transforms(void) {
+    for (const sr_transform *const *t = sr_transform_list(); *t; t++) {
+        print_row((*t)->name, (*t)->help);
+        print_table(&(*t)->options, "    ");
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*print)(void);
+} tables[] = {
+    {"commands", print_commands},
+    {"options", print_options},
+    {"models", print_models},
+    {"optimizers", print_optimizers},
+    {"schedules", print_schedules},
+    {"transforms", print_transforms},
+    {"ops", print_ops},
+    {"kernels", print_kernels},
+};
+#define TABLES (sizeof tables / sizeof *tables)
+
+static int unknown(const char *name) {
+    const char *names[TABLES];
+    for (size_t i = 0; i < TABLES; i++)
+        names[i] = tables[i].name;
+    const char *nearest = sr_text_nearest(name, names, TABLES);
+    fprintf(stderr, "serried: no table '%s'", name);
+    if (nearest)
+        fprintf(stderr, "; did you mean '%s'?\n", nearest);
+    else
+        fputs("; 'serried info --help' names them\n", stderr);
+    return 2;
+}
+
+static error_t parse_option(int key, char *value, struct argp_state *state) {
+    const char **name = state->input;
+    if (key == ARGP_KEY_ARG && !*name)
+        *name = value;
+    else if (key == ARGP_KEY_ARG)
+        argp_error(state, "one table at a time");
+    else if (key == ARGP_KEY_END && !*name)
+        argp_error(state, "which table? commands, options, models, optimizers, schedules, "
+                          "transforms, ops or kernels");
+    return key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+int sr_cmd_info(int argc, char **argv) {
+    static const struct argp parser = {
+        NULL,
+        parse_option,
+        "TABLE",
+        "Print a table of what is built in: commands, options (keys of a recipe), models, "
+        "optimizers, schedules, transforms, ops or kernels.",
+        NULL,
+        NULL,
+        NULL};
+    const char *name = NULL;
+    if (argp_parse(&parser, argc, argv, 0, NULL, &name) != 0)
+        return 2;
+    for (size_t i = 0; i < TABLES; i++) {
+        if (strcmp(tables[i].name, name) == 0) {
+            tables[i].print();
+            return 0;
+        }
+    }
+    return unknown(name);
+}

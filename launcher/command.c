@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding and calling commands. Options of a command are its own (glibc argp); here is only what
+// stands before them.
+#include "launcher/command.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/pipeline.h"
+#include "kernels/base/text.h"
+#include "launcher/doctor_internal.h"
+#include "launcher/render_internal.h"
+
+static const sr_command commands[] = {
+#define SR_COMMAND_GROUP(title) {NULL, NULL, NULL, title},
+#define SR_COMMAND(name, function, words, help) {name, function, words, help},
+#include "launcher/command_list.def"
+#undef SR_COMMAND
+#undef SR_COMMAND_GROUP
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+// Not for people: entries that other parts of serried call.
+static const struct {
+    const char *name;
+    sr_command_fn run;
+} hidden[] = {
+    {"--data-process", sr_data_process_main},
+    {"--mpi-probe", sr_doctor_mpi_probe},
+    {"render", sr_cmd_render},
+};
+
+const sr_command *sr_commands(size_t *count) {
+    *count = COMMANDS;
+    return commands;
+}
+
+static void print_help(FILE *out) {
+    fputs("serried trains vision models on many processes, with the same bits on any number.\n\n"
+          "usage: serried COMMAND [options] [recipe] [key=value...]\n",
+          out);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (!commands[i].name)
+            fprintf(out, "\n%s\n", commands[i].help);
+        else
+            fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
+    }
+    fputs("\n'serried COMMAND --help' tells more. To begin:\n"
+          "  serried pack PICTURES data                pack a folder of pictures, one folder a "
+          "class\n"
+          "  serried train resnet18 -n 2 data.train=data\n",
+          out);
+}
+
+static const sr_command *find(const char *name) {
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (commands[i].name && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int unknown(const char *name) {
+    const char *names[COMMANDS];
+    size_t count = 0;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (commands[i].name)
+            names[count++] = commands[i].name;
+    }
+    const char *nearest = sr_text_nearest(name, names, count);
+    if (nearest)
+        fprintf(stderr, "serried: unknown command '%s'; did you mean '%s'?\n", name, nearest);
+    else
+        fprintf(stderr, "serried: unknown command '%s'; 'serried --help' lists them\n", name);
+    return 2;
+}
+
+static int run(const sr_command *command, int argc, char **argv) {
+    char title[64];
+    snprintf(title, sizeof title, "serried %s", command->name);
+    argv[0] = title; // what argp calls the program in its messages
+    return command->run(argc, argv);
+}
+
+static int help(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stdout);
+        return 0;
+    }
+    const sr_command *command = find(argv[1]);
+    if (!command)
+        return unknown(argv[1]);
+    char name[] = "serried", option[] = "--help";
+    char *arguments[] = {name, option, NULL};
+    return run(command, 2, arguments);
+}
+
+int sr_command_main(int argc, char **argv) {
+    argp_err_exit_status = 2;
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (strcmp(name, hidden[i].name) == 0)
+            return hidden[i].run(argc, argv);
+    }
+    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0)
+        return help(argc - 1, argv + 1);
+    if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
+        name = "version";
+    const sr_command *command = find(name);
+    return command ? run(command, argc - 1, argv + 1) : unknown(name);
+}
+
+int sr_command_fail(sr_status status) {
+    const char *message = sr_error_message();
+    // Mistakes in recipes begin with their place and need no name before them.
+    const char *prefix = strstr(message, ": error: ") ? "" : "serried: ";
+    fprintf(stderr, "%s%s\n", prefix, message);
+    return sr_status_exit_code(status);
+}

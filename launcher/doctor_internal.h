@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doctor's findings, and the small program that its ranks run.
+#ifndef SR_LAUNCHER_DOCTOR_INTERNAL_H
+#define SR_LAUNCHER_DOCTOR_INTERNAL_H
+
+#include "kernels/base/text.h"
+
+typedef enum sr_finding_state {
+    SR_FINDING_OK = 0,
+    SR_FINDING_NOTE, // good to know
+    SR_FINDING_WARN, // works, but slowly or not for all
+    SR_FINDING_BAD,  // training will fail
+} sr_finding_state;
+
+#define SR_FINDINGS_MAX 64
+
+typedef struct sr_finding {
+    sr_finding_state state;
+    const char *name;
+    char text[256];
+    double images_per_s; // of the decoding test; 0 elsewhere
+} sr_finding;
+
+typedef struct sr_findings {
+    sr_finding item[SR_FINDINGS_MAX];
+    int count;
+} sr_findings;
+
+// Adds one; returns it so that numbers can be set, or a place that nobody reads when full.
+sr_finding *sr_findings_add(sr_findings *findings, sr_finding_state state, const char *name,
+                            const char *fmt, ...) SR_PRINTF(4, 5);
+
+// doctor_machine.c: processor, memory, limits, folders, GPUs.
+void sr_doctor_look_at_machine(sr_findings *findings);
+
+// `serried --mpi-probe`, run by two ranks: 0 when they found each other.
+int sr_doctor_mpi_probe(int argc, char **argv);
+
+#endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the doctor sees of a machine without running anything.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "kernels/base/cpuid.h"
+#include "kernels/base/pool.h"
+#include "launcher/doctor_internal.h"
+#include "launcher/start.h"
+
+#define MIB (1024.0 * 1024.0)
+
+static void look_at_processor(sr_findings *f) {
+    char features[96];
+    sr_start_cores cores = sr_start_count_cores();
+    sr_findings_add(f, SR_FINDING_OK, "processor", "%s", sr_cpu_model());
+    sr_findings_add(f, SR_FINDING_OK, "cores", "%d cores, %d processors may be used%s", cores.cores,
+                    sr_cpu_count(), cores.may_bind ? "" : "; ranks are not bound (mask or quota)");
+    uint32_t have = sr_cpu_features();
+    if (have & SR_CPU_AVX2)
+        sr_findings_add(f, SR_FINDING_OK, "features", "%s", sr_cpu_features_text(have, features));
+    else
+        sr_findings_add(f, SR_FINDING_WARN, "features",
+                        "no AVX2: the reference kernels run, which is slow");
+}
+
+static void look_at_memory(sr_findings *f) {
+    char line[128], total[16], available[16];
+    unsigned long long kib[2] = {0, 0};
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        (void)sscanf(line, "MemTotal: %llu", &kib[0]);
+        (void)sscanf(line, "MemAvailable: %llu", &kib[1]);
+    }
+    if (file)
+        (void)fclose(file);
+    sr_findings_add(f, kib[1] < 2u << 20 ? SR_FINDING_WARN : SR_FINDING_OK, "memory",
+                    "%s, %s available", sr_text_bytes(kib[0] << 10, total),
+                    sr_text_bytes(kib[1] << 10, available));
+}
+
+static void look_at_shared_memory(sr_findings *f) {
+    struct statvfs info;
+    char free_bytes[16];
+    if (statvfs("/dev/shm", &info) != 0) {
+        sr_findings_add(f, SR_FINDING_BAD, "/dev/shm",
+                        "missing; ranks and data processes share memory there");
+        return;
+    }
+    double bytes = (double)info.f_bavail * (double)info.f_frsize;
+    bool small = bytes < 256 * MIB;
+    sr_findings_add(f, small ? SR_FINDING_WARN : SR_FINDING_OK, "/dev/shm", "%s free%s",
+                    sr_text_bytes((uint64_t)bytes, free_bytes),
+                    small ? "; in a container give --shm-size=1g or --ipc=host" : "");
+}
+
+static void look_at_limits(sr_findings *f) {
+    struct rlimit files, locked;
+    char text[16];
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        sr_findings_add(f, files.rlim_cur < 1024 ? SR_FINDING_WARN : SR_FINDING_OK, "open files",
+                        "%llu%s", (unsigned long long)files.rlim_cur,
+                        files.rlim_cur < 1024 ? "; raise it with ulimit -n 4096" : "");
+    if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0)
+        return;
+    if (locked.rlim_cur == RLIM_INFINITY)
+        sr_findings_add(f, SR_FINDING_OK, "locked memory", "unlimited");
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "locked memory",
+                        "%s; InfiniBand and pinned memory want ulimit -l unlimited",
+                        sr_text_bytes(locked.rlim_cur, text));
+}
+
+static void look_at_folder(sr_findings *f) {
+    static const struct {
+        long type;
+        const char *name;
+    } remote[] = {{0x6969, "NFS"}, {0xff534d42, "CIFS"}, {0x65735546, "FUSE"}, {0x01021997, "9p"}};
+    struct statfs info;
+    char text[16];
+    if (statfs(".", &info) != 0)
+        return;
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+        name = (long)info.f_type == remote[i].type ? remote[i].name : name;
+    double bytes = (double)info.f_bavail * (double)info.f_bsize;
+    sr_text_bytes((uint64_t)bytes, text);
+    bool low = bytes < 1024 * MIB;
+    if (access(".", W_OK) != 0) {
+        sr_findings_add(f, SR_FINDING_WARN, "this folder",
+                        "cannot be written; give -o DIR, or run from another one");
+    } else if (name) {
+        sr_findings_add(f, SR_FINDING_WARN, "this folder",
+                        "on %s, %s free; data is faster on a local disk", name, text);
+    } else {
+        sr_findings_add(f, low ? SR_FINDING_WARN : SR_FINDING_OK, "this folder", "%s free", text);
+    }
+}
+
+static void look_at_gpus(sr_findings *f) {
+    char path[32];
+    int count = 0;
+    do
+        snprintf(path, sizeof path, "/dev/nvidia%d", count);
+    while (access(path, F_OK) == 0 && ++count < 64);
+    if (count > 0)
+        sr_findings_add(f, SR_FINDING_NOTE, "GPUs",
+                        "%d NVIDIA devices; they are used where libserried-cuda.so is installed",
+                        count);
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none seen; training runs on the processor");
+}
+
+void sr_doctor_look_at_machine(sr_findings *findings) {
+    look_at_processor(findings);
+    look_at_memory(findings);
+    look_at_shared_memory(findings);
+    look_at_limits(findings);
+    look_at_folder(findings);
+    look_at_gpus(findings);
+}

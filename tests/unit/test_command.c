@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `serried`: help, mistakes and their exit codes, recipes, tables, completion,
+// drawn pictures. Runs the program given as the first argument, in the repository's root.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *program;
+static char folder[] = "/tmp/serried-command-XXXXXX";
+static char output[1 << 16];
+
+// $S in a line is the program. Returns the exit code; 'output' gets stdout and stderr.
+static int run(const char *line) {
+    char command[2048];
+    snprintf(command, sizeof command, "{ S='%s'; D=%s; %s; } 2>&1 </dev/null", program, folder,
+             line);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t bytes = fread(output, 1, sizeof output - 1, pipe);
+    output[bytes] = '\0';
+    int state = pclose(pipe);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+static void expect(const char *line, int code, const char *text) {
+    int got = run(line);
+    if (got != code || !strstr(output, text))
+        print_error("%s\nexit %d\n%s\nexpected exit %d with: %s\n", line, got, output, code, text);
+    assert_int_equal(got, code);
+    assert_non_null(strstr(output, text));
+}
+
+static int enter(void **state) {
+    (void)state;
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",    "PMI_RANK",
+                                        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SERRIED_RECIPES"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)unsetenv(names[i]);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int leave(void **state) {
+    (void)state;
+    return run("rm -r $D");
+}
+
+static void test_help(void **state) {
+    (void)state;
+    expect("$S --help 2>/dev/null", 0, "usage: serried COMMAND");
+    expect("$S help 2>/dev/null", 0, "  train ");
+    expect("$S train --help 2>/dev/null", 0, "Exit codes: 0 ok, 1 failure, 2 recipe or usage");
+    expect("$S help recipe 2>/dev/null", 0, "serried recipe");
+    expect("$S", 2, "usage: serried COMMAND");
+    expect("for c in $($S info commands | cut -d' ' -f1); do $S $c --help || exit 9; done", 0, "");
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    expect("$S trian", 2, "serried: unknown command 'trian'; did you mean 'train'?\n");
+    expect("$S zzzzzz", 2, "serried: unknown command 'zzzzzz'; 'serried --help' lists them\n");
+    expect("$S train", 2, "serried train: which recipe?");
+    expect("$S train resnet81", 2, "no shipped recipe 'resnet81'; did you mean 'resnet18'?");
+    expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
+    expect("$S train resnet18 -n many", 2, "-n: expected a number of ranks, got 'many'");
+    expect("$S train resnet18 -n 2 optimzier.lr=1", 2,
+           "command line: error: unknown key 'optimzier'; did you mean 'optimizer'?\n"
+           "  optimzier.lr=1\n"
+           "  ^\n");
+    expect("$S train resnet18 -n 9", 2,
+           "error: batch 256 has 8 lanes, so at most 8 ranks; raise lanes (changes BatchNorm and "
+           "results)");
+    expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
+    expect("$S recipe shw", 2, "recipe has list, show and check, not 'shw'");
+    expect("$S doctor now", 2, "doctor takes no arguments");
+}
+
+static void test_slurm(void **state) {
+    (void)state;
+    expect("SLURM_STEP_NUM_TASKS=4 $S train resnet18", 2, "srun --mpi=pmix serried train");
+    expect("SLURM_NTASKS=4 $S train resnet18", 2, "srun --mpi=pmix serried train");
+}
+
+static void test_recipes(void **state) {
+    (void)state;
+    expect("$S recipe list", 0, "resnet50 ");
+    expect("$S recipe list --names", 0, "\nresnet50\n");
+    expect("$S recipe check $($S recipe list --names)", 0, "resnet50: ok\n");
+    expect("cd / && $S recipe show resnet18 batch=128", 0, "# command line\n");
+    expect("for r in $($S recipe list --names); do $S recipe show --plain $r > $D/$r.yaml && "
+           "$S recipe check $D/$r.yaml && $S recipe show --plain $D/$r.yaml | cmp - $D/$r.yaml || "
+           "exit 9; done",
+           0, "toy-gan.yaml: ok\n");
+    expect("printf 'model: resnet18\\nepochs: 1\\noptimizer: {lr: 1}\\nbacth: 2\\n' > $D/bad.yaml; "
+           "$S recipe check resnet18 $D/bad.yaml",
+           2, "bad.yaml:4:1: error: unknown key 'bacth'; did you mean 'batch'?\n  bacth: 2\n  ^\n");
+    expect("$S recipe check resnet18 optimizer.lr=1", 2, "");
+}
+
+static void test_tables(void **state) {
+    (void)state;
+    expect("$S info options", 0, "data.workers: integer = 0");
+    expect("$S info models", 0, "resnet50 ");
+    expect("$S info transforms", 0, "pad_crop ");
+    expect("for t in commands options models optimizers schedules transforms ops kernels; do "
+           "$S info $t > $D/t && test -s $D/t || exit 9; done",
+           0, "");
+    expect("$S version", 0, "serried ");
+    expect("$S --version", 0, "zstd ");
+}
+
+#define COMPLETE(words, index)                                                                     \
+    "$S completion bash > $D/c; cat > $D/run <<'END'\nsource $1\ncompopt() { :; }\n"               \
+    "COMP_WORDS=($2 " words ")\nCOMP_CWORD=" index "\n_serried\necho \"got: ${COMPREPLY[@]}\"\n"   \
+    "END\nbash $D/run $D/c $S"
+
+static void test_completion(void **state) {
+    (void)state;
+    expect(COMPLETE("tra", "1"), 0, "got: train\n");
+    expect(COMPLETE("train cifar10-f", "2"), 0, "got: cifar10-fast\n");
+    expect(COMPLETE("train resnet18 data.wor", "3"), 0, "got: data.workers=\n");
+    expect(COMPLETE("train --dr", "2"), 0, "got: --dry-run\n");
+    expect(COMPLETE("info ker", "2"), 0, "got: kernels\n");
+    expect("$S completion fish", 2, "usage: serried completion bash");
+}
+
+static void test_pictures(void **state) {
+    (void)state;
+    expect("$S render $D/a --count 2", 0, "20 pictures of 10 classes");
+    expect("$S render $D/b --count 2 && diff -r $D/a $D/b && ls $D/a/*/*.jpg | wc -l", 0, "20\n");
+    expect("$S render", 2, "a folder to draw into");
+    expect("$S render /proc/none", 2, "/proc/none");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_help),     cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_slurm),    cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_tables),   cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_pictures),
+    };
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_command SERRIED\n");
+        return 2;
+    }
+    program = argv[1];
+    return cmocka_run_group_tests(tests, enter, leave);
+}
