@@ -311,7 +311,7 @@ void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, s
     size_t attr_room = (op->attr_size + 7) & ~(size_t)7;
     if (!GROW(context, nodes, node_count, node_capacity, 1) ||
         !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
-        !GROW(context, attrs, attr_count, attr_capacity, attr_room))
+        !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
         return;
     uint32_t index = (uint32_t)context->node_count++;
     sr_node *node = &context->nodes[index];

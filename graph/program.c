@@ -116,7 +116,7 @@ static sr_status add_node(sr_context *context, uint32_t index) {
     const sr_node *node = &context->nodes[index];
     size_t attr_room = (node->op->attr_size + 7) & ~(size_t)7;
     RESERVE(p, nodes, node_capacity, p->node_count + 1);
-    RESERVE(p, attrs, attr_capacity, p->attr_count + attr_room);
+    RESERVE(p, attrs, attr_capacity, p->attr_count + attr_room + 1); // never NULL
     sr_program_node *out = &p->nodes[p->node_count];
     memset(out, 0xff, sizeof *out);
     out->op = node->op;

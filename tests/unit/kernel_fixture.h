@@ -8,6 +8,10 @@
 
 // The four activation types.
 extern const sr_dtype fixture_types[4];
+#define EACH_TYPE(t) for (int t = 0; t < 4; t++)
+
+// Zeros, to be freed by test_free.
+double *zeros(int64_t count);
 
 typedef struct test_array {
     sr_dtype dtype;
@@ -44,8 +48,8 @@ sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *para
                (int)(sizeof((test_array *[]){__VA_ARGS__}) / sizeof(test_array *)),                \
                (test_array *[]){__VA_ARGS__})
 
-// Hash over everything that kernel_run has computed so far in this process.
-uint64_t kernel_digest(void);
+// The hash of everything that kernel_run has computed so far in this process, in that order.
+void assert_digest(uint64_t golden);
 
 // |got - want| <= unit_roundoff |want| + terms sum_roundoff magnitude + tiny
 void assert_near(const char *what, int64_t i, sr_dtype dtype, double got, double want, double terms,

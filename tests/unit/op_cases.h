@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of operator cases that test_ops.c works through.
+#ifndef SR_TESTS_UNIT_OP_CASES_H
+#define SR_TESTS_UNIT_OP_CASES_H
+
+#include "autograd/gradients.h"
+#include "graph/op.h"
+
+#define OP_CASE_INPUTS 6
+#define OP_CASE_VALUES 16
+
+enum op_case_gradient {
+    GRADIENT_NONE = 0, // an error that names the operator
+    GRADIENT_STOPS,    // no gradient, no error
+    GRADIENT_ONCE,     // the gradient's gradient is an error
+    GRADIENT_TWICE,
+};
+
+typedef struct op_case op_case;
+struct op_case {
+    const char *op; // the operator that the case is for
+    // Records it; 'user' is the case.
+    sr_check_fn build;
+    // The value under test is that of build (wrt 0), or the gradient of build with respect to input
+    // wrt - 1 when the last input is the gradient of build's result.
+    int wrt;
+    int inputs;
+    sr_info info[OP_CASE_INPUTS]; // floats as f64
+    uint32_t params;              // mask of inputs that stay f32 when activations are narrower
+    uint32_t fixed;               // mask of float inputs that are not differentiated
+    double low, high;             // of random inputs; both 0: -1 to 1
+    enum op_case_gradient gradient;
+
+    // Hand-computed: values of the inputs (integers as well) and the result. Cases without 'want'
+    // are for gradients alone.
+    double in[OP_CASE_INPUTS][OP_CASE_VALUES];
+    double want[OP_CASE_VALUES];
+    int want_count;
+    bool own_type; // the call states the type of its result: f64 alone
+
+    // Records something that does not fit; the message must contain the text.
+    void (*wrong)(sr_context *context);
+    const char *message;
+};
+
+extern const op_case op_cases_layers[], op_cases_math[];
+extern const size_t op_cases_layers_count, op_cases_math_count;
+
+// Operators that update variables: no value, no gradient; tested by functions of their own.
+typedef struct op_update_case {
+    const char *op;
+    void (*run)(void);
+    void (*wrong)(sr_context *context);
+    const char *message;
+} op_update_case;
+
+extern const op_update_case op_update_cases[];
+extern const size_t op_update_case_count;
+
+#endif
