@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of provider "onednn" share: primitives that any number of threads run at once, and
+// conversions between bf16 and f32 through the kernel table.
+#ifndef SR_KERNELS_CPU_ONEDNN_INTERNAL_H
+#define SR_KERNELS_CPU_ONEDNN_INTERNAL_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+
+#include "kernels/kernel.h"
+#include "kernels/kernel_params.h"
+
+#define SR_ONEDNN_ARGS 4
+// Blocks that a batch of images is cut into where it has as many images: enough for eight threads,
+// few enough that the weights are read seldom.
+#define SR_ONEDNN_BLOCKS 8
+
+sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const char *what);
+#define SR_ONEDNN_TRY(call)                                                                        \
+    do {                                                                                           \
+        const dnnl_status_t dnnl_status_ = (call);                                                 \
+        if (dnnl_status_ != dnnl_success)                                                          \
+            return sr_onednn_fail(__FILE__, __LINE__, dnnl_status_, #call);                        \
+    } while (0)
+
+// The CPU engine, made at first use; lives as long as the process.
+sr_status sr_onednn_engine(dnnl_engine_t *out);
+// Limits oneDNN's threads to the calling one; returns the limit before.
+int sr_onednn_single_thread(void);
+void sr_onednn_restore_threads(int threads);
+
+// True where bf16 products run on AMX tiles. Elsewhere bf16 is a storage format and arithmetic is
+// f32 (vdpbf16ps without AMX has half the rate of f32 multiply-adds).
+bool sr_onednn_native_bf16(void);
+// Every T is f32, or every T is bf16; weights, bias and dw are f32.
+bool sr_onednn_dtypes_fit(const sr_kernel_request *request, const char *signature);
+
+// A primitive and what one execution needs. Immutable after init but for the list of idle calls,
+// which has a lock: a call is a stream and memory objects whose handles one thread sets.
+typedef struct sr_onednn_call {
+    dnnl_stream_t stream;
+    dnnl_memory_t memory[SR_ONEDNN_ARGS + 1]; // the last one is the scratchpad
+    struct sr_onednn_call *next;
+} sr_onednn_call;
+
+typedef struct sr_onednn_primitive {
+    dnnl_primitive_t primitive; // NULL: not there
+    int args;
+    int id[SR_ONEDNN_ARGS]; // DNNL_ARG_...
+    dnnl_memory_desc_t desc[SR_ONEDNN_ARGS + 1];
+    size_t scratchpad; // bytes
+    struct sr_onednn_idle *idle;
+} sr_onednn_primitive;
+
+// Takes over 'desc' (destroys it, also on failure). Its attributes must ask for a user scratchpad
+// (sr_onednn_attr). ids: DNNL_ARG_... of the arguments that runs will give.
+sr_status sr_onednn_primitive_init(sr_onednn_primitive *p, dnnl_primitive_desc_t desc,
+                                   const int *ids, int args);
+// Executes on the calling thread. data: one pointer per id; scratchpad: p->scratchpad bytes.
+sr_status sr_onednn_run(const sr_onednn_primitive *p, void *const *data, void *scratchpad);
+void sr_onednn_primitive_release(sr_onednn_primitive *p);
+// Attributes with scratchpad_mode_user.
+sr_status sr_onednn_attr(dnnl_primitive_attr_t *out);
+// A copy between two layouts.
+sr_status sr_onednn_reorder_init(sr_onednn_primitive *p, const dnnl_memory_desc_t *from,
+                                 const dnnl_memory_desc_t *to);
+
+// 'count' contiguous elements from one dtype to another with the table's cast kernel.
+typedef struct sr_onednn_cast {
+    sr_kernel_request request;
+    sr_prepared prepared;
+} sr_onednn_cast;
+sr_status sr_onednn_cast_init(sr_onednn_cast *cast, sr_dtype from, sr_dtype to, int64_t count);
+sr_status sr_onednn_cast_run(const sr_onednn_cast *cast, const void *from, void *to);
+void sr_onednn_cast_release(sr_onednn_cast *cast);
+
+// Rounds up to 64 bytes.
+static inline size_t sr_onednn_align(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+sr_status sr_onednn_prepare_conv2d(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_linear(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_linear_dx(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_linear_dw(const sr_kernel_request *request, sr_prepared *out);
+
+#endif

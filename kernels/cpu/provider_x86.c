@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Provider "x86": memory-bound kernels, and the gradient of convolution weights, for AVX2 and
+// AVX-512 in f32 and bf16.
+//
+// Both instruction sets give the same bits, so an entry is one numerics class; which set runs is
+// decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). A row of
+// the table says what dtypes a kernel takes, which further requests it refuses, and how it is cut
+// into blocks; the arithmetic is in the x86_*_internal.h files.
+#include "kernels/base/cpuid.h"
+#include "kernels/base/memory.h"
+#include "kernels/cpu/x86_internal.h"
+
+// One letter per argument: T f32 or bf16, the same in all places; F f32; f f32 or absent; I i32;
+// U u8; X the other of f32 and bf16.
+typedef struct x86_row {
+    const char *signature;
+    bool (*fits)(const sr_kernel_request *request); // NULL: every shape
+    sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
+} x86_row;
+
+static int64_t count_of(const sr_kernel_request *request) {
+    return ((const sr_count_params *)(const void *)request->params)->count;
+}
+
+static sr_status plan_elements(const sr_kernel_request *request, sr_prepared *out) {
+    out->stages = 1;
+    out->stage[0].blocks = sr_x86_ceil_div(count_of(request), SR_X86_BLOCK);
+    return SR_OK;
+}
+
+static sr_status plan_normalize(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_normalize_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks = sr_x86_ceil_div(p->rows * p->channels, SR_X86_BLOCK);
+    return SR_OK;
+}
+
+static bool fits_normalize(const sr_kernel_request *request) {
+    const sr_normalize_params *p = (const void *)request->params;
+    return p->channels >= 1 && p->channels <= SR_NORMALIZE_MAX_CHANNELS;
+}
+
+static sr_status plan_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
+    out->stages = 2;
+    out->stage[0].blocks = sr_x86_ceil_div(count_of(request), SR_X86_BLOCK);
+    out->stage[1].blocks = 1;
+    out->workspace = (size_t)out->stage[0].blocks * sizeof(float);
+    return SR_OK;
+}
+
+static int64_t row_blocks(int64_t rows, int64_t channels) {
+    return sr_x86_ceil_div(rows, sr_x86_block_rows(channels));
+}
+
+static sr_status plan_rows(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_rows_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks = row_blocks(p->rows, p->channels);
+    return SR_OK;
+}
+
+static sr_status plan_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_rows_params *p = (const void *)request->params;
+    out->stages = 2;
+    out->stage[0].blocks = row_blocks(p->rows, p->channels);
+    out->stage[1].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
+    out->workspace = (size_t)(out->stage[0].blocks * sr_x86_padded(p->channels)) * sizeof(float);
+    return SR_OK;
+}
+
+static sr_status plan_batchnorm(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_batchnorm_params *p = (const void *)request->params;
+    const int64_t blocks = row_blocks(p->rows, p->channels);
+    out->stages = 3;
+    out->stage[0].blocks = out->stage[2].blocks = blocks;
+    out->stage[1].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
+    out->workspace = (size_t)((4 + 2 * blocks) * sr_x86_padded(p->channels)) * sizeof(float);
+    return SR_OK;
+}
+
+static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_batchnorm_params *p = (const void *)request->params;
+    out->stages = 2;
+    out->stage[0].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
+    out->stage[1].blocks = row_blocks(p->rows, p->channels);
+    out->workspace = (size_t)(4 * sr_x86_padded(p->channels)) * sizeof(float);
+    return SR_OK;
+}
+
+// The statistics of no rows are nobody's business.
+static bool fits_channels(const sr_kernel_request *request) {
+    const sr_rows_params *p = (const void *)request->params;
+    return p->rows >= 1 && p->channels >= 1;
+}
+
+static void plan_pool(const sr_pool_params *p, int64_t height, int64_t width, sr_prepared *out) {
+    out->stages = 1;
+    out->stage[0].blocks = sr_x86_ceil_div(p->n * height, sr_x86_pool_rows(width, p->c));
+}
+
+static sr_status plan_pool_forward(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_pool_params *p = (const void *)request->params;
+    plan_pool(p, p->p, p->q, out);
+    return SR_OK;
+}
+
+static sr_status plan_pool_gradient(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_pool_params *p = (const void *)request->params;
+    plan_pool(p, p->h, p->w, out);
+    return SR_OK;
+}
+
+static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_x86_dw plan = sr_x86_dw_plan((const void *)request->params);
+    sr_x86_dw *d = sr_alloc(sizeof *d, "the plan of a convolution's weight gradient");
+    if (d == NULL)
+        return SR_E_MEMORY;
+    *d = plan;
+    out->state = d;
+    out->state_free = sr_free;
+    out->stages = 2;
+    out->stage[0].blocks = d->groups * d->ranges;
+    out->stage[1].blocks = d->out_panels;
+    out->workspace = (size_t)(d->groups * d->partial_floats) * sizeof(float);
+    out->scratch = (size_t)(sr_x86_ceil_div(d->dy_floats, 16) * 16 + d->x_floats) * sizeof(float);
+    return SR_OK;
+}
+
+static const x86_row rows[SR_KERNEL_COUNT] = {
+    [SR_KERNEL_relu] = {"TT", NULL, plan_elements},
+    [SR_KERNEL_relu_grad] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_gelu] = {"TT", NULL, plan_elements},
+    [SR_KERNEL_gelu_grad] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_leaky_relu] = {"TT", NULL, plan_elements},
+    [SR_KERNEL_leaky_relu_grad] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_add] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_sub] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_mul] = {"TTT", NULL, plan_elements},
+    [SR_KERNEL_scale] = {"TT", NULL, plan_elements},
+    [SR_KERNEL_scale_by] = {"TFT", NULL, plan_elements},
+    [SR_KERNEL_fill_by] = {"FT", NULL, plan_elements},
+    [SR_KERNEL_cast] = {"TX", NULL, plan_elements},
+    [SR_KERNEL_normalize] = {"UT", fits_normalize, plan_normalize},
+    [SR_KERNEL_dropout] = {"TIT", NULL, plan_elements},
+    [SR_KERNEL_bias_add] = {"TFT", NULL, plan_rows},
+    [SR_KERNEL_channel_sum] = {"TF", fits_channels, plan_channel_sum},
+    [SR_KERNEL_batchnorm_train] = {"TffTFF", fits_channels, plan_batchnorm},
+    [SR_KERNEL_batchnorm_grad] = {"TTfFFTFF", fits_channels, plan_batchnorm},
+    [SR_KERNEL_batchnorm_infer] = {"TffFFT", fits_channels, plan_batchnorm_infer},
+    [SR_KERNEL_maxpool2d] = {"TTU", NULL, plan_pool_forward},
+    [SR_KERNEL_maxpool2d_grad] = {"TUT", NULL, plan_pool_gradient},
+    [SR_KERNEL_avgpool2d] = {"TT", NULL, plan_pool_forward},
+    [SR_KERNEL_avgpool2d_grad] = {"TT", NULL, plan_pool_gradient},
+    [SR_KERNEL_reduce_sum] = {"TF", NULL, plan_reduce_sum},
+    [SR_KERNEL_sgd] = {"FFFF", NULL, plan_elements},
+    [SR_KERNEL_ema] = {"FFF", NULL, plan_elements},
+    [SR_KERNEL_conv2d_dw] = {"TTF", sr_x86_dw_supports, plan_conv_dw},
+};
+
+static const sr_x86_set *set_of_processor(void) {
+    const uint32_t features = sr_cpu_features();
+    if (features & SR_CPU_AVX512)
+        return &sr_x86_avx512;
+    return features & SR_CPU_AVX2 ? &sr_x86_avx2 : NULL;
+}
+
+// T of the request by the signature; f32 where no argument is a T.
+static sr_dtype activation_of(const sr_kernel_request *request, const char *signature) {
+    for (int i = 0; signature[i] != '\0'; i++)
+        if (signature[i] == 'T')
+            return request->dtype[i];
+    return SR_F32;
+}
+
+static bool letter_fits(char letter, sr_dtype dtype, sr_dtype t) {
+    switch (letter) {
+    case 'T':
+        return dtype == t;
+    case 'X':
+        return dtype == (t == SR_F32 ? SR_BF16 : SR_F32);
+    case 'F':
+        return dtype == SR_F32;
+    case 'f':
+        return dtype == SR_F32 || dtype == SR_DTYPE_COUNT;
+    case 'I':
+        return dtype == SR_I32;
+    default:
+        return dtype == SR_U8;
+    }
+}
+
+static bool supports(const sr_kernel_request *request) {
+    const x86_row *row = &rows[request->kernel];
+    const sr_dtype t = activation_of(request, row->signature);
+    if (set_of_processor() == NULL || (t != SR_F32 && t != SR_BF16))
+        return false;
+    int i = 0;
+    for (; row->signature[i] != '\0' && i < request->args; i++)
+        if (!letter_fits(row->signature[i], request->dtype[i], t))
+            return false;
+    return row->signature[i] == '\0' && i == request->args &&
+           (row->fits == NULL || row->fits(request));
+}
+
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
+    const x86_row *row = &rows[request->kernel];
+    const int t = activation_of(request, row->signature) == SR_BF16;
+    const sr_x86_kernel *kernel = &set_of_processor()->kernel[request->kernel][t];
+    SR_TRY(row->plan(request, out));
+    for (int s = 0; s < out->stages; s++)
+        out->stage[s].run = kernel->stage[s];
+    return SR_OK;
+}
+
+#define ENTRY(id, class)                                                                           \
+    {                                                                                              \
+        .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
+        .name = #id "/x86", .provider = "x86", .numerics_class = class, .supports = supports,      \
+        .prepare = prepare                                                                         \
+    }
+
+// "reference": the reference's bits. The others have their own order of sums or polynomials.
+static const sr_kernel_entry entries[] = {
+    ENTRY(relu, "reference"),         ENTRY(relu_grad, "reference"),
+    ENTRY(gelu, "x86-f32"),           ENTRY(gelu_grad, "x86-f32"),
+    ENTRY(leaky_relu, "reference"),   ENTRY(leaky_relu_grad, "reference"),
+    ENTRY(add, "reference"),          ENTRY(sub, "reference"),
+    ENTRY(mul, "reference"),          ENTRY(scale, "reference"),
+    ENTRY(scale_by, "reference"),     ENTRY(fill_by, "reference"),
+    ENTRY(cast, "reference"),         ENTRY(normalize, "reference"),
+    ENTRY(dropout, "reference"),      ENTRY(bias_add, "reference"),
+    ENTRY(channel_sum, "x86-f32"),    ENTRY(batchnorm_train, "x86-f32"),
+    ENTRY(batchnorm_grad, "x86-f32"), ENTRY(batchnorm_infer, "x86-f32"),
+    ENTRY(maxpool2d, "reference"),    ENTRY(maxpool2d_grad, "reference"),
+    ENTRY(avgpool2d, "reference"),    ENTRY(avgpool2d_grad, "reference"),
+    ENTRY(reduce_sum, "reference"),   ENTRY(sgd, "reference"),
+    ENTRY(ema, "reference"),          ENTRY(conv2d_dw, "x86-panels-f32"),
+};
+
+extern const sr_provider sr_provider_x86;
+const sr_provider sr_provider_x86 = {
+    .struct_size = sizeof(sr_provider),
+    .abi = SR_KERNEL_ABI,
+    .name = "x86",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+};
