@@ -81,9 +81,9 @@ static sr_status create_targets(sr_engine *e) {
 }
 
 // As many lanes at a time as there are cores; left-over cores join the lanes' teams.
-static sr_status create_executors(sr_engine *e) {
+static sr_status create_executors(sr_engine *e, bool one) {
     int local = e->lane_end - e->lane_begin;
-    e->executor_count = local < e->threads ? local : e->threads;
+    e->executor_count = one ? 1 : local < e->threads ? local : e->threads;
     e->executors = sr_alloc_array((size_t)e->executor_count, sizeof *e->executors, "executors");
     e->runs = sr_alloc_array((size_t)e->executor_count, sizeof *e->runs, "executors");
     if (!e->executors || !e->runs)
@@ -131,7 +131,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     for (int i = 0; i < e->recipe->phase_count; i++)
         SR_TRY(create_phase(e, o, i));
     SR_TRY(create_targets(e));
-    return create_executors(e);
+    return create_executors(e, o->one_executor);
 }
 
 sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out) {

@@ -16,6 +16,7 @@ typedef struct sr_engine_options {
     sr_comm *comm;
     const char *device; // NULL: the default of sr_device_open
     int threads;        // of this rank; 0: its processors
+    bool one_executor;  // inference: all threads work on one batch
     int64_t classes;
     int64_t batch, lanes; // global
     int64_t image_height, image_width;

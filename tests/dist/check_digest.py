@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One digest, one metric: the bit contract of lanes on the real command.
+
+A small recipe with batch norm, residuals, dropout, random crops and flips, label smoothing, an average of
+parameters, an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run
+(one rank, one thread) one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data
+workers, threads instead of processes, backend, stopped and resumed on another number of ranks; then
+seeded combinations; and once without `lanes` given. Every run must end with the digest and the metrics of
+its precision's base.
+
+  check_digest.py SERRIED RECIPE [--device NAME] [--few]
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
+
+
+def environment(threads=None, omp=None, device=None):
+    env = dict(os.environ, **{name: "1" for name in ROOT})
+    env["SERRIED_THREADS"] = str(threads or 1)
+    if omp:
+        env["OMP_NUM_THREADS"] = str(omp)
+    if device:
+        env["SERRIED_TEST_DEVICE"] = device
+    return env
+
+
+class Suite:
+    def __init__(self, serried, recipe, device, folder):
+        self.serried, self.recipe, self.device, self.folder = serried, recipe, device, folder
+        self.data = os.path.join(folder, "data")
+        self.count = self.failed = 0
+        self.base = {}
+
+    def prepare(self):
+        pictures = os.path.join(self.folder, "pictures")
+        subprocess.run([self.serried, "render", pictures, "--count", "20"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def command(self, run, ranks, values):
+        line = [self.serried, "train", self.recipe, "-o", run, "data.train=" + self.data, *values]
+        if ranks > 1:
+            line = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca",
+                    "mpi_yield_when_idle", "1", *line]
+        return line
+
+    def result(self, run):
+        with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
+            told = json.load(file)
+        return told["status"], (told["digest"], told["metrics"]["val_top1"], told["metrics"]["val_loss"])
+
+    def train(self, name, ranks=1, values=(), threads=None, omp=None):
+        run = os.path.join(self.folder, name.replace(" ", "_"))
+        done = subprocess.run(self.command(run, ranks, values), env=environment(threads, omp, self.device),
+                              capture_output=True, text=True, timeout=110, check=False)
+        if done.returncode != 0:
+            print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
+            raise SystemExit(f"{name}: exit code {done.returncode}")
+        return self.result(run)[1]
+
+    def expect(self, precision, name, result):
+        self.count += 1
+        base = self.base.setdefault(precision, result)
+        good = result == base
+        self.failed += not good
+        print(f"{'ok' if good else 'DIFFERS':8} {precision} {name:34} {result[0][:16]} "
+              f"top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
+
+    def stopped_and_resumed(self, precision, values, first, second):
+        """Stops the run by SIGUSR1 once it steps, then the same command on another number of ranks."""
+        name = f"{precision} stopped on {first} resumed on {second}"
+        run = os.path.join(self.folder, name.replace(" ", "_"))
+        job = subprocess.Popen(self.command(run, first, values), env=environment(1, None, self.device),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        digests = os.path.join(run, "digests.csv")
+        end = time.monotonic() + 100
+        while job.poll() is None and time.monotonic() < end:
+            if os.path.exists(digests) and os.path.getsize(digests) > 60:
+                job.send_signal(signal.SIGUSR1)
+                break
+            time.sleep(0.002)
+        code = job.wait(timeout=100)
+        if code not in (0, 75):
+            raise SystemExit(f"{name}: the stopped run ended with {code}")
+        resumed = code == 75
+        if resumed:
+            done = subprocess.run(self.command(run, second, values), env=environment(1, None, self.device),
+                                  capture_output=True, text=True, timeout=110, check=False)
+            if done.returncode != 0:
+                print(done.stderr[-2000:], file=sys.stderr)
+                raise SystemExit(f"{name}: the resumed run ended with {done.returncode}")
+        self.expect(precision, f"{'stopped' if resumed else 'too fast to stop'} {first} -> {second}",
+                    self.result(run)[1])
+
+    def one_factor(self, precision, few):
+        values = [f"precision={precision}"]
+        self.expect(precision, "base: 1 rank, 1 thread", self.train(f"{precision} base", 1, values))
+        for ranks in ((2, 3) if few else (2, 3, 4)):
+            self.expect(precision, f"{ranks} ranks", self.train(f"{precision} r{ranks}", ranks, values))
+        self.expect(precision, "3 threads", self.train(f"{precision} t3", 1, values, threads=3))
+        if few:
+            return
+        self.expect(precision, "2 ranks, 2 threads", self.train(f"{precision} r2t2", 2, values, threads=2))
+        self.expect(precision, "OMP_NUM_THREADS=4", self.train(f"{precision} omp", 1, values, omp=4))
+        for bucket in ("4KiB", "1GiB"):
+            self.expect(precision, f"bucket {bucket}",
+                        self.train(f"{precision} b{bucket}", 2, values + [f"exchange.bucket={bucket}"]))
+        for workers in (1, 3):
+            self.expect(precision, f"{workers} data workers",
+                        self.train(f"{precision} w{workers}", 1, values + [f"data.workers={workers}"]))
+        self.expect(precision, "data stages as threads",
+                    self.train(f"{precision} dt", 2, values + ["data.processes=0"]))
+        self.stopped_and_resumed(precision, values, 1, 3)
+        self.stopped_and_resumed(precision, values, 2, 1)
+
+    def combinations(self, precision, count):
+        draw = random.Random(f"serried {precision}")
+        for i in range(count):
+            ranks, threads = draw.randint(1, 4), draw.randint(1, 3)
+            values = [f"precision={precision}", f"data.workers={draw.randint(1, 3)}",
+                      f"exchange.bucket={draw.choice(['4KiB', '64KiB', '4MiB'])}",
+                      f"data.processes={draw.randint(0, 1)}"]
+            name = f"{precision} combination {i}"
+            self.expect(precision, f"{ranks} ranks x {threads}, " + " ".join(v.split(".")[-1] for v in values[1:])[:24],
+                        self.train(name, ranks, values, threads))
+
+    def default_lanes(self):
+        values = ["lanes=~"]
+        self.base["default lanes"] = self.train("default 1", 1, values)
+        self.count += 1
+        self.expect("default lanes", "2 ranks", self.train("default 2", 2, values))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("serried")
+    parser.add_argument("recipe")
+    parser.add_argument("--device")
+    parser.add_argument("--few", action="store_true", help="ranks and threads only")
+    arguments = parser.parse_args()
+    if shutil.which("mpirun") is None:
+        print("NOT RUN: mpirun is not installed")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="serried-digest-") as folder:
+        suite = Suite(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe),
+                      arguments.device, folder)
+        suite.prepare()
+        for precision in ("fp32", "bf16"):
+            suite.one_factor(precision, arguments.few)
+            if not arguments.few:
+                suite.combinations(precision, 2)
+        if not arguments.few:
+            suite.default_lanes()
+    print(f"{suite.count} runs, {suite.failed} differ")
+    return 1 if suite.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
