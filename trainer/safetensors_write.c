@@ -117,7 +117,7 @@ static void add_metadata(sr_text *text, const sr_metadata *metadata, int count) 
 static sr_status build_header(const sr_safetensors_writer *writer, const sr_stored_tensor *tensors,
                               const sr_metadata *metadata, int metadata_count, sr_text *text,
                               uint64_t *data_bytes) {
-    uint64_t offset = 0, bytes;
+    uint64_t offset = 0, bytes = 0;
     add_metadata(text, metadata, metadata_count);
     for (int k = 0; k < writer->count; ++k) {
         const sr_stored_tensor *tensor = &tensors[writer->order[k]];

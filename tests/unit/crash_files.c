@@ -61,8 +61,10 @@ static crash_op *add_op(crash_kind kind, const char *path, const char *target, i
         abort();
     crash_op *op = &crash.ops[crash.op_count++];
     *op = (crash_op){.kind = kind, .inode = inode};
-    snprintf(op->path, sizeof op->path, "%s", path);
-    snprintf(op->target, sizeof op->target, "%s", target);
+    if (strlen(path) >= sizeof op->path || strlen(target) >= sizeof op->target)
+        abort(); // a cut path would test another file
+    memcpy(op->path, path, strlen(path) + 1);
+    memcpy(op->target, target, strlen(target) + 1);
     return op;
 }
 

@@ -276,7 +276,7 @@ static void apply(int i, int end, unsigned how, sr_rng *rng) {
         (void)mkdir(path, 0700);
         break;
     case CRASH_SYMLINK:
-        (void)symlink(op->target, path);
+        assert_int_equal(0, symlink(op->target, path));
         break;
     case CRASH_UNLINK:
     case CRASH_REMOVE_FOLDER:
@@ -288,7 +288,7 @@ static void apply(int i, int end, unsigned how, sr_rng *rng) {
         (void)remove(path);
         if (is_link) {
             (void)remove(target);
-            (void)symlink(link, target);
+            assert_int_equal(0, symlink(link, target));
         } else if (inode >= 0) {
             put_file(target, contents, contents_of(inode, end, how, rng, contents));
         }
