@@ -6,6 +6,8 @@
 
 #include "tests/unit/test_support.h"
 
+#include <stdbool.h>
+
 #include <jpeglib.h>
 #include <spng.h>
 

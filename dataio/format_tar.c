@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Importer: tar archives, plain or compressed, and tars inside of them (as ILSVRC's training set,
+// one tar per class: the inner name without .tar becomes a folder).
+//
+// libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
+// a plain tar only headers and first bytes are read now: contents are found again by their offset.
+// Contents of a compressed one go into one unnamed temporary file. Links, devices, sparse files,
+// and names that are absolute or hold ".." are refused by name.
+// Source: libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataio/format.h"
+#include "dataio/picture.h"
+#include "kernels/base/file.h"
+#include "kernels/base/text.h"
+
+#define READ_BYTES 16384 // small: most of a plain tar is skipped
+#define MAX_NESTING 3
+#define MAX_NAME 4096
+
+// A part of a file that is a whole archive.
+typedef struct region {
+    int fd, in; // in: as in sr_source_file
+    uint64_t begin, bytes, at;
+    uint8_t buffer[READ_BYTES];
+} region;
+
+typedef struct reading {
+    sr_source *source;
+    region *region;
+    struct archive *archive;
+    const char *prefix; // before every name, with its '/'
+    int nesting;
+    bool plain; // contents can be read from the region
+    bool any;   // a header was read
+    // An entry whose offset is known when the next header is found: its data ends, padded to 512,
+    // where that begins.
+    bool waiting, waiting_is_tar;
+    sr_source_file file;
+    char name[MAX_NAME];
+    uint8_t head[SR_FORMAT_HEAD];
+    size_t head_bytes;
+} reading;
+
+static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
+                             const char *prefix, int nesting, bool *is_archive);
+
+// -- libarchive's callbacks --------------------------------------------------------------------
+
+static la_ssize_t on_read(struct archive *archive, void *user, const void **out) {
+    region *r = user;
+    uint64_t left = r->bytes - r->at, want = left < READ_BYTES ? left : READ_BYTES;
+    ssize_t got;
+    do
+        got = pread(r->fd, r->buffer, (size_t)want, (off_t)(r->begin + r->at));
+    while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        archive_set_error(archive, errno, "cannot read: %s", strerror(errno));
+        return ARCHIVE_FATAL;
+    }
+    r->at += (uint64_t)got;
+    *out = r->buffer;
+    return got;
+}
+
+static la_int64_t on_skip(struct archive *archive, void *user, la_int64_t request) {
+    (void)archive;
+    region *r = user;
+    uint64_t left = r->bytes - r->at;
+    uint64_t skip = (uint64_t)request < left ? (uint64_t)request : left;
+    r->at += skip;
+    return (la_int64_t)skip;
+}
+
+static sr_status damaged(const reading *r) {
+    return SR_FAIL(SR_E_DATA, "%s: damaged archive%s%s after %zu pictures: %s", r->source->path,
+                   r->prefix[0] ? ", in " : "", r->prefix, r->source->count,
+                   archive_error_string(r->archive) ? archive_error_string(r->archive)
+                                                    : "unknown cause");
+}
+
+// -- names -------------------------------------------------------------------------------------
+
+// Why a name is refused, or NULL.
+static const char *refuse_name(const char *name) {
+    if (name[0] == '/')
+        return "an absolute path in an archive";
+    for (const char *part = name; part != NULL;) {
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0'))
+            return "a path that leaves the archive (..)";
+        part = strchr(part, '/');
+        part = part ? part + 1 : NULL;
+    }
+    return NULL;
+}
+
+static const char *refuse_type(struct archive_entry *entry) {
+    if (archive_entry_hardlink(entry) != NULL)
+        return "a hard link in an archive";
+    switch (archive_entry_filetype(entry)) {
+    case AE_IFREG:
+        return archive_entry_sparse_count(entry) > 0 ? "a sparse file in an archive" : NULL;
+    case AE_IFLNK:
+        return "a symbolic link in an archive";
+    default:
+        return "a device or other special file in an archive";
+    }
+}
+
+// Prefix and name without a leading "./" into r->name; false when it does not fit.
+static bool take_name(reading *r, struct archive_entry *entry) {
+    const char *name = archive_entry_pathname_utf8(entry);
+    if (name == NULL)
+        name = archive_entry_pathname(entry);
+    if (name == NULL)
+        name = "";
+    while (strncmp(name, "./", 2) == 0)
+        name += 2;
+    int n = snprintf(r->name, sizeof r->name, "%s%s", r->prefix, name);
+    return n > (int)strlen(r->prefix) && (size_t)n < sizeof r->name;
+}
+
+static bool is_tar(const uint8_t *head, size_t bytes) {
+    return bytes >= 263 && memcmp(head + 257, "ustar", 5) == 0;
+}
+
+// -- contents ----------------------------------------------------------------------------------
+
+static sr_status open_spool(sr_source *source) {
+    if (source->spool >= 0)
+        return SR_OK;
+    source->spool = open(source->spool_folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (source->spool >= 0)
+        return SR_OK;
+    char *path = sr_path_join(source->spool_folder, "spool-XXXXXX"); // no O_TMPFILE there
+    if (path == NULL)
+        return SR_E_MEMORY;
+    source->spool = mkostemp(path, O_CLOEXEC);
+    int error = errno;
+    if (source->spool >= 0)
+        (void)unlink(path);
+    sr_free(path);
+    if (source->spool < 0)
+        return SR_FAIL(SR_E_IO, "%s: cannot make a temporary file: %s", source->spool_folder,
+                       strerror(error));
+    return SR_OK;
+}
+
+static sr_status spool_bytes(sr_source *source, const void *data, size_t bytes) {
+    const uint8_t *at = data;
+    while (bytes > 0) {
+        ssize_t n = pwrite(source->spool, at, bytes, (off_t)source->spooled);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return SR_FAIL(errno == ENOSPC || errno == EDQUOT ? SR_E_NO_SPACE : SR_E_IO,
+                           "%s: the temporary file of %llu MiB for the unpacked archive: %s",
+                           source->spool_folder, (unsigned long long)(source->spooled >> 20),
+                           strerror(errno));
+        at += n;
+        bytes -= (size_t)n;
+        source->spooled += (uint64_t)n;
+    }
+    return SR_OK;
+}
+
+// The rest of the entry, after its head, into the spool.
+static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
+    SR_TRY(open_spool(r->source));
+    *offset = r->source->spooled;
+    SR_TRY(spool_bytes(r->source, r->head, r->head_bytes));
+    uint8_t buffer[READ_BYTES];
+    for (;;) {
+        la_ssize_t n = archive_read_data(r->archive, buffer, sizeof buffer);
+        if (n < 0)
+            return damaged(r);
+        if (n == 0)
+            break;
+        SR_TRY(spool_bytes(r->source, buffer, (size_t)n));
+    }
+    *bytes = r->source->spooled - *offset;
+    return SR_OK;
+}
+
+static sr_status enter_tar(reading *r, int fd, int in, uint64_t offset, uint64_t bytes) {
+    char prefix[MAX_NAME + 2];
+    size_t n = strlen(r->name);
+    if (n > 4 && strcmp(r->name + n - 4, ".tar") == 0)
+        n -= 4;
+    (void)snprintf(prefix, sizeof prefix, "%.*s/", (int)n, r->name);
+    if (r->nesting == MAX_NESTING)
+        return sr_source_refuse(r->source, r->name, "archives nested too deeply");
+    bool is_archive;
+    SR_TRY(read_region(r->source, fd, in, offset, bytes, prefix, r->nesting + 1, &is_archive));
+    return is_archive ? SR_OK : sr_source_refuse(r->source, r->name, "not an archive inside");
+}
+
+// The waiting entry's data ends at 'end' of the archive, less the padding.
+static sr_status settle(reading *r, uint64_t end) {
+    if (!r->waiting)
+        return SR_OK;
+    r->waiting = false;
+    uint64_t padded = (r->file.bytes + 511) / 512 * 512;
+    uint8_t again[SR_FORMAT_HEAD];
+    if (end < padded || end > r->region->bytes)
+        return SR_FAIL(SR_E_DATA, "%s: truncated archive: %s is cut off", r->source->path, r->name);
+    uint64_t offset = r->region->begin + end - padded;
+    SR_TRY(sr_file_read_at(r->region->fd, r->source->path, offset, again, r->head_bytes));
+    if (memcmp(again, r->head, r->head_bytes) != 0)
+        return SR_FAIL(SR_E_INTERNAL, "%s: %s was not found again in the archive", r->source->path,
+                       r->name);
+    if (r->waiting_is_tar)
+        return enter_tar(r, r->region->fd, r->region->in, offset, r->file.bytes);
+    r->file.path = r->name;
+    r->file.in = r->region->in;
+    r->file.offset = offset;
+    return sr_source_add(r->source, &r->file);
+}
+
+static sr_status take_contents(reading *r, bool tar) {
+    if (r->plain) {
+        r->waiting = true;
+        r->waiting_is_tar = tar;
+        return SR_OK;
+    }
+    if (!tar && r->file.bytes > SR_PICTURE_MAX_BYTES) {
+        r->file.path = r->name;
+        return sr_source_add(r->source, &r->file); // which refuses it
+    }
+    uint64_t offset, bytes;
+    SR_TRY(spool_entry(r, &offset, &bytes));
+    if (tar)
+        return enter_tar(r, r->source->spool, 1, offset, bytes);
+    r->file.path = r->name;
+    r->file.in = 1;
+    r->file.offset = offset;
+    r->file.bytes = bytes;
+    return sr_source_add(r->source, &r->file);
+}
+
+// -- entries -----------------------------------------------------------------------------------
+
+static sr_status take_entry(reading *r, struct archive_entry *entry) {
+    if (!take_name(r, entry))
+        return sr_source_refuse(r->source, r->name, "a name that is empty or too long");
+    const char *reason = refuse_name(r->name + strlen(r->prefix));
+    if (reason == NULL && archive_entry_filetype(entry) == AE_IFDIR &&
+        archive_entry_hardlink(entry) == NULL)
+        return SR_OK;
+    if (reason == NULL)
+        reason = refuse_type(entry);
+    if (reason != NULL)
+        return sr_source_refuse(r->source, r->name, reason);
+    r->file = (sr_source_file){.bytes = (uint64_t)archive_entry_size(entry),
+                               .mtime = (int64_t)archive_entry_mtime(entry) * 1000000000};
+    r->head_bytes = 0;
+    while (r->head_bytes < sizeof r->head) {
+        la_ssize_t n =
+            archive_read_data(r->archive, r->head + r->head_bytes, sizeof r->head - r->head_bytes);
+        if (n < 0)
+            return damaged(r);
+        if (n == 0)
+            break;
+        r->head_bytes += (size_t)n;
+    }
+    bool wanted = is_tar(r->head, r->head_bytes) && !sr_source_is_hidden(r->name);
+    if (wanted)
+        return take_contents(r, true);
+    SR_TRY(sr_source_offer(r->source, r->name, r->head, r->head_bytes, &wanted));
+    return wanted ? take_contents(r, false) : SR_OK;
+}
+
+static sr_status read_entries(reading *r) {
+    for (;;) {
+        struct archive_entry *entry;
+        int result = archive_read_next_header(r->archive, &entry);
+        if (!r->any && result != ARCHIVE_OK && result != ARCHIVE_WARN)
+            return SR_OK; // no archive, or an empty one
+        if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF)
+            return damaged(r);
+        if (!r->any) {
+            r->any = true;
+            r->plain = archive_filter_code(r->archive, 0) == ARCHIVE_FILTER_NONE;
+        }
+        SR_TRY(settle(r, (uint64_t)archive_read_header_position(r->archive)));
+        if (result == ARCHIVE_EOF)
+            return SR_OK;
+        SR_TRY(take_entry(r, entry));
+    }
+}
+
+static sr_status open_archive(reading *r) {
+    struct archive *a = r->archive;
+    int bad = archive_read_support_format_tar(a);
+    // In-process filters only: others would start programs.
+    bad |= archive_read_support_filter_gzip(a) < ARCHIVE_WARN;
+    bad |= archive_read_support_filter_bzip2(a) < ARCHIVE_WARN;
+    bad |= archive_read_support_filter_xz(a) < ARCHIVE_WARN;
+    bad |= archive_read_support_filter_zstd(a) < ARCHIVE_WARN;
+    bad |= archive_read_set_read_callback(a, on_read);
+    bad |= archive_read_set_skip_callback(a, on_skip);
+    bad |= archive_read_set_callback_data(a, r->region);
+    if (bad != ARCHIVE_OK)
+        return SR_FAIL(SR_E_INTERNAL, "libarchive: %s", archive_error_string(a));
+    return archive_read_open1(a) == ARCHIVE_OK ? read_entries(r) : SR_OK;
+}
+
+// Offers the contents of one archive; *is_archive is false when it is none.
+static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
+                             const char *prefix, int nesting, bool *is_archive) {
+    reading *r = sr_alloc(sizeof *r, "archive reader");
+    region *part = sr_alloc(sizeof *part, "archive reader");
+    sr_status status = SR_E_MEMORY;
+    *is_archive = false;
+    if (r == NULL || part == NULL)
+        goto out;
+    part->fd = fd;
+    part->in = in;
+    part->begin = begin;
+    part->bytes = bytes;
+    r->source = source;
+    r->region = part;
+    r->prefix = prefix;
+    r->nesting = nesting;
+    r->archive = archive_read_new();
+    if (r->archive == NULL) {
+        status = SR_FAIL(SR_E_MEMORY, "out of memory for reading an archive");
+        goto out;
+    }
+    status = open_archive(r);
+    *is_archive = r->any;
+    (void)archive_read_free(r->archive);
+out:
+    sr_free(part);
+    sr_free(r);
+    return status;
+}
+
+static sr_status list(sr_source *source) {
+    struct stat info;
+    bool is_archive;
+    if (fstat(source->archive, &info) != 0)
+        return SR_FAIL(SR_E_IO, "%s: %s", source->path, strerror(errno));
+    SR_TRY(read_region(source, source->archive, 0, 0, (uint64_t)info.st_size, "", 0, &is_archive));
+    return is_archive
+               ? SR_OK
+               : SR_FAIL(SR_E_DATA, "%s: damaged or empty archive: no first header", source->path);
+}
+
+static bool recognises(const sr_format_probe *probe) {
+    static const struct {
+        size_t bytes;
+        const char *magic;
+    } compressed[] = {{2, "\x1f\x8b"},
+                      {3, "BZh"},
+                      {6, "\xfd"
+                          "7zXZ\0"},
+                      {4, "\x28\xb5\x2f\xfd"}};
+    if (probe->folder)
+        return false;
+    for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++)
+        if (probe->head_bytes >= compressed[i].bytes &&
+            memcmp(probe->head, compressed[i].magic, compressed[i].bytes) == 0)
+            return true;
+    return is_tar(probe->head, probe->head_bytes);
+}
+
+extern const sr_format sr_format_tar;
+const sr_format sr_format_tar = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "tar",
+    .help = "a tar of such a folder, also compressed, also with tars inside",
+    .recognises = recognises,
+    .list = list,
+};
