@@ -70,6 +70,7 @@ typedef struct sr_recipe_inside {
     const char *name, *file;
     sr_arena arena;
     int sources;
+    bool out_of_memory; // somewhere where it could not be returned; the end asks
     int mistakes;
     sr_mistake *first_mistake; // in the order of the sources
     sr_node *written;          // merged from bases, file and overrides
@@ -116,8 +117,8 @@ SR_NODISCARD sr_status sr_recipe_read(sr_recipe_inside *in, const char *name_or_
                                       const char *const *overrides, int count);
 
 // recipe_files.c
-// Path of a shipped recipe in the arena; NULL where there is none.
-const char *sr_recipe_shipped(sr_arena *arena, const char *name);
+// Path of a shipped recipe in the arena; *out is NULL where there is none.
+SR_NODISCARD sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out);
 
 // recipe_options.c
 // Sets one field from its node; false and a mistake where it does not fit.
@@ -130,7 +131,7 @@ SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_inside *in, const sr_optio
 // Puts a node at a dotted path below 'map', making maps on the way; replaces one that is there.
 SR_NODISCARD sr_status sr_node_put(sr_recipe_inside *in, sr_node *map, const char *path,
                                    sr_node *node);
-// printf into the arena; "" when memory is out (the arena's error stays set).
+// printf into the arena; "" and in->out_of_memory when there is none left.
 const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) SR_PRINTF(2, 3);
 
 // recipe_sections.c

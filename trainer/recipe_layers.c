@@ -42,30 +42,33 @@ static bool same_file(const char *path, const char *real) {
     return realpath(path, other) && strcmp(other, real) == 0;
 }
 
-// NAME, NAME.yaml in the folder of the file, unless that is the file itself.
-static const char *beside(sr_recipe_inside *in, const char *file, const char *real,
-                          const char *name) {
+// NAME.yaml or NAME in the folder of the file, unless that is the file itself; NULL: none.
+static sr_status find_beside(sr_recipe_inside *in, const char *file, const char *real,
+                             const char *name, const char **out) {
     const char *slash = strrchr(file, '/');
     int folder = name[0] == '/' || !slash ? 0 : (int)(slash - file) + 1;
     static const char *const endings[] = {".yaml", ""};
-    for (size_t i = 0; i < 2; i++) {
+    *out = NULL;
+    for (size_t i = 0; i < 2 && !*out; i++) {
         size_t bytes = (size_t)folder + strlen(name) + 8;
         char *path = sr_arena_alloc(&in->arena, bytes);
         if (!path)
-            return NULL;
+            return out_of_memory();
         snprintf(path, bytes, "%.*s%s%s", folder, file, name, endings[i]);
         if (sr_path_exists(path) && !same_file(path, real))
-            return path;
+            *out = path;
     }
-    return NULL;
+    return SR_OK;
 }
 
 static const char *hint_at_recipes(sr_recipe_inside *in, const char *name) {
     sr_recipe_listing *items;
     int count;
     const char *names[1000];
-    if (sr_recipe_list(&in->arena, &items, &count) != SR_OK)
+    if (sr_recipe_list(&in->arena, &items, &count) != SR_OK) {
+        in->out_of_memory = true;
         return "";
+    }
     for (int i = 0; i < count; i++)
         names[i] = items[i].name;
     return sr_recipe_hint(in, name, names, (size_t)count);
@@ -77,9 +80,10 @@ static sr_status lay_base(sr_recipe_inside *in, const sr_node *name, const char 
         sr_recipe_mistake(in, name->at, "a base is the name or the path of a recipe");
         return SR_OK;
     }
-    const char *path = beside(in, file, link->real, name->text);
+    const char *path;
+    SR_TRY(find_beside(in, file, link->real, name->text, &path));
     if (!path)
-        path = sr_recipe_shipped(&in->arena, name->text);
+        SR_TRY(sr_recipe_shipped(&in->arena, name->text, &path));
     if (!path) {
         sr_recipe_mistake(in, name->at,
                           "no recipe '%s' beside this file or among the shipped ones%s", name->text,
@@ -331,7 +335,7 @@ static sr_status locate(sr_recipe_inside *in, const char *name, const char **pat
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such recipe file%s", name,
                        hint_at_recipes(in, last_name(name)));
     }
-    *path = sr_recipe_shipped(&in->arena, name);
+    SR_TRY(sr_recipe_shipped(&in->arena, name, path));
     if (*path)
         return SR_OK;
     return SR_FAIL(SR_E_NOT_FOUND,

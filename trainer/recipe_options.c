@@ -19,6 +19,7 @@ const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) {
     if (text)
         vsnprintf(text, (size_t)length + 1, fmt, again);
     va_end(again);
+    in->out_of_memory = in->out_of_memory || !text;
     return text ? text : "";
 }
 

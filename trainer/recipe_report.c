@@ -80,8 +80,10 @@ void sr_recipe_mistake(sr_recipe_inside *in, sr_position at, const char *fmt, ..
     if (in->mistakes <= SR_RECIPE_MAX_MISTAKES)
         mistake = sr_arena_alloc(&in->arena, sizeof *mistake);
     const char *copy = mistake ? sr_arena_strdup(&in->arena, message) : NULL;
-    if (!copy)
+    if (!copy) {
+        in->out_of_memory = in->out_of_memory || in->mistakes <= SR_RECIPE_MAX_MISTAKES;
         return;
+    }
     *mistake = (sr_mistake){at, copy, NULL};
     sr_mistake **link = &in->first_mistake;
     while (*link && !stands_before(at, (*link)->at))
@@ -91,6 +93,8 @@ void sr_recipe_mistake(sr_recipe_inside *in, sr_position at, const char *fmt, ..
 }
 
 sr_status sr_recipe_verdict(const sr_recipe_inside *in) {
+    if (in->out_of_memory)
+        return SR_FAIL(SR_E_MEMORY, "out of memory while reading a recipe");
     if (in->mistakes == 0)
         return SR_OK;
     sr_text report;
@@ -123,8 +127,10 @@ const char *sr_recipe_hint(sr_recipe_inside *in, const char *word, const char *c
         return "";
     size_t bytes = strlen(nearest) + 32;
     char *hint = sr_arena_alloc(&in->arena, bytes);
-    if (!hint)
+    if (!hint) {
+        in->out_of_memory = true;
         return "";
+    }
     snprintf(hint, bytes, "; did you mean '%s'?", nearest);
     return hint;
 }

@@ -131,8 +131,10 @@ const char *sr_node_value(sr_recipe_inside *in, const sr_node *node) {
         bytes += 2 * strlen(item->text) + 4;
     }
     char *text = sr_arena_alloc(&in->arena, bytes);
-    if (!text)
+    if (!text) {
+        in->out_of_memory = true;
         return NULL;
+    }
     char *end = text;
     *end++ = '[';
     for (const sr_node *item = node->first; item; item = item->next) {

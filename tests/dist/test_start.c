@@ -35,7 +35,7 @@ static int leave(void **state) {
 }
 
 static void nap(void) {
-    const struct timespec time = {.tv_nsec = 10 * 1000 * 1000};
+    const struct timespec time = {.tv_nsec = 10000000};
     (void)nanosleep(&time, NULL);
 }
 

@@ -345,6 +345,26 @@ static void test_many_mistakes_are_counted(void **state) {
     assert_non_null(strstr(sr_error_message(), " more mistakes)"));
 }
 
+static void test_out_of_memory(void **state) {
+    (void)state;
+    const char *const overrides[] = {"seed=1", "wrong=1", "data.mean=[1, 2, 3]"};
+    for (int count = 1; count <= 3; count += 2) {
+        sr_status expected = count == 1 ? SR_OK : SR_E_USAGE, status = SR_E_MEMORY;
+        int n = 0;
+        while (status == SR_E_MEMORY && n < 10000) {
+            sr_recipe *recipe = NULL;
+            uint64_t before = sr_memory_get_stats().live_blocks;
+            sr_memory_fail_nth((uint64_t)++n);
+            status = sr_recipe_load("planar", overrides, count, &recipe);
+            sr_memory_fail_nth(0);
+            sr_recipe_free(recipe);
+            assert_int_equal(sr_memory_get_stats().live_blocks, before);
+        }
+        assert_true(n > 5);
+        assert_int_equal(status, expected);
+    }
+}
+
 // ---- values -------------------------------------------------------------------------------------
 
 static void test_defaults(void **state) {
@@ -743,15 +763,25 @@ static void test_identity(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_mistakes_in_overrides),
-        cmocka_unit_test(test_missing_files),   cmocka_unit_test(test_circle),
-        cmocka_unit_test(test_too_large),       cmocka_unit_test(test_many_mistakes_are_counted),
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_phases),          cmocka_unit_test(test_bases),
-        cmocka_unit_test(test_overrides),       cmocka_unit_test(test_list),
-        cmocka_unit_test(test_options),         cmocka_unit_test(test_transform_options),
-        cmocka_unit_test(test_choose_and_fail), cmocka_unit_test(test_print_loads_again),
-        cmocka_unit_test(test_origins),         cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_mistakes_in_overrides),
+        cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_many_mistakes_are_counted),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_transform_options),
+        cmocka_unit_test(test_choose_and_fail),
+        cmocka_unit_test(test_print_loads_again),
+        cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_identity),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
