@@ -6,7 +6,7 @@
 // Futexes: Drepper, "Futexes Are Tricky"; event counts: Reed and Kanodia, CACM 1979. Process-shared
 // condition variables and semaphores were rejected: a SIGKILL inside them blocks the survivors for
 // good. There are no names in any file system, so nothing is left behind by any death.
-#include "dataio/ring.h"
+#include "dataio/ring_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 #include "dataio/pipeline.h"
-#include "dataio/ring.h"
+#include "dataio/ring_internal.h"
 #include "dataio/transformer.h"
 
 #define SR_STAGE_MAGIC UINT64_C(0x31617461642d7273) // "sr-data1"

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dataio/ring.h"
+#include "dataio/ring_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/rng.h"
 #include "tests/unit/test_support.h"

@@ -7,8 +7,8 @@
 // - a waiter re-checks at least every 50 ms, so that a wake lost with its sender costs no more.
 // A killed producer or consumer is replaced by one that reads the counters and goes on; whatever
 // was half done was not published and is done again.
-#ifndef SR_DATAIO_RING_H
-#define SR_DATAIO_RING_H
+#ifndef SR_DATAIO_RING_INTERNAL_H
+#define SR_DATAIO_RING_INTERNAL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
