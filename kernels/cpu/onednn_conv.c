@@ -298,18 +298,22 @@ static sr_status canonical_part(const conv_state *s, dnnl_memory_desc_t *part) {
     return SR_OK;
 }
 
+// Whether all pieces have the layout of the first, so that one primitive serves them: blocks of
+// output channels (16 to 64, also 48) must not be cut, nor the last one be padded.
 static bool pieces_possible(conv_state *s, int64_t pieces) {
     s->pieces = pieces;
     s->piece_k = s->p.k / pieces;
-    dnnl_memory_desc_t part;
+    dnnl_memory_desc_t first, last;
     size_t offset;
-    return packed_part(s, pieces - 1, 0, 0, &part, &offset) == dnnl_success;
+    return s->p.k % pieces == 0 && packed_part(s, 0, 0, 0, &first, &offset) == dnnl_success &&
+           packed_part(s, pieces - 1, 0, 0, &last, &offset) == dnnl_success &&
+           dnnl_memory_desc_equal(&first, &last) != 0;
 }
 
 static sr_status make_pack(conv_state *s) {
     const sr_conv_params *p = &s->p;
     int64_t pieces = p->groups == 1 ? SR_ONEDNN_BLOCKS : 1;
-    while (pieces > 1 && (p->k % (pieces * 16) != 0 || !pieces_possible(s, pieces)))
+    while (pieces > 1 && !pieces_possible(s, pieces))
         pieces /= 2;
     s->pieces = pieces;
     s->piece_k = p->k / pieces;
