@@ -30,6 +30,11 @@ MAY_INCLUDE = [
     ("trainer/", BELOW_TRAINER),
     ("launcher/", BELOW_TRAINER + ("launcher/", "serried.h")),
 ]
+# Single edges beyond that, with the reason.
+EDGES = {
+    ("kernels/device/stream_cpu.c", "kernels/kernel.h"):
+        "threads that will run kernels let the providers limit their libraries' own threads",
+}
 ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/", "launcher/")
 
 # Libraries that stay behind one door: header pattern -> files that may include it.
@@ -37,7 +42,7 @@ DOORS = [
     (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
     (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/(provider_)?onednn\w*\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
-    (r"cairo.*", r"trainer/plot\w*\.c|launcher/library_list\.c|tests/.*"),
+    (r"cairo.*", r"trainer/plot\w*\.[ch]|launcher/library_list\.c|tests/.*"),
 ]
 
 # Lists of descriptors: the .def, the prefix of the descriptors, and the files that hold them.
@@ -54,7 +59,8 @@ LISTS = [
     ("trainer/schedules/schedule_list.def", "sr_schedule_", r"trainer/schedules/schedule_\w+\.c"),
     ("kernels/provider_list.def", "sr_provider_", r"kernels/\w+/\w*provider\w*\.c"),
     ("kernels/device/device_list.def", "sr_device_", r"kernels/device/device_\w+\.c"),
-    ("launcher/command_list.def", "sr_cmd_", r"launcher/cmd_\w+\.c"),
+    ("launcher/command_list.def", "sr_cmd_", r"launcher/cmd_(?!bench_)\w+\.c"),
+    ("launcher/bench_list.def", "sr_bench_", r"launcher/cmd_bench_\w+\.c"),
 ]
 # Descriptors that are reached in another way.
 UNLISTED = {
@@ -75,7 +81,7 @@ WORDS = [
      r"\s*\(", r"kernels/base/memory\.c|.*/cuda/.*|tests/.*", "allocate through sr_alloc"),
     ("exit", r"(?<![\w.>])(exit|abort|quick_exit)\s*\(", r"launcher/.*|tests/.*",
      "only the launcher ends the process"),
-    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*",
+    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
     ("lock", r"\bpthread_cond_\w+|\bsem_\w+\s*\(", r"(?!dataio/).*",
      "a process killed inside would leave it locked: use the rings"),
@@ -123,7 +129,8 @@ def check_includes(name, text, report):
         if not match:
             continue
         target = match.group(2)
-        if allowed and target.startswith(ROOMS + ("serried.h",)) and not target.startswith(allowed):
+        foreign = target.startswith(ROOMS + ("serried.h",)) and not target.startswith(allowed or "")
+        if allowed and foreign and (name, target) not in EDGES:
             report(name, number, "layer", f"may not include {target}")
         for header, files in DOORS:
             if re.fullmatch(header, target) and not re.fullmatch(files, name):
@@ -190,7 +197,7 @@ def check_names(files, report):
 
 def listed_names(text, prefix):
     # The first argument that is a name: SR_OP(sr_op_add), SR_COMMAND("train", sr_cmd_train, ...).
-    names = re.findall(r"^\s*SR_\w+\([\s,]*([A-Za-z_]\w*)", blank(text), re.M)
+    names = re.findall(r"^\s*[A-Z]\w*\([\s,]*([A-Za-z_]\w*)", blank(text), re.M)
     return [n if n.startswith("sr_") else prefix + n for n in names]
 
 
