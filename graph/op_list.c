@@ -5,7 +5,7 @@
 #include "graph/ops/op_internal.h"
 
 static const sr_op *const table[] = {
-#define SR_OP(symbol) &symbol,
+#define SR_OP(symbol) &(symbol),
 #include "graph/ops/op_list.def"
 #undef SR_OP
 };

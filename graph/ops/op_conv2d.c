@@ -33,12 +33,13 @@ static sr_status conv_params(const sr_node_view *node, const sr_info *x, const s
     const char *name = node->op->name;
     char xt[SR_INFO_TEXT], wt[SR_INFO_TEXT], yt[SR_INFO_TEXT];
     if (a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 || a->dilation_h < 1 ||
-        a->dilation_w < 1 || a->groups < 1)
+        a->dilation_w < 1 || a->groups < 1) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: stride %dx%d, pad %dx%d, dilation %d, groups %d: stride, dilation and "
                        "groups must be positive, padding at least 0",
                        name, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation_h,
                        a->groups);
+    }
     if (w->dim[1] * a->groups != x->dim[3])
         return SR_FAIL(SR_E_SHAPE,
                        "%s: w %s with groups %d needs %lld input channels, x %s has %lld", name,
@@ -76,8 +77,8 @@ static sr_status expect_filters(const sr_node_view *node, int input, sr_dtype ac
 
 static void conv_cost(const sr_conv_params *p, const sr_node_view *node, double *flops,
                       double *bytes) {
-    *flops = 2.0 * (double)(p->n * p->p * p->q) * (double)(p->k * p->r * p->s) *
-             (double)(p->c / p->groups);
+    const int64_t terms = p->r * p->s * (p->c / p->groups);
+    *flops = 2.0 * (double)(p->n * p->p * p->q * p->k) * (double)terms;
     *bytes = 0;
     for (int i = 0; i < node->inputs; i++)
         if (sr_op_present(node, i))

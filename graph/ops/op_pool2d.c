@@ -29,12 +29,13 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
                             .pad_bottom = a->pad_h,
                             .pad_right = a->pad_w};
     if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
-        a->pad_w < 0 || 2 * a->pad_h > a->window_h || 2 * a->pad_w > a->window_w)
+        a->pad_w < 0 || 2 * a->pad_h > a->window_h || 2 * a->pad_w > a->window_w) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: window %dx%d, stride %dx%d, pad %dx%d: window and stride must be "
                        "positive, padding at most half the window",
                        node->op->name, a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
                        a->pad_w);
+    }
     out->p = sr_op_positions(out->h, 2 * (int64_t)a->pad_h, a->window_h, 1, a->stride_h);
     out->q = sr_op_positions(out->w, 2 * (int64_t)a->pad_w, a->window_w, 1, a->stride_w);
     if (out->p < 1 || out->q < 1)

@@ -96,7 +96,7 @@ static sr_status run(const sr_kernel_args *args, int64_t block, sr_worker *worke
                (const char *)args->p[0] + (size_t)r.begin * size, (size_t)(r.end - r.begin) * size);
         return SR_OK;
     }
-    double chunk[CHUNK];
+    double chunk[CHUNK] = {0};
     for (int64_t i = r.begin; i < r.end; i += CHUNK) {
         const int64_t n = r.end - i < CHUNK ? r.end - i : CHUNK;
         load(from, args->p[0], i, n, chunk);

@@ -125,6 +125,7 @@ static void make_request(sr_kernel_id kernel, const void *params, size_t bytes, 
     *request = (sr_kernel_request){.kernel = kernel, .args = count};
     assert_true(bytes <= sizeof request->params);
     memcpy(request->params, params, bytes);
+    assert_true(count <= SR_KERNEL_MAX_ARGS);
     for (int i = 0; i < count; i++) {
         request->dtype[i] = args[i] ? args[i]->dtype : SR_DTYPE_COUNT;
         p[i] = args[i] ? args[i]->data : NULL;
@@ -157,8 +158,10 @@ static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *
 
 static void prepare(const char *provider, const sr_kernel_request *request, sr_prepared *prepared) {
     const sr_kernel_entry *entry = sr_kernel_find_in(request, provider);
-    if (!entry)
+    if (!entry) {
         fail_msg("%s does not serve %s", provider, sr_kernel_name(request->kernel));
+        return; // fail_msg does not come back
+    }
     *prepared = (sr_prepared){0};
     assert_ok(entry->prepare(request, prepared));
     prepared->entry = entry;
@@ -167,8 +170,8 @@ static void prepare(const char *provider, const sr_kernel_request *request, sr_p
 sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                      int count, test_array *const *args) {
     sr_kernel_request request;
-    sr_prepared prepared;
-    void *p[SR_KERNEL_MAX_ARGS];
+    sr_prepared prepared = {0};
+    void *p[SR_KERNEL_MAX_ARGS] = {0};
     make_request(kernel, params, bytes, count, args, &request, p);
     prepare(provider, &request, &prepared);
     sr_status status = run_once(&prepared, &request, p, false);
@@ -187,8 +190,8 @@ static void *copy_of(const test_array *a) {
 void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                 int count, test_array *const *args) {
     sr_kernel_request request;
-    sr_prepared prepared;
-    void *p[SR_KERNEL_MAX_ARGS], *before[SR_KERNEL_MAX_ARGS] = {0};
+    sr_prepared prepared = {0};
+    void *p[SR_KERNEL_MAX_ARGS] = {0}, *before[SR_KERNEL_MAX_ARGS] = {0};
     make_request(kernel, params, bytes, count, args, &request, p);
     for (int i = 0; i < count; i++)
         if (args[i])

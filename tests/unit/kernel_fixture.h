@@ -8,7 +8,6 @@
 
 // The four activation types.
 extern const sr_dtype fixture_types[4];
-#define EACH_TYPE(t) for (int t = 0; t < 4; t++)
 
 // Zeros, to be freed by test_free.
 double *zeros(int64_t count);

@@ -65,9 +65,6 @@ static void compare(const char *family, int number, const char *part, const test
                     got->dtype == SR_F64 ? 8 * terms : terms, magnitude);
 }
 
-#define EACH_CASE(family, params)                                                                  \
-    for (int i = 0; (params = golden_find(family, i, "params")) != NULL; i++, arrays_free(NULL))
-
 static const sr_dtype wide[2] = {SR_F32, SR_F64};
 
 static void check_conv(int i, const test_array *v, sr_dtype type) {
@@ -109,9 +106,9 @@ static void check_conv(int i, const test_array *v, sr_dtype type) {
 static void test_conv(void **state) {
     (void)state;
     test_array *params;
-    EACH_CASE("conv", params)
-    for (int t = 0; t < 2; t++)
-        check_conv(i, params, wide[t]);
+    for (int i = 0; (params = golden_find("conv", i, "params")) != NULL; i++, arrays_free(NULL))
+        for (int t = 0; t < 2; t++)
+            check_conv(i, params, wide[t]);
 }
 
 // Through the operator: the shape of the result is part of what is compared.
@@ -120,7 +117,7 @@ static void test_transposed_conv(void **state) {
     test_array *v;
     sr_context *context;
     assert_ok(sr_context_create(NULL, &context));
-    EACH_CASE("transpose", v) {
+    for (int i = 0; (v = golden_find("transpose", i, "params")) != NULL; i++, arrays_free(NULL)) {
         const sr_info xi = {.dtype = SR_F64, .rank = 4, .dim = {1, 4, 3, 5}};
         const sr_info wi = {.dtype = SR_F64, .rank = 4, .dim = {5, 2, 3, 3}};
         sr_info yi;
@@ -160,9 +157,10 @@ static void check_batchnorm(int i, const test_array *v, sr_dtype type) {
 static void test_batchnorm(void **state) {
     (void)state;
     test_array *params;
-    EACH_CASE("batchnorm", params)
-    for (int t = 0; t < 2; t++)
-        check_batchnorm(i, params, wide[t]);
+    for (int i = 0; (params = golden_find("batchnorm", i, "params")) != NULL;
+         i++, arrays_free(NULL))
+        for (int t = 0; t < 2; t++)
+            check_batchnorm(i, params, wide[t]);
 }
 
 static void check_pool(int i, const test_array *v, sr_dtype type, bool max) {
@@ -194,12 +192,12 @@ static void check_pool(int i, const test_array *v, sr_dtype type, bool max) {
 static void test_pools(void **state) {
     (void)state;
     test_array *params;
-    EACH_CASE("maxpool", params)
-    for (int t = 0; t < 2; t++)
-        check_pool(i, params, wide[t], true);
-    EACH_CASE("meanpool", params)
-    for (int t = 0; t < 2; t++)
-        check_pool(i, params, wide[t], false);
+    for (int i = 0; (params = golden_find("maxpool", i, "params")) != NULL; i++, arrays_free(NULL))
+        for (int t = 0; t < 2; t++)
+            check_pool(i, params, wide[t], true);
+    for (int i = 0; (params = golden_find("meanpool", i, "params")) != NULL; i++, arrays_free(NULL))
+        for (int t = 0; t < 2; t++)
+            check_pool(i, params, wide[t], false);
 }
 
 static void check_xent(int i, const test_array *v, sr_dtype type) {
@@ -219,9 +217,9 @@ static void check_xent(int i, const test_array *v, sr_dtype type) {
 static void test_xent(void **state) {
     (void)state;
     test_array *params;
-    EACH_CASE("xent", params)
-    for (int t = 0; t < 2; t++)
-        check_xent(i, params, wide[t]);
+    for (int i = 0; (params = golden_find("xent", i, "params")) != NULL; i++, arrays_free(NULL))
+        for (int t = 0; t < 2; t++)
+            check_xent(i, params, wide[t]);
 }
 
 // Gradients through the derivative rules.
@@ -255,7 +253,7 @@ static void test_maps(void **state) {
 static void test_sgd(void **state) {
     (void)state;
     test_array *v;
-    EACH_CASE("sgd", v) {
+    for (int i = 0; (v = golden_find("sgd", i, "params")) != NULL; i++, arrays_free(NULL)) {
         const sr_count_params p = {50};
         test_array *w = array_random(SR_F32, 50, 1, -1, 1), *m = array_new(SR_F32, 50);
         for (int step = 0; step < (int)param(v, 5); step++) {

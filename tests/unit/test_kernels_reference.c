@@ -98,7 +98,7 @@ static void check_map(const map_case *m, sr_dtype dtype) {
 
 static void test_maps(void **state) {
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
-        EACH_TYPE(t) {
+        for (int t = 0; t < 4; t++) {
             check_map(&maps[i], fixture_types[t]);
             arrays_free(state);
         }
@@ -107,7 +107,7 @@ static void test_maps(void **state) {
 static void test_scaling(void **state) {
     const sr_scale_params p = {.count = COUNT, .alpha = 0.3, .beta = -1.25};
     const sr_count_params count = {COUNT};
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t], param = parameter_type(dtype);
         test_array *x = array_random(dtype, COUNT, 1, -2, 2), *y = array_new(dtype, COUNT);
         test_array *dy = array_random(dtype, COUNT, 2, -2, 2), *leaky = array_new(dtype, COUNT);
@@ -134,7 +134,7 @@ static void test_nan_stays_nan(void **state) {
     const sr_count_params one = {1};
     const sr_pool_params pool = {1, 1, 3, 1, 1, 1, 1, 3, 1, 1, 0, 0, 0, 0};
     (void)state;
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
         test_array *x = array_of(dtype, 3, (const double[]){1, (double)NAN, 2});
         test_array *v = array_of(dtype, 1, (const double[]){(double)NAN});
@@ -150,7 +150,7 @@ static void test_nan_stays_nan(void **state) {
 static void test_dropout(void **state) {
     const sr_dropout_params p = {.count = COUNT, .probability = 0.3, .scope = 77};
     const double key_values[] = {-5, 12, 1000, 3};
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
         test_array *x = array_random(dtype, COUNT, 1, 1, 2), *y = array_new(dtype, COUNT);
         test_array *key = array_of(SR_I32, 4, key_values);
@@ -171,7 +171,7 @@ static void test_dropout(void **state) {
 
 static void test_random_normal(void **state) {
     const sr_dropout_params p = {.count = COUNT, .scope = 9};
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
         test_array *key = array_of(SR_I32, 4, (const double[]){7, 0, 5, 2});
         test_array *y = array_new(dtype, COUNT);
@@ -197,7 +197,7 @@ static void test_normalize(void **state) {
         p.mean[c] = 120.0f + (float)c;
         p.inverse_std[c] = 1.0f / (55.0f + (float)c);
     }
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
         test_array *x = array_random(SR_U8, n, 1, 0, 256), *y = array_new(dtype, n);
         KERNEL_RUN(normalize, p, x, y);
@@ -215,7 +215,7 @@ static void test_cast(void **state) {
     const sr_count_params p = {n};
     for (int from = 0; from < SR_DTYPE_COUNT; from++) {
         test_array *x = array_of((sr_dtype)from, n, values);
-        EACH_TYPE(t) {
+        for (int t = 0; t < 4; t++) {
             test_array *y = array_new(fixture_types[t], n);
             KERNEL_RUN(cast, p, x, y);
             for (int64_t i = 0; i < n; i++)
@@ -270,7 +270,7 @@ static void check_rows(int64_t rows, int64_t channels, sr_dtype dtype) {
 }
 
 static void test_rows(void **state) {
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         check_rows(1, 1, fixture_types[t]);
         check_rows(2500, 3, fixture_types[t]);
         check_rows(700, 130, fixture_types[t]);
@@ -353,7 +353,7 @@ static void check_batchnorm(int64_t rows, int64_t channels, sr_dtype dtype, doub
 }
 
 static void test_batchnorm(void **state) {
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
         check_batchnorm(3000, 5, dtype, 0, true); // three leaves, the last one short
         check_batchnorm(6, 70, dtype, 0.5, false);
@@ -402,7 +402,7 @@ static void check_xent(const sr_xent_params *p, sr_dtype dtype) {
 static void test_xent(void **state) {
     const sr_xent_params cases[] = {{40, 10, 0.0}, {7, 33, 0.1}, {3, 1, 0.5}};
     for (int i = 0; i < 3; i++)
-        EACH_TYPE(t) {
+        for (int t = 0; t < 4; t++) {
             check_xent(&cases[i], fixture_types[t]);
             arrays_free(state);
         }
@@ -436,7 +436,7 @@ static void test_topk(void **state) {
     };
     const double labels[6] = {0, 1, 5, 4, -1, 5};
     (void)state;
-    EACH_TYPE(t) {
+    for (int t = 0; t < 4; t++) {
         test_array *x = array_of(fixture_types[t], 42, &rows[0][0]);
         test_array *l = array_of(SR_I32, 6, labels), *hits = array_new(SR_F32, 2);
         KERNEL_RUN(topk_hits, p, x, l, hits);

@@ -12,8 +12,6 @@
 #include "tests/unit/test_support.h"
 
 #define TOLERANCE 1e-6
-#define EACH_CASE(c) for (const op_case *c = case_at(0); c; c = case_after(c))
-
 static const op_case *case_at(size_t i) {
     if (i < op_cases_layers_count)
         return &op_cases_layers[i];
@@ -101,11 +99,11 @@ static void test_every_operator_has_a_case(void **state) {
     const sr_op *const *ops = sr_ops(&count);
     for (size_t i = 0; i < count; i++) {
         bool values = false, wrong = false, gradient = false;
-        EACH_CASE(c)
-        if (strcmp(c->op, ops[i]->name) == 0) {
-            values = values || c->want_count > 0;
-            wrong = wrong || c->wrong;
-            gradient = gradient || c->gradient >= GRADIENT_ONCE;
+        for (const op_case *c = case_at(0); c; c = case_after(c)) {
+            const bool mine = strcmp(c->op, ops[i]->name) == 0;
+            values = values || (mine && c->want_count > 0);
+            wrong = wrong || (mine && c->wrong);
+            gradient = gradient || (mine && c->gradient >= GRADIENT_ONCE);
         }
         for (size_t k = 0; k < op_update_case_count; k++)
             values = values || strcmp(op_update_cases[k].op, ops[i]->name) == 0;
@@ -135,25 +133,27 @@ static void test_descriptors_are_whole(void **state) {
     assert_null(sr_op_find("no such operator"));
 }
 
+static void check_values(const op_case *c, sr_dtype type) {
+    sr_context *context = context_new(0);
+    sr_tensor in[OP_CASE_INPUTS] = {{0}};
+    make_inputs(context, c, type, false, in);
+    sr_tensor y = value_of(context, in, user_of(c));
+    assert_ok(sr_context_status(context));
+    test_array *got = read_value(y);
+    assert_int_equal(c->want_count, got->count);
+    const double tolerance = type == SR_F64 ? 1e-6 : 4 * unit_roundoff(type);
+    for (int64_t i = 0; i < got->count; i++)
+        if (!(fabs(array_get(got, i) - c->want[i]) <= tolerance * (1 + fabs(c->want[i]))))
+            fail_msg("%s %s [%lld]: got %.9g, expected %.9g", c->op, sr_dtype_name(type),
+                     (long long)i, array_get(got, i), c->want[i]);
+    sr_context_free(context);
+}
+
 static void test_values(void **state) {
-    EACH_CASE(c)
-    for (int t = 0; t < 4 && c->want_count; t++) {
-        const sr_dtype type = fixture_types[t];
-        if (c->own_type && type != SR_F64)
-            continue;
-        sr_context *context = context_new(0);
-        sr_tensor in[OP_CASE_INPUTS];
-        make_inputs(context, c, type, false, in);
-        sr_tensor y = value_of(context, in, user_of(c));
-        assert_ok(sr_context_status(context));
-        test_array *got = read_value(y);
-        assert_int_equal(c->want_count, got->count);
-        const double tolerance = type == SR_F64 ? 1e-6 : 4 * unit_roundoff(type);
-        for (int64_t i = 0; i < got->count; i++)
-            if (!(fabs(array_get(got, i) - c->want[i]) <= tolerance * (1 + fabs(c->want[i]))))
-                fail_msg("%s %s [%lld]: got %.9g, expected %.9g", c->op, sr_dtype_name(type),
-                         (long long)i, array_get(got, i), c->want[i]);
-        sr_context_free(context);
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
+        for (int t = 0; t < 4 && c->want_count; t++)
+            if (!c->own_type || fixture_types[t] == SR_F64)
+                check_values(c, fixture_types[t]);
         arrays_free(state);
     }
 }
@@ -171,9 +171,9 @@ static void expect_refused(void (*wrong)(sr_context *), const char *op, const ch
 
 static void test_refused_shapes(void **state) {
     (void)state;
-    EACH_CASE(c)
-    if (c->wrong)
-        expect_refused(c->wrong, c->op, c->message);
+    for (const op_case *c = case_at(0); c; c = case_after(c))
+        if (c->wrong)
+            expect_refused(c->wrong, c->op, c->message);
     for (size_t i = 0; i < op_update_case_count; i++)
         expect_refused(op_update_cases[i].wrong, op_update_cases[i].op, op_update_cases[i].message);
 }
@@ -222,16 +222,25 @@ static void check_gradient(sr_context *context, const check_user *u, const sr_in
                  status == SR_OK ? "" : sr_error_message());
 }
 
-// Info of what the function records, or false where no gradient flows.
-static bool probe(sr_context *context, const check_user *u, const sr_info *value, sr_info *out) {
-    sr_tensor in[OP_CASE_INPUTS + 1];
+// Records the function; 'value' is the info of the case's value (for gradients).
+static sr_tensor record(sr_context *context, const check_user *u, const sr_info *value,
+                        sr_tensor *in) {
     sr_context_begin_step(context);
     make_inputs(context, u->c, SR_F64, true, in);
     if (u->of >= 0)
         in[u->c->inputs] =
             sr_constant(context, value, array_random(SR_F64, sr_info_count(value), 7, -1, 1)->data);
-    const sr_tensor y = check_build(context, in, (void *)(uintptr_t)u);
-    return !sr_is_none(y) && sr_tensor_info(y, out);
+    return check_build(context, in, (void *)(uintptr_t)u);
+}
+
+// True when the gradient of what the function records is refused for want of a rule.
+static bool is_refused(sr_context *context, const check_user *u, const sr_info *value) {
+    sr_tensor in[OP_CASE_INPUTS + 1] = {{0}}, grad;
+    sr_gradients(record(context, u, value, in), SR_NONE, &in[0], 1, &grad);
+    if (sr_context_status(context) != SR_E_UNSUPPORTED)
+        return false;
+    assert_message("has no derivative rule");
+    return true;
 }
 
 // Gradient of the gradients: compared where there are rules, an error naming the operator
@@ -241,24 +250,13 @@ static void check_second(sr_context *context, const op_case *c, const sr_info *v
     bool refused = false;
     for (int i = 0; i < c->inputs; i++) {
         const check_user u = {c, i};
-        sr_info info;
-        if (!is_free(c, i) || !probe(context, &u, value, &info))
+        sr_tensor in[OP_CASE_INPUTS + 1] = {{0}};
+        if (!is_free(c, i) || sr_is_none(record(context, &u, value, in)))
             continue;
-        if (c->gradient == GRADIENT_TWICE) {
+        if (c->gradient == GRADIENT_TWICE)
             check_gradient(context, &u, value);
-        } else {
-            sr_tensor in[OP_CASE_INPUTS + 1], grad;
-            sr_context_begin_step(context);
-            make_inputs(context, c, SR_F64, true, in);
-            in[c->inputs] = sr_constant(context, value,
-                                        array_random(SR_F64, sr_info_count(value), 7, -1, 1)->data);
-            sr_gradients(check_build(context, in, (void *)(uintptr_t)&u), SR_NONE, &in[0], 1,
-                         &grad);
-            if (sr_context_status(context) == SR_E_UNSUPPORTED) {
-                refused = true;
-                assert_message("has no derivative rule");
-            }
-        }
+        else
+            refused = is_refused(context, &u, value) || refused;
         arrays_free(state);
     }
     if (c->gradient == GRADIENT_ONCE && !refused)
@@ -267,11 +265,13 @@ static void check_second(sr_context *context, const op_case *c, const sr_info *v
 
 static void test_gradients(void **state) {
     sr_context *context = context_new(0);
-    EACH_CASE(c)
-    if (c->gradient >= GRADIENT_ONCE) {
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
         const check_user u = {c, -1};
+        sr_tensor in[OP_CASE_INPUTS + 1] = {{0}};
         sr_info value;
-        assert_true(probe(context, &u, NULL, &value));
+        if (c->gradient < GRADIENT_ONCE)
+            continue;
+        assert_true(sr_tensor_info(record(context, &u, NULL, in), &value));
         check_gradient(context, &u, &value);
         arrays_free(state);
         check_second(context, c, &value, state);
@@ -280,23 +280,27 @@ static void test_gradients(void **state) {
 }
 
 // Where a gradient ends, and where asking for one is an error that names the operator.
+static void check_end(const op_case *c) {
+    sr_context *context = context_new(0);
+    sr_tensor in[OP_CASE_INPUTS] = {{0}}, grad;
+    make_inputs(context, c, SR_F64, false, in);
+    sr_gradients(value_of(context, in, user_of(c)), SR_NONE, &in[0], 1, &grad);
+    assert_true(sr_is_none(grad));
+    if (c->gradient == GRADIENT_STOPS) {
+        assert_ok(sr_context_status(context));
+    } else {
+        assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s has no derivative rule", c->op);
+        assert_message(text);
+    }
+    sr_context_free(context);
+}
+
 static void test_gradients_end(void **state) {
-    EACH_CASE(c)
-    if (c->gradient < GRADIENT_ONCE) {
-        sr_context *context = context_new(0);
-        sr_tensor in[OP_CASE_INPUTS], grad;
-        make_inputs(context, c, SR_F64, false, in);
-        sr_gradients(value_of(context, in, user_of(c)), SR_NONE, &in[0], 1, &grad);
-        assert_true(sr_is_none(grad));
-        if (c->gradient == GRADIENT_STOPS) {
-            assert_ok(sr_context_status(context));
-        } else {
-            assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
-            char name[64];
-            (void)snprintf(name, sizeof name, "%s has no derivative rule", c->op);
-            assert_message(name);
-        }
-        sr_context_free(context);
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
+        if (c->gradient < GRADIENT_ONCE)
+            check_end(c);
         arrays_free(state);
     }
 }
@@ -322,7 +326,7 @@ static void rule_reads(sr_context *context, uint32_t index, uint32_t *inputs, ui
     const size_t before = context->node_count;
     node.op->derivative(context, &view, grad_out, wanted, grad_in);
     assert_ok(sr_context_status(context));
-    for (size_t n = before; n < context->node_count; n++)
+    for (size_t n = before; n < context->node_count; n++) {
         for (int k = 0; k < context->nodes[n].op->inputs; k++) {
             const uint32_t ref = context->nodes[n].input[k];
             for (int i = 0; i < node.op->inputs; i++)
@@ -332,6 +336,19 @@ static void rule_reads(sr_context *context, uint32_t index, uint32_t *inputs, ui
                 if (ref == node.first_output + (uint32_t)i)
                     *outputs |= 1u << i;
         }
+    }
+}
+
+static void case_reads(const op_case *c, const sr_op *op, uint32_t *inputs, uint32_t *outputs) {
+    sr_context *context = context_new(0);
+    sr_tensor in[OP_CASE_INPUTS] = {{0}};
+    make_inputs(context, c, SR_F64, true, in);
+    (void)value_of(context, in, user_of(c));
+    const size_t nodes = context->node_count;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (context->nodes[n].op == op)
+            rule_reads(context, n, inputs, outputs);
+    sr_context_free(context);
 }
 
 static void test_rules_read_what_they_keep(void **state) {
@@ -341,17 +358,9 @@ static void test_rules_read_what_they_keep(void **state) {
         uint32_t inputs = 0, outputs = 0;
         if (!ops[o]->derivative)
             continue;
-        EACH_CASE(c)
-        if (strcmp(c->op, ops[o]->name) == 0 && c->gradient >= GRADIENT_ONCE) {
-            sr_context *context = context_new(0);
-            sr_tensor in[OP_CASE_INPUTS];
-            make_inputs(context, c, SR_F64, true, in);
-            (void)value_of(context, in, user_of(c));
-            const size_t nodes = context->node_count;
-            for (uint32_t n = 0; n < nodes; n++)
-                if (context->nodes[n].op == ops[o])
-                    rule_reads(context, n, &inputs, &outputs);
-            sr_context_free(context);
+        for (const op_case *c = case_at(0); c; c = case_after(c)) {
+            if (strcmp(c->op, ops[o]->name) == 0 && c->gradient >= GRADIENT_ONCE)
+                case_reads(c, ops[o], &inputs, &outputs);
             arrays_free(state);
         }
         if (inputs != ops[o]->keeps_inputs || outputs != ops[o]->keeps_outputs)
@@ -364,7 +373,7 @@ static void test_rules_read_what_they_keep(void **state) {
 // compiler's freedom.
 static void read_all(const op_case *c, int optimize, test_array **out, int *count) {
     sr_context *context = context_new(optimize);
-    sr_tensor in[OP_CASE_INPUTS], dies[OP_CASE_INPUTS];
+    sr_tensor in[OP_CASE_INPUTS] = {{0}}, dies[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, SR_F64, true, in);
     for (int which = -1; which < c->inputs; which++) {
         if (which >= 0 && (!is_free(c, which) || c->gradient < GRADIENT_ONCE))
@@ -381,13 +390,13 @@ static void read_all(const op_case *c, int optimize, test_array **out, int *coun
 }
 
 static void test_memory_in_place_changes_nothing(void **state) {
-    EACH_CASE(c) {
-        test_array *with[OP_CASE_INPUTS + 1], *without[OP_CASE_INPUTS + 1];
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
+        test_array *with[OP_CASE_INPUTS + 1] = {0}, *without[OP_CASE_INPUTS + 1] = {0};
         int a = 0, b = 0;
         read_all(c, 0, with, &a);
         read_all(c, -1, without, &b);
         assert_int_equal(a, b);
-        for (int i = 0; i < a; i++)
+        for (int i = 0; i < a && with[i] && without[i]; i++)
             assert_memory_equal(with[i]->data, without[i]->data,
                                 (size_t)with[i]->count * sr_dtype_size(with[i]->dtype));
         arrays_free(state);
