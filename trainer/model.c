@@ -8,7 +8,7 @@
 
 #include "kernels/base/hash.h"
 #include "kernels/base/rng.h"
-#include "trainer/model_internal.h"
+#include "trainer/built_model.h"
 
 struct sr_builder {
     sr_model *model;

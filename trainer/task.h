@@ -3,7 +3,7 @@
 #ifndef SR_TRAINER_TASK_H
 #define SR_TRAINER_TASK_H
 
-#include "trainer/model_internal.h"
+#include "trainer/built_model.h"
 #include "trainer/recipe.h"
 
 #define SR_TASK_ABI 1

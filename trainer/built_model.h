@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A built model: its parameters in a flat space, and the state of its descriptor.
-#ifndef SR_TRAINER_MODEL_INTERNAL_H
-#define SR_TRAINER_MODEL_INTERNAL_H
+#ifndef SR_TRAINER_BUILT_MODEL_H
+#define SR_TRAINER_BUILT_MODEL_H
 
 #include "kernels/base/memory.h"
 #include "trainer/model.h"
