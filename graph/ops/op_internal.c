@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kernels/base/memory.h"
-
 bool sr_op_is_float(sr_dtype dtype) {
     return dtype == SR_F32 || dtype == SR_BF16 || dtype == SR_F16 || dtype == SR_F64;
 }
