@@ -350,12 +350,13 @@ sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const char *name, s
     int slot = find_slot(checkpoint, name);
     if (slot < 0)
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser slot '%s'", checkpoint->folder, name);
-    if (slots[slot].dtype != dtype || slots[slot].elements != elements)
+    if (slots[slot].dtype != dtype || slots[slot].elements != elements) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: slot '%s' has %" PRId64 " elements of %s where %" PRId64
                        " of %s are expected: another model or optimiser wrote it",
                        checkpoint->folder, name, slots[slot].elements,
                        sr_dtype_name(slots[slot].dtype), elements, sr_dtype_name(dtype));
+    }
     for (int i = 0; i < range_count; ++i) {
         int64_t n = ranges[i].end - ranges[i].begin;
         int64_t at = packed ? packed_at : ranges[i].begin;

@@ -4,6 +4,7 @@
 // Cells are percent of their row (the true class), so that rare classes show as clearly as common
 // ones. Mistakes are coloured by the square root of their share: a few percent must be seen.
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +94,7 @@ static void draw_cells_as_picture(cairo_t *cr, const matrix *m) {
     for (int t = 0; row != NULL && t < n; ++t, row += stride)
         for (int p = 0; p < n; ++p) {
             uint32_t color = cell_color(m, t, p);
-            memcpy(row + 4 * p, &color, 4);
+            memcpy(row + (ptrdiff_t)4 * p, &color, 4);
         }
     cairo_surface_mark_dirty(cells);
     cairo_save(cr);

@@ -49,8 +49,8 @@ static bool find_range(const sr_plot_panel *panel, frame *f) {
     for (int s = 0; s < panel->series_count; ++s)
         total += panel->series[s].count;
     double *values = sr_alloc_array((size_t)total, sizeof *values, "plot values");
-    f->x0 = INFINITY;
-    f->x1 = -INFINITY;
+    f->x0 = HUGE_VAL;
+    f->x1 = -HUGE_VAL;
     for (int s = 0; values != NULL && s < panel->series_count; ++s) {
         for (int64_t i = 0; i < panel->series[s].count; ++i) {
             double x, y;

@@ -111,8 +111,9 @@ static void make_stamp(int attempt, char *out, size_t bytes) {
     time_t now = time(NULL);
     struct tm parts;
     char date[32];
-    gmtime_r(&now, &parts);
-    strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts);
+    if (gmtime_r(&now, &parts) == NULL || // a clock that is wrong by ages
+        strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts) == 0)
+        snprintf(date, sizeof date, "0-no-clock");
     if (attempt == 0)
         snprintf(out, bytes, "%s", date);
     else
@@ -385,7 +386,7 @@ void sr_run_folder_close(sr_run_folder *run) {
     if (run == NULL)
         return;
     if (run->events != NULL)
-        fclose(run->events);
+        (void)fclose(run->events);
     sr_run_lock_release(&run->lock);
     sr_free(run->path);
     sr_free(run);

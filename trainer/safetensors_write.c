@@ -127,9 +127,10 @@ static sr_status build_header(const sr_safetensors_writer *writer, const sr_stor
         sr_text_add(text, ":{\"dtype\":\"%s\",\"shape\":[", dtype_text(tensor->dtype));
         for (int d = 0; d < tensor->rank; ++d)
             sr_text_add(text, d > 0 ? ",%lld" : "%lld", (long long)tensor->shape[d]);
+        uint64_t end = offset + bytes;
         sr_text_add(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset,
-                    (unsigned long long)(offset + bytes));
-        offset += bytes;
+                    (unsigned long long)end);
+        offset = end;
     }
     sr_text_add(text, "}");
     while (!text->failed && text->length % 8 != 0)
@@ -293,9 +294,11 @@ void sr_safetensors_writer_free(sr_safetensors_writer *writer) {
 sr_status sr_safetensors_write(const char *path, const sr_stored_tensor *tensors, int count,
                                const sr_metadata *metadata, int metadata_count,
                                sr_file_sums *sums) {
-    sr_safetensors_writer *writer;
-    SR_TRY(sr_safetensors_create(path, tensors, count, metadata, metadata_count, &writer));
-    sr_status status = SR_OK;
+    sr_safetensors_writer *writer = NULL;
+    sr_status status =
+        sr_safetensors_create(path, tensors, count, metadata, metadata_count, &writer);
+    if (writer == NULL)
+        return status;
     for (int k = 0; k < count && status == SR_OK; ++k) {
         const sr_stored_tensor *tensor = &tensors[sr_safetensors_order(writer, k)];
         uint64_t bytes = (uint64_t)sr_stored_elements(tensor) * sr_dtype_size(tensor->dtype);

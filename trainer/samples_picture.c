@@ -75,13 +75,14 @@ static void draw_line(sr_raster *raster, int x, int y, int width, uint32_t color
 }
 
 static void draw_mask(sr_raster *raster, int x, int y, int width, int height, const sr_tile *tile) {
-    for (int j = 0; j < height; ++j)
+    for (int j = 0; j < height; ++j) {
         for (int i = 0; i < width; ++i) {
             int64_t v = j * tile->height / height, u = i * tile->width / width;
             int number = tile->mask[v * tile->width + u];
             if (number != 0 && number != 255)
                 sr_raster_tint(raster, x + i, y + j, class_color(number), 128);
         }
+    }
 }
 
 static void draw_box(sr_raster *raster, int x, int y, int width, int height, const sr_tile *tile,

@@ -151,7 +151,7 @@ static inline bool state_matches(sr_checkpoint *checkpoint, int64_t generation) 
         sr_checkpoint_read_slot(checkpoint, "counts", SR_I64, 7, &counts, 1, false, got.counts) !=
             SR_OK)
         return false;
-    return memcmp(&want, &got, sizeof want) == 0;
+    return memcmp((const void *)&want, (const void *)&got, sizeof want) == 0; // no padding: bits
 }
 
 #endif

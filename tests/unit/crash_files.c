@@ -68,6 +68,9 @@ static crash_op *add_op(crash_kind kind, const char *path, const char *target, i
     return op;
 }
 
+// The system's headers name their parameters in the reserved way (__fd).
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
+
 int open(const char *path, int flags, ...) {
     mode_t mode = 0;
     if (flags & O_CREAT) {
@@ -192,3 +195,5 @@ int rmdir(const char *path) {
         add_op(CRASH_REMOVE_FOLDER, path, "", -1);
     return result;
 }
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

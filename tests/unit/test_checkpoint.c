@@ -238,7 +238,7 @@ static void every_flipped_bit_is_found(void **state) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folder, files[f]);
         int fd = open(path, O_RDWR);
-        struct stat info;
+        struct stat info = {0};
         assert_true(fd >= 0 && fstat(fd, &info) == 0);
         for (off_t at = 0; at < info.st_size; ++at) {
             uint8_t was, flipped;

@@ -190,7 +190,7 @@ static void put_file(const char *path, const void *data, size_t bytes) {
     if (file == NULL)
         return; // its folder did not survive
     assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    fclose(file);
+    assert_int_equal(fclose(file), 0);
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where) {
@@ -246,7 +246,7 @@ static size_t contents_of(int inode, int end, unsigned how, sr_rng *rng, uint8_t
         return written;
     size_t kept = synced;
     if (how != DROP_ALL)
-        kept += sr_rng_below(rng, (uint32_t)((written - synced) / 512 + 1)) * 512;
+        kept += (size_t)sr_rng_below(rng, (uint32_t)((written - synced) / 512 + 1)) * 512;
     if (reserved > kept && (how == DROP_ALL || sr_rng_below(rng, 2) == 0)) {
         memset(out + kept, 0, reserved - kept); // allocated, never written
         return reserved;

@@ -76,7 +76,7 @@ static void owners_and_order_do_not_show(void **state) {
     char a[SR_SHA256_HEX], b[SR_SHA256_HEX];
     sr_hash128 whole[BLOCKS], parts[BLOCKS];
     sr_digest_hash_blocks(values, SR_F32, N, 0, BLOCKS, whole);
-    sr_digest_hash_blocks(values + 2 * SR_BLOCK_ELEMENTS, SR_F32, N, 2, 1, parts + 2);
+    sr_digest_hash_blocks(&values[(ptrdiff_t)2 * SR_BLOCK_ELEMENTS], SR_F32, N, 2, 1, parts + 2);
     sr_digest_hash_blocks(values, SR_F32, N, 0, 2, parts);
     assert_memory_equal(whole, parts, sizeof whole);
     sr_digest_array x = {.name = "x", .dtype = SR_F32, .elements = N, .blocks = whole};

@@ -56,7 +56,7 @@ static void refuse(const char *text, size_t bytes, sr_status expected, const cha
 
 static void refuses_the_rest(void **state) {
     (void)state;
-#define REFUSE(text, code, word) refuse(text, sizeof text - 1, code, word)
+#define REFUSE(text, code, word) refuse(text, sizeof(text) - 1, code, word)
     REFUSE("{\"a\":1,\"b\":2,\"a\":3}", SR_E_DATA, "twice");
     REFUSE("{\"a\":[{\"x\":1,\"x\":1}]}", SR_E_DATA, "twice");
     REFUSE("[\"a\\u0000b\"]", SR_E_DATA, "zero byte");

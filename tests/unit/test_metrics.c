@@ -80,12 +80,12 @@ static void blocks_make_ranks_invisible(void **state) {
         labels[i] = (int32_t)sr_rng_below(&rng, CLASSES);
     sr_metrics_block forward[BLOCKS] = {0}, backward[BLOCKS] = {0};
     for (int b = 0; b < BLOCKS; ++b) {
-        int f = b, r = BLOCKS - 1 - b;
-        assert_int_equal(sr_metrics_block_add(&forward[f], logits + f * 8 * CLASSES, CLASSES,
-                                              labels + f * 8, 8, NULL),
+        ptrdiff_t f = b, r = BLOCKS - 1 - b;
+        assert_int_equal(sr_metrics_block_add(&forward[f], &logits[f * 8 * CLASSES], CLASSES,
+                                              &labels[f * 8], 8, NULL),
                          SR_OK);
-        assert_int_equal(sr_metrics_block_add(&backward[r], logits + r * 8 * CLASSES, CLASSES,
-                                              labels + r * 8, 8, NULL),
+        assert_int_equal(sr_metrics_block_add(&backward[r], &logits[r * 8 * CLASSES], CLASSES,
+                                              &labels[r * 8], 8, NULL),
                          SR_OK);
     }
     sr_metrics x = sr_metrics_total(forward, BLOCKS), y = sr_metrics_total(backward, BLOCKS);

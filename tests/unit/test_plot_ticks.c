@@ -13,7 +13,8 @@
 
 static void steps_are_round(void **state) {
     (void)state;
-    for (double range = 1e-9; range < 1e9; range *= 1.37) {
+    double range = 1e-9;
+    for (int i = 0; i < 130; ++i, range *= 1.37) {
         double step = sr_plot_step(3, 3 + range, 5), mantissa = step / pow(10, floor(log10(step)));
         assert_true(fabs(mantissa - 1) < 1e-6 || fabs(mantissa - 2) < 1e-6 ||
                     fabs(mantissa - 5) < 1e-6 || fabs(mantissa - 10) < 1e-6);

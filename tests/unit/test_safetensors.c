@@ -105,12 +105,13 @@ static void streams_large_tensors(void **state) {
     assert_int_equal(sr_safetensors_create(path, big, 2, NULL, 0, &writer), SR_OK);
     assert_int_equal(sr_safetensors_order(writer, 0), 1); // "a" first
     assert_int_equal(sr_safetensors_commit(writer, NULL), SR_E_ARGUMENT);
-    for (int k = 0; k < 2; ++k)
+    for (int k = 0; k < 2; ++k) {
         for (uint64_t at = 0; at < (uint64_t)N * 4;) {
             uint64_t left = (uint64_t)N * 4 - at, piece = 99991 < left ? 99991 : left;
             assert_int_equal(sr_safetensors_put(writer, (const char *)data + at, piece), SR_OK);
             at += piece;
         }
+    }
     assert_int_equal(sr_safetensors_put(writer, data, 1), SR_E_ARGUMENT);
     assert_int_equal(sr_safetensors_commit(writer, &sums), SR_OK);
     sr_safetensors_writer_free(writer);
@@ -198,10 +199,10 @@ static void write_crafted(uint64_t header_bytes, const char *header, size_t data
     for (unsigned k = 0; k < 8; ++k)
         prefix[k] = (uint8_t)(header_bytes >> (8 * k));
     assert_int_equal(fwrite(prefix, 1, 8, file), 8);
-    fputs(header, file);
+    assert_true(fputs(header, file) >= 0);
     for (size_t i = 0; i < data_bytes; ++i)
-        fputc('x', file);
-    fclose(file);
+        assert_int_equal(fputc('x', file), 'x');
+    assert_int_equal(fclose(file), 0);
 }
 
 static void refuses_crafted_files(void **state) {

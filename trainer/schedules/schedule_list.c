@@ -7,7 +7,7 @@
 #undef SR_SCHEDULE
 
 static const sr_schedule_desc *const table[] = {
-#define SR_SCHEDULE(symbol) &symbol,
+#define SR_SCHEDULE(symbol) &(symbol),
 #include "trainer/schedules/schedule_list.def"
 #undef SR_SCHEDULE
 };
