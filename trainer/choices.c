@@ -112,6 +112,27 @@ sr_status sr_check_transforms(sr_recipe *recipe) {
     return sr_recipe_fail(recipe, "augment", "%s", message);
 }
 
+sr_status sr_check_served(sr_recipe *recipe) {
+    const struct {
+        bool asked;
+        const char *key, *what;
+    } rows[] = {
+        {recipe->plugins.count > 0, "plugins", "own code in plug-ins"},
+        {recipe->memory_budget > 0, "memory.budget", "a memory budget"},
+        {recipe->chooser == SR_CHOOSER_FREE, "chooser", "a choice across numerics classes"},
+        {recipe->exchange.wire != SR_WIRE_FP32, "exchange.wire", "bf16 on the wire"},
+        {recipe->data.tail == SR_TAIL_DROP, "data.tail", "dropping an epoch's tail"},
+        {recipe->profile_end > recipe->profile_begin, "profile", "traces"},
+        {recipe->precision == SR_PRECISION_FP16, "precision",
+         "fp16 (it needs a GPU; use bf16 or fp32)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].asked)
+            return sr_recipe_fail(recipe, rows[i].key, "this version does not have %s yet",
+                                  rows[i].what);
+    return SR_OK;
+}
+
 static sr_status check_device(sr_recipe *recipe) {
     sr_device *device;
     if (!recipe->device || strcmp(recipe->device, "auto") == 0)
@@ -137,6 +158,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     sr_choice_model model;
     sr_choice_optimizer optimizer;
     void *loss;
+    SR_TRY(sr_check_served(recipe));
     SR_TRY(sr_choose_task(recipe, &task));
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));

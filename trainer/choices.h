@@ -31,5 +31,7 @@ SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *tas
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                                           const sr_schedule_lengths *lengths, sr_schedule *out);
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
+// Keys that this version reads but does not serve yet are mistakes, never ignored.
+SR_NODISCARD sr_status sr_check_served(sr_recipe *recipe);
 
 #endif

@@ -122,8 +122,6 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->dtype = o->recipe->precision == SR_PRECISION_BF16 ? SR_BF16 : SR_F32;
     e->threads = o->threads > 0 ? o->threads : sr_cpu_count();
     set_normalisation(e);
-    if (o->recipe->precision == SR_PRECISION_FP16)
-        return sr_recipe_fail(o->recipe, "precision", "fp16 trains on GPUs only; use bf16 or fp32");
     SR_TRY(sr_device_open(o->device, &e->device));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));

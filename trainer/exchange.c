@@ -46,7 +46,7 @@ void sr_exchange_fail(sr_exchange *x, sr_status status, const char *message) {
     char text[SR_EXCHANGE_TEXT_BYTES];
     snprintf(text, sizeof text, "rank %d (%s): %s", x->rank, sr_comm_peer_name(x->comm, x->rank),
              message);
-    sr_exchange_set_failure(x, status, text, message);
+    sr_exchange_set_failure(x, status, x->size > 1 ? text : message, message);
 }
 
 // The recorded failure as the calling thread's error.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/pool.h"
 #include "trainer/choices.h"
@@ -26,6 +27,10 @@ static sr_status open_data(sr_training *t) {
     if (!path)
         return sr_recipe_fail(t->recipe, "data.train",
                               "data.train is not given: a folder that `serried pack` wrote");
+    if (!sr_path_exists(path))
+        return sr_recipe_fail(t->recipe, "data.train",
+                              "%s does not exist; pack your pictures first: serried pack PICTURES %s",
+                              path, path);
     SR_TRY(sr_dataset_open(path, "train", &t->train_set));
     t->train_count = sr_dataset_count(t->train_set);
     t->class_count = sr_dataset_class_count(t->train_set);
@@ -295,8 +300,8 @@ sr_status sr_training_open_feed(sr_training *t) {
 
 sr_status sr_training_begin(sr_training *t) {
     t->val_loss = t->val_top1 = t->val_top5 = t->best_top1 = t->last_loss = (double)NAN;
+    SR_TRY(sr_train_check(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
-    SR_TRY(sr_check_transforms(t->recipe));
     SR_TRY(open_data(t));
     SR_TRY(set_lengths(t));
     SR_TRY(create_engine(t));
