@@ -144,8 +144,8 @@ sr_status sr_decoder_open(sr_decoder *decoder, const sr_encoded *encoded, int64_
         SR_TRY(open_raw(decoder));
     } else if (encoded->bytes >= 3 && memcmp(encoded->data, "\xff\xd8\xff", 3) == 0) {
         decoder->kind = PICTURE_JPEG;
-        SR_TRY(sr_jpeg_open(decoder->jpeg, encoded->data, encoded->bytes, &decoder->width,
-                            &decoder->height, &decoder->orientation));
+        SR_TRY(sr_jpeg_open(decoder->jpeg, encoded, &decoder->width, &decoder->height,
+                            &decoder->orientation));
     } else if (encoded->bytes >= 8 && memcmp(encoded->data, png_signature, 8) == 0) {
         decoder->kind = PICTURE_PNG;
         SR_TRY(png_size(decoder));

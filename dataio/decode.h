@@ -29,6 +29,8 @@ typedef struct sr_encoded {
     bool raw;                        // u8 [height, width, channels] instead of JPEG or PNG
     int64_t height, width, channels; // of a raw picture: channels 1, 3 or 4
     int orientation;                 // EXIF code 1..8; 0: as the file says
+    const void *segments;            // JPEG's row index (dataio/record.h), or NULL
+    size_t segment_count;
 } sr_encoded;
 
 typedef struct sr_region {

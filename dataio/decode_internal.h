@@ -19,10 +19,25 @@ void sr_pixel_buffer_release(sr_pixel_buffer *buffer);
 SR_NODISCARD sr_status sr_jpeg_create(sr_jpeg **out);
 void sr_jpeg_free(sr_jpeg *jpeg);
 // Size as stored (not turned) and the EXIF orientation (1 when there is none).
-SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const uint8_t *data, size_t bytes,
-                                    int64_t *width, int64_t *height, int *orientation);
+SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
+                                    int64_t *height, int *orientation);
 // As sr_decoder_read, in coordinates as stored, into the buffer.
 SR_NODISCARD sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale,
                                     sr_pixel_buffer *buffer, sr_pixels *out);
+
+// -- row index ---------------------------------------------------------------------------------
+
+// What of a JPEG with a row index has to be decoded for some of its rows.
+typedef struct sr_jpeg_cut {
+    int64_t first, rows; // rows of MCUs
+    int64_t mcu_height;  // pixels
+    int64_t height;      // of the whole picture, pixels
+} sr_jpeg_cut;
+
+// Writes a JPEG of just those rows of MCUs into the buffer: the header with another height, the
+// segments with their restart markers counted from 0, and an end marker. SR_E_DATA when the index
+// does not fit the file.
+SR_NODISCARD sr_status sr_jpeg_cut_rows(const sr_encoded *encoded, const sr_jpeg_cut *cut,
+                                        sr_pixel_buffer *buffer, size_t *bytes);
 
 #endif

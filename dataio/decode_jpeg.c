@@ -26,9 +26,12 @@ struct sr_jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
-    const uint8_t *data;
-    size_t bytes;
-    bool header_read;
+    sr_encoded encoded;
+    bool header_read;    // of the whole picture, and nothing else since
+    int64_t rows_before; // rows of pixels that a cut leaves out above
+    int mcu_height;
+    bool one_segment_a_row;
+    sr_pixel_buffer cut;
 };
 
 static _Noreturn void on_error(j_common_ptr info) {
@@ -79,6 +82,7 @@ void sr_jpeg_free(sr_jpeg *jpeg) {
     if (!jpeg)
         return;
     jpeg_destroy_decompress(&jpeg->info);
+    sr_pixel_buffer_release(&jpeg->cut);
     sr_free(jpeg);
 }
 
@@ -115,27 +119,38 @@ static int exif_orientation(const uint8_t *data, size_t bytes) {
 }
 
 // Every function below that may longjmp is called with the escape set by its caller.
-static void read_header(sr_jpeg *jpeg) {
-    jpeg_mem_src(&jpeg->info, jpeg->data, jpeg->bytes);
+static void read_header(sr_jpeg *jpeg, const uint8_t *data, size_t bytes) {
+    jpeg_mem_src(&jpeg->info, data, bytes);
     (void)jpeg_read_header(&jpeg->info, TRUE);
-    jpeg->header_read = true;
 }
 
-static sr_status begin(sr_jpeg *jpeg) {
+static sr_status begin(sr_jpeg *jpeg, const uint8_t *data, size_t bytes) {
     jpeg_abort_decompress(&jpeg->info);
     jpeg->errors.num_warnings = 0;
     jpeg->header_read = false;
+    jpeg->rows_before = 0;
     if (setjmp(jpeg->escape) != 0)
         return SR_FAIL(SR_E_DATA, "JPEG: %s", jpeg->message);
-    read_header(jpeg);
+    read_header(jpeg, data, bytes);
     return SR_OK;
 }
 
-sr_status sr_jpeg_open(sr_jpeg *jpeg, const uint8_t *data, size_t bytes, int64_t *width,
-                       int64_t *height, int *orientation) {
-    jpeg->data = data;
-    jpeg->bytes = bytes;
-    SR_TRY(begin(jpeg));
+static sr_status begin_whole(sr_jpeg *jpeg) {
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    SR_TRY(begin(jpeg, jpeg->encoded.data, jpeg->encoded.bytes));
+    jpeg->header_read = true;
+    // A scan of one component has MCUs of one block, whatever the sampling factors say.
+    bool single = info->num_components == 1;
+    jpeg->mcu_height = DCTSIZE * (single ? 1 : info->max_v_samp_factor);
+    unsigned width = DCTSIZE * (single ? 1u : (unsigned)info->max_h_samp_factor);
+    jpeg->one_segment_a_row = info->restart_interval == (info->image_width + width - 1) / width;
+    return SR_OK;
+}
+
+sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width, int64_t *height,
+                       int *orientation) {
+    jpeg->encoded = *encoded;
+    SR_TRY(begin_whole(jpeg));
     *width = jpeg->info.image_width;
     *height = jpeg->info.image_height;
     *orientation = 1;
@@ -168,6 +183,13 @@ typedef struct job {
     sr_status status;
 } job;
 
+// Rows of the region in the picture that is being decoded, which may be a cut of the whole one.
+static span rows_of(const job *j) {
+    const struct jpeg_decompress_struct *info = &j->jpeg->info;
+    int64_t above = j->jpeg->rows_before;
+    return scaled_span(j->region->y - above, j->region->height, j->scale, info->output_height);
+}
+
 static void read_rows(job *j, span rows, size_t row_bytes) {
     struct jpeg_decompress_struct *info = &j->jpeg->info;
     if (rows.begin > 0)
@@ -193,7 +215,7 @@ static void decode(job *j) {
     info->do_fancy_upsampling = TRUE;
     (void)jpeg_start_decompress(info);
     const sr_region *r = j->region;
-    span rows = scaled_span(r->y, r->height, j->scale, info->output_height);
+    span rows = rows_of(j);
     span cols = scaled_span(r->x, r->width, j->scale, info->output_width);
     JDIMENSION x = (JDIMENSION)cols.begin, width = (JDIMENSION)(cols.end - cols.begin);
     if (width < info->output_width)
@@ -208,7 +230,7 @@ static void decode(job *j) {
                           .width = info->output_width,
                           .height = height,
                           .x = x,
-                          .y = rows.begin,
+                          .y = rows.begin + j->jpeg->rows_before / j->scale,
                           .channels = cmyk ? 4 : 3};
 }
 
@@ -231,11 +253,32 @@ static sr_status run(job *j) {
     return j->status;
 }
 
+// Goes on with only the rows of MCUs that the region needs: those of its margin, and one more on
+// each side, where the library invents what it does not see.
+static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
+    int64_t height = jpeg->info.image_height, mcu = jpeg->mcu_height;
+    int64_t all = (height + mcu - 1) / mcu, margin = MARGIN * scale;
+    int64_t first = (region->y - margin) / mcu - 1;
+    int64_t last = (region->y + region->height + margin + scale - 1) / mcu + 2;
+    first = first > 0 ? first : 0;
+    last = last < all ? last : all;
+    if (last - first == all)
+        return SR_OK;
+    sr_jpeg_cut cut = {.first = first, .rows = last - first, .mcu_height = mcu, .height = height};
+    size_t bytes;
+    SR_TRY(sr_jpeg_cut_rows(&jpeg->encoded, &cut, &jpeg->cut, &bytes));
+    SR_TRY(begin(jpeg, jpeg->cut.data, bytes));
+    jpeg->rows_before = first * mcu;
+    return SR_OK;
+}
+
 sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pixel_buffer *buffer,
                        sr_pixels *out) {
     // A second region of the same picture: from the header again.
     if (!jpeg->header_read)
-        SR_TRY(begin(jpeg));
+        SR_TRY(begin_whole(jpeg));
+    if (jpeg->encoded.segments && jpeg->one_segment_a_row)
+        SR_TRY(begin_cut(jpeg, region, scale));
     jpeg->header_read = false;
     job j = {.jpeg = jpeg, .region = region, .scale = scale, .buffer = buffer, .out = out};
     SR_TRY(run(&j));

@@ -27,7 +27,9 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
                           .height = sample.height,
                           .width = sample.width,
                           .channels = sample.channels,
-                          .orientation = sample.orientation};
+                          .orientation = sample.orientation,
+                          .segments = sample.segments,
+                          .segment_count = sample.segment_count};
     SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
                           o->image_width, call->rows[0]));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));

@@ -6,6 +6,7 @@
 
 #include "dataio/canvas.h"
 #include "dataio/decode.h"
+#include "dataio/picture.h"
 #include "dataio/resample.h"
 #include "dataio/transform.h"
 #include "kernels/base/hash.h"
@@ -20,16 +21,13 @@ static const uint8_t *pixel(const sr_pixels *p, int64_t x, int64_t y) {
 }
 
 // A region decoded alone holds the bits of the whole picture, at every scale.
-static void check_regions(const picture_jpeg *jpeg, int width, int height) {
-    size_t bytes;
-    uint8_t *data = picture_encode(width, height, 5, jpeg, &bytes);
-    sr_encoded encoded = {.data = data, .bytes = bytes};
+static void check_regions(const sr_encoded *encoded) {
     sr_decoder *whole, *part;
     int64_t w, h;
     assert_ok(sr_decoder_create(&whole));
     assert_ok(sr_decoder_create(&part));
-    assert_ok(sr_decoder_open(whole, &encoded, &w, &h));
-    assert_ok(sr_decoder_open(part, &encoded, &w, &h));
+    assert_ok(sr_decoder_open(whole, encoded, &w, &h));
+    assert_ok(sr_decoder_open(part, encoded, &w, &h));
     for (int scale = 1; scale <= sr_decoder_max_scale(whole); scale *= 2) {
         sr_region all = {0, 0, w, h};
         sr_pixels a, b;
@@ -52,6 +50,12 @@ static void check_regions(const picture_jpeg *jpeg, int width, int height) {
     }
     sr_decoder_free(whole);
     sr_decoder_free(part);
+}
+
+static void check_jpeg(const picture_jpeg *jpeg, int width, int height) {
+    size_t bytes;
+    uint8_t *data = picture_encode(width, height, 5, jpeg, &bytes);
+    check_regions(&(sr_encoded){.data = data, .bytes = bytes});
     sr_free(data);
 }
 
@@ -65,8 +69,56 @@ static void test_regions(void **state) {
                                   {.orientation = 6},
                                   {.subsample = 2, .orientation = 3}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        check_regions(&kinds[i], 157, 101);
-    check_regions(&kinds[0], 5, 3);
+        check_jpeg(&kinds[i], 157, 101);
+    check_jpeg(&kinds[0], 5, 3);
+}
+
+// With the row index that packing makes, only some rows are decoded: the same bits again.
+static void test_row_index(void **state) {
+    (void)state;
+    const picture_jpeg kinds[] = {{.subsample = 2},
+                                  {.subsample = 1},
+                                  {.color = PICTURE_GREY},
+                                  {.subsample = 2, .quality = 30}};
+    sr_picture_worker *worker;
+    assert_ok(sr_picture_worker_create(&worker));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t bytes;
+        unsigned flags;
+        sr_sample sample;
+        uint8_t *data = picture_encode(171, 233, 5, &kinds[i], &bytes);
+        assert_ok(
+            sr_picture_normalise(worker, data, bytes, &(sr_picture_options){0}, &sample, &flags));
+        assert_non_null(sample.segments);
+        sr_encoded e = {.data = sample.data,
+                        .bytes = sample.bytes,
+                        .segments = sample.segments,
+                        .segment_count = sample.segment_count};
+        check_regions(&e);
+        // An index that lies is found out.
+        sr_decoder *decoder;
+        sr_pixels p;
+        int64_t w, h;
+        uint32_t *wrong = sr_alloc(4 * sample.segment_count, "index");
+        assert_ok(sr_decoder_create(&decoder));
+        for (uint32_t k = 0; k < 4 * sample.segment_count; k += 3) {
+            memcpy(wrong, sample.segments, 4 * sample.segment_count);
+            ((uint8_t *)wrong)[k] ^= 0x41;
+            e.segments = wrong;
+            assert_ok(sr_decoder_open(decoder, &e, &w, &h));
+            sr_status status = sr_decoder_read(decoder, &(sr_region){20, 90, 30, 40}, 1, &p);
+            assert_true(status == SR_OK || status == SR_E_DATA);
+        }
+        e.segments = sample.segments;
+        e.segment_count--;
+        assert_ok(sr_decoder_open(decoder, &e, &w, &h));
+        assert_status(SR_E_DATA, sr_decoder_read(decoder, &(sr_region){20, 90, 30, 40}, 1, &p));
+        assert_message("row index");
+        sr_decoder_free(decoder);
+        sr_free(wrong);
+        sr_free(data);
+    }
+    sr_picture_worker_free(worker);
 }
 
 // Exif code -> where the top left and top right of the stored picture are seen.
@@ -538,19 +590,13 @@ static void test_small_pictures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_orientation),
-        cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_resize_rule),
-        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_alternating_flip),
-        cmocka_unit_test(test_pad_crop),
-        cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_random_resized_crop),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_small_pictures),
+        cmocka_unit_test(test_regions),     cmocka_unit_test(test_row_index),
+        cmocka_unit_test(test_orientation), cmocka_unit_test(test_colours),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_resize_rule),
+        cmocka_unit_test(test_golden),      cmocka_unit_test(test_alternating_flip),
+        cmocka_unit_test(test_pad_crop),    cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_window),      cmocka_unit_test(test_random_resized_crop),
+        cmocka_unit_test(test_options),     cmocka_unit_test(test_small_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
