@@ -27,7 +27,7 @@ void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int part);
 void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, const uint8_t *rgb,
                        int64_t from_width, int64_t from_height);
 
-enum { SR_GLYPH_WIDTH = 6, SR_GLYPH_HEIGHT = 7 }; // of one character at scale 1, gap included
+enum { SR_GLYPH_WIDTH = 6, SR_GLYPH_HEIGHT = 9 }; // at scale 1, with gap and descent
 
 // ASCII text with its upper left corner at (x, y); other characters become '?'. At most
 // 'max_width' pixels: what does not fit is cut and ends in "..". Returns the width.
@@ -38,7 +38,7 @@ int sr_raster_text_length(const char *text);
 
 sr_status sr_raster_write_png(const sr_raster *raster, const char *path);
 
-// The pixel of a glyph (raster_font.c); x 0..4, y 0..6. Unknown characters look like '?'.
+// The pixel of a glyph (raster_font.c); x 0..4, y 0..8. Unknown characters look like '?'.
 int sr_raster_glyph(char c, int x, int y);
 
 #endif

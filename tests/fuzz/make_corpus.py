@@ -3,6 +3,7 @@
 """Writes the seeds of fuzz targets that are plain text: tests/fuzz/make_corpus.py. What fuzzing
 finds is added beside them under the name that libFuzzer gives it."""
 import os
+import struct
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
@@ -21,9 +22,29 @@ def write(target, name, data):
         file.write(data)
 
 
+def safetensors(header, data=b""):
+    text = header.encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+SAFETENSORS = [
+    safetensors("{}"),
+    safetensors('{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},'
+                '"b":{"dtype":"I64","shape":[],"data_offsets":[8,16]}} ', bytes(16)),
+    safetensors('{"a":{"dtype":"U8","shape":[0,4],"data_offsets":[0,0]}}'),
+    safetensors('{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'),
+    safetensors('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},'
+                '"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}', bytes(8)),
+    safetensors("[" * 40),
+    struct.pack("<Q", 2**63) + b"{}",
+]
+
+
 def main():
     for number, (kind, text) in enumerate(OPTIONS):
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
+    for number, data in enumerate(SAFETENSORS):
+        write("safetensors", f"seed{number:02}", data)
 
 
 if __name__ == "__main__":
