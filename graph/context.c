@@ -157,6 +157,15 @@ void sr_context_begin_step(sr_context *context) {
         context->variables[i].assigned = SR_REF_NONE;
     if (++context->generation == 0)
         context->generation = 1;
+    context->record_start_ns = sr_clock_ns();
+}
+
+int64_t sr_context_recorded(sr_context *context) {
+    int64_t now = sr_clock_ns();
+    if (context->record_start_ns)
+        context->stats.record_ns += (uint64_t)(now - context->record_start_ns);
+    context->record_start_ns = 0;
+    return now;
 }
 
 // ---- Tensors and refs ----

@@ -73,7 +73,9 @@ SR_NODISCARD sr_status sr_context_run(sr_context *context);
 
 typedef struct sr_context_stats {
     uint64_t nodes_recorded, plans_compiled, plans_replayed, nodes_recomputed;
-    uint64_t record_ns, hash_ns, compile_ns;     // own cost
+    // Own cost: from the beginning of steps to their first observation (model code and derivative
+    // rules included); making records canonical, hashing, finding plans; compiling.
+    uint64_t record_ns, hash_ns, compile_ns;
     size_t planned_peak_bytes, live_bound_bytes; // of the largest plan
 } sr_context_stats;
 sr_context_stats sr_context_get_stats(const sr_context *context);

@@ -28,7 +28,7 @@ static void mark_executed(sr_context *context) {
 static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {
     sr_plan *plan;
     static const sr_run run = {0};
-    int64_t start = sr_clock_ns();
+    int64_t start = sr_context_recorded(context);
     SR_TRY(sr_program_build(context, wanted));
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
     if (context->program->node_count == 0)

@@ -89,6 +89,7 @@ struct sr_context {
     struct sr_program *program; // scratch of canonicalisation
     sr_executor *executor;      // of sr_read and sr_context_run, created at first use
     sr_context_stats stats;
+    int64_t record_start_ns; // of this step; 0 once something was observed
 };
 
 // The context of a tensor, or NULL (error set) when the tensor is none or its context is gone.
@@ -100,6 +101,8 @@ const sr_info *sr_context_info(const sr_context *context, uint32_t ref);
 
 // Sticks the error that sr_error_message now holds to the context, unless one sticks already.
 void sr_context_stick(sr_context *context, sr_status status);
+// The recording of a step ends with its first observation: counts its time, returns the time now.
+int64_t sr_context_recorded(sr_context *context);
 // Fills a view of a node; the arrays are the caller's.
 typedef struct sr_view_arrays {
     sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS];
