@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench step: training steps of a recipe's model, ours and PyTorch's in turns.
+//
+// Both keep their model in memory and take blocks of steps, A-B-A-B, on the same number of threads
+// and samples in flight. Data are random (never zeros: some processors are faster on zeros), fixed,
+// and in memory, so that nothing but the step is measured; ours takes pictures as u8 and normalises
+// them in the step, the peer finds them normalised. Batch norm groups are equal: L lanes are
+// compared with L independent models of the lane's batch (as many processes as there are cores),
+// whose gradients nobody has to add.
+//
+// It is no test: it says what it measured, and how much other processes disturbed it.
+#include <argp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/pool.h"
+#include "kernels/base/rng.h"
+#include "launcher/bench.h"
+#include "launcher/bench_step_internal.h"
+#include "launcher/command.h"
+#include "trainer/choices.h"
+
+enum { MAX_PEERS = 64, MAX_PEER_WORDS = 32, WARM_STEPS = 2, FIXED_OVERRIDES = 8 };
+
+// Steps that learn nothing must not run away either.
+static const double learning_rate = 1e-4;
+static const double block_seconds = 2, settle_seconds = 0.3, ready_seconds = 600;
+
+typedef struct bench {
+    const sr_step_options *o;
+    sr_arena arena;
+    sr_comm *comm;
+    sr_engine *engine;
+    sr_lane_inputs *inputs; // of each lane
+    int64_t step;
+    double step_seconds; // of a warm step
+    sr_peer *peers[MAX_PEERS];
+    uint64_t allocations, recorded, record_ns, hash_ns; // of our blocks
+    int64_t our_steps;
+    sr_step_result result;
+} bench;
+
+// ---- Ours ----
+
+static sr_status get_inputs(void *user, int lane, sr_lane_inputs *out) {
+    *out = ((bench *)user)->inputs[lane];
+    return SR_OK;
+}
+
+static void done_inputs(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+// Fixed, random; 64-byte aligned by the allocator.
+static sr_status make_inputs(bench *b) {
+    const sr_step_result *r = &b->result;
+    size_t samples = (size_t)(r->batch / r->lanes), size = (size_t)(r->image * r->image * 3);
+    b->inputs = sr_alloc_array((size_t)r->lanes, sizeof *b->inputs, "inputs");
+    for (int64_t lane = 0; b->inputs && lane < r->lanes; lane++) {
+        uint8_t *image = sr_alloc_array(samples, size, "pictures");
+        int32_t *label = sr_alloc_array(samples, sizeof *label, "labels");
+        b->inputs[lane] = (sr_lane_inputs){.image = image, .label = label};
+        if (!image || !label)
+            return SR_E_MEMORY;
+        sr_rng rng;
+        sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
+        for (size_t i = 0; i < samples * size; i++)
+            image[i] = (uint8_t)(sr_rng_u32(&rng) >> 24);
+        for (size_t i = 0; i < samples; i++)
+            label[i] = (int32_t)sr_rng_below(&rng, (uint32_t)r->classes);
+    }
+    return b->inputs ? SR_OK : SR_E_MEMORY;
+}
+
+static sr_status create_engine(bench *b) {
+    sr_step_result *r = &b->result;
+    const sr_comm_options comm = {.backend = "self"};
+    const sr_task_desc *task;
+    SR_TRY(sr_choose_task(r->recipe, &task));
+    SR_TRY(sr_comm_create(&comm, &b->comm));
+    const sr_engine_options options = {.recipe = r->recipe,
+                                       .task = task,
+                                       .comm = b->comm,
+                                       .threads = r->threads,
+                                       .classes = r->classes,
+                                       .batch = r->batch,
+                                       .lanes = r->lanes,
+                                       .image_height = r->image,
+                                       .image_width = r->image,
+                                       .seed = 1};
+    SR_TRY(sr_engine_create(&options, &b->engine));
+    const sr_schedule_lengths lengths = {
+        .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};
+    for (int p = 0; p < b->engine->phase_count; p++)
+        sr_phase_set_lengths(b->engine->phases[p], &lengths);
+    return make_inputs(b);
+}
+
+static sr_status take_steps(bench *b, int count, double *seconds) {
+    const sr_lane_source source = {.get = get_inputs, .done = done_inputs, .user = b};
+    int64_t begin = sr_clock_ns();
+    for (int i = 0; i < count; i++, b->step++) {
+        for (int p = 0; p < b->engine->phase_count; p++) {
+            sr_phase_set_step(b->engine->phases[p], b->step, b->step * b->engine->batch,
+                              learning_rate, 1.0 / (double)b->engine->batch,
+                              (sr_ema_settings){.decay = 0});
+            SR_TRY(sr_engine_step(b->engine, p, b->step, &source));
+        }
+    }
+    *seconds = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
+    return SR_OK;
+}
+
+static sr_status warm_up(bench *b) {
+    sr_step_result *r = &b->result;
+    sr_plan *plan;
+    SR_TRY(take_steps(b, 1, &r->first_seconds));
+    SR_TRY(take_steps(b, WARM_STEPS, &b->step_seconds));
+    b->step_seconds /= WARM_STEPS;
+    for (int p = 0; p < b->engine->phase_count; p++) {
+        SR_TRY(sr_engine_compile(b->engine, p, &plan));
+        r->operators += sr_plan_node_count(plan);
+        r->flops += sr_plan_flops(plan) * (double)r->lanes;
+        r->bytes += sr_plan_bytes(plan) * (double)r->lanes;
+        if (sr_plan_peak_bytes(plan) > r->peak_bytes) {
+            r->peak_bytes = sr_plan_peak_bytes(plan);
+            r->live_bound_bytes = sr_plan_live_bound_bytes(plan);
+        }
+    }
+    double steps = block_seconds / b->step_seconds;
+    r->steps = b->o->steps > 0 ? b->o->steps : steps < 1 ? 1 : steps > 1000 ? 1000 : (int)steps;
+    return SR_OK;
+}
+
+static sr_status our_block(bench *b) {
+    sr_step_result *r = &b->result;
+    double seconds;
+    uint64_t allocations = sr_memory_get_stats().allocations;
+    sr_context_stats before = sr_context_get_stats(b->engine->context), after;
+    (void)sr_load_of_others();
+    SR_TRY(take_steps(b, r->steps, &seconds));
+    double others = sr_load_of_others();
+    after = sr_context_get_stats(b->engine->context);
+    b->allocations += sr_memory_get_stats().allocations - allocations;
+    b->recorded += after.nodes_recorded - before.nodes_recorded;
+    b->record_ns += after.record_ns - before.record_ns;
+    b->hash_ns += after.hash_ns - before.hash_ns;
+    b->our_steps += r->steps;
+    r->others = others > r->others ? others : r->others;
+    sr_series_add(&r->ours, (double)(r->steps * r->batch) / seconds);
+    return SR_OK;
+}
+
+// ---- The peer ----
+
+static void note_reason(bench *b, const char *reason) {
+    (void)snprintf(b->result.peer_reason, sizeof b->result.peer_reason, "%s", reason);
+}
+
+static void stop_peers(bench *b) {
+    for (int i = 0; i < MAX_PEERS; i++) {
+        sr_peer_stop(b->peers[i]);
+        b->peers[i] = NULL;
+    }
+}
+
+static const char *get_or(const sr_recipe *recipe, const char *path, const char *otherwise) {
+    const char *text = sr_recipe_get(recipe, path);
+    return text ? text : otherwise;
+}
+
+// The command line of a peer with its share of the lanes. Its words live in the arena.
+static sr_status peer_words(bench *b, const char **words) {
+    const sr_step_result *r = &b->result;
+    const sr_recipe *recipe = r->recipe;
+    char text[8][32];
+    int n = 0;
+    const int64_t numbers[] = {r->batch / r->lanes, r->image, r->classes,
+                               r->threads / r->peer_count, r->lanes / r->peer_count};
+    const char *const names[] = {"--batch", "--image", "--classes", "--threads", "--accumulate"};
+    words[n++] = r->model;
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(text[i], sizeof text[i], "%lld", (long long)numbers[i]);
+        words[n++] = names[i];
+        words[n++] = sr_arena_strdup(&b->arena, text[i]);
+    }
+    words[n++] = "--precision";
+    words[n++] = r->precision;
+    words[n++] = "--stem";
+    words[n++] = get_or(recipe, "model.stem", "imagenet");
+    words[n++] = "--momentum";
+    words[n++] = get_or(recipe, "optimizer.momentum", "0");
+    words[n++] = "--nesterov";
+    words[n++] = strcmp(get_or(recipe, "optimizer.nesterov", "false"), "true") == 0 ? "1" : "0";
+    words[n++] = "--label-smoothing";
+    words[n++] = get_or(recipe, "loss.label_smoothing", "0");
+    words[n] = NULL;
+    for (int i = 0; i < n; i++)
+        if (!words[i])
+            return SR_E_MEMORY;
+    return SR_OK;
+}
+
+// One process for each core, as far as lanes go evenly into them.
+static int peer_processes(const sr_step_result *r) {
+    int most = r->threads < r->lanes ? r->threads : (int)r->lanes;
+    for (int n = most < MAX_PEERS ? most : MAX_PEERS; n > 1; n--)
+        if (r->lanes % n == 0)
+            return n;
+    return 1;
+}
+
+static sr_status start_peers(bench *b) {
+    sr_step_result *r = &b->result;
+    const char *words[MAX_PEER_WORDS], *about = "";
+    r->peer_count = peer_processes(r);
+    SR_TRY(peer_words(b, words));
+    for (int i = 0; i < r->peer_count; i++)
+        SR_TRY(sr_peer_start("torch_step.py", words, &b->peers[i]));
+    for (int i = 0; i < r->peer_count; i++)
+        SR_TRY(sr_peer_ready(b->peers[i], ready_seconds, &about));
+    (void)snprintf(r->peer_about, sizeof r->peer_about, "%s", about);
+    return SR_OK;
+}
+
+static sr_status peer_block(bench *b) {
+    sr_step_result *r = &b->result;
+    double limit = 60 + 20 * b->step_seconds * r->steps, slowest = 0;
+    for (int i = 0; i < r->peer_count; i++)
+        SR_TRY(sr_peer_begin(b->peers[i], r->steps));
+    for (int i = 0; i < r->peer_count; i++) {
+        double seconds;
+        SR_TRY(sr_peer_wait(b->peers[i], limit, &seconds));
+        slowest = seconds > slowest ? seconds : slowest;
+    }
+    sr_series_add(&r->theirs, (double)(r->steps * r->batch) / slowest);
+    return SR_OK;
+}
+
+// ---- Both ----
+
+static bool peer_runs(const bench *b) {
+    return b->result.peer_about[0] != '\0';
+}
+
+// A peer that fails ends its own series, not ours.
+static sr_status try_peer(bench *b, sr_status status) {
+    if (status == SR_OK || b->o->needs_peer)
+        return status;
+    note_reason(b, sr_error_message());
+    b->result.peer_about[0] = '\0';
+    b->result.theirs.count = 0;
+    stop_peers(b);
+    return SR_OK;
+}
+
+static sr_status run_blocks(bench *b) {
+    int64_t begin = sr_clock_ns();
+    for (int i = 0; i < b->o->blocks; i++) {
+        double spent = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
+        if (spent > b->o->seconds)
+            break;
+        SR_TRY(our_block(b));
+        if (!peer_runs(b))
+            continue;
+        SR_TRY(try_peer(b, peer_block(b)));
+        // Threads of the peer that spin for work go to sleep before ours begin.
+        sr_clock_sleep_ns((int64_t)(settle_seconds * (double)SR_NS_PER_S));
+    }
+    return SR_OK;
+}
+
+static sr_status measure_limits(bench *b) {
+    sr_pool *pool;
+    SR_TRY(sr_pool_create(b->result.threads, NULL, NULL, &pool));
+    sr_status status = sr_machine_limits_measure(pool, &b->result.limits);
+    sr_pool_free(pool);
+    return status;
+}
+
+static sr_status profile(bench *b) {
+    double seconds;
+    for (int i = 0; i < b->engine->executor_count; i++)
+        sr_executor_set_profiling(b->engine->executors[i], true);
+    SR_TRY(take_steps(b, b->result.steps, &seconds));
+    return sr_step_profile(b->engine, b->result.steps, seconds);
+}
+
+static void per_step(bench *b) {
+    sr_step_result *r = &b->result;
+    double steps = (double)b->our_steps, nodes = (double)b->recorded;
+    r->allocations = steps > 0 ? (double)b->allocations / steps : 0;
+    r->record_ns = nodes > 0 ? (double)b->record_ns / nodes : 0;
+    r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
+}
+
+static sr_status run(bench *b) {
+    SR_TRY(create_engine(b));
+    SR_TRY(warm_up(b));
+    SR_TRY(measure_limits(b));
+    if (b->o->no_peer)
+        note_reason(b, "not asked for");
+    else
+        SR_TRY(try_peer(b, start_peers(b)));
+    SR_TRY(run_blocks(b));
+    per_step(b);
+    if (b->o->json)
+        return sr_step_report_json(&b->result);
+    sr_step_report(&b->result);
+    return b->o->profile ? profile(b) : SR_OK;
+}
+
+// ---- The recipe ----
+
+static sr_status override(bench *b, const char **list, int *count, const char *fmt, ...)
+    SR_PRINTF(4, 5);
+static sr_status override(bench *b, const char **list, int *count, const char *fmt, ...) {
+    char text[64];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    list[*count] = sr_arena_strdup(&b->arena, text);
+    return list[(*count)++] ? SR_OK : SR_E_MEMORY;
+}
+
+// One lane of the recipe, where nothing else is asked for.
+static sr_status load_recipe(bench *b) {
+    const sr_step_options *o = b->o;
+    sr_step_result *r = &b->result;
+    sr_recipe *plain;
+    sr_choice_model model;
+    SR_TRY(sr_recipe_load(o->recipe, o->overrides, o->override_count, &plain));
+    int64_t of_lane = plain->batch / plain->lanes;
+    sr_recipe_free(plain);
+    r->lanes = o->lanes > 0 ? o->lanes : 1;
+    r->batch = o->batch > 0 ? o->batch : of_lane * r->lanes;
+    const char **list =
+        sr_arena_alloc(&b->arena, (size_t)(o->override_count + FIXED_OVERRIDES) * sizeof(char *));
+    int n = o->override_count;
+    if (!list)
+        return SR_E_MEMORY;
+    if (n > 0)
+        memcpy(list, o->overrides, (size_t)n * sizeof *list);
+    SR_TRY(override(b, list, &n, "batch=%lld", (long long)r->batch));
+    SR_TRY(override(b, list, &n, "lanes=%lld", (long long)r->lanes));
+    if (o->image > 0)
+        SR_TRY(override(b, list, &n, "image=%lld", (long long)o->image));
+    if (o->precision)
+        SR_TRY(override(b, list, &n, "precision=%s", o->precision));
+    SR_TRY(sr_recipe_load(o->recipe, list, n, &r->recipe));
+    SR_TRY(sr_choose_model(r->recipe, 0, &b->arena, &model));
+    r->model = model.desc->name;
+    r->image = r->recipe->image_height;
+    r->precision = r->recipe->precision == SR_PRECISION_BF16 ? "bf16" : "fp32";
+    r->classes = o->classes > 0 ? o->classes : r->image > 64 ? 1000 : 10;
+    r->cores = sr_cpu_count();
+    r->threads = o->threads > 0 ? o->threads : r->cores;
+    return SR_OK;
+}
+
+static void release(bench *b) {
+    stop_peers(b);
+    sr_engine_free(b->engine);
+    sr_comm_free(b->comm);
+    for (int64_t lane = 0; b->inputs && lane < b->result.lanes; lane++) {
+        sr_free(b->inputs[lane].image);
+        sr_free(b->inputs[lane].label);
+    }
+    sr_free(b->inputs);
+    sr_recipe_free(b->result.recipe);
+    sr_arena_release(&b->arena);
+}
+
+// ---- The command line ----
+
+enum {
+    KEY_BATCH = 'b',
+    KEY_LANES = 'l',
+    KEY_PRECISION = 'p',
+    KEY_IMAGE = 'i',
+    KEY_THREADS = 't',
+    KEY_BLOCKS = 0x100,
+    KEY_STEPS,
+    KEY_SECONDS,
+    KEY_CLASSES,
+    KEY_PEER,
+    KEY_NO_PEER,
+    KEY_PROFILE,
+    KEY_JSON,
+};
+
+static const struct argp_option options[] = {
+    {"batch", KEY_BATCH, "N", 0, "samples of a step (the recipe's in one lane, for each lane)", 0},
+    {"lanes", KEY_LANES, "L", 0, "lanes (1)", 0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (the recipe's)", 0},
+    {"image", KEY_IMAGE, "PX", 0, "side of the pictures (the recipe's)", 0},
+    {"classes", KEY_CLASSES, "N", 0, "classes (1000; 10 for pictures up to 64 px)", 0},
+    {"threads", KEY_THREADS, "T", 0, "threads (the cores of this process)", 0},
+    {"blocks", KEY_BLOCKS, "N", 0, "blocks of ours, and as many of the peer's (5)", 0},
+    {"steps", KEY_STEPS, "K", 0, "steps of a block (as many as take two seconds)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "no further block begins after so long (300)", 0},
+    {"peer", KEY_PEER, NULL, 0, "fail where the peer cannot be measured", 0},
+    {"no-peer", KEY_NO_PEER, NULL, 0, "ours alone", 0},
+    {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
+    {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+    {0}};
+
+static const char about[] =
+    "Measure training steps of RECIPE on fixed random data, in turns with PyTorch where it is "
+    "installed (tests/peers/install).\v"
+    "  serried bench step resnet50\n"
+    "  serried bench step resnet50 --precision bf16 --profile --no-peer\n"
+    "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n\n"
+    "SERRIED_PEER_PYTHON names another Python than /usr/bin/python3.";
+
+static int64_t whole(struct argp_state *state, const char *text, int64_t most) {
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 1 || value > most)
+        argp_error(state, "'%s' is no whole number from 1 to %lld", text, (long long)most);
+    return value;
+}
+
+static error_t parse_option(int key, char *value, struct argp_state *state) {
+    sr_step_options *o = state->input;
+    switch (key) {
+    case KEY_BATCH:
+        o->batch = whole(state, value, 1 << 20);
+        return 0;
+    case KEY_LANES:
+        o->lanes = whole(state, value, 1 << 16);
+        return 0;
+    case KEY_PRECISION:
+        o->precision = value;
+        return 0;
+    case KEY_IMAGE:
+        o->image = whole(state, value, 8192);
+        return 0;
+    case KEY_CLASSES:
+        o->classes = whole(state, value, 1 << 20);
+        return 0;
+    case KEY_THREADS:
+        o->threads = (int)whole(state, value, 1024);
+        return 0;
+    case KEY_BLOCKS:
+        o->blocks = (int)whole(state, value, SR_SERIES_MAX);
+        return 0;
+    case KEY_STEPS:
+        o->steps = (int)whole(state, value, 1 << 20);
+        return 0;
+    case KEY_SECONDS:
+        o->seconds = (double)whole(state, value, 1 << 20);
+        return 0;
+    case KEY_PEER:
+        o->needs_peer = true;
+        return 0;
+    case KEY_NO_PEER:
+        o->no_peer = true;
+        return 0;
+    case KEY_PROFILE:
+        o->profile = true;
+        return 0;
+    case KEY_JSON:
+        o->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!o->recipe && !strchr(value, '='))
+            o->recipe = value;
+        else
+            o->overrides[o->override_count++] = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->recipe)
+            argp_error(state, "which recipe? 'serried recipe list' shows them");
+        if (o->no_peer && o->needs_peer)
+            argp_error(state, "--peer and --no-peer exclude each other");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int sr_bench_step(int argc, char **argv) {
+    static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
+                                       NULL,    NULL};
+    sr_step_options o = {.blocks = 5, .seconds = 300};
+    bench b = {.o = &o};
+    sr_arena_init(&b.arena);
+    o.overrides = sr_arena_alloc(&b.arena, ((size_t)argc + 1) * sizeof *o.overrides);
+    if (!o.overrides)
+        return sr_command_fail(SR_E_MEMORY);
+    argp_err_exit_status = 2;
+    if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    sr_status status = load_recipe(&b);
+    if (status == SR_OK)
+        status = run(&b);
+    int code = status == SR_OK ? 0 : sr_command_fail(status);
+    release(&b);
+    return code;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Benchmarks: series of measurements, peers that answer, fail and hang (shell scripts take the part
+// of PyTorch), and `serried bench step` from its command line to its JSON. No speed is judged.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "launcher/bench_internal.h"
+#include "trainer/json_tree.h"
+
+static const char *program;
+static char folder[] = "/tmp/serried-bench-XXXXXX";
+static char output[1 << 16];
+
+static int set_up(void **state) {
+    (void)state;
+    sr_log_set_level(SR_LOG_ERROR);
+    if (!mkdtemp(folder))
+        return -1;
+    return setenv("SERRIED_PEERS", folder, 1) || setenv("SERRIED_PEER_PYTHON", "/bin/sh", 1);
+}
+
+static void write_peer(const char *text) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/torch_step.py", folder);
+    assert_int_equal(sr_file_write_atomic(path, text, strlen(text)), SR_OK);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static void test_series(void **state) {
+    (void)state;
+    sr_series s = {.count = 0};
+    assert_true(isnan(sr_series_median(&s)));
+    assert_true(isnan(sr_series_min(&s)));
+    const double values[] = {3, 9, 1, 5};
+    for (int i = 0; i < 3; i++)
+        sr_series_add(&s, values[i]);
+    assert_true(sr_series_median(&s) == 3);
+    sr_series_add(&s, values[3]);
+    assert_true(sr_series_median(&s) == 4);
+    assert_true(sr_series_min(&s) == 1 && sr_series_max(&s) == 9);
+    assert_true(s.values[1] == 9); // in the order they came
+    for (int i = 0; i < 2 * SR_SERIES_MAX; i++)
+        sr_series_add(&s, 7);
+    assert_int_equal(s.count, SR_SERIES_MAX);
+}
+
+// A peer that has written 'script'.
+static sr_peer *start(const char *script) {
+    static const char *const args[] = {"resnet50", "--batch", "2", NULL};
+    sr_peer *peer = NULL;
+    write_peer(script);
+    assert_int_equal(sr_peer_start("torch_step.py", args, &peer), SR_OK);
+    return peer;
+}
+
+static void test_peer(void **state) {
+    (void)state;
+    const char *about;
+    double seconds = 0;
+    sr_peer *peer = start("printf 'ready {\"model\": \"%s%s%s\"}\\n' $1 $2 $3\n"
+                          "while read -r run count; do echo 0.$count; done\n");
+    assert_int_equal(sr_peer_ready(peer, 10, &about), SR_OK);
+    assert_string_equal(about, "{\"model\": \"resnet50--batch2\"}");
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(sr_peer_begin(peer, 25 * i), SR_OK);
+        assert_int_equal(sr_peer_wait(peer, 10, &seconds), SR_OK);
+        assert_true(fabs(seconds - 0.25 * i) < 1e-12);
+    }
+    sr_peer_stop(peer);
+}
+
+static void test_peer_fails(void **state) {
+    (void)state;
+    const char *about;
+    double seconds;
+    sr_peer *peer = start("echo first >&2; echo 'no module named torch' >&2; exit 1\n");
+    assert_int_equal(sr_peer_ready(peer, 10, &about), SR_E_PEER);
+    assert_non_null(strstr(sr_error_message(), "no module named torch"));
+    sr_peer_stop(peer);
+
+    peer = start("echo 'ready {}'; read -r line; echo 'out of memory' >&2\n");
+    assert_int_equal(sr_peer_ready(peer, 10, &about), SR_OK);
+    assert_int_equal(sr_peer_begin(peer, 1), SR_OK);
+    assert_int_equal(sr_peer_wait(peer, 10, &seconds), SR_E_PEER);
+    assert_non_null(strstr(sr_error_message(), "out of memory"));
+    sr_peer_stop(peer);
+
+    peer = start("echo 'ready {}'; read -r line; echo fast\n");
+    assert_int_equal(sr_peer_ready(peer, 10, &about), SR_OK);
+    assert_int_equal(sr_peer_begin(peer, 1), SR_OK);
+    assert_int_equal(sr_peer_wait(peer, 10, &seconds), SR_E_PEER);
+    assert_non_null(strstr(sr_error_message(), "'fast' instead of seconds"));
+    sr_peer_stop(peer);
+
+    peer = start("exec sleep 60\n");
+    assert_int_equal(sr_peer_ready(peer, 0.05, &about), SR_E_TIMEOUT);
+    sr_peer_stop(peer);
+
+    static const char *const none[] = {NULL};
+    assert_int_equal(sr_peer_start("other.py", none, &peer), SR_E_NOT_FOUND);
+    assert_non_null(strstr(sr_error_message(), "other.py"));
+}
+
+// Runs the program with 'line' behind it; returns the exit code, 'output' gets stdout.
+static int run(const char *line) {
+    char command[1024];
+    snprintf(command, sizeof command, "'%s' %s 2>%s/messages </dev/null", program, line, folder);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t bytes = fread(output, 1, sizeof output - 1, pipe);
+    output[bytes] = '\0';
+    int code = pclose(pipe);
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+static double number(const sr_json *json, const char *key) {
+    double value = (double)NAN;
+    assert_true(sr_json_double(sr_json_get(json, key), &value));
+    return value;
+}
+
+static void test_bench_step(void **state) {
+    (void)state;
+    const sr_json *json;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    write_peer("echo 'ready {\"torch\": \"none\"}'\n"
+               "while read -r run count; do echo 2; done\n");
+    assert_int_equal(run("bench step tests/recipes/tiny.yaml --batch 8 --lanes 2 --threads 1 "
+                         "--blocks 3 --steps 2 --json"),
+                     0);
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", &arena, &json), SR_OK);
+    assert_true(number(json, "batch") == 8 && number(json, "lanes") == 2);
+    assert_true(number(json, "images_per_s") > 0);
+    assert_true(number(json, "images_per_s_min") <= number(json, "images_per_s"));
+    assert_true(number(json, "operators") > 10 && number(json, "flops_per_step") > 0);
+    const sr_json *peer = sr_json_get(json, "peer");
+    assert_non_null(peer);
+    assert_true(number(peer, "images_per_s") == 8); // 2 steps of 8 in 2 s
+    assert_true(fabs(number(json, "ratio") - number(json, "images_per_s") / 8) < 1e-9);
+    sr_arena_release(&arena);
+
+    write_peer("echo 'no network equal to it' >&2\n");
+    assert_int_equal(run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --steps 1 "
+                         "--profile"),
+                     0);
+    assert_non_null(strstr(output, "not measured: the peer ended: no network equal to it"));
+    assert_non_null(strstr(output, "conv2d_dw"));
+    assert_int_equal(run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --peer"), 6);
+    assert_int_equal(run("bench step"), 2);
+    assert_int_equal(run("bench stpe"), 2);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2)
+        return 2;
+    program = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_series),
+        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_peer_fails),
+        cmocka_unit_test(test_bench_step),
+    };
+    return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
+}
