@@ -64,10 +64,10 @@ static sr_status make_record(packing *p, slot *s, sr_picture_worker *worker) {
                                         .quality = p->options.quality};
     sr_sample sample = {.label = file->label, .name = from->path, .name_bytes = strlen(from->path)};
     SR_TRY(sr_source_read(p->source, file->source, &s->source, &s->source_capacity));
+    if (p->check_only)
+        return sr_picture_check(worker, s->source, (size_t)from->bytes);
     SR_TRY(
         sr_picture_normalise(worker, s->source, (size_t)from->bytes, &options, &sample, &s->flags));
-    if (p->check_only)
-        return SR_OK;
     SR_TRY(sr_sample_write(&s->record, &sample));
     return s->sampled ? sr_picture_sum(worker, &sample, &s->sums) : SR_OK;
 }

@@ -226,13 +226,30 @@ static sr_status refuse_kind(const uint8_t *data, size_t bytes) {
     return SR_FAIL(SR_E_DATA, "not a picture by its content");
 }
 
+static sr_status check_length(size_t bytes) {
+    if (bytes <= SR_PICTURE_MAX_BYTES)
+        return SR_OK;
+    return SR_FAIL(SR_E_LIMIT, "%zu MiB, over the limit of %llu MiB", bytes >> 20,
+                   (unsigned long long)(SR_PICTURE_MAX_BYTES >> 20));
+}
+
+sr_status sr_picture_check(sr_picture_worker *worker, const uint8_t *data, size_t bytes) {
+    sr_sample sample = {0};
+    unsigned flags = 0;
+    SR_TRY(check_length(bytes));
+    sr_picture_kind kind = sr_picture_sniff(data, bytes, NULL);
+    if (kind == SR_PICTURE_JPEG)
+        return sr_picture_jpeg_transcode(worker->jpeg, data, bytes, false, NULL);
+    if (kind == SR_PICTURE_PNG)
+        return sr_picture_png(data, bytes, &worker->pixels, &worker->stream, &sample, &flags);
+    return refuse_kind(data, bytes);
+}
+
 sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data, size_t bytes,
                                const sr_picture_options *options, sr_sample *out, unsigned *flags) {
     sr_sample sample = {.orientation = 1};
     unsigned met = 0;
-    if (bytes > SR_PICTURE_MAX_BYTES)
-        return SR_FAIL(SR_E_LIMIT, "%zu MiB, over the limit of %llu MiB", bytes >> 20,
-                       (unsigned long long)(SR_PICTURE_MAX_BYTES >> 20));
+    SR_TRY(check_length(bytes));
     sr_picture_kind kind = sr_picture_sniff(data, bytes, NULL);
     if (kind == SR_PICTURE_JPEG)
         SR_TRY(normalise_jpeg(worker, data, bytes, &sample, &met));

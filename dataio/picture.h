@@ -76,6 +76,9 @@ void sr_picture_worker_free(sr_picture_worker *worker);
 SR_NODISCARD sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data,
                                             size_t bytes, const sr_picture_options *options,
                                             sr_sample *out, unsigned *flags);
+// Whether sr_picture_normalise would take the picture, at less cost: all of it is read.
+SR_NODISCARD sr_status sr_picture_check(sr_picture_worker *worker, const uint8_t *data,
+                                        size_t bytes);
 // Adds the decoded pixels of a stored picture to the sums.
 SR_NODISCARD sr_status sr_picture_sum(sr_picture_worker *worker, const sr_sample *picture,
                                       sr_channel_sums *sums);

@@ -24,7 +24,8 @@ void sr_picture_jpeg_free(picture_jpeg *jpeg);
 // The header, within the limits.
 SR_NODISCARD sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
                                              jpeg_facts *out);
-// Lossless transcode into 'out', with a restart marker per row of MCUs where 'rows'.
+// Lossless transcode into 'out', with a restart marker per row of MCUs where 'rows'. With out NULL
+// the source is only read to its end.
 SR_NODISCARD sr_status sr_picture_jpeg_transcode(picture_jpeg *jpeg, const uint8_t *data,
                                                  size_t bytes, bool rows, picture_bytes *out);
 // Encodes packed pixels of 1 or 3 channels. subsample: 4:2:0, else 4:4:4.

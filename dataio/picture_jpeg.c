@@ -194,6 +194,8 @@ sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t 
 static void transcode(picture_jpeg *jpeg, job *j) {
     read_header(jpeg, j);
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&jpeg->in);
+    if (jpeg->target == NULL)
+        return;
     jpeg_copy_critical_parameters(&jpeg->in, &jpeg->out);
     jpeg->out.optimize_coding = TRUE;
     jpeg->out.arith_code = FALSE;

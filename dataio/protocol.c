@@ -215,7 +215,7 @@ static sr_status check_entries(const sr_type *type, sr_record_cursor cursor, con
         bool more;
         sr_status status = sr_record_next(&cursor, &key, &key_bytes, &feature, &more);
         if (status != SR_OK)
-            sr_error_prefix("after %zu entries of '%s'", i, path);
+            sr_error_prefix("%s%safter %zu entries", path, *path ? " " : "", i);
         if (status != SR_OK || !more)
             return status;
         char name[KEY_MAX];

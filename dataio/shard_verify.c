@@ -14,6 +14,7 @@
 #include "dataio/protocol.h"
 #include "dataio/record.h"
 #include "dataio/shard_internal.h"
+#include "dataio/wire_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 
@@ -45,18 +46,36 @@ static bool is_finding(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
+// The bytes of a key at the top of a record: found by its entries, or, where damage hides them, by
+// the look of the entry's key.
+static bool find_bytes(const uint8_t *record, size_t bytes, const char *key, sr_feature *out) {
+    char entry[32];
+    if (sr_record_find(sr_record_entries(record, bytes), key, out) == SR_OK)
+        return out->bytes > 0;
+    int n = snprintf(entry, sizeof entry, "\n%c%s\x12", (char)strlen(key), key);
+    const uint8_t *at = memmem(record, bytes, entry, (size_t)n);
+    if (at == NULL)
+        return false;
+    const uint8_t *value = at + n - 1; // field 2 of the entry: a Feature, whose first field is ours
+    wire_field field;
+    if (!wire_next(&value, record + bytes, &field) || field.type != WIRE_BYTES)
+        return false;
+    const uint8_t *feature = field.data;
+    if (!wire_next(&feature, feature + field.bytes, &field) || field.type != WIRE_BYTES)
+        return false;
+    out->data = field.data;
+    out->bytes = field.bytes;
+    return field.bytes > 0;
+}
+
 // " (cat/0001.jpg)" where the record still says where it came from.
-static void record_name(const void *record, size_t bytes, char *out, size_t capacity) {
-    static const char *const keys[] = {"name", "id"};
+static void record_name(const uint8_t *record, size_t bytes, char *out, size_t capacity) {
+    sr_feature feature;
     out[0] = '\0';
-    for (int k = 0; k < 2 && out[0] == '\0'; k++) {
-        sr_feature feature;
-        if (sr_record_find(sr_record_entries(record, bytes), keys[k], &feature) != SR_OK ||
-            feature.bytes == 0)
-            continue;
-        int n = feature.bytes > 200 ? 200 : (int)feature.bytes;
-        (void)snprintf(out, capacity, " (%.*s)", n, (const char *)feature.data);
-    }
+    if (!find_bytes(record, bytes, "name", &feature) && !find_bytes(record, bytes, "id", &feature))
+        return;
+    int n = feature.bytes > 200 ? 200 : (int)feature.bytes;
+    (void)snprintf(out, capacity, " (%.*s)", n, (const char *)feature.data);
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';

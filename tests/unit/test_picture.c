@@ -97,6 +97,7 @@ static void test_jpeg_kinds(void **state) {
         assert_int_equal(p->components ? p->components : 3, stored.channels);
         assert_int_equal(p->orientation ? p->orientation : 1, stored.orientation);
         check_same_pixels(f, source, bytes, &stored);
+        assert_ok(sr_picture_check(f->worker, source, bytes));
         if (cases[i].rows == 0)
             assert_null(stored.segments);
         else
@@ -208,9 +209,11 @@ static void test_truncated(void **state) {
         unsigned flags;
         sr_sample stored;
         uint8_t *source = test_jpeg(&p, &bytes);
-        for (size_t cut = 0; cut < bytes; cut++)
+        for (size_t cut = 0; cut < bytes; cut++) {
             assert_status(SR_E_DATA,
                           sr_picture_normalise(f->worker, source, cut, &as_it_is, &stored, &flags));
+            assert_status(SR_E_DATA, sr_picture_check(f->worker, source, cut));
+        }
         assert_ok(sr_picture_normalise(f->worker, source, bytes, &as_it_is, &stored, &flags));
         free(source);
     }

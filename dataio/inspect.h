@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at packed data: is it whole, what is in it, how does it look.
+#ifndef SR_DATAIO_INSPECT_H
+#define SR_DATAIO_INSPECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dataio/dataset.h"
+#include "dataio/grid.h"
+#include "dataio/shard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_INSPECT_MAX_SPLITS 16
+
+typedef struct sr_split_list {
+    char names[SR_INSPECT_MAX_SPLITS][SR_SPLIT_MAX + 1]; // train, val, test, then by name
+    int count;
+} sr_split_list;
+
+// True for a shard (by content, or by its name where the content is damaged) and for a folder that
+// holds shards.
+bool sr_inspect_is(const char *path);
+// The splits of a data set folder, or the one of a shard.
+SR_NODISCARD sr_status sr_inspect_splits(const char *path, sr_split_list *out);
+// Checks every byte of a shard, or of all shards of a folder, and that splits are complete. Damage
+// is told through the callback; a status is only for what could not be looked at.
+SR_NODISCARD sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
+                                         sr_verify_result *result);
+
+typedef struct sr_split_stat {
+    int64_t records;
+    int shards;
+    uint64_t bytes; // of the files
+    int class_count;
+    int64_t *class_records; // [class_count], by label
+    double mean[3], std[3]; // of R, G, B / 255; all 0 where nothing could be decoded
+    bool has_mean;
+} sr_split_stat;
+
+// Mean and deviation are those found when packing, else of up to 256 evenly spaced samples.
+SR_NODISCARD sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out);
+void sr_split_stat_release(sr_split_stat *stat);
+
+// The samples first .. first + count of a data set, fewer at its end, with class names (boxes where
+// records have them), 'columns' in a row.
+SR_NODISCARD sr_status sr_inspect_grid(sr_dataset *dataset, int64_t first, int count, int columns,
+                                       int cell, sr_grid **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
