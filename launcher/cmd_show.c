@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried show PATH: pictures of a data set with their labels, as a PNG and in the terminal; of a
+// checkpoint or run folder every tensor.
+#include <argp.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "dataio/inspect.h"
+#include "launcher/command.h"
+#include "launcher/subject.h"
+#include "trainer/checkpoint.h"
+
+enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_CELL };
+
+static const struct argp_option options[] = {
+    {"output", 'o', "FILE", 0, "the picture's file (default: show.png)", 0},
+    {"count", 'n', "N", 0, "pictures (default: 24)", 0},
+    {"first", KEY_FIRST, "I", 0, "number of the first sample (default: 0)", 0},
+    {"split", KEY_SPLIT, "NAME", 0, "train, val or test (default: the first there is)", 0},
+    {"columns", KEY_COLUMNS, "N", 0, "pictures in a row (default: 6)", 0},
+    {"size", KEY_CELL, "PX", 0, "longer side of a shown picture (default: 128)", 0},
+    {0}};
+
+static const char about[] =
+    "Writes samples of a shard or data set with their labels (and boxes) as one picture, and shows "
+    "it where stdout is a terminal. Of a checkpoint or run folder: the list of tensors.";
+
+typedef struct arguments {
+    const char *path, *output, *split;
+    long first, count, columns, cell;
+} arguments;
+
+static long parse_number(struct argp_state *state, const char *text, long low, long high) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || value < low || value > high)
+        argp_error(state, "'%s' is not a number from %ld to %ld", text, low, high);
+    return value;
+}
+
+static error_t parse_option(int key, char *value, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case 'o':
+        a->output = value;
+        break;
+    case 'n':
+        a->count = parse_number(state, value, 1, 10000);
+        break;
+    case KEY_FIRST:
+        a->first = parse_number(state, value, 0, LONG_MAX);
+        break;
+    case KEY_SPLIT:
+        a->split = value;
+        break;
+    case KEY_COLUMNS:
+        a->columns = parse_number(state, value, 1, 200);
+        break;
+    case KEY_CELL:
+        a->cell = parse_number(state, value, 8, 2048);
+        break;
+    case ARGP_KEY_ARG:
+        if (a->path != NULL)
+            argp_error(state, "one path at a time");
+        a->path = value;
+        break;
+    case ARGP_KEY_END:
+        if (a->path == NULL)
+            argp_error(state, "which shard, data set, checkpoint or run folder?");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static int terminal_columns(void) {
+    const char *term = getenv("TERM");
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || getenv("NO_COLOR") || (term && strcmp(term, "dumb") == 0))
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static sr_status draw(const arguments *a, sr_grid *grid) {
+    SR_TRY(sr_grid_write_png(grid, a->output));
+    int columns = terminal_columns();
+    if (columns > 0)
+        SR_TRY(sr_grid_print(grid, columns, stdout));
+    printf("%s\n", a->output);
+    return SR_OK;
+}
+
+static sr_status show_data(const arguments *a) {
+    sr_split_list splits;
+    sr_dataset *dataset;
+    sr_grid *grid;
+    SR_TRY(sr_inspect_splits(a->path, &splits));
+    SR_TRY(sr_dataset_open(a->path, a->split ? a->split : splits.names[0], &dataset));
+    sr_status status =
+        sr_inspect_grid(dataset, a->first, (int)a->count, (int)a->columns, (int)a->cell, &grid);
+    if (status == SR_OK) {
+        status = draw(a, grid);
+        sr_grid_free(grid);
+    }
+    sr_dataset_free(dataset);
+    return status;
+}
+
+static sr_status show(const arguments *a) {
+    const sr_subject *subject;
+    SR_TRY(sr_subject_find(a->path, &subject));
+    if (sr_subject_is_data(a->path))
+        return show_data(a);
+    sr_text text;
+    sr_text_init(&text);
+    sr_status status = sr_checkpoint_describe(a->path, true, &text);
+    if (status == SR_OK)
+        fputs(text.data, stdout);
+    sr_text_release(&text);
+    return status;
+}
+
+int sr_cmd_show(int argc, char **argv) {
+    const struct argp argp = {
+        .options = options, .parser = parse_option, .args_doc = "PATH", .doc = about};
+    arguments a = {.output = "show.png", .count = 24, .columns = 6, .cell = 128};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
+        return 2;
+    sr_status status = show(&a);
+    return status == SR_OK ? 0 : sr_command_fail(status);
+}

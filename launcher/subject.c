@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of things that serried verify and stat look at (see subject.h).
+#include "launcher/subject.h"
+
+#include <sys/stat.h>
+
+#include "kernels/base/file.h"
+#include "trainer/checkpoint.h"
+
+static sr_status verify_checkpoint(const char *path, bool json, sr_text *out) {
+    sr_text report;
+    sr_text_init(&report);
+    sr_status status = sr_checkpoint_verify(path, &report);
+    if (json) {
+        sr_text_add(out, "{\"path\": ");
+        sr_text_add_json_string(out, path);
+        sr_text_add(out, ", \"kind\": \"checkpoint\", \"ok\": %s, \"report\": ",
+                    status == SR_OK ? "true" : "false");
+        sr_text_add_json_string(out, report.data);
+        sr_text_add(out, "}\n");
+    } else {
+        sr_text_add_bytes(out, report.data, report.length);
+    }
+    sr_text_release(&report);
+    return status;
+}
+
+static sr_status stat_checkpoint(const char *path, bool json, sr_text *out) {
+    sr_text report;
+    sr_text_init(&report);
+    sr_status status = sr_checkpoint_describe(path, false, &report);
+    if (status == SR_OK && json) {
+        sr_text_add(out, "{\"path\": ");
+        sr_text_add_json_string(out, path);
+        sr_text_add(out, ", \"kind\": \"checkpoint\", \"report\": ");
+        sr_text_add_json_string(out, report.data);
+        sr_text_add(out, "}\n");
+    } else if (status == SR_OK) {
+        sr_text_add_bytes(out, report.data, report.length);
+    }
+    sr_text_release(&report);
+    return status;
+}
+
+static const sr_subject subjects[] = {
+    {"data set", sr_subject_is_data, sr_subject_verify_data, sr_subject_stat_data},
+    {"checkpoint", sr_checkpoint_is, verify_checkpoint, stat_checkpoint},
+};
+
+sr_status sr_subject_find(const char *path, const sr_subject **out) {
+    if (!sr_path_exists(path))
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no such file or folder", path);
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (subjects[i].is(path)) {
+            *out = &subjects[i];
+            return SR_OK;
+        }
+    return SR_FAIL(SR_E_USAGE,
+                   "%s is no shard, data set, checkpoint or run folder; pictures are packed with: "
+                   "serried pack %s %s.packed",
+                   path, path, path);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed data as a subject of serried verify and stat (see subject.h).
+#include <inttypes.h>
+
+#include "dataio/inspect.h"
+#include "launcher/subject.h"
+
+#define CLASSES_SHOWN 20 // in text; JSON has all
+
+bool sr_subject_is_data(const char *path) {
+    return sr_inspect_is(path);
+}
+
+// -- verify ------------------------------------------------------------------------------------
+
+typedef struct findings {
+    sr_text *out;
+    bool json, any;
+    char first[512];
+} findings;
+
+static void note(void *user, const char *message) {
+    findings *f = user;
+    if (f->json) {
+        sr_text_add(f->out, f->any ? ", " : "");
+        sr_text_add_json_string(f->out, message);
+    } else {
+        sr_text_add(f->out, "damaged: %s\n", message);
+    }
+    if (!f->any)
+        (void)snprintf(f->first, sizeof f->first, "%s", message);
+    f->any = true;
+}
+
+sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
+    findings f = {.out = out, .json = json};
+    sr_verify_result result;
+    char size[16];
+    if (json) {
+        sr_text_add(out, "{\"path\": ");
+        sr_text_add_json_string(out, path);
+        sr_text_add(out, ", \"kind\": \"data set\", \"damage\": [");
+    }
+    sr_status status = sr_inspect_verify(path, note, &f, &result);
+    if (json)
+        sr_text_add(out,
+                    "], \"ok\": %s, \"shards\": %" PRIu64 ", \"records\": %" PRIu64
+                    ", \"bytes\": %" PRIu64 "}\n",
+                    status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
+                    result.bytes);
+    else
+        sr_text_add(out, "%s: %s: %" PRIu64 " shards, %" PRIu64 " records, %s\n", path,
+                    f.any ? "damaged" : "whole", result.shards, result.records,
+                    sr_text_bytes(result.bytes, size));
+    if (status == SR_OK && f.any)
+        return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " findings, the first: %s", result.damaged,
+                       f.first);
+    return status;
+}
+
+// -- stat --------------------------------------------------------------------------------------
+
+static void add_triple(sr_text *out, const char *name, const double v[3]) {
+    sr_text_add(out, ", \"%s\": [", name);
+    for (int c = 0; c < 3; c++) {
+        sr_text_add(out, c ? ", " : "");
+        sr_text_add_json_number(out, v[c]);
+    }
+    sr_text_add(out, "]");
+}
+
+static void add_json(const sr_dataset *set, const char *split, const sr_split_stat *stat,
+                     sr_text *out) {
+    sr_text_add(out, "{\"name\": ");
+    sr_text_add_json_string(out, split);
+    sr_text_add(out,
+                ", \"records\": %" PRId64 ", \"shards\": %d, \"bytes\": %" PRIu64
+                ", \"identity\": \"%s\", \"median_side\": %" PRId64,
+                stat->records, stat->shards, stat->bytes, sr_dataset_identity(set),
+                sr_dataset_median_side(set));
+    if (stat->has_mean) {
+        add_triple(out, "mean", stat->mean);
+        add_triple(out, "std", stat->std);
+    }
+    sr_text_add(out, ", \"classes\": [");
+    for (int c = 0; c < stat->class_count; c++) {
+        sr_text_add(out, c ? ", {\"name\": " : "{\"name\": ");
+        sr_text_add_json_string(out, sr_dataset_class_name(set, c));
+        sr_text_add(out, ", \"records\": %" PRId64 "}", stat->class_records[c]);
+    }
+    sr_text_add(out, "]}");
+}
+
+static void add_lines(const sr_dataset *set, const char *split, const sr_split_stat *stat,
+                      sr_text *out) {
+    char size[16];
+    sr_text_add(out,
+                "%s: %" PRId64 " records in %d shards, %s; %d classes; median side %" PRId64 "\n",
+                split, stat->records, stat->shards, sr_text_bytes(stat->bytes, size),
+                stat->class_count, sr_dataset_median_side(set));
+    if (stat->has_mean)
+        sr_text_add(out, "  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  (R, G, B of values / 255)\n",
+                    stat->mean[0], stat->mean[1], stat->mean[2], stat->std[0], stat->std[1],
+                    stat->std[2]);
+    sr_text_add(out, "  content %s\n", sr_dataset_identity(set));
+    int64_t most = 1;
+    for (int c = 0; c < stat->class_count; c++)
+        most = stat->class_records[c] > most ? stat->class_records[c] : most;
+    for (int c = 0; c < stat->class_count && c < CLASSES_SHOWN; c++) {
+        int bar = (int)(stat->class_records[c] * 40 / most);
+        sr_text_add(out, "  %4d %-24.24s %8" PRId64 " %.*s\n", c, sr_dataset_class_name(set, c),
+                    stat->class_records[c], bar, "########################################");
+    }
+    if (stat->class_count > CLASSES_SHOWN)
+        sr_text_add(out, "  ... %d more classes (all with --json)\n",
+                    stat->class_count - CLASSES_SHOWN);
+}
+
+static sr_status stat_split(const char *path, const char *split, bool json, sr_text *out) {
+    sr_dataset *set;
+    sr_split_stat stat;
+    SR_TRY(sr_dataset_open(path, split, &set));
+    sr_status status = sr_inspect_stat(set, &stat);
+    if (status == SR_OK) {
+        if (json)
+            add_json(set, split, &stat, out);
+        else
+            add_lines(set, split, &stat, out);
+        sr_split_stat_release(&stat);
+    }
+    sr_dataset_free(set);
+    return status;
+}
+
+sr_status sr_subject_stat_data(const char *path, bool json, sr_text *out) {
+    sr_split_list splits;
+    SR_TRY(sr_inspect_splits(path, &splits));
+    if (json) {
+        sr_text_add(out, "{\"path\": ");
+        sr_text_add_json_string(out, path);
+        sr_text_add(out, ", \"kind\": \"data set\", \"splits\": [");
+    }
+    for (int i = 0; i < splits.count; i++) {
+        if (json && i > 0)
+            sr_text_add(out, ", ");
+        SR_TRY(stat_split(path, splits.names[i], json, out));
+    }
+    if (json)
+        sr_text_add(out, "]}\n");
+    return SR_OK;
+}
