@@ -74,17 +74,25 @@ static sr_status train(sr_training *t) {
     return sr_training_run(t);
 }
 
-// The message is rank 0's to say: it has the failing rank's words through the communicator.
+// Mistakes in recipes begin with their place and need no name before them.
+static void say_failure(sr_status status, const char *message) {
+    if (status == SR_E_INTERRUPTED)
+        SR_INFO("%s", message);
+    else if (strstr(message, ": error: "))
+        (void)fprintf(stderr, "%s\n", message);
+    else
+        SR_ERROR("%s", message);
+}
+
+// The message is rank 0's to say: it has the failing rank's words through the communicator. The
+// others leave it in their log, once there is one.
 static int end_run(sr_training *t, sr_status status) {
     char message[1024] = "";
     sr_log_progress_end();
-    if (status != SR_OK) {
+    if (status != SR_OK)
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
-        if (status == SR_E_INTERRUPTED)
-            SR_INFO("%s", message);
-        else
-            SR_ERROR("%s", message);
-    }
+    if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
+        say_failure(status, message);
     if (t->rank == 0) {
         draw_results(t);
         write_exit(t, status, message);
@@ -104,7 +112,7 @@ int sr_train_main(const sr_train_request *request) {
     if (status == SR_OK && request->dry_run) {
         status = sr_plan_report(t.recipe, request->ranks);
         if (status != SR_OK)
-            SR_ERROR("%s", sr_error_message());
+            say_failure(status, sr_error_message());
         sr_recipe_free(t.recipe);
         return sr_status_exit_code(status);
     }
@@ -116,7 +124,8 @@ int sr_train_main(const sr_train_request *request) {
                                   .act_seconds = t.recipe ? t.recipe->deadline_act : 0};
     status = sr_comm_create(&comm, &t.comm);
     if (status != SR_OK) {
-        SR_ERROR("%s", recipe_status != SR_OK ? message : sr_error_message());
+        say_failure(recipe_status != SR_OK ? recipe_status : status,
+                    recipe_status != SR_OK ? message : sr_error_message());
         sr_recipe_free(t.recipe);
         return sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
     }
