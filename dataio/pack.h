@@ -13,8 +13,8 @@
 // accepted pictures of each class, in byte order of path; a class of one stays in train. To know n,
 // every picture is then checked before the first is packed.
 //
-// A killed pack leaves no readable data set; the same command builds it anew. A DST that is already
-// complete from the same source and options is left as it is.
+// A killed pack leaves no readable data set; packing into its folder again begins anew. A DST that
+// is already complete from the same source and options is left as it is.
 #ifndef SR_DATAIO_PACK_H
 #define SR_DATAIO_PACK_H
 

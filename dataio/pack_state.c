@@ -185,17 +185,19 @@ static void parse_report(const char *text, sr_pack_report *out) {
     out->was_complete = true;
 }
 
+// An unfinished pack holds nothing of value, whatever it was to be; a finished one is kept.
 static sr_status compare_text(sr_pack_state *state, const char *text, sr_pack_report *report) {
     char wanted[128];
     (void)snprintf(wanted, sizeof wanted, "\nidentity %s\n", state->identity);
+    if (strncmp(text, "serried-pack ", 13) == 0 && strstr(text, "\nstate packing\n") != NULL)
+        return SR_OK;
     if (strncmp(text, "serried-pack ", 13) != 0 || strstr(text, wanted) == NULL)
         return SR_FAIL(SR_E_EXISTS,
                        "%s holds another data set, or the source or options have changed since it "
                        "was packed; name another folder, or: rm -r %s",
                        state->folder, state->folder);
-    state->complete = strstr(text, "\nstate complete\n") != NULL;
-    if (state->complete)
-        parse_report(text, report);
+    state->complete = true;
+    parse_report(text, report);
     return SR_OK;
 }
 
