@@ -3,8 +3,9 @@
 //
 // Entropy decoding is most of the cost of a JPEG and cannot be skipped without knowing where a row
 // begins; with one restart marker per row of MCUs it can. The cut is a complete JPEG, so the
-// library decodes it as any other. Source: ITU-T T.81, B.1 and B.2 (markers, frame header,
-// restart).
+// library decodes it as any other. Rejected: libjpeg-turbo decodes streams with restart markers
+// symbol by symbol; clearing its restart interval inside of rows saves another 6 %, but leans on
+// the library's insides. Source: ITU-T T.81, B.1 and B.2 (markers, frame header, restart).
 #include <string.h>
 
 #include "dataio/decode_internal.h"
