@@ -138,6 +138,8 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     sr_status status = run_blocks(engine, comm, e, classes, &list);
     if (status == SR_OK)
         status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
+    if (status == SR_OK && e->confusion)
+        status = sr_gather_confusion(comm, e->confusion);
     if (status == SR_OK)
         *out = sr_metrics_total(blocks, count);
     sr_free(list.blocks);

@@ -26,8 +26,7 @@ sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out) {
     return SR_OK;
 }
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
-    sr_feed *feed = user;
+sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
     held *h = &feed->held[lane - feed->lane_begin];
     if (!h->valid) {
         bool end = false;
@@ -38,7 +37,14 @@ static sr_status get(void *user, int lane, sr_lane_inputs *out) {
         h->valid = true;
         h->uses_left = feed->uses;
     }
-    return sr_feed_inputs(&h->slot, out);
+    *out = &h->slot;
+    return SR_OK;
+}
+
+static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+    const sr_slot *slot = NULL;
+    SR_TRY(sr_feed_peek(user, lane, &slot));
+    return sr_feed_inputs(slot, out);
 }
 
 static void done(void *user, int lane) {

@@ -14,6 +14,9 @@ void sr_feed_free(sr_feed *feed);
 // For sr_engine_step; borrowed until free. A lane is given back to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
 sr_pipeline *sr_feed_pipeline(sr_feed *feed);
+// The slot that a local lane's next use will get, without using it. Borrowed until that use is
+// done.
+SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
 // The inputs of a slot; SR_E_INTERNAL where it lacks pictures or labels.
 SR_NODISCARD sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out);
 

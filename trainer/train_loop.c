@@ -12,7 +12,7 @@
 #include "kernels/base/log.h"
 #include "trainer/training_internal.h"
 
-enum { LOG_STEPS = 50 };
+enum { LOG_STEPS = 50, MAX_CONFUSION = 1000 };
 
 static int64_t data_wait_ns(const sr_training *t) {
     return sr_pipeline_get_stats(sr_feed_pipeline(t->feed)).wait_ns;
@@ -163,7 +163,7 @@ static int64_t epochs_done(const sr_training *t, int64_t position) {
     return position / t->train_count;
 }
 
-static sr_status evaluate(sr_training *t) {
+static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
     const sr_recipe *r = t->recipe;
     sr_metrics result;
     const sr_evaluation evaluation = {.dataset = t->val_path,
@@ -175,7 +175,8 @@ static sr_status evaluate(sr_training *t) {
                                       .threads = r->data.threads,
                                       .report_seconds = r->deadline_report,
                                       .act_seconds = r->deadline_act,
-                                      .average = r->ema.decay > 0};
+                                      .average = r->ema.decay > 0,
+                                      .confusion = confusion};
     SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->class_count, &result));
     t->val_loss = result.loss;
     t->val_top1 = result.top1;
@@ -192,6 +193,19 @@ static sr_status evaluate(sr_training *t) {
                 t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
                 t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
     return SR_OK;
+}
+
+// The last evaluation also fills and draws the confusion matrix, where it can be looked at.
+static sr_status evaluate_epoch(sr_training *t, bool end) {
+    sr_confusion confusion;
+    if (!end || t->class_count > MAX_CONFUSION)
+        return evaluate(t, NULL);
+    SR_TRY(sr_confusion_create(t->class_count, &confusion));
+    sr_status status = evaluate(t, &confusion);
+    if (status == SR_OK)
+        sr_training_draw_confusion(t, &confusion);
+    sr_confusion_release(&confusion);
+    return status;
 }
 
 static bool checkpoint_due(const sr_training *t, int64_t before) {
@@ -223,7 +237,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool by_time;
     SR_TRY(checkpoint_by_time(t, &by_time));
     if (epoch_end && t->val_path[0])
-        SR_TRY(evaluate(t));
+        SR_TRY(evaluate_epoch(t, end));
     if (epoch_end || t->step % LOG_STEPS == 0) {
         SR_TRY(write_row(t, t->evaluated_here));
         start_window(t);
@@ -241,6 +255,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
 sr_status sr_training_run(sr_training *t) {
     t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
     t->session_start_position = t->position;
+    sr_training_draw_first_batch(t);
     start_window(t);
     sr_rate_mark(&t->rate, t->position, t->session_start_ns);
     while (t->step < t->total_steps) {

@@ -73,6 +73,10 @@ SR_NODISCARD sr_status sr_training_evaluate(sr_training *t);
 // train_save.c
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
+// train_pictures.c
+void sr_training_draw_first_batch(sr_training *t);
+SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);
+void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
 // train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
 SR_NODISCARD sr_status sr_training_run(sr_training *t);
 
@@ -85,7 +89,7 @@ typedef struct sr_evaluation {
     bool threads;
     double report_seconds, act_seconds;
     bool average;
-    sr_confusion *confusion; // or NULL; of this rank's samples on return
+    sr_confusion *confusion; // or NULL; of all ranks' samples on return
 } sr_evaluation;
 SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
                                          const sr_evaluation *evaluation, int classes,
