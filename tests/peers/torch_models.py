@@ -35,7 +35,7 @@ class CifarFast(nn.Module):
         self.whiten.weight.requires_grad_(False)
         sizes = (24, *widths)
         self.layers = nn.Sequential(*(Group(a, b, momentum) for a, b in zip(sizes, widths)))
-        self.head = nn.Linear(widths[-1], classes)
+        self.head = nn.Linear(widths[-1], classes, bias=False)
 
     def forward(self, x):
         x = self.layers(F.gelu(self.whiten(x)))
