@@ -219,13 +219,14 @@ static sr_status force(sr_canvas *canvas) {
 }
 
 static void mirror(uint8_t *pixels, int64_t width, int64_t height) {
-    for (int64_t y = 0; y < height; y++, pixels += 3 * width)
-        for (int64_t a = 0, b = width - 1; a < b; a++, b--)
-            for (int64_t c = 0; c < 3; c++) {
-                uint8_t swap = pixels[3 * a + c];
-                pixels[3 * a + c] = pixels[3 * b + c];
-                pixels[3 * b + c] = swap;
-            }
+    for (int64_t y = 0; y < height; y++, pixels += 3 * width) {
+        for (int64_t a = 0, b = width - 1; a < b; a++, b--) {
+            uint8_t swap[3];
+            memcpy(swap, pixels + 3 * a, 3);
+            memcpy(pixels + 3 * a, pixels + 3 * b, 3);
+            memcpy(pixels + 3 * b, swap, 3);
+        }
+    }
 }
 
 void sr_canvas_flip(sr_canvas *canvas) {
@@ -353,12 +354,13 @@ sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64_t height, in
 }
 
 sr_status sr_canvas_finish(sr_canvas *canvas) {
-    if (canvas->width != canvas->target_width || canvas->height != canvas->target_height)
+    if (canvas->width != canvas->target_width || canvas->height != canvas->target_height) {
         return SR_FAIL(SR_E_SHAPE,
                        "after all transforms the picture is %lld x %lld, but the recipe's image is "
                        "%lld x %lld; end with a crop or resize to that size",
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->target_width, (long long)canvas->target_height);
+    }
     SR_TRY(force(canvas));
     if (canvas->pixels != canvas->target)
         memcpy(canvas->target, canvas->pixels,

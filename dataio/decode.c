@@ -80,7 +80,7 @@ static sr_status png_begin(const sr_encoded *encoded, spng_ctx **out) {
 }
 
 static sr_status png_size(sr_decoder *decoder) {
-    spng_ctx *png;
+    spng_ctx *png = NULL;
     SR_TRY(png_begin(&decoder->encoded, &png));
     struct spng_ihdr header;
     int error = spng_get_ihdr(png, &header);
@@ -95,7 +95,7 @@ static sr_status png_size(sr_decoder *decoder) {
 static sr_status png_read(sr_decoder *decoder, sr_pixels *out) {
     size_t bytes = (size_t)(decoder->width * decoder->height) * 3;
     SR_TRY(sr_pixel_buffer_fit(&decoder->pixels, bytes));
-    spng_ctx *png;
+    spng_ctx *png = NULL;
     SR_TRY(png_begin(&decoder->encoded, &png));
     int error = spng_decode_image(png, decoder->pixels.data, bytes, SPNG_FMT_RGB8, 0);
     spng_ctx_free(png);
@@ -200,16 +200,17 @@ static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pi
     sr_region stored = {.x = x0 < x1 ? x0 : x1, .y = y0 < y1 ? y0 : y1};
     stored.width = (x0 < x1 ? x1 : x0) - stored.x + 1;
     stored.height = (y0 < y1 ? y1 : y0) - stored.y + 1;
-    sr_pixels in;
+    sr_pixels in = {0};
     SR_TRY(read_stored(decoder, &stored, 1, &in));
     SR_TRY(sr_pixel_buffer_fit(&decoder->turned, (size_t)(region->width * region->height) * 3));
     uint8_t *to = decoder->turned.data;
-    for (int64_t y = 0; y < region->height; y++)
+    for (int64_t y = 0; y < region->height; y++) {
         for (int64_t x = 0; x < region->width; x++, to += 3) {
             int64_t sx, sy;
             stored_place(decoder, region->x + x, region->y + y, &sx, &sy);
             memcpy(to, in.data + 3 * ((sy - in.y) * in.width + sx - in.x), 3);
         }
+    }
     *out = (sr_pixels){.data = decoder->turned.data,
                        .width = region->width,
                        .height = region->height,

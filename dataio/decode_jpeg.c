@@ -257,7 +257,7 @@ static sr_status run(job *j) {
 // each side, where the library invents what it does not see.
 static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
     int64_t height = jpeg->info.image_height, mcu = jpeg->mcu_height;
-    int64_t all = (height + mcu - 1) / mcu, margin = MARGIN * scale;
+    int64_t all = (height + mcu - 1) / mcu, margin = (int64_t)MARGIN * scale;
     int64_t first = (region->y - margin) / mcu - 1;
     int64_t last = (region->y + region->height + margin + scale - 1) / mcu + 2;
     first = first > 0 ? first : 0;

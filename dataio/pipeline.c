@@ -240,12 +240,13 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     sr_place_header *place = sr_stage_place(h, p->next);
     SR_TRY(sr_stage_error_adopt(&place->error));
     p->stats.skipped += place->skipped;
-    if (p->stats.skipped > h->options.skip_limit)
+    if (p->stats.skipped > h->options.skip_limit) {
         return SR_FAIL(SR_E_DATA,
                        "%lld damaged samples, more than on_corrupt=skip:%lld allows; 'serried "
                        "verify %s' lists them",
                        (long long)p->stats.skipped, (long long)h->options.skip_limit,
                        p->view.options.dataset);
+    }
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
     slot.first_position = sr_stage_position(h, p->next, &slot.step, &slot.lane);
     slot.valid = valid_samples(h, slot.first_position);
