@@ -116,7 +116,7 @@ static void show(sr_training *t) {
         .eta_seconds = (double)(t->total_samples - t->position) / rate,
         .loss = t->last_loss,
         .lr = sr_schedule_lr(&t->schedules[0], t->position),
-        .top1 = t->val_top1,
+        .top1 = 100.0 * t->val_top1,
         .images_per_s = rate,
         .data_wait = percent(data_wait_ns(t) - t->window.data_wait_ns, span),
         .comm_exposed = percent(exposed_ns(t) - t->window.exposed_ns, span),
