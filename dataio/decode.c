@@ -202,6 +202,8 @@ static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pi
     stored.height = (y0 < y1 ? y1 : y0) - stored.y + 1;
     sr_pixels in = {0};
     SR_TRY(read_stored(decoder, &stored, 1, &in));
+    if (!in.data)
+        return SR_FAIL(SR_E_INTERNAL, "a decoder gave no pixels");
     SR_TRY(sr_pixel_buffer_fit(&decoder->turned, (size_t)(region->width * region->height) * 3));
     uint8_t *to = decoder->turned.data;
     for (int64_t y = 0; y < region->height; y++) {

@@ -15,14 +15,14 @@ uint8_t *picture_make(int width, int height, uint32_t number) {
     uint8_t *p = sr_alloc((size_t)(width * height) * 3, "picture");
     sr_rng4 r = sr_philox(77, number, 0, 0, 0);
     int a = (int)(r.v[0] % 200) + 20, b = (int)(r.v[1] % 7) + 1, c = (int)(r.v[2] % 5) + 1;
-    for (int y = 0; y < height; y++)
-        for (int x = 0; x < width; x++) {
-            uint8_t *q = p + 3 * (y * width + x);
-            int ramp = (x * b + y * c) % 512;
-            q[0] = (uint8_t)(ramp < 256 ? ramp : 511 - ramp);
-            q[1] = (uint8_t)((a + x * 255 / width) / 2);
-            q[2] = (uint8_t)(((x / 8 + y / 8) % 2) * 120 + a / 2);
-        }
+    for (int i = 0; i < width * height; i++) {
+        int x = i % width, y = i / width;
+        uint8_t *q = p + 3 * (size_t)i;
+        int ramp = (x * b + y * c) % 512;
+        q[0] = (uint8_t)(ramp < 256 ? ramp : 511 - ramp);
+        q[1] = (uint8_t)((a + x * 255 / width) / 2);
+        q[2] = (uint8_t)(((x / 8 + y / 8) % 2) * 120 + a / 2);
+    }
     return p;
 }
 
@@ -65,7 +65,7 @@ uint8_t *picture_encode(int width, int height, uint32_t number, const picture_jp
     setup(&info, options);
     uint8_t *line = sr_alloc((size_t)width * 4, "line");
     for (int y = 0; y < height; y++) {
-        const uint8_t *from = pixels + 3 * y * width;
+        const uint8_t *from = pixels + 3 * (size_t)(y * width);
         for (int x = 0; x < width; x++)
             for (int c = 0; c < info.input_components; c++)
                 line[x * info.input_components + c] = c < 3 ? from[3 * x + c] : 200;
@@ -86,7 +86,7 @@ static void write_boxes(sr_record_writer *writer, const sr_sample *sample, int i
     sr_object objects[4];
     const char *const names[] = {"cat", "dog"};
     int n = i % 5;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
         objects[k] = (sr_object){.name = names[k % 2],
                                  .name_bytes = 3,
                                  .label = k < 2 ? k % 2 : -1, // by name, too
@@ -94,6 +94,7 @@ static void write_boxes(sr_record_writer *writer, const sr_sample *sample, int i
                                  .ymin = 3 + 2 * k,
                                  .xmax = 12 + 3 * k,
                                  .ymax = 14 + 2 * k};
+    }
     assert_ok(sr_detection_write(writer, sample, objects, (size_t)n));
 }
 

@@ -54,7 +54,7 @@ static int count_entries(const char *path) {
     assert_non_null(dir);
     while (readdir(dir))
         n++;
-    closedir(dir);
+    (void)closedir(dir);
     return n;
 }
 
@@ -125,8 +125,8 @@ static void check_same(const hashes *want, hashes got, int64_t first, int64_t la
 
 static void test_workers(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++)
-        for (int workers = 1; workers <= 3; workers++)
+    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
+        for (int workers = 1; workers <= 3; workers++) {
             for (int threads = 0; threads <= 1; threads++) {
                 hashes got = {{0}};
                 sr_pipeline_options o = usual();
@@ -136,11 +136,13 @@ static void test_workers(void **state) {
                 assert_int_equal(STEPS * LANES, run(&o, got, 0, NULL));
                 check_same(expect((sr_data_order)order), got, 0, STEPS);
             }
+        }
+    }
 }
 
 static void test_ranks(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++)
+    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
         for (int ranks = 2; ranks <= 4; ranks++) {
             hashes got = {{0}};
             for (int r = 0; r < ranks; r++) {
@@ -153,11 +155,12 @@ static void test_ranks(void **state) {
             }
             check_same(expect((sr_data_order)order), got, 0, STEPS);
         }
+    }
 }
 
 static void test_resume(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++)
+    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
         for (int64_t step = 1; step < STEPS; step += 3) {
             hashes got = {{0}};
             sr_pipeline_options o = usual();
@@ -167,6 +170,7 @@ static void test_resume(void **state) {
             run(&o, got, step, NULL);
             check_same(expect((sr_data_order)order), got, step, STEPS);
         }
+    }
 }
 
 // -- killing -----------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ static void kill_one(sr_pipeline *p, int64_t slot) {
 static void test_kills(void **state) {
     (void)state;
     sr_log_set_level(SR_LOG_ERROR);
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++)
+    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
         for (victim_of_test = -1; victim_of_test < 4; victim_of_test++) {
             hashes got = {{0}};
             sr_pipeline_options o = usual();
@@ -199,10 +203,44 @@ static void test_kills(void **state) {
             check_same(expect((sr_data_order)order), got, 0, STEPS);
             assert_true(kills > 0);
         }
+    }
     sr_log_set_level(SR_LOG_WARN);
 }
 
 // -- evaluation --------------------------------------------------------------------------------
+
+static void see_slot(const sr_slot *slot, int *seen) {
+    const int32_t *label = sr_slot_find(slot, "label")->data;
+    const uint8_t *image = sr_slot_find(slot, "image")->data;
+    assert_null(sr_slot_find(slot, "boxes"));
+    for (int64_t i = 0; i < BATCH / LANES; i++) {
+        int64_t at = slot->first_position + i;
+        if (i >= slot->valid) {
+            assert_true(at >= COUNT);
+            assert_int_equal(0, image[i * SIDE * SIDE * 3 + 100]);
+            continue;
+        }
+        assert_int_equal(at % 10, label[i]);
+        seen[at]++;
+    }
+}
+
+// Calls 'see' for each slot until the end.
+static void each_slot(const sr_pipeline_options *o, void (*see)(const sr_slot *, int *),
+                      int *seen) {
+    sr_pipeline *p;
+    assert_ok(sr_pipeline_open(o, &p));
+    for (;;) {
+        sr_slot slot;
+        bool end;
+        assert_ok(sr_pipeline_next(p, &slot, &end));
+        if (end)
+            break;
+        see(&slot, seen);
+        sr_pipeline_release(p, &slot);
+    }
+    sr_pipeline_close(p);
+}
 
 static void test_evaluation(void **state) {
     (void)state;
@@ -218,30 +256,7 @@ static void test_evaluation(void **state) {
             o.steps = 0;
             o.lane_begin = r * LANES / ranks;
             o.lane_end = (r + 1) * LANES / ranks;
-            sr_pipeline *p;
-            assert_ok(sr_pipeline_open(&o, &p));
-            for (;;) {
-                sr_slot slot;
-                bool end;
-                assert_ok(sr_pipeline_next(p, &slot, &end));
-                if (end)
-                    break;
-                const int32_t *label = sr_slot_find(&slot, "label")->data;
-                const uint8_t *image = sr_slot_find(&slot, "image")->data;
-                assert_null(sr_slot_find(&slot, "boxes"));
-                for (int64_t i = 0; i < BATCH / LANES; i++) {
-                    int64_t at = slot.first_position + i;
-                    if (i < slot.valid) {
-                        assert_int_equal(at % 10, label[i]);
-                        seen[at]++;
-                    } else {
-                        assert_true(at >= COUNT);
-                        assert_int_equal(0, image[i * SIDE * SIDE * 3 + 100]);
-                    }
-                }
-                sr_pipeline_release(p, &slot);
-            }
-            sr_pipeline_close(p);
+            each_slot(&o, see_slot, seen);
         }
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(1, seen[i]);
@@ -250,7 +265,8 @@ static void test_evaluation(void **state) {
 
 // -- boxes -------------------------------------------------------------------------------------
 
-static void check_boxes(const sr_slot *slot) {
+static void check_boxes(const sr_slot *slot, int *unused) {
+    (void)unused;
     const sr_array *rows = sr_slot_find(slot, "boxes"), *counts = sr_slot_find(slot, "boxes.count");
     assert_int_equal(SR_F32, rows->dtype);
     assert_int_equal(5, rows->shape[1]);
@@ -283,18 +299,7 @@ static void test_boxes(void **state) {
         o.boxes_per_sample = 4;
         o.threads = threads != 0;
         o.steps = 0;
-        sr_pipeline *p;
-        assert_ok(sr_pipeline_open(&o, &p));
-        for (;;) {
-            sr_slot slot;
-            bool end;
-            assert_ok(sr_pipeline_next(p, &slot, &end));
-            if (end)
-                break;
-            check_boxes(&slot);
-            sr_pipeline_release(p, &slot);
-        }
-        sr_pipeline_close(p);
+        each_slot(&o, check_boxes, NULL);
     }
 }
 
@@ -302,8 +307,8 @@ static void test_boxes(void **state) {
 
 static void flip_bit(const char *folder, int shard_number, double place) {
     char path[300], name[SR_SHARD_NAME_MAX];
-    snprintf(path, sizeof path, "%s/%s", folder,
-             sr_shard_file_name("train", (uint32_t)shard_number, name));
+    (void)snprintf(path, sizeof path, "%s/%s", folder,
+                   sr_shard_file_name("train", (uint32_t)shard_number, name));
     sr_shard shard;
     assert_ok(sr_shard_load(path, &shard));
     const sr_shard_entry *entry = &shard.entries[shard.count / 2];
@@ -503,25 +508,29 @@ static void test_no_leaks(void **state) {
     assert_int_equal(-1, waitpid(-1, NULL, WNOHANG)); // no child
 }
 
-// Children hold the shared memory and standard descriptors only, and end with their rank.
+// Ended, or a zombie that nobody has waited for.
+static bool is_gone(pid_t pid) {
+    char path[64], line[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return true;
+    bool read = fgets(line, sizeof line, file) != NULL;
+    (void)fclose(file);
+    return !read || strstr(line, ") Z") != NULL;
+}
+
 static void check_orphans(const pid_t *pids, int n) {
     int64_t deadline = sr_clock_ns() + 10 * SR_NS_PER_S;
-    for (int i = 0; i < n; i++)
-        while (kill(pids[i], 0) == 0) {
-            char path[64], line[64] = "";
-            snprintf(path, sizeof path, "/proc/%d/stat", (int)pids[i]);
-            FILE *file = fopen(path, "r");
-            if (file && fgets(line, sizeof line, file) && strstr(line, ") Z"))
-                line[0] = 0;
-            if (file)
-                fclose(file);
-            if (!line[0])
-                break;
+    for (int i = 0; i < n; i++) {
+        while (!is_gone(pids[i])) {
             assert_true(sr_clock_ns() < deadline);
             sr_clock_sleep_ns(SR_NS_PER_MS);
         }
+    }
 }
 
+// Children hold the shared memory and standard descriptors only, and end with their rank.
 static void test_orphans(void **state) {
     (void)state;
     int channel[2];
@@ -547,7 +556,7 @@ static void test_orphans(void **state) {
     assert_int_equal(sizeof pids, read(channel[0], pids, sizeof pids));
     for (int i = 0; i < 4; i++) {
         char path[64];
-        snprintf(path, sizeof path, "/proc/%d/fd", (int)pids[i]);
+        (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pids[i]);
         // . and .., 0 to 3, the parent's pidfd, and at most two files of the data set.
         assert_in_range(count_entries(path), 6, 11);
         assert_int_equal(0, kill(pids[i], SIGTERM)); // ignored

@@ -103,33 +103,39 @@ static void test_sequential(void **state) {
     sr_sampler_free(sampler);
 }
 
+enum { SHARED = 203, BATCH = 24, LANES = 8, STEPS = 30 };
+static const int64_t positions = (int64_t)STEPS * BATCH;
+
+// One lane alone, from a step on, gets the draws of 'all'.
+static void check_lane(sr_data_order order, int lane, const sr_draw *all) {
+    sr_sampler *part = make(order, SHARED, BATCH, LANES, 16, 20);
+    int64_t size = BATCH / LANES;
+    for (int64_t k = 7 * size; k < STEPS * size; k++) {
+        int64_t p = k / size * BATCH + lane * size + k % size;
+        sr_draw d;
+        assert_ok(sr_sampler_at(part, p, &d));
+        assert_memory_equal(&all[p], &d, sizeof d);
+    }
+    sr_sampler_free(part);
+}
+
 // A draw does not depend on what was asked before: ranks see their lanes only, runs resume
 // anywhere.
 static void test_any_way(void **state) {
     (void)state;
-    enum { COUNT = 203, BATCH = 24, LANES = 8, STEPS = 30 };
     for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
         sr_draw all[STEPS * BATCH];
-        sr_sampler *whole = make((sr_data_order)order, COUNT, BATCH, LANES, 16, 20);
-        for (int64_t p = 0; p < STEPS * BATCH; p++)
+        sr_sampler *whole = make((sr_data_order)order, SHARED, BATCH, LANES, 16, 20);
+        for (int64_t p = 0; p < positions; p++)
             assert_ok(sr_sampler_at(whole, p, &all[p]));
-        for (int64_t p = 0; p < STEPS * BATCH; p++) { // each position cold, in a scattered order
-            int64_t at = p * 301 % (STEPS * BATCH);
+        for (int64_t p = 0; p < positions; p++) { // each position cold, in a scattered order
+            int64_t at = p * 301 % positions;
             sr_draw d;
             assert_ok(sr_sampler_at(whole, at, &d));
             assert_memory_equal(&all[at], &d, sizeof d);
         }
-        for (int lane = 0; lane < LANES; lane++) { // one lane alone, from a step on
-            sr_sampler *part = make((sr_data_order)order, COUNT, BATCH, LANES, 16, 20);
-            for (int64_t step = 7; step < STEPS; step++)
-                for (int64_t i = 0; i < BATCH / LANES; i++) {
-                    int64_t p = step * BATCH + lane * (BATCH / LANES) + i;
-                    sr_draw d;
-                    assert_ok(sr_sampler_at(part, p, &d));
-                    assert_memory_equal(&all[p], &d, sizeof d);
-                }
-            sr_sampler_free(part);
-        }
+        for (int lane = 0; lane < LANES; lane++)
+            check_lane((sr_data_order)order, lane, all);
         sr_sampler_free(whole);
     }
 }
@@ -138,11 +144,12 @@ static void test_any_way(void **state) {
 static void test_shuffles(void **state) {
     (void)state;
     enum { N = 1000 };
+    const int64_t count = N;
     for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
         sr_sampler *sampler = make((sr_data_order)order, N, 10, 1, 10, 100);
         int fixed = 0, same = 0;
         int64_t first[N];
-        for (int64_t p = 0; p < 2 * N; p++) {
+        for (int64_t p = 0; p < 2 * count; p++) {
             sr_draw d;
             assert_ok(sr_sampler_at(sampler, p, &d));
             if (p < N)
@@ -160,7 +167,7 @@ static void test_shuffles(void **state) {
 // and one more for each lane but the first.
 static void test_pieces(void **state) {
     (void)state;
-    enum { COUNT = 1003, LANES = 8, CHUNK = 50 };
+    enum { COUNT = 1003, CHUNK = 50 };
     sr_sampler *sampler = make(SR_ORDER_CHUNKS, COUNT, 8, LANES, CHUNK, 64);
     for (int64_t epoch = 0; epoch < 3; epoch++) {
         int seen[COUNT] = {0}, pieces = 0;
@@ -189,19 +196,20 @@ static void test_pieces(void **state) {
 // A sample is dealt only after its input index came into the window: reading ahead suffices.
 static void test_window(void **state) {
     (void)state;
-    enum { COUNT = 500, LANES = 4, BATCH = 20 };
-    sr_sampler *sampler = make(SR_ORDER_CHUNKS, COUNT, BATCH, LANES, 16, 40);
+    enum { COUNT = 500 };
+    const int64_t share = COUNT / 4;
+    sr_sampler *sampler = make(SR_ORDER_CHUNKS, COUNT, 20, 4, 16, 40);
     int64_t input_of[2][COUNT];
-    for (int64_t i = 0; i < 2 * COUNT / LANES;) {
+    for (int64_t i = 0; i < 2 * share;) {
         sr_piece piece;
         sr_sampler_piece(sampler, 1, i, &piece);
         for (int64_t k = 0; k < piece.count && piece.epoch < 2; k++)
             input_of[piece.epoch][piece.sample + k] = i + k;
         i += piece.count;
     }
-    for (int64_t dealt = 0; dealt < 2 * COUNT / LANES; dealt++) {
+    for (int64_t dealt = 0; dealt < 2 * share; dealt++) {
         sr_draw d;
-        assert_ok(sr_sampler_at(sampler, dealt / 5 * BATCH + 5 + dealt % 5, &d));
+        assert_ok(sr_sampler_at(sampler, dealt / 5 * 20 + 5 + dealt % 5, &d));
         assert_true(input_of[d.epoch][d.sample] < dealt + sr_sampler_window(sampler));
         assert_true(sr_sampler_first_unread(sampler, 1, dealt) <= dealt + 40);
     }

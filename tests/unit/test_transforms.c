@@ -153,7 +153,7 @@ static void test_orientation(void **state) {
         assert_int_equal(code >= 5 ? H : W, w);
         assert_ok(sr_decoder_read(decoder, &(sr_region){0, 0, w, h}, 1, &p));
         for (int i = 0; i < W * H; i++)
-            assert_int_equal(seen[code][i], p.data[3 * i]);
+            assert_int_equal(seen[code][i], p.data[3 * (size_t)i]);
     }
     sr_decoder_free(decoder);
 }
@@ -182,7 +182,7 @@ static void test_colours(void **state) {
     int64_t off = 0;
     for (int i = 0; i < 64 * 64 * 3; i++)
         off += abs(made[i] * 200 / 255 - p.data[i]);
-    assert_true(off < 64 * 64 * 3 * 3);
+    assert_true(off < INT64_C(3) * 64 * 64 * 3);
     sr_free(made);
     sr_free(cmyk);
     sr_decoder_free(decoder);
@@ -240,12 +240,13 @@ static double resized(const uint8_t *in, int64_t w, const sr_resize *r, int64_t 
     double sx = r->width / (double)r->output_width, sy = r->height / (double)r->output_height;
     double cx = r->x + ((double)ox + 0.5) * sx, cy = r->y + ((double)oy + 0.5) * sy;
     double ux = sx > 1 ? sx : 1, uy = sy > 1 ? sy : 1, sum = 0, total = 0;
-    for (int64_t y = (int64_t)floor(r->y); y < (int64_t)ceil(r->y + r->height); y++)
+    for (int64_t y = (int64_t)floor(r->y); y < (int64_t)ceil(r->y + r->height); y++) {
         for (int64_t x = (int64_t)floor(r->x); x < (int64_t)ceil(r->x + r->width); x++) {
             double k = weight(x, cx, ux) * weight(y, cy, uy);
             sum += k * in[3 * (y * w + x) + c];
             total += k;
         }
+    }
     return sum / total;
 }
 
@@ -276,12 +277,13 @@ static void test_resize_rule(void **state) {
         uint8_t *out = sr_alloc((size_t)(r.output_width * r.output_height) * 3, "out");
         uint8_t *part = sr_alloc((size_t)(r.output_width * r.output_height) * 3, "part");
         assert_ok(sr_resample(resampler, &pixels, &r, out));
-        for (int64_t y = 0; y < r.output_height; y++)
+        for (int64_t y = 0; y < r.output_height; y++) {
             for (int64_t x = 0; x < r.output_width; x++)
                 for (int c = 0; c < 3; c++) {
                     double want = resized(in, W, &r, x, y, c);
                     assert_true(fabs(want - out[3 * (y * r.output_width + x) + c]) < 1.0);
                 }
+        }
         // A mirrored window is that part of the whole.
         sr_resize q = r;
         q.flip = true;
@@ -297,7 +299,7 @@ static void test_resize_rule(void **state) {
         sr_free(out);
         sr_free(part);
     }
-    memset(in, 201, W * H * 3); // flat stays flat
+    memset(in, 201, (size_t)W * H * 3); // flat stays flat
     uint8_t flat[23 * 31 * 3];
     sr_resize r = {.x = 1.5,
                    .width = W - 3.25,
@@ -340,13 +342,14 @@ static void teardown(bench *b) {
 
 static void open_at(bench *b, int64_t position, int64_t sample, int64_t epoch) {
     sr_encoded e = {.data = b->data, .bytes = b->bytes};
-    if (b->raw_width > 0)
+    if (b->raw_width > 0) {
         e = (sr_encoded){.data = b->data,
                          .bytes = (size_t)(3 * b->raw_width * b->raw_height),
                          .raw = true,
                          .height = b->raw_height,
                          .width = b->raw_width,
                          .channels = 3};
+    }
     sr_canvas_identity who = {.seed = 11, .position = position, .sample = sample, .epoch = epoch};
     assert_ok(sr_canvas_open(b->canvas, &e, &who, SIDE, SIDE, b->target));
 }
@@ -418,6 +421,18 @@ static void test_alternating_flip(void **state) {
     teardown(&b);
 }
 
+// Whether the target is the picture moved by (dx, dy) and mirrored at its border.
+static bool is_moved(const uint8_t *target, const uint8_t *plain, int dx, int dy) {
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        int sy = i / SIDE + dy, sx = i % SIDE + dx;
+        sy = sy < 0 ? -sy : sy >= SIDE ? 2 * SIDE - 2 - sy : sy;
+        sx = sx < 0 ? -sx : sx >= SIDE ? 2 * SIDE - 2 - sx : sx;
+        if (memcmp(target + 3 * (size_t)i, plain + 3 * (size_t)(sy * SIDE + sx), 3) != 0)
+            return false;
+    }
+    return true;
+}
+
 static void test_pad_crop(void **state) {
     (void)state;
     sr_transform_spec spec = {.name = "pad_crop", .arguments = "pad=4 mode=reflect"};
@@ -429,33 +444,25 @@ static void test_pad_crop(void **state) {
     open_at(&b, 0, 0, 0);
     assert_ok(sr_transform_chain_apply(none, b.canvas));
     memcpy(plain, b.target, sizeof plain);
-    int places[9][9] = {{0}};
+    int places[81] = {0}, used = 0;
     for (int64_t p = 0; p < 500; p++) {
         (void)apply_at(&b, p, 0, 0);
         int matches = 0;
-        for (int dy = -4; dy <= 4; dy++)
-            for (int dx = -4; dx <= 4; dx++) {
-                bool same = true;
-                for (int y = 0; y < SIDE && same; y++)
-                    for (int x = 0; x < SIDE && same; x++) {
-                        int sy = y + dy, sx = x + dx;
-                        sy = sy < 0 ? -sy : sy >= SIDE ? 2 * SIDE - 2 - sy : sy;
-                        sx = sx < 0 ? -sx : sx >= SIDE ? 2 * SIDE - 2 - sx : sx;
-                        same = memcmp(b.target + 3 * (y * SIDE + x), plain + 3 * (sy * SIDE + sx),
-                                      3) == 0;
-                    }
-                matches += same;
-                places[dy + 4][dx + 4] += same;
-            }
+        for (int k = 0; k < 81; k++) {
+            bool same = is_moved(b.target, plain, k % 9 - 4, k / 9 - 4);
+            matches += same;
+            places[k] += same;
+        }
         assert_int_equal(1, matches);
     }
-    int used = 0;
-    for (int i = 0; i < 81; i++)
-        used += places[i / 9][i % 9] > 0;
+    for (int k = 0; k < 81; k++)
+        used += places[k] > 0;
     assert_in_range(used, 75, 81);
     sr_transform_chain_free(none);
     teardown(&b);
 }
+
+static const sr_box three_boxes[] = {{10, 20, 30, 40, 1}, {60, 5, 90, 70, 2}, {0, 0, 4, 4, 3}};
 
 static void test_boxes(void **state) {
     (void)state;
@@ -463,32 +470,42 @@ static void test_boxes(void **state) {
     int64_t n;
     setup(&b, NULL, 0, 100, 80);
     open_at(&b, 0, 0, 0);
-    const sr_box boxes[] = {{10, 20, 30, 40, 1}, {60, 5, 90, 70, 2}, {0, 0, 4, 4, 3}};
     for (int i = 0; i < 3; i++)
-        assert_ok(sr_canvas_add_box(b.canvas, &boxes[i]));
+        assert_ok(sr_canvas_add_box(b.canvas, &three_boxes[i]));
     sr_canvas_flip(b.canvas); // 70..90, 10..40, 96..100
-    sr_region r = {20, 10, 64, 64};
-    assert_ok(sr_canvas_crop(b.canvas, &r)); // the third goes, the first is cut
+    // The third goes, the first is cut.
+    assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
     assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
     const sr_box *got = sr_canvas_boxes(b.canvas, &n);
     assert_int_equal(2, n);
     assert_memory_equal(&got[0], &((sr_box){25, 5, 32, 15, 1}), sizeof(sr_box));
     assert_memory_equal(&got[1], &((sr_box){0, 0, 10, 30, 2}), sizeof(sr_box));
-    assert_ok(sr_canvas_finish(b.canvas));
-    // The same, by pixels that exist already.
-    uint8_t first[sizeof b.target], *pixels;
-    memcpy(first, b.target, sizeof first);
     open_at(&b, 0, 0, 0);
-    assert_ok(sr_canvas_pixels(b.canvas, &pixels));
-    sr_canvas_flip(b.canvas);
-    assert_ok(sr_canvas_crop(b.canvas, &r));
-    assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
-    assert_ok(sr_canvas_finish(b.canvas));
+    for (int i = 0; i < 16; i++)
+        assert_ok(sr_canvas_add_box(b.canvas, &three_boxes[0]));
+    assert_status(SR_E_LIMIT, sr_canvas_add_box(b.canvas, &three_boxes[0]));
+    teardown(&b);
+}
+
+// The same geometry noted, and on pixels that exist already.
+static void test_noted_or_done(void **state) {
+    (void)state;
+    bench b;
+    uint8_t first[sizeof b.target], *pixels;
+    setup(&b, NULL, 0, 100, 80);
+    for (int done = 0; done <= 1; done++) {
+        open_at(&b, 0, 0, 0);
+        if (done)
+            assert_ok(sr_canvas_pixels(b.canvas, &pixels));
+        sr_canvas_flip(b.canvas);
+        assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
+        assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
+        assert_ok(sr_canvas_finish(b.canvas));
+        if (!done)
+            memcpy(first, b.target, sizeof first);
+    }
     for (size_t i = 0; i < sizeof first; i++)
         assert_in_range(b.target[i] + 1 - first[i], 0, 2);
-    for (int i = 0; i < 16; i++)
-        assert_ok(sr_canvas_add_box(b.canvas, &boxes[0]));
-    assert_status(SR_E_LIMIT, sr_canvas_add_box(b.canvas, &boxes[0]));
     teardown(&b);
 }
 
@@ -578,7 +595,7 @@ static void test_small_pictures(void **state) {
         {{.name = "center_crop"}, {.name = "color_jitter"}},
         {{.name = "resize", .arguments = "stretch=true"}, {.name = "cutout"}},
     };
-    for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
+    for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++) {
         for (int side = 1; side < 40; side += 6) {
             bench b;
             setup(&b, chains[i], 2, side, 41 - side);
@@ -586,17 +603,26 @@ static void test_small_pictures(void **state) {
                 (void)apply_at(&b, p, 0, 0);
             teardown(&b);
         }
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),     cmocka_unit_test(test_row_index),
-        cmocka_unit_test(test_orientation), cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_resize_rule),
-        cmocka_unit_test(test_golden),      cmocka_unit_test(test_alternating_flip),
-        cmocka_unit_test(test_pad_crop),    cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_window),      cmocka_unit_test(test_random_resized_crop),
-        cmocka_unit_test(test_options),     cmocka_unit_test(test_small_pictures),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_row_index),
+        cmocka_unit_test(test_orientation),
+        cmocka_unit_test(test_colours),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_resize_rule),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_alternating_flip),
+        cmocka_unit_test(test_pad_crop),
+        cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_noted_or_done),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_random_resized_crop),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_small_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
