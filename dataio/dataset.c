@@ -155,12 +155,13 @@ static sr_status hash_identity(sr_dataset *dataset) {
     uint8_t digest[SR_SHA256_BYTES];
     SR_TRY(sr_sha256_create(&sha));
     sr_status status = SR_OK;
-    for (size_t s = 0; s < dataset->shard_count && status == SR_OK; s++)
+    for (size_t s = 0; s < dataset->shard_count && status == SR_OK; s++) {
         for (int64_t i = 0; i < dataset->shards[s].count && status == SR_OK; i++) {
             uint8_t hash[8];
             put_u64(hash, dataset->shards[s].entries[i].hash);
             status = sr_sha256_update(sha, hash, sizeof hash);
         }
+    }
     if (status == SR_OK)
         status = sr_sha256_finish(sha, digest, dataset->identity);
     sr_sha256_free(sha);
@@ -227,8 +228,8 @@ bool sr_dataset_has_split(const char *path, const char *split) {
     if (stat(path, &info) != 0)
         return false;
     if (S_ISDIR(info.st_mode)) {
-        uint32_t count;
-        bool any_split;
+        uint32_t count = 0;
+        bool any_split = false;
         return count_shards(path, split, &count, &any_split) == SR_OK && count > 0;
     }
     sr_shard shard;

@@ -140,12 +140,13 @@ static sr_status list_with_format(sr_source *source, int fd, bool folder) {
                              .fd = fd,
                              .head = head,
                              .head_bytes = got > 0 ? (size_t)got : 0};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (formats[i]->recognises(&probe)) {
             source->format = formats[i]->name;
             SR_TRY(formats[i]->list(source));
             return sort_files(source);
         }
+    }
     sr_text names;
     sr_text_init(&names);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)

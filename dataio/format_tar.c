@@ -235,7 +235,7 @@ static sr_status take_contents(reading *r, bool tar) {
         r->file.path = r->name;
         return sr_source_add(r->source, &r->file); // which refuses it
     }
-    uint64_t offset, bytes;
+    uint64_t offset = 0, bytes = 0;
     SR_TRY(spool_entry(r, &offset, &bytes));
     if (tar)
         return enter_tar(r, r->source->spool, 1, offset, bytes);

@@ -75,20 +75,21 @@ static const uint8_t *shape_of(unsigned char letter) {
 
 void sr_label_draw(uint8_t *rgb, int64_t width, int64_t height, int64_t x, int64_t y, int scale,
                    int64_t max_width, const char *text, size_t bytes, const uint8_t color[3]) {
-    int64_t end = x + max_width;
+    const int64_t end = x + max_width, points = scale;
     for (size_t i = 0; i < bytes; i++) {
         unsigned char letter = (unsigned char)text[i];
         if ((letter & 0xc0) == 0x80)
             continue; // the rest of a letter that was drawn as '?'
-        if (x + 5 * scale > end)
+        if (x + 5 * points > end)
             return;
         const uint8_t *rows = shape_of(letter);
-        for (int64_t py = 0; py < SR_LABEL_HEIGHT * scale; py++)
-            for (int64_t px = 0; px < 5 * scale; px++) {
+        for (int64_t py = 0; py < SR_LABEL_HEIGHT * points; py++) {
+            for (int64_t px = 0; px < 5 * points; px++) {
                 bool on = rows[py / scale] >> (4 - px / scale) & 1;
                 if (on && x + px >= 0 && x + px < width && y + py >= 0 && y + py < height)
                     memcpy(rgb + 3 * ((y + py) * width + x + px), color, 3);
             }
-        x += SR_LABEL_WIDTH * scale;
+        }
+        x += SR_LABEL_WIDTH * points;
     }
 }

@@ -181,24 +181,26 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
                    : sr_source_refuse(source, path, "lies in no class folder");
     }
     file->label = find_class(out, name, bytes);
-    if (file->label < 0)
+    if (file->label < 0) {
         return SR_FAIL(SR_E_DATA,
                        "%s: class '%.*s' of %s is not among the %d classes of train (%s); rename "
                        "or remove it",
                        source->path, bytes > 200 ? 200 : (int)bytes, name,
                        sr_split_names[file->split], out->class_count, path);
+    }
     out->split_count[file->split]++;
     return SR_OK;
 }
 
 static sr_status make(sr_source *source, sr_layout *out) {
     bool has_splits;
-    if (source->count == 0)
+    if (source->count == 0) {
         return SR_FAIL(SR_E_DATA,
                        "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are no "
                        "pictures",
                        source->path, source->refused_count,
                        (unsigned long long)(source->other + source->hidden));
+    }
     if (source->count > UINT32_MAX)
         return SR_FAIL(SR_E_LIMIT, "%s: more than 2^32 pictures", source->path);
     int number = find_level(source, &has_splits);

@@ -260,7 +260,7 @@ static sr_status make_workers(packing *p) {
 }
 
 static sr_status sum_bytes(packing *p) {
-    for (int split = 0; split < SR_SPLIT_COUNT; split++)
+    for (int split = 0; split < SR_SPLIT_COUNT; split++) {
         for (uint32_t i = 0; p->report->records[split] > 0; i++) {
             char name[SR_SHARD_NAME_MAX];
             sr_shard shard;
@@ -277,6 +277,7 @@ static sr_status sum_bytes(packing *p) {
             if (last)
                 break;
         }
+    }
     return SR_OK;
 }
 
@@ -311,12 +312,13 @@ static sr_status run(packing *p) {
         p->report->val_existed = p->layout.split_count[SR_SPLIT_VAL] > 0;
         SR_TRY(build(p));
     }
-    if (p->report->refused > p->options.allow_refused)
+    if (p->report->refused > p->options.allow_refused) {
         return SR_FAIL(SR_E_DATA,
                        "%lld files were refused and %lld are allowed; everything else is packed. "
                        "See %s/refused.csv; to accept them: --allow-refused %lld",
                        (long long)p->report->refused, (long long)p->options.allow_refused,
                        p->state.folder, (long long)p->report->refused);
+    }
     return SR_OK;
 }
 

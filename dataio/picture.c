@@ -48,12 +48,13 @@ sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char 
     if (name == NULL)
         name = &ignored;
     *name = "";
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (bytes >= kinds[i].offset + kinds[i].bytes &&
             memcmp(start + kinds[i].offset, kinds[i].magic, kinds[i].bytes) == 0) {
             *name = kinds[i].name;
             return kinds[i].kind;
         }
+    }
     // "BM" alone is too weak: the two reserved numbers are 0.
     if (bytes >= 10 && memcmp(start, "BM", 2) == 0 && memcmp(start + 6, "\0\0\0\0", 4) == 0) {
         *name = "BMP";

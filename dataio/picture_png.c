@@ -121,7 +121,7 @@ static sr_status encode(const picture_bytes *pixels, const struct spng_ihdr *sou
 
 sr_status sr_picture_png(const uint8_t *data, size_t bytes, picture_bytes *pixels,
                          picture_bytes *out, sr_sample *sample, unsigned *flags) {
-    struct spng_ihdr header;
+    struct spng_ihdr header = {0};
     int orientation = 1;
     out->bytes = 0;
     SR_TRY(check_chunks(data, bytes, &bytes));

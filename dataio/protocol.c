@@ -3,6 +3,7 @@
 // The text-format Meta is in meta_text.c.
 #include "dataio/protocol.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,11 +99,14 @@ static sr_status parse_map(scanner *s, sr_type **out) {
             return mistake(s, "this key stands twice");
         if (!take(s, ':'))
             return mistake(s, "':' is expected after a key");
-        SR_TRY(parse_type(s, tail));
-        (*tail)->key = sr_arena_strdup(s->arena, key);
-        if ((*tail)->key == NULL)
+        sr_type *type = NULL;
+        SR_TRY(parse_type(s, &type));
+        assert(type != NULL);
+        type->key = sr_arena_strdup(s->arena, key);
+        if (type->key == NULL)
             return SR_E_MEMORY;
-        tail = &(*tail)->next;
+        *tail = type;
+        tail = &type->next;
     }
     *out = map;
     return SR_OK;
@@ -138,8 +142,9 @@ static sr_status parse_type(scanner *s, sr_type **out) {
 
 sr_status sr_protocol_parse(const char *text, sr_arena *arena, const sr_type **out) {
     scanner s = {.text = text, .at = text, .arena = arena};
-    sr_type *type;
+    sr_type *type = NULL;
     SR_TRY(parse_type(&s, &type));
+    assert(type != NULL);
     skip_space(&s);
     if (*s.at != '\0')
         return mistake(&s, "something follows after the protocol");

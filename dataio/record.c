@@ -126,8 +126,8 @@ sr_status sr_feature_int64s(const sr_feature *list, int64_t *out, size_t capacit
     for (;;) {
         const char *key;
         size_t key_bytes;
-        sr_feature item;
-        bool more;
+        sr_feature item = {0};
+        bool more = false;
         SR_TRY(sr_record_next(&items, &key, &key_bytes, &item, &more));
         if (!more)
             break;
@@ -172,7 +172,7 @@ static bool key_fits(sr_record_writer *writer, const char *key) {
     return writer->failed == SR_OK;
 }
 
-#define HEAD_MAX (6 * WIRE_VARINT_MAX)
+#define HEAD_MAX ((size_t)6 * WIRE_VARINT_MAX)
 
 // What stands before a value of 'bytes' bytes (its tag included): the entry with its key, or the
 // list item. Written to head; returns its size.

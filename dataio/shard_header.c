@@ -42,8 +42,8 @@ void sr_shard_header_encode(const shard_header *h, uint8_t *out) {
     put_u32(out + 76, h->median_side);
     put_u64(out + 80, h->sums.pixels);
     for (unsigned c = 0; c < 3; c++) {
-        put_u64(out + 88 + 8 * c, h->sums.sum[c]);
-        put_u64(out + 112 + 8 * c, h->sums.square[c]);
+        put_u64(out + 88 + (size_t)8 * c, h->sums.sum[c]);
+        put_u64(out + 112 + (size_t)8 * c, h->sums.square[c]);
     }
     uint8_t *at = out + SHARD_HEADER_FIXED;
     for (uint32_t i = 0; i < h->class_count; i++, at += 8)
@@ -96,8 +96,8 @@ sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_shard *
     shard->median_side = get_u32(data + 76);
     shard->sums.pixels = get_u64(data + 80);
     for (unsigned c = 0; c < 3; c++) {
-        shard->sums.sum[c] = get_u64(data + 88 + 8 * c);
-        shard->sums.square[c] = get_u64(data + 112 + 8 * c);
+        shard->sums.sum[c] = get_u64(data + 88 + (size_t)8 * c);
+        shard->sums.square[c] = get_u64(data + 112 + (size_t)8 * c);
     }
     char *split = sr_arena_alloc(&shard->arena, SR_SPLIT_MAX + 1);
     char *text = sr_arena_alloc(&shard->arena, meta + 1u);
@@ -140,12 +140,13 @@ void sr_channel_sums_add(sr_channel_sums *into, const sr_channel_sums *from) {
 
 void sr_channel_sums_add_rgb(sr_channel_sums *into, const uint8_t *rgb, uint64_t pixels) {
     into->pixels += pixels;
-    for (uint64_t i = 0; i < pixels; i++)
+    for (uint64_t i = 0; i < pixels; i++) {
         for (unsigned c = 0; c < 3; c++) {
             unsigned v = rgb[3 * i + c];
             into->sum[c] += v;
-            into->square[c] += v * v;
+            into->square[c] += (uint64_t)v * v;
         }
+    }
 }
 
 bool sr_channel_sums_get(const sr_channel_sums *sums, double mean[3], double std[3]) {

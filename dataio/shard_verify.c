@@ -5,6 +5,7 @@
 // Where the index itself is damaged, records cannot be found any more and the check says so.
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,15 +122,13 @@ static void report_changed(check *c, int64_t i, uint8_t *record, const char *for
     if (find_flipped_bit(c, record, entry, &bit)) {
         record_name(record, bytes, name, sizeof name);
         key_at(record, bytes, bit / 8, key, sizeof key);
-        found(c, "%s record %lld%s key '%s': bit %zu of byte %llu has flipped", c->shard.file,
-              (long long)i, name, key, bit % 8,
-              (unsigned long long)entry->offset + (unsigned long long)(bit / 8));
+        found(c, "%s record %lld%s key '%s': bit %zu of byte %" PRIu64 " has flipped",
+              c->shard.file, (long long)i, name, key, bit % 8, entry->offset + bit / 8);
         return;
     }
     record_name(record, bytes, name, sizeof name);
-    found(c, "%s record %lld%s: bits have changed between bytes %llu and %llu%s", c->shard.file,
-          (long long)i, name, (unsigned long long)entry->offset,
-          (unsigned long long)(entry->offset + entry->bytes), form);
+    found(c, "%s record %lld%s: bits have changed between bytes %" PRIu64 " and %" PRIu64 "%s",
+          c->shard.file, (long long)i, name, entry->offset, entry->offset + entry->bytes, form);
 }
 
 static void check_record(check *c, int64_t i, uint8_t *record) {

@@ -42,16 +42,17 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
         sr_text_add(out, ", \"kind\": \"data set\", \"damage\": [");
     }
     sr_status status = sr_inspect_verify(path, note, &f, &result);
-    if (json)
+    if (json) {
         sr_text_add(out,
                     "], \"ok\": %s, \"shards\": %" PRIu64 ", \"records\": %" PRIu64
                     ", \"bytes\": %" PRIu64 "}\n",
                     status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
                     result.bytes);
-    else
+    } else {
         sr_text_add(out, "%s: %s: %" PRIu64 " shards, %" PRIu64 " records, %s\n", path,
                     f.any ? "damaged" : "whole", result.shards, result.records,
                     sr_text_bytes(result.bytes, size));
+    }
     if (status == SR_OK && f.any)
         return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " findings, the first: %s", result.damaged,
                        f.first);
