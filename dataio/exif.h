@@ -6,9 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Orientation 1..8 (tag 0x0112 of the first directory) of Exif data, which begins with its TIFF
 // header ("II*" or "MM*"); 1 where it is absent or damaged. Reads the first directory only and
 // follows no links, so that loops cost nothing. Source: Exif 2.3, sections 4.5 and 4.6.
 int sr_exif_orientation(const uint8_t *tiff, size_t bytes);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SR_LABEL_WIDTH 6 // of a letter with its gap, at scale 1
 #define SR_LABEL_HEIGHT 7
 
@@ -17,4 +21,7 @@
 void sr_label_draw(uint8_t *rgb, int64_t width, int64_t height, int64_t x, int64_t y, int scale,
                    int64_t max_width, const char *text, size_t bytes, const uint8_t color[3]);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

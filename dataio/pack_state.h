@@ -6,6 +6,10 @@
 #include "dataio/pack.h"
 #include "kernels/base/hash.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sr_pack_state {
     char *folder;
     int lock;                     // descriptor of the folder, locked
@@ -26,4 +30,7 @@ SR_NODISCARD sr_status sr_pack_state_begin(sr_pack_state *state);
 SR_NODISCARD sr_status sr_pack_state_finish(sr_pack_state *state, sr_source *source,
                                             const sr_pack_report *report);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -234,6 +234,19 @@ def check_holder(holder, text, definition, prefix, lines, report):
         report(holder, 1, "list", f"nothing of it is in {definition}; name helpers *_internal.c")
 
 
+def check_public(files, read, report):
+    """serried.h includes every public header, and C++ programs can call what they declare."""
+    umbrella = read("serried.h") if "serried.h" in files else ""
+    for name in files:
+        private = name.endswith("_internal.h") or re.match(r"launcher/|kernels/(cpu|cuda)/", name)
+        if not name.endswith(".h") or not name.startswith(ROOMS) or private:
+            continue
+        if f'"{name}"' not in umbrella:
+            report(name, 1, "public", "is not in serried.h; name internal headers *_internal.h")
+        if 'extern "C"' not in read(name):
+            report(name, 1, "public", "has no extern \"C\" for C++ programs")
+
+
 def check_tree(root):
     """All findings of a tree as sorted lines."""
     findings = []
@@ -258,6 +271,7 @@ def check_tree(root):
             report(name, 1, "recipes", "recipes hold YAML only")
     check_names(files, report)
     check_lists(files, read, report)
+    check_public(files, read, report)
     return [line for _, _, line in sorted(set(findings))]
 
 

@@ -10,7 +10,8 @@ import check_layers
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 
 GOOD = {
-    "kernels/base/status.h": SPDX + '#include <stdint.h>\n',
+    "serried.h": SPDX + '#include "kernels/base/status.h"\n',
+    "kernels/base/status.h": SPDX + 'extern "C" {}\n#include <stdint.h>\n',
     "kernels/base/memory.c": SPDX + "void *f(void) { return calloc(1, 2); }\n",
     "kernels/base/pause.c": SPDX + 'void p(void) { __asm__ volatile("pause"); }\n',
     "graph/node.c": SPDX + '#include "kernels/base/status.h"\n// MPI_SUM, volatile in a comment\n'
@@ -64,6 +65,8 @@ BAD = [
     ("graph/ops/op_help.c", SPDX + "int x;\n", "list"),
     ("dataio/format_x.c", SPDX + "const sr_format sr_format_x = {0};\n", "list"),
     ("graph/pass_list.def", SPDX + "SR_PASS(x)\n", "list"),
+    ("kernels/base/status.h", SPDX, "public"),
+    ("dataio/x.h", SPDX + 'extern "C" {}\n', "public"),
     ("recipes/x.py", "# SPDX-License-Identifier: Apache-2.0\n", "recipes"),
 ]
 

@@ -6,6 +6,10 @@
 #include "kernels/base/memory.h"
 #include "trainer/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sr_param {
     char *name; // full, with scope and phase prefix
     sr_param_kind kind;
@@ -55,4 +59,7 @@ typedef struct sr_statistics {
     } * items;
 } sr_statistics;
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -10,6 +10,10 @@
 #include "trainer/schedule.h"
 #include "trainer/task.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sr_choice_model {
     const sr_model_desc *desc;
     void *options;
@@ -34,4 +38,7 @@ SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 // Keys that this version reads but does not serve yet are mistakes, never ignored.
 SR_NODISCARD sr_status sr_check_served(sr_recipe *recipe);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

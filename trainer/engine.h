@@ -10,6 +10,10 @@
 
 #include "trainer/phase.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sr_engine_options {
     sr_recipe *recipe;
     const sr_task_desc *task;
@@ -86,4 +90,7 @@ SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64
 // Puts variables on the average (gathered on every rank first) or back on the parameters.
 SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,6 +6,10 @@
 #include "dataio/pipeline.h"
 #include "trainer/engine.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sr_feed sr_feed;
 
 // Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
@@ -20,4 +24,7 @@ SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out
 // The inputs of a slot; SR_E_INTERNAL where it lacks pictures or labels.
 SR_NODISCARD sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -3,6 +3,10 @@
 #ifndef SR_TRAINER_FINGERPRINT_H
 #define SR_TRAINER_FINGERPRINT_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Version of serried's own numerics: raised with every change that moves a bit of a result.
 #define SR_NUMERICS_VERSION 1
 #define SR_FINGERPRINT_BYTES 256
@@ -10,4 +14,7 @@
 // "serried-numerics 1; avx2 avx512 vnni; oneDNN 2.6.3" into out; returns out.
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

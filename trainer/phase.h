@@ -13,6 +13,10 @@
 #include "trainer/schedule.h"
 #include "trainer/task.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SR_MAX_GROUPS 16
 
 typedef enum sr_segment_kind {
@@ -121,4 +125,7 @@ SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 bool sr_phase_trains(const sr_phase *phase, int param);
 bool sr_phase_stop_agreed(const sr_phase *phase);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

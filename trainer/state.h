@@ -6,6 +6,10 @@
 #include "trainer/checkpoint.h"
 #include "trainer/engine.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // All ranks. Writes a generation; 'manifest' counts on rank 0 (its digest is computed here).
 SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_manifest *manifest,
                                      bool best, int keep, char digest[SR_SHA256_HEX]);
@@ -20,4 +24,7 @@ SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *
 SR_NODISCARD sr_status sr_state_digest(sr_engine *engine, int64_t position, int64_t steps,
                                        char hex[SR_SHA256_HEX]);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,6 +6,10 @@
 #include "trainer/built_model.h"
 #include "trainer/recipe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SR_TASK_ABI 1
 #define SR_MAX_PHASES 4
 #define SR_MAX_SCALARS 8
@@ -55,4 +59,7 @@ const sr_task_desc *sr_task_find(const char *name);
 sr_tensor sr_task_forward(sr_lane_record *record, int phase, const sr_tensor *inputs,
                           bool with_statistics);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
