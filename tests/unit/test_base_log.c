@@ -14,6 +14,7 @@ static char *captured, *log_path;
 
 static int set_up(void **state) {
     (void)state;
+    (void)unsetenv("SERRIED_TERMINAL");
     test_folder_make(folder);
     captured = sr_path_join(folder, "stderr");
     log_path = sr_path_join(folder, "rank.log");
@@ -94,6 +95,23 @@ static void progress_without_terminal(void **state) {
     assert_file(captured, "step 1\nstep 9\nepoch 2\n");
 }
 
+// mpirun carries stderr through a pipe; the launcher then tells the width of its terminal.
+static void live_line_through_a_pipe(void **state) {
+    (void)state;
+    assert_int_equal(0, setenv("SERRIED_TERMINAL", "10", 1));
+    assert_int_equal(0, setenv("TERM", "xterm", 1));
+    assert_int_equal(0, setenv("NO_COLOR", "1", 1));
+    sr_log_progress("step 1 of many", 1000.0);
+    sr_log_progress("\xc3\xa4\xc3\xb6\xc3\xbc and more", 1000.0); // cut by characters, not bytes
+    SR_INFO("news");
+    sr_log_progress("on", 1000.0);
+    sr_log_progress_end();
+    assert_int_equal(0, setenv("TERM", "dumb", 1));
+    sr_log_progress("plain", 0.0);
+    assert_file(captured, "\r\033[Kstep 1 of\r\033[K\xc3\xa4\xc3\xb6\xc3\xbc and m"
+                          "\r\033[Knews\n\r\033[Kon\r\033[Kplain\n");
+}
+
 static void long_lines_are_cut(void **state) {
     (void)state;
     char text[9000];
@@ -114,6 +132,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranks_write_to_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rank_0_writes_to_both, set_up, tear_down),
         cmocka_unit_test_setup_teardown(progress_without_terminal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(live_line_through_a_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_lines_are_cut, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
