@@ -139,12 +139,20 @@ static void test_pictures(void **state) {
     expect("$S render /proc/none", 2, "/proc/none");
 }
 
+static void test_quickstart(void **state) {
+    (void)state;
+    expect("launcher/quickstart --help", 0, "--no-install");
+    expect("launcher/quickstart --wrong", 2, "unknown argument '--wrong'");
+    expect("launcher/quickstart --data /none", 2, "there is no '/none'");
+    expect("launcher/quickstart --minutes soon", 2, "expected a whole number, got 'soon'");
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),     cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_slurm),    cmocka_unit_test(test_recipes),
         cmocka_unit_test(test_tables),   cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_pictures), cmocka_unit_test(test_quickstart),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: test_command SERRIED\n");
