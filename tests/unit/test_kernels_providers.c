@@ -24,7 +24,7 @@
 enum { MAX_ARGS = 8, MAX_TEAM = 3, GUARD = 64 };
 
 // How an argument is made, or what it is.
-typedef enum role {
+typedef enum arg_role {
     NONE = 0, // absent
     ACTIVATION,
     PARAMETER, // f32
@@ -34,10 +34,10 @@ typedef enum role {
     HYPER,     // f32[8] of an optimiser
     INDEX,     // u8 from the reference maxpool2d of the same shape
     OTHER,     // the other one of f32 and bf16
-} role;
+} arg_role;
 
 typedef struct argument {
-    role role;
+    arg_role role;
     bool output;  // written
     bool updated; // read and written
     int64_t count;
@@ -351,7 +351,7 @@ static problem problem_of(sr_kernel_id kernel, int args, const void *params, siz
     return c;
 }
 
-static sr_dtype dtype_of(role role, sr_dtype t) {
+static sr_dtype dtype_of(arg_role role, sr_dtype t) {
     switch (role) {
     case ACTIVATION:
         return t;
@@ -372,13 +372,13 @@ static sr_dtype dtype_of(role role, sr_dtype t) {
     return SR_DTYPE_COUNT;
 }
 
-static void set(problem *c, int i, role role, sr_dtype t, int64_t count) {
+static void set(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
     c->arg[i].role = role;
     c->arg[i].count = count;
     c->request.dtype[i] = dtype_of(role, t);
 }
 
-static void set_output(problem *c, int i, role role, sr_dtype t, int64_t count) {
+static void set_output(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
     set(c, i, role, t, count);
     c->arg[i].output = true;
 }
@@ -386,7 +386,7 @@ static void set_output(problem *c, int i, role role, sr_dtype t, int64_t count) 
 static const sr_dtype types[] = {SR_F32, SR_BF16};
 
 // Elementwise: inputs of these roles, one output, n elements.
-static void elementwise(sr_kernel_id kernel, int inputs, const role *roles, bool in_place,
+static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, bool in_place,
                         double bound) {
     static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
@@ -403,25 +403,25 @@ static void elementwise(sr_kernel_id kernel, int inputs, const role *roles, bool
 }
 
 static void case_unary(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const role[]){ACTIVATION}, true, 0);
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, true, 0);
 }
 static void case_binary(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const role[]){ACTIVATION, ACTIVATION}, true, 0);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, true, 0);
 }
 static void case_gelu(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const role[]){ACTIVATION}, true, 2);
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, true, 2);
 }
 static void case_gelu_grad(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const role[]){ACTIVATION, ACTIVATION}, false, 4);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, false, 4);
 }
 static void case_scale_by(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const role[]){ACTIVATION, POSITIVE}, true, 0);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, POSITIVE}, true, 0);
 }
 static void case_fill_by(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const role[]){POSITIVE}, false, 0);
+    elementwise(kernel, 1, (const arg_role[]){POSITIVE}, false, 0);
 }
 static void case_cast(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const role[]){OTHER}, false, 0);
+    elementwise(kernel, 1, (const arg_role[]){OTHER}, false, 0);
 }
 
 static void case_normalize(sr_kernel_id kernel) {
@@ -511,7 +511,7 @@ static void case_rows(sr_kernel_id kernel) {
 static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
     const sr_batchnorm_params params = {row_shapes[shape][0], row_shapes[shape][1], 1e-2};
     const int64_t n = params.rows * params.channels, channels = params.channels;
-    const role parameter = affine ? PARAMETER : NONE;
+    const arg_role parameter = affine ? PARAMETER : NONE;
     const bool train = kernel == SR_KERNEL_batchnorm_train;
     const bool gradient = kernel == SR_KERNEL_batchnorm_grad;
     problem c = problem_of(kernel, gradient ? 8 : 6, &params, sizeof params);
