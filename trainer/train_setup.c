@@ -28,9 +28,9 @@ static sr_status open_data(sr_training *t) {
         return sr_recipe_fail(t->recipe, "data.train",
                               "data.train is not given: a folder that `serried pack` wrote");
     if (!sr_path_exists(path))
-        return sr_recipe_fail(t->recipe, "data.train",
-                              "%s does not exist; pack your pictures first: serried pack PICTURES %s",
-                              path, path);
+        return sr_recipe_fail(
+            t->recipe, "data.train",
+            "%s does not exist; pack your pictures first: serried pack PICTURES %s", path, path);
     SR_TRY(sr_dataset_open(path, "train", &t->train_set));
     t->train_count = sr_dataset_count(t->train_set);
     t->class_count = sr_dataset_class_count(t->train_set);

@@ -284,7 +284,7 @@ static void test_verify_goes_on(void **state) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     const off_t first = (off_t)shard.entries[4].offset + 100;
     const off_t second = (off_t)shard.entries[17].offset; // where the keys begin
-    assert_int_equal(3, pwrite(fd, "\0\0\0", 3, first)); // several bits: no key can be told
+    assert_int_equal(3, pwrite(fd, "\0\0\0", 3, first));  // several bits: no key can be told
     assert_int_equal(3, pwrite(fd, "\0\0\0", 3, second));
     (void)close(fd);
     sr_shard_release(&shard);
