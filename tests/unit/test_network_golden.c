@@ -26,7 +26,7 @@
 
 enum { PICTURES = 1 << 20, LABELS = PICTURES + 1, PROJECTIONS = 2 };
 
-static const double deviations = 5, factor = 4;
+static const double deviations = 5, factor = 4, flips = 3;
 
 typedef struct golden {
     network *net;
@@ -155,7 +155,7 @@ static void open_golden(golden *g, const char *path) {
     assert_int_equal(fscanf(g->file, " float32 %lf", &distance), 1);
     assert_int_equal(network_create(g->name, g->classes, &g->net), SR_OK);
     g->logits_tolerance = factor * distance;
-    g->gradient_tolerance = sqrt(count_layers(g->net) * g->logits_tolerance);
+    g->gradient_tolerance = flips * sqrt(count_layers(g->net) * g->logits_tolerance);
 }
 
 static void check(const char *path) {
