@@ -18,7 +18,7 @@ enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
 typedef struct sr_lane_run {
     sr_engine *engine;
     sr_phase *phase;
-    int lane;
+    int lane, target_count;
     bool busy;
     int32_t *key; // i32[4], host memory
     void *inputs[INPUT_SLOTS];
@@ -260,6 +260,23 @@ static sr_status sink(void *user, int index, const void *data, size_t bytes) {
     return sr_exchange_put(phase->exchange, run->lane, segment, data);
 }
 
+// Segments that the program does not compute. The stop request goes at once; a parameter that no
+// gradient reaches gets zeros when the lane is through, since a put allows its update.
+static sr_status put_others(sr_engine *e, const sr_lane_run *run, bool lane_is_through) {
+    const sr_phase *phase = run->phase;
+    float stop[SR_FLAT_ALIGN] = {sr_stop_requested() ? 1.0f : 0.0f};
+    for (int i = 0, t = 0; i < phase->segment_count; i++) {
+        if (t < run->target_count && e->target_segment[t] == i) {
+            t++;
+            continue;
+        }
+        if ((phase->uses[i].kind == SR_SEGMENT_PARAM) == lane_is_through)
+            SR_TRY(sr_exchange_put(phase->exchange, run->lane, i,
+                                   i == phase->stop_segment ? stop : e->zeros));
+    }
+    return SR_OK;
+}
+
 static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
     if (!run->busy)
@@ -267,7 +284,7 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     run->busy = false;
     sr_status status = sr_executor_wait(e->executors[i]);
     source->done(source->user, run->lane);
-    return status;
+    return status == SR_OK ? put_others(e, run, true) : status;
 }
 
 static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
@@ -277,7 +294,7 @@ static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
 }
 
 static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lane, sr_plan *plan,
-                            const sr_lane_source *source) {
+                            int target_count, const sr_lane_source *source) {
     int i = (lane - e->lane_begin) % e->executor_count;
     sr_lane_run *run = &e->runs[i];
     sr_lane_inputs inputs;
@@ -285,6 +302,8 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     SR_TRY(source->get(source->user, lane, &inputs));
     run->phase = phase;
     run->lane = lane;
+    run->target_count = target_count;
+    SR_TRY(put_others(e, run, false));
     run->busy = true;
     set_key(e, step, lane, run->key);
     run->inputs[SLOT_IMAGE] = inputs.image;
@@ -294,28 +313,11 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     return sr_executor_begin(e->executors[i], plan, &replay);
 }
 
-// Segments that the program does not compute: the stop request, parameters that nothing reaches.
-static sr_status put_others(sr_engine *e, sr_phase *phase, int count, int lane) {
-    float stop[SR_FLAT_ALIGN] = {sr_stop_requested() ? 1.0f : 0.0f};
-    for (int i = 0, t = 0; i < phase->segment_count; i++) {
-        if (t < count && e->target_segment[t] == i) {
-            t++;
-            continue;
-        }
-        SR_TRY(
-            sr_exchange_put(phase->exchange, lane, i, i == phase->stop_segment ? stop : e->zeros));
-    }
-    return SR_OK;
-}
-
 static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan *plan, int count,
                            const sr_lane_source *source) {
     sr_status status = SR_OK;
-    for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++) {
-        status = put_others(e, phase, count, lane);
-        if (status == SR_OK)
-            status = start_lane(e, phase, step, lane, plan, source);
-    }
+    for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++)
+        status = start_lane(e, phase, step, lane, plan, count, source);
     // Lanes that run are waited for in any case: they read inputs and write to the exchange. The
     // first failure is the one to tell.
     char message[1024] = "", where[64] = "";
