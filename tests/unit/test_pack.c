@@ -465,7 +465,7 @@ static void test_tar(void **state) {
     };
     const int filters[] = {ARCHIVE_FILTER_NONE, ARCHIVE_FILTER_GZIP};
     for (int f = 0; f < 2; f++) {
-        char tar[16], dst[16];
+        char tar[24], dst[16];
         (void)snprintf(tar, sizeof tar, "s%d.bin", f);
         (void)snprintf(dst, sizeof dst, "d%d", f);
         put_tar(tar, filters[f], entries, sizeof entries / sizeof *entries);
