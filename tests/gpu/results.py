@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""results.py FOLDER: writes FOLDER/RESULTS.md from FOLDER/results/*.tsv, which tests/gpu/run fills.
+
+Only rows of those files appear; what was not measured is said to be so. A line that begins with '#'
+in a file tells when, where and by which command the rows behind it were measured.
+"""
+import os
+import sys
+
+SECTIONS = (
+    ("ceilings", "What the device can do", "Limits that a share of the limit refers to.",
+     ("what", "figure", "unit", "how")),
+    ("torch", "PyTorch", "ResNet-50 training at 224 px, the best of PyTorch beside which serried is "
+     "measured.", ("mode", "type", "batch", "images/s", "slowest block", "fastest block",
+                   "GiB allocated", "GiB reserved", "versions")),
+    ("cudnn", "cuDNN's support matrix", "For each pattern of operations (probe_cudnn.c), type and "
+     "convolution of ResNet-50: engines that work, microseconds of the heuristics' first choice, of "
+     "the best engine, of the best deterministic one.",
+     ("pattern", "type", "batch", "shape", "ok", "engines", "first us", "best us",
+      "deterministic us", "GFLOP", "why not")),
+)
+
+
+def read(folder, name):
+    path = os.path.join(folder, "results", name + ".tsv")
+    if not os.path.exists(path):
+        return [], []
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file if line.strip()]
+    return ([line[1:].strip() for line in lines if line.startswith("#")],
+            [line.split("\t") for line in lines if not line.startswith("#")])
+
+
+def table(heads, rows):
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        cells = (row + [""] * len(heads))[:len(heads)]
+        yield "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def deterministic_cost(rows):
+    """Time of all weight gradients of a step, by the best engine and by the best deterministic."""
+    heads = ("type", "batch", "shapes", "best us", "deterministic us", "ratio", "without one")
+    out = []
+    for kind in sorted({r[1] for r in rows}):
+        for batch in sorted({r[2] for r in rows if r[1] == kind}, key=int):
+            own = [r for r in rows if r[:3] == ["wgrad", kind, batch] and r[4] == "ok"]
+            both = [(float(r[7]), float(r[8])) for r in own if float(r[8]) > 0]
+            if not both:
+                continue
+            best, fixed = (sum(column) for column in zip(*both))
+            out.append([kind, batch, str(len(both)), f"{best:.0f}", f"{fixed:.0f}",
+                        f"{fixed / best:.3f}", str(len(own) - len(both))])
+    return heads, out
+
+
+def section(folder, name, title, about, heads):
+    marks, rows = read(folder, name)
+    yield f"## {title}"
+    yield ""
+    yield about
+    yield ""
+    for mark in marks:
+        yield f"- {mark}"
+    if not rows:
+        yield "Not measured yet."
+    yield ""
+    yield from table(heads, rows)
+    yield ""
+    if name == "cudnn":
+        yield "### What determinism costs in weight gradients"
+        yield ""
+        yield "The different shapes once each, those that have a deterministic engine."
+        yield ""
+        yield from table(*deterministic_cost(rows))
+        yield ""
+
+
+def main():
+    folder = sys.argv[1]
+    lines = ["# GPU results", "",
+             "Written by `tests/gpu/run --probe` from `results/*.tsv`; nothing here was entered by "
+             "hand.", ""]
+    for name, *rest in SECTIONS:
+        lines += section(folder, name, *rest)
+    device = os.path.exists(os.path.join(folder, "results", "cudnn_device.json"))
+    lines += ["## The device's properties", "",
+              "`results/cudnn_device.json`: cuDNN's own description, with which its heuristics run "
+              "without a GPU." if device else "Not measured yet."]
+    with open(os.path.join(folder, "RESULTS.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+main()
