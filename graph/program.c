@@ -236,6 +236,8 @@ sr_status sr_program_build(sr_context *context, const sr_wanted *wanted) {
     sr_program *p = context->program;
     SR_TRY(sr_context_status(context));
     p->value_count = p->node_count = p->attr_count = p->target_count = p->memory_count = 0;
+    RESERVE(p, values, value_capacity, 1); // never NULL, also where nothing is wanted
+    RESERVE(p, attrs, attr_capacity, 1);
     RESERVE(p, needed, needed_capacity, context->node_count + 1);
     RESERVE(p, value_number, value_number_capacity, context->value_count + 1);
     RESERVE(p, variable_number, variable_number_capacity, context->variable_count + 1);

@@ -78,7 +78,8 @@ static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
         offsets[r] = (size_t)(first * steps) * sizeof *rows;
         sizes[r] = (size_t)((next - first) * steps) * sizeof *rows;
     }
-    memcpy((unsigned char *)rows + offsets[rank], list->blocks, sizes[rank]);
+    if (sizes[rank])
+        memcpy((unsigned char *)rows + offsets[rank], list->blocks, sizes[rank]);
     sr_status status = sr_comm_all_gather_v(comm, rows, offsets, sizes, "evaluation results");
     for (int r = 0; r < ranks; r++) {
         int first = sr_lanes_first(lanes, ranks, r), next = sr_lanes_first(lanes, ranks, r + 1);
