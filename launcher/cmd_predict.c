@@ -96,7 +96,7 @@ static void print_text(const char *text) {
 }
 
 static void print_row(const predictor *p, const char *file, const float *row) {
-    int classes = p->inference->class_count, best[5], count = classes < 5 ? classes : 5;
+    int classes = p->inference->class_count, best[5] = {0}, count = classes < 5 ? classes : 5;
     for (int k = 0; k < count; k++) {
         best[k] = -1;
         for (int c = 0; c < classes; c++) {

@@ -347,7 +347,7 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
         scratchpad = narrow + s->copy_weights;
     }
     const int64_t taps_r = s->form == MIRRORED ? p->r : 1, taps_s = s->form == MIRRORED ? p->s : 1;
-    for (int64_t r = 0; r < taps_r; r++)
+    for (int64_t r = 0; r < taps_r; r++) {
         for (int64_t t = 0; t < taps_s; t++) {
             dnnl_memory_desc_t part;
             size_t offset;
@@ -355,6 +355,7 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
             void *const data[] = {from + r * p->s + t, (char *)args->workspace + offset};
             SR_TRY(sr_onednn_run(&s->pack, data, scratchpad));
         }
+    }
     return SR_OK;
 }
 
@@ -364,7 +365,7 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
 static void spread_images(const conv_state *s, int64_t n, const char *from, char *to) {
     const sr_conv_params *p = &s->p;
     const size_t pixel = (size_t)p->c * (s->bf16 ? 2 : 4);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         for (int64_t h = 0; h < p->h; h++) {
             const bool used = h % p->stride_h == 0 && h / p->stride_h < p->p;
             for (int64_t w = 0; w < p->w; w++, to += pixel) {
@@ -376,6 +377,7 @@ static void spread_images(const conv_state *s, int64_t n, const char *from, char
                 }
             }
         }
+    }
 }
 
 typedef struct conv_buffers {

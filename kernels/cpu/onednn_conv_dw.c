@@ -167,13 +167,14 @@ static sr_status tree_block(const sr_kernel_args *args, int64_t block, sr_worker
     const dw_state *s = args->state;
     const size_t begin = (size_t)block * PIECE, all = s->partial / sizeof(float);
     const size_t end = begin + PIECE < all ? begin + PIECE : all;
-    for (int64_t step = 1; step < s->groups; step *= 2)
+    for (int64_t step = 1; step < s->groups; step *= 2) {
         for (int64_t g = 0; g + step < s->groups; g += 2 * step) {
             float *restrict a = (float *)args->workspace + (size_t)g * all;
             const float *restrict b = a + (size_t)step * all;
             for (size_t i = begin; i < end; i++)
                 a[i] += b[i];
         }
+    }
     return SR_OK;
 }
 

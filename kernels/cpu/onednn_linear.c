@@ -53,7 +53,7 @@ static const float *weights_of(const linear_state *s, const float *w, int64_t ro
 
 static void store_tile(const linear_state *s, const float *tile, linear_range r, int64_t columns,
                        const float *bias, void *out) {
-    for (int64_t n = 0; n < s->p.n; n++)
+    for (int64_t n = 0; n < s->p.n; n++) {
         for (int64_t i = 0; i < r.width; i++) {
             const float v = tile[n * r.width + i] + (bias != NULL ? bias[r.begin + i] : 0.0f);
             const int64_t at = n * columns + r.begin + i;
@@ -62,6 +62,7 @@ static void store_tile(const linear_state *s, const float *tile, linear_range r,
             else
                 ((float *)out)[at] = v;
         }
+    }
 }
 
 // y[:, range] = x w[range, :]^T + bias

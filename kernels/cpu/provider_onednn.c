@@ -145,12 +145,13 @@ sr_status sr_onednn_attr(dnnl_primitive_attr_t *out) {
 
 static sr_status primitive_fill(sr_onednn_primitive *p, dnnl_primitive_desc_t desc,
                                 const int *ids) {
-    for (int i = 0; i < p->args; i++) {
+    const int args = p->args; // the library's calls cannot change it
+    for (int i = 0; i < args; i++) {
         p->id[i] = ids[i];
         p->desc[i] = *dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, ids[i]);
     }
-    p->desc[p->args] = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    p->scratchpad = dnnl_memory_desc_get_size(&p->desc[p->args]);
+    p->desc[args] = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    p->scratchpad = dnnl_memory_desc_get_size(&p->desc[args]);
     SR_ONEDNN_TRY(dnnl_primitive_create(&p->primitive, desc));
     return SR_OK;
 }

@@ -65,7 +65,7 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
     sr_vf best = sr_v_zero();
     sr_vi index = sr_vi_set(0);
     bool first = true;
-    for (int64_t h = rows.begin; h < rows.end; h++)
+    for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
             const sr_vf v = sr_v_get(args->p[0], i, lanes, half);
@@ -76,6 +76,7 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
             index = first ? offset : sr_vi_pick(nan, offset, sr_vi_pick(wins, offset, index));
             first = false;
         }
+    }
     sr_v_put(args->p[1], at.element + at.c, best, lanes, half);
     uint8_t *out = (uint8_t *)args->p[2] + at.element + at.c;
     if (lanes == SR_LANES)
@@ -90,7 +91,7 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
     const pool_span rows = outputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->p);
     const pool_span columns = outputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->q);
     sr_vf sum = sr_v_zero();
-    for (int64_t h = rows.begin; h < rows.end; h++)
+    for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
             const int64_t r = at.row + p->pad_top - h * p->stride_h;
@@ -102,6 +103,7 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
             const sr_vf dy = sr_v_get(args->p[0], i, lanes, half);
             sum = sr_v_pick(here, sr_v_add(sum, dy), sum);
         }
+    }
     sr_v_put(args->p[2], at.element + at.c, sum, lanes, half);
 }
 POOL(maxpool2d_grad, h, w)
@@ -126,7 +128,7 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
     const pool_span rows = outputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->p);
     const pool_span columns = outputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->q);
     sr_vf sum = sr_v_zero();
-    for (int64_t h = rows.begin; h < rows.end; h++)
+    for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const pool_span high = inputs_of(h, p->window_h, p->stride_h, p->pad_top, p->h);
             const pool_span wide = inputs_of(w, p->window_w, p->stride_w, p->pad_left, p->w);
@@ -135,6 +137,7 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
             const sr_vf dy = sr_v_get(args->p[0], i, lanes, half);
             sum = sr_v_add(sum, sr_v_div(dy, sr_v_set((float)count)));
         }
+    }
     sr_v_put(args->p[1], at.element + at.c, sum, lanes, half);
 }
 POOL(avgpool2d_grad, h, w)

@@ -38,26 +38,28 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool hal
     const sr_rows_params *params = args->params;
     const rows_shape s = rows_shape_of(params->rows, params->channels);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, s.block_rows);
-    for (int64_t row = r.begin; row < r.end; row++)
+    for (int64_t row = r.begin; row < r.end; row++) {
         for (int64_t c = 0; c < s.channels; c += SR_LANES) {
             const int n = lanes_left(c, s.channels);
             const int64_t i = row * s.channels + c;
             const sr_vf x = sr_v_get(args->p[0], i, n, half);
             sr_v_put(args->p[2], i, sr_v_add(x, sr_v_get(args->p[1], c, n, false)), n, half);
         }
+    }
 }
 
 // ---- sums over rows ----
 
 // partial[i] += partial[i + step] for step = 1, 2, 4, ...: the sum over blocks ends in partial[0].
 SR_INLINE void tree_add(float *partial, int64_t blocks, int64_t stride, sr_x86_range channels) {
-    for (int64_t step = 1; step < blocks; step *= 2)
+    for (int64_t step = 1; step < blocks; step *= 2) {
         for (int64_t i = 0; i + step < blocks; i += 2 * step) {
             float *a = partial + i * stride;
             const float *b = partial + (i + step) * stride;
             for (int64_t c = channels.begin; c < channels.end; c += SR_LANES)
                 sr_v_store(a + c, sr_v_add(sr_v_load(a + c), sr_v_load(b + c)));
         }
+    }
 }
 
 SR_INLINE void channel_sum_rows(const sr_kernel_args *args, int64_t block, bool half) {
@@ -67,7 +69,7 @@ SR_INLINE void channel_sum_rows(const sr_kernel_args *args, int64_t block, bool 
     float *sum = (float *)args->workspace + block * s.padded;
     memset(sum, 0, (size_t)s.padded * sizeof *sum);
     int64_t row = r.begin;
-    for (; row + 4 <= r.end; row += 4)
+    for (; row + 4 <= r.end; row += 4) {
         for (int64_t c = 0; c < s.channels; c += SR_LANES) {
             const int n = lanes_left(c, s.channels);
             sr_vf x[4];
@@ -76,12 +78,14 @@ SR_INLINE void channel_sum_rows(const sr_kernel_args *args, int64_t block, bool 
             const sr_vf four = sr_v_add(sr_v_add(x[0], x[1]), sr_v_add(x[2], x[3]));
             sr_v_store(sum + c, sr_v_add(sr_v_load(sum + c), four));
         }
-    for (; row < r.end; row++)
+    }
+    for (; row < r.end; row++) {
         for (int64_t c = 0; c < s.channels; c += SR_LANES) {
             const int n = lanes_left(c, s.channels);
             const sr_vf x = sr_v_get(args->p[0], row * s.channels + c, n, half);
             sr_v_store(sum + c, sr_v_add(sr_v_load(sum + c), x));
         }
+    }
 }
 
 static sr_status channel_sum_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -194,13 +198,14 @@ static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_wo
     const rows_shape s = batchnorm_shape(args);
     const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
     float *partial = partials_of(args, s, 0);
-    for (int64_t step = 1; step < s.blocks; step *= 2)
+    for (int64_t step = 1; step < s.blocks; step *= 2) {
         for (int64_t i = 0; i + step < s.blocks; i += 2 * step) {
             const int64_t first = i * s.block_rows, middle = (i + step) * s.block_rows;
             const int64_t last = sr_x86_min(s.rows, (i + 2 * step) * s.block_rows);
             float *a = partial + i * 2 * s.padded;
             merge_moments(a, a + step * 2 * s.padded, s.padded, middle - first, last - middle, r);
         }
+    }
     float *mean = args->p[4], *var = args->p[5];
     for (int64_t c = r.begin; c < r.end; c++) {
         mean[c] = partial[c];

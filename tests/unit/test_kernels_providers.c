@@ -228,13 +228,14 @@ static void assert_same_bits(const problem *c, const arrays *a, const arrays *b,
         if (!is_result(&c->arg[i]) || memcmp(a->p[i], b->p[i], bytes_of(c, i)) == 0)
             continue;
         const sr_dtype dtype = c->request.dtype[i];
-        for (int64_t k = 0; k < c->arg[i].count; k++)
+        for (int64_t k = 0; k < c->arg[i].count; k++) {
             if (memcmp((char *)a->p[i] + (size_t)k * sr_dtype_size(dtype),
                        (char *)b->p[i] + (size_t)k * sr_dtype_size(dtype),
                        sr_dtype_size(dtype)) != 0)
                 fail_msg("%s: argument %d [%lld of %lld] is %.9g, not %.9g: %s", name, i,
                          (long long)k, (long long)c->arg[i].count, value(dtype, a->p[i], k),
                          value(dtype, b->p[i], k), what);
+        }
     }
 }
 
@@ -257,12 +258,13 @@ static void assert_close(const problem *c, const arrays *got, const arrays *want
 }
 
 static void make_absolute(const problem *c, arrays *a) {
-    for (int i = 0; i < c->request.args; i++)
+    for (int i = 0; i < c->request.args; i++) {
         for (int64_t k = 0; a->p[i] != NULL && !c->arg[i].output && k < c->arg[i].count; k++) {
             test_array view = {c->request.dtype[i], c->arg[i].count, a->p[i]};
             if (view.dtype == SR_F32 || view.dtype == SR_BF16)
                 array_set(&view, k, fabs(array_get(&view, k)));
         }
+    }
 }
 
 static const sr_kernel_entry *reference_of(const problem *c) {
@@ -327,7 +329,7 @@ static void check_problem(const problem *c) {
     arrays magnitude = run_entry(c, &reference, &absolute, 1, false);
     size_t providers;
     const sr_provider *const *provider = sr_providers(&providers);
-    for (size_t i = 0; i < providers; i++)
+    for (size_t i = 0; i < providers; i++) {
         for (size_t k = 0; k < provider[i]->count; k++) {
             const sr_kernel_entry *entry = &provider[i]->entries[k];
             if (entry->kernel != c->request.kernel || strcmp(entry->provider, "reference") == 0 ||
@@ -336,6 +338,7 @@ static void check_problem(const problem *c) {
             note_reached(entry);
             check_entry(c, entry, &inputs, &want, &magnitude);
         }
+    }
     free_arrays(&inputs);
     free_arrays(&want);
     free_arrays(&absolute);
@@ -389,7 +392,7 @@ static const sr_dtype types[] = {SR_F32, SR_BF16};
 static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, bool in_place,
                         double bound) {
     static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
-    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_scale_params params = {counts[k], -0.3, 0.7};
             problem c = problem_of(kernel, inputs + 1, &params, sizeof params);
@@ -400,6 +403,7 @@ static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, 
             c.in_place_out = in_place ? inputs : 0;
             check_problem(&c);
         }
+    }
 }
 
 static void case_unary(sr_kernel_id kernel) {
@@ -425,7 +429,7 @@ static void case_cast(sr_kernel_id kernel) {
 }
 
 static void case_normalize(sr_kernel_id kernel) {
-    for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++)
+    for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++) {
         for (int t = 0; t < 2; t++) {
             const sr_normalize_params params = {
                 channels == 3 ? 22001 : 21, channels, {123, 116, 103, 7}, {0.017f, 0.018f, 2, 3}};
@@ -434,11 +438,12 @@ static void case_normalize(sr_kernel_id kernel) {
             set_output(&c, 1, ACTIVATION, types[t], params.rows * channels);
             check_problem(&c);
         }
+    }
 }
 
 static void case_dropout(sr_kernel_id kernel) {
     static const double rates[] = {0, 0.1, 0.5, 0.999};
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 4; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_dropout_params params = {k == 1 ? 66001 : 130 + k, rates[k], 77, 0};
             problem c = problem_of(kernel, 3, &params, sizeof params);
@@ -448,11 +453,12 @@ static void case_dropout(sr_kernel_id kernel) {
             c.in_place_out = 2;
             check_problem(&c);
         }
+    }
 }
 
 static void case_reduce_sum(sr_kernel_id kernel) {
     static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < 5; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_count_params params = {counts[k]};
             problem c = problem_of(kernel, 2, &params, sizeof params);
@@ -461,6 +467,7 @@ static void case_reduce_sum(sr_kernel_id kernel) {
             c.terms = (double)counts[k];
             check_problem(&c);
         }
+    }
 }
 
 static void case_sgd(sr_kernel_id kernel) {
@@ -488,7 +495,7 @@ static const int64_t row_shapes[][2] = {{1, 1},    {7, 3},     {50, 16},
                                         {333, 37}, {2100, 64}, {90, 1040}};
 
 static void case_rows(sr_kernel_id kernel) {
-    for (int k = 0; k < 6; k++)
+    for (int k = 0; k < 6; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
             const int64_t count = params.rows * params.channels;
@@ -505,6 +512,7 @@ static void case_rows(sr_kernel_id kernel) {
             }
             check_problem(&c);
         }
+    }
 }
 
 // x in [-2, 2): |x - mean| <= 4, 1 / std <= 1 / sqrt(eps) for one row, about 1 otherwise.
@@ -651,7 +659,7 @@ static void case_conv(sr_kernel_id kernel) {
 
 static void case_linear(sr_kernel_id kernel) {
     static const sr_linear_params shapes[] = {{1, 1, 1}, {5, 33, 10}, {17, 200, 300}, {3, 64, 128}};
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 4; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_linear_params p = shapes[k];
             const bool forward = kernel == SR_KERNEL_linear,
@@ -673,6 +681,7 @@ static void case_linear(sr_kernel_id kernel) {
             c.terms = (double)(forward ? p.c : weights ? p.n : p.k);
             check_problem(&c);
         }
+    }
 }
 
 // ---- the table ----
@@ -734,7 +743,7 @@ static void test_every_entry_has_a_case(void **state) {
     const bool vectors = (sr_cpu_features() & SR_CPU_AVX2) != 0;
     size_t providers;
     const sr_provider *const *provider = sr_providers(&providers);
-    for (size_t i = 0; i < providers; i++)
+    for (size_t i = 0; i < providers; i++) {
         for (size_t k = 0; k < provider[i]->count; k++) {
             const sr_kernel_entry *entry = &provider[i]->entries[k];
             if (strcmp(entry->provider, "reference") == 0 || was_reached(entry))
@@ -743,6 +752,7 @@ static void test_every_entry_has_a_case(void **state) {
                 fail_msg("%s (%s) has no case here", entry->name, entry->numerics_class);
             print_message("NOT RUN: %s: this processor lacks what it needs\n", entry->name);
         }
+    }
 }
 
 int main(void) {

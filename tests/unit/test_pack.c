@@ -58,12 +58,13 @@ static void put_jpeg(const char *name, unsigned seed) {
 
 // CLASS/NN.jpg for some classes, each with 'count' pictures.
 static void put_classes(const char *folder, const char *const *names, int classes, int count) {
-    for (int c = 0; c < classes; c++)
+    for (int c = 0; c < classes; c++) {
         for (int i = 0; i < count; i++) {
             char name[300];
             (void)snprintf(name, sizeof name, "%s/%s/%02d.jpg", folder, names[c], i);
             put_jpeg(name, (unsigned)(c * 100 + i));
         }
+    }
 }
 
 static sr_status pack(const char *source, const char *destination, sr_pack_options options,

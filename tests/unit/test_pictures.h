@@ -83,7 +83,7 @@ static inline uint8_t *test_png(const test_picture *p, unsigned color_type, unsi
     uint8_t *data = malloc(n);
     int error;
     assert_true(png != NULL && data != NULL);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; data && i < n; i++)
         data[i] = test_pixel(p, (unsigned)(i % 100), (unsigned)(i / 100), 0);
     assert_int_equal(0, spng_set_option(png, SPNG_ENCODE_TO_BUFFER, 1));
     assert_int_equal(0, spng_set_ihdr(png, &header));

@@ -235,7 +235,7 @@ static void test_hostile(void **state) {
     const char *const texts[] = {golden_lists, golden_picture};
     for (size_t t = 0; t < 2; t++) {
         size_t bytes = unhex(texts[t], golden);
-        for (size_t n = 0; n <= bytes; n++)
+        for (size_t n = 0; n <= bytes; n++) {
             for (size_t bit = 0; bit < 8 * n; bit++) {
                 uint8_t *copy = malloc(n);
                 assert_non_null(copy);
@@ -250,6 +250,7 @@ static void test_hostile(void **state) {
                     (void)!sr_feature_int64s(&feature, ints, 2, &count);
                 free(copy);
             }
+        }
     }
     sr_feature feature;
     const uint8_t group[] = {0x0b, 0x0c},
