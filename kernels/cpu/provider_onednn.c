@@ -147,7 +147,7 @@ static sr_status primitive_fill(sr_onednn_primitive *p, dnnl_primitive_desc_t de
                                 const int *ids) {
     const int args = p->args; // the library's calls cannot change it
     for (int i = 0; i < args; i++) {
-        p->id[i] = ids[i];
+        p->id[i] = ids[i]; // NOLINT(clang-analyzer-core.uninitialized.Assign): it has args entries
         p->desc[i] = *dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, ids[i]);
     }
     p->desc[args] = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
