@@ -40,6 +40,8 @@ SR_NODISCARD sr_status sr_peer_ready(sr_peer *peer, double limit_seconds, const 
 // Asks for 'steps' steps, and waits for their seconds: several peers can run at a time.
 SR_NODISCARD sr_status sr_peer_begin(sr_peer *peer, int steps);
 SR_NODISCARD sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double *seconds);
+// Processor time that it has used so far, of all its threads.
+double sr_peer_cpu_seconds(const sr_peer *peer);
 // Ends it; NULL is legal.
 void sr_peer_stop(sr_peer *peer);
 

@@ -25,15 +25,18 @@ static double busy_seconds(void) {
     return n == 8 ? (double)ticks / (double)sysconf(_SC_CLK_TCK) : 0;
 }
 
+double sr_own_cpu_seconds(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
 double sr_load_of_others(void) {
     static double last_busy, last_own;
     static int64_t last_ns;
-    struct rusage usage;
     int64_t now = sr_clock_ns();
-    double busy = busy_seconds();
-    double own = getrusage(RUSAGE_SELF, &usage) == 0
-                     ? seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)
-                     : 0;
+    double busy = busy_seconds(), own = sr_own_cpu_seconds();
     double wall = (double)(now - last_ns) / (double)SR_NS_PER_S;
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     double share = ((busy - last_busy) - (own - last_own)) / (wall * cores);

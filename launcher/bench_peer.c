@@ -214,6 +214,24 @@ sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double *seconds) {
     return SR_OK;
 }
 
+// Fields 14 and 15 of /proc/PID/stat (proc(5)), behind the name in parentheses.
+double sr_peer_cpu_seconds(const sr_peer *peer) {
+    char path[64], text[LINE];
+    unsigned long long user = 0, system = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)peer->process);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    text[n] = '\0';
+    const char *behind = strrchr(text, ')');
+    if (!behind || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+                          &user, &system) != 2)
+        return 0;
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
 void sr_peer_stop(sr_peer *peer) {
     if (!peer)
         return;

@@ -24,6 +24,7 @@ typedef struct sr_step_result {
     int64_t batch, lanes, image, classes;
     int threads, cores, steps;
     sr_series ours, theirs;              // images/s of each block
+    sr_series our_cpu, their_cpu;        // processor seconds of a step, of all threads
     int peer_count;                      // processes, each with its share of lanes
     char peer_about[512];                // JSON of the peer; "" where it was not measured
     char peer_reason[512];               // why not
@@ -44,6 +45,8 @@ SR_NODISCARD sr_status sr_step_report_json(const sr_step_result *result);
 // all executors; 'seconds' is what 'steps' steps took.
 SR_NODISCARD sr_status sr_step_profile(const sr_engine *engine, int steps, double seconds);
 
+// Processor time of this process, of all its threads.
+double sr_own_cpu_seconds(void);
 // Share (0..1) of the machine's cores that other processes used since the last call of this
 // process; 0 where /proc/stat cannot be read.
 double sr_load_of_others(void);

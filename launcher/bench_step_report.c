@@ -41,21 +41,23 @@ static void print_head(const sr_step_result *r, const char *providers) {
     (void)printf("kernels: %s\n\n", providers);
 }
 
-static void print_series(const char *name, const sr_step_result *r, const sr_series *s) {
+static void print_series(const char *name, const sr_step_result *r, const sr_series *s,
+                         const sr_series *cpu) {
     double median = sr_series_median(s);
-    (void)printf("%-28s %10.2f %10.2f %10.2f %12.1f\n", name, median, sr_series_min(s),
-                 sr_series_max(s), 1e3 * (double)r->batch / median);
+    (void)printf("%-20s %9.2f %9.2f %9.2f %11.1f %13.1f\n", name, median, sr_series_min(s),
+                 sr_series_max(s), 1e3 * (double)r->batch / median, 1e3 * sr_series_median(cpu));
 }
 
 static void print_speeds(const sr_step_result *r) {
-    (void)printf("%-28s %10s %10s %10s %12s\n", "images/s", "median", "min", "max", "ms a step");
-    print_series("serried " SR_VERSION, r, &r->ours);
+    (void)printf("%-20s %9s %9s %9s %11s %13s\n", "images/s", "median", "min", "max", "ms a step",
+                 "of processors");
+    print_series("serried " SR_VERSION, r, &r->ours, &r->our_cpu);
     if (!has_peer(r)) {
-        (void)printf("%-28s not measured: %s\n", "PyTorch", r->peer_reason);
+        (void)printf("%-20s not measured: %s\n", "PyTorch", r->peer_reason);
         return;
     }
-    print_series("PyTorch", r, &r->theirs);
-    (void)printf("%-28s %10.3f\n", "ratio of medians", ratio(r));
+    print_series("PyTorch", r, &r->theirs, &r->their_cpu);
+    (void)printf("%-20s %9.3f\n", "ratio of medians", ratio(r));
     (void)printf("\nPyTorch: %s, %d process%s\n", r->peer_about, r->peer_count,
                  r->peer_count == 1 ? "" : "es");
 }
@@ -106,7 +108,8 @@ static void add_text(sr_text *out, const char *name, const char *value) {
     sr_text_add_json_string(out, value);
 }
 
-static void add_series(sr_text *out, const sr_series *s) {
+static void add_series(sr_text *out, const sr_series *s, const sr_series *cpu) {
+    add_number(out, "processor_seconds_per_step", sr_series_median(cpu));
     add_number(out, "images_per_s", sr_series_median(s));
     add_number(out, "images_per_s_min", sr_series_min(s));
     add_number(out, "images_per_s_max", sr_series_max(s));
@@ -125,7 +128,7 @@ static void add_peer(sr_text *out, const sr_step_result *r) {
         return;
     }
     sr_text_add(out, ", \"peer\": {\"about\": %s, \"processes\": %d", r->peer_about, r->peer_count);
-    add_series(out, &r->theirs);
+    add_series(out, &r->theirs, &r->their_cpu);
     sr_text_add(out, "}");
     add_number(out, "ratio", ratio(r));
 }
@@ -163,7 +166,7 @@ sr_status sr_step_report_json(const sr_step_result *r) {
     add_number(&out, "threads", r->threads);
     add_number(&out, "cores", r->cores);
     add_number(&out, "steps_per_block", r->steps);
-    add_series(&out, &r->ours);
+    add_series(&out, &r->ours, &r->our_cpu);
     add_peer(&out, r);
     add_costs(&out, r);
     sr_text_add(&out, "}\n");

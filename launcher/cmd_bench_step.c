@@ -142,7 +142,9 @@ static sr_status our_block(bench *b) {
     uint64_t allocations = sr_memory_get_stats().allocations;
     sr_context_stats before = sr_context_get_stats(b->engine->context), after;
     (void)sr_load_of_others();
+    double cpu = sr_own_cpu_seconds();
     SR_TRY(take_steps(b, r->steps, &seconds));
+    sr_series_add(&r->our_cpu, (sr_own_cpu_seconds() - cpu) / r->steps);
     double others = sr_load_of_others();
     after = sr_context_get_stats(b->engine->context);
     b->allocations += sr_memory_get_stats().allocations - allocations;
@@ -227,9 +229,16 @@ static sr_status start_peers(bench *b) {
     return SR_OK;
 }
 
+static double peers_cpu_seconds(const bench *b) {
+    double sum = 0;
+    for (int i = 0; i < b->result.peer_count; i++)
+        sum += sr_peer_cpu_seconds(b->peers[i]);
+    return sum;
+}
+
 static sr_status peer_block(bench *b) {
     sr_step_result *r = &b->result;
-    double limit = 60 + 20 * b->step_seconds * r->steps, slowest = 0;
+    double limit = 60 + 20 * b->step_seconds * r->steps, slowest = 0, cpu = peers_cpu_seconds(b);
     for (int i = 0; i < r->peer_count; i++)
         SR_TRY(sr_peer_begin(b->peers[i], r->steps));
     for (int i = 0; i < r->peer_count; i++) {
@@ -238,6 +247,7 @@ static sr_status peer_block(bench *b) {
         slowest = seconds > slowest ? seconds : slowest;
     }
     sr_series_add(&r->theirs, (double)(r->steps * r->batch) / slowest);
+    sr_series_add(&r->their_cpu, (peers_cpu_seconds(b) - cpu) / r->steps);
     return SR_OK;
 }
 
