@@ -28,40 +28,43 @@ SR_INLINE pool_span outputs_of(int64_t in, int32_t window, int32_t stride, int32
     return (pool_span){begin, sr_x86_min(at / stride + 1, outputs), 0};
 }
 
-// A place of the output: picture n, row and column, its first element, and sixteen channels.
+// A place of the output: picture n, row and column, its first element, sixteen channels, and the
+// rows and columns on the other side that belong to it (found once for all channels: divisions).
 typedef struct pool_place {
     int64_t n, row, column, element, c;
-    int lanes;
+    pool_span rows, columns;
 } pool_place;
 
-#define POOL_AS(name, suffix, half, height, width)                                                 \
+// span finds what belongs to a place on the other side, which has other_h rows, other_w columns.
+#define POOL_AS(name, suffix, half, height, width, span, other_h, other_w)                         \
     static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
                                      sr_worker *worker) {                                          \
         (void)worker;                                                                              \
         const sr_pool_params *p = args->params;                                                    \
         const sr_x86_range r =                                                                     \
             sr_x86_block_range(p->n * p->height, block, sr_x86_pool_rows(p->width, p->c));         \
-        for (int64_t row = r.begin; row < r.end; row++)                                            \
-            for (int64_t column = 0; column < p->width; column++) {                                \
-                pool_place at = {                                                                  \
-                    row / p->height, row % p->height, column, (row * p->width + column) * p->c, 0, \
-                    SR_LANES};                                                                     \
-                for (; at.c + SR_LANES <= p->c; at.c += SR_LANES)                                  \
+        for (int64_t row = r.begin; row < r.end; row++) {                                          \
+            pool_place at = {.n = row / p->height, .row = row % p->height};                        \
+            at.rows = span(at.row, p->window_h, p->stride_h, p->pad_top, p->other_h);              \
+            for (; at.column < p->width; at.column++) {                                            \
+                at.columns = span(at.column, p->window_w, p->stride_w, p->pad_left, p->other_w);   \
+                at.element = (row * p->width + at.column) * p->c;                                  \
+                for (at.c = 0; at.c + SR_LANES <= p->c; at.c += SR_LANES)                          \
                     name##_at(args, p, at, SR_LANES, half);                                        \
                 if (at.c < p->c)                                                                   \
                     name##_at(args, p, at, (int)(p->c - at.c), half);                              \
             }                                                                                      \
+        }                                                                                          \
         return SR_OK;                                                                              \
     }
-#define POOL(name, height, width)                                                                  \
-    POOL_AS(name, f32, false, height, width)                                                       \
-    POOL_AS(name, bf16, true, height, width)
+#define POOL(name, height, width, span, other_h, other_w)                                          \
+    POOL_AS(name, f32, false, height, width, span, other_h, other_w)                               \
+    POOL_AS(name, bf16, true, height, width, span, other_h, other_w)
 
 // A later value wins only if it is larger, or NaN.
 SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
                             int lanes, bool half) {
-    const pool_span rows = inputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->h);
-    const pool_span columns = inputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->w);
+    const pool_span rows = at.rows, columns = at.columns;
     sr_vf best = sr_v_zero();
     sr_vi index = sr_vi_set(0);
     bool first = true;
@@ -84,12 +87,11 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
     else
         sr_vi_store_u8_first(out, index, lanes);
 }
-POOL(maxpool2d, p, q)
+POOL(maxpool2d, p, q, inputs_of, h, w)
 
 SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
                                  int lanes, bool half) {
-    const pool_span rows = outputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->p);
-    const pool_span columns = outputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->q);
+    const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
@@ -106,12 +108,11 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
     }
     sr_v_put(args->p[2], at.element + at.c, sum, lanes, half);
 }
-POOL(maxpool2d_grad, h, w)
+POOL(maxpool2d_grad, h, w, outputs_of, p, q)
 
 SR_INLINE void avgpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
                             int lanes, bool half) {
-    const pool_span rows = inputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->h);
-    const pool_span columns = inputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->w);
+    const pool_span rows = at.rows, columns = at.columns;
     const int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++)
@@ -121,12 +122,11 @@ SR_INLINE void avgpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
         }
     sr_v_put(args->p[1], at.element + at.c, sr_v_div(sum, sr_v_set((float)count)), lanes, half);
 }
-POOL(avgpool2d, p, q)
+POOL(avgpool2d, p, q, inputs_of, h, w)
 
 SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
                                  int lanes, bool half) {
-    const pool_span rows = outputs_of(at.row, p->window_h, p->stride_h, p->pad_top, p->p);
-    const pool_span columns = outputs_of(at.column, p->window_w, p->stride_w, p->pad_left, p->q);
+    const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
@@ -140,6 +140,6 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
     }
     sr_v_put(args->p[1], at.element + at.c, sum, lanes, half);
 }
-POOL(avgpool2d_grad, h, w)
+POOL(avgpool2d_grad, h, w, outputs_of, p, q)
 
 #endif
