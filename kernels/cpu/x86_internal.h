@@ -56,9 +56,6 @@ static inline int64_t sr_x86_padded(int64_t channels) {
 }
 
 // Convolution gradient with respect to the weights (x86_conv_dw_internal.h, x86_conv_dw_plan.c).
-#define SR_X86_DW_IN 32 // lanes of an input panel
-#define SR_X86_DW_OUT 8 // output channels of an output panel
-
 typedef struct sr_x86_dw {
     sr_conv_params p;
     bool merged; // a panel's lanes are the S * C neighbours of a row (few channels), taps are rows
@@ -71,14 +68,17 @@ typedef struct sr_x86_dw {
     int64_t pitch_h, pitch_w;  // input panel: packed rows, pixels per output row, pixel
     int64_t pixel_floats, row_floats; // input panel: one packed pixel, one packed row
     int64_t x_floats, dy_floats;      // input panel; all output panels of a range; of one pass
-    int64_t tile_floats;              // R S 8 32 (R 8 32 merged): dw of one pair of panels
+    int64_t tile_floats;              // taps * 32 * 32: dw of one pair of panels
     int64_t partial_floats;           // dw of all pairs: one group's partial result
 } sr_x86_dw;
 
-// Floats of one output panel of a pass of 'pixels' pixels: an odd number of cache lines, so that
-// the panels' writes of one pixel fall into different sets.
+// Channels of a panel, of x and of dy.
+#define SR_X86_DW_SIDE 32
+
+// Floats of one output panel of a pass of 'pixels' pixels: an odd number of pairs of cache lines,
+// so that the panels' writes of one pixel fall into different sets.
 static inline int64_t sr_x86_dw_dy_panel(int64_t pixels) {
-    return (sr_x86_ceil_div(pixels * SR_X86_DW_OUT, 16) | 1) * 16;
+    return (pixels | 1) * SR_X86_DW_SIDE;
 }
 
 bool sr_x86_dw_supports(const sr_kernel_request *request);

@@ -58,10 +58,6 @@ SR_INLINE void sr_v_store(float *p, sr_vf x) {
 SR_INLINE void sr_v_store_first(float *p, sr_vf x, int n) {
     _mm512_mask_storeu_ps(p, sr_v_first(n), x);
 }
-SR_INLINE void sr_v_store_halves(float *low, float *high, sr_vf x) { // lanes 0..7 and 8..15
-    _mm256_storeu_ps(low, _mm512_castps512_ps256(x));
-    _mm256_storeu_ps(high, _mm512_extractf32x8_ps(x, 1));
-}
 SR_INLINE sr_vf sr_v_add(sr_vf a, sr_vf b) {
     return _mm512_add_ps(a, b);
 }
@@ -227,10 +223,6 @@ SR_INLINE void sr_v_store_first(float *p, sr_vf x, int n) {
     sr_vmask m = sr_v_first(n);
     _mm256_maskstore_ps(p, _mm256_castps_si256(m.a), x.a);
     _mm256_maskstore_ps(p + 8, _mm256_castps_si256(m.b), x.b);
-}
-SR_INLINE void sr_v_store_halves(float *low, float *high, sr_vf x) {
-    _mm256_storeu_ps(low, x.a);
-    _mm256_storeu_ps(high, x.b);
 }
 SR_V2(sr_vf, sr_v_add, _mm256_add_ps)
 SR_V2(sr_vf, sr_v_sub, _mm256_sub_ps)
