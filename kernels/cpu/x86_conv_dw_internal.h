@@ -128,7 +128,7 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
         return;
     }
     const int64_t height = (pass->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
-    for (int64_t n = 0; n < pass->images; n++)
+    for (int64_t n = 0; n < pass->images; n++) {
         for (int64_t j = 0; j < height; j++) {
             const int64_t row = pass->row * p->stride_h + j * d->step_h - p->pad_top;
             float *to = pass->x + (n * d->x_height + j) * d->row_floats;
@@ -140,6 +140,7 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
             else
                 dw_pack_row(d, x, pixel, panel, to, half);
         }
+    }
 }
 
 // ---- arithmetic ----
@@ -158,7 +159,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
         SR_UNROLL
     for (int v = 0; v < vectors; v++)
         sum[i][v] = sr_v_zero();
-    for (int64_t n = 0; n < pass->images; n++)
+    for (int64_t n = 0; n < pass->images; n++) {
         for (int64_t r = 0; r < pass->rows; r++) {
             const float *from = x + n * image_floats + r * row_floats;
             for (int64_t m = 0; m < pass->q; m++) {
@@ -179,6 +180,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
                 dy += SR_X86_DW_SIDE;
             }
         }
+    }
     fetch->at = at;
     if (at >= fetch->end && fetch->next != fetch->last) {
         fetch->at = fetch->next;
@@ -186,12 +188,13 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
         fetch->next = fetch->last;
     }
     SR_UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         SR_UNROLL
-    for (int v = 0; v < vectors; v++) {
-        float *to = out + i * SR_X86_DW_SIDE + v * SR_LANES;
-        const sr_vf before = pass->first ? sr_v_zero() : sr_v_load(to);
-        sr_v_store(to, sr_v_add(before, sum[i][v]));
+        for (int v = 0; v < vectors; v++) {
+            float *to = out + i * SR_X86_DW_SIDE + v * SR_LANES;
+            const sr_vf before = pass->first ? sr_v_zero() : sr_v_load(to);
+            sr_v_store(to, sr_v_add(before, sum[i][v]));
+        }
     }
 }
 
@@ -339,13 +342,14 @@ static sr_status conv_dw_join(const sr_kernel_args *args, int64_t block, sr_work
     const sr_x86_dw *d = args->state;
     const int64_t count = d->in_panels * d->tile_floats;
     float *tiles = (float *)args->workspace + block * count;
-    for (int64_t step = 1; step < d->groups; step *= 2)
+    for (int64_t step = 1; step < d->groups; step *= 2) {
         for (int64_t g = 0; g + step < d->groups; g += 2 * step) {
             float *a = tiles + g * d->partial_floats;
             const float *b = tiles + (g + step) * d->partial_floats;
             for (int64_t i = 0; i < count; i += SR_LANES)
                 sr_v_store(a + i, sr_v_add(sr_v_load(a + i), sr_v_load(b + i)));
         }
+    }
     const int64_t rows = sr_x86_min(SR_X86_DW_SIDE, d->p.k - block * SR_X86_DW_SIDE);
     float *dw = (float *)args->p[2] + block * SR_X86_DW_SIDE * d->p.c * d->p.r * d->p.s;
     for (int64_t i = 0; i < rows; i++, dw += d->p.c * d->p.r * d->p.s) {
