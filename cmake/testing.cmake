@@ -21,6 +21,9 @@ if(SERRIED_SANITIZE)
 endif()
 
 function(sr_test_properties name timeout labels)
+  if(SERRIED_SANITIZE) # sanitizers cost a factor of about five
+    math(EXPR timeout "${timeout} * 5")
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
     SKIP_RETURN_CODE 77 ENVIRONMENT_MODIFICATION "${SERRIED_TEST_ENVIRONMENT}")
 endfunction()
