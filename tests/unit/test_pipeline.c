@@ -468,7 +468,7 @@ static void test_deadline(void **state) {
     o.threads = false;
     o.steps = 0;
     o.prefetch = 2;
-    o.act_seconds = 0.2;
+    o.act_seconds = 4; // long enough for every stage to start, also under sanitizers
     sr_pipeline *p;
     assert_ok(sr_pipeline_open(&o, &p));
     assert_int_equal(0, kill(sr_pipeline_stage_pid(p, SR_STAGE_ITERATOR), SIGSTOP));
