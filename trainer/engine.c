@@ -95,6 +95,8 @@ static sr_status create_executors(sr_engine *e, bool one) {
         if (!e->runs[i].key)
             return SR_E_MEMORY;
     }
+    for (int p = 0; p < e->phase_count && !one; p++)
+        SR_TRY(sr_exchange_reserve(e->phases[p]->exchange, e->executor_count));
     return SR_OK;
 }
 

@@ -78,7 +78,7 @@ static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
         offsets[r] = (size_t)(first * steps) * sizeof *rows;
         sizes[r] = (size_t)((next - first) * steps) * sizeof *rows;
     }
-    if (sizes[rank])
+    if (list->blocks)
         memcpy((unsigned char *)rows + offsets[rank], list->blocks, sizes[rank]);
     sr_status status = sr_comm_all_gather_v(comm, rows, offsets, sizes, "evaluation results");
     for (int r = 0; r < ranks; r++) {

@@ -142,6 +142,20 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     return sr_exchange_build(x, options, block_elements);
 }
 
+// A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
+// one more for each further sub-tree and each further lane at a time; never more than lanes.
+sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
+    sr_lane_range subtrees[SR_LANE_MAX_SUBTREES];
+    int lanes = x->lane_last - x->lane_first, trees = 0, levels = 0;
+    int further = sr_lane_subtrees(x->lanes, x->lane_first, x->lane_last, subtrees) - 1;
+    while (lanes >> (levels + 1))
+        levels++;
+    int most = levels + 1 + further + (lanes_at_once > 1 ? lanes_at_once - 1 : 0);
+    for (int i = 0; i < x->bucket_count; i++)
+        trees += x->buckets[i].tree != NULL;
+    return sr_lane_pool_reserve(x->pool, (size_t)trees * (size_t)(most < lanes ? most : lanes));
+}
+
 sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
                                     int64_t block_elements, sr_exchange **out) {
     sr_exchange *x = NULL;

@@ -66,6 +66,9 @@ typedef struct sr_exchange sr_exchange;
 // step_begin and step_wait. Several exchanges may share one comm, one step at a time.
 SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
                                           sr_exchange **out);
+// Makes room for the partial sums of 'lanes_at_once' lanes that run side by side and come in order,
+// so that steps allocate nothing, whatever the timing. Before the first step.
+SR_NODISCARD sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once);
 // After a failure it may take some seconds: it waits until no rank touches this one's memory.
 void sr_exchange_free(sr_exchange *x);
 

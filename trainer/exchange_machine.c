@@ -300,7 +300,7 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
 
 static void finish_step(sr_exchange *x) {
     x->steps_done++;
-    x->stats.lane_buffers = (int64_t)sr_lane_pool_made(x->pool);
+    x->stats.lane_buffers = (int64_t)sr_lane_pool_peak(x->pool);
     pthread_mutex_lock(&x->lock);
     x->done = true; // from here on the step's state is the next step_begin's
     pthread_cond_broadcast(&x->finished_step);

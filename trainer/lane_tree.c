@@ -105,8 +105,8 @@ void sr_lane_sum(float *restrict into, const float *restrict from, int64_t count
 struct sr_lane_pool {
     pthread_mutex_t lock;
     int64_t elements;
-    float **unused;
-    size_t count, capacity, made;
+    float **unused; // the last one given back is the first one taken: it is warm
+    size_t count, capacity, made, peak;
 };
 
 sr_status sr_lane_pool_create(int64_t elements, sr_lane_pool **out) {
@@ -129,8 +129,8 @@ void sr_lane_pool_free(sr_lane_pool *pool) {
     sr_free(pool);
 }
 
-size_t sr_lane_pool_made(const sr_lane_pool *pool) {
-    return pool->made;
+size_t sr_lane_pool_peak(const sr_lane_pool *pool) {
+    return pool->peak;
 }
 
 static sr_status make_buffer(sr_lane_pool *pool, float **out) {
@@ -154,6 +154,21 @@ static sr_status take_buffer(sr_lane_pool *pool, float **out) {
         *out = pool->unused[--pool->count];
     else
         status = make_buffer(pool, out);
+    if (pool->made - pool->count > pool->peak)
+        pool->peak = pool->made - pool->count;
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count) {
+    sr_status status = SR_OK;
+    pthread_mutex_lock(&pool->lock);
+    while (pool->made < count && status == SR_OK) {
+        float *buffer;
+        status = make_buffer(pool, &buffer);
+        if (status == SR_OK)
+            pool->unused[pool->count++] = buffer;
+    }
     pthread_mutex_unlock(&pool->lock);
     return status;
 }

@@ -47,8 +47,11 @@ void sr_lane_sum(float *into, const float *from, int64_t count);
 typedef struct sr_lane_pool sr_lane_pool;
 SR_NODISCARD sr_status sr_lane_pool_create(int64_t elements, sr_lane_pool **out);
 void sr_lane_pool_free(sr_lane_pool *pool);
-// Buffers made so far: the peak of those in use.
-size_t sr_lane_pool_made(const sr_lane_pool *pool);
+// Makes buffers until there are 'count', so that no later use allocates. Large ones take addresses
+// only, until they are first written.
+SR_NODISCARD sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count);
+// Most buffers in use at once so far.
+size_t sr_lane_pool_peak(const sr_lane_pool *pool);
 
 // One bucket of 'elements' elements, of which each lane gives 'covered' (the others are zero).
 // Buffers in use: at most one per node that is complete without its sibling, and one per lane that

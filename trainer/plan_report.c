@@ -102,12 +102,13 @@ sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
     sr_comm *comm;
     const sr_comm_options options = {.backend = "self"};
     ranks = ranks > 0 ? ranks : 1;
-    if (ranks > recipe->lanes)
+    if (ranks > recipe->lanes) {
         return sr_recipe_fail(recipe, "lanes",
                               "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
                               "(changes BatchNorm and results)",
                               (long long)recipe->batch, (long long)recipe->lanes,
                               (long long)recipe->lanes);
+    }
     SR_TRY(sr_comm_create(&options, &comm));
     sr_status status = report(recipe, comm, ranks);
     sr_comm_free(comm);

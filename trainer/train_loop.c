@@ -186,12 +186,13 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
         t->best_top1 = t->val_top1;
         t->best_step = t->step;
     }
-    if (t->rank == 0)
+    if (t->rank == 0) {
         SR_INFO("epoch %.4g  step %lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f "
                 "%%",
                 (double)t->position / (double)t->train_count, (long long)t->step,
                 t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
                 t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
+    }
     return SR_OK;
 }
 

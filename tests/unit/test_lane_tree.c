@@ -162,7 +162,7 @@ static void lanes_in_order_need_few_buffers(void **state) {
                          SR_OK);
         int count = shuffled_arrivals(0, lanes, 0, arrivals);
         put_all(tree, arrivals, count);
-        assert_int_equal(sr_lane_pool_made(pool), cases[c].buffers);
+        assert_int_equal(sr_lane_pool_peak(pool), cases[c].buffers);
         sr_lane_tree_reset(tree);
         uint64_t before = sr_memory_get_stats().allocations;
         put_all(tree, arrivals, count);
@@ -170,6 +170,27 @@ static void lanes_in_order_need_few_buffers(void **state) {
         sr_lane_tree_free(tree);
         sr_lane_pool_free(pool);
     }
+}
+
+static void reserved_buffers_are_used(void **state) {
+    (void)state;
+    sr_lane_pool *pool = NULL;
+    sr_lane_tree *tree = NULL;
+    float data[8] = {1};
+    bool complete;
+    assert_int_equal(sr_lane_pool_create(8, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_reserve(pool, 2), SR_OK);
+    assert_int_equal(sr_lane_pool_peak(pool), 0);
+    assert_int_equal(sr_lane_tree_create(4, 0, 4, 8, 8, pool, &tree), SR_OK);
+    uint64_t before = sr_memory_get_stats().allocations;
+    assert_int_equal(sr_lane_pool_reserve(pool, 1), SR_OK);
+    for (int lane = 0; lane < 4; lane++)
+        assert_int_equal(sr_lane_tree_put(tree, lane, 0, 8, data, &complete), SR_OK);
+    assert_true(complete);
+    assert_int_equal(sr_memory_get_stats().allocations, before);
+    assert_int_equal(sr_lane_pool_peak(pool), 2);
+    sr_lane_tree_free(tree);
+    sr_lane_pool_free(pool);
 }
 
 static void elements_that_nobody_gives_are_zero(void **state) {
@@ -297,6 +318,7 @@ int main(void) {
         cmocka_unit_test(fold_plan_refuses_what_is_no_tree),
         cmocka_unit_test(same_bits_for_all_orders_and_ranks),
         cmocka_unit_test(lanes_in_order_need_few_buffers),
+        cmocka_unit_test(reserved_buffers_are_used),
         cmocka_unit_test(elements_that_nobody_gives_are_zero),
         cmocka_unit_test(refuses_too_much_and_foreign_lanes),
         cmocka_unit_test(same_bits_from_many_threads),

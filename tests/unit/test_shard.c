@@ -213,7 +213,7 @@ static void test_every_bit(void **state) {
     sr_shard shard;
     assert_ok(sr_shard_load(path, &shard));
     size_t in_records = 0;
-    for (off_t at = 0; at < info.st_size; at++)
+    for (off_t at = 0; at < info.st_size; at++) {
         for (unsigned bit = 0; bit < 8; bit++) {
             uint8_t was, flipped;
             assert_int_equal(1, pread(fd, &was, 1, at));
@@ -245,6 +245,7 @@ static void test_every_bit(void **state) {
             assert_true(status == SR_E_CHECKSUM || status == SR_E_DATA);
             assert_int_equal(1, pwrite(fd, &was, 1, at));
         }
+    }
     assert_true(in_records > 1000);
     sr_shard_release(&shard);
     (void)close(fd);
