@@ -3,7 +3,8 @@
 
 1. Logits, losses, every gradient and every batch statistic of one training pass over 4 pictures, at
    64 and at 224 pixels, with weights that torchvision made and trained for a few steps.
-2. `serried predict` names the class that torchvision finds in the very pixels (--save-pixels).
+2. `serried predict` names the class that torchvision finds in the very pixels (--save-pixels), and
+   `serried val` counts the hits that torchvision finds there.
 3. A checkpoint that serried trained loads with load_state_dict(strict=True).
 
 Weights go through convert_weights.py each way. Ends with 77 where torch or torchvision is missing.
@@ -35,6 +36,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(sys.argv[1])
 SERRIED = os.path.join(BUILD, "serried")
 CLASSES, SAMPLES, SIDES, PREDICT_SIDE = 10, 4, (64, 224), 64
+PICTURES, HELD_OUT = 6, 2  # of each class
 FACTOR, FLIPS = 4, 3
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 failures = []
@@ -156,17 +158,19 @@ def check_training(model, weights, side):
               f"(PyTorch's float32: {theirs:.1e})", all_ours[worst], limit)
 
 
+VIEW = ("data.val=data", f"image={PREDICT_SIDE}", f"eval.crop={PREDICT_SIDE}", "eval.resize=72")
+
+
 def predict(weights, files):
     """Rows of the table, and the pixels that the network saw."""
-    text = run(SERRIED, "predict", "resnet50", f"weights={weights}", "data.val=data",
-               f"image={PREDICT_SIDE}", f"eval.crop={PREDICT_SIDE}", "eval.resize=72",
+    text = run(SERRIED, "predict", "resnet50", f"weights={weights}", *VIEW,
                "--save-pixels=pixels.safetensors", *files)
     return list(csv.DictReader(io.StringIO(text))), load("pixels.safetensors")["pixels"]
 
 
 def check_predict(model, weights):
     names = sorted(os.listdir("pics"))
-    files = [f"pics/{n}/{i:04d}.jpg" for n in names for i in range(4)]
+    files = [f"pics/{n}/{i:04d}.jpg" for n in names for i in range(PICTURES)]
     _, pixels = predict(weights, files)
     model = copy_of(model, torch.float64).eval()
     with torch.no_grad():  # logits are spread, so that many classes are found
@@ -177,7 +181,8 @@ def check_predict(model, weights):
         model.fc.bias.copy_((model.fc.bias - logits.mean(0)) / spread)
         model.float().double()  # what the file will hold
         chances = model(x).softmax(1)
-    found, again = predict(save(model.float().state_dict(), "spread"), files)
+    spread = save(model.float().state_dict(), "spread")
+    found, again = predict(spread, files)
     best, index = chances.max(1)
     other = sum(row["class"] != names[i] for row, i in zip(found, index.tolist()))
     classes = len(set(index.tolist()))
@@ -185,6 +190,16 @@ def check_predict(model, weights):
     check(f"predict: {len(files)} pictures in {classes} classes, others than PyTorch's", other, 0)
     check("predict: probabilities",
           max(abs(float(r["probability"]) - p) for r, p in zip(found, best.tolist())), 1e-4)
+    # The packed val split holds the last pictures of each class.
+    labels = torch.arange(len(files)) // PICTURES
+    held_out = torch.arange(len(files)) % PICTURES >= PICTURES - HELD_OUT
+    places = (chances.argsort(1, descending=True) == labels[:, None]).int().argmax(1)[held_out]
+    metrics = json.loads(run(SERRIED, "val", "resnet50", f"weights={spread}", *VIEW, "--json"))
+    check("val: pictures of the split that are missing",
+          abs(metrics["samples"] - CLASSES * HELD_OUT), 0)
+    check("val: top-1 and top-5, others than PyTorch's",
+          max(abs(metrics[f"val_top{k}"] - (places < k).double().mean().item()) for k in (1, 5)),
+          1e-9)
     if classes < 3:
         failures.append("predict: all pictures look alike")
 
@@ -210,8 +225,8 @@ def main():
     torch.manual_seed(3)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        run(SERRIED, "render", "pics", "--count", "6")
-        run(SERRIED, "pack", "pics", "data", "--val-fraction", "0.4")
+        run(SERRIED, "render", "pics", "--count", str(PICTURES))
+        run(SERRIED, "pack", "pics", "data", "--val-fraction", str(HELD_OUT / PICTURES))
         model = trained_model()
         weights = save(model.state_dict(), "weights")
         for side in SIDES:
