@@ -82,6 +82,23 @@ static void step_back(walk *w, uint32_t index) {
             accumulate(w, node.input[i], grad_in[i]);
 }
 
+// dy in the shape of y. An addition, say, would hand on any other shape unseen.
+static bool gradient_fits(sr_context *context, uint32_t y, sr_tensor dy) {
+    if (sr_is_none(dy))
+        return true;
+    const uint32_t ref = sr_context_ref(context, dy, "sr_gradients");
+    if (ref == SR_REF_NONE)
+        return false;
+    const sr_info *have = sr_context_info(context, ref), *want = sr_context_info(context, y);
+    if (memcmp(have, want, sizeof *have) == 0)
+        return true;
+    char left[96], right[96];
+    sr_context_stick(context,
+                     SR_FAIL(SR_E_SHAPE, "sr_gradients: dy is %s, y is %s: they must be equal",
+                             sr_info_text(have, left), sr_info_text(want, right)));
+    return false;
+}
+
 static sr_tensor seed_gradient(sr_context *context, uint32_t y, sr_tensor dy) {
     if (!sr_is_none(dy))
         return dy;
@@ -136,7 +153,7 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
     if (!context || context->status != SR_OK)
         return;
     uint32_t ref = sr_context_ref(context, y, "sr_gradients");
-    if (ref == SR_REF_NONE)
+    if (ref == SR_REF_NONE || !gradient_fits(context, ref, dy))
         return;
     walk w = {.context = context,
               .nodes = (uint32_t)context->node_count,

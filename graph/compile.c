@@ -51,7 +51,17 @@ static void place_leaf(sr_plan_value *value, const sr_program_value *leaf) {
     value->pinned = true;
 }
 
-// Values and their roots: aliases share the memory of what they rename.
+// Whether a node of the program updates this leaf in place.
+static bool is_updated(const sr_program *p, uint32_t leaf) {
+    for (uint32_t i = 0; i < p->node_count; i++)
+        for (int k = 0; k < p->nodes[i].op->inputs; k++)
+            if ((p->nodes[i].op->updates >> k & 1) && p->nodes[i].input[k] == leaf)
+                return true;
+    return false;
+}
+
+// Values and their roots: aliases share the memory of what they rename. A kept alias is its own
+// root and gets a copy; so is a name for a variable that the program updates: it was taken before.
 static void make_values(const sr_program *p, sr_plan *plan) {
     plan->value_count = (uint32_t)p->value_count;
     for (uint32_t i = 0; i < plan->value_count; i++) {
@@ -63,13 +73,14 @@ static void make_values(const sr_program *p, sr_plan *plan) {
                              .first = SR_NO_LAUNCH};
         if (from->node == SR_REF_NONE)
             place_leaf(v, from);
-        else if (p->nodes[from->node].op->alias && !from->kept)
-            v->root = plan->values[p->nodes[from->node].input[0]].root;
+        else if (p->nodes[from->node].op->alias && !from->kept) {
+            const uint32_t root = plan->values[p->nodes[from->node].input[0]].root;
+            v->root = is_updated(p, root) ? i : root;
+        }
     }
     for (uint32_t i = 0; i < plan->value_count; i++) {
         if (!p->values[i].kept)
             continue;
-        // A kept value lies in the step's memory; a kept alias is its own root and gets a copy.
         sr_plan_value *v = &plan->values[i];
         v->place = SR_PLACE_MEMORY;
         v->index = p->values[i].kept - 1;
@@ -134,9 +145,9 @@ static void count_cost(const sr_node_view *view, sr_launch *launch) {
         view->op->cost(view, &launch->flops, &launch->bytes);
 }
 
-// An alias is usually free. It needs a copy only where its own memory is prescribed.
-static bool needs_launch(const sr_program *p, const sr_program_node *node) {
-    return !node->op->alias || p->values[node->output[0]].kept;
+// An alias is usually free. It needs a copy only where it has memory of its own.
+static bool needs_launch(const sr_plan *plan, const sr_program_node *node) {
+    return !node->op->alias || plan->values[node->output[0]].root == node->output[0];
 }
 
 static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request) {
@@ -151,7 +162,7 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     const sr_program *p = context->program;
     const sr_program_node *node = &p->nodes[index];
     const sr_node *record = &context->nodes[node->record];
-    if (!needs_launch(p, node))
+    if (!needs_launch(plan, node))
         return SR_OK;
     sr_view_arrays arrays;
     sr_node_view view;
@@ -195,10 +206,11 @@ static uint32_t sink_position(const sr_plan *plan, const sr_program_target *targ
         for (int k = 0; k < l->args; k++) {
             if (l->arg[k] == SR_REF_NONE)
                 continue;
-            const sr_plan_value *v = &plan->values[l->arg[k]];
+            const uint32_t number = plan->values[l->arg[k]].root;
+            const sr_plan_value *root = &plan->values[number];
             bool writes = k >= l->op->inputs;
-            if ((writes && v->root == plan->values[target->value].root) ||
-                (v->place == SR_PLACE_VARIABLE && v->pinned && v->index == target->after))
+            if ((writes && number == plan->values[target->value].root) ||
+                (root->place == SR_PLACE_VARIABLE && root->index == target->after))
                 position = i;
         }
     }

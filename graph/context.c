@@ -20,6 +20,8 @@ enum { MAX_CONTEXTS = 1024, STEP_CHUNK = 1 << 20 };
 static struct {
     pthread_mutex_t lock;
     sr_context *table[MAX_CONTEXTS];
+    // Generations go on when a number is given again, so that tensors of a freed context are stale.
+    uint16_t generation[MAX_CONTEXTS];
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct {
@@ -36,6 +38,26 @@ size_t sr_info_bytes(const sr_info *info) {
     return (size_t)sr_info_count(info) * sr_dtype_size(info->dtype);
 }
 
+sr_status sr_info_check(const sr_info *info) {
+    char text[96];
+    if ((unsigned)info->dtype >= (unsigned)SR_DTYPE_COUNT)
+        return SR_FAIL(SR_E_SHAPE, "a tensor has no dtype (%d)", (int)info->dtype);
+    if (info->rank < 0 || info->rank > SR_MAX_RANK)
+        return SR_FAIL(SR_E_SHAPE, "a tensor has %d dimensions; 0 to %d are possible",
+                       (int)info->rank, SR_MAX_RANK);
+    int64_t count = 1;
+    for (int i = 0; i < info->rank; i++) {
+        if (info->dim[i] < 1)
+            return SR_FAIL(SR_E_SHAPE, "%s: dimensions must be at least 1",
+                           sr_info_text(info, text));
+        if (info->dim[i] > SR_MAX_ELEMENTS / count)
+            return SR_FAIL(SR_E_SHAPE, "%s: its bytes overflow; at most 2^48 elements are possible",
+                           sr_info_text(info, text));
+        count *= info->dim[i];
+    }
+    return SR_OK;
+}
+
 char *sr_info_text(const sr_info *info, char *out) {
     size_t used = (size_t)snprintf(out, 96, "[");
     for (int i = 0; i < info->rank && used < 80; i++)
@@ -43,6 +65,11 @@ char *sr_info_text(const sr_info *info, char *out) {
                                  (long long)info->dim[i]);
     (void)snprintf(out + used, 96 - used, "] %s", sr_dtype_name(info->dtype));
     return out;
+}
+
+// 0 is for variables.
+static uint16_t next_generation(uint16_t generation) {
+    return generation == UINT16_MAX ? 1 : (uint16_t)(generation + 1);
 }
 
 static sr_status register_context(sr_context *context) {
@@ -54,6 +81,7 @@ static sr_status register_context(sr_context *context) {
     if (i < MAX_CONTEXTS) {
         contexts.table[i] = context;
         context->number = (uint16_t)(i + 1);
+        context->generation = next_generation(contexts.generation[i]);
     } else {
         status = SR_FAIL(SR_E_LIMIT, "more than %d recording contexts; free some", MAX_CONTEXTS);
     }
@@ -69,7 +97,6 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
     if (!context)
         return SR_E_MEMORY;
     sr_status status = SR_OK;
-    context->generation = 1;
     context->threads = options->threads;
     context->optimize = options->optimize;
     context->device = options->use_device;
@@ -96,6 +123,7 @@ void sr_context_free(sr_context *context) {
     if (context->number) {
         (void)pthread_mutex_lock(&contexts.lock);
         contexts.table[context->number - 1] = NULL;
+        contexts.generation[context->number - 1] = context->generation;
         (void)pthread_mutex_unlock(&contexts.lock);
     }
     sr_executor_free(context->executor);
@@ -155,8 +183,7 @@ void sr_context_begin_step(sr_context *context) {
         context->chunks[i].used = 0;
     for (size_t i = 0; i < context->variable_count; i++)
         context->variables[i].assigned = SR_REF_NONE;
-    if (++context->generation == 0)
-        context->generation = 1;
+    context->generation = next_generation(context->generation);
     context->record_start_ns = sr_clock_ns();
 }
 
@@ -177,28 +204,29 @@ sr_context *sr_context_of(sr_tensor tensor) {
     return context;
 }
 
-uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what) {
-    if (sr_is_none(tensor)) {
-        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "%s:%d: %s: a tensor is missing",
-                                          call_site.file, call_site.line, what));
-        return SR_REF_NONE;
-    }
-    if (tensor.context != context->number) {
-        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "%s:%d: %s: a tensor of another context",
-                                          call_site.file, call_site.line, what));
-        return SR_REF_NONE;
-    }
+// What is wrong with a tensor in this context and step, or NULL.
+static const char *fault_of(const sr_context *context, sr_tensor tensor) {
+    if (sr_is_none(tensor))
+        return "a tensor is missing";
+    if (tensor.context != context->number)
+        return "a tensor of another context";
     if (tensor.generation == 0)
-        return SR_REF_VARIABLE | (tensor.slot - 1);
-    if (tensor.generation != context->generation || tensor.slot >= context->value_count) {
-        sr_context_stick(
-            context,
-            SR_FAIL(SR_E_ARGUMENT,
-                    "%s:%d: %s: a tensor of an earlier step; only variables outlive a step",
-                    call_site.file, call_site.line, what));
+        return tensor.slot >= 1 && tensor.slot <= context->variable_count
+                   ? NULL
+                   : "a variable of a context that was freed";
+    return tensor.generation == context->generation && tensor.slot < context->value_count
+               ? NULL
+               : "a tensor of an earlier step; only variables outlive a step";
+}
+
+uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what) {
+    const char *fault = fault_of(context, tensor);
+    if (fault) {
+        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "%s:%d: %s: %s", call_site.file,
+                                          call_site.line, what, fault));
         return SR_REF_NONE;
     }
-    return tensor.slot;
+    return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
 }
 
 sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref) {
@@ -248,6 +276,20 @@ static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t nod
     uint32_t index = (uint32_t)context->value_count++;
     context->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
     return index;
+}
+
+// The shape that a caller gives to a leaf, with its unused dimensions cleared: shapes are compared
+// as bytes from here on. 'what' is for the message.
+static bool take_info(sr_context *context, const char *what, const sr_info *info, sr_info *out) {
+    sr_status status = sr_info_check(info);
+    if (status != SR_OK) {
+        sr_error_prefix("%s", what);
+        sr_context_stick(context, status);
+        return false;
+    }
+    *out = (sr_info){.dtype = info->dtype, .rank = info->rank};
+    memcpy(out->dim, info->dim, (size_t)info->rank * sizeof *info->dim);
+    return true;
 }
 
 void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
@@ -312,6 +354,11 @@ void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, s
         return;
     sr_node_view view = {.op = op, .attr = attr, .inputs = op->inputs, .in = in, .out = out};
     sr_status status = op->infer(&view, out);
+    for (int i = 0; i < op->outputs && status == SR_OK; i++) {
+        status = sr_info_check(&out[i]);
+        if (status != SR_OK)
+            sr_error_prefix("%s", op->name);
+    }
     if (status != SR_OK) {
         sr_error_prefix("%s:%d", call_site.file, call_site.line);
         sr_context_stick(context, status);
@@ -410,7 +457,10 @@ static sr_tensor add_variable(sr_context *context, const char *name, const sr_in
 sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info,
                       const void *data) {
     void *memory = NULL;
-    size_t bytes = sr_info_bytes(info);
+    sr_info own;
+    if (!take_info(context, name ? name : "variable", info, &own))
+        return SR_NONE;
+    size_t bytes = sr_info_bytes(&own);
     sr_status status = sr_device_alloc(context->device, bytes, name ? name : "variable", &memory);
     if (status == SR_OK && data)
         status = write_now(context, memory, data, bytes);
@@ -418,14 +468,17 @@ sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info
         sr_context_stick(context, status);
         return SR_NONE;
     }
-    sr_tensor variable = add_variable(context, name, info, memory, true);
+    sr_tensor variable = add_variable(context, name, &own, memory, true);
     if (sr_is_none(variable))
         sr_device_free(context->device, memory);
     return variable;
 }
 
 sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info, void *memory) {
-    return add_variable(context, name, info, memory, false);
+    sr_info own;
+    if (!take_info(context, name ? name : "variable", info, &own))
+        return SR_NONE;
+    return add_variable(context, name, &own, memory, false);
 }
 
 static sr_variable_entry *variable_entry(sr_tensor tensor) {
@@ -489,14 +542,17 @@ sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data
     if (context->status != SR_OK)
         return SR_NONE;
     void *memory = NULL;
-    sr_status status = sr_context_step_alloc(context, sr_info_bytes(info), &memory);
+    sr_info own;
+    if (!take_info(context, "sr_constant", info, &own))
+        return SR_NONE;
+    sr_status status = sr_context_step_alloc(context, sr_info_bytes(&own), &memory);
     if (status == SR_OK)
-        status = write_now(context, memory, data, sr_info_bytes(info));
+        status = write_now(context, memory, data, sr_info_bytes(&own));
     if (status != SR_OK) {
         sr_context_stick(context, status);
         return SR_NONE;
     }
-    uint32_t index = add_value(context, info, SR_REF_NONE, 0);
+    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
     if (index != SR_REF_NONE)
         context->values[index].memory = memory;
     return sr_context_tensor(context, index);
@@ -510,7 +566,10 @@ sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
                                           SR_MAX_INPUT_SLOTS - 1));
         return SR_NONE;
     }
-    uint32_t index = add_value(context, info, SR_REF_NONE, 0);
+    sr_info own;
+    if (!take_info(context, "sr_input", info, &own))
+        return SR_NONE;
+    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
     if (index != SR_REF_NONE)
         context->values[index].slot = slot;
     return sr_context_tensor(context, index);

@@ -35,7 +35,9 @@ sr_device *sr_context_device(sr_context *context);
 
 // The first error since the step began (its message in sr_error_message of this thread).
 SR_NODISCARD sr_status sr_context_status(sr_context *context);
-// Starts a step: forgets the record; tensors other than variables become stale. Clears the error.
+// Starts a step: forgets the record, with the updates and assignments in it that were not run;
+// tensors other than variables become stale. Clears the error. No replay of this context's plans
+// may be under way: they read constants of the step.
 void sr_context_begin_step(sr_context *context);
 
 // A variable outlives steps. data: host memory with the first value, or NULL for zeros.
@@ -48,10 +50,11 @@ void sr_variable_move(sr_tensor variable, void *memory);
 // Device memory of a variable.
 void *sr_variable_memory(sr_tensor variable);
 const char *sr_variable_name(sr_tensor variable);
-// Copies host memory into a variable now (after everything that was observed before).
+// Copies host memory into a variable now (after everything that was observed before). Values that
+// this step recorded and nobody has observed yet are computed from the new value.
 SR_NODISCARD sr_status sr_variable_write(sr_tensor variable, const void *data);
-// At the end of the step (the next sr_context_begin_step, sr_read of the variable, or
-// sr_context_run), the variable takes this value: carries values across steps.
+// At the next sr_context_run, or sr_read of a variable, the variable takes this value (same shape
+// and dtype): carries values across steps. What was recorded before keeps the old value.
 void sr_variable_assign(sr_tensor variable, sr_tensor value);
 
 // A value of this step from host memory, copied at once.
@@ -62,7 +65,7 @@ sr_tensor sr_input(sr_context *context, int slot, const sr_info *info);
 // Cut: runs what the tensor needs and copies it to host memory of 'bytes' bytes (must equal its
 // size). Values that recorded derivative rules read, and those of sr_keep, are kept; any other
 // earlier value used later is recomputed from the record (sr_context_stats counts them, by name in
-// the debug log).
+// the debug log). Reading a variable runs what sr_context_run would, where updates wait.
 SR_NODISCARD sr_status sr_read(sr_tensor tensor, void *data, size_t bytes);
 // Delivers at the next sr_context_run.
 void sr_read_later(sr_tensor tensor, void *data, size_t bytes);
@@ -89,7 +92,8 @@ typedef struct sr_target {
     sr_tensor after; // SR_NONE: none
 } sr_target;
 
-// Compiles (or finds) the plan that computes 'targets' from inputs and variables. The plan is
+// Compiles (or finds) the plan that computes 'targets' from inputs and variables; updates recorded
+// so far become part of it, and are then no longer run by sr_context_run. The plan is
 // borrowed from the context's cache: valid until sr_context_free or until the cache, over its
 // limit, drops the least recently compiled ones; compile again every step (a hash and a
 // comparison).

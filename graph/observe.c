@@ -47,10 +47,18 @@ static void *memory_of(const sr_context *context, uint32_t ref) {
                                    : context->values[ref].memory;
 }
 
+// Inputs have memory only when a compiled plan runs.
+static sr_status check_bound(const sr_context *context, uint32_t ref, const char *what) {
+    if (memory_of(context, ref))
+        return SR_OK;
+    return SR_FAIL(SR_E_ARGUMENT,
+                   "%s: input slot %d has no value here; it is bound when a compiled plan runs",
+                   what, (int)context->values[ref].slot);
+}
+
 static sr_status copy_out(sr_context *context, uint32_t ref, void *data, size_t bytes) {
+    SR_TRY(check_bound(context, ref, "read"));
     void *memory = memory_of(context, ref);
-    if (!memory)
-        return SR_FAIL(SR_E_ARGUMENT, "an unbound input has no value to read");
     memcpy(data, sr_device_kernel_address(context->device, memory), bytes);
     return SR_OK;
 }
@@ -67,6 +75,8 @@ static sr_status check_size(const sr_context *context, uint32_t ref, size_t byte
 
 static sr_status read_now(sr_context *context, uint32_t ref, void *data, size_t bytes) {
     SR_TRY(check_size(context, ref, bytes, "sr_read"));
+    if ((ref & SR_REF_VARIABLE) && context->has_updates)
+        SR_TRY(sr_context_run(context));
     if (!memory_of(context, ref)) {
         sr_wanted wanted = {.keep = &ref, .keep_count = 1, .keep_for_gradients = true};
         SR_TRY(run_wanted(context, &wanted));
@@ -115,6 +125,7 @@ static sr_status assign(sr_context *context) {
             sr_variable_entry *v = &context->variables[i];
             if (v->assigned == SR_REF_NONE)
                 continue;
+            SR_TRY(check_bound(context, v->assigned, "sr_variable_assign"));
             void *from = memory_of(context, v->assigned);
             void *kernel = sr_device_kernel_address(context->device, from);
             size_t bytes = sr_info_bytes(&v->info);

@@ -3,6 +3,14 @@
 // operator's descriptor allows it. Bit-neutral: kernels so marked give the same bits either way.
 #include "graph/plan_internal.h"
 
+// A target that is delivered after this launch must still be there.
+static bool is_delivered(const sr_plan *plan, const sr_launch *l, uint32_t root) {
+    for (uint32_t i = l->first_sink; i < l->first_sink + l->sink_count; i++)
+        if (plan->values[plan->sinks[i].value].root == root)
+            return true;
+    return false;
+}
+
 static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input) {
     const sr_launch *l = &plan->launches[launch];
     int inputs = l->op->inputs;
@@ -12,7 +20,7 @@ static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input
     uint32_t to = plan->values[l->arg[inputs + output]].root;
     const sr_plan_value *dying = &plan->values[from], *born = &plan->values[to];
     if (from == to || dying->pinned || born->pinned || dying->last != launch ||
-        dying->bytes != born->bytes)
+        dying->bytes != born->bytes || is_delivered(plan, l, from))
         return false;
     for (int i = 0; i < l->args; i++)
         if (i != input && l->arg[i] != SR_REF_NONE && plan->values[l->arg[i]].root == from)

@@ -88,10 +88,26 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
     return SR_OK;
 }
 
+// The plan runs the recorded updates at every replay, so the context must not; assignments stay
+// its.
+static void hand_over_updates(sr_context *context) {
+    const sr_program *p = context->program;
+    for (size_t i = 0; i < p->node_count; i++)
+        if (p->nodes[i].op->updates)
+            context->nodes[p->nodes[i].record].executed = true;
+    context->has_updates = false;
+    for (size_t i = 0; i < context->variable_count; i++)
+        if (context->variables[i].assigned != SR_REF_NONE)
+            context->has_updates = true;
+}
+
 sr_status sr_compile(sr_context *context, const sr_target *targets, int count, sr_plan **out) {
     sr_wanted wanted = {.targets = targets, .target_count = count, .updates = true};
     int64_t start = sr_context_recorded(context);
     SR_TRY(sr_program_build(context, &wanted));
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
-    return sr_plan_get(context, out);
+    SR_TRY(sr_plan_get(context, out));
+    if (context->has_updates)
+        hand_over_updates(context);
+    return SR_OK;
 }

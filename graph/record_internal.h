@@ -13,6 +13,8 @@
 #define SR_REF_NONE UINT32_MAX
 #define SR_REF_VARIABLE 0x80000000u
 #define SR_MAX_INPUT_SLOTS 64
+// Far beyond any memory, and small enough that sizes of a few such tensors in bytes fit an int64_t.
+#define SR_MAX_ELEMENTS (INT64_C(1) << 48)
 
 typedef struct sr_value {
     sr_info info;
@@ -116,6 +118,9 @@ void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *a
 void *sr_context_scratch(sr_context *context, size_t bytes);
 // Device memory that lives until the next step.
 SR_NODISCARD sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out);
+// SR_E_SHAPE unless memory can hold the shape: a dtype, at most SR_MAX_RANK dimensions of at least
+// 1, at most SR_MAX_ELEMENTS elements.
+SR_NODISCARD sr_status sr_info_check(const sr_info *info);
 // Bytes of a value.
 size_t sr_info_bytes(const sr_info *info);
 

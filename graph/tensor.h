@@ -32,7 +32,8 @@ static inline bool sr_is_none(sr_tensor t) {
     return t.context == 0;
 }
 
-// Dtype and shape. Unused dims are 0. rank 0 is a scalar of one element.
+// Dtype and shape. Dimensions are at least 1 (a tensor of changing size has a capacity and a
+// count), unused ones are 0. rank 0 is a scalar of one element.
 typedef struct sr_info {
     sr_dtype dtype;
     int32_t rank;

@@ -29,7 +29,7 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
                             .pad_bottom = a->pad_h,
                             .pad_right = a->pad_w};
     if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
-        a->pad_w < 0 || 2 * a->pad_h > a->window_h || 2 * a->pad_w > a->window_w) {
+        a->pad_w < 0 || a->pad_h > a->window_h / 2 || a->pad_w > a->window_w / 2) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: window %dx%d, stride %dx%d, pad %dx%d: window and stride must be "
                        "positive, padding at most half the window",

@@ -3,6 +3,9 @@
 // derivative.
 #include "graph/ops/op_internal.h"
 
+// Keeps products of sizes and factors within int64_t.
+#define MAX_FACTOR 4096
+
 typedef struct upsample_attr {
     int32_t factor_h, factor_w;
 } upsample_attr;
@@ -10,8 +13,9 @@ typedef struct upsample_attr {
 static sr_status expect_factor(const sr_node_view *node) {
     const upsample_attr *a = node->attr;
     SR_TRY(sr_op_expect_activation(node, 0, "input", 4));
-    if (a->factor_h < 1 || a->factor_w < 1)
-        return SR_FAIL(SR_E_SHAPE, "%s: factor %d must be at least 1", node->op->name, a->factor_h);
+    if (a->factor_h < 1 || a->factor_w < 1 || a->factor_h > MAX_FACTOR || a->factor_w > MAX_FACTOR)
+        return SR_FAIL(SR_E_SHAPE, "%s: factor %dx%d must be 1 to %d", node->op->name, a->factor_h,
+                       a->factor_w, MAX_FACTOR);
     return SR_OK;
 }
 
