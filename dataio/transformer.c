@@ -6,6 +6,7 @@
 // the same row again.
 #include "dataio/transformer.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,9 +100,7 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
     }
     SR_TRY(w->transformer->apply(&w->context, &call));
     for (int i = 0; i < w->stage->arrays; i++) {
-        if (call.counts[i] > w->stage->array[i].capacity)
-            return SR_FAIL(SR_E_LIMIT, "%lld rows of '%s' in one sample; raise boxes_per_sample",
-                           (long long)call.counts[i], w->stage->array[i].name);
+        assert(call.counts[i] <= w->stage->array[i].capacity);
         states[t->sample].counts[i] = call.counts[i];
     }
     return SR_OK;
@@ -123,7 +122,7 @@ static void clear_rows(const worker *w, const target *t) {
 static sr_status name_error(worker *w, int64_t sample, sr_status status) {
     sr_dataset *dataset;
     char name[300];
-    if (!sr_stage_is_sample_error(status))
+    if (!sr_stage_is_sample_error(status) && status != SR_E_SHAPE)
         return status;
     char message[640];
     snprintf(message, sizeof message, "%s", sr_error_message());

@@ -54,7 +54,9 @@ typedef struct sr_transformer {
     // The arrays for these options; their number (ragged ones count twice towards
     // SR_SLOT_MAX_ARRAYS).
     int (*arrays)(const sr_pipeline_options *options, sr_array_spec *out);
-    // Fills the rows. Errors of the group of SR_E_DATA concern this sample alone.
+    // Fills the rows, of a ragged array at most its capacity (SR_E_LIMIT where a sample has more:
+    // behind them are the rows of others). Errors of the group of SR_E_DATA concern this sample
+    // alone.
     sr_status (*apply)(const sr_transformer_context *context, sr_transformer_call *call);
 } sr_transformer;
 

@@ -12,18 +12,18 @@
 
 #define USUAL_BOXES 64
 
+static int64_t most_boxes(const sr_pipeline_options *options) {
+    return options->boxes_per_sample > 0 ? options->boxes_per_sample : USUAL_BOXES;
+}
+
 static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
     out[0] = (sr_array_spec){.name = "image",
                              .dtype = SR_U8,
                              .rank = 3,
                              .shape = {options->image_height, options->image_width, 3},
                              .in_place = true};
-    out[1] = (sr_array_spec){.name = "boxes",
-                             .dtype = SR_F32,
-                             .rank = 1,
-                             .shape = {5},
-                             .capacity = options->boxes_per_sample > 0 ? options->boxes_per_sample
-                                                                       : USUAL_BOXES};
+    out[1] = (sr_array_spec){
+        .name = "boxes", .dtype = SR_F32, .rank = 1, .shape = {5}, .capacity = most_boxes(options)};
     return 2;
 }
 
@@ -44,7 +44,8 @@ static sr_status class_of(const sr_transformer_context *context, const sr_object
         }
     }
     return SR_FAIL(SR_E_DATA, "object of class '%.*s', which the data set does not list",
-                   (int)object->name_bytes, object->name ? object->name : "");
+                   object->name_bytes > 100 ? 100 : (int)object->name_bytes,
+                   object->name ? object->name : "");
 }
 
 static double clamp(double v, double high) {
@@ -85,6 +86,12 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
     SR_TRY(add_boxes(context, &detection));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));
     const sr_box *boxes = sr_canvas_boxes(context->canvas, &call->counts[1]);
+    // The canvas has room for more, as a crop may leave few of many.
+    if (call->counts[1] > most_boxes(o))
+        return SR_FAIL(SR_E_LIMIT,
+                       "%lld boxes in one picture, more than the %lld that there is "
+                       "room for; raise boxes_per_sample",
+                       (long long)call->counts[1], (long long)most_boxes(o));
     memcpy(call->rows[1], boxes, (size_t)call->counts[1] * sizeof *boxes);
     return SR_OK;
 }

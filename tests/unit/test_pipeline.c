@@ -404,6 +404,38 @@ static void test_bad_picture(void **state) {
     test_folder_remove(folder);
 }
 
+// More boxes than there is room for: the sample is refused, and the rows of its neighbours stay.
+static void check_few_boxes(const sr_slot *slot, int *unused) {
+    (void)unused;
+    const sr_array *rows = sr_slot_find(slot, "boxes"), *counts = sr_slot_find(slot, "boxes.count");
+    const float *row = rows->data;
+    for (int64_t i = 0; i < BATCH / LANES; i++) {
+        int n = ((const int32_t *)counts->data)[i];
+        assert_in_range(n, 0, 2); // a refused sample has given way to the next with at most two
+        for (int k = 0; k < n; k++, row += 5)
+            assert_true(row[0] == (float)(SIDE - (12 + 3 * k)) && row[4] == (float)(k % 2));
+    }
+}
+
+static void test_too_many_boxes(void **state) {
+    (void)state;
+    static const sr_transform_spec mirror[] = {{.name = "flip", .arguments = "probability=1"}};
+    sr_pipeline_options o = usual();
+    o.dataset = boxes;
+    o.transformer = "detect";
+    o.transforms = mirror;
+    o.transform_count = 1;
+    o.order = SR_ORDER_SEQUENTIAL;
+    o.boxes_per_sample = 2;
+    o.steps = 0;
+    o.workers = 3;
+    run_damaged(&o, SR_E_LIMIT);
+    assert_message("3 boxes in one picture, more than the 2");
+    o.on_corrupt = SR_CORRUPT_SKIP;
+    o.skip_limit = COUNT;
+    each_slot(&o, check_few_boxes, NULL);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     sr_pipeline *p;
@@ -436,6 +468,7 @@ static void test_refusals(void **state) {
     o.transform_count = 1;
     run_damaged(&o, SR_E_SHAPE);
     assert_message("end with a crop");
+    assert_message(".kpl record"); // of which picture
     assert_int_equal(descriptors, count_entries("/proc/self/fd"));
 }
 
@@ -589,13 +622,13 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
         return sr_data_process_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_workers),    cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_resume),     cmocka_unit_test(test_kills),
-        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_damage),     cmocka_unit_test(test_bad_picture),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_held_slots),
-        cmocka_unit_test(test_deadline),   cmocka_unit_test(test_no_leaks),
-        cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_workers),        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_resume),         cmocka_unit_test(test_kills),
+        cmocka_unit_test(test_evaluation),     cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_damage),         cmocka_unit_test(test_bad_picture),
+        cmocka_unit_test(test_too_many_boxes), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_held_slots),     cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_no_leaks),       cmocka_unit_test(test_orphans),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }
