@@ -116,7 +116,8 @@ static void draw_box(sr_grid *grid, const place *p, const double corner[4],
     int64_t c[4]; // x0 y0 x1 y1 in the canvas, inside the picture
     for (int i = 0; i < 4; i++) {
         int64_t size = i % 2 ? p->height : p->width;
-        double v = corner[i] < 0 ? 0 : corner[i] > 1 ? 1 : corner[i];
+        double v = corner[i] > 0 ? corner[i] : 0; // also where it is no number
+        v = v < 1 ? v : 1;
         c[i] = (i % 2 ? p->y : p->x) + (int64_t)(v * (double)(size - 1));
     }
     for (int64_t x = c[0]; x <= c[2]; x++) {

@@ -230,7 +230,8 @@ static sr_status put_record(sr_dataset *dataset, int64_t index, sr_grid *grid, i
     bool has_objects;
     char label[64];
     SR_TRY(read_picture(dataset, index, &picture, &objects, &has_objects));
-    const char *name = sr_dataset_class_name(dataset, (int)picture.label);
+    bool known = picture.label >= 0 && picture.label < sr_dataset_class_count(dataset);
+    const char *name = known ? sr_dataset_class_name(dataset, (int)picture.label) : NULL;
     if (name != NULL)
         (void)snprintf(label, sizeof label, "%s", name);
     else if (picture.label >= 0)

@@ -3,6 +3,7 @@
 #include "tests/unit/test_pictures.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -160,6 +161,42 @@ static void test_grid(void **state) {
     sr_dataset_free(set);
 }
 
+// Boxes of all kinds of numbers, and labels that are none: drawn inside of the picture or not at
+// all.
+static void test_hostile_boxes(void **state) {
+    (void)state;
+    uint8_t pixels[8 * 8 * 3] = {0};
+    const double bad = (double)NAN, far = (double)INFINITY;
+    const sr_object objects[] = {
+        {.name = "a", .name_bytes = 1, .xmin = bad, .ymin = 1, .xmax = 5, .ymax = bad},
+        {.name = "b", .name_bytes = 1, .xmin = -far, .ymin = -1e300, .xmax = far, .ymax = 1e300},
+        {.name = "c", .name_bytes = 1, .xmin = 7, .ymin = 7, .xmax = 2, .ymax = 2},
+        {.name = "d", .name_bytes = 1, .label = INT64_MAX, .xmax = bad, .ymax = 3}};
+    sr_sample picture = {.data = pixels,
+                         .bytes = sizeof pixels,
+                         .height = 8,
+                         .width = 8,
+                         .channels = 3,
+                         .name = "n",
+                         .name_bytes = 1};
+    sr_record_writer record = {0};
+    sr_detection detection;
+    sr_grid *grid;
+    int64_t width, height;
+    assert_ok(sr_detection_write(&record, &picture, objects, 4));
+    assert_ok(sr_detection_read(record.data, record.bytes, &detection));
+    assert_ok(sr_grid_create(1, 1, 24, &grid));
+    assert_ok(sr_grid_put_sample(grid, 0, &picture, &detection, NULL));
+    const uint8_t *drawn = sr_grid_pixels(grid, &width, &height);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            if (x < 6 || x >= 30 || y < 6 || y >= 30)
+                assert_int_equal(24, drawn[3 * (y * width + x)]);
+    assert_int_equal(255, drawn[3 * (6 * width + 6)]); // a corner of the one without an end
+    sr_grid_free(grid);
+    sr_record_writer_release(&record);
+}
+
 static void test_font(void **state) {
     (void)state;
     uint8_t canvas[40 * 7 * 3] = {0};
@@ -175,8 +212,12 @@ static void test_font(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_kinds), TEST(test_verify),           TEST(test_stat),
-        TEST(test_grid),  cmocka_unit_test(test_font),
+        TEST(test_kinds),
+        TEST(test_verify),
+        TEST(test_stat),
+        TEST(test_grid),
+        cmocka_unit_test(test_hostile_boxes),
+        cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
