@@ -13,7 +13,10 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include "dataio/decode_internal.h"
+#include "dataio/exif.h"
 #include "kernels/base/memory.h"
 
 #define MARGIN 2 // pixels; fancy upsampling looks one chroma sample to each side
@@ -36,7 +39,11 @@ struct sr_jpeg {
 
 static _Noreturn void on_error(j_common_ptr info) {
     sr_jpeg *jpeg = info->client_data;
-    jpeg->errors.format_message(info, jpeg->message);
+    if (info->err->msg_code == JERR_NO_BACKING_STORE)
+        snprintf(jpeg->message, sizeof jpeg->message, "needs more than %ld MiB of memory",
+                 MEMORY_LIMIT >> 20);
+    else
+        jpeg->errors.format_message(info, jpeg->message);
     longjmp(jpeg->escape, 1);
 }
 
@@ -86,38 +93,6 @@ void sr_jpeg_free(sr_jpeg *jpeg) {
     sr_free(jpeg);
 }
 
-static unsigned exif_u16(const uint8_t *p, bool little) {
-    return little ? p[0] | (unsigned)p[1] << 8 : p[1] | (unsigned)p[0] << 8;
-}
-
-static uint32_t exif_u32(const uint8_t *p, bool little) {
-    return little ? exif_u16(p, true) | exif_u16(p + 2, true) << 16
-                  : exif_u16(p + 2, false) | exif_u16(p, false) << 16;
-}
-
-// Tag 0x0112 of the first directory (Exif 2.3, section 4.6).
-static int exif_orientation(const uint8_t *data, size_t bytes) {
-    if (bytes < 14 || memcmp(data, "Exif\0\0", 6) != 0)
-        return 1;
-    const uint8_t *tiff = data + 6;
-    size_t n = bytes - 6;
-    bool little = tiff[0] == 'I';
-    if (memcmp(tiff, little ? "II" : "MM", 2) != 0 || exif_u16(tiff + 2, little) != 42)
-        return 1;
-    size_t at = exif_u32(tiff + 4, little);
-    if (at > n - 2)
-        return 1;
-    unsigned entries = exif_u16(tiff + at, little);
-    at += 2;
-    for (unsigned i = 0; i < entries && n >= 12 && at <= n - 12; i++, at += 12) {
-        if (exif_u16(tiff + at, little) != 0x0112)
-            continue;
-        unsigned value = exif_u16(tiff + at + 8, little);
-        return value >= 1 && value <= 8 ? (int)value : 1;
-    }
-    return 1;
-}
-
 // Every function below that may longjmp is called with the escape set by its caller.
 static void read_header(sr_jpeg *jpeg, const uint8_t *data, size_t bytes) {
     jpeg_mem_src(&jpeg->info, data, bytes);
@@ -156,7 +131,7 @@ sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
     *orientation = 1;
     for (jpeg_saved_marker_ptr m = jpeg->info.marker_list; m; m = m->next)
         if (m->marker == JPEG_APP0 + 1 && *orientation == 1)
-            *orientation = exif_orientation(m->data, m->data_length);
+            *orientation = sr_exif_of_marker(m->data, m->data_length);
     return SR_OK;
 }
 
@@ -267,7 +242,13 @@ static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
     sr_jpeg_cut cut = {.first = first, .rows = last - first, .mcu_height = mcu, .height = height};
     size_t bytes;
     SR_TRY(sr_jpeg_cut_rows(&jpeg->encoded, &cut, &jpeg->cut, &bytes));
+    unsigned width = jpeg->info.image_width;
     SR_TRY(begin(jpeg, jpeg->cut.data, bytes));
+    // The library and the search for the height may have read another frame header in a file that
+    // was made for it, and callers reckon with the size of the whole picture.
+    int64_t bottom = last * mcu < height ? last * mcu : height;
+    if (jpeg->info.image_width != width || jpeg->info.image_height != bottom - first * mcu)
+        return SR_FAIL(SR_E_DATA, "the picture has two frame headers; pack it again");
     jpeg->rows_before = first * mcu;
     return SR_OK;
 }

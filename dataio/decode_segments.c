@@ -37,14 +37,16 @@ static sr_status check_index(const sr_encoded *encoded, const sr_jpeg_cut *cut) 
     int64_t all = (cut->height + cut->mcu_height - 1) / cut->mcu_height;
     if (encoded->segment_count != (size_t)all + 1)
         return no_fit("number of rows");
-    uint32_t last = offset_of(encoded, cut->first);
+    size_t header = offset_of(encoded, 0), last = offset_of(encoded, cut->first);
+    if (header > encoded->bytes || last < header)
+        return no_fit("header");
     for (int64_t i = cut->first + 1; i <= cut->first + cut->rows; i++) {
-        uint32_t next = offset_of(encoded, i);
+        size_t next = offset_of(encoded, i);
         if (next < last + 2 || next > encoded->bytes)
             return no_fit("order of offsets");
         last = next;
     }
-    return offset_of(encoded, 0) > encoded->bytes ? no_fit("header") : SR_OK;
+    return SR_OK;
 }
 
 sr_status sr_jpeg_cut_rows(const sr_encoded *encoded, const sr_jpeg_cut *cut,

@@ -32,3 +32,9 @@ int sr_exif_orientation(const uint8_t *tiff, size_t bytes) {
     }
     return 1;
 }
+
+int sr_exif_of_marker(const uint8_t *data, size_t bytes) {
+    if (bytes < 6 || memcmp(data, "Exif\0\0", 6) != 0)
+        return 1;
+    return sr_exif_orientation(data + 6, bytes - 6);
+}

@@ -14,6 +14,8 @@ extern "C" {
 // header ("II*" or "MM*"); 1 where it is absent or damaged. Reads the first directory only and
 // follows no links, so that loops cost nothing. Source: Exif 2.3, sections 4.5 and 4.6.
 int sr_exif_orientation(const uint8_t *tiff, size_t bytes);
+// The same of the content of a JPEG's APP1 marker, which may be of another kind (1).
+int sr_exif_of_marker(const uint8_t *data, size_t bytes);
 
 #ifdef __cplusplus
 }

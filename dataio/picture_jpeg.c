@@ -12,6 +12,8 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include "dataio/exif.h"
 #include "dataio/picture_internal.h"
 #include "kernels/base/memory.h"
@@ -31,8 +33,16 @@ struct picture_jpeg {
 
 // -- libjpeg's callbacks -----------------------------------------------------------------------
 
+static _Noreturn void stop(picture_jpeg *jpeg, sr_status status) {
+    jpeg->status = status;
+    longjmp(jpeg->escape, 1);
+}
+
 static _Noreturn void on_error(j_common_ptr info) {
     picture_jpeg *jpeg = info->client_data;
+    if (info->err->msg_code == JERR_NO_BACKING_STORE) // what it would need beyond the limit
+        stop(jpeg, SR_FAIL(SR_E_LIMIT, "JPEG: needs more than %ld MiB of memory to be read",
+                           SR_PICTURE_MAX_MEMORY >> 20));
     jpeg->errors.format_message(info, jpeg->message);
     longjmp(jpeg->escape, 1);
 }
@@ -40,11 +50,6 @@ static _Noreturn void on_error(j_common_ptr info) {
 static void on_message(j_common_ptr info, int level) {
     if (level < 0)
         on_error(info);
-}
-
-static _Noreturn void stop(picture_jpeg *jpeg, sr_status status) {
-    jpeg->status = status;
-    longjmp(jpeg->escape, 1);
 }
 
 static void on_progress(j_common_ptr info) {
@@ -156,8 +161,8 @@ static sr_status run(picture_jpeg *jpeg, job *j, void (*work)(picture_jpeg *, jo
 
 static int find_orientation(const struct jpeg_decompress_struct *in) {
     for (jpeg_saved_marker_ptr m = in->marker_list; m != NULL; m = m->next)
-        if (m->marker == JPEG_APP0 + 1 && m->data_length > 6 && memcmp(m->data, "Exif\0\0", 6) == 0)
-            return sr_exif_orientation(m->data + 6, m->data_length - 6);
+        if (m->marker == JPEG_APP0 + 1 && sr_exif_of_marker(m->data, m->data_length) != 1)
+            return sr_exif_of_marker(m->data, m->data_length);
     return 1;
 }
 

@@ -121,6 +121,89 @@ static void test_row_index(void **state) {
     sr_picture_worker_free(worker);
 }
 
+// A stored picture with its row index, in memory of its own: 'before' bytes at its begin are free.
+typedef struct stored_picture {
+    uint8_t *data;
+    uint8_t index[4 * 64];
+    sr_encoded encoded;
+} stored_picture;
+
+static stored_picture store(size_t before) {
+    stored_picture s = {0};
+    sr_picture_worker *worker;
+    sr_sample sample;
+    unsigned flags;
+    size_t bytes;
+    uint8_t *data = picture_encode(171, 233, 5, &(picture_jpeg){0}, &bytes);
+    assert_ok(sr_picture_worker_create(&worker));
+    assert_ok(sr_picture_normalise(worker, data, bytes, &(sr_picture_options){0}, &sample, &flags));
+    s.data = sr_alloc(before + sample.bytes, "picture");
+    memcpy(s.data + before, sample.data, sample.bytes);
+    assert_in_range(sample.segment_count, 5, 64);
+    memcpy(s.index, sample.segments, 4 * sample.segment_count);
+    s.encoded = (sr_encoded){.data = s.data,
+                             .bytes = before + sample.bytes,
+                             .orientation = 8,
+                             .segment_count = sample.segment_count};
+    sr_picture_worker_free(worker);
+    sr_free(data);
+    return s;
+}
+
+static void read_middle(const sr_encoded *picture, const char *refusal) {
+    sr_decoder *decoder;
+    sr_pixels p;
+    int64_t w, h;
+    assert_ok(sr_decoder_create(&decoder));
+    assert_ok(sr_decoder_open(decoder, picture, &w, &h));
+    sr_status status = sr_decoder_read(decoder, &(sr_region){100, 20, 40, 30}, 1, &p);
+    assert_status(refusal ? SR_E_DATA : SR_OK, status);
+    if (refusal)
+        assert_message(refusal);
+    sr_decoder_free(decoder);
+}
+
+// Offsets at the end of their numbers.
+static void test_row_index_numbers(void **state) {
+    (void)state;
+    stored_picture s = store(0);
+    s.encoded.segments = s.index;
+    read_middle(&s.encoded, NULL);
+    memset(s.index + 4, 0xff, 4 * s.encoded.segment_count - 4);
+    read_middle(&s.encoded, "order of offsets");
+    for (size_t i = 1; i < s.encoded.segment_count; i++)
+        s.index[4 * i] = i % 2 ? 0xff : (uint8_t)i,
+                    memset(s.index + 4 * i + 1, i % 2 ? 0xff : 0, 3);
+    read_middle(&s.encoded, "row index");
+    sr_free(s.data);
+}
+
+// A marker without a length, and what looks like a frame header inside of comments: the library and
+// the search for the height come to different places.
+static void test_two_frame_headers(void **state) {
+    (void)state;
+    enum { COMMENT = 0xc000, BEFORE = 2 + 2 * (2 + COMMENT), FAKE = 4 + 0xfffe };
+    stored_picture s = store(BEFORE);
+    s.data[0] = 0xff, s.data[1] = 0xd8;
+    s.data[2] = 0xff, s.data[3] = 0x01; // TEM; the rest of the stream's SOI is overwritten
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t *comment = s.data + 4 + i * (2 + COMMENT);
+        comment[0] = 0xff, comment[1] = 0xfe, comment[2] = COMMENT >> 8, comment[3] = 0;
+    }
+    s.data[FAKE] = 0xff, s.data[FAKE + 1] = 0xc0;
+    for (size_t i = 0; i < s.encoded.segment_count; i++) {
+        uint8_t *o = s.index + 4 * i;
+        uint32_t offset = BEFORE + ((uint32_t)o[0] | (uint32_t)o[1] << 8 | (uint32_t)o[2] << 16 |
+                                    (uint32_t)o[3] << 24);
+        for (unsigned k = 0; k < 4; k++)
+            o[k] = (uint8_t)(offset >> 8 * k);
+    }
+    read_middle(&s.encoded, NULL); // without the index it is a picture
+    s.encoded.segments = s.index;
+    read_middle(&s.encoded, "two frame headers");
+    sr_free(s.data);
+}
+
 // Exif code -> where the top left and top right of the stored picture are seen.
 static void test_orientation(void **state) {
     (void)state;
@@ -610,6 +693,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_row_index),
+        cmocka_unit_test(test_row_index_numbers),
+        cmocka_unit_test(test_two_frame_headers),
         cmocka_unit_test(test_orientation),
         cmocka_unit_test(test_colours),
         cmocka_unit_test(test_damage),
