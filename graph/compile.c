@@ -4,6 +4,7 @@
 //
 // Order is the record's own. A target is handed to the sink after the launch that completes it and,
 // where it has one, after the last launch that reads its 'after' variable.
+#include <stdatomic.h>
 #include <string.h>
 
 #include "graph/plan_internal.h"
@@ -258,6 +259,8 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     sr_plan *plan = sr_alloc(sizeof *plan, "plan");
     if (!plan)
         return SR_E_MEMORY;
+    static _Atomic uint64_t plans;
+    plan->number = atomic_fetch_add_explicit(&plans, 1, memory_order_relaxed) + 1;
     sr_arena_init(&plan->arena);
     sr_status status = compile(context, plan);
     if (status != SR_OK) {

@@ -15,7 +15,7 @@
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 
-enum { MAX_CONTEXTS = 1024, STEP_CHUNK = 1 << 20 };
+enum { MAX_CONTEXTS = 1024, STEP_CHUNK = 1 << 20, PLAN_CACHE_BYTES = 256 << 20 };
 
 static struct {
     pthread_mutex_t lock;
@@ -99,6 +99,8 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
     sr_status status = SR_OK;
     context->threads = options->threads;
     context->optimize = options->optimize;
+    context->plan_cache_bytes =
+        options->plan_cache_bytes ? options->plan_cache_bytes : PLAN_CACHE_BYTES;
     context->device = options->use_device;
     context->program = sr_alloc(sizeof *context->program, "program");
     if (!context->program) {

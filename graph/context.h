@@ -25,7 +25,7 @@ typedef struct sr_context_options {
     sr_device *use_device;   // borrowed; overrides 'device'
     int threads;             // of the context's own stream; 0: all processors of this process
     int optimize;            // 0: everything; -1: nothing (bit-neutral passes off; for tests)
-    size_t plan_cache_bytes; // memory of cached plans' records; 0: 256 MiB
+    size_t plan_cache_bytes; // of cached plans, without the state of their kernels; 0: 256 MiB
 } sr_context_options;
 
 // options may be NULL.
@@ -95,8 +95,8 @@ typedef struct sr_target {
 // Compiles (or finds) the plan that computes 'targets' from inputs and variables; updates recorded
 // so far become part of it, and are then no longer run by sr_context_run. The plan is
 // borrowed from the context's cache: valid until sr_context_free or until the cache, over its
-// limit, drops the least recently compiled ones; compile again every step (a hash and a
-// comparison).
+// limit, drops those that longest were not asked for (never one of this step); compile again every
+// step (a hash and a comparison).
 SR_NODISCARD sr_status sr_compile(sr_context *context, const sr_target *targets, int count,
                                   sr_plan **out);
 
@@ -116,7 +116,8 @@ typedef struct sr_run {
     void *user;
 } sr_run;
 
-// Starts a replay; returns at once. One replay per executor at a time. 'run' is copied, the arrays
+// Starts a replay; returns at once. One replay per executor at a time (SR_E_ARGUMENT while one is
+// not waited for). 'run' is copied, the arrays
 // it points to must live until the wait.
 SR_NODISCARD sr_status sr_executor_begin(sr_executor *executor, sr_plan *plan, const sr_run *run);
 SR_NODISCARD sr_status sr_executor_wait(sr_executor *executor);
@@ -136,7 +137,7 @@ typedef struct sr_node_profile {
 } sr_node_profile;
 void sr_executor_set_profiling(sr_executor *executor, bool on);
 // Fills up to 'capacity' rows of the last profiled plan in execution order; returns the number of
-// rows that there are.
+// rows that there are. Not while a replay is under way.
 int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, int capacity);
 
 #ifdef __cplusplus

@@ -33,11 +33,12 @@ struct sr_executor {
     char message[1024];
     char where[64];
 
+    bool running; // between begin and wait
     bool profiling;
-    const sr_plan *profiled;
-    int64_t *profile_ns;
+    uint64_t profiled; // number of the plan whose rows these are; it may be gone from the cache
+    sr_node_profile *profile;
     size_t profile_capacity;
-    int64_t profile_runs;
+    uint32_t profile_count;
 };
 
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
@@ -73,7 +74,7 @@ void sr_executor_free(sr_executor *e) {
     sr_free(e->scratch);
     sr_device_free(e->device, e->range);
     sr_free(e->table);
-    sr_free(e->profile_ns);
+    sr_free(e->profile);
     (void)pthread_mutex_destroy(&e->lock);
     sr_free(e);
 }
@@ -132,17 +133,21 @@ static sr_status fill_table(sr_executor *e, const sr_plan *plan) {
 }
 
 static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
-    if (!e->profiling || e->profiled == plan)
+    if (!e->profiling || e->profiled == plan->number)
         return SR_OK;
-    if (plan->launch_count > e->profile_capacity) {
-        void *ns = e->profile_ns;
-        SR_TRY(sr_grow(&ns, &e->profile_capacity, plan->launch_count, sizeof *e->profile_ns,
-                       "profile"));
-        e->profile_ns = ns;
+    void *rows = e->profile;
+    SR_TRY(sr_grow(&rows, &e->profile_capacity, plan->launch_count, sizeof *e->profile, "profile"));
+    e->profile = rows;
+    for (uint32_t i = 0; i < plan->launch_count; i++) {
+        const sr_launch *l = &plan->launches[i];
+        e->profile[i] =
+            (sr_node_profile){.op = l->op->name,
+                              .kernel = plan->prepared[l->prepared].prepared.entry->name,
+                              .flops = l->flops,
+                              .bytes = l->bytes};
     }
-    memset(e->profile_ns, 0, plan->launch_count * sizeof *e->profile_ns);
-    e->profiled = plan;
-    e->profile_runs = 0;
+    e->profiled = plan->number;
+    e->profile_count = plan->launch_count;
     return SR_OK;
 }
 
@@ -210,45 +215,43 @@ static sr_status replay(void *user) {
         const sr_launch *l = &plan->launches[i];
         int64_t start = e->profiling ? sr_clock_ns() : 0;
         SR_TRY(run_launch(e, l));
-        if (e->profiling)
-            e->profile_ns[i] += sr_clock_ns() - start;
+        if (e->profiling) {
+            e->profile[i].ns += sr_clock_ns() - start;
+            e->profile[i].runs++;
+        }
         SR_TRY(deliver(e, plan->sinks + l->first_sink, l->sink_count));
     }
-    e->profile_runs++;
     return SR_OK;
 }
 
 sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
+    if (e->running)
+        return SR_FAIL(SR_E_ARGUMENT, "sr_executor_begin: a replay is under way on this executor; "
+                                      "sr_executor_wait for it first");
     e->plan = plan;
     e->run = *run;
     atomic_store_explicit(&e->failed, SR_OK, memory_order_relaxed);
     SR_TRY(grow(e, plan));
     SR_TRY(fill_table(e, plan));
     SR_TRY(prepare_profile(e, plan));
-    return sr_stream_call(e->stream, replay, e);
+    SR_TRY(sr_stream_call(e->stream, replay, e));
+    e->running = true;
+    return SR_OK;
 }
 
 sr_status sr_executor_wait(sr_executor *e) {
+    e->running = false;
     return sr_stream_wait(e->stream);
 }
 
 void sr_executor_set_profiling(sr_executor *e, bool on) {
     e->profiling = on;
-    e->profiled = NULL;
+    e->profiled = 0;
+    e->profile_count = 0;
 }
 
 int sr_executor_get_profile(const sr_executor *e, sr_node_profile *rows, int capacity) {
-    const sr_plan *plan = e->profiled;
-    if (!plan)
-        return 0;
-    for (uint32_t i = 0; i < plan->launch_count && i < (uint32_t)capacity; i++) {
-        const sr_launch *l = &plan->launches[i];
-        rows[i] = (sr_node_profile){.op = l->op->name,
-                                    .kernel = plan->prepared[l->prepared].prepared.entry->name,
-                                    .flops = l->flops,
-                                    .bytes = l->bytes,
-                                    .ns = e->profile_ns[i],
-                                    .runs = e->profile_runs};
-    }
-    return (int)plan->launch_count;
+    for (uint32_t i = 0; i < e->profile_count && (int)i < capacity; i++)
+        rows[i] = e->profile[i];
+    return (int)e->profile_count;
 }

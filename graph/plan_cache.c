@@ -9,24 +9,24 @@
 #include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
 
-enum { CACHE_PLANS = 256 };
-
 typedef struct sr_plan_cache {
-    sr_plan *plans[CACHE_PLANS];
-    int count;
+    sr_plan **plans;
+    size_t count, capacity;
+    size_t bytes; // of all plans
     uint64_t uses;
 } sr_plan_cache;
 
 void sr_plan_cache_free(sr_plan_cache *cache) {
     if (!cache)
         return;
-    for (int i = 0; i < cache->count; i++)
+    for (size_t i = 0; i < cache->count; i++)
         sr_plan_free(cache->plans[i]);
+    sr_free(cache->plans);
     sr_free(cache);
 }
 
 static sr_plan *find(const sr_plan_cache *cache, const sr_program *p) {
-    for (int i = 0; i < cache->count; i++) {
+    for (size_t i = 0; i < cache->count; i++) {
         sr_plan *plan = cache->plans[i];
         if (plan->hash == p->hash && plan->record_bytes == p->byte_count &&
             memcmp(plan->record, p->bytes, p->byte_count) == 0)
@@ -35,18 +35,45 @@ static sr_plan *find(const sr_plan_cache *cache, const sr_program *p) {
     return NULL;
 }
 
-static void insert(sr_plan_cache *cache, sr_plan *plan) {
-    int place = cache->count;
-    if (place == CACHE_PLANS) {
-        place = 0;
-        for (int i = 1; i < CACHE_PLANS; i++)
-            if (cache->plans[i]->last_use < cache->plans[place]->last_use)
-                place = i;
-        sr_plan_free(cache->plans[place]);
-    } else {
-        cache->count++;
+static size_t bytes_of(const sr_plan *plan) {
+    return sizeof *plan + sr_arena_bytes(&plan->arena);
+}
+
+// Drops the plans that longest were not used until the limit holds. Those of this step stay: they
+// are lent to whoever compiled them.
+static void drop_over_limit(sr_plan_cache *cache, const sr_context *context) {
+    while (cache->bytes > context->plan_cache_bytes) {
+        size_t oldest = 0;
+        for (size_t i = 1; i < cache->count; i++)
+            if (cache->plans[i]->last_use < cache->plans[oldest]->last_use)
+                oldest = i;
+        if (cache->count == 0 || cache->plans[oldest]->generation == context->generation)
+            return;
+        cache->bytes -= bytes_of(cache->plans[oldest]);
+        sr_plan_free(cache->plans[oldest]);
+        cache->plans[oldest] = cache->plans[--cache->count];
     }
-    cache->plans[place] = plan;
+}
+
+static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan **out) {
+    const int64_t start = sr_clock_ns();
+    sr_plan *plan;
+    void *plans = cache->plans;
+    SR_TRY(sr_grow(&plans, &cache->capacity, cache->count + 1, sizeof *cache->plans, "plan cache"));
+    cache->plans = plans;
+    SR_TRY(sr_plan_compile(context, &plan));
+    drop_over_limit(cache, context);
+    cache->plans[cache->count++] = plan;
+    cache->bytes += bytes_of(plan);
+    sr_context_stats *stats = &context->stats;
+    stats->plans_compiled++;
+    stats->compile_ns += (uint64_t)(sr_clock_ns() - start);
+    if (plan->range_bytes > stats->planned_peak_bytes) {
+        stats->planned_peak_bytes = plan->range_bytes;
+        stats->live_bound_bytes = plan->live_bound;
+    }
+    *out = plan;
+    return SR_OK;
 }
 
 // Bindings differ from step to step under the same record: memory of constants and kept values, and
@@ -69,20 +96,12 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
     int64_t start = sr_clock_ns();
     sr_plan *plan = find(cache, context->program);
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
-    if (plan) {
+    if (plan)
         context->stats.plans_replayed++;
-    } else {
-        start = sr_clock_ns();
-        SR_TRY(sr_plan_compile(context, &plan));
-        insert(cache, plan);
-        context->stats.plans_compiled++;
-        context->stats.compile_ns += (uint64_t)(sr_clock_ns() - start);
-        if (plan->range_bytes > context->stats.planned_peak_bytes) {
-            context->stats.planned_peak_bytes = plan->range_bytes;
-            context->stats.live_bound_bytes = plan->live_bound;
-        }
-    }
+    else
+        SR_TRY(add_compiled(context, cache, &plan));
     plan->last_use = ++cache->uses;
+    plan->generation = context->generation;
     bind(context, plan);
     *out = plan;
     return SR_OK;

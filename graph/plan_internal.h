@@ -50,11 +50,13 @@ typedef struct sr_sink_entry {
 } sr_sink_entry;
 
 struct sr_plan {
-    sr_arena arena; // everything below
+    sr_arena arena;  // everything below
+    uint64_t number; // no two plans of a process have the same
     uint64_t hash;
     unsigned char *record; // the canonical bytes it was made from
     size_t record_bytes;
-    uint64_t last_use;
+    uint64_t last_use;   // of the cache
+    uint16_t generation; // of the step that used it last
 
     sr_plan_value *values; // the program's, then workspaces
     uint32_t value_count;

@@ -60,6 +60,7 @@ struct sr_context {
     sr_device *device;
     bool owns_device;
     int threads, optimize;
+    size_t plan_cache_bytes;
 
     // The record.
     sr_node *nodes;

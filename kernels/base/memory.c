@@ -231,3 +231,10 @@ void sr_arena_release(sr_arena *arena) {
     }
     *arena = (sr_arena){0};
 }
+
+size_t sr_arena_bytes(const sr_arena *arena) {
+    size_t bytes = 0;
+    for (const struct sr_arena_chunk *chunk = arena->first; chunk != NULL; chunk = chunk->next)
+        bytes += sizeof *chunk + chunk->capacity;
+    return bytes;
+}

@@ -53,6 +53,8 @@ char *sr_arena_strdup(sr_arena *arena, const char *text);
 // Forgets all contents but keeps the chunks, so that a steady use allocates nothing.
 void sr_arena_reset(sr_arena *arena);
 void sr_arena_release(sr_arena *arena);
+// Bytes of memory that the arena holds.
+size_t sr_arena_bytes(const sr_arena *arena);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where memory and time meet in the graph: targets behind operators that work in place, readers of
-// a variable under another shape, values taken before an update, tensors whose context is gone, and
-// shapes that no memory holds.
+// a variable under another shape, values taken before an update, tensors whose context is gone,
+// shapes that no memory holds, and plans that are dropped while somebody still speaks of them.
+#include <stdatomic.h>
 #include <string.h>
 
 #include "autograd/gradients.h"
 #include "graph/context.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
 #include "tests/unit/test_support.h"
 
 static const sr_info four = {.dtype = SR_F32, .rank = 1, .dim = {4}};
@@ -236,6 +239,123 @@ static void test_unused_dimensions_do_not_count(void **state) {
     sr_context_free(context);
 }
 
+// ---- Plans and executors ----
+
+static sr_status compile_length(sr_context *context, int64_t length, sr_plan **plan) {
+    const sr_info info = {.dtype = SR_F32, .rank = 1, .dim = {length}};
+    const sr_target target = {.tensor = sr_relu(sr_input(context, 0, &info))};
+    return sr_compile(context, &target, 1, plan);
+}
+
+static void test_the_plan_cache_keeps_its_limit(void **state) {
+    (void)state;
+    const sr_context_options options = {.threads = 1, .plan_cache_bytes = 64 << 10};
+    sr_context *context;
+    sr_plan *plan;
+    assert_ok(sr_context_create(&options, &context));
+    for (int round = 0; round < 2; round++) {
+        const uint64_t before = sr_memory_get_stats().live_bytes;
+        for (int64_t length = 1; length <= 100; length++) {
+            sr_context_begin_step(context);
+            assert_ok(compile_length(context, length, &plan));
+        }
+        if (round == 1) // the first one makes the cache and the record
+            assert_true(sr_memory_get_stats().live_bytes < before + (16 << 10));
+    }
+    assert_int_equal(200, sr_context_get_stats(context).plans_compiled);
+    assert_ok(compile_length(context, 100, &plan));
+    assert_ok(compile_length(context, 99, &plan));
+    assert_int_equal(200, sr_context_get_stats(context).plans_compiled);
+    // Whatever the limit, the plans of one step stay.
+    sr_context_begin_step(context);
+    sr_plan *plans[100];
+    for (int i = 0; i < 100; i++)
+        assert_ok(compile_length(context, 1000 + i, &plans[i]));
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(1, sr_plan_node_count(plans[i]));
+    sr_context_free(context);
+}
+
+static sr_status hold(void *user, int index, const void *data, size_t bytes) {
+    (void)index, (void)data, (void)bytes;
+    atomic_bool *go = user;
+    while (!atomic_load(go))
+        sr_clock_sleep_ns(SR_NS_PER_MS);
+    return SR_OK;
+}
+
+static void test_an_executor_replays_one_plan_at_a_time(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    atomic_bool go = false;
+    sr_plan *plan;
+    sr_executor *executor;
+    const sr_target target = {.tensor = sr_relu(constant(context, 1))};
+    const sr_run run = {.sink = hold, .user = &go};
+    assert_ok(sr_compile(context, &target, 1, &plan));
+    assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
+    assert_ok(sr_executor_begin(executor, plan, &run));
+    assert_status(SR_E_ARGUMENT, sr_executor_begin(executor, plan, &run));
+    assert_message("sr_executor_wait");
+    atomic_store(&go, true);
+    assert_ok(sr_executor_wait(executor));
+    assert_ok(sr_executor_begin(executor, plan, &run));
+    assert_ok(sr_executor_wait(executor));
+    sr_executor_free(executor);
+    sr_context_free(context);
+}
+
+// The profile outlives its plan, and a later plan in the same memory is not taken for it.
+static void test_a_profile_outlives_its_plan(void **state) {
+    (void)state;
+    const sr_context_options options = {.threads = 1, .plan_cache_bytes = 1};
+    sr_context *context;
+    sr_executor *executor;
+    sr_node_profile rows[4];
+    assert_ok(sr_context_create(&options, &context));
+    assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
+    sr_executor_set_profiling(executor, true);
+    assert_int_equal(0, sr_executor_get_profile(executor, rows, 4));
+    for (int nodes = 1; nodes <= 3; nodes++) {
+        sr_plan *plan;
+        const sr_run run = {0};
+        sr_context_begin_step(context);
+        sr_tensor x = constant(context, 1);
+        for (int i = 0; i < nodes; i++)
+            x = sr_relu(x);
+        const sr_target target = {.tensor = x};
+        assert_ok(sr_compile(context, &target, 1, &plan));
+        for (int i = 0; i < nodes; i++) {
+            assert_ok(sr_executor_begin(executor, plan, &run));
+            assert_ok(sr_executor_wait(executor));
+        }
+        sr_context_begin_step(context);
+        assert_ok(compile_length(context, 100 + nodes, &plan)); // drops the profiled one
+        assert_int_equal(nodes, sr_executor_get_profile(executor, rows, 4));
+        for (int i = 0; i < nodes; i++) {
+            assert_string_equal("relu", rows[i].op);
+            assert_int_equal(nodes, rows[i].runs);
+        }
+    }
+    sr_executor_free(executor);
+    sr_context_free(context);
+}
+
+// A compiled plan has taken the step's updates: the context does not run them once more.
+static void test_updates_belong_to_the_plan_that_compiled_them(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    const float hyper[8] = {1, 0, 0, 0, 1, 0, 0, 0};
+    sr_tensor p = variable(context, "p", 5), m = variable(context, "m", 0);
+    sr_tensor g = constant(context, 2);
+    sr_sgd_update(p, m, g, sr_constant(context, &eight, hyper));
+    const sr_target target = {.tensor = sr_scale(g, 2, 0)};
+    (void)run_targets(context, &target, 1, NULL);
+    assert_ok(sr_context_run(context));
+    expect_all(p, 3);
+    sr_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_waiting_target_is_not_overwritten),
@@ -247,6 +367,10 @@ int main(void) {
         cmocka_unit_test(test_tensors_of_a_freed_context_are_refused),
         cmocka_unit_test(test_shapes_that_no_memory_holds),
         cmocka_unit_test(test_unused_dimensions_do_not_count),
+        cmocka_unit_test(test_the_plan_cache_keeps_its_limit),
+        cmocka_unit_test(test_an_executor_replays_one_plan_at_a_time),
+        cmocka_unit_test(test_a_profile_outlives_its_plan),
+        cmocka_unit_test(test_updates_belong_to_the_plan_that_compiled_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
