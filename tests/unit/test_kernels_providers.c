@@ -10,12 +10,16 @@
 // differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
 // wrong term is far larger. T bf16 rounds once more, at the end.
 //
+// What operators say about memory in place (sr_op.in_place, which the compiler believes) is tried
+// on every entry of their kernels, the reference included, on all problems where the sizes agree.
+//
 // An entry whose kernel has no case fails the test; so does one that no case reaches, unless this
 // processor lacks what it needs (AMX).
 #include "tests/unit/test_support.h"
 
 #include <math.h>
 
+#include "graph/op.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
@@ -47,8 +51,7 @@ typedef struct argument {
 typedef struct problem {
     sr_kernel_request request;
     argument arg[MAX_ARGS];
-    int in_place_in, in_place_out; // out may be in, where out > 0
-    double terms;                  // of the longest sum
+    double terms; // of the longest sum
 } problem;
 
 // ---- arrays ----
@@ -225,7 +228,8 @@ static bool is_result(const argument *a) {
 static void assert_same_bits(const problem *c, const arrays *a, const arrays *b, const char *name,
                              const char *what) {
     for (int i = 0; i < c->request.args; i++) {
-        if (!is_result(&c->arg[i]) || memcmp(a->p[i], b->p[i], bytes_of(c, i)) == 0)
+        if (!is_result(&c->arg[i]) || a->p[i] == NULL || b->p[i] == NULL ||
+            memcmp(a->p[i], b->p[i], bytes_of(c, i)) == 0)
             continue;
         const sr_dtype dtype = c->request.dtype[i];
         for (int64_t k = 0; k < c->arg[i].count; k++) {
@@ -273,17 +277,34 @@ static const sr_kernel_entry *reference_of(const problem *c) {
     return entry;
 }
 
+// Bits of sr_op.in_place that were tried on more than one block.
+static uint32_t in_place_tried[SR_KERNEL_COUNT];
+
+static void try_in_place(const problem *c, const sr_prepared *prepared, const arrays *inputs,
+                         const arrays *expected, int in, int out) {
+    for (int threads = 1; threads <= MAX_TEAM; threads += MAX_TEAM - 1) {
+        arrays a = copy_arrays(c, inputs);
+        void *kept = a.p[out];
+        a.p[out] = a.p[in];
+        run_team(c, prepared, &a, threads, threads == 1);
+        assert_same_bits(c, &a, expected, prepared->entry->name, "in place differs");
+        a.p[out] = kept;
+        free_arrays(&a);
+    }
+}
+
 static void check_in_place(const problem *c, const sr_prepared *prepared, const arrays *inputs,
                            const arrays *expected) {
-    if (c->in_place_out == 0)
-        return;
-    arrays a = copy_arrays(c, inputs);
-    void *kept = a.p[c->in_place_out];
-    a.p[c->in_place_out] = a.p[c->in_place_in];
-    run_team(c, prepared, &a, 1, false);
-    assert_same_bits(c, &a, expected, prepared->entry->name, "in place differs");
-    a.p[c->in_place_out] = kept;
-    free_arrays(&a);
+    const sr_op *op = sr_op_find(sr_kernel_name(c->request.kernel));
+    for (int bit = 0; op != NULL && bit < 32; bit++) {
+        const int in = bit % 8, out = op->inputs + bit / 8;
+        if (!(op->in_place >> bit & 1) || bytes_of(c, in) != bytes_of(c, out))
+            continue;
+        try_in_place(c, prepared, inputs, expected, in, out);
+        for (int s = 0; s < prepared->stages; s++)
+            if (prepared->stage[s].blocks > 1)
+                in_place_tried[c->request.kernel] |= 1u << bit;
+    }
 }
 
 // One entry on one problem.
@@ -324,6 +345,7 @@ static void check_problem(const problem *c) {
             inputs.p[i] = make_input(c, i);
     sr_prepared reference = prepare(c, reference_of(c));
     arrays want = run_entry(c, &reference, &inputs, 1, false);
+    check_in_place(c, &reference, &inputs, &want);
     arrays absolute = copy_arrays(c, &inputs);
     make_absolute(c, &absolute);
     arrays magnitude = run_entry(c, &reference, &absolute, 1, false);
@@ -389,8 +411,7 @@ static void set_output(problem *c, int i, arg_role role, sr_dtype t, int64_t cou
 static const sr_dtype types[] = {SR_F32, SR_BF16};
 
 // Elementwise: inputs of these roles, one output, n elements.
-static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, bool in_place,
-                        double bound) {
+static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, double bound) {
     static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
         for (int t = 0; t < 2; t++) {
@@ -400,32 +421,31 @@ static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, 
                 set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : counts[k]);
             set_output(&c, inputs, ACTIVATION, types[t], counts[k]);
             c.arg[inputs].bound = bound;
-            c.in_place_out = in_place ? inputs : 0;
             check_problem(&c);
         }
     }
 }
 
 static void case_unary(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, true, 0);
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 0);
 }
 static void case_binary(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, true, 0);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 0);
 }
 static void case_gelu(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, true, 2);
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 2);
 }
 static void case_gelu_grad(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, false, 4);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 4);
 }
 static void case_scale_by(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, POSITIVE}, true, 0);
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, POSITIVE}, 0);
 }
 static void case_fill_by(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){POSITIVE}, false, 0);
+    elementwise(kernel, 1, (const arg_role[]){POSITIVE}, 0);
 }
 static void case_cast(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){OTHER}, false, 0);
+    elementwise(kernel, 1, (const arg_role[]){OTHER}, 0);
 }
 
 static void case_normalize(sr_kernel_id kernel) {
@@ -450,7 +470,6 @@ static void case_dropout(sr_kernel_id kernel) {
             set(&c, 0, ACTIVATION, types[t], params.count);
             set(&c, 1, KEY, types[t], 4);
             set_output(&c, 2, ACTIVATION, types[t], params.count);
-            c.in_place_out = 2;
             check_problem(&c);
         }
     }
@@ -508,7 +527,6 @@ static void case_rows(sr_kernel_id kernel) {
             } else {
                 set(&c, 1, PARAMETER, types[t], params.channels);
                 set_output(&c, 2, ACTIVATION, types[t], count);
-                c.in_place_out = 2;
             }
             check_problem(&c);
         }
@@ -536,8 +554,6 @@ static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
         c.arg[5].bound = 60; // dy and xhat dgamma / M, each over std
         c.arg[6].bound = 12 * (double)params.rows;
         c.arg[7].bound = 2 * (double)params.rows;
-        c.in_place_in = 1;
-        c.in_place_out = 5;
     } else {
         set(&c, 1, parameter, t, channels);
         set(&c, 2, parameter, t, channels);
@@ -551,7 +567,6 @@ static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
             set(&c, 3, PARAMETER, t, channels);
             set(&c, 4, POSITIVE, t, channels);
             set_output(&c, 5, ACTIVATION, t, n);
-            c.in_place_out = 5;
         }
         c.arg[train ? 3 : 5].bound = 100;
     }
@@ -704,6 +719,11 @@ static void (*const cases[SR_KERNEL_COUNT])(sr_kernel_id) = {
     [SR_KERNEL_gelu_grad] = case_gelu_grad,
     [SR_KERNEL_leaky_relu] = case_unary,
     [SR_KERNEL_leaky_relu_grad] = case_binary,
+    [SR_KERNEL_tanh] = case_unary,
+    [SR_KERNEL_tanh_grad] = case_binary,
+    [SR_KERNEL_sigmoid] = case_unary,
+    [SR_KERNEL_sigmoid_grad] = case_binary,
+    [SR_KERNEL_softplus] = case_unary,
     [SR_KERNEL_add] = case_binary,
     [SR_KERNEL_sub] = case_binary,
     [SR_KERNEL_mul] = case_binary,
@@ -736,6 +756,19 @@ static bool was_reached(const sr_kernel_entry *entry) {
     return false;
 }
 
+// Runs after the cases.
+static void test_every_in_place_bit_was_tried(void **state) {
+    (void)state;
+    for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++) {
+        const char *name = sr_kernel_name((sr_kernel_id)kernel);
+        const sr_op *op = sr_op_find(name);
+        assert_non_null(op);
+        if (op->in_place & ~in_place_tried[kernel])
+            fail_msg("%s: in_place is %x, but no case of several blocks tries %x of it", name,
+                     op->in_place, op->in_place & ~in_place_tried[kernel]);
+    }
+}
+
 // Runs last.
 static void test_every_entry_has_a_case(void **state) {
     (void)state;
@@ -758,6 +791,7 @@ static void test_every_entry_has_a_case(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_entries_against_reference, arrays_free),
+        cmocka_unit_test(test_every_in_place_bit_was_tried),
         cmocka_unit_test(test_every_entry_has_a_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
