@@ -141,8 +141,7 @@ static int default_ranks(const sr_recipe *recipe) {
     return gpus > 1 ? gpus : 1;
 }
 
-// ---- the parent of ranks
-// --------------------------------------------------------------------------
+// ---- the parent of ranks -----------------------------------------------------------------------
 
 // What can be refused before anything is started is said once here, instead of by every rank.
 static sr_status check(sr_recipe *recipe, int ranks) {

@@ -27,8 +27,7 @@
 #define MAX_SIDE 64
 #define DEFAULT_COUNT 220
 
-// ---- shapes: is (x, y) inside? All fill about the unit circle.
-// ------------------------------------
+// ---- shapes: is (x, y) inside? All fill about the unit circle. ---------------------------------
 
 typedef struct point {
     double x, y;
@@ -123,8 +122,7 @@ static const struct {
 };
 #define CLASSES ((int)(sizeof classes / sizeof *classes))
 
-// ---- one picture
-// ----------------------------------------------------------------------------------
+// ---- one picture -------------------------------------------------------------------------------
 
 typedef struct picture {
     int side;
@@ -214,8 +212,7 @@ static void draw(picture *p, int class, int number) {
     draw_shape(p, &rng, class, ink);
 }
 
-// ---- files
-// ----------------------------------------------------------------------------------------
+// ---- files -------------------------------------------------------------------------------------
 
 static void compress(const picture *p, int quality, unsigned char **data, unsigned long *bytes) {
     struct jpeg_compress_struct jpeg;

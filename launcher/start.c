@@ -221,9 +221,7 @@ static sr_status write_line(sr_arena *arena, sr_start_plan *plan) {
     return status;
 }
 
-sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_start_plan *plan) {
-    *plan = (sr_start_plan){.ranks = ranks, .lock = -1, .as_root = geteuid() == 0};
-    SR_TRY(make_folder(arena, plan));
+static sr_status write_words(char *const *command, sr_arena *arena, sr_start_plan *plan) {
     words w = {.arena = arena, .room = 40};
     for (char *const *word = command; *word; word++)
         w.room++;
@@ -231,7 +229,7 @@ sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_
     if (!w.items)
         return SR_E_MEMORY;
     char number[16];
-    snprintf(number, sizeof number, "%d", ranks);
+    snprintf(number, sizeof number, "%d", plan->ranks);
     add(&w, "mpirun");
     add(&w, "-np");
     add(&w, number);
@@ -258,4 +256,14 @@ void sr_start_release(sr_start_plan *plan) {
         (void)close(plan->lock);
     plan->folder = NULL;
     plan->lock = -1;
+}
+
+sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_start_plan *plan) {
+    *plan = (sr_start_plan){.ranks = ranks, .lock = -1, .as_root = geteuid() == 0};
+    sr_status status = make_folder(arena, plan);
+    if (status == SR_OK)
+        status = write_words(command, arena, plan);
+    if (status != SR_OK)
+        sr_start_release(plan);
+    return status;
 }

@@ -24,8 +24,7 @@
 
 #define KILL_AFTER_SECONDS 3 // from SIGTERM to SIGKILL for mpirun
 
-// ---- the child
-// ------------------------------------------------------------------------------------
+// ---- the child ---------------------------------------------------------------------------------
 
 // mpirun carries the ranks' stderr through pipes; this tells them that a terminal is at its end.
 static void tell_terminal(void) {
@@ -92,8 +91,7 @@ static sr_status start_child(const sr_start_plan *plan, const sigset_t *mask, pi
     return SR_OK;
 }
 
-// ---- the parent
-// -------------------------------------------------------------------------------------
+// ---- the parent --------------------------------------------------------------------------------
 
 typedef struct supervision {
     pid_t child;
