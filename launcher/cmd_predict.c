@@ -7,6 +7,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/text.h"
 #include "launcher/command.h"
 #include "trainer/inference.h"
 #include "trainer/safetensors.h"
@@ -24,8 +25,8 @@ static const char about[] =
     "Classify IMAGES (JPEG or PNG) with MODEL: a run folder or a checkpoint.\v"
     "  serried predict runs/cifar10-fast/latest photo.jpg\n"
     "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
-    "Arguments with '=' before the first picture override the recipe. A damaged picture is named "
-    "and left out; the exit code is then 3.";
+    "Arguments with '=' before the first picture override the recipe. A picture that cannot "
+    "be read is named and left out; the exit code is then 3.";
 
 typedef struct predict_arguments {
     sr_inference_options open;
@@ -77,12 +78,12 @@ typedef struct predictor {
     float *probabilities;
     uint8_t *pixels; // of all files, or NULL
     size_t picture_bytes;
-    int damaged;
+    int done, left_out; // files that went into the model; that could not be read or decoded
 } predictor;
 
 // CSV after RFC 4180: quotes only where they are needed.
 static void print_text(const char *text) {
-    if (!strpbrk(text, ",\"\n")) {
+    if (!strpbrk(text, ",\"\r\n")) {
         (void)fputs(text, stdout);
         return;
     }
@@ -95,8 +96,9 @@ static void print_text(const char *text) {
     (void)putchar('"');
 }
 
-static void print_row(const predictor *p, const char *file, const float *row) {
-    int classes = p->inference->class_count, best[5] = {0}, count = classes < 5 ? classes : 5;
+// The classes with the highest probabilities, the lower number first of equal ones.
+static int find_best(const float *row, int classes, int best[5]) {
+    int count = classes < 5 ? classes : 5;
     for (int k = 0; k < count; k++) {
         best[k] = -1;
         for (int c = 0; c < classes; c++) {
@@ -107,40 +109,57 @@ static void print_row(const predictor *p, const char *file, const float *row) {
                 best[k] = c;
         }
     }
-    print_text(file);
-    (void)putchar(',');
-    print_text(p->inference->class_names[best[0]]);
-    (void)printf(",%.6f,", (double)row[best[0]]);
-    for (int k = 0; k < count; k++) {
-        if (k)
-            (void)putchar(' ');
-        (void)printf("%s:%.4f", p->inference->class_names[best[k]], (double)row[best[k]]);
-    }
-    (void)putchar('\n');
+    return count;
 }
 
-static sr_status predict_chunk(predictor *p, char **names, int count, size_t done) {
-    sr_status status = SR_OK;
-    int loaded = 0;
-    for (; loaded < count && status == SR_OK; loaded++) {
+static void print_row(const predictor *p, const char *file, const float *row) {
+    const char *const *names = p->inference->class_names;
+    int best[5] = {0}, count = find_best(row, p->inference->class_count, best);
+    sr_text five;
+    sr_text_init(&five);
+    for (int k = 0; k < count; k++)
+        sr_text_add(&five, "%s%s:%.4f", k ? " " : "", names[best[k]], (double)row[best[k]]);
+    print_text(file);
+    (void)putchar(',');
+    print_text(names[best[0]]);
+    (void)printf(",%.6f,", (double)row[best[0]]);
+    print_text(five.data);
+    (void)putchar('\n');
+    sr_text_release(&five);
+}
+
+// Reads the files that can be read into p->files; their number.
+static sr_status read_files(predictor *p, char **names, int count, int *loaded) {
+    for (int i = 0; i < count; i++) {
         void *data;
-        status = sr_file_read(names[loaded], max_file, &data, &p->files[loaded].bytes);
-        if (status != SR_OK)
-            break;
-        p->files[loaded].name = names[loaded];
-        p->files[loaded].data = data;
+        size_t bytes;
+        sr_status status = sr_file_read(names[i], max_file, &data, &bytes);
+        if (status == SR_E_MEMORY)
+            return status;
+        if (status != SR_OK) {
+            SR_WARN("%s", sr_error_message());
+            p->left_out++;
+            continue;
+        }
+        p->files[(*loaded)++] = (sr_picture_file){.name = names[i], .data = data, .bytes = bytes};
     }
-    if (status == SR_OK)
-        status = sr_inference_predict(p->inference, p->files, count, p->probabilities,
-                                      p->pixels ? p->pixels + done * p->picture_bytes : NULL,
+    return SR_OK;
+}
+
+static sr_status predict_chunk(predictor *p, char **names, int count) {
+    int loaded = 0, classes = p->inference->class_count;
+    sr_status status = read_files(p, names, count, &loaded);
+    uint8_t *pixels = p->pixels ? p->pixels + (size_t)p->done * p->picture_bytes : NULL;
+    if (status == SR_OK && loaded > 0)
+        status = sr_inference_predict(p->inference, p->files, loaded, p->probabilities, pixels,
                                       p->statuses);
-    for (int i = 0; i < count && status == SR_OK; i++) {
+    for (int i = 0; i < loaded && status == SR_OK; i++) {
         if (p->statuses[i] == SR_OK)
-            print_row(p, names[i],
-                      p->probabilities + (size_t)i * (size_t)p->inference->class_count);
+            print_row(p, p->files[i].name, p->probabilities + (size_t)i * (size_t)classes);
         else
-            p->damaged++;
+            p->left_out++;
     }
+    p->done += loaded;
     for (int i = 0; i < loaded; i++) {
         union {
             const void *in;
@@ -156,7 +175,7 @@ static sr_status save_pixels(const predictor *p, const predict_arguments *a) {
     const sr_stored_tensor tensor = {.name = "pixels",
                                      .dtype = SR_U8,
                                      .rank = 4,
-                                     .shape = {a->file_count, side, side, 3},
+                                     .shape = {p->done, side, side, 3},
                                      .data = p->pixels};
     return sr_safetensors_write(a->pixels, &tensor, 1, NULL, 0, NULL);
 }
@@ -176,13 +195,13 @@ static sr_status predict(predictor *p, const predict_arguments *a) {
     (void)printf("file,class,probability,top5\n");
     for (int i = 0; i < a->file_count; i += CHUNK) {
         int now = a->file_count - i < CHUNK ? a->file_count - i : CHUNK;
-        SR_TRY(predict_chunk(p, a->files + i, now, (size_t)i));
+        SR_TRY(predict_chunk(p, a->files + i, now));
     }
     if (a->pixels)
         SR_TRY(save_pixels(p, a));
-    if (p->damaged)
-        return SR_FAIL(SR_E_DATA, "%d of %d pictures are damaged and left out", p->damaged,
-                       a->file_count);
+    if (p->left_out > 0)
+        return SR_FAIL(SR_E_DATA, "%d of %d pictures could not be read and are left out",
+                       p->left_out, a->file_count);
     return SR_OK;
 }
 
@@ -192,7 +211,6 @@ int sr_cmd_predict(int argc, char **argv) {
     predict_arguments a = {.pixels = NULL};
     static predictor p; // large arrays
     a.open.overrides = a.overrides;
-    argp_err_exit_status = 2;
     if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &a) != 0)
         return 2;
     sr_status status = sr_inference_open(&a.open, &p.inference);

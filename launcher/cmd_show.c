@@ -27,20 +27,13 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Writes samples of a shard or data set with their labels (and boxes) as one picture, and shows "
-    "it where stdout is a terminal. Of a checkpoint or run folder: the list of tensors.";
+    "it where stdout is a terminal of colours and UTF-8. Of a checkpoint or run folder: the list "
+    "of tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;
     long first, count, columns, cell;
 } arguments;
-
-static long parse_number(struct argp_state *state, const char *text, long low, long high) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || value < low || value > high)
-        argp_error(state, "'%s' is not a number from %ld to %ld", text, low, high);
-    return value;
-}
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     arguments *a = state->input;
@@ -49,19 +42,19 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         a->output = value;
         break;
     case 'n':
-        a->count = parse_number(state, value, 1, 10000);
+        a->count = sr_command_number(state, "--count", value, 1, 10000);
         break;
     case KEY_FIRST:
-        a->first = parse_number(state, value, 0, LONG_MAX);
+        a->first = sr_command_number(state, "--first", value, 0, LONG_MAX);
         break;
     case KEY_SPLIT:
         a->split = value;
         break;
     case KEY_COLUMNS:
-        a->columns = parse_number(state, value, 1, 200);
+        a->columns = sr_command_number(state, "--columns", value, 1, 200);
         break;
     case KEY_CELL:
-        a->cell = parse_number(state, value, 8, 2048);
+        a->cell = sr_command_number(state, "--size", value, 8, 2048);
         break;
     case ARGP_KEY_ARG:
         if (a->path != NULL)
@@ -78,10 +71,23 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
+// Does the terminal read UTF-8, as the user's locale says (POSIX: the first of these that is set)?
+static bool takes_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
+    }
+    return false;
+}
+
+// Characters in a row of the terminal that can show colours and half blocks; 0 where there is none.
 static int terminal_columns(void) {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct winsize size;
-    if (!isatty(STDOUT_FILENO) || getenv("NO_COLOR") || (term && strcmp(term, "dumb") == 0))
+    if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || !takes_utf8() ||
+        (term && strcmp(term, "dumb") == 0))
         return 0;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }

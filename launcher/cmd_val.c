@@ -82,7 +82,6 @@ int sr_cmd_val(int argc, char **argv) {
     sr_inference *inference;
     sr_metrics metrics;
     a.open.overrides = a.overrides;
-    argp_err_exit_status = 2;
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
     sr_status status = sr_inference_open(&a.open, &inference);

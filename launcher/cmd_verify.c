@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried verify PATH...: checks every byte of shards, data sets, checkpoints and run folders.
 //
-// Exit 0: all whole; 3: something is damaged (named on stdout, and the first on stderr).
+// All paths are looked at. Exit 0: all whole; 3: something is damaged (named on stdout, and the
+// first on stderr); 2: a path is nothing of serried's. The highest code counts.
 #include <argp.h>
 #include <stdio.h>
 
@@ -61,14 +62,14 @@ int sr_cmd_verify(int argc, char **argv) {
     arguments a = {.paths = sr_alloc_array((size_t)argc, sizeof(char *), "arguments")};
     if (a.paths == NULL)
         return sr_command_fail(SR_E_MEMORY);
-    int code = 0;
+    int worst = 0;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
-        code = 2;
-    for (int i = 0; i < a.count && code != 2; i++) {
+        a.count = 0, worst = 2;
+    for (int i = 0; i < a.count; i++) {
         sr_status status = verify(a.paths[i], a.json);
-        if (status != SR_OK)
-            code = sr_command_fail(status);
+        int code = status == SR_OK ? 0 : sr_command_fail(status);
+        worst = code > worst ? code : worst;
     }
     sr_free(a.paths);
-    return code;
+    return worst;
 }

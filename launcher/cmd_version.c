@@ -2,6 +2,7 @@
 // serried version, and serried completion bash: the two commands that only print.
 //
 // The completion script asks the program itself for what it offers, so that it never goes stale.
+#include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +10,19 @@
 #include "launcher/command.h"
 #include "launcher/library_list_internal.h"
 
+static error_t refuse_words(int key, char *value, struct argp_state *state) {
+    (void)value;
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "version takes no arguments");
+    return ARGP_ERR_UNKNOWN;
+}
+
 int sr_cmd_version(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
+    static const struct argp parser = {
+        .parser = refuse_words,
+        .doc = "Print the version, and those of the libraries that serried works with."};
+    if (argp_parse(&parser, argc, argv, 0, NULL, NULL) != 0)
+        return 2;
     size_t count;
     const sr_library *libraries = sr_libraries(&count);
     char version[64];
@@ -45,6 +56,7 @@ static const char tail[] =
     ".*/\\1=/p')\n"
     "        compopt -o nospace\n"
     "    elif [ \"$kind\" = file ]; then\n"
+    "        compopt -o filenames\n"
     "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
     "    fi\n"
     "    COMPREPLY+=($(compgen -W \"$words\" -- \"$word\"))\n"

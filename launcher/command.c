@@ -4,6 +4,7 @@
 #include "launcher/command.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static int help(int argc, char **argv) {
     return run(command, 2, arguments);
 }
 
-int sr_command_main(int argc, char **argv) {
+static int dispatch(int argc, char **argv) {
     argp_err_exit_status = 2;
     if (argc < 2) {
         print_help(stderr);
@@ -114,6 +115,26 @@ int sr_command_main(int argc, char **argv) {
         name = "version";
     const sr_command *command = find(name);
     return command ? run(command, argc - 1, argv + 1) : unknown(name);
+}
+
+// Results that did not arrive are a failure, also where the disk was full at their last byte.
+int sr_command_main(int argc, char **argv) {
+    int code = dispatch(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "serried: cannot write the results to stdout: %s\n", strerror(errno));
+    return code != 0 ? code : 1;
+}
+
+long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,
+                       long high) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < low || value > high)
+        argp_error(state, "%s%s'%s' is not a whole number from %ld to %ld", name ? name : "",
+                   name ? ": " : "", text, low, high);
+    return value;
 }
 
 int sr_command_fail(sr_status status) {

@@ -7,6 +7,8 @@
 
 #include "kernels/base/status.h"
 
+struct argp_state;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -30,6 +32,10 @@ int sr_command_main(int argc, char **argv);
 
 // Prints the current error as users see it and returns its exit code.
 int sr_command_fail(sr_status status);
+// A whole number of the command line within [low, high]; anything else ends the program as argp's
+// own mistakes do, with 'name' (NULL: none) before it.
+long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,
+                       long high);
 
 // Commands, one file cmd_NAME.c each.
 #define SR_COMMAND_GROUP(title)

@@ -49,8 +49,9 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
                     status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
                     result.bytes);
     } else {
-        sr_text_add(out, "%s: %s: %" PRIu64 " shards, %" PRIu64 " records, %s\n", path,
-                    f.any ? "damaged" : "whole", result.shards, result.records,
+        sr_text_add(out, "%s: %s: %" PRIu64 " shard%s, %" PRIu64 " record%s, %s\n", path,
+                    f.any ? "damaged" : "whole", result.shards, result.shards == 1 ? "" : "s",
+                    result.records, result.records == 1 ? "" : "s",
                     sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
@@ -96,9 +97,10 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
                       sr_text *out) {
     char size[16];
     sr_text_add(out,
-                "%s: %" PRId64 " records in %d shards, %s; %d classes; median side %" PRId64 "\n",
-                split, stat->records, stat->shards, sr_text_bytes(stat->bytes, size),
-                stat->class_count, sr_dataset_median_side(set));
+                "%s: %" PRId64 " record%s in %d shard%s, %s; %d class%s; median side %" PRId64 "\n",
+                split, stat->records, stat->records == 1 ? "" : "s", stat->shards,
+                stat->shards == 1 ? "" : "s", sr_text_bytes(stat->bytes, size), stat->class_count,
+                stat->class_count == 1 ? "" : "es", sr_dataset_median_side(set));
     if (stat->has_mean)
         sr_text_add(out, "  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  (R, G, B of values / 255)\n",
                     stat->mean[0], stat->mean[1], stat->mean[2], stat->std[0], stat->std[1],

@@ -80,6 +80,16 @@ static void test_mistakes(void **state) {
     expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
     expect("$S recipe shw", 2, "recipe has list, show and check, not 'shw'");
     expect("$S doctor now", 2, "doctor takes no arguments");
+    expect("$S version now", 2, "version takes no arguments");
+    expect("$S show / --columns 1e3", 2, "--columns: '1e3' is not a whole number from 1 to 200");
+}
+
+// Results that do not arrive are a failure, whatever the command thinks.
+static void test_full_disk(void **state) {
+    (void)state;
+    expect("$S version > /dev/full", 1, "cannot write the results to stdout: No space left");
+    expect("$S recipe list > /dev/full", 1, "cannot write the results to stdout: No space left");
+    expect("$S recipe list --names | head -1", 0, "cifar10-fast\n");
 }
 
 static void test_slurm(void **state) {
@@ -139,6 +149,43 @@ static void test_pictures(void **state) {
     expect("$S render /proc/none", 2, "/proc/none");
 }
 
+// A data set and a run of three steps in $D, with a class whose name wants quotes in CSV.
+static void make_run(void) {
+    expect("cd $D && $S render pictures --count 8 && mv pictures/star 'pictures/s, \"t\"' && "
+           "$S pack pictures data --val-fraction 0.2",
+           0, "10 classes");
+    expect("$S train tests/recipes/tiny.yaml data.train=$D/data -o $D/trained steps=3 "
+           "data.processes=0",
+           0, "finished 3 steps");
+}
+
+static void test_subjects(void **state) {
+    (void)state;
+    make_run();
+    expect("$S verify $D/none $D/data $D/trained", 2, "none: no such file or folder");
+    assert_non_null(strstr(output, "data: whole: 2 shards"));
+    assert_non_null(strstr(output, "model.safetensors"));
+    expect("cd $D && $S predict trained none.jpg pictures/ring/0001.jpg", 3,
+           "1 of 2 pictures could not be read and are left out");
+    assert_non_null(strstr(output, "\npictures/ring/0001.jpg,"));
+    expect("cd $D && $S predict trained pictures/*/0001.jpg 2> log | python3 -c 'import csv, sys\n"
+           "rows = list(csv.reader(sys.stdin))\n"
+           "print(len(rows), {len(row) for row in rows}, rows[-1][3].count(\":\"))'",
+           0, "11 {4} 5\n");
+}
+
+#define SHOW_IN(locale)                                                                            \
+    "LC_ALL=" locale " script -qec \"stty cols 30; $S show $D/data -n 4 -o $D/show.png\" "         \
+    "/dev/null"
+
+// Half blocks are for terminals that read UTF-8.
+static void test_show(void **state) {
+    (void)state;
+    expect(SHOW_IN("C.UTF-8"), 0, "\xe2\x96\x80\x1b[0m\r\n");
+    expect(SHOW_IN("C"), 0, "show.png\r\n");
+    assert_null(strstr(output, "\x1b["));
+}
+
 static void test_quickstart(void **state) {
     (void)state;
     expect("launcher/quickstart --help", 0, "--no-install");
@@ -149,10 +196,12 @@ static void test_quickstart(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_help),     cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_slurm),    cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_tables),   cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_pictures), cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_help),      cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_slurm),     cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_tables),    cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_pictures),  cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_subjects),
+        cmocka_unit_test(test_show),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: test_command SERRIED\n");
