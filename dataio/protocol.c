@@ -39,6 +39,11 @@ static bool take(scanner *s, char c) {
     return true;
 }
 
+// May stand in a word without quotes.
+static bool is_bare(unsigned char c) {
+    return isalnum(c) || (c != '\0' && strchr("_-./", c) != NULL);
+}
+
 // A bare word or a quoted one, into word[KEY_MAX].
 static sr_status take_word(scanner *s, char *word) {
     skip_space(s);
@@ -46,7 +51,7 @@ static sr_status take_word(scanner *s, char *word) {
     size_t n = 0;
     for (; *s->at != '\0'; s->at++) {
         unsigned char c = (unsigned char)*s->at;
-        if (quote ? c == (unsigned char)quote : !(isalnum(c) || strchr("_-./", c)))
+        if (quote ? c == (unsigned char)quote : !is_bare(c))
             break;
         if (n + 1 >= KEY_MAX)
             return mistake(s, "this name is too long");
@@ -154,6 +159,15 @@ sr_status sr_protocol_parse(const char *text, sr_arena *arena, const sr_type **o
     return SR_OK;
 }
 
+// A key as the parser takes it: in quotes where it is no bare word.
+static void print_key(const char *key, sr_text *out) {
+    bool bare = *key != '\0';
+    for (const char *p = key; *p; p++)
+        bare = bare && is_bare((unsigned char)*p);
+    const char *quote = bare ? "" : strchr(key, '"') ? "'" : "\"";
+    sr_text_add(out, "%s%s%s: ", quote, key, quote);
+}
+
 void sr_protocol_print(const sr_type *type, sr_text *out) {
     if (type->kind == SR_TYPE_LIST) {
         sr_text_add(out, "[");
@@ -164,7 +178,7 @@ void sr_protocol_print(const sr_type *type, sr_text *out) {
     if (type->kind == SR_TYPE_MAP) {
         sr_text_add(out, "{");
         for (const sr_type *t = type->first; t != NULL; t = t->next) {
-            sr_text_add(out, "%s: ", t->key);
+            print_key(t->key, out);
             sr_protocol_print(t, out);
             sr_text_add(out, "%s", t->next ? ", " : "");
         }

@@ -283,6 +283,10 @@ static void test_protocol_text(void **state) {
     sr_text_clear(&text);
     sr_protocol_print(again, &text);
     assert_string_equal(canonical, text.data);
+    sr_text_clear(&text); // keys that are no words are quoted
+    assert_ok(sr_protocol_parse("{'a b': bytes, \"c'd\": [int]}", &arena, &type));
+    sr_protocol_print(type, &text);
+    assert_string_equal("{\"a b\": bytes, \"c'd\": [int64]}", text.data);
     assert_status(SR_E_USAGE, sr_protocol_parse("{a: bytes, a: int}", &arena, &type));
     assert_message("column 13");
     assert_status(SR_E_USAGE, sr_protocol_parse("{a: [int, int]}", &arena, &type));
