@@ -162,7 +162,7 @@ SR_INLINE void batchnorm_moments(const sr_kernel_args *args, int64_t block, bool
         const sr_vf total = sr_v_load(sum + c), d = sr_v_mul(total, inverse);
         const sr_vf m2 = sr_v_sub(sr_v_load(square + c), sr_v_mul(total, d));
         sr_v_store(sum + c, sr_v_add(shift, d));
-        sr_v_store(square + c, sr_v_max(m2, sr_v_zero()));
+        sr_v_store(square + c, sr_v_max(sr_v_zero(), m2)); // in this order NaN stays NaN
     }
 }
 
