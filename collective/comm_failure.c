@@ -72,7 +72,11 @@ static void announce(sr_comm *comm) {
 
 void sr_comm_abort(sr_comm *comm, sr_status status, const char *message) {
     char text[SR_COMM_TEXT_BYTES];
-    snprintf(text, sizeof text, "rank %d (%s): %s", comm->rank, comm->names[comm->rank], message);
+    if (comm->size == 1)
+        snprintf(text, sizeof text, "%s", message);
+    else
+        snprintf(text, sizeof text, "rank %d (%s): %s", comm->rank, comm->names[comm->rank],
+                 message);
     record(comm, status == SR_OK ? SR_E_PEER : status, comm->rank, text);
     announce(comm);
 }
