@@ -67,14 +67,16 @@ static void assemble_array(const sr_stage *stage, sr_place_header *place, int i)
 static void take_error(const sr_stage_header *h, sr_place_header *place) {
     const sr_stage_error *errors = sr_stage_at(place, h->place.errors);
     atomic_store_explicit(&place->error.status, SR_OK, memory_order_relaxed);
+    place->error.message[0] = '\0';
     for (int64_t b = 0; b < h->samples / h->block; b++) {
         int32_t status = atomic_load_explicit(&errors[b].status, memory_order_acquire);
-        if (status == SR_OK)
+        if (status == SR_OK && (place->error.message[0] || !errors[b].message[0]))
             continue;
         memcpy(place->error.where, errors[b].where, sizeof errors[b].where);
         memcpy(place->error.message, errors[b].message, sizeof errors[b].message);
         atomic_store_explicit(&place->error.status, status, memory_order_release);
-        return;
+        if (status != SR_OK)
+            return;
     }
 }
 
@@ -84,9 +86,9 @@ static void assemble(sr_stage *stage, int64_t slot) {
     const sr_row_state *states = sr_stage_at(place, h->place.states);
     int64_t begin = sr_clock_ns();
     sr_stage_activity(stage, SR_ACTIVITY_ASSEMBLING, slot);
-    place->skipped = 0;
+    place->replaced = 0;
     for (int64_t s = 0; s < h->samples; s++)
-        place->skipped += states[s].skipped;
+        place->replaced += states[s].replaced != 0;
     for (int i = 0; i < stage->arrays; i++)
         assemble_array(stage, place, i);
     take_error(h, place);

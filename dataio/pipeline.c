@@ -30,6 +30,9 @@ struct sr_pipeline {
     sr_pipeline_stats stats;
     double fill[2];
     int64_t fill_samples;
+    void *damaged; // int64_t: different samples that were replaced
+    size_t damaged_count, damaged_capacity;
+    char last_damage[sizeof((sr_stage_error *)0)->message];
     char count_names[SR_SLOT_MAX_ARRAYS][64];
 };
 
@@ -108,6 +111,7 @@ void sr_pipeline_close(sr_pipeline *pipeline) {
     sr_stage_release(&pipeline->view);
     sr_shared_release(&pipeline->memory);
     sr_dataset_free(pipeline->dataset);
+    sr_free(pipeline->damaged);
     sr_free(pipeline);
 }
 
@@ -235,18 +239,38 @@ static void note_fill(sr_pipeline *p) {
     p->fill_samples++;
 }
 
+// They are few, or the run ends: no need for a faster search.
+static bool is_known(const sr_pipeline *p, int64_t sample) {
+    for (size_t i = 0; i < p->damaged_count; i++)
+        if (((const int64_t *)p->damaged)[i] == sample)
+            return true;
+    return false;
+}
+
+static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
+    const sr_stage_header *h = p->view.header;
+    const sr_row_state *states = sr_stage_at(place, h->place.states);
+    p->stats.replaced += place->replaced;
+    for (int64_t s = 0; s < h->samples; s++) {
+        if (states[s].replaced == 0 || is_known(p, states[s].replaced - 1))
+            continue;
+        SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
+                       "damaged samples"));
+        ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
+        (void)snprintf(p->last_damage, sizeof p->last_damage, "%s", place->error.message);
+    }
+    if ((int64_t)p->damaged_count <= h->options.skip_limit)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA, "%zu damaged samples, more than on_corrupt: skip:%lld allows; %s",
+                   p->damaged_count, (long long)h->options.skip_limit, p->last_damage);
+}
+
 static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_header *h = p->view.header;
     sr_place_header *place = sr_stage_place(h, p->next);
     SR_TRY(sr_stage_error_adopt(&place->error));
-    p->stats.skipped += place->skipped;
-    if (p->stats.skipped > h->options.skip_limit) {
-        return SR_FAIL(SR_E_DATA,
-                       "%lld damaged samples, more than on_corrupt=skip:%lld allows; 'serried "
-                       "verify %s' lists them",
-                       (long long)p->stats.skipped, (long long)h->options.skip_limit,
-                       p->view.options.dataset);
-    }
+    if (place->replaced > 0)
+        SR_TRY(note_damage(p, place));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
     slot.first_position = sr_stage_position(h, p->next, &slot.step, &slot.lane);
     slot.valid = valid_samples(h, slot.first_position);
@@ -307,6 +331,12 @@ sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {
     for (int i = 0; i < 2 && pipeline->fill_samples > 0; i++)
         stats.ring_fill[i] = pipeline->fill[i] / (double)pipeline->fill_samples;
     return stats;
+}
+
+sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline) {
+    return (sr_pipeline_damage){.samples = pipeline->damaged,
+                                .count = pipeline->damaged_count,
+                                .last = pipeline->last_damage};
 }
 
 pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number) {

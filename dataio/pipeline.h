@@ -60,7 +60,7 @@ typedef struct sr_transform_spec {
 
 typedef enum sr_on_corrupt {
     SR_CORRUPT_STOP = 0,
-    SR_CORRUPT_SKIP, // up to skip_limit samples are replaced by their successor; counted
+    SR_CORRUPT_SKIP, // up to skip_limit damaged samples are replaced by their successors; counted
 } sr_on_corrupt;
 
 typedef struct sr_pipeline_options {
@@ -82,7 +82,7 @@ typedef struct sr_pipeline_options {
     int64_t memory;           // bytes for the rings; 0: 256 MiB
     int prefetch;             // slots ready ahead; 0: two steps' worth
     sr_on_corrupt on_corrupt;
-    int64_t skip_limit;
+    int64_t skip_limit;                 // different samples, however often they are met
     int64_t boxes_per_sample;           // capacity of ragged arrays; 0: 64
     double report_seconds, act_seconds; // deadlines of every wait; 0: 10, 120
 } sr_pipeline_options;
@@ -97,12 +97,21 @@ SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, boo
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
 
 typedef struct sr_pipeline_stats {
-    int64_t samples, skipped, seeks, bytes_read, restarts;
+    int64_t samples, replaced, seeks, bytes_read, restarts;
     int64_t wait_ns;                                     // of sr_pipeline_next
     int64_t read_ns, decode_ns, augment_ns, assemble_ns; // busy time of the stages, summed
     double ring_fill[2]; // mean fill of reader->transformer and transformer->iterator, 0..1
 } sr_pipeline_stats;
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline);
+
+// The damaged samples of which others took the place: their numbers in the data set, in the order
+// in which they were met, and what was wrong with the last of them. Borrowed until the next slot.
+typedef struct sr_pipeline_damage {
+    const int64_t *samples;
+    size_t count;
+    const char *last; // "SHARD record N: cause"; "" where there is none
+} sr_pipeline_damage;
+sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
 
 // Ends the processes and frees all memory.
 void sr_pipeline_close(sr_pipeline *pipeline);

@@ -46,7 +46,8 @@ typedef enum sr_activity {
 } sr_activity;
 
 typedef struct sr_stage_error {
-    _Atomic int32_t status; // an sr_status; written last
+    _Atomic int32_t
+        status; // an sr_status; written last. SR_OK with a message: went on all the same
     char where[60];
     char message[768];
 } sr_stage_error;
@@ -62,15 +63,15 @@ typedef struct sr_stage_state {
 
 // Of each sample in a slot; written by its transformer.
 typedef struct sr_row_state {
-    int64_t skipped; // samples that were passed over to find this one
+    int64_t replaced; // 1 + the damaged sample whose place another one took; 0: none
     int64_t counts[SR_SLOT_MAX_ARRAYS];
 } sr_row_state;
 
 typedef struct sr_place_header {
     _Alignas(64) _Atomic uint64_t free_for; // number of the slot that may be written here
-    int64_t skipped;
+    int64_t replaced;                       // samples
     int64_t counts[SR_SLOT_MAX_ARRAYS];
-    sr_stage_error error; // of the first damaged sample, by the iterator
+    sr_stage_error error; // of the first damaged sample, by the iterator; replaced: SR_OK
 } sr_place_header;
 
 // Where things of one place lie, in bytes from its begin.

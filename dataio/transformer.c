@@ -146,12 +146,13 @@ static sr_status make_row(worker *w, const target *t, const sr_cell *cell) {
 
 // skip: the next sound sample of the data set takes the place of a damaged one. Which one that is
 // depends on the data alone.
-static sr_status make_successor(worker *w, const target *t, const sr_cell *cell, int64_t *skipped) {
+static sr_status make_successor(worker *w, const target *t, const sr_cell *cell) {
     sr_dataset *dataset;
     SR_TRY(sr_stage_dataset(w->stage, &dataset));
     int64_t count = w->header->count, limit = w->context.options->skip_limit;
-    for (*skipped = 1; *skipped <= limit && *skipped < count; ++*skipped) {
-        int64_t sample = (cell->sample + *skipped) % count;
+    int64_t k = 1;
+    for (; k <= limit && k < count; k++) {
+        int64_t sample = (cell->sample + k) % count;
         const void *record;
         size_t bytes;
         sr_status status = sr_dataset_read(dataset, sample, &record, &bytes);
@@ -160,25 +161,29 @@ static sr_status make_successor(worker *w, const target *t, const sr_cell *cell,
         if (status == SR_OK || !sr_stage_is_sample_error(status))
             return status;
     }
-    return SR_FAIL(SR_E_DATA, "more than %lld damaged samples (on_corrupt: skip:%lld)",
-                   (long long)limit, (long long)limit);
+    return SR_FAIL(SR_E_DATA, "%lld damaged samples, more than on_corrupt: skip:%lld allows; %s",
+                   (long long)k, (long long)limit, sr_error_message());
 }
 
 static sr_status process(worker *w, const target *t, const sr_cell *cell) {
     sr_row_state *states = sr_stage_at(t->place, w->header->place.states);
     sr_stage_error *errors = sr_stage_at(t->place, w->header->place.errors);
-    if (t->first_of_block)
+    if (t->first_of_block) {
         atomic_store_explicit(&errors[t->block].status, SR_OK, memory_order_relaxed);
+        errors[t->block].message[0] = '\0';
+    }
     states[t->sample] = (sr_row_state){0};
     if (cell->sample < 0) {
         clear_rows(w, t);
         return SR_OK;
     }
-    int64_t skipped = 0;
     sr_status status = make_row(w, t, cell);
-    if (sr_stage_is_sample_error(status) && w->context.options->on_corrupt == SR_CORRUPT_SKIP)
-        status = make_successor(w, t, cell, &skipped);
-    states[t->sample].skipped = skipped;
+    if (sr_stage_is_sample_error(status) && w->context.options->on_corrupt == SR_CORRUPT_SKIP) {
+        if (errors[t->block].message[0] == '\0')
+            sr_stage_error_set(&errors[t->block], SR_OK);
+        status = make_successor(w, t, cell);
+        states[t->sample].replaced = cell->sample + 1;
+    }
     if (status == SR_OK)
         return SR_OK;
     if (!sr_stage_is_sample_error(status) && status != SR_E_SHAPE)

@@ -237,6 +237,8 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
     bool by_time;
     SR_TRY(checkpoint_by_time(t, &by_time));
+    if (epoch_end || stop)
+        SR_TRY(sr_training_share_damage(t));
     if (epoch_end && t->val_path[0])
         SR_TRY(evaluate_epoch(t, end));
     if (epoch_end || t->step % LOG_STEPS == 0) {

@@ -321,6 +321,7 @@ sr_status sr_training_begin(sr_training *t) {
 
 void sr_training_release(sr_training *t) {
     sr_feed_free(t->feed);
+    sr_training_forget_damage(t);
     sr_engine_free(t->engine);
     sr_dataset_free(t->train_set);
     if (t->metrics)

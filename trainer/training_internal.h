@@ -27,6 +27,13 @@ typedef struct sr_window {
     int64_t start_ns, data_wait_ns, exposed_ns;
 } sr_window;
 
+// Damaged samples that all ranks know of.
+typedef struct sr_damage {
+    void *samples; // int64_t
+    size_t count, capacity;
+    size_t shared; // of those that this rank's pipeline met
+} sr_damage;
+
 typedef struct sr_training {
     const sr_train_request *request;
     sr_recipe *recipe;
@@ -55,6 +62,7 @@ typedef struct sr_training {
     double previous_seconds;
     int64_t last_checkpoint_ns, last_checkpoint_position;
     sr_window window;
+    sr_damage damage;
     sr_rate rate;
     double val_loss, val_top1, val_top5; // latest; NaN before the first
     double best_top1;
@@ -73,6 +81,9 @@ SR_NODISCARD sr_status sr_training_evaluate(sr_training *t);
 // train_save.c
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
+// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of data.on_corrupt.
+SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
+void sr_training_forget_damage(sr_training *t);
 // train_pictures.c
 void sr_training_draw_first_batch(sr_training *t);
 SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);

@@ -323,7 +323,8 @@ static void flip_bit(const char *folder, int shard_number, double place) {
     sr_shard_release(&shard);
 }
 
-static void run_damaged(sr_pipeline_options *o, sr_status want) {
+// Runs to the end, over so many damaged samples, or to this failure.
+static void run_damaged(sr_pipeline_options *o, sr_status want, size_t damaged) {
     sr_pipeline *p;
     sr_status status = SR_OK;
     assert_ok(sr_pipeline_open(o, &p));
@@ -336,10 +337,13 @@ static void run_damaged(sr_pipeline_options *o, sr_status want) {
     assert_int_equal(want, status);
     sr_slot slot;
     bool end;
-    if (want == SR_OK)
-        assert_true(sr_pipeline_get_stats(p).skipped > 0);
-    else
+    if (want == SR_OK) {
+        assert_true(sr_pipeline_get_stats(p).replaced > (int64_t)damaged); // epochs meet it again
+        assert_int_equal(damaged, sr_pipeline_get_damage(p).count);
+        assert_non_null(strstr(sr_pipeline_get_damage(p).last, " record "));
+    } else {
         assert_int_equal(want, sr_pipeline_next(p, &slot, &end)); // stays
+    }
     sr_pipeline_close(p);
 }
 
@@ -353,15 +357,19 @@ static void test_damage(void **state) {
         sr_pipeline_options o = usual();
         o.dataset = folder;
         o.threads = threads != 0;
-        run_damaged(&o, SR_E_CHECKSUM);
+        run_damaged(&o, SR_E_CHECKSUM, 0);
         assert_message("train-00001.kpl");
         assert_message("record");
         o.on_corrupt = SR_CORRUPT_SKIP;
-        o.skip_limit = 100;
-        run_damaged(&o, SR_OK);
-        o.skip_limit = 1; // it is met more than once in the epochs of this run
-        run_damaged(&o, SR_E_DATA);
-        assert_message("skip:1");
+        o.skip_limit = 1; // one, however often it is met
+        run_damaged(&o, SR_OK, 1);
+        flip_bit(folder, 0, 0.5);
+        run_damaged(&o, SR_E_DATA, 0);
+        assert_message("2 damaged samples, more than on_corrupt: skip:1 allows; ");
+        assert_message(" record ");
+        o.skip_limit = 2;
+        run_damaged(&o, SR_OK, 2);
+        flip_bit(folder, 0, 0.5); // whole again
     }
     test_folder_remove(folder);
 }
@@ -395,12 +403,12 @@ static void test_bad_picture(void **state) {
     o.dataset = folder;
     o.transforms = &(sr_transform_spec){.name = "resize", .arguments = "stretch=true"};
     o.transform_count = 1;
-    run_damaged(&o, SR_E_DATA);
+    run_damaged(&o, SR_E_DATA, 0);
     assert_message("train-00000.kpl record 17");
     assert_message("JPEG");
     o.on_corrupt = SR_CORRUPT_SKIP;
     o.skip_limit = 100;
-    run_damaged(&o, SR_OK);
+    run_damaged(&o, SR_OK, 1);
     test_folder_remove(folder);
 }
 
@@ -429,7 +437,7 @@ static void test_too_many_boxes(void **state) {
     o.boxes_per_sample = 2;
     o.steps = 0;
     o.workers = 3;
-    run_damaged(&o, SR_E_LIMIT);
+    run_damaged(&o, SR_E_LIMIT, 0);
     assert_message("3 boxes in one picture, more than the 2");
     o.on_corrupt = SR_CORRUPT_SKIP;
     o.skip_limit = COUNT;
@@ -466,7 +474,7 @@ static void test_refusals(void **state) {
     o = usual();
     o.transforms = &(sr_transform_spec){.name = "resize", .arguments = "size=20"};
     o.transform_count = 1;
-    run_damaged(&o, SR_E_SHAPE);
+    run_damaged(&o, SR_E_SHAPE, 0);
     assert_message("end with a crop");
     assert_message(".kpl record"); // of which picture
     assert_int_equal(descriptors, count_entries("/proc/self/fd"));
