@@ -313,11 +313,12 @@ static sr_status run(packing *p) {
         SR_TRY(build(p));
     }
     if (p->report->refused > p->options.allow_refused) {
+        long long refused = p->report->refused, allowed = p->options.allow_refused;
         return SR_FAIL(SR_E_DATA,
-                       "%lld files were refused and %lld are allowed; everything else is packed. "
-                       "See %s/refused.csv; to accept them: --allow-refused %lld",
-                       (long long)p->report->refused, (long long)p->options.allow_refused,
-                       p->state.folder, (long long)p->report->refused);
+                       "%lld file%s refused, %lld allowed; everything else is packed. "
+                       "%s/refused.csv tells which and why; to accept that: --allow-refused %lld",
+                       refused, refused == 1 ? " was" : "s were", allowed, p->state.folder,
+                       refused);
     }
     return SR_OK;
 }

@@ -38,14 +38,6 @@ static double parse_fraction(struct argp_state *state, const char *text) {
     return value;
 }
 
-static long parse_number(struct argp_state *state, const char *text, long low, long high) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || value < low || value > high)
-        argp_error(state, "'%s' is not a number from %ld to %ld", text, low, high);
-    return value;
-}
-
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_pack_options *o = state->input;
     switch (key) {
@@ -53,16 +45,16 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         o->val_fraction = parse_fraction(state, value);
         break;
     case KEY_SIZE:
-        o->max_side = parse_number(state, value, 1, 65535);
+        o->max_side = sr_command_number(state, "--max-size", value, 1, 65535);
         break;
     case KEY_QUALITY:
-        o->quality = (int)parse_number(state, value, 1, 100);
+        o->quality = (int)sr_command_number(state, "--quality", value, 1, 100);
         break;
     case KEY_REFUSED:
-        o->allow_refused = parse_number(state, value, 0, 1L << 40);
+        o->allow_refused = sr_command_number(state, "--allow-refused", value, 0, 1L << 40);
         break;
     case 'j':
-        o->workers = (int)parse_number(state, value, 1, 1024);
+        o->workers = (int)sr_command_number(state, "--workers", value, 1, 1024);
         break;
     case ARGP_KEY_ARG:
         if (o->destination != NULL)
@@ -82,7 +74,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
-static void print_notes(const sr_pack_options *o, const sr_pack_report *r) {
+static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool failed) {
     if (o->val_fraction > 0 && r->val_existed)
         fputs("note: the source has a val split of its own; --val-fraction was not needed\n",
               stderr);
@@ -93,8 +85,9 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r) {
     if (r->unlabelled > 0)
         fprintf(stderr, "note: %" PRId64 " pictures of test lie in no class folder: left out\n",
                 r->unlabelled);
-    if (r->refused > 0)
-        fprintf(stderr, "refused %" PRId64 " files: %s/refused.csv\n", r->refused, o->destination);
+    if (r->refused > 0 && !failed) // a failure says it by itself
+        fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
+                r->refused == 1 ? " was" : "s were", o->destination);
 }
 
 static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
@@ -106,7 +99,8 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
             printf("%s%" PRId64 " %s", between, r->records[s], sr_split_names[s]);
             between = ", ";
         }
-    printf("; %" PRId64 " classes, %s", r->classes, sr_text_bytes(r->bytes, size));
+    printf("; %" PRId64 " class%s, %s", r->classes, r->classes == 1 ? "" : "es",
+           sr_text_bytes(r->bytes, size));
     if (r->was_complete)
         printf(" (was already packed)\n");
     else
@@ -118,7 +112,8 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
             between = ", ";
         }
     if (r->ignored > 0)
-        printf("%s%" PRId64 " files ignored (hidden, or no pictures)", between, r->ignored);
+        printf("%s%" PRId64 " file%s ignored (hidden, or no picture)", between, r->ignored,
+               r->ignored == 1 ? "" : "s");
     if (*between == ',' || r->ignored > 0)
         printf("\n");
 }
@@ -133,7 +128,7 @@ int sr_cmd_pack(int argc, char **argv) {
     sr_status status = sr_pack(&o, &report);
     if (report.bytes > 0) { // also where too many files were refused: the rest is packed
         print_report(&o, &report);
-        print_notes(&o, &report);
+        print_notes(&o, &report, status != SR_OK);
     }
     return status == SR_OK ? 0 : sr_command_fail(status);
 }

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Wild inputs, through the command: what `serried pack` meets in folders and archives, and what
+`serried train` meets in shards.
+
+ACCEPTED, REFUSED, IGNORED and the rows of archives and folders are packed one by one, each among sound
+pictures, as a folder and as a tar (which must give the same shards). Accepted: exit code 0, counted in the
+summary, nothing refused. Refused: everything else is packed, refused.csv holds this file and the cause, exit
+code 3 with one message, 0 with --allow-refused. Then all of them in one folder are packed and trained on, on
+one and on two ranks, to one digest. STORED are pictures that a foreign writer put into shards with sound
+checksums: training ends with code 3 and one message that names shard, record and cause, or passes over them
+and counts.
+
+  check_wild_inputs.py SERRIED WRITE_SHARDS RECIPE
+"""
+import collections
+import csv
+import filecmp
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from wild_pictures import GREY, GREY_ALPHA, PALETTE, RGBA, cut, jpeg, png, scratched
+
+MIB = 1 << 20
+# path: as it is listed; make: its bytes; told: words of the summary, or the cause in refused.csv.
+Row = collections.namedtuple("Row", "path make told")
+
+ACCEPTED = [
+    Row("a/png.png", lambda: png(), ["1 png"]),
+    Row("a/png under another name.jpg", lambda: png(seed=1), ["1 png"]),
+    Row("a/no ending", lambda: jpeg(seed=2), []),
+    Row("a/palette.png", lambda: png(kind=PALETTE), ["1 png", "1 png_reduced"]),
+    Row("a/16 bit.png", lambda: png(depth=16), ["1 png", "1 png_reduced"]),
+    Row("a/alpha.png", lambda: png(kind=RGBA), ["1 png", "1 png_reduced"]),
+    Row("a/grey.png", lambda: png(kind=GREY), ["1 png", "1 greyscale"]),
+    Row("a/grey 16 bit.png", lambda: png(kind=GREY, depth=16), ["1 png", "1 greyscale", "1 png_reduced"]),
+    Row("a/grey alpha.png", lambda: png(kind=GREY_ALPHA), ["1 png", "1 greyscale", "1 png_reduced"]),
+    Row("a/grey.jpg", lambda: jpeg(components=1), ["1 greyscale"]),
+    Row("a/cmyk.jpg", lambda: jpeg(components=4), ["1 cmyk"]),
+    Row("a/ycck.jpg", lambda: jpeg(components=4, adobe=2), ["1 cmyk"]),
+    Row("a/turned.jpg", lambda: jpeg(orientation=6), ["1 oriented"]),
+    Row("a/mirrored.jpg", lambda: jpeg(160, 136, orientation=2), ["1 oriented"]),
+    Row("a/progressive.jpg", lambda: jpeg(progressive=True, bands=3), ["1 progressive"]),
+    Row("a/progressive large.jpg", lambda: jpeg(160, 136, progressive=True), ["1 progressive"]),
+    Row("a/all at once.jpg", lambda: jpeg(components=1, progressive=True, orientation=3),
+        ["1 progressive", "1 greyscale", "1 oriented"]),
+]
+REFUSED = [
+    Row("a/cut.jpg", lambda: cut(jpeg()), "JPEG: Premature end of JPEG file"),
+    Row("a/cut progressive.jpg", lambda: cut(jpeg(progressive=True)), "JPEG: Premature end of JPEG file"),
+    Row("a/cut in its header.jpg", lambda: jpeg()[:60], "JPEG: Premature end of JPEG file"),
+    Row("a/cut.png", lambda: cut(png()), "PNG: truncated inside a chunk"),
+    Row("a/cut after a chunk.png", lambda: png()[:-12], "PNG: truncated: no IEND chunk"),
+    Row("a/corrupt.jpg", lambda: scratched(jpeg()), "JPEG: Corrupt JPEG data"),
+    Row("a/corrupt.png", lambda: scratched(png()), "PNG: wrong checksum of the chunk"),
+    Row("a/page, not found.jpg", lambda: b"<html>404</html>", "not a picture by its content"),
+    Row("a/empty.jpg", lambda: b"", "empty file"),
+    Row("a/moving.jpg", lambda: b"GIF89a" + bytes(20), "GIF is not read; convert it to JPEG or PNG"),
+    Row("a/web.png", lambda: b"RIFF\0\0\0\0WEBPVP8 ", "WebP is not read; convert it to JPEG or PNG"),
+    Row("a/pixels.jpg", lambda: jpeg(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
+    Row("a/pixels.png", lambda: png(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
+    Row("a/scans.jpg", lambda: jpeg(progressive=True, bands=63), "JPEG: more than 100 scans"),
+    Row("a/memory.jpg", lambda: jpeg(claims=(8000, 8000)), "JPEG: needs more than 256 MiB of memory"),
+    Row("a/file.jpg", lambda: (jpeg(), 257 * MIB), "over the limit of 256 MiB"),
+    Row("loose.jpg", lambda: jpeg(), "lies in no class folder"),
+]
+IGNORED = [
+    Row("a/.DS_Store", lambda: b"\0\0\0\1Bud1", ["1 file ignored"]),
+    Row("a/._1.jpg", lambda: jpeg(), ["1 file ignored"]),
+    Row(".cache/a/1.jpg", lambda: jpeg(), ["1 file ignored"]),
+    Row("a/notes.txt", lambda: b"notes", ["1 file ignored"]),
+]
+ARCHIVED = [  # what only an archive can hold: make gives the type of the entry and where it points
+    Row("../../out.jpg", lambda: (tarfile.REGTYPE, None), "a path that leaves the archive (..)"),
+    Row("a/../../out.jpg", lambda: (tarfile.REGTYPE, None), "a path that leaves the archive (..)"),
+    Row("/tmp/out.jpg", lambda: (tarfile.REGTYPE, None), "an absolute path in an archive"),
+    Row("a/symbolic.jpg", lambda: (tarfile.SYMTYPE, "/etc/passwd"), "a symbolic link in an archive"),
+    Row("a/hard.jpg", lambda: (tarfile.LNKTYPE, "a/1.jpg"), "a hard link in an archive"),
+    Row("a/device.jpg", lambda: (tarfile.CHRTYPE, None), "a device or other special file"),
+    Row("a/1.jpg", lambda: (tarfile.REGTYPE, None), "the name stands twice in the archive"),
+]
+LINKED = [  # what only a folder can hold: make gives where a link points
+    Row("a/dangling.jpg", lambda: "nowhere.jpg", "cannot open: No such file or directory"),
+    Row("a/loop", lambda: "..", "a link to itself"),
+]
+STORED = [
+    Row("cut.jpg", lambda: cut(jpeg()), "JPEG: Premature end of JPEG file"),
+    Row("corrupt.png", lambda: scratched(png(), 0.5), "PNG: "),
+    Row("page.jpg", lambda: b"<html>404</html>", "neither JPEG nor PNG"),
+    Row("pixels.jpg", lambda: jpeg(claims=(60000, 60000)), "60000 x 60000"),
+    Row("memory.jpg", lambda: jpeg(progressive=True, components=4, claims=(9000, 9000)),
+        "needs more than 512 MiB of memory"),
+    Row("scans.jpg", lambda: jpeg(64, 64, progressive=True, bands=63, components=4), "more than 200 scans"),
+]
+SOUND = {"a/1.jpg": 11, "a/2.jpg": 12, "b/1.jpg": 13, "b/2.jpg": 14}
+
+
+def environment():
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                SERRIED_THREADS="1")
+
+
+def put(folder, path, content):
+    content, length = content if isinstance(content, tuple) else (content, len(content))
+    path = os.path.join(folder, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
+        file.truncate(length)
+
+
+def put_sound(folder):
+    for path, seed in SOUND.items():
+        put(folder, path, jpeg(seed=seed))
+
+
+def make_tar(path, folder, entries=()):
+    """The files of the folder, then entries (name, type, where it points)."""
+    with tarfile.open(path, "w") as tar:
+        for at, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                tar.add(os.path.join(at, name), os.path.relpath(os.path.join(at, name), folder))
+        for name, kind, target in entries:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target or ""
+            body = jpeg(seed=99) if kind == tarfile.REGTYPE else b""
+            info.size = len(body)
+            tar.addfile(info, io.BytesIO(body))
+
+
+def read_refused(data):
+    path = os.path.join(data, "refused.csv")
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))[1:]
+
+
+class Suite:
+    def __init__(self, serried, write_shards, recipe, top):
+        self.serried, self.write_shards, self.recipe, self.top = serried, write_shards, recipe, top
+        self.count = self.failed = 0
+
+    def fresh(self, name):
+        path = os.path.join(self.top, name)
+        if os.path.lexists(path):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        return path
+
+    def report(self, what, faults, detail):
+        self.count += 1
+        self.failed += bool(faults)
+        print(f"{'FAILED' if faults else 'ok':7}{what}" + "".join(f"\n    {fault}" for fault in faults),
+              flush=True)
+        if faults:
+            print("    " + detail.strip().replace("\n", "\n    "), flush=True)
+
+    def pack(self, source, data, *options):
+        return subprocess.run([self.serried, "pack", source, data, "-j", "2", *options], text=True,
+                              capture_output=True, timeout=60, check=False)
+
+    # -- packing: a source with one wild file among sound ones ------------------------------------
+
+    def judge_accepted(self, row, data, done, records):
+        faults = []
+        if done.returncode != 0:
+            faults.append(f"exit code {done.returncode}, not 0")
+        for words in [f"{records} train; 2 classes", *row.told]:
+            if words not in done.stdout:
+                faults.append(f"the summary lacks '{words}'")
+        if read_refused(data) or "serried:" in done.stderr:
+            faults.append("something was refused")
+        return faults
+
+    def judge_refused(self, row, source, data, done):
+        faults = []
+        if done.returncode != 3:
+            faults.append(f"exit code {done.returncode}, not 3")
+        messages = [line for line in done.stderr.splitlines() if "refused" in line]
+        if len(messages) != 1 or "refused.csv" not in messages[0] or "--allow-refused 1" not in messages[0]:
+            faults.append(f"{len(messages)} messages of what was refused")
+        if f"{len(SOUND)} train; 2 classes" not in done.stdout:
+            faults.append("the rest is not packed")
+        refused = read_refused(data)
+        if len(refused) != 1 or refused[0][0] != row.path or row.told not in refused[0][1]:
+            faults.append(f"refused.csv says {refused}, not {row.path} with '{row.told}'")
+        again = self.pack(source, data, "--allow-refused", "1")
+        if again.returncode != 0 or "(was already packed)" not in again.stdout:
+            faults.append(f"--allow-refused 1: exit code {again.returncode}")
+        return faults
+
+    def one(self, kind, row, source, form, records):
+        data = self.fresh("data-" + form)
+        done = self.pack(source, data)
+        refuses = isinstance(row.told, str)
+        faults = (self.judge_refused(row, source, data, done) if refuses else
+                  self.judge_accepted(row, data, done, records))
+        left = [name for name in os.listdir(data) if not name.endswith((".kpl", ".csv", ".txt"))]
+        if left:
+            faults.append(f"left behind: {left}")
+        self.report(f"{kind}, {form}: {row.path}", faults, done.stdout + done.stderr)
+        return data
+
+    def files(self, kind, rows, more):
+        """Rows that can be files: as a folder and as a tar, with the same shards."""
+        for row in rows:
+            source, tar = self.fresh("source"), self.fresh("source.tar")
+            put_sound(source)
+            put(source, row.path, row.make())
+            make_tar(tar, source)
+            folder_data = self.one(kind, row, source, "folder", len(SOUND) + more)
+            tar_data = self.one(kind, row, tar, "tar", len(SOUND) + more)
+            shards = [os.path.join(data, "train-00000.kpl") for data in (folder_data, tar_data)]
+            if not filecmp.cmp(*shards, shallow=False):
+                self.report(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
+
+    def entries(self):
+        for row in ARCHIVED:
+            source, tar = self.fresh("source"), self.fresh("source.tar")
+            put_sound(source)
+            make_tar(tar, source, [(row.path, *row.make())])
+            self.one("archived", row, tar, "tar", len(SOUND))
+        for row in LINKED:
+            source = self.fresh("source")
+            put_sound(source)
+            os.symlink(row.make(), os.path.join(source, row.path))
+            self.one("linked", row, source, "folder", len(SOUND))
+
+    # -- training ---------------------------------------------------------------------------------
+
+    def train(self, data, ranks, *values):
+        run = self.fresh("run")
+        done = subprocess.run([self.serried, "train", self.recipe, "-n", str(ranks), "-o", run,
+                               "data.train=" + data, "batch=16", "lanes=2", *values], env=environment(),
+                              text=True, capture_output=True, timeout=60, check=False)
+        told = {}
+        if os.path.exists(os.path.join(run, "exit.json")):
+            with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
+                told = json.load(file)
+        return done, told
+
+    def all_in_one(self):
+        """Everything in one folder: one pack, then an epoch and more over it, on 1 and 2 ranks."""
+        source, data = self.fresh("source"), self.fresh("data")
+        put_sound(source)
+        refused = [row for row in REFUSED if "file.jpg" not in row.path]
+        for row in [*ACCEPTED, *refused, *IGNORED]:
+            put(source, row.path, row.make())
+        done = self.pack(source, data, "--val-fraction", "0.25", "--allow-refused", str(len(refused)))
+        want = sorted(row.path for row in refused)
+        found = [name for name, _ in read_refused(data)]
+        faults = [] if done.returncode == 0 and want == found else [f"exit code {done.returncode}, {found}"]
+        records = len(SOUND) + len(ACCEPTED)
+        held = (len(ACCEPTED) + 2) // 4 # of class a; b is too small
+        if f"{records - held} train, {held} val" not in done.stdout:
+            faults.append(f"not {records - held} train, {held} val")
+        self.report("all, packed", faults, done.stdout + done.stderr)
+        digests = []
+        for ranks in (1, 2):
+            done, told = self.train(data, ranks, f"steps={records // 16 + 2}")
+            digests.append(told.get("digest"))
+            faults = [] if done.returncode == 0 and "val_top1" in done.stdout else [f"code {done.returncode}"]
+            if digests[-1] is None or digests[-1] != digests[0]:
+                faults.append(f"digests {digests}")
+            self.report(f"all, trained on, {ranks} ranks", faults, done.stderr[-1500:])
+
+    def store(self, row, places):
+        """Shards of 24 pictures, some of which are the row's."""
+        source, data = self.fresh("source"), self.fresh("data")
+        paths = []
+        for i in range(24):
+            paths.append(os.path.join(source, f"{i}.jpg"))
+            put(source, paths[-1], row.make() if i in places else jpeg(seed=i))
+        subprocess.run([self.write_shards, data, *paths], check=True)
+        return data
+
+    def stored(self, row, ranks):
+        done, told = self.train(self.store(row, [13]), ranks, "steps=4")
+        errors = [line for line in done.stderr.splitlines() if "error:" in line]
+        faults = [] if done.returncode == 3 == told.get("exit_code") else [f"exit code {done.returncode}"]
+        if len(errors) != 1 or "train-00000.kpl record 13" not in errors[0] or row.told not in errors[0]:
+            faults.append(f"{len(errors)} errors, not one of train-00000.kpl record 13 with '{row.told}'")
+        if "rank 0 (" in done.stderr and ranks == 1:
+            faults.append("a rank is named where there is only one")
+        self.report(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
+
+    def too_many(self, row, ranks):
+        """Two are more than skip:1 allows, also where each of two ranks meets one."""
+        done, _ = self.train(self.store(row, [13, 14]), ranks, "steps=4", "data.on_corrupt=skip:1")
+        errors = [line for line in done.stderr.splitlines() if "error:" in line]
+        faults = [] if done.returncode == 3 else [f"exit code {done.returncode}"]
+        if len(errors) != 1 or "2 damaged samples, more than on_corrupt: skip:1 allows" not in errors[0]:
+            faults.append(f"{len(errors)} errors")
+        self.report(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
+
+    def skipped(self, row, ranks):
+        """on_corrupt: skip: one damaged picture, met every epoch, is passed over and told once."""
+        done, told = self.train(self.store(row, [13]), ranks, "steps=4", "data.on_corrupt=skip:1")
+        notes = [line for line in done.stderr.splitlines() if "skipped 1 damaged sample so far" in line]
+        faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]
+        if len(notes) != 1 or "train-00000.kpl record 13" not in notes[0]:
+            faults.append(f"not told once: {notes}")
+        self.report(f"stored, skipped, {ranks} ranks", faults, done.stderr[-1500:])
+        return told.get("digest")
+
+
+def main():
+    serried, write_shards, recipe = (os.path.abspath(path) for path in sys.argv[1:4])
+    if shutil.which("mpirun") is None:
+        print("NOT RUN: mpirun is not installed")
+        return 77
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="serried-wild-") as top:
+        suite = Suite(serried, write_shards, recipe, top)
+        suite.files("accepted", ACCEPTED, 1)
+        suite.files("refused", REFUSED, 0)
+        suite.files("ignored", IGNORED, 0)
+        suite.entries()
+        suite.all_in_one()
+        for row in STORED:
+            for ranks in (1, 2):
+                suite.stored(row, ranks)
+        for ranks in (1, 2):
+            suite.too_many(STORED[0], ranks)
+        digests = [suite.skipped(STORED[0], ranks) for ranks in (1, 2)]
+        suite.report("stored, skipped: one digest", [] if len(set(digests)) == 1 else [str(digests)], "")
+    print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
+    return 1 if suite.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
