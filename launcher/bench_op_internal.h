@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of `serried bench op`: kernels with the shapes of ResNet-50 at 224 pixels.
+// What `serried bench op` measures: kernels with the shapes of ResNet-50 at 224 pixels, and what an
+// operator costs the host.
 #ifndef SR_LAUNCHER_BENCH_OP_INTERNAL_H
 #define SR_LAUNCHER_BENCH_OP_INTERNAL_H
 
@@ -21,5 +22,14 @@ typedef bool (*sr_bench_visit)(void *user, const sr_bench_case *c);
 void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void *user);
 // Bytes that the kernel must read and write.
 double sr_bench_case_bytes(const sr_bench_case *c);
+
+// Host nanoseconds of one operator beside its kernel (bench_op_cost.c).
+typedef struct sr_bench_own_cost {
+    double record_ns;     // called in model code
+    double find_ns;       // its share of finding the plan of an unchanged step
+    double replay_ns;     // run by an executor of one thread on sixteen numbers
+    uint64_t allocations; // of all steps after the first two
+} sr_bench_own_cost;
+SR_NODISCARD sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench op: the time of each kernel at the shapes of ResNet-50, as a share of what the
-// machine can do.
+// machine can do, and what an operator costs the host beside its kernel (bench_op_cost.c).
 //
 // The limits (multiply-adds, copying) are measured first, with as many threads. The share of a
 // kernel is max(flops / limit, bytes / limit) / time, where bytes are those of its arguments: a
@@ -38,8 +38,9 @@ typedef struct bench {
     sr_pool *pool;
     void **scratch; // per thread, of the kernel being timed
     sr_machine_limits limits;
+    sr_bench_own_cost own;
     sr_text json;
-    int rows;
+    int found, rows; // cases to be timed, cases that were
     sr_status status;
 } bench;
 
@@ -215,15 +216,25 @@ static bool wanted(const bench *b, const sr_bench_case *c) {
            strstr(c->shape, filter) != NULL;
 }
 
+// The entry to be timed; NULL where the case is not asked for or the provider lacks it.
+static const sr_kernel_entry *entry_of(const bench *b, const sr_bench_case *c) {
+    if (!wanted(b, c))
+        return NULL;
+    return b->o->provider != NULL ? sr_kernel_find_in(&c->request, b->o->provider)
+                                  : sr_kernel_find(&c->request);
+}
+
+static bool count(void *user, const sr_bench_case *c) {
+    bench *b = user;
+    b->found += entry_of(b, c) != NULL;
+    return true;
+}
+
 static bool visit(void *user, const sr_bench_case *c) {
     bench *b = user;
-    if (!wanted(b, c))
-        return true;
-    const sr_kernel_entry *entry = b->o->provider != NULL
-                                       ? sr_kernel_find_in(&c->request, b->o->provider)
-                                       : sr_kernel_find(&c->request);
+    const sr_kernel_entry *entry = entry_of(b, c);
     if (entry == NULL)
-        return true; // this provider lacks it
+        return true;
     result r = {.entry = entry};
     sr_prepared prepared = {0};
     b->status = entry->prepare(&c->request, &prepared);
@@ -250,8 +261,12 @@ static void print_head(const bench *b) {
     printf("%s (%s), %d thread%s, batch %lld\n", sr_cpu_model(),
            sr_cpu_features_text(sr_cpu_features(), features), b->o->threads,
            b->o->threads > 1 ? "s" : "", (long long)b->o->batch);
-    printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n\n", b->limits.flops * 1e-9,
+    printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n", b->limits.flops * 1e-9,
            b->limits.copy_rate * 1e-9);
+    printf("own cost of an operator: %.0f ns recorded; %.0f ns found again and %.0f ns replayed, "
+           "%llu allocations\n\n",
+           b->own.record_ns, b->own.find_ns, b->own.replay_ns,
+           (unsigned long long)b->own.allocations);
     printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
            "median", "GFLOP/s", "GB/s", "limit", "provider class");
 }
@@ -266,7 +281,14 @@ static sr_status print_json(const bench *b) {
     sr_text_add_json_number(&out, b->limits.flops);
     sr_text_add(&out, ", \"limit_bytes_per_s\": ");
     sr_text_add_json_number(&out, b->limits.copy_rate);
-    sr_text_add(&out, ", \"rows\": [%s\n]}\n", b->json.data);
+    sr_text_add(&out, ", \"own_cost\": {\"recorded_ns\": ");
+    sr_text_add_json_number(&out, b->own.record_ns);
+    sr_text_add(&out, ", \"found_ns\": ");
+    sr_text_add_json_number(&out, b->own.find_ns);
+    sr_text_add(&out, ", \"replayed_ns\": ");
+    sr_text_add_json_number(&out, b->own.replay_ns);
+    sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",
+                (unsigned long long)b->own.allocations, b->json.data);
     sr_status status = sr_text_check(&b->json);
     if (status == SR_OK)
         status = sr_text_check(&out);
@@ -281,19 +303,27 @@ static void init_thread(void *user, int worker) {
     sr_kernels_thread_init();
 }
 
-static sr_status run_cases(bench *b) {
-    SR_TRY(sr_machine_limits_measure(b->pool, &b->limits));
-    print_head(b);
+static void offer_cases(bench *b, sr_bench_visit visitor) {
     static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
     for (int i = 0; i < 2 && b->status == SR_OK; i++)
         if (b->o->dtype == SR_DTYPE_COUNT || b->o->dtype == dtypes[i])
-            sr_bench_op_cases(dtypes[i], b->o->batch, visit, b);
-    SR_TRY(b->status);
-    if (b->rows == 0)
+            sr_bench_op_cases(dtypes[i], b->o->batch, visitor, b);
+}
+
+static sr_status run_cases(bench *b) {
+    offer_cases(b, count);
+    if (b->found == 0) {
         return SR_FAIL(SR_E_USAGE,
-                       "no kernel or shape contains '%s'; 'serried info kernels' names "
-                       "the kernels",
+                       "nothing to time: no kernel or shape%s%s contains '%s'; 'serried info "
+                       "kernels' names the kernels and their providers",
+                       b->o->provider ? " of provider " : "", b->o->provider ? b->o->provider : "",
                        b->o->filter ? b->o->filter : "");
+    }
+    SR_TRY(sr_machine_limits_measure(b->pool, &b->limits));
+    SR_TRY(sr_bench_own_cost_measure(&b->own));
+    print_head(b);
+    offer_cases(b, visit);
+    SR_TRY(b->status);
     return b->o->json ? print_json(b) : SR_OK;
 }
 

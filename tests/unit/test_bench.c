@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Benchmarks: series of measurements, peers that answer, fail and hang (shell scripts take the part
-// of PyTorch), and `serried bench step` from its command line to its JSON. No speed is judged.
+// of PyTorch), and `serried bench step` and `bench op` from their command lines to their JSON. No
+// speed is judged.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,15 +170,32 @@ static void test_bench_step(void **state) {
     assert_int_equal(run("bench stpe"), 2);
 }
 
+static void test_bench_op(void **state) {
+    (void)state;
+    const sr_json *json;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    assert_int_equal(run("bench op --filter '2048->1000' --dtype f32 --batch 1 --seconds 0 --json"),
+                     0);
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", &arena, &json), SR_OK);
+    const sr_json *own = sr_json_get(json, "own_cost");
+    assert_non_null(own);
+    assert_true(number(own, "recorded_ns") > 0 && number(own, "found_ns") > 0);
+    assert_true(number(own, "replayed_ns") > 0);
+    assert_true(number(own, "allocations") == 0); // an unchanged step takes no memory
+    assert_non_null(strstr(output, "\"kernel\": \"linear_dw\""));
+    sr_arena_release(&arena);
+    assert_int_equal(run("bench op --filter no-such-kernel"), 2);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
     program = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_series),
-        cmocka_unit_test(test_peer),
-        cmocka_unit_test(test_peer_fails),
-        cmocka_unit_test(test_bench_step),
+        cmocka_unit_test(test_series),     cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_peer_fails), cmocka_unit_test(test_bench_step),
+        cmocka_unit_test(test_bench_op),
     };
     return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
 }

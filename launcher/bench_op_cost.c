@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operator costs the host beside its kernel: a chain of operators on sixteen numbers, so
+// that the arithmetic is nothing, recorded, found in the plan cache and replayed many times.
+//
+// Recording is the call in model code; finding is the canonical form, its hash and comparison,
+// which is all that an unchanged step does to be compiled; replaying is the executor's walk on one
+// thread. The best step counts: others may be using the machine.
+#include "graph/context.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+#include "launcher/bench_op_internal.h"
+
+enum { OPERATORS = 256, STEPS = 200 };
+
+typedef struct chain {
+    sr_context *context;
+    sr_executor *executor;
+    sr_tensor w;
+    int64_t record_ns, find_ns, replay_ns; // of the best step
+    uint64_t allocations;
+} chain;
+
+static void keep_best(int64_t *best, int64_t begin, int64_t end) {
+    if (*best == 0 || end - begin < *best)
+        *best = end - begin;
+}
+
+static sr_status take_step(chain *c, bool counted) {
+    static const sr_run run = {0};
+    const uint64_t before = sr_memory_get_stats().allocations;
+    sr_plan *plan;
+    sr_context_begin_step(c->context);
+    const int64_t begin = sr_clock_ns();
+    sr_target target = {.tensor = c->w};
+    for (int i = 0; i < OPERATORS; i += 2)
+        target.tensor = sr_add(sr_relu(target.tensor), c->w);
+    const int64_t recorded = sr_clock_ns();
+    SR_TRY(sr_compile(c->context, &target, 1, &plan));
+    const int64_t found = sr_clock_ns();
+    SR_TRY(sr_executor_begin(c->executor, plan, &run));
+    SR_TRY(sr_executor_wait(c->executor));
+    const int64_t replayed = sr_clock_ns();
+    if (!counted)
+        return SR_OK;
+    keep_best(&c->record_ns, begin, recorded);
+    keep_best(&c->find_ns, recorded, found);
+    keep_best(&c->replay_ns, found, replayed);
+    c->allocations += sr_memory_get_stats().allocations - before;
+    return SR_OK;
+}
+
+static sr_status measure(chain *c) {
+    static const sr_info sixteen = {.dtype = SR_F32, .rank = 1, .dim = {16}};
+    static const float ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const sr_context_options options = {.device = "cpu", .threads = 1};
+    SR_TRY(sr_context_create(&options, &c->context));
+    SR_TRY(sr_executor_create(sr_context_device(c->context), 1, &c->executor));
+    c->w = sr_variable(c->context, "w", &sixteen, ones);
+    for (int step = -2; step < STEPS; step++) // two to compile and to fill caches
+        SR_TRY(take_step(c, step >= 0));
+    return SR_OK;
+}
+
+sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out) {
+    chain c = {0};
+    const sr_status status = measure(&c);
+    sr_executor_free(c.executor);
+    sr_context_free(c.context);
+    if (status != SR_OK)
+        return status;
+    *out = (sr_bench_own_cost){.record_ns = (double)c.record_ns / OPERATORS,
+                               .find_ns = (double)c.find_ns / OPERATORS,
+                               .replay_ns = (double)c.replay_ns / OPERATORS,
+                               .allocations = c.allocations};
+    return SR_OK;
+}
