@@ -113,7 +113,8 @@ typedef struct sr_checkpoint sr_checkpoint;
 
 typedef struct sr_checkpoint_open_options {
     bool no_verify; // look at the manifest only (stat, show); damage is then found when reading
-    // Newest generation to consider in a run folder; 0: any. (Ranks open what rank 0 chose.)
+    // This generation of a run folder and no other, so that ranks open what rank 0 chose or fail;
+    // 0: the newest whole one.
     int64_t generation;
 } sr_checkpoint_open_options;
 

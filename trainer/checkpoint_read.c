@@ -82,7 +82,7 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
     char name[64];
     size_t tried = 0;
     for (size_t i = 0; i < count; ++i) {
-        if (options->generation > 0 && list[i] > options->generation)
+        if (options->generation > 0 && list[i] != options->generation)
             continue;
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
@@ -94,10 +94,13 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
         }
         ++tried;
         sr_status status = open_generation(folder, !options->no_verify, out);
-        if (status == SR_OK || !is_damage(status))
+        if (status == SR_OK || !is_damage(status) || options->generation > 0)
             return status;
         SR_WARN("checkpoint %s/%s is passed over: %s", run, name, sr_error_message());
     }
+    if (options->generation > 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: no finished checkpoint of this number is there", run,
+                       sr_generation_name(options->generation, name));
     if (tried == 0)
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint in it yet", run);
     sr_error_prefix("%s: none of its %zu checkpoints is whole; the oldest", run, tried);

@@ -125,14 +125,30 @@ static void keeps_two_and_the_best(void **state) {
     assert_true(loads(in_run("last"), 5));
     assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
     assert_int_equal(generation, 6);
-    const sr_checkpoint_open_options older = {.generation = 4};
+    const sr_checkpoint_open_options older = {.generation = 4}, removed = {.generation = 3};
     sr_checkpoint *checkpoint;
     assert_int_equal(sr_checkpoint_open(run, &older, &checkpoint), SR_OK);
     assert_true(state_matches(checkpoint, 4));
     sr_checkpoint_free(checkpoint);
+    assert_int_equal(sr_checkpoint_open(run, &removed, &checkpoint), SR_E_NOT_FOUND);
     // Side files of other ranks are gone, and so is every temporary file.
     assert_false(
         sr_path_exists(in_run("checkpoints/00000005/optimizer-00001-of-00002.safetensors.sums")));
+}
+
+// What rank 0 chose is opened or nothing: ranks that go on from different generations would mix.
+static void a_chosen_generation_has_no_substitute(void **state) {
+    (void)state;
+    const sr_checkpoint_open_options chosen = {.generation = 2};
+    sr_checkpoint *checkpoint;
+    assert_int_equal(state_save(run, 1, 1, false), SR_OK);
+    assert_int_equal(state_save(run, 2, 1, false), SR_OK);
+    assert_int_equal(truncate(in_run("checkpoints/00000002/model.safetensors"), 100), 0);
+    assert_true(loads(run, 1));
+    assert_int_equal(sr_checkpoint_open(run, &chosen, &checkpoint), SR_E_CHECKSUM);
+    assert_int_equal(unlink(in_run("checkpoints/00000002/manifest.json")), 0);
+    assert_int_equal(sr_checkpoint_open(run, &chosen, &checkpoint), SR_E_NOT_FOUND);
+    assert_non_null(strstr(sr_error_message(), "00000002"));
 }
 
 static void unfinished_generations_do_not_count(void **state) {
@@ -350,10 +366,15 @@ static void survives_failing_memory(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(any_writers_any_readers),        CASE(manifest_comes_back),
-        CASE(keeps_two_and_the_best),         CASE(unfinished_generations_do_not_count),
-        CASE(slots_refuse_what_does_not_fit), CASE(every_flipped_bit_is_found),
-        CASE(every_truncation_is_found),      CASE(verify_and_describe),
+        CASE(any_writers_any_readers),
+        CASE(manifest_comes_back),
+        CASE(keeps_two_and_the_best),
+        CASE(a_chosen_generation_has_no_substitute),
+        CASE(unfinished_generations_do_not_count),
+        CASE(slots_refuse_what_does_not_fit),
+        CASE(every_flipped_bit_is_found),
+        CASE(every_truncation_is_found),
+        CASE(verify_and_describe),
         CASE(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
