@@ -172,7 +172,7 @@ sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options, 
     sr_exchange *x = NULL;
     sr_status status = create(comm, options, 0, &x);
     if (status == SR_OK)
-        status = sr_exchange_agree(x);
+        status = sr_exchange_compare(x);
     if (status == SR_OK)
         status = start_thread(x);
     if (status != SR_OK) {

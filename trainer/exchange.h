@@ -31,6 +31,9 @@ extern "C" {
 #endif
 
 #define SR_BLOCK_ELEMENTS 65536
+// Times act_seconds that ranks wait for each other in a first step, which compiles, and between
+// steps, where one may work alone (a checkpoint, an uneven share of an evaluation).
+#define SR_PATIENCE 5
 
 typedef struct sr_segment {
     const char *name;
@@ -56,7 +59,7 @@ typedef struct sr_exchange_options {
     int64_t elements;
     sr_exchange_update_fn update;
     void *user;
-    double report_seconds, act_seconds; // 0: 10, 120; the first step has five times act_seconds
+    double report_seconds, act_seconds; // 0: 10, 120; a first step has SR_PATIENCE times as long
 } sr_exchange_options;
 
 typedef struct sr_exchange sr_exchange;
@@ -66,6 +69,9 @@ typedef struct sr_exchange sr_exchange;
 // step_begin and step_wait. Several exchanges may share one comm, one step at a time.
 SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
                                           sr_exchange **out);
+// Collective, between steps: compares again what create compared. For callers that have put first
+// values of their own into V.
+SR_NODISCARD sr_status sr_exchange_compare(sr_exchange *x);
 // Makes room for the partial sums of 'lanes_at_once' lanes that run side by side and come in order,
 // so that steps allocate nothing, whatever the timing. Before the first step.
 SR_NODISCARD sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once);

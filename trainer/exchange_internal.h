@@ -103,7 +103,6 @@ bool sr_exchange_is_over(sr_exchange *x);
 SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,
                                          int64_t block_elements);
 void sr_exchange_unbuild(sr_exchange *x);
-SR_NODISCARD sr_status sr_exchange_agree(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank);
 

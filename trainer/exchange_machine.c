@@ -18,8 +18,7 @@
 #include "trainer/exchange_internal.h"
 
 #define TAG_BUCKETS ((SR_COMM_MAX_TAG + 1) / 2)
-#define NAMED_PEERS 4      // in a message about a wait
-#define FIRST_STEP_TIMES 5 // a first step compiles
+#define NAMED_PEERS 4 // in a message about a wait
 
 static int tag_of(int bucket, bool values) {
     return 2 * (bucket % TAG_BUCKETS) + (values ? 1 : 0);
@@ -262,7 +261,7 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
 // that itself waits, so it gives that one the time to speak first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_slot *oldest = &x->slots[x->finished % x->slot_count];
-    int64_t act = x->steps_done == 0 ? FIRST_STEP_TIMES * x->act_ns : x->act_ns;
+    int64_t act = x->steps_done == 0 ? SR_PATIENCE * x->act_ns : x->act_ns;
     return under_way && all_done(&oldest->sums_in) ? act + act / 8 : act;
 }
 

@@ -251,7 +251,7 @@ static uint64_t hash_options(const sr_exchange *x) {
     return hash;
 }
 
-sr_status sr_exchange_agree(sr_exchange *x) {
+sr_status sr_exchange_compare(sr_exchange *x) {
     if (x->size == 1)
         return SR_OK;
     uint64_t mine[2] = {hash_options(x),
@@ -259,8 +259,8 @@ sr_status sr_exchange_agree(sr_exchange *x) {
     uint64_t(*all)[2] = sr_alloc_array((size_t)x->size, sizeof *all, "hashes of ranks");
     if (!all)
         return SR_E_MEMORY;
-    sr_status status =
-        sr_comm_all_gather(x->comm, mine, sizeof mine, all, "all ranks to set up the exchange");
+    sr_status status = sr_comm_all_gather(x->comm, mine, sizeof mine, all,
+                                          "all ranks to compare their first values");
     for (int r = 1; r < x->size && status == SR_OK; r++) {
         if (all[r][0] != all[0][0]) {
             status = SR_FAIL(SR_E_USAGE,

@@ -121,7 +121,8 @@ int sr_train_main(const sr_train_request *request) {
     if (status != SR_OK)
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
     const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
-                                  .act_seconds = t.recipe ? t.recipe->deadline_act : 0};
+                                  .act_seconds =
+                                      t.recipe ? SR_PATIENCE * t.recipe->deadline_act : 0};
     status = sr_comm_create(&comm, &t.comm);
     if (status != SR_OK) {
         say_failure(recipe_status != SR_OK ? recipe_status : status,

@@ -298,19 +298,49 @@ sr_status sr_training_open_feed(sr_training *t) {
     return sr_feed_create(&options, r->phase_count, &t->feed);
 }
 
+// ---- All together ----
+
+// A rank that resolved another recipe, or reads other data, would go on in silence: values come
+// from their owners.
+static sr_status compare_identities(sr_training *t) {
+    SR_TRY(sr_recipe_identity(t->recipe, t->data_identity, t->identity));
+    char(*all)[sizeof t->identity] = sr_arena_alloc(&t->arena, (size_t)t->ranks * sizeof *all);
+    if (!all)
+        return SR_E_MEMORY;
+    SR_TRY(sr_comm_all_gather(t->comm, t->identity, sizeof t->identity, all,
+                              "all ranks to compare their recipes"));
+    for (int r = 1; r < t->ranks; r++) {
+        if (memcmp(all[r], all[0], sizeof *all) != 0) {
+            return SR_FAIL(SR_E_USAGE,
+                           "rank %d (%s) has another recipe, seed or data set than rank 0; give "
+                           "all ranks the same",
+                           r, sr_comm_peer_name(t->comm, r));
+        }
+    }
+    return SR_OK;
+}
+
+static sr_status compare_values(sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++)
+        SR_TRY(sr_exchange_compare(t->engine->phases[p]->exchange));
+    return SR_OK;
+}
+
 sr_status sr_training_begin(sr_training *t) {
     t->val_loss = t->val_top1 = t->val_top5 = t->best_top1 = t->last_loss = (double)NAN;
     SR_TRY(sr_train_check(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(open_data(t));
     SR_TRY(set_lengths(t));
+    SR_TRY(compare_identities(t));
+    SR_TRY(sr_fingerprint_agree(t->comm, t->recipe->numerics_strict));
     SR_TRY(create_engine(t));
-    SR_TRY(sr_recipe_identity(t->recipe, t->data_identity, t->identity));
     SR_TRY(choose_place(t));
     if (t->place.generation)
         SR_TRY(sr_training_load(t));
     else
         SR_TRY(first_state(t));
+    SR_TRY(compare_values(t));
     if (t->rank == 0) {
         SR_TRY(open_tables(t));
         t->previous_seconds = sr_run_previous_seconds(t->run);

@@ -5,6 +5,7 @@
 //   update   the update of rank 1 finds a NaN in step 2   -> code 5
 //   between  rank 1 fails between two steps               -> code 3
 //   unequal  rank 1 was given other segments              -> code 2
+//   drift    rank 1 puts another first value of its own into V -> code 4
 //   exit     rank 1 leaves with code 9 without a word     -> mpirun ends the others, code 9
 //   vanish   rank 1 leaves with code 0 without a word     -> code 1
 //   kill     rank 1 is killed                             -> code 137
@@ -148,6 +149,9 @@ static sr_status work(run *r) {
                                    .user = r,
                                    .act_seconds = hangs ? 1 : 60};
     SR_TRY(sr_exchange_create(r->comm, &options, &r->exchange));
+    if (is_mode(r, "drift") && r->rank == 1)
+        r->values[ELEMENTS - 1] = 1;
+    SR_TRY(sr_exchange_compare(r->exchange));
     SR_TRY(train(r));
     return check_collectives(r);
 }
