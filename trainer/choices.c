@@ -100,6 +100,23 @@ sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
     return sr_recipe_fail(recipe, from->choice.path, "%s", message);
 }
 
+static const char *const metric_names[SR_BEST_METRICS] = {
+    [SR_BEST_TOP1] = "val/top1", [SR_BEST_TOP5] = "val/top5", [SR_BEST_LOSS] = "val/loss"};
+
+const char *sr_best_metric_name(sr_best_metric metric) {
+    return metric_names[metric];
+}
+
+sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out) {
+    int index = SR_BEST_TOP1;
+    if (recipe->checkpoint.metric) {
+        SR_TRY(sr_recipe_choose(recipe, "checkpoint.metric", "metric", metric_names,
+                                SR_BEST_METRICS, &index));
+    }
+    *out = (sr_best_metric)index;
+    return SR_OK;
+}
+
 sr_status sr_check_transforms(sr_recipe *recipe) {
     sr_transform_chain *chain;
     sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
@@ -121,6 +138,7 @@ sr_status sr_check_served(sr_recipe *recipe) {
         {recipe->memory_budget > 0, "memory.budget", "a memory budget"},
         {recipe->chooser == SR_CHOOSER_FREE, "chooser", "a choice across numerics classes"},
         {recipe->exchange.wire != SR_WIRE_FP32, "exchange.wire", "bf16 on the wire"},
+        {recipe->exchange.bf16_nodes > 0, "exchange.bf16_nodes", "bf16 on the wire"},
         {recipe->data.tail == SR_TAIL_DROP, "data.tail", "dropping an epoch's tail"},
         {recipe->profile_end > recipe->profile_begin, "profile", "traces"},
         {recipe->precision == SR_PRECISION_FP16, "precision",
@@ -157,11 +175,13 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     const sr_task_desc *task;
     sr_choice_model model;
     sr_choice_optimizer optimizer;
+    sr_best_metric metric;
     void *loss;
     SR_TRY(sr_check_served(recipe));
     SR_TRY(sr_choose_task(recipe, &task));
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));
+    SR_TRY(sr_choose_metric(recipe, &metric));
     SR_TRY(sr_choose_loss(recipe, task, arena, &loss));
     for (int i = 0; i < recipe->phase_count; i++) {
         SR_TRY(sr_choose_model(recipe, i, arena, &model));

@@ -34,6 +34,17 @@ SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *tas
 // lengths NULL: the options are parsed and checked by themselves, *out is not filled.
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                                           const sr_schedule_lengths *lengths, sr_schedule *out);
+
+// What checkpoint.metric may name, as the columns of metrics.csv; where not given: val/top1.
+typedef enum sr_best_metric {
+    SR_BEST_TOP1 = 0,
+    SR_BEST_TOP5,
+    SR_BEST_LOSS, // the lowest is best
+    SR_BEST_METRICS
+} sr_best_metric;
+
+const char *sr_best_metric_name(sr_best_metric metric);
+SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 // Keys that this version reads but does not serve yet are mistakes, never ignored.
 SR_NODISCARD sr_status sr_check_served(sr_recipe *recipe);

@@ -39,6 +39,11 @@ static void write_exit(sr_training *t, sr_status status, const char *message) {
                                   .metric_count = (int)(sizeof metrics / sizeof metrics[0])};
     if (sr_run_finish(t->run, &result) != SR_OK)
         SR_WARN("%s", sr_error_message());
+    char fields[128];
+    (void)snprintf(fields, sizeof fields,
+                   "\"step\": %lld, \"samples\": %lld, \"status\": \"%s\", \"exit_code\": %d",
+                   (long long)t->step, (long long)t->position, result.status, result.exit_code);
+    sr_run_event(t->run, "end", fields);
 }
 
 static void draw_results(const sr_training *t) {
@@ -94,7 +99,8 @@ static int end_run(sr_training *t, sr_status status) {
     if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
         say_failure(status, message);
     if (t->rank == 0) {
-        draw_results(t);
+        if (status != SR_E_NO_SPACE) // no room for a picture either
+            draw_results(t);
         write_exit(t, status, message);
         if (status == SR_OK)
             say_result(t);

@@ -30,6 +30,15 @@ static void start_window(sr_training *t) {
         .start_ns = sr_clock_ns(), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
 }
 
+// The sums of a window that a checkpoint cut in two go on, its times begin here.
+static void go_on_with_window(sr_training *t) {
+    sr_window before = t->window;
+    start_window(t);
+    t->window.loss = before.loss;
+    t->window.hits1 = before.hits1;
+    t->window.samples = t->window.carried = before.samples;
+}
+
 // ---- One step ----
 
 // The average's weight grows as (1 + n) / (10 + n) during its warm-up; a lookahead's as the cube of
@@ -142,7 +151,7 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
         row[SR_COLUMN_TRAIN_LOSS] = t->window.loss / samples;
         if (t->task->scalars)
             row[SR_COLUMN_TRAIN_TOP1] = 100.0 * (double)t->window.hits1 / samples;
-        row[SR_COLUMN_IMG_S] = samples / ((double)span / 1e9);
+        row[SR_COLUMN_IMG_S] = (samples - (double)t->window.carried) / ((double)span / 1e9);
         row[SR_COLUMN_DATA_WAIT] = percent(data_wait_ns(t) - t->window.data_wait_ns, span);
         row[SR_COLUMN_COMM_EXPOSED] = percent(exposed_ns(t) - t->window.exposed_ns, span);
     }
@@ -161,6 +170,20 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
 
 static int64_t epochs_done(const sr_training *t, int64_t position) {
     return position / t->train_count;
+}
+
+static void tell_evaluation(const sr_training *t) {
+    char fields[192];
+    SR_INFO("epoch %.4g  step %lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f %%",
+            (double)t->position / (double)t->train_count, (long long)t->step,
+            t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
+            t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
+    (void)snprintf(fields, sizeof fields,
+                   "\"step\": %lld, \"samples\": %lld, \"val_loss\": %.9g, \"val_top1\": %.9g, "
+                   "\"val_top5\": %.9g",
+                   (long long)t->step, (long long)t->position, t->val_loss, t->val_top1,
+                   t->val_top5);
+    sr_run_event(t->run, "evaluation", fields);
 }
 
 static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
@@ -182,17 +205,10 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
     t->val_top1 = result.top1;
     t->val_top5 = result.top5;
     t->evaluated_here = true;
-    if (!(t->val_top1 <= t->best_top1)) {
+    if (!(t->val_top1 <= t->best_top1))
         t->best_top1 = t->val_top1;
-        t->best_step = t->step;
-    }
-    if (t->rank == 0) {
-        SR_INFO("epoch %.4g  step %lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f "
-                "%%",
-                (double)t->position / (double)t->train_count, (long long)t->step,
-                t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
-                t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
-    }
+    if (t->rank == 0)
+        tell_evaluation(t);
     return SR_OK;
 }
 
@@ -259,7 +275,7 @@ sr_status sr_training_run(sr_training *t) {
     t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
     t->session_start_position = t->position;
     sr_training_draw_first_batch(t);
-    start_window(t);
+    go_on_with_window(t);
     sr_rate_mark(&t->rate, t->position, t->session_start_ns);
     while (t->step < t->total_steps) {
         bool stop;

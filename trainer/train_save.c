@@ -10,6 +10,73 @@
 #include "trainer/fingerprint.h"
 #include "trainer/training_internal.h"
 
+// NaN where this position was not evaluated.
+static double metric_now(const sr_training *t) {
+    const double values[SR_BEST_METRICS] = {
+        [SR_BEST_TOP1] = t->val_top1, [SR_BEST_TOP5] = t->val_top5, [SR_BEST_LOSS] = t->val_loss};
+    return t->evaluated_here ? values[t->metric] : (double)NAN;
+}
+
+static bool is_best(const sr_training *t) {
+    double now = metric_now(t), best = t->best_saved;
+    if (isnan(now) || isnan(best))
+        return !isnan(now);
+    return t->metric == SR_BEST_LOSS ? now < best : now > best;
+}
+
+// ---- Numbers that exit.json and the next row of metrics.csv need beside the state ----
+
+enum { NUMBERS = 8, NUMBER_BYTES = 32 };
+
+typedef struct number {
+    const char *key;
+    double *real;
+    int64_t *whole; // instead of 'real'
+} number;
+
+static void list_numbers(sr_training *t, number out[NUMBERS]) {
+    const number all[NUMBERS] = {{"train_loss", &t->last_loss, NULL},
+                                 {"val_loss", &t->val_loss, NULL},
+                                 {"val_top1", &t->val_top1, NULL},
+                                 {"val_top5", &t->val_top5, NULL},
+                                 {"best_val_top1", &t->best_top1, NULL},
+                                 {"window_loss", &t->window.loss, NULL},
+                                 {"window_samples", NULL, &t->window.samples},
+                                 {"window_hits", NULL, &t->window.hits1}};
+    memcpy(out, all, sizeof all);
+}
+
+static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
+                           sr_metadata out[NUMBERS]) {
+    number numbers[NUMBERS];
+    list_numbers(t, numbers);
+    for (int i = 0; i < NUMBERS; i++) {
+        const number *n = &numbers[i];
+        if (n->real)
+            (void)snprintf(text[i], NUMBER_BYTES, "%.17g", *n->real);
+        else
+            (void)snprintf(text[i], NUMBER_BYTES, "%lld", (long long)*n->whole);
+        out[i] = (sr_metadata){.key = n->key, .value = text[i]};
+    }
+}
+
+static void read_numbers(sr_training *t, const sr_manifest *m) {
+    number numbers[NUMBERS];
+    list_numbers(t, numbers);
+    for (int i = 0; i < NUMBERS; i++) {
+        for (int k = 0; k < m->extra_count; k++) {
+            if (strcmp(m->extra[k].key, numbers[i].key) != 0)
+                continue;
+            if (numbers[i].real)
+                *numbers[i].real = strtod(m->extra[k].value, NULL);
+            else
+                *numbers[i].whole = strtoll(m->extra[k].value, NULL, 10);
+        }
+    }
+}
+
+// ---- Saving and going on ----
+
 static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
     const sr_recipe *r = t->recipe;
     sr_manifest m = {.position = t->position,
@@ -29,9 +96,9 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
                      .image_height = t->engine->image_height,
                      .image_width = t->engine->image_width,
                      .channels = 3,
-                     .metric = "val/top1",
-                     .metric_value = t->evaluated_here ? t->val_top1 : (double)NAN,
-                     .best_value = t->best_top1,
+                     .metric = sr_best_metric_name(t->metric),
+                     .metric_value = metric_now(t),
+                     .best_value = t->best_saved,
                      .best_step = t->best_step};
     for (int c = 0; c < 3; c++) {
         m.mean[c] = t->engine->mean[c];
@@ -40,10 +107,25 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
     return m;
 }
 
+sr_status sr_training_add_digest(sr_training *t) {
+    char step[32], position[32];
+    (void)snprintf(step, sizeof step, "%lld", (long long)t->step);
+    (void)snprintf(position, sizeof position, "%lld", (long long)t->position);
+    return sr_csv_add_text(t->digests, (const char *const[]){step, position, t->digest});
+}
+
 sr_status sr_training_save(sr_training *t) {
-    char fingerprint[SR_FINGERPRINT_BYTES];
+    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], fields[192];
+    sr_metadata numbers[NUMBERS];
+    bool best = is_best(t);
+    if (best) {
+        t->best_saved = metric_now(t);
+        t->best_step = t->step;
+    }
     sr_manifest manifest = make_manifest(t, sr_fingerprint(fingerprint));
-    bool best = t->evaluated_here && t->best_step == t->step;
+    format_numbers(t, text, numbers);
+    manifest.extra = numbers;
+    manifest.extra_count = NUMBERS;
     if (t->rank == 0) {
         SR_TRY(sr_csv_sync(t->metrics));
         SR_TRY(sr_csv_sync(t->digests));
@@ -51,16 +133,11 @@ sr_status sr_training_save(sr_training *t) {
     SR_TRY(sr_state_save(t->engine, t->place.folder, &manifest, best,
                          (int)t->recipe->checkpoint.keep, t->digest));
     t->last_checkpoint_ns = sr_clock_ns();
-    t->last_checkpoint_position = t->position;
     if (t->rank != 0)
         return SR_OK;
-    char step[32], position[32];
-    (void)snprintf(step, sizeof step, "%lld", (long long)t->step);
-    (void)snprintf(position, sizeof position, "%lld", (long long)t->position);
-    SR_TRY(sr_csv_add_text(t->digests, (const char *const[]){step, position, t->digest}));
-    char fields[192];
-    (void)snprintf(fields, sizeof fields, "\"step\": %s, \"samples\": %s, \"digest\": \"%s\"", step,
-                   position, t->digest);
+    SR_TRY(sr_training_add_digest(t));
+    (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"samples\": %lld, \"digest\": \"%s\"",
+                   (long long)t->step, (long long)t->position, t->digest);
     sr_run_event(t->run, "checkpoint", fields);
     return SR_OK;
 }
@@ -91,9 +168,10 @@ sr_status sr_training_load(sr_training *t) {
     if (status == SR_OK) {
         t->position = m->position;
         t->step = m->step;
-        t->best_top1 = m->best_value;
+        t->best_saved = m->best_value;
         t->best_step = m->best_step;
-        t->val_top1 = m->metric_value;
+        t->evaluated_here = !isnan(m->metric_value);
+        read_numbers(t, m);
         (void)snprintf(t->digest, sizeof t->digest, "%s", m->digest);
     }
     sr_checkpoint_free(checkpoint);

@@ -14,7 +14,6 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/pool.h"
-#include "trainer/choices.h"
 #include "trainer/fingerprint.h"
 #include "trainer/training_internal.h"
 
@@ -232,8 +231,11 @@ static sr_status open_tables(sr_training *t) {
     if (status == SR_OK)
         status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
                              SR_COLUMN_SAMPLES, t->position, &t->metrics);
+    // The row of the checkpoint itself is written anew: a crash may have come before it.
     if (status == SR_OK)
-        status = sr_csv_open(digests, digest_columns, 3, 1, t->position, &t->digests);
+        status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
+    if (status == SR_OK && t->place.generation)
+        status = sr_training_add_digest(t);
     sr_free(metrics);
     sr_free(digests);
     return status;
@@ -254,7 +256,7 @@ static sr_status choose_place(sr_training *t) {
 }
 
 static void announce(const sr_training *t) {
-    char parameters[32];
+    char parameters[32], fields[128];
     if (t->rank != 0)
         return;
     (void)snprintf(parameters, sizeof parameters, "%.2f M",
@@ -269,6 +271,10 @@ static void announce(const sr_training *t) {
             t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
             t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
     SR_INFO("run folder: %s", t->place.folder);
+    (void)snprintf(fields, sizeof fields,
+                   "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",
+                   (long long)t->step, (long long)t->position, t->ranks, t->engine->threads);
+    sr_run_event(t->run, "start", fields);
 }
 
 sr_status sr_training_open_feed(sr_training *t) {
@@ -327,9 +333,11 @@ static sr_status compare_values(sr_training *t) {
 }
 
 sr_status sr_training_begin(sr_training *t) {
-    t->val_loss = t->val_top1 = t->val_top5 = t->best_top1 = t->last_loss = (double)NAN;
+    t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
+    t->best_top1 = t->best_saved = (double)NAN;
     SR_TRY(sr_train_check(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
+    SR_TRY(sr_choose_metric(t->recipe, &t->metric));
     SR_TRY(open_data(t));
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));

@@ -4,6 +4,7 @@
 #define SR_TRAINER_TRAINING_INTERNAL_H
 
 #include "dataio/dataset.h"
+#include "trainer/choices.h"
 #include "trainer/csv_file.h"
 #include "trainer/engine.h"
 #include "trainer/feed.h"
@@ -24,6 +25,7 @@ typedef struct sr_run_place {
 typedef struct sr_window {
     double loss;
     int64_t samples, hits1;
+    int64_t carried; // of the samples: from the session before, which has its own time
     int64_t start_ns, data_wait_ns, exposed_ns;
 } sr_window;
 
@@ -60,13 +62,15 @@ typedef struct sr_training {
     int64_t session_start_ns;
     int64_t session_start_position;
     double previous_seconds;
-    int64_t last_checkpoint_ns, last_checkpoint_position;
+    int64_t last_checkpoint_ns;
     sr_window window;
     sr_damage damage;
     sr_rate rate;
     double val_loss, val_top1, val_top5; // latest; NaN before the first
     double best_top1;
-    int64_t best_step;
+    sr_best_metric metric; // that chooses best/
+    double best_saved;     // its best value among checkpoints; NaN before the first
+    int64_t best_step;     // of that checkpoint
     double last_loss;
     char digest[SR_SHA256_HEX];
     bool evaluated_here; // the values above belong to 'position'
@@ -76,12 +80,13 @@ typedef struct sr_training {
 SR_NODISCARD sr_status sr_training_begin(sr_training *t);
 void sr_training_release(sr_training *t);
 SR_NODISCARD sr_status sr_training_open_feed(sr_training *t);
-// train_evaluate.c
-SR_NODISCARD sr_status sr_training_evaluate(sr_training *t);
 // train_save.c
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
-// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of data.on_corrupt.
+// Rank 0: the row of digests.csv for the state that was saved or loaded last.
+SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
+// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of
+// data.on_corrupt.
 SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
 void sr_training_forget_damage(sr_training *t);
 // train_pictures.c

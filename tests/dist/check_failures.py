@@ -4,6 +4,7 @@
 
   check_failures.py SERRIED RECIPE
 """
+import csv
 import json
 import os
 import shutil
@@ -73,6 +74,108 @@ class Suite:
             file.write(content)
         return data
 
+    def result(self, name, ranks):
+        with open(os.path.join(self.run_folder(name, ranks), "exit.json"), encoding="utf-8") as file:
+            told = json.load(file)
+        return told["digest"], told["metrics"]
+
+    def rows(self, name, ranks):
+        """metrics.csv without what a clock or an allocator says."""
+        with open(os.path.join(self.run_folder(name, ranks), "metrics.csv"), encoding="utf-8") as file:
+            return [{key: value for key, value in row.items()
+                     if key in ("step", "samples", "epoch", "lr") or key.startswith(("train/", "val/"))}
+                    for row in csv.DictReader(file)]
+
+    def best(self):
+        """best/ is the checkpoint with the best value of checkpoint.metric, not the best evaluation."""
+        values = ["epochs=6", "checkpoint.every=[2ep]", "optimizer.lr=0.5"]
+        for metric, sign in (("val/loss", -1), ("val/top1", 1)):
+            name = "best " + metric.replace("/", "-")
+            done = subprocess.run(self.line(name, 1, [*values, f"checkpoint.metric={metric}"]), env=environment(),
+                                  text=True, capture_output=True, timeout=100, check=False)
+            folder = self.run_folder(name, 1)
+            with open(os.path.join(folder, "digests.csv"), encoding="utf-8") as file:
+                saved = {row["step"] for row in csv.DictReader(file)}
+            candidates = [(sign * float(row[metric]), -int(row["step"])) for row in self.rows(name, 1)
+                          if row[metric] and row["step"] in saved]
+            with open(os.path.join(folder, "best", "manifest.json"), encoding="utf-8") as file:
+                told = json.load(file)
+            good = done.returncode == 0 and told["metric"] == metric and told["step"] == -max(candidates)[1]
+            self.report(good, f"best by {metric}", f"{candidates} {told['metric']} {told['step']}\n{done.stderr[-800:]}")
+        self.expect("unknown metric", 1, 2, "did you mean 'val/top1'", ["checkpoint.metric=val/top2"])
+
+    def two_apart(self, name, values, first, second, variables=()):
+        """Two ranks that are not given the same: values of each, environment of rank 1."""
+        line = self.line(name, 2, values)
+        at = line.index("-np")
+        options, command = line[at + 2:line.index(self.serried)], line[line.index(self.serried):]
+        extra = [word for variable in variables for word in ("-x", variable)]
+        line = ["mpirun", *options, "-np", "1", *command, *first, ":", "-np", "1", *extra, *command, *second]
+        return subprocess.run(line, env=environment(), text=True, capture_output=True, timeout=100,
+                              check=False)
+
+    def unequal(self):
+        """Ranks that differ are found before the first step, or keep to what they have in common."""
+        done = self.two_apart("recipes", [], ["optimizer.lr=0.05"], ["optimizer.lr=0.06"])
+        self.report(done.returncode == 2 and done.stderr.count("has another recipe") == 1, "unequal recipes",
+                    f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            if "avx2" not in file.read():
+                print("NOT RUN unequal processors: this one has no feature to hide")
+                return
+        mask = ["SERRIED_CPU_MASK=avx2"]
+        plain = self.two_apart("equal", [], [], [])
+        hidden = self.two_apart("processors", [], [], [], mask)
+        self.report(plain.returncode == hidden.returncode == 0 and "processors differ" in hidden.stderr and
+                    "processors differ" not in plain.stderr, "unequal processors",
+                    f"exit codes {plain.returncode} {hidden.returncode}:\n{hidden.stderr[-1500:]}")
+        strict = self.two_apart("strict", ["numerics.strict=true"], [], [], mask)
+        self.report(strict.returncode == 4 and strict.stderr.count("numerics.strict is set") == 1,
+                    "unequal processors, strict", f"exit code {strict.returncode}:\n{strict.stderr[-1500:]}")
+
+    def patience(self):
+        """A rank that is held up between steps longer than deadline.act (here by a log that nobody reads)
+        is waited for; and a run whose last session died before exit.json ends with all its metrics."""
+        values = ["deadline.act=1s"]
+        whole = subprocess.run(self.line("held up", 2, []), env=environment(), capture_output=True, timeout=100,
+                               check=False)
+        before = self.result("held up", 2)
+        folder = self.run_folder("held up", 2)
+        log = os.path.join(folder, "log.jsonl")
+        os.remove(os.path.join(folder, "exit.json"))
+        os.remove(log)
+        os.mkfifo(log)
+        job = subprocess.Popen(self.line("held up", 2, values), env=environment(), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+        time.sleep(2.5)
+        with open(log, encoding="utf-8"):
+            _, errors = job.communicate(timeout=60)
+        code = job.returncode
+        self.report(whole.returncode == code == 0, "held up between steps", f"exit code {code}:\n{errors[-1500:]}")
+        if code == 0:
+            after = self.result("held up", 2)
+            self.report(before == after, "ended without exit.json", f"{before}\n{after}")
+
+    def killed(self, ranks):
+        """SIGKILL to a rank in the middle; the same command ends at the undisturbed digest and metrics."""
+        values = ["steps=60", "checkpoint.every=[3it]"]
+        job = subprocess.Popen(self.line("killed", ranks, values), env=environment(), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        folder = self.run_folder("killed", ranks)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and job.poll() is None and not os.path.exists(os.path.join(folder, "last")):
+            time.sleep(0.002)
+        with open(os.path.join(folder, "run.lock"), encoding="ascii") as file:
+            os.kill(int(file.read().split("pid ")[1].split(",")[0]), signal.SIGKILL)
+        code = job.wait(timeout=60)
+        again = subprocess.run(self.line("killed", ranks, values), env=environment(), capture_output=True,
+                               text=True, timeout=100, check=False)
+        good = code not in (0, 75) and again.returncode == 0 and "going on with" in again.stderr
+        self.report(good, f"killed and resumed, {ranks} ranks", f"codes {code} {again.returncode}\n{again.stderr[-800:]}")
+        if good:
+            want, got = self.result("whole", ranks), self.result("killed", ranks)
+            self.report(want == got, f"killed and resumed, {ranks} ranks: the same end", f"{want}\n{got}")
+
     def interrupt(self, ranks):
         """Ctrl-C writes a checkpoint, code 75; the same command ends at the undisturbed digest."""
         values = ["steps=60", "checkpoint.every=[1000it]"]
@@ -95,7 +198,7 @@ class Suite:
             with open(os.path.join(self.run_folder(name, ranks), "exit.json"), encoding="utf-8") as file:
                 digests.append(json.load(file)["digest"])
         good = (whole.returncode == 0 and stopped == 75 and again.returncode == 0 and
-                digests[0] == digests[1])
+                digests[0] == digests[1] and self.rows("whole", ranks) == self.rows("stopped", ranks))
         self.report(good, f"interrupted and resumed, {ranks} ranks",
                     f"codes {whole.returncode} {stopped} {again.returncode}, digests {digests}\n{errors[-800:]}")
 
@@ -112,6 +215,7 @@ class Suite:
         self.expect("cut shard", ranks, 3, "train-00000.kpl",
                     data=self.damaged(f"cut{ranks}", lambda c: c[:len(c) * 2 // 3]))
         self.interrupt(ranks)
+        self.killed(ranks)
 
 
 def main():
@@ -125,6 +229,9 @@ def main():
         for ranks in (1, 2):
             suite.all(ranks)
         suite.expect("more ranks than lanes", 3, 2, "at most 2 ranks", ["lanes=2"])
+        suite.best()
+        suite.unequal()
+        suite.patience()
     print(f"{suite.count} cases, {suite.failed} failed")
     return 1 if suite.failed else 0
 
