@@ -100,14 +100,6 @@ static sr_status create_executors(sr_engine *e, bool one) {
     return SR_OK;
 }
 
-static void set_normalisation(sr_engine *e) {
-    static const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
-    for (int c = 0; c < 3; c++) {
-        e->mean[c] = e->recipe->data.mean.count == 3 ? e->recipe->data.mean.items[c] : mean[c];
-        e->std[c] = e->recipe->data.std.count == 3 ? e->recipe->data.std.items[c] : std[c];
-    }
-}
-
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -123,7 +115,10 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->image_width = o->image_width;
     e->dtype = o->recipe->precision == SR_PRECISION_BF16 ? SR_BF16 : SR_F32;
     e->threads = o->threads > 0 ? o->threads : sr_cpu_count();
-    set_normalisation(e);
+    for (int c = 0; c < 3; c++) {
+        e->mean[c] = e->recipe->data.mean.items[c];
+        e->std[c] = e->recipe->data.std.items[c];
+    }
     SR_TRY(sr_device_open(o->device, &e->device));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
@@ -256,6 +251,11 @@ static sr_status sink(void *user, int index, const void *data, size_t bytes) {
     int segment = run->engine->target_segment[index];
     float scalar[SR_FLAT_ALIGN] = {0};
     if (phase->uses[segment].kind == SR_SEGMENT_SCALAR) {
+        if (bytes > sizeof scalar) {
+            return SR_FAIL(SR_E_SHAPE, "scalar '%s' of task %s has %zu bytes; at most %zu travel",
+                           phase->segments[segment].name, run->engine->task->name, bytes,
+                           sizeof scalar);
+        }
         memcpy(scalar, data, bytes);
         data = scalar;
     }

@@ -14,6 +14,8 @@
 
 #include "trainer/recipe_internal.h"
 
+#define CHANNELS 3 // of every picture: red, green, blue
+
 // ---- keys that nobody knows ---------------------------------------------------------------------
 
 // Keys of the top level that are no rows of the table.
@@ -227,10 +229,12 @@ static void read_every(sr_recipe_inside *in) {
 static void read_channels(sr_recipe_inside *in) {
     size_t mean = in->v.recipe.data.mean.count, std = in->v.recipe.data.std.count;
     const sr_node *node = row(in, row(in, "data.std")->at.source ? "data.std" : "data.mean");
-    if (mean == 0 || mean != std)
+    if (mean != CHANNELS || std != CHANNELS) {
         sr_recipe_mistake(in, node->at,
-                          "data.mean has %zu values and data.std %zu; both have one per channel",
+                          "data.mean has %zu values and data.std %zu; both have three, one per "
+                          "channel",
                           mean, std);
+    }
 }
 
 // ---- load ---------------------------------------------------------------------------------------

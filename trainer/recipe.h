@@ -122,7 +122,7 @@ typedef struct sr_recipe {
         sr_on_corrupt on_corrupt;
         int64_t skip_limit;      // of on_corrupt: skip:N
         int order;               // sr_data_order
-        sr_float_list mean, std; // 0..1 scale, one for each channel
+        sr_float_list mean, std; // 0..1 scale, of red, green, blue
     } data;
     int64_t image_height, image_width; // of training pictures after all transforms
     int64_t batch;                     // global

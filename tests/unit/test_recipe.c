@@ -125,6 +125,10 @@ static const mistake mistakes[] = {
     {BASIS "? {a: 1}\n: 2\n", "r.yaml:4:3: error: a key must be text, not a map or a list\n"
                               "  ? {a: 1}\n"
                               "    ^"},
+    {BASIS "eval:\n\tresize: 64\n",
+     "r.yaml:5:1: error: a tab indents this line; YAML takes spaces only\n"},
+    {BASIS "eval: {resize: 64}\nimage:\t[1, 2\n",
+     "r.yaml:6:1: error: flow sequence without a closing bracket"},
     {BASIS "about: [1, 2\n", "r.yaml:5:1: error: flow sequence without a closing bracket"},
     {BASIS "about: \xff\n", "r.yaml:4:8: error: byte 0xff is not part of UTF-8 text\n"
                             "  about: \xff\n"
@@ -158,9 +162,13 @@ static const mistake mistakes[] = {
                                  "  image: [1, 2, 3]\n"
                                  "         ^"},
     {BASIS "data: {mean: [0.5]}\n",
-     "r.yaml:4:14: error: data.mean has 1 values and data.std 3; both have one per channel\n"
+     "r.yaml:4:14: error: data.mean has 1 values and data.std 3; both have three, one per channel\n"
      "  data: {mean: [0.5]}\n"
      "               ^"},
+    {BASIS "data: {mean: [0.5], std: [0.5]}\n",
+     "r.yaml:4:26: error: data.mean has 1 values and data.std 1; both have three, one per channel\n"
+     "  data: {mean: [0.5], std: [0.5]}\n"
+     "                           ^"},
     {BASIS "data: {on_corrupt: skip}\n",
      "r.yaml:4:20: error: on_corrupt: expected stop, or skip:N with N samples, got 'skip'\n"
      "  data: {on_corrupt: skip}\n"
