@@ -26,6 +26,8 @@
 #define DEATHS_AT_ONE_PLACE 3
 #define KILLS_AT_ONE_PLACE 50 // by SIGKILL: rather the machine's fault than the sample's
 #define GRACE_NS (200 * SR_NS_PER_MS)
+// Set in data processes, so that a program that takes one for itself is stopped (see pipeline.h).
+#define MARK "SERRIED_DATA_PROCESS"
 
 extern char **environ;
 
@@ -127,17 +129,35 @@ static int plan_signals(posix_spawnattr_t *attributes) {
     return error;
 }
 
+// This process's environment with the mark of a data process; sr_free.
+static char **make_environment(void) {
+    static char mark[] = MARK "=1";
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **copy = sr_alloc_array(count + 2, sizeof *copy, "environment");
+    if (copy) {
+        memcpy(copy, environ, count * sizeof *copy);
+        copy[count] = mark;
+    }
+    return copy;
+}
+
 static sr_status spawn(sr_crew *crew, int number) {
     char name[32], title[48], index[16];
     snprintf(title, sizeof title, "serried-data: %s", sr_stage_name(number, name));
     snprintf(index, sizeof index, "%d", number);
     char option[] = "--data-process";
-    char *arguments[] = {title, option, index, NULL};
+    char *arguments[] = {title, option, index, NULL}, **environment = make_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
+    if (!environment)
+        return SR_E_MEMORY;
     int error = posix_spawn_file_actions_init(&actions);
-    if (error != 0)
+    if (error != 0) {
+        sr_free(environment);
         return SR_FAIL(SR_E_SYSTEM, "cannot start a data process: %s", strerror(error));
+    }
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
         error = plan_descriptors(&actions, crew->memory.fd);
@@ -145,10 +165,11 @@ static sr_status spawn(sr_crew *crew, int number) {
             error = plan_signals(&attributes);
         if (error == 0)
             error = posix_spawn(&crew->members[number].pid, "/proc/self/exe", &actions, &attributes,
-                                arguments, environ);
+                                arguments, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
+    sr_free(environment);
     if (error != 0) {
         crew->members[number].pid = 0;
         return SR_FAIL(SR_E_SYSTEM,
@@ -176,6 +197,11 @@ static sr_status start_thread(sr_crew *crew, int number) {
 }
 
 sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out) {
+    if (!threads && getenv(MARK))
+        return SR_FAIL(SR_E_USAGE,
+                       "a data process of this program has begun to run its main function; call "
+                       "sr_data_process_main at its begin (dataio/pipeline.h), or use "
+                       "data.processes=0");
     sr_crew *crew = sr_alloc(sizeof *crew, "data processes");
     if (!crew)
         return SR_E_MEMORY;

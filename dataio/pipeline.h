@@ -116,8 +116,11 @@ sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
 // Ends the processes and frees all memory.
 void sr_pipeline_close(sr_pipeline *pipeline);
 
-// Entry of a data process: the command calls it when argv[1] is "--data-process". Returns the
-// process's exit code.
+// Entry of a data process, which is the same program started again. A program of your own that
+// opens a pipeline with processes begins its main function with
+//   if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
+//       return sr_data_process_main(argc, argv);
+// Returns the process's exit code.
 int sr_data_process_main(int argc, char **argv);
 
 #ifdef __cplusplus

@@ -20,6 +20,7 @@
 #define RING_MOST (UINT64_C(32) << 20)
 #define BLOCK_BYTES (INT64_C(128) << 10) // of pixels: what is worth one wake
 #define BLOCKS_AHEAD 8
+#define MOST_SAMPLES (INT64_C(1) << 24) // of a slot: sizes are multiplied without looking
 
 static uint64_t take(uint64_t *at, uint64_t bytes) {
     uint64_t begin = *at;
@@ -162,6 +163,9 @@ static sr_status plan(sr_stage_header *h, sr_dataset *dataset) {
     h->workers = o->workers;
     h->count = sr_dataset_count(dataset);
     h->samples = o->batch / o->lanes;
+    if (h->samples > MOST_SAMPLES)
+        return SR_FAIL(SR_E_USAGE, "batch %lld: a lane has at most %lld samples",
+                       (long long)o->batch, (long long)MOST_SAMPLES);
     h->block = plan_block(h->samples, o->image_height * o->image_width * 3);
     h->total = plan_total(h);
     h->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);

@@ -461,6 +461,18 @@ static void test_refusals(void **state) {
     assert_status(SR_E_USAGE, sr_pipeline_open(&o, &p));
     assert_message("data.memory");
     o = usual();
+    o.batch = INT64_MAX / LANES * LANES;
+    o.image_height = o.image_width = 1 << 16;
+    assert_status(SR_E_USAGE, sr_pipeline_open(&o, &p));
+    assert_message("at most 16777216 samples");
+    // A program that runs itself again as a data process, and does not notice.
+    o = usual();
+    o.threads = false;
+    assert_int_equal(0, setenv("SERRIED_DATA_PROCESS", "1", 1));
+    assert_status(SR_E_USAGE, sr_pipeline_open(&o, &p));
+    assert_message("sr_data_process_main");
+    assert_int_equal(0, unsetenv("SERRIED_DATA_PROCESS"));
+    o = usual();
     o.transformer = "detct";
     assert_status(SR_E_USAGE, sr_pipeline_open(&o, &p));
     o = usual();
