@@ -53,6 +53,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 }
 
 static sr_status list(const recipe_arguments *a) {
+    if (a->count > 0)
+        return SR_FAIL(SR_E_USAGE, "list takes no names; to see one: serried recipe show %s",
+                       a->words[0]);
     sr_arena arena;
     sr_arena_init(&arena);
     sr_recipe_listing *items;

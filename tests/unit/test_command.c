@@ -78,6 +78,7 @@ static void test_mistakes(void **state) {
            "error: batch 256 has 8 lanes, so at most 8 ranks; raise lanes (changes BatchNorm and "
            "results)");
     expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
+    expect("$S recipe list resnet18", 2, "to see one: serried recipe show resnet18");
     expect("$S recipe shw", 2, "recipe has list, show and check, not 'shw'");
     expect("$S doctor now", 2, "doctor takes no arguments");
     expect("$S version now", 2, "version takes no arguments");
