@@ -46,6 +46,7 @@
 #include "kernels/base/rng.h"
 #include "kernels/base/status.h"
 #include "kernels/base/text.h"
+#include "kernels/base/thread.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"

@@ -435,12 +435,6 @@ sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out) {
     return SR_OK;
 }
 
-// Copies host memory to device memory at once.
-static sr_status write_now(sr_context *context, void *memory, const void *data, size_t bytes) {
-    memcpy(sr_device_kernel_address(context->device, memory), data, bytes);
-    return SR_OK;
-}
-
 static sr_tensor add_variable(sr_context *context, const char *name, const sr_info *info,
                               void *memory, bool owned) {
     if (!GROW(context, variables, variable_count, variable_capacity, 1))
@@ -464,12 +458,12 @@ sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info
         return SR_NONE;
     size_t bytes = sr_info_bytes(&own);
     sr_status status = sr_device_alloc(context->device, bytes, name ? name : "variable", &memory);
-    if (status == SR_OK && data)
-        status = write_now(context, memory, data, bytes);
     if (status != SR_OK) {
         sr_context_stick(context, status);
         return SR_NONE;
     }
+    if (data)
+        sr_device_copy(context->device, memory, data, bytes);
     sr_tensor variable = add_variable(context, name, &own, memory, true);
     if (sr_is_none(variable))
         sr_device_free(context->device, memory);
@@ -515,7 +509,9 @@ sr_status sr_variable_write(sr_tensor variable, const void *data) {
     sr_variable_entry *entry = variable_entry(variable);
     if (!entry)
         return SR_FAIL(SR_E_ARGUMENT, "sr_variable_write: not a variable");
-    return write_now(sr_context_of(variable), entry->memory, data, sr_info_bytes(&entry->info));
+    sr_device_copy(sr_context_of(variable)->device, entry->memory, data,
+                   sr_info_bytes(&entry->info));
+    return SR_OK;
 }
 
 void sr_variable_assign(sr_tensor variable, sr_tensor value) {
@@ -548,12 +544,11 @@ sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data
     if (!take_info(context, "sr_constant", info, &own))
         return SR_NONE;
     sr_status status = sr_context_step_alloc(context, sr_info_bytes(&own), &memory);
-    if (status == SR_OK)
-        status = write_now(context, memory, data, sr_info_bytes(&own));
     if (status != SR_OK) {
         sr_context_stick(context, status);
         return SR_NONE;
     }
+    sr_device_copy(context->device, memory, data, sr_info_bytes(&own));
     uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
     if (index != SR_REF_NONE)
         context->values[index].memory = memory;

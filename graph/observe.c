@@ -5,8 +5,6 @@
 // A cut runs the part of the record that it needs. What the recorded derivative rules read, and
 // what sr_keep marks, stays in memory of the step; other values are computed again from the record
 // when somebody uses them later.
-#include <string.h>
-
 #include "graph/record_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
@@ -58,8 +56,7 @@ static sr_status check_bound(const sr_context *context, uint32_t ref, const char
 
 static sr_status copy_out(sr_context *context, uint32_t ref, void *data, size_t bytes) {
     SR_TRY(check_bound(context, ref, "read"));
-    void *memory = memory_of(context, ref);
-    memcpy(data, sr_device_kernel_address(context->device, memory), bytes);
+    sr_device_copy(context->device, data, memory_of(context, ref), bytes);
     return SR_OK;
 }
 
@@ -127,13 +124,11 @@ static sr_status assign(sr_context *context) {
                 continue;
             SR_TRY(check_bound(context, v->assigned, "sr_variable_assign"));
             void *from = memory_of(context, v->assigned);
-            void *kernel = sr_device_kernel_address(context->device, from);
-            size_t bytes = sr_info_bytes(&v->info);
             if (phase == 1) {
-                memcpy(sr_device_kernel_address(context->device, v->memory), kernel, bytes);
+                sr_device_copy(context->device, v->memory, from, sr_info_bytes(&v->info));
                 v->assigned = SR_REF_NONE;
             } else if (v->assigned & SR_REF_VARIABLE) {
-                sr_tensor saved = sr_constant(context, &v->info, kernel);
+                sr_tensor saved = sr_constant(context, &v->info, from);
                 SR_TRY(sr_context_status(context));
                 v->assigned = saved.slot;
             }

@@ -14,7 +14,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/thread.h"
 
 enum { SPIN_NS = 20000, SPINS_PER_LOOK = 32, SIZE_LIMIT = 1024 };
 
@@ -103,9 +103,6 @@ static void finish_share(sr_pool *pool) {
 static void *worker_main(void *argument) {
     pool_worker *worker = argument;
     sr_pool *pool = worker->pool;
-    char name[16];
-    (void)snprintf(name, sizeof name, "sr-pool-%d", worker->index);
-    (void)pthread_setname_np(pthread_self(), name);
     if (pool->init != NULL)
         pool->init(pool->init_user, worker->index);
     finish_share(pool);
@@ -118,14 +115,10 @@ static void *worker_main(void *argument) {
     }
 }
 
-// Workers must not run the process's signal handlers.
-static int start_thread(pool_worker *worker) {
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&worker->thread, NULL, worker_main, worker);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
+static sr_status start_thread(pool_worker *worker) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "sr-pool-%d", worker->index);
+    return sr_thread_start(&worker->thread, name, worker_main, worker);
 }
 
 static void wait_for_all(sr_pool *pool) {
@@ -158,12 +151,11 @@ sr_status sr_pool_create(int size, void (*init)(void *user, int worker), void *u
         worker->pool = pool;
         worker->index = i;
         atomic_fetch_add(&pool->pending, 1);
-        int error = start_thread(worker);
-        if (error != 0) {
+        sr_status status = start_thread(worker);
+        if (status != SR_OK) {
             atomic_fetch_sub(&pool->pending, 1);
             sr_pool_free(pool);
-            return SR_FAIL(SR_E_SYSTEM, "cannot start thread %d of %d: %s; check ulimit -u", i,
-                           size, strerror(error));
+            return status;
         }
         pool->started++;
     }
@@ -248,8 +240,8 @@ static int quota_count(const char *folder, int limit) {
     (void)fclose(file);
     if (quota <= 0 || period <= 0)
         return limit;
-    int count = (int)((quota + period - 1) / period);
-    return count < limit ? count : limit;
+    double count = (quota + period - 1) / period; // may be more than an int holds
+    return count < limit ? (int)count : limit;
 }
 
 // cgroup v2: the smallest quota from this process's group up to the root.

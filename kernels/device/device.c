@@ -16,6 +16,18 @@ static const sr_device_ops *const devices[] = {
 };
 enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
 
+static sr_status unknown(const char *name, const char *const *known) {
+    const char *near = sr_text_nearest(name, known, DEVICE_COUNT);
+    sr_text list;
+    sr_text_init(&list);
+    for (int i = 0; i < DEVICE_COUNT; i++)
+        sr_text_add(&list, "%s%s", i ? ", " : "", known[i]);
+    (void)SR_FAIL(SR_E_USAGE, "unknown device '%s'%s%s%s; one of: %s", name,
+                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", list.data);
+    sr_text_release(&list);
+    return SR_E_USAGE;
+}
+
 sr_status sr_device_open(const char *name, sr_device **out) {
     const char *known[DEVICE_COUNT];
     if (!name)
@@ -33,9 +45,7 @@ sr_status sr_device_open(const char *name, sr_device **out) {
         *out = device;
         return SR_OK;
     }
-    const char *near = sr_text_nearest(name, known, DEVICE_COUNT);
-    return SR_FAIL(SR_E_USAGE, "unknown device '%s'; this build has cpu and cpu-async%s%s%s", name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return unknown(name, known);
 }
 
 void sr_device_close(sr_device *device) {
@@ -79,6 +89,10 @@ void *sr_device_kernel_address(sr_device *device, void *memory) {
     return device->ops->kernel_address(device, memory);
 }
 
+void sr_device_copy(sr_device *device, void *dst, const void *src, size_t bytes) {
+    memcpy(sr_device_kernel_address(device, dst), sr_device_source_address(device, src), bytes);
+}
+
 sr_status sr_device_add_range(sr_device *device, sr_device_range range) {
     void *ranges = device->ranges;
     SR_TRY(sr_grow(&ranges, &device->range_capacity, device->range_count + 1,
@@ -100,4 +114,12 @@ sr_device_range *sr_device_find_range(sr_device *device, const void *memory) {
 
 void sr_device_drop_range(sr_device *device, sr_device_range *range) {
     *range = device->ranges[--device->range_count];
+}
+
+sr_status sr_device_over_limit(const sr_device_range *range, size_t bytes) {
+    char wanted[16], limit[16];
+    return SR_FAIL(SR_E_MEMORY,
+                   "device memory of %s is over the %s of this machine that are reserved for it; "
+                   "lower the batch or the lanes",
+                   sr_text_bytes(bytes, wanted), sr_text_bytes(range->limit, limit));
 }

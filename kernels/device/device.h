@@ -6,6 +6,11 @@
 // leads a team; "cpu-async" is the same with delays between launches and with memory that the host
 // cannot read through the addresses it holds, so that no code comes to rely on a CPU's synchronous,
 // shared memory before a GPU is there.
+//
+// Threads: memory is taken and given back by one thread while no other uses the device; addresses
+// may be asked for by several at once. A stream takes work from one thread at a time. Memory and
+// streams are freed before their device is closed (memory that is not goes with it); events end
+// with their stream.
 #ifndef SR_KERNELS_DEVICE_DEVICE_H
 #define SR_KERNELS_DEVICE_DEVICE_H
 
@@ -30,19 +35,24 @@ const char *sr_device_name(const sr_device *device);
 // The host may read and write device memory through the addresses of alloc and reserve.
 bool sr_device_host_access(const sr_device *device);
 
-// Zero-filled device memory, 64-byte aligned at least.
+// Zero-filled device memory, 64-byte aligned at least. SR_E_MEMORY names 'what'.
 SR_NODISCARD sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what,
                                        void **out);
 void sr_device_free(sr_device *device, void *memory);
 
 // One address range that grows in place: 'limit' bytes of addresses, of which the first 'bytes' of
-// the last commit are memory. Freed with sr_device_free.
+// the largest commit are memory, zero where nothing was written yet. Freed with sr_device_free.
+// SR_E_MEMORY when the limit or the machine has no more.
 SR_NODISCARD sr_status sr_device_reserve(sr_device *device, size_t limit, void **out);
 SR_NODISCARD sr_status sr_device_commit(sr_device *device, void *range, size_t bytes);
 
 // The address by which kernels on this device reach memory of alloc, reserve, or, where the device
 // allows it, of the host.
 void *sr_device_kernel_address(sr_device *device, void *memory);
+
+// Copies now, on the calling thread; dst and src are device or host addresses that no stream uses
+// meanwhile.
+void sr_device_copy(sr_device *device, void *dst, const void *src, size_t bytes);
 
 // A stream with a team of 'threads' (0: all processors of this process) for CPU kernels.
 SR_NODISCARD sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out);
@@ -64,7 +74,7 @@ typedef struct sr_event {
     sr_stream *stream;
     uint64_t ticket;
 } sr_event;
-SR_NODISCARD sr_status sr_event_record(sr_stream *stream, sr_event *out);
+void sr_event_record(sr_stream *stream, sr_event *out);
 bool sr_event_done(const sr_event *event);
 
 // For the executor, on the stream's own thread (inside sr_stream_call): blocks 0..count-1 of fn

@@ -17,11 +17,10 @@ static sr_status cpu_commit(sr_device *device, void *memory, size_t bytes) {
     if (bytes <= r->committed)
         return SR_OK;
     if (bytes > r->limit)
-        return SR_FAIL(SR_E_MEMORY, "a plan needs %s, over the range reserved for it",
-                       sr_text_bytes(bytes, text));
+        return sr_device_over_limit(r, bytes);
     if (mprotect(r->base, bytes, PROT_READ | PROT_WRITE) != 0)
-        return SR_FAIL(SR_E_MEMORY, "cannot map %s of memory: %s", sr_text_bytes(bytes, text),
-                       strerror(errno));
+        return SR_FAIL(SR_E_MEMORY, "cannot map %s of memory: %s; lower the batch or the lanes",
+                       sr_text_bytes(bytes, text), strerror(errno));
     (void)madvise(r->base, bytes, MADV_HUGEPAGE);
     r->committed = bytes;
     return SR_OK;

@@ -53,8 +53,11 @@ static sr_status async_commit(sr_device *device, void *memory, size_t bytes) {
     bytes = sr_device_round_page(bytes);
     if (bytes <= r->committed)
         return SR_OK;
-    if (bytes > r->limit || ftruncate(r->fd, (off_t)bytes) != 0)
-        return SR_FAIL(SR_E_MEMORY, "cannot grow a device range to %s", sr_text_bytes(bytes, text));
+    if (bytes > r->limit)
+        return sr_device_over_limit(r, bytes);
+    if (ftruncate(r->fd, (off_t)bytes) != 0)
+        return SR_FAIL(SR_E_MEMORY, "cannot grow device memory to %s: %s; lower the batch or lanes",
+                       sr_text_bytes(bytes, text), strerror(errno));
     r->committed = bytes;
     return SR_OK;
 }

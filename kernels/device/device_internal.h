@@ -40,6 +40,17 @@ static inline size_t sr_device_round_page(size_t bytes) {
 SR_NODISCARD sr_status sr_device_add_range(sr_device *device, sr_device_range range);
 sr_device_range *sr_device_find_range(sr_device *device, const void *memory);
 void sr_device_drop_range(sr_device *device, sr_device_range *range);
+// The failure of a commit beyond the limit of its range.
+sr_status sr_device_over_limit(const sr_device_range *range, size_t bytes);
+
+// sr_device_kernel_address of memory that is only read.
+static inline const void *sr_device_source_address(sr_device *device, const void *memory) {
+    union {
+        const void *in;
+        void *out;
+    } source = {.in = memory};
+    return device->ops->kernel_address(device, source.out);
+}
 
 #define SR_DEVICE(ops) extern const sr_device_ops ops;
 #include "kernels/device/device_list.def"

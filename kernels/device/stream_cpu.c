@@ -11,6 +11,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
+#include "kernels/base/thread.h"
 #include "kernels/device/device_internal.h"
 #include "kernels/kernel.h"
 
@@ -96,6 +97,12 @@ static void *stream_main(void *user) {
     return NULL;
 }
 
+static void release(sr_stream *stream) {
+    (void)pthread_mutex_destroy(&stream->lock);
+    (void)pthread_cond_destroy(&stream->changed);
+    sr_free(stream);
+}
+
 sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out) {
     sr_stream *stream = sr_alloc(sizeof *stream, "stream");
     if (!stream)
@@ -105,10 +112,10 @@ sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out) {
     sr_rng_init(&stream->delays, (uint64_t)sr_clock_ns(), 0, 0, 0);
     (void)pthread_mutex_init(&stream->lock, NULL);
     (void)pthread_cond_init(&stream->changed, NULL);
-    if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
-        sr_free(stream);
-        return SR_FAIL(SR_E_SYSTEM, "cannot start a thread for a stream; raise the process limit "
-                                    "(ulimit -u)");
+    sr_status status = sr_thread_start(&stream->thread, "sr-stream", stream_main, stream);
+    if (status != SR_OK) {
+        release(stream);
+        return status;
     }
     (void)pthread_mutex_lock(&stream->lock);
     while (!stream->ready)
@@ -116,7 +123,7 @@ sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out) {
     bool failed = stream->status != SR_OK;
     (void)pthread_mutex_unlock(&stream->lock);
     if (failed) {
-        sr_status status = sr_stream_wait(stream);
+        status = sr_stream_wait(stream);
         sr_stream_free(stream);
         return status;
     }
@@ -132,9 +139,7 @@ void sr_stream_free(sr_stream *stream) {
     (void)pthread_cond_broadcast(&stream->changed);
     (void)pthread_mutex_unlock(&stream->lock);
     (void)pthread_join(stream->thread, NULL);
-    (void)pthread_mutex_destroy(&stream->lock);
-    (void)pthread_cond_destroy(&stream->changed);
-    sr_free(stream);
+    release(stream);
 }
 
 int sr_stream_threads(const sr_stream *stream) {
@@ -160,13 +165,8 @@ sr_status sr_stream_call(sr_stream *stream, sr_stream_fn fn, void *user) {
 }
 
 sr_status sr_stream_copy(sr_stream *stream, void *dst, const void *src, size_t bytes) {
-    // The source is only read: the address is translated, never written through.
-    union {
-        const void *in;
-        void *out;
-    } source = {.in = src};
     return enqueue(stream, (command){.dst = sr_device_kernel_address(stream->device, dst),
-                                     .src = sr_device_kernel_address(stream->device, source.out),
+                                     .src = sr_device_source_address(stream->device, src),
                                      .bytes = bytes});
 }
 
@@ -180,11 +180,10 @@ sr_status sr_stream_wait(sr_stream *stream) {
     return status == SR_OK ? SR_OK : sr_error_adopt(status, stream->where, stream->message);
 }
 
-sr_status sr_event_record(sr_stream *stream, sr_event *out) {
+void sr_event_record(sr_stream *stream, sr_event *out) {
     (void)pthread_mutex_lock(&stream->lock);
     *out = (sr_event){.stream = stream, .ticket = stream->put};
     (void)pthread_mutex_unlock(&stream->lock);
-    return SR_OK;
 }
 
 bool sr_event_done(const sr_event *event) {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting threads that serve: with every signal blocked, so that the process's handlers run on the
+// threads that wait for them and never in the middle of a kernel or of a message.
+#ifndef SR_KERNELS_BASE_THREAD_H
+#define SR_KERNELS_BASE_THREAD_H
+
+#include <pthread.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Starts 'run' with 'user' on a new thread that shows under 'name' (at most 15 characters count) in
+// ps and debuggers. The caller's signal mask is as before. SR_E_SYSTEM names the thread and the
+// cause.
+SR_NODISCARD sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *user),
+                                       void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
