@@ -110,15 +110,26 @@ static sr_status walk_folder(walk *w, int fd, const struct stat *info) {
     if (dir == NULL) {
         int error = errno;
         (void)close(fd);
-        return SR_FAIL(SR_E_SYSTEM, "%s: %s", w->path.data, strerror(error));
+        return SR_FAIL(SR_E_SYSTEM, "%s/%s: %s", w->source->path,
+                       w->path.length ? w->path.data : "", strerror(error));
     }
     w->above[w->depth].device = info->st_dev;
     w->above[w->depth].inode = info->st_ino;
     w->depth++;
     sr_status status = SR_OK;
-    for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;)
+    for (;;) {
+        errno = 0; // readdir's end and its failure look the same
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL)
+            break;
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             status = walk_entry(w, fd, entry->d_name);
+        if (status != SR_OK)
+            break;
+    }
+    if (status == SR_OK && errno != 0)
+        status = SR_FAIL(SR_E_IO, "%s/%s: cannot be read to its end: %s", w->source->path,
+                         w->path.length ? w->path.data : "", strerror(errno));
     w->depth--;
     (void)closedir(dir);
     return status;
