@@ -40,6 +40,18 @@ void sr_pixel_buffer_release(sr_pixel_buffer *buffer) {
     *buffer = (sr_pixel_buffer){0};
 }
 
+sr_encoded sr_encoded_of(const sr_sample *picture) {
+    return (sr_encoded){.data = picture->data,
+                        .bytes = picture->bytes,
+                        .raw = !picture->encoded,
+                        .height = picture->height,
+                        .width = picture->width,
+                        .channels = picture->channels,
+                        .orientation = picture->orientation,
+                        .segments = picture->segments,
+                        .segment_count = picture->segment_count};
+}
+
 sr_status sr_decoder_create(sr_decoder **out) {
     sr_decoder *decoder = sr_alloc(sizeof *decoder, "picture decoder");
     if (!decoder)

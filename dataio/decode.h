@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dataio/record.h"
 #include "kernels/base/status.h"
 
 #ifdef __cplusplus
@@ -32,6 +33,9 @@ typedef struct sr_encoded {
     const void *segments;            // JPEG's row index (dataio/record.h), or NULL
     size_t segment_count;
 } sr_encoded;
+
+// A record's picture with all that the record knows of it; borrows its bytes.
+sr_encoded sr_encoded_of(const sr_sample *picture);
 
 typedef struct sr_region {
     int64_t x, y, width, height;

@@ -147,13 +147,7 @@ static sr_status draw_objects(sr_grid *grid, const place *p, int64_t width, int6
 
 sr_status sr_grid_put_sample(sr_grid *grid, int index, const sr_sample *picture,
                              const sr_detection *objects, const char *label) {
-    sr_encoded encoded = {.data = picture->data,
-                          .bytes = picture->bytes,
-                          .raw = !picture->encoded,
-                          .height = picture->height,
-                          .width = picture->width,
-                          .channels = picture->channels,
-                          .orientation = picture->orientation};
+    sr_encoded encoded = sr_encoded_of(picture);
     int64_t width, height;
     sr_pixels pixels;
     SR_TRY(sr_decoder_open(grid->decoder, &encoded, &width, &height));

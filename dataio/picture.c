@@ -114,13 +114,8 @@ static int64_t shorter_side(const sr_sample *picture) {
 // least 'side' (0: whole).
 static sr_status read_pixels(sr_picture_worker *worker, const sr_sample *picture, int64_t side,
                              sr_pixels *out) {
-    sr_encoded encoded = {.data = picture->data,
-                          .bytes = picture->bytes,
-                          .raw = !picture->encoded,
-                          .height = picture->height,
-                          .width = picture->width,
-                          .channels = picture->channels,
-                          .orientation = 1};
+    sr_encoded encoded = sr_encoded_of(picture);
+    encoded.orientation = 1;
     int64_t width, height;
     SR_TRY(sr_decoder_open(worker->decoder, &encoded, &width, &height));
     int64_t shorter = width < height ? width : height;

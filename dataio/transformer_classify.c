@@ -21,15 +21,7 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
     SR_TRY(sr_sample_read(call->record, call->bytes, &sample));
     if (sample.label < 0 || sample.label > INT32_MAX)
         return SR_FAIL(SR_E_DATA, "the record has no class in its key 'label'");
-    sr_encoded picture = {.data = sample.data,
-                          .bytes = sample.bytes,
-                          .raw = !sample.encoded,
-                          .height = sample.height,
-                          .width = sample.width,
-                          .channels = sample.channels,
-                          .orientation = sample.orientation,
-                          .segments = sample.segments,
-                          .segment_count = sample.segment_count};
+    sr_encoded picture = sr_encoded_of(&sample);
     SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
                           o->image_width, call->rows[0]));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));

@@ -76,11 +76,7 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
     const sr_pipeline_options *o = context->options;
     sr_detection detection;
     SR_TRY(sr_detection_read(call->record, call->bytes, &detection));
-    sr_encoded picture = {.data = detection.picture.data,
-                          .bytes = detection.picture.bytes,
-                          .orientation = detection.picture.orientation,
-                          .segments = detection.picture.segments,
-                          .segment_count = detection.picture.segment_count};
+    sr_encoded picture = sr_encoded_of(&detection.picture);
     SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
                           o->image_width, call->rows[0]));
     SR_TRY(add_boxes(context, &detection));
