@@ -75,7 +75,7 @@ typedef struct sr_op {
     void (*cost)(const sr_node_view *node, double *flops, double *bytes);
 } sr_op;
 
-// All operators in the order of op_list.def, then those of plug-ins.
+// All operators in the order of op_list.def.
 const sr_op *const *sr_ops(size_t *count);
 const sr_op *sr_op_find(const char *name);
 

@@ -5,6 +5,11 @@
 // T stands for f32, bf16, f16 (f64 in tests). Parameters are f32 (f64 with T = f64) and are rounded
 // to T where they are used. Images are [N,H,W,C]; convolution weights [K,C/groups,R,S] as torch has
 // them. Options are structs whose zero is the usual value.
+//
+// Results are new values of the step: no call changes its inputs, but for the updates at the end of
+// this file. Elementwise results have the shape and dtype of the first input; a second one must
+// have the same. Everything is differentiable, most of it as often as wanted; where not, it is
+// said. NaN in gives NaN out.
 #ifndef SR_GRAPH_OPS_H
 #define SR_GRAPH_OPS_H
 
@@ -51,23 +56,29 @@ sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps);
 
-sr_tensor sr_relu(sr_tensor x);
-sr_tensor sr_gelu(sr_tensor x); // x Phi(x), exact erf form (Hendrycks & Gimpel 2016)
-sr_tensor sr_leaky_relu(sr_tensor x, double slope);
-sr_tensor sr_tanh_op(sr_tensor x);
-sr_tensor sr_sigmoid(sr_tensor x);
-sr_tensor sr_softplus(sr_tensor x);
-// Equal shapes and dtypes.
+sr_tensor sr_relu(sr_tensor x);                     // max(x, 0); its gradient at 0 is 0
+sr_tensor sr_leaky_relu(sr_tensor x, double slope); // x where x > 0, else slope x
+sr_tensor sr_tanh_op(sr_tensor x);                  // not sr_tanh: that is a number's (math.h)
+sr_tensor sr_sigmoid(sr_tensor x);                  // 1 / (1 + exp(-x))
+sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without overflow
+// x Phi(x), exact erf form (Hendrycks & Gimpel 2016). Differentiable once.
+sr_tensor sr_gelu(sr_tensor x);
 sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
 sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
-sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);       // scalar f32[1] or rank 0
+// x times a scalar, f32 (f64 beside f64) of rank 0 or [1].
+sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
+// A tensor of T whose every element is such a scalar.
 sr_tensor sr_fill_by(sr_tensor scalar, sr_dtype dtype, int rank, const int64_t *dim);
+// Any dtype to a float dtype, rounded once to nearest even. No gradient flows into integers.
 sr_tensor sr_cast(sr_tensor x, sr_dtype dtype);
-// u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std in units of 0..1.
+// u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std [C] in units of 0..1.
+// Gradients stop here.
 sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dtype dtype);
-// key: i32[4] of (seed low, seed high, step, lane); scope: stable number of the call site.
+// 0 with this probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014). key: i32[4] of
+// (seed low, seed high, step, lane); scope: stable number of the call site. The draw of an element
+// is a function of these and its index (Philox), so gradients and recomputation see the same ones.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
 // Standard normal draws; key and scope as in sr_dropout. No gradient.
@@ -78,7 +89,9 @@ typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;
 } sr_pool2d_opts;
-sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts); // padding never wins
+// The maximum, padding never wins; the window has at most 255 pixels. Differentiable once: the
+// gradient goes to the first maximum of a window.
+sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts);
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // padding is not counted
 sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
 sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
@@ -91,17 +104,21 @@ sr_tensor sr_flatten(sr_tensor x); // [N, rest]
 sr_tensor sr_reduce_sum(sr_tensor x);
 
 // loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
-// classes; labels i32[N], negative ones are ignored (loss 0, no gradient).
+// classes (Szegedy et al. 2016), smoothing 0..1; labels i32[N], negative ones are ignored (loss 0,
+// no gradient), one of K or more fails the run with SR_E_DATA. Differentiable once.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
 // prob[N,K], f32. Not differentiable (use the loss above).
 sr_tensor sr_softmax(sr_tensor logits);
 // f32[2]: how many labels are the best class, among the five best. No gradient.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
-// Binary cross-entropy on logits x against a constant target t in {0, 1}: softplus(x) - t x,
+// Binary cross-entropy on logits x against a constant target t in [0, 1]: softplus(x) - t x,
 // elementwise.
 sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 
-// Updates of variables in place (optimiser programs). hyper: f32[8], see kernel_list.def.
+// Updates of f32 variables in place, run by sr_context_run (see there) in the order of the record:
+// what was recorded before reads the old values, what was recorded after the new ones (sr_read
+// refuses it until the update has run). p, m, g, e of one shape; m and e are variables like p.
+// hyper: f32[8], see kernel_list.def. No gradient.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 

@@ -50,6 +50,43 @@ static sr_status need_value(sr_context *context, uint32_t ref) {
     return SR_OK;
 }
 
+// An update of this variable that has not run.
+static bool will_update(const sr_node *node, uint32_t variable) {
+    for (int k = 0; k < node->op->inputs; k++)
+        if ((node->op->updates >> k & 1) && node->input[k] == variable)
+            return !node->executed;
+    return false;
+}
+
+// A node that was recorded behind an update reads what the update leaves: without it, it would read
+// the old value without a word.
+static sr_status check_order(const sr_context *context, size_t index, uint32_t variable) {
+    const sr_node *reader = &context->nodes[index], *update = context->nodes;
+    while (update < reader && !will_update(update, variable))
+        update++;
+    if (update == reader)
+        return SR_OK;
+    return SR_FAIL(SR_E_ARGUMENT,
+                   "%s:%d: %s: reads variable '%s' behind its update in line %d, which has not "
+                   "run; ask with sr_read_later, or record it after sr_context_run",
+                   reader->file, reader->line, reader->op->name,
+                   context->variables[variable & ~SR_REF_VARIABLE].name, update->line);
+}
+
+// Marks what a needed node reads.
+static sr_status need_inputs(sr_context *context, const sr_wanted *wanted, size_t index) {
+    const sr_node *node = &context->nodes[index];
+    for (int k = 0; k < node->op->inputs; k++) {
+        const uint32_t ref = node->input[k];
+        if (ref == SR_REF_NONE)
+            continue;
+        SR_TRY(need_value(context, ref));
+        if ((ref & SR_REF_VARIABLE) && context->has_updates && !wanted->updates)
+            SR_TRY(check_order(context, index, ref));
+    }
+    return SR_OK;
+}
+
 static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
     sr_program *p = context->program;
     memset(p->needed, 0, context->node_count);
@@ -65,11 +102,8 @@ static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
         const sr_node *node = &context->nodes[i];
         if (wanted->updates && node->op->updates && !node->executed)
             p->needed[i] = 1;
-        if (!p->needed[i])
-            continue;
-        for (int k = 0; k < node->op->inputs; k++)
-            if (node->input[k] != SR_REF_NONE)
-                SR_TRY(need_value(context, node->input[k]));
+        if (p->needed[i])
+            SR_TRY(need_inputs(context, wanted, i));
     }
     return SR_OK;
 }

@@ -123,6 +123,32 @@ static void test_a_reshaped_variable_keeps_its_value_through_an_update(void **st
     sr_context_free(context);
 }
 
+// In the order of the record, or not at all.
+static void test_a_value_behind_an_update_is_never_the_old_one(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    const float hyper[8] = {1, 0, 0, 0, 1, 0, 0, 0};
+    float got[4];
+    for (int early = 1; early >= 0; early--) {
+        sr_tensor p = variable(context, "p", 5), m = variable(context, "m", 0);
+        sr_tensor before = sr_scale(p, 3, 0);
+        sr_sgd_update(p, m, constant(context, 2), sr_constant(context, &eight, hyper));
+        sr_tensor behind = sr_scale(p, 2, 0);
+        expect_all(before, 15);
+        if (early) {
+            assert_status(SR_E_ARGUMENT, sr_read(behind, got, sizeof got));
+            assert_message("scale: reads variable 'p' behind its update");
+            sr_context_begin_step(context);
+            continue;
+        }
+        sr_read_later(behind, got, sizeof got);
+        assert_ok(sr_context_run(context));
+        assert_true(got[0] == 6);
+        expect_all(sr_scale(p, 2, 0), 6);
+    }
+    sr_context_free(context);
+}
+
 static void test_an_unbound_input_cannot_be_assigned(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -361,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_a_waiting_target_is_not_overwritten),
         cmocka_unit_test(test_a_target_waits_for_readers_under_another_shape),
         cmocka_unit_test(test_a_reshaped_variable_keeps_its_value_through_an_update),
+        cmocka_unit_test(test_a_value_behind_an_update_is_never_the_old_one),
         cmocka_unit_test(test_an_unbound_input_cannot_be_assigned),
         cmocka_unit_test(test_a_read_of_a_variable_runs_its_updates),
         cmocka_unit_test(test_the_gradient_of_a_value_has_its_shape),
