@@ -11,6 +11,7 @@
 
 #include "kernels/base/log.h"
 #include "trainer/digest.h"
+#include "trainer/json_tree.h"
 
 // ---- Lists of tensors ----
 
@@ -326,6 +327,30 @@ sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_str
         sr_phase_start_average(e->phases[p]);
     }
     return SR_OK;
+}
+
+sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes, int count) {
+    const char *text = sr_safetensors_metadata(file, "serried.classes");
+    const sr_json *list = NULL;
+    sr_arena arena;
+    if (!text)
+        return SR_OK;
+    sr_arena_init(&arena);
+    sr_status status = sr_json_parse(text, strlen(text), (size_t)1 << 20, sr_safetensors_path(file),
+                                     &arena, &list);
+    const sr_json *item = status == SR_OK ? list->first : NULL;
+    for (int i = 0; status == SR_OK && (item || i < count); i++, item = item ? item->next : NULL) {
+        const char *theirs = item ? sr_json_string(item) : NULL,
+                   *ours = i < count ? classes[i] : NULL;
+        if (!theirs || !ours || strcmp(theirs, ours) != 0) {
+            status = SR_FAIL(SR_E_USAGE,
+                             "%s: class %d is '%s' there and '%s' in the data; name the last "
+                             "layer in weights_reset where that is meant",
+                             sr_safetensors_path(file), i, theirs ? theirs : "", ours ? ours : "");
+        }
+    }
+    sr_arena_release(&arena);
+    return status;
 }
 
 static sr_status load_slots(sr_engine *e, sr_checkpoint *checkpoint) {

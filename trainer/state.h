@@ -20,6 +20,10 @@ SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoin
 // a mismatch outside 'reset' is SR_E_USAGE naming the tensors.
 SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *file,
                                              const sr_string_list *reset);
+// Compares the class names that a weights file carries (one without passes) with those of the data,
+// so that outputs are not read as other classes. SR_E_USAGE naming the first that differs.
+SR_NODISCARD sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes,
+                                              int count);
 // All ranks: the digest of everything that a checkpoint holds; hex on every rank.
 SR_NODISCARD sr_status sr_state_digest(sr_engine *engine, int64_t position, int64_t steps,
                                        char hex[SR_SHA256_HEX]);

@@ -104,7 +104,8 @@ static sr_status set_lengths(sr_training *t) {
 
 // ---- First values that depend on data ----
 
-static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out) {
+// The first 'count' pictures in the order of the data set; *have: how many there were.
+static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int64_t *have) {
     const sr_recipe *r = t->recipe;
     char resize[48], crop[48];
     (void)snprintf(resize, sizeof resize, "size=%lld", (long long)r->image_height);
@@ -122,24 +123,28 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out) {
                                          .lane_end = 1,
                                          .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
                                          .workers = 1,
-                                         .threads = true};
+                                         .threads = true,
+                                         .on_corrupt = r->data.on_corrupt,
+                                         .skip_limit = r->data.skip_limit,
+                                         .report_seconds = r->deadline_report,
+                                         .act_seconds = r->deadline_act};
     sr_pipeline *pipeline;
     size_t size = (size_t)(r->image_height * r->image_width * 3);
-    int64_t have = 0;
-    sr_status status = sr_pipeline_open(&options, &pipeline);
-    while (status == SR_OK && have < count) {
+    sr_status status = SR_OK;
+    *have = 0;
+    SR_TRY(sr_pipeline_open(&options, &pipeline));
+    while (status == SR_OK && *have < count) {
         sr_slot slot;
         bool end;
         status = sr_pipeline_next(pipeline, &slot, &end);
         if (status != SR_OK || end)
             break;
-        int64_t take = slot.valid < count - have ? slot.valid : count - have;
-        memcpy(out + (size_t)have * size, sr_slot_find(&slot, "image")->data, (size_t)take * size);
-        have += take;
+        int64_t take = slot.valid < count - *have ? slot.valid : count - *have;
+        memcpy(out + (size_t)*have * size, sr_slot_find(&slot, "image")->data, (size_t)take * size);
+        *have += take;
         sr_pipeline_release(pipeline, &slot);
     }
-    if (status == SR_OK || have > 0)
-        sr_pipeline_close(pipeline);
+    sr_pipeline_close(pipeline);
     return status;
 }
 
@@ -154,7 +159,7 @@ static sr_status init_from_data(sr_training *t) {
         uint8_t *pictures = sr_alloc_array((size_t)count, size, "pictures for first values");
         if (!pictures)
             return SR_E_MEMORY;
-        sr_status status = read_pictures(t, count, pictures);
+        sr_status status = read_pictures(t, count, pictures, &count);
         if (status == SR_OK)
             status = model->desc->init_from_data(model->state, pictures, count, r->image_height,
                                                  r->image_width, t->engine->mean, t->engine->std);
@@ -177,7 +182,11 @@ static sr_status load_weights(sr_training *t) {
                               "a .pth file may run code when it is opened; convert it with the "
                               "script in the README to .safetensors");
     SR_TRY(sr_safetensors_open(r->weights, &file));
-    sr_status status = sr_state_load_weights(t->engine, file, &r->weights_reset);
+    sr_status status = SR_OK;
+    if (t->task->infer && r->weights_reset.count == 0)
+        status = sr_state_check_classes(file, t->class_names, t->class_count);
+    if (status == SR_OK)
+        status = sr_state_load_weights(t->engine, file, &r->weights_reset);
     sr_safetensors_free(file);
     return status;
 }

@@ -20,6 +20,11 @@ def environment():
                 SERRIED_THREADS="1")
 
 
+def flip_middle(content):
+    at = len(content) // 2
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1:]
+
+
 class Suite:
     def __init__(self, serried, recipe, folder):
         self.serried, self.recipe, self.folder = serried, recipe, folder
@@ -103,6 +108,35 @@ class Suite:
             good = done.returncode == 0 and told["metric"] == metric and told["step"] == -max(candidates)[1]
             self.report(good, f"best by {metric}", f"{candidates} {told['metric']} {told['step']}\n{done.stderr[-800:]}")
         self.expect("unknown metric", 1, 2, "did you mean 'val/top1'", ["checkpoint.metric=val/top2"])
+
+    def success(self, what, line):
+        done = subprocess.run(line, env=environment(), text=True, capture_output=True, timeout=100, check=False)
+        self.report(done.returncode == 0, what,
+                    f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+
+    def classes(self):
+        """Weights of other classes are refused in `train` and `val`, unless the last layer starts anew."""
+        pictures, other = os.path.join(self.folder, "other-pictures"), os.path.join(self.folder, "other")
+        subprocess.run([self.serried, "render", pictures, "--count", "5"], check=True, capture_output=True)
+        first = sorted(os.listdir(pictures))[0]
+        os.rename(os.path.join(pictures, first), os.path.join(pictures, "zebra"))
+        subprocess.run([self.serried, "pack", pictures, other, "--val-fraction", "0.2"], check=True,
+                       capture_output=True)
+        subprocess.run(self.line("weights", 1, []), env=environment(), capture_output=True, timeout=100, check=True)
+        weights = "weights=" + os.path.join(self.run_folder("weights", 1), "last", "model.safetensors")
+        self.expect("weights of other classes", 1, 2, "weights_reset", [weights], data=other)
+        self.success("weights of other classes, last layer anew",
+                     self.line("anew", 1, [weights, "weights_reset=[fc]", "steps=2"], other))
+        self.success("weights of the same classes", self.line("same", 1, [weights, "steps=2"]))
+        done = subprocess.run([self.serried, "val", self.run_folder("weights", 1), "data.val=" + other],
+                              env=environment(), text=True, capture_output=True, timeout=100, check=False)
+        self.report(done.returncode == 2 and f"the model's is '{first}'" in done.stderr, "evaluated on other classes",
+                    f"exit code {done.returncode}:\n{done.stderr[-800:]}")
+
+    def first_values(self):
+        """First values from data go past what the recipe allows to be damaged."""
+        values = ["model=cifar-fast", "steps=2", "data.on_corrupt=skip:3"]
+        self.success("first values from damaged data", self.line("first", 1, values, self.damaged("first", flip_middle)))
 
     def two_apart(self, name, values, first, second, variables=()):
         """Two ranks that are not given the same: values of each, environment of rank 1."""
@@ -210,8 +244,7 @@ class Suite:
         self.expect("unpacked folder", ranks, 2, "serried pack", data=os.path.dirname(self.recipe))
         self.expect("indivisible batch", ranks, 2, "equal lanes", ["batch=63"])
         self.expect("not finite", ranks, 5, "not finite", ["optimizer.lr=1e6", "steps=20"])
-        middle = lambda c: c[:len(c) // 2] + bytes([c[len(c) // 2] ^ 4]) + c[len(c) // 2 + 1:]
-        self.expect("flipped bit", ranks, 3, "train-00000.kpl", data=self.damaged(f"bit{ranks}", middle))
+        self.expect("flipped bit", ranks, 3, "train-00000.kpl", data=self.damaged(f"bit{ranks}", flip_middle))
         self.expect("cut shard", ranks, 3, "train-00000.kpl",
                     data=self.damaged(f"cut{ranks}", lambda c: c[:len(c) * 2 // 3]))
         self.interrupt(ranks)
@@ -230,6 +263,8 @@ def main():
             suite.all(ranks)
         suite.expect("more ranks than lanes", 3, 2, "at most 2 ranks", ["lanes=2"])
         suite.best()
+        suite.classes()
+        suite.first_values()
         suite.unequal()
         suite.patience()
     print(f"{suite.count} cases, {suite.failed} failed")
