@@ -175,15 +175,44 @@ static sr_status write_weights(sr_engine *e, sr_checkpoint_writer *writer,
     return status;
 }
 
-// A rank that fails between the barriers returns; its caller aborts the communicator, which ends
-// the others' waits.
+typedef struct writing {
+    int32_t status;
+    char message[508];
+} writing;
+
+// The end of writing, at which all ranks meet whether they could write or not: before that rank 0
+// must not remove the generation, or a rank that still writes fails of that. The first that failed
+// speaks for all.
+static sr_status agree_written(sr_engine *e, sr_status status) {
+    int ranks = sr_comm_size(e->comm), rank = sr_comm_rank(e->comm);
+    writing mine = {.status = (int32_t)status};
+    if (status != SR_OK)
+        (void)snprintf(mine.message, sizeof mine.message, "%s", sr_error_message());
+    writing *all = sr_alloc_array((size_t)ranks, sizeof *all, "results of writing");
+    if (!all)
+        return SR_E_MEMORY;
+    status = sr_comm_all_gather(e->comm, &mine, sizeof mine, all, "checkpoint written");
+    for (int r = 0; r < ranks && status == SR_OK; r++) {
+        status = (sr_status)all[r].status;
+        if (status != SR_OK && r == rank)
+            (void)sr_error_adopt(status, "state.c", mine.message);
+        else if (status != SR_OK)
+            status = SR_FAIL(status, "rank %d (%s): %s", r, sr_comm_peer_name(e->comm, r),
+                             all[r].message);
+    }
+    sr_free(all);
+    return status;
+}
+
+// A rank that fails after that returns; its caller aborts the communicator, which ends the others'
+// waits.
 static sr_status write_generation(sr_engine *e, sr_checkpoint_writer *writer,
                                   const sr_manifest *manifest, bool best, int keep) {
     bool first = sr_comm_rank(e->comm) == 0;
-    SR_TRY(write_shard(e, writer));
-    if (first)
-        SR_TRY(write_weights(e, writer, manifest));
-    SR_TRY(sr_comm_barrier(e->comm, "checkpoint written"));
+    sr_status status = write_shard(e, writer);
+    if (status == SR_OK && first)
+        status = write_weights(e, writer, manifest);
+    SR_TRY(agree_written(e, status));
     if (first)
         SR_TRY(sr_checkpoint_commit(writer, manifest, best, keep));
     return sr_comm_barrier(e->comm, "checkpoint committed");
