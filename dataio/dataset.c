@@ -119,7 +119,9 @@ static sr_status open_folder(sr_dataset *dataset, const char *folder, const char
     if (!any_split)
         return no_data_set(folder);
     if (count == 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s has no split '%s'", folder, split);
+        return SR_FAIL(SR_E_NOT_FOUND,
+                       "%s has no split '%s': no %s-*.kpl is there; copy it again, or pack again",
+                       folder, split, split);
     for (uint32_t i = 0; i < count; i++) {
         char name[SR_SHARD_NAME_MAX];
         char *path = sr_path_join(folder, sr_shard_file_name(split, i, name));

@@ -84,8 +84,12 @@ static sr_status start_child(const sr_start_plan *plan, const sigset_t *mask, pi
         return SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(saved));
     if (got == (ssize_t)sizeof error) {
         (void)waitpid(pid, NULL, 0);
-        return SR_FAIL(SR_E_SYSTEM, "cannot run mpirun: %s%s", strerror(error),
-                       error == ENOENT ? "; install Open MPI (apt install openmpi-bin)" : "");
+        if (error == ENOENT)
+            return SR_FAIL(SR_E_SYSTEM,
+                           "there is no mpirun in PATH (%s); install Open MPI (apt install "
+                           "openmpi-bin) or add its folder",
+                           getenv("PATH") ? getenv("PATH") : "not set");
+        return SR_FAIL(SR_E_SYSTEM, "cannot run mpirun: %s", strerror(error));
     }
     *child = pid;
     return SR_OK;

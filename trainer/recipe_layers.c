@@ -147,6 +147,8 @@ static sr_status parse_file(sr_recipe_inside *in, const char *path, sr_node **ou
     void *text = NULL;
     size_t bytes = 0;
     sr_status read = sr_file_read(path, SR_RECIPE_MAX_BYTES, &text, &bytes);
+    if (read == SR_E_IO) // a folder, or not for this user: another recipe is the cure
+        return SR_FAIL(SR_E_USAGE, "%s", sr_error_message());
     if (read == SR_E_LIMIT)
         return SR_FAIL(SR_E_USAGE, "%s: error: a recipe has at most 1 MiB", path);
     SR_TRY(read);

@@ -194,6 +194,21 @@ static void take_event(reader *r, struct fy_event *event) {
     }
 }
 
+// A tab that indents a line near this one: the library tells what follows from it instead.
+static bool find_tab(const reader *r, int near, sr_position *at) {
+    const char *text = r->source->text;
+    for (int line = 0; text && line <= near + 1; line++) {
+        size_t spaces = strspn(text, " "), blank = strspn(text, " \t");
+        if (line + 1 >= near && text[spaces] == '\t' && !strchr("\r\n#", text[blank])) {
+            *at = (sr_position){r->source, line, (int)spaces};
+            return true;
+        }
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return false;
+}
+
 static void report_syntax(reader *r, struct fy_diag *diag) {
     void *previous = NULL;
     const struct fy_diag_error *error;
@@ -202,8 +217,12 @@ static void report_syntax(reader *r, struct fy_diag *diag) {
         int line = error->line > 0 ? error->line - 1 : 0;
         int column = error->column > 0 ? error->column - 1 : 0;
         sr_position at = {r->source, line, column + (line == 0 ? r->column : 0)};
-        sr_recipe_mistake(r->in, at, "%s", error->msg);
+        bool tab = find_tab(r, line, &at);
+        sr_recipe_mistake(r->in, at, "%s",
+                          tab ? "a tab indents this line; YAML takes spaces only" : error->msg);
         any = true;
+        if (tab)
+            return;
     }
     if (!any)
         sr_recipe_mistake(r->in, (sr_position){r->source, 0, r->column}, "this is not YAML");

@@ -24,7 +24,7 @@ static sr_status fail_held(const char *folder, int fd) {
     holder[strcspn(holder, "\n")] = 0;
     return SR_FAIL(SR_E_EXISTS,
                    "%s: another job is writing to this run folder (%s); wait for it or stop it, or "
-                   "start a run of its own with -o DIR or --fresh",
+                   "name another folder with -o DIR",
                    folder, n > 0 ? holder : "just starting");
 }
 
