@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `serried train -n N` says when it cannot do what it is told: one message that names the cause, the
+exit code of users' scripts, no process and no folder in /dev/shm left. Mistakes in recipes and places on one
+and on two ranks; jobs that are stopped, killed or in each other's way on two.
+
+  check_messages.py SERRIED RECIPE
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TINY = 300 << 10  # bytes of the file system that a run does not fit into
+
+
+def environment(**more):
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                SERRIED_THREADS="1", **more)
+
+
+class Suite:
+    def __init__(self, serried, recipe, folder):
+        self.serried, self.recipe, self.folder = serried, recipe, folder
+        self.data = os.path.join(folder, "data")
+        self.count = self.failed = 0
+
+    def prepare(self):
+        pictures = os.path.join(self.folder, "pictures")
+        for line in ([self.serried, "render", pictures, "--count", "10"],
+                     [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
+            subprocess.run(line, check=True, capture_output=True)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def line(self, recipe, ranks, run, values=()):
+        return [self.serried, "train", recipe, "-n", str(ranks), "-o", run, "data.train=" + self.data, *values]
+
+    def report(self, good, what, detail):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'FAILED':7} {what}{'' if good else ': ' + detail}", flush=True)
+
+    def judge(self, what, pid, code, errors, want, words, quiet=False):
+        """The only complaint in the text has the words; 'quiet': not even a warning stands beside it."""
+        lines = [line for line in errors.splitlines()
+                 if "error:" in line or line.startswith("serried") or quiet and "warning:" in line and
+                 "running as root" not in line and " share " not in line]
+        left = [name for name in os.listdir("/dev/shm") if name.startswith(f"serried-{os.geteuid()}-{pid}-")]
+        good = code == want and len(lines) == 1 and words in lines[0] and not left
+        self.report(good, what, f"exit code {code}, {len(lines)} messages, '{words}' expected, left {left}:\n"
+                                f"{errors[-2000:]}")
+
+    def expect(self, what, line, want, words, quiet=True, **more):
+        job = subprocess.Popen(line, env=environment(**more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True)
+        try:
+            _, errors = job.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            _, errors = job.communicate()
+            errors += "\nhangs"
+        self.judge(what, job.pid, job.returncode, errors, want, words, quiet)
+
+    # -- recipes and places -----------------------------------------------------------------------
+
+    def recipes(self, ranks):
+        base = f"base: {self.recipe}\n"
+        for what, recipe, values, words in [
+                ("unknown recipe", "cifar10-fsat", [], "did you mean 'cifar10-fast'?"),
+                ("no such file", self.path("none.yaml"), [], "no such recipe file"),
+                ("a folder as recipe", self.folder, [], "Is a directory"),
+                ("syntax", self.path("syntax.yaml", base + "batch: [64\nlanes: 8\n"), [],
+                 "syntax.yaml:4:1: error: flow sequence without a closing bracket"),
+                ("tab", self.path("tab.yaml", base + "eval:\n\tresize: 32\n"), [],
+                 "tab.yaml:3:1: error: a tab indents this line"),
+                ("unknown model", self.path("model.yaml", base + "model: tyny\n"), [],
+                 "model.yaml:2:8: error: unknown model 'tyny'; did you mean 'tiny'?"),
+                ("range", self.path("range.yaml", base + "batch: -3\n"), [],
+                 "range.yaml:2:8: error: batch: must be 1 to"),
+                ("range, by value", self.recipe, ["optimizer.momentum=7"], "must be 0 to 0.9999, got '7'"),
+                ("more ranks than lanes", self.recipe, ["lanes=1"] if ranks == 2 else ["lanes=0"],
+                 "at most 1 rank" if ranks == 2 else "lanes: must be")]:
+            self.expect(f"{what}, {ranks} ranks", self.line(recipe, ranks, self.path("run"), values), 2, words)
+
+    def places(self, ranks):
+        file = self.path("file", "no folder")
+        self.expect(f"output is a file, {ranks} ranks", self.line(self.recipe, ranks, file), 2,
+                    "holds something else than a run")
+        self.expect(f"output cannot be made, {ranks} ranks", self.line(self.recipe, ranks, "/sys/serried-run"), 1,
+                    "/sys/serried-run: cannot make the folder")
+        cut = self.path(f"cut{ranks}")
+        shutil.copytree(self.data, cut)
+        os.remove(os.path.join(cut, "train-00000.kpl"))
+        line = self.line(self.recipe, ranks, self.path("run"), ["data.train=" + cut])
+        self.expect(f"no train shards, {ranks} ranks", line, 2, "has no split 'train'")
+
+    def mounts(self, ranks):
+        """Read-only and full file systems, in a mount namespace of their own."""
+        place = self.path("mount")
+        os.makedirs(place, exist_ok=True)
+        inside = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c"]
+        options = f"size={TINY}"
+        if subprocess.run([*inside, f"mount -t tmpfs -o {options} tmpfs {place}"], capture_output=True,
+                          check=False).returncode != 0:
+            print(f"NOT RUN read-only and full file systems, {ranks} ranks: this user may not mount")
+            return
+        line = self.line(self.recipe, ranks, os.path.join(place, "run"))
+        for what, mount, words in [("read-only", "ro," + options, "Read-only file system"),
+                                   ("full", options, "disk full")]:
+            # The checkpoint before the last stays whole: the same command would go on from it.
+            after = f'; code=$?; ls {place}/run/checkpoints >&2; exit $code' if what == "full" else ""
+            script = f"mount -t tmpfs -o {mount} tmpfs {place} && \"$@\"{after}"
+            self.expect(f"{what} file system, {ranks} ranks", [*inside, script, "sh", *line], 1, words, quiet=False)
+
+    def late_writer(self):
+        """The disk is full for rank 0 while rank 1, slowed down, still writes its part: one cause, one code."""
+        place = self.path("mount")
+        inside = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c"]
+        slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e",
+                "inject=fsync:delay_enter=300000"]
+        for tool in ([*inside, f"mount -t tmpfs tmpfs {place}"], [*slow, "true"]):
+            if subprocess.run(tool, capture_output=True, check=False).returncode != 0:
+                print("NOT RUN full file system, a late rank: this user may not mount or trace")
+                return
+        one = ["-np", "1"]
+        line = self.line(self.recipe, 2, os.path.join(place, "run"))
+        job = ["mpirun", "--oversubscribe", "--bind-to", "none", "--quiet", *one, *line, ":", *one, *slow, *line]
+        script = (f'mount -t tmpfs -o size={TINY + (44 << 10)} tmpfs {place} && "$@"; code=$?; '
+                  f'grep -h "No such file" {place}/run/log/* >&2 && exit 99; exit $code')
+        self.expect("full file system, a late rank", [*inside, script, "sh", *job], 1, "disk full", quiet=False)
+
+    def starting(self):
+        for ranks in ("0", "x", "70000"):
+            self.expect(f"-n {ranks}", self.line(self.recipe, ranks, self.path("run")), 2, "-n: ")
+        self.expect("no mpirun", self.line(self.recipe, 2, self.path("run")), 1,
+                    "there is no mpirun in PATH (/nowhere); install Open MPI", PATH="/nowhere")
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def start(self, name):
+        """A long job of two ranks, once it has begun to train: process, its file of messages, ranks."""
+        out = open(self.path(name + ".err"), "w+", encoding="utf-8")
+        run = self.path(name)
+        job = subprocess.Popen(self.line(self.recipe, 2, run, ["steps=100000"]), env=environment(),
+                               stdout=subprocess.DEVNULL, stderr=out)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and job.poll() is None and not os.path.exists(os.path.join(run, "last")):
+            time.sleep(0.01)
+        ranks = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    variables = file.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if run.encode() in words and any(v.startswith(b"OMPI_COMM_WORLD_RANK=") for v in variables):
+                ranks.append(int(pid))
+        return job, out, sorted(ranks)
+
+    def ended(self, job, out):
+        try:
+            code = job.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            code = "hangs"
+        out.seek(0)
+        with out:
+            return code, out.read()
+
+    def second_job(self):
+        job, out, _ = self.start("busy")
+        for ranks in (1, 2):
+            self.expect(f"a second job in its folder, {ranks} ranks",
+                        self.line(self.recipe, ranks, self.path("busy"), ["steps=100000"]), 2,
+                        "another job is writing to this run folder")
+        job.send_signal(signal.SIGTERM)
+        code, errors = self.ended(job, out)
+        self.report(code == 75 and "stopped at step" in errors, "the first one goes on, and stops at SIGTERM",
+                    f"exit code {code}:\n{errors[-1500:]}")
+
+    def killed(self):
+        for which in (0, 1):
+            job, out, ranks = self.start(f"killed{which}")
+            os.kill(ranks[which], signal.SIGKILL)
+            code, errors = self.ended(job, out)
+            self.judge(f"killed rank {which} of 2", job.pid, code, errors, 6,
+                       "signal 9 (Killed) ended a rank; the same command goes on")
+
+    def twice(self):
+        """A rank that cannot answer any more: the first signal asks, the second ends."""
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            job, out, ranks = self.start(f"twice{number}")
+            os.kill(ranks[1], signal.SIGSTOP)
+            for words in ("stopping: the ranks write a checkpoint", "ending at once, without a checkpoint"):
+                job.send_signal(number)
+                end = time.monotonic() + 20
+                while time.monotonic() < end and words not in open(out.name, encoding="utf-8").read():
+                    time.sleep(0.01)
+            got, errors = self.ended(job, out)
+            end = time.monotonic() + 10  # mpirun kills and does not wait
+            while time.monotonic() < end and any(os.path.exists(f"/proc/{pid}") for pid in ranks):
+                time.sleep(0.01)
+            alive = [pid for pid in ranks if os.path.exists(f"/proc/{pid}")]
+            self.report(got == code and not alive and "error:" not in errors, f"{number.name} twice",
+                        f"exit code {got}, alive {alive}:\n{errors[-1500:]}")
+
+
+def main():
+    serried, recipe = (os.path.abspath(path) for path in sys.argv[1:3])
+    if shutil.which("mpirun") is None:
+        print("NOT RUN: mpirun is not installed")
+        return 77
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="serried-messages-") as folder:
+        suite = Suite(serried, recipe, folder)
+        suite.prepare()
+        for ranks in (1, 2):
+            suite.recipes(ranks)
+            suite.places(ranks)
+            suite.mounts(ranks)
+        suite.late_writer()
+        suite.starting()
+        suite.second_job()
+        suite.killed()
+        suite.twice()
+    print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
+    return 1 if suite.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
