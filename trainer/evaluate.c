@@ -63,16 +63,16 @@ static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
     int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     int local = sr_lanes_first(lanes, ranks, rank + 1) - sr_lanes_first(lanes, ranks, rank);
     int64_t steps = (int64_t)list->count / local;
-    size_t offsets[1024], sizes[1024];
-    if (ranks > 1024)
-        return SR_FAIL(SR_E_LIMIT, "evaluation on more than 1024 ranks");
     sr_metrics_block *rows =
         sr_alloc_array((size_t)(steps * lanes) + 1, sizeof *rows, "evaluation blocks");
+    size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "evaluation blocks");
     *out = sr_alloc_array((size_t)(steps * lanes) + 1, sizeof **out, "evaluation blocks");
-    if (!rows || !*out) {
+    if (!rows || !offsets || !*out) {
         sr_free(rows);
+        sr_free(offsets);
         return SR_E_MEMORY;
     }
+    size_t *sizes = offsets + ranks;
     for (int r = 0; r < ranks; r++) {
         int first = sr_lanes_first(lanes, ranks, r), next = sr_lanes_first(lanes, ranks, r + 1);
         offsets[r] = (size_t)(first * steps) * sizeof *rows;
@@ -89,6 +89,7 @@ static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
                 (*out)[s * lanes + lane] = *from++;
     }
     sr_free(rows);
+    sr_free(offsets);
     *count = steps * lanes;
     return status;
 }

@@ -107,6 +107,28 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
     return m;
 }
 
+// A loss tells of a value that is not finite one step late, or never (a running statistic): what a
+// run could not go on from is not saved over what it could. Equal on all ranks, as the values are.
+static sr_status check_values(const sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++) {
+        const sr_phase *phase = t->engine->phases[p];
+        for (int i = 0; i < phase->model->param_count; i++) {
+            const sr_param *param = &phase->model->params[i];
+            const float *values = phase->values + param->offset;
+            int64_t count = sr_info_count(&param->info), k = 0;
+            while (k < count && isfinite(values[k]))
+                k++;
+            if (k < count) {
+                return SR_FAIL(SR_E_NON_FINITE,
+                               "%s is not finite after step %lld: lower optimizer.lr or warm up "
+                               "longer; the last checkpoint is whole",
+                               param->name, (long long)t->step);
+            }
+        }
+    }
+    return SR_OK;
+}
+
 sr_status sr_training_add_digest(sr_training *t) {
     char step[32], position[32];
     (void)snprintf(step, sizeof step, "%lld", (long long)t->step);
@@ -117,6 +139,7 @@ sr_status sr_training_add_digest(sr_training *t) {
 sr_status sr_training_save(sr_training *t) {
     char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], fields[192];
     sr_metadata numbers[NUMBERS];
+    SR_TRY(check_values(t));
     bool best = is_best(t);
     if (best) {
         t->best_saved = metric_now(t);

@@ -133,6 +133,20 @@ class Suite:
         self.report(done.returncode == 2 and f"the model's is '{first}'" in done.stderr, "evaluated on other classes",
                     f"exit code {done.returncode}:\n{done.stderr[-800:]}")
 
+    def not_finite_aside(self):
+        """A value that no loss tells of (a running mean) is not saved either."""
+        broken = os.path.join(self.folder, "broken.safetensors")
+        with open(os.path.join(self.run_folder("weights", 1), "last", "model.safetensors"), "rb") as file:
+            content = bytearray(file.read())
+        data = 8 + int.from_bytes(content[:8], "little")
+        begin, end = json.loads(content[8:data])["bn1.running_mean"]["data_offsets"]
+        content[data + begin:data + end] = b"\xff" * (end - begin)
+        with open(broken, "wb") as file:
+            file.write(content)
+        self.expect("not finite beside the loss", 1, 5, "bn1.running_mean", ["weights=" + broken])
+        self.report(not os.path.exists(os.path.join(self.run_folder("not finite beside the loss", 1), "last")),
+                    "not finite beside the loss: not saved", "there is a checkpoint")
+
     def first_values(self):
         """First values from data go past what the recipe allows to be damaged."""
         values = ["model=cifar-fast", "steps=2", "data.on_corrupt=skip:3"]
@@ -264,6 +278,7 @@ def main():
         suite.expect("more ranks than lanes", 3, 2, "at most 2 ranks", ["lanes=2"])
         suite.best()
         suite.classes()
+        suite.not_finite_aside()
         suite.first_values()
         suite.unequal()
         suite.patience()
