@@ -288,8 +288,10 @@ static sr_status parse_offsets(const uint8_t *at, const uint8_t *end, offset_lis
             SR_TRY(append_offset(list, field.value));
             continue;
         }
+        if (field.type != WIRE_BYTES)
+            continue;
         const uint8_t *p = field.data, *stop = field.data + field.bytes;
-        while (field.type == WIRE_BYTES && p < stop) {
+        while (p < stop) {
             uint64_t value;
             if (!wire_varint(&p, stop, &value))
                 return SR_FAIL(SR_E_DATA, "index: offset %zu is cut off", list->count);

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz targets that are plain text: tests/fuzz/make_corpus.py. What fuzzing
-finds is added beside them under the name that libFuzzer gives it."""
+"""Writes the seeds of fuzz targets: tests/fuzz/make_corpus.py. What fuzzing finds is added beside
+them under the name that libFuzzer gives it. The seeds of recipe are recipes, kept by hand."""
+import io
 import os
 import struct
+import tarfile
+import zlib
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
@@ -40,11 +43,192 @@ SAFETENSORS = [
 ]
 
 
+# ---- records: the first byte picks what the rest is (fuzz_record.c) ---------------------------------
+
+def varint(value):
+    value &= 2**64 - 1
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def entry(key, feature):
+    return field(1, field(1, key.encode()) + field(2, feature))
+
+
+def integer(value):
+    return varint(5 << 3) + varint(value)
+
+
+def real(value):
+    return varint(4 << 3 | 1) + struct.pack("<d", value)
+
+
+def items(*features):
+    return field(7, b"".join(field(1, f) for f in features))
+
+
+SAMPLE = (entry("data", field(3, b"\xff\xd8")) + entry("encoded", integer(1)) +
+          entry("shape", items(integer(2), integer(3), integer(3))) +
+          entry("label", items(integer(7))) + entry("orientation", integer(6)) +
+          entry("segments", field(3, struct.pack("<3I", 1, 2, 9))) +
+          entry("name", field(2, b"cat/1.jpg")))
+OBJECT = field(8, entry("name", field(3, b"dog")) + entry("label", integer(1)) +
+               entry("xmin", real(1)) + entry("ymin", real(-2)) + entry("xmax", real(1e300)) +
+               entry("ymax", real(float("nan"))) + entry("difficult", integer(1)) +
+               entry("mask", field(3, b"\x01\x02")))
+DETECTION = (entry("id", field(3, b"000001")) + entry("content", field(3, b"\xff\xd8")) +
+             entry("height", integer(-1)) + entry("width", integer(2**40)) +
+             entry("depth", integer(3)) + entry("object", items(OBJECT, OBJECT)))
+META = """version: 1 id: "root" # a comment
+record_type < basicType: map
+  properties { key: "b" value { basicType: list item: { basicType: int64 } } }
+  properties: { key: 'a\\x21\\n' value { basicType: 1 } } keys: "a" keys: "b" >
+unknown { x: -1.5e3, y: ["z"] }
+"""
+RECORDS = [
+    b"\0" + SAMPLE, b"\0" + DETECTION, b"\0" + field(1, SAMPLE),
+    b"\0" + entry("data", field(9, b"x")) + b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\1{data: bytes, 'a b': [{x: float64}], s: STRING}", b"\1{a: [[[[[[[[[[[[[[[[[int]]]]]]]]]]]]]]]]]}",
+    b"\2" + META.encode(), b"\2record_type{basicType:map keys:'x'}",
+    b"\3" + field(1, varint(0) + varint(10) + varint(10) + varint(2**63)),
+    b"\3\x08\0\x08\x05\x08\x04", b"\3",
+]
+
+
+# ---- shards: checksums are made right by the target (fuzz_shard.c) ----------------------------------
+
+def shard(records, classes, meta, **changes):
+    names = b"".join(struct.pack("<I", len(c)) + c for c in classes)
+    body = (struct.pack(f"<{len(classes)}Q", *range(len(classes))) + names + meta)
+    body += bytes(-(136 + len(body)) % 8)
+    header_bytes = changes.get("header_bytes", 136 + len(body) + 8)
+    header = struct.pack("<8sIIQQQII16sIIIIQ6Q", b"\x89KPL\r\n\x1a\n", 1, header_bytes, 0,
+                         changes.get("count", len(records)), changes.get("first", 0), 0, 1,
+                         changes.get("split", b"train"), changes.get("class_count", len(classes)),
+                         changes.get("names", len(names)), len(meta), 64, 2**63, *[2**63] * 6)
+    at, index = len(header) + len(body) + 8, b""
+    for record in records:
+        index += struct.pack("<QQQ", at, len(record), 0)
+        at += len(record)
+    return header + body + bytes(8) + b"".join(records) + index + bytes(40)
+
+
+SHARD_META = (b'record_type { basicType: map properties { key: "data" value { basicType: bytes } } '
+              b'keys: "data" }')
+SHARDS = [
+    shard([SAMPLE, b"", SAMPLE], [b"cat", b"dog"], SHARD_META),
+    shard([], [], SHARD_META),
+    shard([SAMPLE], [b"cat"], b"record_type {}", class_count=2**32 - 1),
+    shard([SAMPLE], [b"cat\0x"], b"", names=2**32 - 1, split=b"a" * 16),
+    shard([SAMPLE], [b""], SHARD_META, count=2**61, first=2**64 - 1),
+    shard([SAMPLE], [b"c"], SHARD_META, header_bytes=144),
+    b"\x89KPL", b"",
+]
+
+
+# ---- pictures: flat ones, whose scans are all zeros -------------------------------------------------
+
+def marker(code, data=b""):
+    return bytes([0xff, code]) + struct.pack(">H", len(data) + 2) + data
+
+
+def jpeg(side, factors, sof=0xc0, rows=False, before=b""):
+    """Every code is one zero bit: the difference 0, and the end of the block."""
+    frame = struct.pack(">BHHB", 8, side, side, len(factors))
+    frame += b"".join(bytes([i + 1, f, 0]) for i, f in enumerate(factors))
+    table = bytes([1]) + bytes(15) + b"\0"
+    tables = marker(0xdb, b"\0" + b"\1" * 64)
+    tables += marker(0xc4, b"\0" + table) + marker(0xc4, b"\x10" + table)
+    single = len(factors) == 1
+    across = -(-side // (8 if single else 8 * max(f >> 4 for f in factors)))
+    down = -(-side // (8 if single else 8 * max(f & 15 for f in factors)))
+    blocks = 1 if single else sum((f >> 4) * (f & 15) for f in factors)
+    bits = 1 if sof == 0xc2 else 2
+    row = bytes(-(-across * blocks * bits // 8))
+    scan = bytes([len(factors)]) + b"".join(bytes([i + 1, 0]) for i in range(len(factors)))
+    scan += b"\0\0\0" if sof == 0xc2 else b"\0\x3f\0"
+    if rows:
+        tables += marker(0xdd, struct.pack(">H", across))
+        data = b"".join(row + bytes([0xff, 0xd0 + i % 8]) for i in range(down - 1)) + row
+    else:
+        data = bytes(-(-across * down * blocks * bits // 8))
+    return (b"\xff\xd8" + before + tables + marker(sof, frame) + marker(0xda, scan) + data +
+            b"\xff\xd9")
+
+
+def exif(code, order=">"):
+    tiff = (b"MM\0*" if order == ">" else b"II*\0") + struct.pack(order + "IHHHIHH", 8, 1, 0x0112, 3,
+                                                                  1, code, 0)
+    return tiff + bytes(4)
+
+
+def png(width, height, depth, kind, *chunks):
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+    rows = (b"\0" + bytes((width * channels * depth + 7) // 8)) * height
+    out = b"\x89PNG\r\n\x1a\n"
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)), *chunks,
+             (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
+    for name, data in parts:
+        out += struct.pack(">I", len(data)) + name + data
+        out += struct.pack(">I", zlib.crc32(name + data))
+    return out
+
+
+YUV = (0x22, 0x11, 0x11)
+PICTURES = [
+    jpeg(140, YUV), jpeg(140, YUV, rows=True), jpeg(136, (0x11,)), jpeg(130, (0x21, 0x11, 0x11)),
+    jpeg(129, (0x12, 0x11, 0x11), sof=0xc2), jpeg(40, (0x11,), sof=0xc2),
+    jpeg(16, (0x11,) * 4, before=marker(0xee, b"Adobe\0\x64\0\0\0\0\2")),
+    jpeg(24, YUV, before=marker(0xe1, b"Exif\0\0" + exif(6))),
+    jpeg(24, (0x11, 0x22, 0x11), sof=0xc1),
+    png(9, 7, 8, 2), png(9, 7, 16, 6), png(9, 7, 1, 0), png(3, 3, 8, 4, (b"eXIf", exif(3, "<"))),
+    png(4, 4, 2, 3, (b"PLTE", bytes(range(12)))), png(2**31 - 1, 0, 8, 2), exif(5), b"",
+]
+
+
+# ---- archives ---------------------------------------------------------------------------------------
+
+def archive(members, mode="w", form=tarfile.USTAR_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode, format=form) as tar:
+        for name, data, kind in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.size, info.mtime = kind, len(data), 1
+            info.linkname = "elsewhere" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def plain(name, data):
+    return name, data, tarfile.REGTYPE
+
+
+SMALL = png(2, 2, 8, 0)
+INNER = archive([plain("1.jpg", jpeg(8, (0x11,))), plain("2.png", SMALL)])
+TAR = archive([plain("set/train/cat/1.png", SMALL), plain("./set/train/dog/2.png", SMALL),
+               plain("set/val/cat/3.png", SMALL), plain("set/train/n01.tar", INNER),
+               plain("../out.png", SMALL), plain("/abs.png", SMALL), plain("set/.hidden", b""),
+               ("set/link.png", b"", tarfile.SYMTYPE), ("set/hard.png", b"", tarfile.LNKTYPE),
+               plain("a/" + "long" * 60 + ".png", SMALL)], form=tarfile.PAX_FORMAT)
+ARCHIVES = [TAR, zlib.compress(TAR, 9, 31), INNER, TAR[:-1500], archive([]), b"BZh9", b""]
+
+
 def main():
     for number, (kind, text) in enumerate(OPTIONS):
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
     for number, data in enumerate(SAFETENSORS):
         write("safetensors", f"seed{number:02}", data)
+    for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
+                          ("archive", ARCHIVES)):
+        for number, data in enumerate(seeds):
+            write(target, f"seed{number:02}", data)
 
 
 if __name__ == "__main__":
