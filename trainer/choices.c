@@ -19,6 +19,15 @@ static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_opt
     return table ? sr_recipe_options_parse(recipe, path, table, *out) : SR_OK;
 }
 
+// A descriptor's SR_E_USAGE as a mistake at the place in the recipe; other statuses pass.
+static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
+    char message[512];
+    if (status != SR_E_USAGE)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, path, "%s", message);
+}
+
 sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
     static const char *const names[] = {"classify", "detect", "segment", "gan"};
     *out = sr_task_find(names[recipe->task]);
@@ -63,7 +72,8 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
     if (choice->name)
         SR_TRY(sr_recipe_choose(recipe, choice->path, "optimizer", names, (int)count, &index));
     out->desc = all[index];
-    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+    SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
+    return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }
 
 sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
@@ -90,14 +100,9 @@ sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
     SR_TRY(parse_options(recipe, from->choice.path, all[index]->options, arena, &options));
     if (!lengths)
         return SR_OK;
-    sr_status status =
-        sr_schedule_init(out, all[index], options, recipe->phases[phase].optimizer.lr, from->warmup,
-                         from->warmup_start, lengths);
-    if (status != SR_E_USAGE)
-        return status;
-    char message[512];
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    return sr_recipe_fail(recipe, from->choice.path, "%s", message);
+    return refuse(recipe, from->choice.path,
+                  sr_schedule_init(out, all[index], options, recipe->phases[phase].optimizer.lr,
+                                   from->warmup, from->warmup_start, lengths));
 }
 
 static const char *const metric_names[SR_BEST_METRICS] = {

@@ -30,7 +30,8 @@ typedef struct sr_hyper_request {
 typedef struct sr_optimizer_desc {
     uint32_t struct_size, abi;
     const char *name, *help;
-    const sr_option_table *options; // of its own: momentum, nesterov, ...
+    const sr_option_table *options;          // of its own: momentum, nesterov, ...
+    sr_status (*check)(const void *options); // what must fit together; NULL: nothing
     int slots;
     const char *slot_names[SR_OPTIMIZER_MAX_SLOTS]; // "momentum"
     sr_kernel_id kernel; // arguments: p, slots..., g, hyper; params: sr_count_params

@@ -253,6 +253,8 @@ class Suite:
     def all(self, ranks):
         self.expect("unknown key", ranks, 2, "did you mean 'optimizer'", ["optimzier.lr=1"])
         self.expect("wrong type", ranks, 2, "batch", ["batch=many"])
+        self.expect("nesterov without momentum", ranks, 2, "nesterov needs",
+                    ["optimizer.nesterov=true", "optimizer.momentum=0"])
         self.expect("unknown model", ranks, 2, "did you mean 'resnet50'", ["model=resnet5O"])
         self.expect("missing data", ranks, 2, "does not exist", data="/nowhere/data")
         self.expect("unpacked folder", ranks, 2, "serried pack", data=os.path.dirname(self.recipe))

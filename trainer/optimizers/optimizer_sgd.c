@@ -35,6 +35,14 @@ static const sr_option_table sgd_table = {.name = "optimizer.sgd",
                                           .count = sizeof sgd_rows / sizeof sgd_rows[0],
                                           .struct_size = sizeof(sgd_options)};
 
+// As torch: without momentum there is nothing to look ahead along.
+static sr_status check(const void *options) {
+    const sgd_options *o = options;
+    if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
+        return SR_FAIL(SR_E_USAGE, "nesterov needs a momentum and no dampening");
+    return SR_OK;
+}
+
 static void fill(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]) {
     const sgd_options *o = options;
     const float values[SR_HYPER] = {(float)request->lr,
@@ -55,6 +63,7 @@ const sr_optimizer_desc sr_optimizer_sgd = {.struct_size = sizeof(sr_optimizer_d
                                             .name = "sgd",
                                             .help = "stochastic gradient descent with momentum",
                                             .options = &sgd_table,
+                                            .check = check,
                                             .slots = 1,
                                             .slot_names = {"momentum"},
                                             .kernel = SR_KERNEL_sgd,
