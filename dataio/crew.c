@@ -245,24 +245,37 @@ static void describe_end(int wait_status, char *out, size_t size) {
         snprintf(out, size, "exit code %d", WEXITSTATUS(wait_status));
 }
 
+// What a stage was at when it died: a sample, for those that work on single ones.
+static bool find_sample(const sr_crew *crew, int number, sr_dataset *dataset, char *out) {
+    const sr_stage_state *state = &crew->header->states[number];
+    int32_t activity = atomic_load(&state->activity);
+    int64_t sample = atomic_load(&state->sample);
+    bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
+    if (busy && sample >= 0 && sample < crew->header->count)
+        return sr_dataset_sample_name(dataset, sample, out) != NULL;
+    (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "its waiting");
+    return false;
+}
+
 static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset *dataset) {
     member *m = &crew->members[number];
-    char name[32], end[80], sample_name[300] = "its start";
+    char name[32], end[80], where[300];
     uint64_t place = progress(crew->header, number);
     describe_end(wait_status, end, sizeof end);
     m->deaths = place == m->place_of_death ? m->deaths + 1 : 1;
     m->place_of_death = place;
     bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-    int64_t sample = atomic_load(&crew->header->states[number].sample);
-    if (sample >= 0 && sample < crew->header->count && number != SR_STAGE_ITERATOR)
-        sr_dataset_sample_name(dataset, sample, sample_name);
-    if (m->deaths >= (killed ? KILLS_AT_ONE_PLACE : DEATHS_AT_ONE_PLACE))
+    bool sample = find_sample(crew, number, dataset, where);
+    if (m->deaths >= (killed ? KILLS_AT_ONE_PLACE : DEATHS_AT_ONE_PLACE)) {
         return SR_FAIL(SR_E_PEER,
-                       "data %s died %d times (%s) at %s; look at that sample with 'serried show', "
-                       "or run with data.processes=0 under a debugger",
-                       sr_stage_name(number, name), m->deaths, end, sample_name);
-    SR_WARN("data %s died (%s) at %s; replaced", sr_stage_name(number, name), end, sample_name);
+                       "data %s died %d times (%s) at %s; %srun with data.processes=0 "
+                       "under a debugger",
+                       sr_stage_name(number, name), m->deaths, end, where,
+                       sample ? "look at that sample with 'serried show', or " : "");
+    }
+    SR_WARN("data %s died (%s) at %s; replaced", sr_stage_name(number, name), end, where);
     crew->restarts++;
+    atomic_store(&crew->header->states[number].activity, SR_ACTIVITY_STARTING);
     return spawn(crew, number);
 }
 

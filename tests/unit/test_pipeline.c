@@ -207,6 +207,37 @@ static void test_kills(void **state) {
     sr_log_set_level(SR_LOG_WARN);
 }
 
+// One that dies again and again at the same place is not started for ever.
+static void test_deaths(void **state) {
+    (void)state;
+    sr_pipeline_options o = usual();
+    o.threads = false;
+    o.steps = 0;
+    o.prefetch = 2;
+    sr_pipeline *p;
+    sr_slot slots[2], none;
+    bool end;
+    sr_log_set_level(SR_LOG_ERROR);
+    assert_ok(sr_pipeline_open(&o, &p));
+    for (int i = 0; i < 2; i++) // all are held, so that nobody gets on
+        assert_ok(sr_pipeline_next(p, &slots[i], &end));
+    int64_t deadline = sr_clock_ns() + 20 * SR_NS_PER_S;
+    sr_status status = SR_E_ARGUMENT;
+    while (status == SR_E_ARGUMENT && sr_clock_ns() < deadline) {
+        pid_t pid = sr_pipeline_stage_pid(p, SR_STAGE_TRANSFORMER);
+        if (pid > 0)
+            (void)kill(pid, SIGABRT); // which sanitizers leave alone
+        sr_clock_sleep_ns(SR_NS_PER_MS);
+        status = sr_pipeline_next(p, &none, &end);
+    }
+    assert_int_equal(SR_E_PEER, status);
+    assert_message("data transformer 0 died 3 times (signal 6");
+    assert_message("run with data.processes=0 under a debugger");
+    assert_true(sr_pipeline_get_stats(p).restarts >= 2);
+    sr_pipeline_close(p);
+    sr_log_set_level(SR_LOG_WARN);
+}
+
 // -- evaluation --------------------------------------------------------------------------------
 
 static void see_slot(const sr_slot *slot, int *seen) {
@@ -642,13 +673,14 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
         return sr_data_process_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_workers),        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_resume),         cmocka_unit_test(test_kills),
-        cmocka_unit_test(test_evaluation),     cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_damage),         cmocka_unit_test(test_bad_picture),
-        cmocka_unit_test(test_too_many_boxes), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_held_slots),     cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_no_leaks),       cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_workers),     cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_resume),      cmocka_unit_test(test_kills),
+        cmocka_unit_test(test_deaths),      cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_boxes),       cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_bad_picture), cmocka_unit_test(test_too_many_boxes),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_held_slots),
+        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_no_leaks),
+        cmocka_unit_test(test_orphans),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }
