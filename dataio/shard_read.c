@@ -123,7 +123,7 @@ sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_shard *shard) {
 
 static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
     struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not hold us up
     if (*fd < 0)
         return SR_FAIL(errno == ENOENT || errno == ENOTDIR ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
                        path, strerror(errno));

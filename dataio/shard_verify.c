@@ -191,7 +191,7 @@ sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
                .result = result,
                .shard = {.path = path},
                .search_left = UINT64_C(1) << 35};
-    c.fd = open(path, O_RDONLY | O_CLOEXEC);
+    c.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (c.fd < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
     const char *slash = strrchr(path, '/');

@@ -163,6 +163,11 @@ static void test_aborted(void **state) {
     test_folder_remove(folder);
 }
 
+static void ignore_finding(void *user, const char *message) {
+    (void)user;
+    assert_non_null(strstr(message, "no regular file"));
+}
+
 static void test_not_packed(void **state) {
     (void)state;
     char folder[256], path[300];
@@ -170,6 +175,14 @@ static void test_not_packed(void **state) {
     test_folder_make(folder);
     assert_status(SR_E_USAGE, sr_dataset_open(folder, "train", &set));
     assert_message("serried pack");
+    (void)snprintf(path, sizeof path, "%s/val-00000.kpl", folder);
+    assert_int_equal(0, mkfifo(path, 0600)); // nobody will ever write to it
+    sr_verify_result result = {0};
+    assert_status(SR_E_DATA, sr_dataset_open(folder, "val", &set));
+    assert_message("no regular file");
+    assert_ok(sr_shard_verify(path, ignore_finding, NULL, &result));
+    assert_int_equal(1, result.damaged);
+    assert_int_equal(0, unlink(path));
     (void)snprintf(path, sizeof path, "%s/x.tar", folder);
     assert_ok(sr_file_write_atomic(path, "tar?", 4));
     assert_status(SR_E_USAGE, sr_dataset_open(path, "train", &set));
