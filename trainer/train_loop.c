@@ -12,7 +12,8 @@
 #include "kernels/base/log.h"
 #include "trainer/training_internal.h"
 
-enum { LOG_STEPS = 50, MAX_CONFUSION = 1000 };
+// Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
+enum { LOG_STEPS = 50, SHORT_RUN = 20, MAX_CONFUSION = 1000 };
 
 static int64_t data_wait_ns(const sr_training *t) {
     return sr_pipeline_get_stats(sr_feed_pipeline(t->feed)).wait_ns;
@@ -257,7 +258,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
         SR_TRY(sr_training_share_damage(t));
     if (epoch_end && t->val_path[0])
         SR_TRY(evaluate_epoch(t, end));
-    if (epoch_end || t->step % LOG_STEPS == 0) {
+    if (epoch_end || t->step % LOG_STEPS == 0 || t->total_steps <= SHORT_RUN) {
         SR_TRY(write_row(t, t->evaluated_here));
         start_window(t);
     }
