@@ -22,6 +22,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/thread.h"
 
 #define DEATHS_AT_ONE_PLACE 3
 #define KILLS_AT_ONE_PLACE 50 // by SIGKILL: rather the machine's fault than the sample's
@@ -187,10 +188,10 @@ static void *thread_main(void *stage) {
 static sr_status start_thread(sr_crew *crew, int number) {
     member *m = &crew->members[number];
     SR_TRY(sr_stage_init(&m->stage, &crew->memory, number));
-    int error = pthread_create(&m->thread, NULL, thread_main, &m->stage);
-    if (error != 0) {
+    sr_status status = sr_thread_start(&m->thread, "sr-data", thread_main, &m->stage);
+    if (status != SR_OK) {
         sr_stage_release(&m->stage);
-        return SR_FAIL(SR_E_SYSTEM, "cannot start a data thread: %s", strerror(error));
+        return status;
     }
     m->started = true;
     return SR_OK;

@@ -10,7 +10,6 @@
 // every later call. Not here: what the values mean, and which bits a sum has (lane_tree.c).
 #include "trainer/exchange.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +17,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/thread.h"
 #include "trainer/exchange_internal.h"
 
 #define IDLE_NS (50 * SR_NS_PER_MS)
@@ -108,15 +108,7 @@ static void *communicate(void *argument) {
 }
 
 static sr_status start_thread(sr_exchange *x) {
-    // Signals belong to the main thread.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&x->thread, NULL, communicate, x);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code != 0)
-        return SR_FAIL(SR_E_SYSTEM, "no communication thread: %s; raise the limit on processes",
-                       strerror(code));
+    SR_TRY(sr_thread_start(&x->thread, "sr-exchange", communicate, x));
     x->threaded = true;
     return SR_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "dataio/dataset.h"
 #include "dataio/transform.h"
@@ -130,13 +131,26 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     return status;
 }
 
+static bool is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
     sr_inference *in = sr_alloc(sizeof *in, "inference");
     if (!in)
         return SR_E_MEMORY;
     sr_arena_init(&in->arena);
-    sr_status status =
-        sr_checkpoint_is(options->source) ? open_checkpoint(in, options) : open_recipe(in, options);
+    sr_status status = SR_OK;
+    if (sr_checkpoint_is(options->source))
+        status = open_checkpoint(in, options);
+    else if (is_folder(options->source))
+        status = SR_FAIL(SR_E_USAGE,
+                         "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
+                         "last or best, or a recipe with weights=FILE.safetensors",
+                         options->source);
+    else
+        status = open_recipe(in, options);
     if (status != SR_OK) {
         sr_inference_free(in);
         return status;

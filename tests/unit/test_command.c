@@ -166,6 +166,7 @@ static void test_subjects(void **state) {
     expect("$S verify $D/none $D/data $D/trained", 2, "none: no such file or folder");
     assert_non_null(strstr(output, "data: whole: 2 shards"));
     assert_non_null(strstr(output, "model.safetensors"));
+    expect("$S val $D/data", 2, "data is neither a run folder nor a checkpoint");
     expect("cd $D && $S predict trained none.jpg pictures/ring/0001.jpg", 3,
            "1 of 2 pictures could not be read and are left out");
     assert_non_null(strstr(output, "\npictures/ring/0001.jpg,"));
