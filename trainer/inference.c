@@ -142,15 +142,16 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
         return SR_E_MEMORY;
     sr_arena_init(&in->arena);
     sr_status status = SR_OK;
-    if (sr_checkpoint_is(options->source))
+    if (sr_checkpoint_is(options->source)) {
         status = open_checkpoint(in, options);
-    else if (is_folder(options->source))
+    } else if (is_folder(options->source)) {
         status = SR_FAIL(SR_E_USAGE,
                          "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
                          "last or best, or a recipe with weights=FILE.safetensors",
                          options->source);
-    else
+    } else {
         status = open_recipe(in, options);
+    }
     if (status != SR_OK) {
         sr_inference_free(in);
         return status;
