@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which convolutions are computed by Winograd's filtering, and how these are cut into blocks (see
+// x86_winograd_internal.h). A function of the shape alone.
+#include "kernels/base/cpuid.h"
+#include "kernels/base/memory.h"
+#include "kernels/cpu/x86_internal.h"
+
+// Channels, in and out, from which on transforms cost little beside the products they save; tiles
+// from which on the transform of the weights does.
+#define LEAST_CHANNELS 16
+#define LEAST_TILES 96
+// Tiles of a block: their transforms of 64 to 256 channels stay in a second-level cache of 1 MiB,
+// and the weights, which stream through it, are used often enough (measured: 12 to 128).
+#define BLOCK_TILES 24
+// Output panels multiplied at a time.
+#define RANGE_PANELS 2
+// Blocks at least, where there are few tiles: enough for eight threads.
+#define BLOCKS 8
+
+// Whether it is faster than the direct kernels, by the shape alone (the same on all ranks).
+static bool pays(const sr_conv_params *p) {
+    const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
+                          sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
+    return p->c >= LEAST_CHANNELS && p->k >= LEAST_CHANNELS && tiles >= LEAST_TILES &&
+           SR_X86_WINOGRAD_TAPS * p->n * p->p * p->q * 2 >= SR_X86_WINOGRAD_POINTS * tiles * 3;
+}
+
+bool sr_x86_winograd_supports(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
+        return false;
+    return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
+           p->dilation_h == 1 && p->dilation_w == 1 && pays(p);
+}
+
+static sr_x86_winograd geometry_of(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    sr_x86_winograd g = {.h = p->h, .w = p->w, .c = p->c, .p = p->p, .q = p->q, .k = p->k};
+    g.top = p->pad_top;
+    g.left = p->pad_left;
+    if (request->kernel == SR_KERNEL_conv2d_dx) {
+        g = (sr_x86_winograd){.h = p->p, .w = p->q, .c = p->k, .p = p->h, .q = p->w, .k = p->c};
+        g.top = 2 - p->pad_top;
+        g.left = 2 - p->pad_left;
+        g.mirrored = true;
+    }
+    g.tiles_h = sr_x86_ceil_div(g.p, SR_X86_WINOGRAD_OUT);
+    g.tiles_w = sr_x86_ceil_div(g.q, SR_X86_WINOGRAD_OUT);
+    g.tiles = p->n * g.tiles_h * g.tiles_w;
+    g.in_panels = sr_x86_ceil_div(g.c, SR_X86_WINOGRAD_SIDE);
+    g.out_panels = sr_x86_ceil_div(g.k, SR_X86_WINOGRAD_SIDE);
+    return g;
+}
+
+static void plan_blocks(sr_x86_winograd *g) {
+    const int64_t blocks = sr_x86_ceil_div(g->tiles, BLOCK_TILES);
+    g->block_tiles = sr_x86_ceil_div(sr_x86_ceil_div(g->tiles, blocks), 4) * 4;
+    g->range_panels = sr_x86_min(g->out_panels, RANGE_PANELS);
+    g->ranges = sr_x86_ceil_div(g->out_panels, g->range_panels);
+    g->shares =
+        sr_x86_min(g->ranges, sr_x86_ceil_div(BLOCKS, sr_x86_ceil_div(g->tiles, g->block_tiles)));
+}
+
+sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_winograd *g = sr_alloc(sizeof *g, "the plan of a Winograd convolution");
+    if (g == NULL)
+        return SR_E_MEMORY;
+    *g = geometry_of(request);
+    plan_blocks(g);
+    const int64_t weights = g->ranges * sr_x86_winograd_point(g->range_panels, g->c);
+    const int64_t in = sr_x86_winograd_point(g->in_panels, g->block_tiles);
+    const int64_t products = sr_x86_winograd_point(g->range_panels, g->block_tiles);
+    const int64_t zero = g->in_panels * SR_X86_WINOGRAD_SIDE;
+    out->state = g;
+    out->state_free = sr_free;
+    out->stages = 2;
+    out->stage[0].blocks = g->out_panels;
+    out->stage[1].blocks = sr_x86_ceil_div(g->tiles, g->block_tiles) * g->shares;
+    out->workspace = (size_t)(SR_X86_WINOGRAD_POINTS * weights) * sizeof(float);
+    out->scratch = (size_t)(zero + SR_X86_WINOGRAD_POINTS * (in + products)) * sizeof(float);
+    return SR_OK;
+}
