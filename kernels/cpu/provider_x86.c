@@ -158,6 +158,10 @@ static const x86_row rows[SR_X86_COUNT] = {
     [SR_X86_WINOGRAD(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_winograd_supports, sr_x86_winograd_plan},
     [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_winograd_supports,
                                               sr_x86_winograd_plan},
+    [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw)] = {"TTF", sr_x86_winograd_supports_dw,
+                                              sr_x86_winograd_plan_dw},
+    [SR_X86_WINOGRAD_DW_POINTS] = {"TTF", sr_x86_winograd_supports_points,
+                                   sr_x86_winograd_plan_points},
 };
 
 static const sr_x86_set *set_of_processor(void) {
@@ -228,6 +232,13 @@ static sr_status winograd_prepare(const sr_kernel_request *request, sr_prepared 
     return row_prepare(SR_X86_WINOGRAD(request->kernel), request, out);
 }
 
+static bool points_supports(const sr_kernel_request *request) {
+    return row_supports(SR_X86_WINOGRAD_DW_POINTS, request);
+}
+static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(SR_X86_WINOGRAD_DW_POINTS, request, out);
+}
+
 #define ROW(id, suffix, class, fits, make)                                                         \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
@@ -269,6 +280,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(conv2d_dw, "x86-panels-f32"),
     WINOGRAD(conv2d),
     WINOGRAD(conv2d_dx),
+    WINOGRAD(conv2d_dw),
+    ROW(conv2d_dw, "-winograd-points", "x86-winograd-f32", points_supports, points_prepare),
 };
 
 extern const sr_provider sr_provider_x86;

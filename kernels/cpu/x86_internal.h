@@ -15,9 +15,10 @@
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
-// Places in the tables: those of the kernels, then those of the convolutions' second variant.
+// Places in the tables: those of the kernels, then those of Winograd convolutions.
 #define SR_X86_WINOGRAD(kernel) (SR_KERNEL_COUNT + (kernel)-SR_KERNEL_conv2d)
-#define SR_X86_COUNT (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
+#define SR_X86_WINOGRAD_DW_POINTS (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
+#define SR_X86_COUNT (SR_X86_WINOGRAD_DW_POINTS + 1)
 _Static_assert(SR_KERNEL_conv2d_dx == SR_KERNEL_conv2d + 1, "convolutions are neighbours");
 _Static_assert(SR_KERNEL_conv2d_dw == SR_KERNEL_conv2d + 2, "convolutions are neighbours");
 
@@ -111,6 +112,10 @@ typedef struct sr_x86_winograd {
     int64_t block_tiles;          // of one block or pass, a multiple of four
     int64_t range_panels, ranges; // output panels multiplied at a time, and how many times
     int64_t shares;               // parts of the ranges; blocks are groups of tiles times shares
+    // conv2d_dw with few channels: a block has a group of the tiles, which it takes 'block_tiles'
+    // at a time, and a range of input and of output panels. With many: a point and a range of
+    // output panels, and takes 'pass_tiles' at a time.
+    int64_t groups, in_range_panels, in_ranges, pass_tiles;
 } sr_x86_winograd;
 
 // Floats of 'panels' panels of 'rows' rows at one point: whole cache lines, an odd number of them,
@@ -119,7 +124,21 @@ static inline int64_t sr_x86_winograd_point(int64_t panels, int64_t rows) {
     return panels * rows * SR_X86_WINOGRAD_SIDE + 16;
 }
 
+// Zeros that stand for the pixels outside of a picture.
+static inline int64_t sr_x86_winograd_zeros(const sr_x86_winograd *g) {
+    return (g->in_panels > g->out_panels ? g->in_panels : g->out_panels) * SR_X86_WINOGRAD_SIDE;
+}
+
+// Floats of the gradient of one pair of panels at all points: [point][32][32].
+static inline int64_t sr_x86_winograd_pair(void) {
+    return SR_X86_WINOGRAD_POINTS * sr_x86_winograd_point(1, SR_X86_WINOGRAD_SIDE);
+}
+
 bool sr_x86_winograd_supports(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out);
+bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out);
+bool sr_x86_winograd_supports_points(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepared *out);
 
 #endif

@@ -38,6 +38,9 @@
 #define WG_B2 2.25f
 #define WG_SUM 2.640625f
 #define WG_PRODUCT 0.87890625f
+// Inverse derivatives of x (x^2 - A^2) (x^2 - B^2) at +-A and +-B.
+#define WG_OVER_A (1.0f / (2 * WG_A2 * (WG_A2 - WG_B2)))
+#define WG_OVER_B (1.0f / (2 * WG_B2 * (WG_B2 - WG_A2)))
 
 // ---- one-dimensional transforms ----
 
@@ -74,16 +77,14 @@ SR_INLINE void wg_output_1d(const sr_vf *m, int64_t from, sr_vf *y, int64_t to) 
 
 // G: three taps at the six points, over the derivative of the points' polynomial.
 SR_INLINE void wg_weights_1d(const sr_vf *g, sr_vf *u) {
-    const float over_a = 1.0f / (2 * WG_A2 * (WG_A2 - WG_B2));
-    const float over_b = 1.0f / (2 * WG_B2 * (WG_B2 - WG_A2));
     const sr_vf g0 = g[0], g1 = g[1], g2 = g[2];
     const sr_vf even_a = sr_v_fma(sr_v_set(WG_A2), g2, g0), odd_a = sr_v_mul(sr_v_set(WG_A), g1);
     const sr_vf even_b = sr_v_fma(sr_v_set(WG_B2), g2, g0), odd_b = sr_v_mul(sr_v_set(WG_B), g1);
     u[0] = sr_v_mul(sr_v_set(1.0f / WG_PRODUCT), g0);
-    u[1] = sr_v_mul(sr_v_set(over_a), sr_v_add(even_a, odd_a));
-    u[2] = sr_v_mul(sr_v_set(over_a), sr_v_sub(even_a, odd_a));
-    u[3] = sr_v_mul(sr_v_set(over_b), sr_v_add(even_b, odd_b));
-    u[4] = sr_v_mul(sr_v_set(over_b), sr_v_sub(even_b, odd_b));
+    u[1] = sr_v_mul(sr_v_set(WG_OVER_A), sr_v_add(even_a, odd_a));
+    u[2] = sr_v_mul(sr_v_set(WG_OVER_A), sr_v_sub(even_a, odd_a));
+    u[3] = sr_v_mul(sr_v_set(WG_OVER_B), sr_v_add(even_b, odd_b));
+    u[4] = sr_v_mul(sr_v_set(WG_OVER_B), sr_v_sub(even_b, odd_b));
     u[5] = g2;
 }
 
@@ -113,9 +114,21 @@ SR_INLINE void wg_pixels(const void *base, int64_t h, int64_t w, int64_t c, wg_p
     }
 }
 
+SR_INLINE int wg_lanes(int64_t left) {
+    return left < 0 ? 0 : left < SR_LANES ? (int)left : SR_LANES;
+}
+
+// One vector of a transform; past the caches where it is read much later.
+SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
+    if (stream)
+        sr_v_stream(to, x);
+    else
+        sr_v_store(to, x);
+}
+
 // B^T x B of n <= 16 channels of one tile to v[point].
 SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v, int64_t stride,
-                            bool half) {
+                            bool half, bool stream) {
     sr_vf d[WG_POINTS], row[WG_IN];
     SR_UNROLL
     for (int j = 0; j < WG_IN; j++) {
@@ -130,46 +143,53 @@ SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v
         wg_input_1d(d + i * WG_IN, 1, row, 1);
         SR_UNROLL
         for (int j = 0; j < WG_IN; j++, v += stride)
-            sr_v_store(v, row[j]);
+            wg_put(v, row[j], stream);
     }
 }
 
 // Calls of their own: in a loop over channels compilers keep and advance 72 addresses in memory.
-#define WG_INPUT_TILE(name, half)                                                                  \
+typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v, int64_t stride);
+#define WG_TILE(name, any, half, stream)                                                           \
     static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
                                                float *v, int64_t stride) {                         \
         if (n == SR_LANES)                                                                         \
-            wg_input_any(pixel, c, SR_LANES, v, stride, half);                                     \
+            any(pixel, c, SR_LANES, v, stride, half, stream);                                      \
         else                                                                                       \
-            wg_input_any(pixel, c, n, v, stride, half);                                            \
+            any(pixel, c, n, v, stride, half, stream);                                             \
     }
-WG_INPUT_TILE(wg_input_tile_f32, false)
-WG_INPUT_TILE(wg_input_tile_bf16, true)
-#undef WG_INPUT_TILE
+WG_TILE(wg_input_f32, wg_input_any, false, false)
+WG_TILE(wg_input_bf16, wg_input_any, true, false)
+WG_TILE(wg_input_stream_f32, wg_input_any, false, true)
+WG_TILE(wg_input_stream_bf16, wg_input_any, true, true)
 
-// B^T x B of 'count' tiles from 'first' on, for the panels' channels: V[point][panel][tile][32].
-// Lanes beyond the channels are zeros.
-static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, int64_t first,
-                     int64_t count, sr_x86_range panels, float *v, bool half) {
-    const int64_t panel_floats = g->block_tiles * WG_SIDE, begin = panels.begin * WG_SIDE;
-    const int64_t end = sr_x86_min(panels.end * WG_SIDE, g->c);
-    const int64_t stride = sr_x86_winograd_point(panels.end - panels.begin, g->block_tiles);
-    for (int64_t t = 0; t < count; t++, v += WG_SIDE) {
+// Panels of transforms, [point][panel][tile][32]: the first tile, distances of panels and of
+// points.
+typedef struct wg_panels {
+    float *at;
+    int64_t panel, point;
+    bool stream; // stored past the caches
+} wg_panels;
+
+// B^T x B of the tiles, for these channels; zeros for channels that x does not have.
+static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, sr_x86_range tiles,
+                     sr_x86_range channels, wg_panels to, bool half) {
+    const wg_tile_fn tile = to.stream ? half ? wg_input_stream_bf16 : wg_input_stream_f32
+                            : half    ? wg_input_bf16
+                                      : wg_input_f32;
+    for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_POINTS];
-        wg_place at = wg_place_of(g, first + t);
+        wg_place at = wg_place_of(g, t);
         at.row -= g->top;
         at.column -= g->left;
         wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, half);
-        for (int64_t c = begin; c < end; c += SR_LANES) {
-            const int64_t i = c - begin;
-            float *to = v + i / WG_SIDE * panel_floats + i % WG_SIDE;
-            const int n = (int)sr_x86_min(SR_LANES, end - c);
-            if (half)
-                wg_input_tile_bf16(pixel, c, n, to, stride);
-            else
-                wg_input_tile_f32(pixel, c, n, to, stride);
+        for (int64_t c = channels.begin; c < channels.end; c += SR_LANES) {
+            const int64_t i = c - channels.begin;
+            tile(pixel, c, wg_lanes(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
+                 to.point);
         }
     }
+    if (to.stream)
+        _mm_sfence();
 }
 
 // Where and how much of a tile of outputs is stored.
@@ -320,10 +340,11 @@ SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) 
                 wg_weights_1d(column, point);
                 SR_UNROLL
                 for (int j = 0; j < WG_IN; j++)
-                    sr_v_store(u + j * stride + i, point[j]);
+                    sr_v_stream(u + j * stride + i, point[j]);
             }
         }
     }
+    _mm_sfence();
 }
 
 static sr_status wg_weights_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -449,9 +470,11 @@ SR_INLINE void wg_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     const int64_t count = sr_x86_min(g->block_tiles, g->tiles - first);
     const sr_x86_range ranges = sr_x86_share(g->ranges, share, g->shares);
     float *zero = worker->scratch, *v = zero + g->in_panels * WG_SIDE;
-    float *m = v + WG_POINTS * sr_x86_winograd_point(g->in_panels, g->block_tiles);
+    const int64_t stride = sr_x86_winograd_point(g->in_panels, g->block_tiles);
+    float *m = v + WG_POINTS * stride;
     memset(zero, 0, (size_t)(g->in_panels * WG_SIDE) * sizeof *zero);
-    wg_input(g, args->p[0], zero, first, count, (sr_x86_range){0, g->in_panels}, v, half);
+    wg_input(g, args->p[0], zero, (sr_x86_range){first, first + count}, (sr_x86_range){0, g->c},
+             (wg_panels){v, g->block_tiles * WG_SIDE, stride, false}, half);
     for (int64_t range = ranges.begin; range < ranges.end; range++) {
         const float *u = (const float *)args->workspace +
                          range * WG_POINTS * sr_x86_winograd_point(g->range_panels, g->c);
