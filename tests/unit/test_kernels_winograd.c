@@ -25,13 +25,11 @@ typedef struct shape {
 // Pictures of one pixel and of none but padding, sizes around multiples of four, every padding and
 // none, unequal padding, odd channels, one picture and several blocks.
 static const shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 1},      {3, 1, 1, 5, 3, 2, 2, 2, 2},
-    {1, 3, 3, 17, 33, 0, 0, 0, 0},    {2, 3, 3, 32, 32, 1, 1, 1, 1},
-    {5, 4, 5, 7, 16, 1, 1, 1, 1},     {1, 6, 9, 31, 1, 0, 0, 0, 0},
-    {2, 7, 8, 33, 65, 2, 2, 2, 2},    {1, 9, 4, 40, 50, 0, 2, 1, 0},
-    {1, 8, 13, 16, 97, 2, 0, 0, 1},   {30, 7, 7, 24, 36, 1, 1, 1, 1},
-    {1, 33, 31, 9, 70, 1, 1, 1, 1},   {1, 5, 6, 8, 8, 3, 4, 3, 4},
-    {12, 15, 15, 32, 64, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, 1, 1, 1, 1},     {3, 1, 1, 5, 3, 2, 2, 2, 2},    {1, 3, 3, 17, 33, 0, 0, 0, 0},
+    {2, 3, 3, 32, 32, 1, 1, 1, 1},   {5, 4, 5, 7, 16, 1, 1, 1, 1},   {1, 6, 9, 31, 1, 0, 0, 0, 0},
+    {2, 7, 8, 33, 65, 2, 2, 2, 2},   {1, 9, 4, 40, 50, 0, 2, 1, 0},  {1, 8, 13, 16, 97, 2, 0, 0, 1},
+    {13, 7, 7, 24, 36, 1, 1, 1, 1},  {1, 33, 31, 9, 70, 1, 1, 1, 1}, {1, 5, 6, 8, 8, 3, 4, 3, 4},
+    {5, 15, 15, 32, 64, 1, 1, 1, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0], ENTRIES = 4, TYPES = 2 };
 
@@ -179,26 +177,28 @@ static uint64_t check(const sr_kernel_entry *entry, const shape *s, sr_dtype t, 
     return hash;
 }
 
+// Hashes of all shapes in both types.
+static void check_all(const sr_kernel_entry *entry, uint64_t hashes[SHAPES][TYPES]) {
+    for (int s = 0; s < SHAPES; s++)
+        for (int t = 0; t < TYPES; t++)
+            hashes[s][t] = check(entry, &shapes[s], types[t], (s + t) % 2 == 0);
+}
+
 static void test_shapes(void **state) {
-    static uint64_t hashes[ENTRIES][SHAPES][TYPES];
+    static uint64_t wide[ENTRIES][SHAPES][TYPES], narrow[ENTRIES][SHAPES][TYPES];
     const sr_kernel_entry *entry[ENTRIES];
     (void)state;
-    for (int narrow = 0; narrow < 2; narrow++) {
-        const int entries = find_entries(entry);
-        for (int e = 0; e < entries; e++) {
-            for (int s = 0; s < SHAPES; s++) {
-                for (int t = 0; t < TYPES; t++) {
-                    const uint64_t hash = check(entry[e], &shapes[s], types[t], (s + t) % 2 == 0);
-                    if (narrow == 1 && hash != hashes[e][s][t])
-                        fail_msg("%s, shape %d: AVX2 and AVX-512 give other bits", entry[e]->name,
-                                 s);
-                    hashes[e][s][t] = hash;
-                }
-            }
-        }
-        if ((sr_cpu_features() & SR_CPU_AVX512) == 0)
-            return;
-        sr_cpu_restrict(SR_CPU_AVX2);
+    const int entries = find_entries(entry);
+    for (int e = 0; e < entries; e++)
+        check_all(entry[e], wide[e]);
+    if ((sr_cpu_features() & SR_CPU_AVX512) == 0)
+        return;
+    sr_cpu_restrict(SR_CPU_AVX2);
+    for (int e = 0; e < entries; e++) {
+        check_all(entry[e], narrow[e]);
+        for (int s = 0; s < SHAPES; s++)
+            if (memcmp(wide[e][s], narrow[e][s], sizeof wide[e][s]) != 0)
+                fail_msg("%s, shape %d: AVX2 and AVX-512 give other bits", entry[e]->name, s);
     }
 }
 
