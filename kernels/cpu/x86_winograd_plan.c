@@ -5,10 +5,10 @@
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86_internal.h"
 
-// Channels, in and out, from which on transforms cost little beside the products they save; tiles
-// from which on the transform of the weights does.
+// Channels, in and out, from which on transforms cost little beside the products they save.
 #define LEAST_CHANNELS 16
-#define LEAST_TILES 96
+// What transforming the weights costs for each pair of channels, in direct products.
+#define WEIGHTS_COST 3500
 // Channels, in and out, from which on conv2d_dw goes by points.
 #define POINTS_CHANNELS 128
 // Tiles of a block: their transforms of 64 to 256 channels stay in a second-level cache of 1 MiB,
@@ -22,14 +22,16 @@
 // Blocks at least, where there are few tiles: enough for eight threads.
 #define BLOCKS 8
 
-// Whether it is faster than the direct kernels: three products saved of four, less what tiles waste
-// that reach beyond the picture.
+// Whether it is faster than the direct kernels: products of whole tiles, also where these reach
+// beyond the picture, 1.6 times as dear as direct ones (with the transforms; measured), and the
+// weights.
 static bool pays(const sr_conv_params *p) {
     const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
                           sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
+    const int64_t direct = p->n * p->p * p->q * SR_X86_WINOGRAD_TAPS;
+    const int64_t products = tiles * SR_X86_WINOGRAD_POINTS;
     return p->c >= LEAST_CHANNELS && p->k >= LEAST_CHANNELS && p->c + p->k >= 3 * LEAST_CHANNELS &&
-           tiles >= LEAST_TILES &&
-           2 * SR_X86_WINOGRAD_TAPS * p->n * p->p * p->q >= 3 * SR_X86_WINOGRAD_POINTS * tiles;
+           5 * direct >= 8 * products + 5 * WEIGHTS_COST;
 }
 
 static bool by_points(const sr_conv_params *p) {
