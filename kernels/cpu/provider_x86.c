@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Provider "x86": memory-bound kernels, and the gradient of convolution weights, for AVX2 and
-// AVX-512 in f32 and bf16.
+// Provider "x86": memory-bound kernels, 3x3 convolutions, and the gradient of convolution weights,
+// for AVX2 and AVX-512 in f32 and bf16.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; which set runs is
 // decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). A row of
@@ -126,7 +126,7 @@ static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out
     return SR_OK;
 }
 
-static const x86_row rows[SR_KERNEL_COUNT] = {
+static const x86_row rows[SR_X86_COUNT] = {
     [SR_KERNEL_relu] = {"TT", NULL, plan_elements},
     [SR_KERNEL_relu_grad] = {"TTT", NULL, plan_elements},
     [SR_KERNEL_gelu] = {"TT", NULL, plan_elements},
@@ -155,6 +155,13 @@ static const x86_row rows[SR_KERNEL_COUNT] = {
     [SR_KERNEL_sgd] = {"FFFF", NULL, plan_elements},
     [SR_KERNEL_ema] = {"FFF", NULL, plan_elements},
     [SR_KERNEL_conv2d_dw] = {"TTF", sr_x86_dw_supports, plan_conv_dw},
+    [SR_X86_WINOGRAD(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_winograd_supports, sr_x86_winograd_plan},
+    [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_winograd_supports,
+                                              sr_x86_winograd_plan},
+    [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw)] = {"TTF", sr_x86_winograd_supports_dw,
+                                              sr_x86_winograd_plan_dw},
+    [SR_X86_WINOGRAD_DW_POINTS] = {"TTF", sr_x86_winograd_supports_points,
+                                   sr_x86_winograd_plan_points},
 };
 
 static const sr_x86_set *set_of_processor(void) {
@@ -189,8 +196,8 @@ static bool letter_fits(char letter, sr_dtype dtype, sr_dtype t) {
     }
 }
 
-static bool supports(const sr_kernel_request *request) {
-    const x86_row *row = &rows[request->kernel];
+static bool row_supports(unsigned place, const sr_kernel_request *request) {
+    const x86_row *row = &rows[place];
     const sr_dtype t = activation_of(request, row->signature);
     if (set_of_processor() == NULL || (t != SR_F32 && t != SR_BF16))
         return false;
@@ -202,39 +209,79 @@ static bool supports(const sr_kernel_request *request) {
            (row->fits == NULL || row->fits(request));
 }
 
-static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
-    const x86_row *row = &rows[request->kernel];
-    const int t = activation_of(request, row->signature) == SR_BF16;
-    const sr_x86_kernel *kernel = &set_of_processor()->kernel[request->kernel][t];
-    SR_TRY(row->plan(request, out));
+static sr_status row_prepare(unsigned place, const sr_kernel_request *request, sr_prepared *out) {
+    const int t = activation_of(request, rows[place].signature) == SR_BF16;
+    const sr_x86_kernel *kernel = &set_of_processor()->kernel[place][t];
+    SR_TRY(rows[place].plan(request, out));
     for (int s = 0; s < out->stages; s++)
         out->stage[s].run = kernel->stage[s];
     return SR_OK;
 }
 
-#define ENTRY(id, class)                                                                           \
+static bool supports(const sr_kernel_request *request) {
+    return row_supports(request->kernel, request);
+}
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(request->kernel, request, out);
+}
+
+static bool winograd_supports(const sr_kernel_request *request) {
+    return row_supports(SR_X86_WINOGRAD(request->kernel), request);
+}
+static sr_status winograd_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(SR_X86_WINOGRAD(request->kernel), request, out);
+}
+
+static bool points_supports(const sr_kernel_request *request) {
+    return row_supports(SR_X86_WINOGRAD_DW_POINTS, request);
+}
+static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(SR_X86_WINOGRAD_DW_POINTS, request, out);
+}
+
+#define ROW(id, suffix, class, fits, make)                                                         \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
-        .name = #id "/x86", .provider = "x86", .numerics_class = class, .supports = supports,      \
-        .prepare = prepare                                                                         \
+        .name = #id "/x86" suffix, .provider = "x86", .numerics_class = class, .supports = fits,   \
+        .prepare = make                                                                            \
     }
+#define ENTRY(id, class) ROW(id, "", class, supports, prepare)
+#define WINOGRAD(id) ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare)
 
 // "reference": the reference's bits. The others have their own order of sums or polynomials.
 static const sr_kernel_entry entries[] = {
-    ENTRY(relu, "reference"),         ENTRY(relu_grad, "reference"),
-    ENTRY(gelu, "x86-f32"),           ENTRY(gelu_grad, "x86-f32"),
-    ENTRY(leaky_relu, "reference"),   ENTRY(leaky_relu_grad, "reference"),
-    ENTRY(add, "reference"),          ENTRY(sub, "reference"),
-    ENTRY(mul, "reference"),          ENTRY(scale, "reference"),
-    ENTRY(scale_by, "reference"),     ENTRY(fill_by, "reference"),
-    ENTRY(cast, "reference"),         ENTRY(normalize, "reference"),
-    ENTRY(dropout, "reference"),      ENTRY(bias_add, "reference"),
-    ENTRY(channel_sum, "x86-f32"),    ENTRY(batchnorm_train, "x86-f32"),
-    ENTRY(batchnorm_grad, "x86-f32"), ENTRY(batchnorm_infer, "x86-f32"),
-    ENTRY(maxpool2d, "reference"),    ENTRY(maxpool2d_grad, "reference"),
-    ENTRY(avgpool2d, "reference"),    ENTRY(avgpool2d_grad, "reference"),
-    ENTRY(reduce_sum, "reference"),   ENTRY(sgd, "reference"),
-    ENTRY(ema, "reference"),          ENTRY(conv2d_dw, "x86-panels-f32"),
+    ENTRY(relu, "reference"),
+    ENTRY(relu_grad, "reference"),
+    ENTRY(gelu, "x86-f32"),
+    ENTRY(gelu_grad, "x86-f32"),
+    ENTRY(leaky_relu, "reference"),
+    ENTRY(leaky_relu_grad, "reference"),
+    ENTRY(add, "reference"),
+    ENTRY(sub, "reference"),
+    ENTRY(mul, "reference"),
+    ENTRY(scale, "reference"),
+    ENTRY(scale_by, "reference"),
+    ENTRY(fill_by, "reference"),
+    ENTRY(cast, "reference"),
+    ENTRY(normalize, "reference"),
+    ENTRY(dropout, "reference"),
+    ENTRY(bias_add, "reference"),
+    ENTRY(channel_sum, "x86-f32"),
+    ENTRY(batchnorm_train, "x86-f32"),
+    ENTRY(batchnorm_grad, "x86-f32"),
+    ENTRY(batchnorm_infer, "x86-f32"),
+    ENTRY(maxpool2d, "reference"),
+    ENTRY(maxpool2d_grad, "reference"),
+    ENTRY(avgpool2d, "reference"),
+    ENTRY(avgpool2d_grad, "reference"),
+    ENTRY(reduce_sum, "reference"),
+    ENTRY(sgd, "reference"),
+    ENTRY(ema, "reference"),
+    ENTRY(conv2d_dw, "x86-panels-f32"),
+    WINOGRAD(conv2d),
+    WINOGRAD(conv2d_dx),
+    WINOGRAD(conv2d_dw),
+    ROW(conv2d_dw, "-winograd-points", "x86-winograd-f32", points_supports, points_prepare),
 };
 
 extern const sr_provider sr_provider_x86;

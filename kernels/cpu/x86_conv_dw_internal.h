@@ -50,10 +50,6 @@ typedef struct dw_pass {
     float *x, *dy;
 } dw_pass;
 
-static inline sr_x86_range dw_share(int64_t count, int64_t part, int64_t parts) {
-    return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
-}
-
 // ---- packing ----
 
 // n < 32 elements, and zeros after them.
@@ -276,9 +272,9 @@ SR_INLINE void dw_run_pass(const sr_x86_dw *d, const sr_kernel_args *args, dw_pa
 SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker, bool half) {
     const sr_x86_dw *d = args->state;
     const sr_conv_params *p = &d->p;
-    const sr_x86_range o = dw_share(d->out_panels, block % d->ranges, d->ranges);
+    const sr_x86_range o = sr_x86_share(d->out_panels, block % d->ranges, d->ranges);
     const int64_t group = block / d->ranges;
-    const sr_x86_range images = dw_share(p->n, group, d->groups);
+    const sr_x86_range images = sr_x86_share(p->n, group, d->groups);
     float *partial = (float *)args->workspace + group * d->partial_floats;
     dw_pass pass = {.images = 1, .rows = 1, .first = true, .dy = worker->scratch};
     pass.x = pass.dy + sr_x86_ceil_div(d->dy_floats, 16) * 16;

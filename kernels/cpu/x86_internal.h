@@ -15,13 +15,20 @@
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
+// Places in the tables: those of the kernels, then those of Winograd convolutions.
+#define SR_X86_WINOGRAD(kernel) (SR_KERNEL_COUNT + (kernel)-SR_KERNEL_conv2d)
+#define SR_X86_WINOGRAD_DW_POINTS (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
+#define SR_X86_COUNT (SR_X86_WINOGRAD_DW_POINTS + 1)
+_Static_assert(SR_KERNEL_conv2d_dx == SR_KERNEL_conv2d + 1, "convolutions are neighbours");
+_Static_assert(SR_KERNEL_conv2d_dw == SR_KERNEL_conv2d + 2, "convolutions are neighbours");
+
 typedef struct sr_x86_kernel {
     sr_kernel_fn stage[SR_KERNEL_STAGES];
 } sr_x86_kernel;
 
 // Functions of one instruction set by kernel and T (0: f32, 1: bf16); the same bits from both sets.
 typedef struct sr_x86_set {
-    sr_x86_kernel kernel[SR_KERNEL_COUNT][2];
+    sr_x86_kernel kernel[SR_X86_COUNT][2];
 } sr_x86_set;
 
 extern const sr_x86_set sr_x86_avx2, sr_x86_avx512;
@@ -39,6 +46,10 @@ static inline int64_t sr_x86_ceil_div(int64_t a, int64_t b) {
 }
 static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int64_t size) {
     return (sr_x86_range){block * size, sr_x86_min(count, (block + 1) * size)};
+}
+// Part 'part' of 'count' things cut into nearly equal parts.
+static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
+    return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
 // Rows of one block of a kernel over x[M,C]: about SR_X86_BLOCK elements, a multiple of four rows.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
@@ -83,5 +94,51 @@ static inline int64_t sr_x86_dw_dy_panel(int64_t pixels) {
 
 bool sr_x86_dw_supports(const sr_kernel_request *request);
 sr_x86_dw sr_x86_dw_plan(const sr_conv_params *params);
+
+// Winograd convolution (x86_winograd_internal.h, x86_winograd_plan.c): F(4x4, 3x3).
+#define SR_X86_WINOGRAD_OUT 4
+#define SR_X86_WINOGRAD_IN 6
+#define SR_X86_WINOGRAD_POINTS 36
+#define SR_X86_WINOGRAD_TAPS 9
+#define SR_X86_WINOGRAD_SIDE 32 // channels of a panel
+
+typedef struct sr_x86_winograd {
+    int64_t h, w, c;                 // pictures that are read; of conv2d_dx these are dy's
+    int64_t p, q, k;                 // pictures that are written
+    int64_t top, left;               // padding; negative: rows and columns that are left out
+    bool mirrored;                   // conv2d_dx: weights with channels exchanged and taps reversed
+    int64_t tiles_h, tiles_w, tiles; // of a picture; of all pictures
+    int64_t in_panels, out_panels;
+    int64_t block_tiles;          // of one block or pass, a multiple of four
+    int64_t range_panels, ranges; // output panels multiplied at a time, and how many times
+    int64_t shares;               // parts of the ranges; blocks are groups of tiles times shares
+    // conv2d_dw with few channels: a block has a group of the tiles, which it takes 'block_tiles'
+    // at a time, and a range of input and of output panels. With many: a point and a range of
+    // output panels, and takes 'pass_tiles' at a time.
+    int64_t groups, in_range_panels, in_ranges, pass_tiles;
+} sr_x86_winograd;
+
+// Floats of 'panels' panels of 'rows' rows at one point: whole cache lines, an odd number of them,
+// so that the points of one place fall into different sets.
+static inline int64_t sr_x86_winograd_point(int64_t panels, int64_t rows) {
+    return panels * rows * SR_X86_WINOGRAD_SIDE + 16;
+}
+
+// Zeros that stand for the pixels outside of a picture.
+static inline int64_t sr_x86_winograd_zeros(const sr_x86_winograd *g) {
+    return (g->in_panels > g->out_panels ? g->in_panels : g->out_panels) * SR_X86_WINOGRAD_SIDE;
+}
+
+// Floats of the gradient of one pair of panels at all points: [point][32][32].
+static inline int64_t sr_x86_winograd_pair(void) {
+    return SR_X86_WINOGRAD_POINTS * sr_x86_winograd_point(1, SR_X86_WINOGRAD_SIDE);
+}
+
+bool sr_x86_winograd_supports(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out);
+bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out);
+bool sr_x86_winograd_supports_points(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepared *out);
 
 #endif

@@ -7,9 +7,12 @@
 #include "kernels/cpu/x86_random_internal.h"
 #include "kernels/cpu/x86_rows_internal.h"
 #include "kernels/cpu/x86_update_internal.h"
+#include "kernels/cpu/x86_winograd_dw_internal.h"
+#include "kernels/cpu/x86_winograd_internal.h"
 
 #define ONE(name) [SR_KERNEL_##name] = {{{name##_f32}}, {{name##_bf16}}}
 #define STAGES(name, ...) [SR_KERNEL_##name] = {__VA_ARGS__}
+#define WINOGRAD(name, ...) [SR_X86_WINOGRAD(SR_KERNEL_##name)] = {__VA_ARGS__}
 
 const sr_x86_set SR_X86_SET = {{
     ONE(relu),
@@ -44,4 +47,9 @@ const sr_x86_set SR_X86_SET = {{
     STAGES(batchnorm_grad, {{batchnorm_products_f32, batchnorm_grad_join, batchnorm_apply_f32}},
            {{batchnorm_products_bf16, batchnorm_grad_join, batchnorm_apply_bf16}}),
     STAGES(conv2d_dw, {{conv_dw_f32, conv_dw_join}}, {{conv_dw_bf16, conv_dw_join}}),
+    WINOGRAD(conv2d, {{wg_weights_f32, wg_forward_f32}}, {{wg_weights_bf16, wg_forward_bf16}}),
+    WINOGRAD(conv2d_dx, {{wg_weights_f32, wg_dx_f32}}, {{wg_weights_bf16, wg_dx_bf16}}),
+    WINOGRAD(conv2d_dw, {{wg_dw_f32, wg_dw_join}}, {{wg_dw_bf16, wg_dw_join}}),
+    [SR_X86_WINOGRAD_DW_POINTS] = {{{wg_dw_transform_f32, wg_dw_point, wg_dw_join}},
+                                   {{wg_dw_transform_bf16, wg_dw_point, wg_dw_join}}},
 }};

@@ -55,6 +55,9 @@ SR_INLINE sr_vf sr_v_load_first(const float *p, int n) {
 SR_INLINE void sr_v_store(float *p, sr_vf x) {
     _mm512_storeu_ps(p, x);
 }
+SR_INLINE void sr_v_stream(float *p, sr_vf x) { // past the caches; p is 64-byte aligned
+    _mm512_stream_ps(p, x);
+}
 SR_INLINE void sr_v_store_first(float *p, sr_vf x, int n) {
     _mm512_mask_storeu_ps(p, sr_v_first(n), x);
 }
@@ -218,6 +221,10 @@ SR_INLINE sr_vf sr_v_load_first(const float *p, int n) {
 SR_INLINE void sr_v_store(float *p, sr_vf x) {
     _mm256_storeu_ps(p, x.a);
     _mm256_storeu_ps(p + 8, x.b);
+}
+SR_INLINE void sr_v_stream(float *p, sr_vf x) {
+    _mm256_stream_ps(p, x.a);
+    _mm256_stream_ps(p + 8, x.b);
 }
 SR_INLINE void sr_v_store_first(float *p, sr_vf x, int n) {
     sr_vmask m = sr_v_first(n);
