@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels' problems that test_kernels_providers.c works through: each kernel with parameters
+// and the arrays that these imply.
+#ifndef SR_TESTS_UNIT_KERNEL_CASES_H
+#define SR_TESTS_UNIT_KERNEL_CASES_H
+
+#include "kernels/kernel.h"
+#include "kernels/kernel_params.h"
+
+enum { MAX_ARGS = 8 };
+
+// How an argument is made, or what it is.
+typedef enum arg_role {
+    NONE = 0, // absent
+    ACTIVATION,
+    PARAMETER, // f32
+    POSITIVE,  // f32 in [0.5, 1.5)
+    BYTES,     // u8
+    KEY,       // i32
+    HYPER,     // f32[8] of an optimiser
+    INDEX,     // u8 from the reference maxpool2d of the same shape
+    OTHER,     // the other one of f32 and bf16
+} arg_role;
+
+typedef struct argument {
+    arg_role role;
+    bool output;  // written
+    bool updated; // read and written
+    int64_t count;
+    double bound; // magnitude of an output; 0: by the reference on absolute values
+} argument;
+
+typedef struct problem {
+    sr_kernel_request request;
+    argument arg[MAX_ARGS];
+    double terms; // of the longest sum
+} problem;
+
+// Poses the problems of a kernel, one after the other, to check_problem; NULL: the kernel has none.
+extern void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel);
+// In test_kernels_providers.c.
+void check_problem(const problem *c);
+
+#endif
