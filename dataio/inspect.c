@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "dataio/picture.h"
 #include "dataio/record.h"
@@ -15,11 +14,6 @@
 #include "kernels/base/memory.h"
 
 #define STAT_SAMPLES 256
-
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 // -- which splits ------------------------------------------------------------------------------
 
@@ -61,7 +55,7 @@ static sr_status folder_splits(const char *path, sr_split_list *out) {
 
 sr_status sr_inspect_splits(const char *path, sr_split_list *out) {
     *out = (sr_split_list){0};
-    if (is_folder(path))
+    if (sr_path_is_folder(path))
         return folder_splits(path, out);
     sr_shard shard;
     SR_TRY(sr_shard_load(path, &shard));
@@ -71,7 +65,7 @@ sr_status sr_inspect_splits(const char *path, sr_split_list *out) {
 }
 
 bool sr_inspect_is(const char *path) {
-    if (is_folder(path)) {
+    if (sr_path_is_folder(path)) {
         sr_split_list list = {0};
         return folder_splits(path, &list) == SR_OK && list.count > 0;
     }
@@ -133,7 +127,7 @@ static void verify_splits(const char *folder, sr_damage_fn damage, void *user,
 sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
                             sr_verify_result *result) {
     *result = (sr_verify_result){0};
-    if (!is_folder(path))
+    if (!sr_path_is_folder(path))
         return sr_shard_verify(path, damage, user, result);
     name_list list = {0};
     sr_arena arena;

@@ -400,7 +400,7 @@ static sr_status average_memory(sr_engine *e, sr_phase *phase, float **out) {
         SR_TRY(sr_device_alloc(e->device, bytes, "average of parameters", &memory));
         e->device_average = memory;
     }
-    memcpy(sr_device_kernel_address(e->device, e->device_average), phase->ema, bytes);
+    sr_device_copy(e->device, e->device_average, phase->ema, bytes);
     *out = e->device_average;
     return SR_OK;
 }

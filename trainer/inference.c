@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "dataio/dataset.h"
 #include "dataio/transform.h"
@@ -131,11 +130,6 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     return status;
 }
 
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
     sr_inference *in = sr_alloc(sizeof *in, "inference");
     if (!in)
@@ -144,7 +138,7 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
     sr_status status = SR_OK;
     if (sr_checkpoint_is(options->source)) {
         status = open_checkpoint(in, options);
-    } else if (is_folder(options->source)) {
+    } else if (sr_path_is_folder(options->source)) {
         status = SR_FAIL(SR_E_USAGE,
                          "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
                          "last or best, or a recipe with weights=FILE.safetensors",

@@ -2,6 +2,7 @@
 // Building models: names, flat offsets, first values; and the list of shipped ones.
 #include "trainer/model.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,14 +194,6 @@ static void fill_random(const sr_param *p, uint64_t seed, double scale, bool nor
             (float)(normal ? scale * sr_rng_normal(&rng) : sr_rng_uniform(&rng, -scale, scale));
 }
 
-// Square root by Newton's method from a power of two: the same bits everywhere.
-static double own_sqrt(double x) {
-    double r = x > 1 ? x : 1;
-    for (int i = 0; i < 64; i++)
-        r = 0.5 * (r + x / r);
-    return r;
-}
-
 static void fill_dirac(const sr_param *p, float *out) {
     int64_t in = p->info.dim[1], window = p->info.dim[2] * p->info.dim[3];
     int64_t centre = p->info.dim[2] / 2 * p->info.dim[3] + p->info.dim[3] / 2;
@@ -213,7 +206,7 @@ static void fill_dirac(const sr_param *p, float *out) {
 static void fill(const sr_param *p, uint64_t seed, float *out) {
     int64_t count = sr_info_count(&p->info);
     int64_t fan_in = p->init.fan_in ? p->init.fan_in : count / p->info.dim[0];
-    double scale = 1 / own_sqrt((double)fan_in);
+    double scale = 1 / sqrt((double)fan_in);
     switch (p->init.kind) {
     case SR_INIT_ZERO:
     case SR_INIT_ONE:
@@ -228,7 +221,7 @@ static void fill(const sr_param *p, uint64_t seed, float *out) {
         break;
     case SR_INIT_KAIMING_FAN_OUT: {
         double fan_out = (double)(count / p->info.dim[1]);
-        fill_random(p, seed, own_sqrt(2 / fan_out), true, out);
+        fill_random(p, seed, sqrt(2 / fan_out), true, out);
         break;
     }
     case SR_INIT_TORCH_DEFAULT:

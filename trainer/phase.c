@@ -308,14 +308,14 @@ void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double l
 
 void sr_phase_upload(sr_phase *phase) {
     if (phase->device_values != phase->values)
-        memcpy(sr_device_kernel_address(phase->device, phase->device_values), phase->values,
-               (size_t)phase->elements * sizeof(float));
+        sr_device_copy(phase->device, phase->device_values, phase->values,
+                       (size_t)phase->elements * sizeof(float));
 }
 
 void sr_phase_download(sr_phase *phase) {
     if (phase->device_values != phase->values)
-        memcpy(phase->values, sr_device_kernel_address(phase->device, phase->device_values),
-               (size_t)phase->elements * sizeof(float));
+        sr_device_copy(phase->device, phase->values, phase->device_values,
+                       (size_t)phase->elements * sizeof(float));
 }
 
 double sr_phase_scalar(const sr_phase *phase, int which, int element) {

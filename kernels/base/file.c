@@ -201,8 +201,7 @@ static sr_status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0)
         return SR_OK;
     int error = errno;
-    struct stat info;
-    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+    if (error == EEXIST && sr_path_is_folder(path))
         return SR_OK;
     return failed(path, "cannot make the folder", error);
 }
@@ -238,6 +237,11 @@ sr_status sr_sync_folder(const char *path) {
 
 bool sr_path_exists(const char *path) {
     return access(path, F_OK) == 0;
+}
+
+bool sr_path_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 char *sr_path_join(const char *folder, const char *name) {

@@ -41,6 +41,7 @@ SR_NODISCARD sr_status sr_make_folders(const char *path);
 // fsync of a folder, so that renames inside survive a power cut.
 SR_NODISCARD sr_status sr_sync_folder(const char *path);
 bool sr_path_exists(const char *path);
+bool sr_path_is_folder(const char *path);
 // "a/b" of its parts, in new memory (sr_free); NULL with the error set when memory is out.
 char *sr_path_join(const char *folder, const char *name);
 

@@ -58,6 +58,7 @@ static void write_and_read(void **state) {
     assert_ok(sr_file_write_atomic(path, "", 0));
     assert_content(path, "");
     assert_true(sr_path_exists(path));
+    assert_false(sr_path_is_folder(path));
     assert_int_equal(1, entries());
     sr_free(path);
 }
@@ -175,6 +176,7 @@ static void folders(void **state) {
     char *path = in_folder("x/y//z/"), *blocked = in_folder("a/b");
     assert_ok(sr_make_folders(path));
     assert_ok(sr_make_folders(path));
+    assert_true(sr_path_is_folder(path));
     assert_true(sr_path_exists(path));
     assert_ok(sr_sync_folder(path));
     char *file = in_folder("a");

@@ -5,6 +5,7 @@
 // A frozen 2x2 layer whitens the input (eigenvectors of the patch covariance of training pictures,
 // both signs); three groups of two 3x3 convolutions that start as identities; pooling before
 // normalisation; batch norm with a fixed scale; GELU; logits scaled down at the end.
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -108,23 +109,16 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 
 // ---- Whitening: eigenvectors of the covariance of 2x2 patches ----
 
-// Jacobi rotations on a symmetric matrix (Golub & Van Loan, 8.5): a becomes diagonal, v's columns
-// the eigenvectors.
-static double root(double x) {
-    double r = x > 1 ? x : 1;
-    for (int i = 0; i < 100 && x > 0; i++)
-        r = 0.5 * (r + x / r);
-    return x > 0 ? r : 0;
-}
-
+// One Jacobi rotation; swept over a symmetric matrix, a becomes diagonal and v's columns the
+// eigenvectors (Golub & Van Loan, 8.5).
 static void rotate(double a[PATCH_VALUES][PATCH_VALUES], double v[PATCH_VALUES][PATCH_VALUES],
                    int p, int q) {
     if (a[p][q] == 0)
         return;
     double theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
-    double t = 1 / ((theta < 0 ? -theta : theta) + root(theta * theta + 1));
+    double t = 1 / ((theta < 0 ? -theta : theta) + sqrt(theta * theta + 1));
     t = theta < 0 ? -t : t;
-    double c = 1 / root(t * t + 1), s = t * c;
+    double c = 1 / sqrt(t * t + 1), s = t * c;
     for (int k = 0; k < PATCH_VALUES; k++) {
         double kp = a[k][p], kq = a[k][q];
         a[k][p] = c * kp - s * kq;
@@ -179,7 +173,7 @@ static sr_status init_from_data(const void *state, const uint8_t *images, int64_
             for (int q = p + 1; q < PATCH_VALUES; q++)
                 rotate(a, v, p, q);
     for (int i = 0; i < PATCH_VALUES; i++) {
-        double scale = 1 / root(a[i][i] + 5e-4);
+        double scale = 1 / sqrt(a[i][i] + 5e-4);
         for (int k = 0; k < PATCH_VALUES; k++) {
             weight[i][k] = (float)(v[k][i] * scale);
             weight[PATCH_VALUES + i][k] = -weight[i][k];
