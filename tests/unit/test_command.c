@@ -158,6 +158,8 @@ static void make_run(void) {
     expect("$S train tests/recipes/tiny.yaml data.train=$D/data -o $D/trained steps=3 "
            "data.processes=0",
            0, "finished 3 steps");
+    // each step of a short run has its row
+    expect("cut -d, -f1 $D/trained/metrics.csv | tr '\\n' ' '", 0, "step 1 2 3 ");
 }
 
 static void test_subjects(void **state) {
