@@ -15,46 +15,31 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-ROOT = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
-
+import suite
 
 def environment(threads=None, omp=None, device=None):
-    env = dict(os.environ, **{name: "1" for name in ROOT})
-    env["SERRIED_THREADS"] = str(threads or 1)
+    more = {"SERRIED_THREADS": str(threads or 1)}
     if omp:
-        env["OMP_NUM_THREADS"] = str(omp)
+        more["OMP_NUM_THREADS"] = str(omp)
     if device:
-        env["SERRIED_TEST_DEVICE"] = device
-    return env
+        more["SERRIED_TEST_DEVICE"] = device
+    return suite.environment(**more)
 
 
-class Suite:
+class Digests(suite.Suite):
     def __init__(self, serried, recipe, device, folder):
-        self.serried, self.recipe, self.device, self.folder = serried, recipe, device, folder
-        self.data = os.path.join(folder, "data")
-        self.count = self.failed = 0
+        super().__init__(serried, folder)
+        self.recipe, self.device = recipe, device
         self.base = {}
 
-    def prepare(self):
-        pictures = os.path.join(self.folder, "pictures")
-        subprocess.run([self.serried, "render", pictures, "--count", "20"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        subprocess.run([self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
     def command(self, run, ranks, values):
-        line = [self.serried, "train", self.recipe, "-o", run, "data.train=" + self.data, *values]
-        if ranks > 1:
-            line = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca",
-                    "mpi_yield_when_idle", "1", *line]
-        return line
+        return suite.under_mpirun(ranks, [self.serried, "train", self.recipe, "-o", run,
+                                          "data.train=" + self.data, *values])
 
     def result(self, run):
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
@@ -157,22 +142,21 @@ def main():
     parser.add_argument("--device")
     parser.add_argument("--few", action="store_true", help="ranks and threads only")
     arguments = parser.parse_args()
-    if shutil.which("mpirun") is None:
-        print("NOT RUN: mpirun is not installed")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="serried-digest-") as folder:
-        suite = Suite(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe),
-                      arguments.device, folder)
-        suite.prepare()
+
+    def check(folder):
+        tests = Digests(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe),
+                        arguments.device, folder)
+        tests.prepare(20)
         for precision in ("fp32", "bf16"):
-            suite.one_factor(precision, arguments.few)
+            tests.one_factor(precision, arguments.few)
             if not arguments.few:
-                suite.combinations(precision, 2)
+                tests.combinations(precision, 2)
         if not arguments.few:
-            suite.default_lanes()
-    print(f"{suite.count} runs, {suite.failed} differ")
-    return 1 if suite.failed else 0
+            tests.default_lanes()
+        return tests
+
+    suite.run(check)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

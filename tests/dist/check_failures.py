@@ -11,13 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-
-def environment():
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                SERRIED_THREADS="1")
+import suite
 
 
 def flip_middle(content):
@@ -25,18 +21,10 @@ def flip_middle(content):
     return content[:at] + bytes([content[at] ^ 4]) + content[at + 1:]
 
 
-class Suite:
+class Failures(suite.Suite):
     def __init__(self, serried, recipe, folder):
-        self.serried, self.recipe, self.folder = serried, recipe, folder
-        self.data = os.path.join(folder, "data")
-        self.count = self.failed = 0
-
-    def prepare(self):
-        pictures = os.path.join(self.folder, "pictures")
-        for line in ([self.serried, "render", pictures, "--count", "20"],
-                     [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
-            subprocess.run(line, check=True, capture_output=True)
-        shutil.rmtree(pictures)
+        super().__init__(serried, folder)
+        self.recipe = recipe
 
     def run_folder(self, name, ranks):
         return os.path.join(self.folder, f"{name}-{ranks}".replace(" ", "-"))
@@ -44,20 +32,12 @@ class Suite:
     def line(self, name, ranks, values, data=None):
         line = [self.serried, "train", self.recipe, "-o", self.run_folder(name, ranks),
                 "data.train=" + (data or self.data), *values]
-        if ranks > 1:
-            line = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca",
-                    "mpi_yield_when_idle", "1", *line]
-        return line
-
-    def report(self, good, what, detail):
-        self.count += 1
-        self.failed += not good
-        print(f"{'ok' if good else 'FAILED':7} {what}{'' if good else ': ' + detail}", flush=True)
+        return suite.under_mpirun(ranks, line)
 
     def expect(self, name, ranks, code, words, values=(), data=None):
         """One message on stderr that has the words, once; this exit code; within the time."""
         try:
-            done = subprocess.run(self.line(name, ranks, values, data), env=environment(), text=True,
+            done = subprocess.run(self.line(name, ranks, values, data), env=suite.environment(), text=True,
                                   capture_output=True, timeout=60, check=False)
         except subprocess.TimeoutExpired:
             self.report(False, f"{name}, {ranks} ranks", "hangs")
@@ -96,7 +76,7 @@ class Suite:
         values = ["epochs=6", "checkpoint.every=[2ep]", "optimizer.lr=0.5"]
         for metric, sign in (("val/loss", -1), ("val/top1", 1)):
             name = "best " + metric.replace("/", "-")
-            done = subprocess.run(self.line(name, 1, [*values, f"checkpoint.metric={metric}"]), env=environment(),
+            done = subprocess.run(self.line(name, 1, [*values, f"checkpoint.metric={metric}"]), env=suite.environment(),
                                   text=True, capture_output=True, timeout=100, check=False)
             folder = self.run_folder(name, 1)
             with open(os.path.join(folder, "digests.csv"), encoding="utf-8") as file:
@@ -110,7 +90,7 @@ class Suite:
         self.expect("unknown metric", 1, 2, "did you mean 'val/top1'", ["checkpoint.metric=val/top2"])
 
     def success(self, what, line):
-        done = subprocess.run(line, env=environment(), text=True, capture_output=True, timeout=100, check=False)
+        done = subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=100, check=False)
         self.report(done.returncode == 0, what,
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
 
@@ -122,14 +102,14 @@ class Suite:
         os.rename(os.path.join(pictures, first), os.path.join(pictures, "zebra"))
         subprocess.run([self.serried, "pack", pictures, other, "--val-fraction", "0.2"], check=True,
                        capture_output=True)
-        subprocess.run(self.line("weights", 1, []), env=environment(), capture_output=True, timeout=100, check=True)
+        subprocess.run(self.line("weights", 1, []), env=suite.environment(), capture_output=True, timeout=100, check=True)
         weights = "weights=" + os.path.join(self.run_folder("weights", 1), "last", "model.safetensors")
         self.expect("weights of other classes", 1, 2, "weights_reset", [weights], data=other)
         self.success("weights of other classes, last layer anew",
                      self.line("anew", 1, [weights, "weights_reset=[fc]", "steps=2"], other))
         self.success("weights of the same classes", self.line("same", 1, [weights, "steps=2"]))
         done = subprocess.run([self.serried, "val", self.run_folder("weights", 1), "data.val=" + other],
-                              env=environment(), text=True, capture_output=True, timeout=100, check=False)
+                              env=suite.environment(), text=True, capture_output=True, timeout=100, check=False)
         self.report(done.returncode == 2 and f"the model's is '{first}'" in done.stderr, "evaluated on other classes",
                     f"exit code {done.returncode}:\n{done.stderr[-800:]}")
 
@@ -159,7 +139,7 @@ class Suite:
         options, command = line[at + 2:line.index(self.serried)], line[line.index(self.serried):]
         extra = [word for variable in variables for word in ("-x", variable)]
         line = ["mpirun", *options, "-np", "1", *command, *first, ":", "-np", "1", *extra, *command, *second]
-        return subprocess.run(line, env=environment(), text=True, capture_output=True, timeout=100,
+        return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=100,
                               check=False)
 
     def unequal(self):
@@ -185,7 +165,7 @@ class Suite:
         """A rank that is held up between steps longer than deadline.act (here by a log that nobody reads)
         is waited for; and a run whose last session died before exit.json ends with all its metrics."""
         values = ["deadline.act=1s"]
-        whole = subprocess.run(self.line("held up", 2, []), env=environment(), capture_output=True, timeout=100,
+        whole = subprocess.run(self.line("held up", 2, []), env=suite.environment(), capture_output=True, timeout=100,
                                check=False)
         before = self.result("held up", 2)
         folder = self.run_folder("held up", 2)
@@ -193,7 +173,7 @@ class Suite:
         os.remove(os.path.join(folder, "exit.json"))
         os.remove(log)
         os.mkfifo(log)
-        job = subprocess.Popen(self.line("held up", 2, values), env=environment(), stdout=subprocess.DEVNULL,
+        job = subprocess.Popen(self.line("held up", 2, values), env=suite.environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
         time.sleep(2.5)
         with open(log, encoding="utf-8"):
@@ -207,7 +187,7 @@ class Suite:
     def killed(self, ranks):
         """SIGKILL to a rank in the middle; the same command ends at the undisturbed digest and metrics."""
         values = ["steps=60", "checkpoint.every=[3it]"]
-        job = subprocess.Popen(self.line("killed", ranks, values), env=environment(), stdout=subprocess.DEVNULL,
+        job = subprocess.Popen(self.line("killed", ranks, values), env=suite.environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
         folder = self.run_folder("killed", ranks)
         end = time.monotonic() + 60
@@ -216,7 +196,7 @@ class Suite:
         with open(os.path.join(folder, "run.lock"), encoding="ascii") as file:
             os.kill(int(file.read().split("pid ")[1].split(",")[0]), signal.SIGKILL)
         code = job.wait(timeout=60)
-        again = subprocess.run(self.line("killed", ranks, values), env=environment(), capture_output=True,
+        again = subprocess.run(self.line("killed", ranks, values), env=suite.environment(), capture_output=True,
                                text=True, timeout=100, check=False)
         good = code not in (0, 75) and again.returncode == 0 and "going on with" in again.stderr
         self.report(good, f"killed and resumed, {ranks} ranks", f"codes {code} {again.returncode}\n{again.stderr[-800:]}")
@@ -227,9 +207,9 @@ class Suite:
     def interrupt(self, ranks):
         """Ctrl-C writes a checkpoint, code 75; the same command ends at the undisturbed digest."""
         values = ["steps=60", "checkpoint.every=[1000it]"]
-        whole = subprocess.run(self.line("whole", ranks, values), env=environment(), capture_output=True,
+        whole = subprocess.run(self.line("whole", ranks, values), env=suite.environment(), capture_output=True,
                                timeout=100, check=False)
-        job = subprocess.Popen(self.line("stopped", ranks, values), env=environment(),
+        job = subprocess.Popen(self.line("stopped", ranks, values), env=suite.environment(),
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         metrics = os.path.join(self.run_folder("stopped", ranks), "log.txt")
         end = time.monotonic() + 60
@@ -239,7 +219,7 @@ class Suite:
         job.send_signal(signal.SIGINT if ranks == 1 else signal.SIGUSR1)
         _, errors = job.communicate(timeout=60)
         stopped = job.returncode
-        again = subprocess.run(self.line("stopped", ranks, values), env=environment(), capture_output=True,
+        again = subprocess.run(self.line("stopped", ranks, values), env=suite.environment(), capture_output=True,
                                timeout=100, check=False)
         digests = []
         for name in ("whole", "stopped"):
@@ -267,26 +247,21 @@ class Suite:
         self.killed(ranks)
 
 
-def main():
+def check(folder):
     serried, recipe = (os.path.abspath(path) for path in sys.argv[1:3])
-    if shutil.which("mpirun") is None:
-        print("NOT RUN: mpirun is not installed")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="serried-failures-") as folder:
-        suite = Suite(serried, recipe, folder)
-        suite.prepare()
-        for ranks in (1, 2):
-            suite.all(ranks)
-        suite.expect("more ranks than lanes", 3, 2, "at most 2 ranks", ["lanes=2"])
-        suite.best()
-        suite.classes()
-        suite.not_finite_aside()
-        suite.first_values()
-        suite.unequal()
-        suite.patience()
-    print(f"{suite.count} cases, {suite.failed} failed")
-    return 1 if suite.failed else 0
+    tests = Failures(serried, recipe, folder)
+    tests.prepare(20)
+    for ranks in (1, 2):
+        tests.all(ranks)
+    tests.expect("more ranks than lanes", 3, 2, "at most 2 ranks", ["lanes=2"])
+    tests.best()
+    tests.classes()
+    tests.not_finite_aside()
+    tests.first_values()
+    tests.unequal()
+    tests.patience()
+    return tests
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    suite.run(check)

@@ -11,28 +11,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+
+import suite
 
 TINY = 300 << 10  # bytes of the file system that a run does not fit into
 
 
-def environment(**more):
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                SERRIED_THREADS="1", **more)
-
-
-class Suite:
+class Messages(suite.Suite):
     def __init__(self, serried, recipe, folder):
-        self.serried, self.recipe, self.folder = serried, recipe, folder
-        self.data = os.path.join(folder, "data")
-        self.count = self.failed = 0
-
-    def prepare(self):
-        pictures = os.path.join(self.folder, "pictures")
-        for line in ([self.serried, "render", pictures, "--count", "10"],
-                     [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
-            subprocess.run(line, check=True, capture_output=True)
+        super().__init__(serried, folder)
+        self.recipe = recipe
 
     def path(self, name, text=None):
         path = os.path.join(self.folder, name)
@@ -43,11 +32,6 @@ class Suite:
 
     def line(self, recipe, ranks, run, values=()):
         return [self.serried, "train", recipe, "-n", str(ranks), "-o", run, "data.train=" + self.data, *values]
-
-    def report(self, good, what, detail):
-        self.count += 1
-        self.failed += not good
-        print(f"{'ok' if good else 'FAILED':7} {what}{'' if good else ': ' + detail}", flush=True)
 
     def judge(self, what, pid, code, errors, want, words, quiet=False):
         """The only complaint in the text has the words; 'quiet': not even a warning stands beside it."""
@@ -60,7 +44,7 @@ class Suite:
                                 f"{errors[-2000:]}")
 
     def expect(self, what, line, want, words, quiet=True, **more):
-        job = subprocess.Popen(line, env=environment(**more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        job = subprocess.Popen(line, env=suite.environment(**more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                text=True)
         try:
             _, errors = job.communicate(timeout=60)
@@ -150,7 +134,7 @@ class Suite:
         """A long job of two ranks, once it has begun to train: process, its file of messages, ranks."""
         out = open(self.path(name + ".err"), "w+", encoding="utf-8")
         run = self.path(name)
-        job = subprocess.Popen(self.line(self.recipe, 2, run, ["steps=100000"]), env=environment(),
+        job = subprocess.Popen(self.line(self.recipe, 2, run, ["steps=100000"]), env=suite.environment(),
                                stdout=subprocess.DEVNULL, stderr=out)
         end = time.monotonic() + 60
         while time.monotonic() < end and job.poll() is None and not os.path.exists(os.path.join(run, "last")):
@@ -216,27 +200,21 @@ class Suite:
                         f"exit code {got}, alive {alive}:\n{errors[-1500:]}")
 
 
-def main():
+def check(folder):
     serried, recipe = (os.path.abspath(path) for path in sys.argv[1:3])
-    if shutil.which("mpirun") is None:
-        print("NOT RUN: mpirun is not installed")
-        return 77
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="serried-messages-") as folder:
-        suite = Suite(serried, recipe, folder)
-        suite.prepare()
-        for ranks in (1, 2):
-            suite.recipes(ranks)
-            suite.places(ranks)
-            suite.mounts(ranks)
-        suite.late_writer()
-        suite.starting()
-        suite.second_job()
-        suite.killed()
-        suite.twice()
-    print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
-    return 1 if suite.failed else 0
+    tests = Messages(serried, recipe, folder)
+    tests.prepare(10)
+    for ranks in (1, 2):
+        tests.recipes(ranks)
+        tests.places(ranks)
+        tests.mounts(ranks)
+    tests.late_writer()
+    tests.starting()
+    tests.second_job()
+    tests.killed()
+    tests.twice()
+    return tests
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    suite.run(check)

@@ -23,10 +23,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
-import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import suite
 from wild_pictures import GREY, GREY_ALPHA, PALETTE, RGBA, cut, jpeg, png, scratched
 
 MIB = 1 << 20
@@ -103,11 +101,6 @@ STORED = [
 SOUND = {"a/1.jpg": 11, "a/2.jpg": 12, "b/1.jpg": 13, "b/2.jpg": 14}
 
 
-def environment():
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                SERRIED_THREADS="1")
-
-
 def put(folder, path, content):
     content, length = content if isinstance(content, tuple) else (content, len(content))
     path = os.path.join(folder, path)
@@ -144,24 +137,20 @@ def read_refused(data):
         return list(csv.reader(file))[1:]
 
 
-class Suite:
-    def __init__(self, serried, write_shards, recipe, top):
-        self.serried, self.write_shards, self.recipe, self.top = serried, write_shards, recipe, top
-        self.count = self.failed = 0
+class WildInputs(suite.Suite):
+    def __init__(self, serried, write_shards, recipe, folder):
+        super().__init__(serried, folder)
+        self.write_shards, self.recipe = write_shards, recipe
 
     def fresh(self, name):
-        path = os.path.join(self.top, name)
+        path = os.path.join(self.folder, name)
         if os.path.lexists(path):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         return path
 
-    def report(self, what, faults, detail):
-        self.count += 1
-        self.failed += bool(faults)
-        print(f"{'FAILED' if faults else 'ok':7}{what}" + "".join(f"\n    {fault}" for fault in faults),
-              flush=True)
-        if faults:
-            print("    " + detail.strip().replace("\n", "\n    "), flush=True)
+    def tell(self, what, faults, detail):
+        self.report(not faults, what, "".join(f"\n    {fault}" for fault in faults) + "\n    " +
+                    detail.strip().replace("\n", "\n    "))
 
     def pack(self, source, data, *options):
         return subprocess.run([self.serried, "pack", source, data, "-j", "2", *options], text=True,
@@ -206,7 +195,7 @@ class Suite:
         left = [name for name in os.listdir(data) if not name.endswith((".kpl", ".csv", ".txt"))]
         if left:
             faults.append(f"left behind: {left}")
-        self.report(f"{kind}, {form}: {row.path}", faults, done.stdout + done.stderr)
+        self.tell(f"{kind}, {form}: {row.path}", faults, done.stdout + done.stderr)
         return data
 
     def files(self, kind, rows, more):
@@ -220,7 +209,7 @@ class Suite:
             tar_data = self.one(kind, row, tar, "tar", len(SOUND) + more)
             shards = [os.path.join(data, "train-00000.kpl") for data in (folder_data, tar_data)]
             if not filecmp.cmp(*shards, shallow=False):
-                self.report(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
+                self.tell(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
 
     def entries(self):
         for row in ARCHIVED:
@@ -239,7 +228,7 @@ class Suite:
     def train(self, data, ranks, *values):
         run = self.fresh("run")
         done = subprocess.run([self.serried, "train", self.recipe, "-n", str(ranks), "-o", run,
-                               "data.train=" + data, "batch=16", "lanes=2", *values], env=environment(),
+                               "data.train=" + data, "batch=16", "lanes=2", *values], env=suite.environment(),
                               text=True, capture_output=True, timeout=60, check=False)
         told = {}
         if os.path.exists(os.path.join(run, "exit.json")):
@@ -262,7 +251,7 @@ class Suite:
         held = (len(ACCEPTED) + 2) // 4 # of class a; b is too small
         if f"{records - held} train, {held} val" not in done.stdout:
             faults.append(f"not {records - held} train, {held} val")
-        self.report("all, packed", faults, done.stdout + done.stderr)
+        self.tell("all, packed", faults, done.stdout + done.stderr)
         digests = []
         for ranks in (1, 2):
             done, told = self.train(data, ranks, f"steps={records // 16 + 2}")
@@ -270,7 +259,7 @@ class Suite:
             faults = [] if done.returncode == 0 and "val_top1" in done.stdout else [f"code {done.returncode}"]
             if digests[-1] is None or digests[-1] != digests[0]:
                 faults.append(f"digests {digests}")
-            self.report(f"all, trained on, {ranks} ranks", faults, done.stderr[-1500:])
+            self.tell(f"all, trained on, {ranks} ranks", faults, done.stderr[-1500:])
 
     def store(self, row, places):
         """Shards of 24 pictures, some of which are the row's."""
@@ -290,7 +279,7 @@ class Suite:
             faults.append(f"{len(errors)} errors, not one of train-00000.kpl record 13 with '{row.told}'")
         if "rank 0 (" in done.stderr and ranks == 1:
             faults.append("a rank is named where there is only one")
-        self.report(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
+        self.tell(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
 
     def too_many(self, row, ranks):
         """Two are more than skip:1 allows, also where each of two ranks meets one."""
@@ -299,7 +288,7 @@ class Suite:
         faults = [] if done.returncode == 3 else [f"exit code {done.returncode}"]
         if len(errors) != 1 or "2 damaged samples, more than on_corrupt: skip:1 allows" not in errors[0]:
             faults.append(f"{len(errors)} errors")
-        self.report(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
+        self.tell(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
 
     def skipped(self, row, ranks):
         """on_corrupt: skip: one damaged picture, met every epoch, is passed over and told once."""
@@ -308,33 +297,27 @@ class Suite:
         faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]
         if len(notes) != 1 or "train-00000.kpl record 13" not in notes[0]:
             faults.append(f"not told once: {notes}")
-        self.report(f"stored, skipped, {ranks} ranks", faults, done.stderr[-1500:])
+        self.tell(f"stored, skipped, {ranks} ranks", faults, done.stderr[-1500:])
         return told.get("digest")
 
 
-def main():
+def check(folder):
     serried, write_shards, recipe = (os.path.abspath(path) for path in sys.argv[1:4])
-    if shutil.which("mpirun") is None:
-        print("NOT RUN: mpirun is not installed")
-        return 77
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="serried-wild-") as top:
-        suite = Suite(serried, write_shards, recipe, top)
-        suite.files("accepted", ACCEPTED, 1)
-        suite.files("refused", REFUSED, 0)
-        suite.files("ignored", IGNORED, 0)
-        suite.entries()
-        suite.all_in_one()
-        for row in STORED:
-            for ranks in (1, 2):
-                suite.stored(row, ranks)
+    tests = WildInputs(serried, write_shards, recipe, folder)
+    tests.files("accepted", ACCEPTED, 1)
+    tests.files("refused", REFUSED, 0)
+    tests.files("ignored", IGNORED, 0)
+    tests.entries()
+    tests.all_in_one()
+    for row in STORED:
         for ranks in (1, 2):
-            suite.too_many(STORED[0], ranks)
-        digests = [suite.skipped(STORED[0], ranks) for ranks in (1, 2)]
-        suite.report("stored, skipped: one digest", [] if len(set(digests)) == 1 else [str(digests)], "")
-    print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
-    return 1 if suite.failed else 0
+            tests.stored(row, ranks)
+    for ranks in (1, 2):
+        tests.too_many(STORED[0], ranks)
+    digests = [tests.skipped(STORED[0], ranks) for ranks in (1, 2)]
+    tests.tell("stored, skipped: one digest", [] if len(set(digests)) == 1 else [str(digests)], "")
+    return tests
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    suite.run(check)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks of the real command share: surroundings, a data set of rendered pictures, counting."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def environment(**more):
+    """That of a rank with one thread, which may be root's, as in a container."""
+    return dict(os.environ, **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                               "SERRIED_THREADS": "1", **more})
+
+
+def under_mpirun(ranks, line):
+    """The line on so many ranks, which may be more than there are cores."""
+    if ranks == 1:
+        return line
+    return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
+            "1", *line]
+
+
+class Suite:
+    def __init__(self, serried, folder):
+        self.serried, self.folder = serried, folder
+        self.data = os.path.join(folder, "data")
+        self.count = self.failed = 0
+
+    def prepare(self, count):
+        """Packs so many pictures of each of ten classes, a fifth of them held out."""
+        pictures = os.path.join(self.folder, "pictures")
+        for line in ([self.serried, "render", pictures, "--count", str(count)],
+                     [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
+            subprocess.run(line, check=True, capture_output=True)
+
+    def report(self, good, what, detail):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'FAILED':7} {what}{'' if good else ': ' + detail}", flush=True)
+
+
+def run(body):
+    """Calls body(folder), which returns its suite, and ends with 0 or 1; with 77 where mpirun is missing."""
+    if shutil.which("mpirun") is None:
+        print("NOT RUN: mpirun is not installed")
+        sys.exit(77)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="serried-") as folder:
+        suite = body(folder)
+    print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
+    sys.exit(1 if suite.failed else 0)
