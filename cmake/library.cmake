@@ -27,12 +27,16 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
   install(TARGETS serried-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Public headers keep their rooms: #include "graph/tensor.h" under include/serried. Folders of
-# descriptors and providers hold none.
+# Public headers are those that serried.h includes, and kernel_list.def, which one of them includes.
+# They keep their rooms: #include "graph/tensor.h" under include/serried.
 set(SERRIED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/serried)
-install(DIRECTORY kernels graph autograd collective dataio trainer DESTINATION ${SERRIED_HEADERS}
-  FILES_MATCHING PATTERN "*.h" PATTERN kernel_list.def PATTERN "*_internal.h" EXCLUDE
-  REGEX "/(cpu|cuda|ops|transforms|models|tasks|optimizers|schedules)$" EXCLUDE)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS serried.h)
+file(STRINGS serried.h public_headers REGEX "^#include \"")
+list(TRANSFORM public_headers REPLACE "^#include \"(.*)\"$" "\\1")
+foreach(header IN ITEMS ${public_headers} kernels/kernel_list.def)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${SERRIED_HEADERS}/${folder})
+endforeach()
 install(FILES serried.h DESTINATION ${SERRIED_HEADERS})
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
   FILES_MATCHING PATTERN "*.yaml")

@@ -66,7 +66,8 @@ BAD = [
     ("dataio/format_x.c", SPDX + "const sr_format sr_format_x = {0};\n", "list"),
     ("graph/pass_list.def", SPDX + "SR_PASS(x)\n", "list"),
     ("kernels/base/status.h", SPDX, "public"),
-    ("dataio/x.h", SPDX + 'extern "C" {}\n', "public"),
+    ("serried.h", SPDX + '#include "kernels/base/no.h"\n', "public"),
+    ("kernels/base/status.h", SPDX + 'extern "C" {}\n#include "kernels/base/x.h"\n', "public"),
     ("recipes/x.py", "# SPDX-License-Identifier: Apache-2.0\n", "recipes"),
 ]
 

@@ -5,6 +5,7 @@
 
 #include "kernels/base/memory.h"
 #include "trainer/checkpoint.h"
+#include "trainer/file_sums.h"
 
 #define CHECKPOINTS_FOLDER "checkpoints"
 #define MANIFEST_NAME "manifest.json"

@@ -14,7 +14,6 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/base/status.h"
-#include "trainer/file_sums.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +32,9 @@ typedef struct sr_stored_tensor {
     const void *data;    // for sr_safetensors_write: its elements; NULL from a reader
     uint64_t begin, end; // from a reader: bytes in the buffer
 } sr_stored_tensor;
+
+// Checksums of a file that is being written; of use to serried itself.
+typedef struct sr_file_sums sr_file_sums;
 
 // Product of the shape (1 for rank 0). The reader has checked it; a writer checks it on creation.
 int64_t sr_stored_elements(const sr_stored_tensor *tensor);

@@ -13,6 +13,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "trainer/file_sums.h"
 #include "trainer/safetensors.h"
 
 struct sr_safetensors_writer {

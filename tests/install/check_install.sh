@@ -24,10 +24,18 @@ fail() {
 readelf -d "$library/libserried.so" | grep -q 'SONAME.*libserried\.so\.[0-9]' || fail "no SONAME"
 ! ldd "$library/libserried.so" | grep 'not found' || fail "libraries are missing"
 
-alone() { # header: with nothing before it, as both languages
-    local warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$include")
-    echo "#include \"$1\"" | cc -std=c17 "${warnings[@]}" -x c - || exit 255
-    echo "#include \"$1\"" | c++ -std=c++17 "${warnings[@]}" -x c++ - || exit 255
+# The installed headers are those that serried.h includes.
+listed=$(sed -n 's/^#include "\(.*\)"$/\1/p' "$include/serried.h" | sort)
+[ "$listed" = "$(cd "$include" && find . -name '*.h' ! -name serried.h -printf '%P\n' | sort)" ] ||
+    fail "the installed headers are not those of serried.h"
+
+alone() { # header: with nothing before it, as both languages, by every compiler there is
+    local warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$include") tool
+    for tool in gcc clang; do
+        command -v "$tool" >/dev/null || continue
+        echo "#include \"$1\"" | "$tool" -std=c17 "${warnings[@]}" -x c - || exit 255
+        echo "#include \"$1\"" | "$tool" -std=c++17 "${warnings[@]}" -x c++ - || exit 255
+    done
 }
 export -f alone
 export include

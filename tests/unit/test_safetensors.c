@@ -18,6 +18,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "trainer/file_sums.h"
 #include "trainer/safetensors.h"
 
 static char folder[] = "/tmp/serried-safetensors-XXXXXX";
