@@ -10,7 +10,8 @@
 // A generation gets a new folder; nothing of an older one is touched until the new one is durable,
 // has been read back and is linked. Kill or power loss at any instant leaves the newest generation
 // or the one before it loadable as a whole. The links are for people: readers of a run folder take
-// the newest generation whose checksums are right, and name those they passed over.
+// the newest generation whose checksums are right, and name those they passed over; a generation
+// that 'last' points to but that has no manifest is named, too: it was whole once.
 //
 // manifest.json ends with the SHA-256 of all text before it; it lists each file with its length,
 // the XXH3-64 of every 1 MiB chunk and a sum over these (trainer/file_sums.h). The checksums find
@@ -132,6 +133,10 @@ bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind 
 // Opened at first use; owned by the checkpoint. SR_E_NOT_FOUND where the kind was not written.
 SR_NODISCARD sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
                                              sr_safetensors **out);
+
+// A weights file by its path. One that a generation's manifest lists is read through the checksums
+// there; any other has none to compare.
+SR_NODISCARD sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out);
 
 // The flat buffers of the optimiser state, whatever number of ranks wrote them.
 typedef struct sr_slot_info {

@@ -11,6 +11,7 @@
 #define MANIFEST_NAME "manifest.json"
 #define SLOTS_KEY "serried.slots" // metadata of a shard: JSON of elements and ranges of its slots
 #define MAX_RANKS 65536
+#define MAX_MANIFEST ((size_t)256 << 20)
 
 // A file of a generation and its checksums.
 typedef struct manifest_file {
@@ -46,6 +47,12 @@ const char *sr_weights_file_name(sr_weights_kind kind);
 char *sr_checkpoint_shard_name(int rank, int ranks, char *out);
 // "checkpoints/00000012" into out (64 bytes).
 char *sr_generation_name(int64_t generation, char *out);
+// The generation that run/'link' ("last", "best") points to; 0 where there is none.
+int64_t sr_generation_linked(const char *run, const char *link);
+// Compares all files of a generation with its manifest. SR_E_DATA for one that is missing.
+sr_status sr_generation_check_files(const char *folder, const manifest_files *files);
+// True where the failure speaks of a generation's bytes and not of this machine.
+bool sr_generation_is_damage(sr_status status);
 // Generations of a run folder, newest first, whole or not. SR_OK with 0 where there are none.
 sr_status sr_generations_list(const char *run, int64_t **generations, size_t *count);
 

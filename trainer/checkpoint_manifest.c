@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 #include "trainer/checkpoint_internal.h"
 #include "trainer/json_tree.h"
 
-#define MAX_MANIFEST ((size_t)256 << 20)
 #define MAX_MANIFEST_NODES ((size_t)1 << 24)
 #define FORMAT_NAME "serried checkpoint"
 
@@ -75,6 +75,21 @@ static bool parse_generation(const char *name, int64_t *generation) {
         return false;
     *generation = strtoll(name, NULL, 10);
     return *generation > 0;
+}
+
+int64_t sr_generation_linked(const char *run, const char *link) {
+    char target[64] = "";
+    int64_t generation = 0;
+    char *path = sr_path_join(run, link);
+    if (path == NULL)
+        return 0;
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    sr_free(path);
+    size_t folder = sizeof CHECKPOINTS_FOLDER; // with its slash
+    if (n <= 0 || strncmp(target, CHECKPOINTS_FOLDER "/", folder) != 0 ||
+        !parse_generation(target + folder, &generation))
+        return 0;
+    return generation;
 }
 
 static int compare_newest_first(const void *a, const void *b) {

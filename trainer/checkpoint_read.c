@@ -3,7 +3,9 @@
 //
 // Whatever the links say, a run folder is read by its generation numbers: the newest manifest whose
 // files all have their checksums wins. Shards are read by element ranges, so the number of ranks
-// that wrote them does not matter to those who read.
+// that wrote them does not matter to those who read. Choosing reads all files of a generation once
+// (on one rank); values are then taken through the same checksums, chunk by chunk (file_sums.h), so
+// that no rank uses a byte that was not compared in its own memory.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,16 +37,16 @@ struct sr_checkpoint {
 
 // -- opening ---------------------------------------------------------------------------------
 
-static sr_status verify_files(const sr_checkpoint *checkpoint) {
-    for (size_t i = 0; i < checkpoint->files.count; ++i) {
-        const manifest_file *file = &checkpoint->files.items[i];
-        char *path = sr_path_join(checkpoint->folder, file->name);
+sr_status sr_generation_check_files(const char *folder, const manifest_files *files) {
+    for (size_t i = 0; i < files->count; ++i) {
+        const manifest_file *file = &files->items[i];
+        char *path = sr_path_join(folder, file->name);
         if (path == NULL)
             return SR_E_MEMORY;
         sr_status status = sr_file_sums_check(path, &file->sums, NULL);
         sr_free(path);
         if (status == SR_E_NOT_FOUND)
-            return SR_FAIL(SR_E_DATA, "%s: %s is missing", checkpoint->folder, file->name);
+            return SR_FAIL(SR_E_DATA, "%s: %s is missing", folder, file->name);
         SR_TRY(status);
     }
     return SR_OK;
@@ -62,7 +64,7 @@ static sr_status open_generation(char *folder, bool verify, sr_checkpoint **out)
     sr_status status =
         sr_manifest_read(folder, &checkpoint->arena, &checkpoint->manifest, &checkpoint->files);
     if (status == SR_OK && verify)
-        status = verify_files(checkpoint);
+        status = sr_generation_check_files(folder, &checkpoint->files);
     if (status != SR_OK) {
         sr_checkpoint_free(checkpoint);
         return status;
@@ -71,10 +73,25 @@ static sr_status open_generation(char *folder, bool verify, sr_checkpoint **out)
     return SR_OK;
 }
 
-// True where the failure speaks of this generation's bytes and not of this machine.
-static bool is_damage(sr_status status) {
+bool sr_generation_is_damage(sr_status status) {
     return status == SR_E_CHECKSUM || status == SR_E_DATA || status == SR_E_NOT_FOUND ||
            status == SR_E_LIMIT || status == SR_E_IO;
+}
+
+// A folder under another number than its own would be taken for newer or older than it is.
+static sr_status open_numbered(char *folder, int64_t number, bool verify, sr_checkpoint **out) {
+    sr_checkpoint *checkpoint;
+    SR_TRY(open_generation(folder, verify, &checkpoint));
+    if (checkpoint->manifest.generation != number) {
+        sr_status status = SR_FAIL(SR_E_DATA,
+                                   "%s was renamed: its manifest.json is of generation "
+                                   "%" PRId64,
+                                   folder, checkpoint->manifest.generation);
+        sr_checkpoint_free(checkpoint);
+        return status;
+    }
+    *out = checkpoint;
+    return SR_OK;
 }
 
 static sr_status open_newest(const char *run, const int64_t *list, size_t count,
@@ -89,12 +106,16 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
         bool finished = manifest != NULL && sr_path_exists(manifest);
         sr_free(manifest);
         if (!finished) { // never committed: not a generation
+            if (list[i] == sr_generation_linked(run, "last"))
+                SR_WARN("checkpoint %s/%s is passed over: its manifest.json is missing, though "
+                        "'last' says that it was whole",
+                        run, name);
             sr_free(folder);
             continue;
         }
         ++tried;
-        sr_status status = open_generation(folder, !options->no_verify, out);
-        if (status == SR_OK || !is_damage(status) || options->generation > 0)
+        sr_status status = open_numbered(folder, list[i], !options->no_verify, out);
+        if (status == SR_OK || !sr_generation_is_damage(status) || options->generation > 0)
             return status;
         SR_WARN("checkpoint %s/%s is passed over: %s", run, name, sr_error_message());
     }
@@ -165,10 +186,11 @@ bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind 
 
 static sr_status open_file(const sr_checkpoint *checkpoint, const char *name,
                            sr_safetensors **out) {
+    const manifest_file *file = sr_manifest_files_find(&checkpoint->files, name);
     char *path = sr_path_join(checkpoint->folder, name);
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_safetensors_open(path, out);
+    sr_status status = sr_safetensors_open_checked(path, &file->sums, out);
     sr_free(path);
     return status;
 }
@@ -182,6 +204,50 @@ sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
         SR_TRY(open_file(checkpoint, sr_weights_file_name(kind), &checkpoint->weights[kind]));
     *out = checkpoint->weights[kind];
     return SR_OK;
+}
+
+static bool looks_like_ours(const char *manifest) {
+    static const char begin[] = "{\"format\": \"serried checkpoint\"";
+    void *text = NULL;
+    size_t bytes;
+    bool ours = sr_path_exists(manifest) &&
+                sr_file_read(manifest, MAX_MANIFEST, &text, &bytes) == SR_OK &&
+                bytes >= sizeof begin && memcmp(text, begin, sizeof begin - 1) == 0;
+    sr_free(text);
+    return ours;
+}
+
+static sr_status open_listed(const char *folder, const char *name, const char *path,
+                             sr_safetensors **out) {
+    sr_manifest manifest;
+    manifest_files files;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
+    if (status == SR_OK) {
+        const manifest_file *file = sr_manifest_files_find(&files, name);
+        status = file == NULL ? sr_safetensors_open(path, out)
+                              : sr_safetensors_open_checked(path, &file->sums, out);
+    }
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    return status;
+}
+
+sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? sr_strdup(".") : sr_strdup(path);
+    if (folder != NULL && slash != NULL)
+        folder[slash - path + 1] = 0; // "/" stays
+    char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
+    sr_status status = SR_E_MEMORY;
+    if (manifest != NULL)
+        status = looks_like_ours(manifest)
+                     ? open_listed(folder, slash == NULL ? path : slash + 1, path, out)
+                     : sr_safetensors_open(path, out);
+    sr_free(manifest);
+    sr_free(folder);
+    return status;
 }
 
 // -- optimiser slots -------------------------------------------------------------------------

@@ -115,6 +115,13 @@ sr_status sr_checkpoint_verify(const char *path, sr_text *report) {
         } else if (sr_path_exists(manifest)) {
             verify_generation(folder, &v, report);
             ++looked_at;
+        } else if (list[i] == sr_generation_linked(path, "last")) {
+            note(&v, SR_FAIL(SR_E_DATA,
+                             "%s: manifest.json is missing, though 'last' says that it "
+                             "was whole",
+                             folder));
+            sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
+            ++looked_at;
         } else {
             sr_text_add(report,
                         "%s: never finished; it does not count and goes with the next "

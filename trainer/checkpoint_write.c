@@ -362,20 +362,6 @@ done:
     return status;
 }
 
-// The generation that run/best points to; 0 where there is none.
-static int64_t best_generation(const char *run) {
-    char target[64] = "";
-    int64_t generation = 0;
-    char *link = sr_path_join(run, "best");
-    if (link == NULL)
-        return 0;
-    ssize_t n = readlink(link, target, sizeof target - 1);
-    sr_free(link);
-    if (n <= 0 || sscanf(target, CHECKPOINTS_FOLDER "/%" SCNd64, &generation) != 1)
-        return 0;
-    return generation;
-}
-
 // Removes a generation's folder, its manifest first, so that no half of it ever counts.
 static void remove_generation(const char *folder) {
     char *manifest = sr_path_join(folder, MANIFEST_NAME);
@@ -397,20 +383,61 @@ done:
     sr_free(manifest);
 }
 
-// Unfinished generations below the newest go too: no writer comes back to them.
+// Reads an older generation again. SR_OK: whole; damage: it may go; anything else: cannot be told.
+static sr_status check_generation(const char *folder) {
+    sr_manifest manifest;
+    manifest_files files;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
+    if (status == SR_OK)
+        status = sr_generation_check_files(folder, &files);
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    return status;
+}
+
+typedef struct pruning {
+    int64_t newest, best;
+    int keep, kept; // kept: finished ones so far, the newest included
+    int whole;      // of these known to be whole
+} pruning;
+
+// Whether a generation stays. The newest has just been read back. The one before it is read again,
+// since it is what a damaged newest one falls back to: where it is damaged it does not count, and
+// the search goes on. Beyond these two the manifest's presence is enough, so that a large 'keep'
+// does not read everything at every checkpoint.
+static bool stays(pruning *p, int64_t generation, const char *folder, bool finished) {
+    bool best = generation == p->best;
+    if (generation >= p->newest)
+        return true;
+    if (!finished || p->kept >= p->keep) // unfinished: no writer comes back to it
+        return best;
+    sr_status status = p->whole < 2 ? check_generation(folder) : SR_OK;
+    if (sr_generation_is_damage(status) && status != SR_E_IO) {
+        SR_WARN("checkpoint %s does not count%s: %s", folder, best ? "" : " and is removed",
+                sr_error_message());
+        return best;
+    }
+    p->whole += status == SR_OK;
+    p->kept += status == SR_OK;
+    return true;
+}
+
 static sr_status prune(const sr_checkpoint_writer *writer, int keep) {
-    int64_t *list, best = best_generation(writer->run);
+    int64_t *list;
     size_t count;
-    int kept = 0;
     char name[64];
+    pruning p = {.newest = writer->generation,
+                 .best = sr_generation_linked(writer->run, "best"),
+                 .keep = keep,
+                 .kept = 1,
+                 .whole = 1};
     SR_TRY(sr_generations_list(writer->run, &list, &count));
     for (size_t i = 0; i < count; ++i) {
         char *folder = sr_path_join(writer->run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
-        bool whole = manifest != NULL && sr_path_exists(manifest);
-        bool spare = list[i] > writer->generation || (whole && kept < keep) || list[i] == best;
-        kept += whole && list[i] <= writer->generation;
-        if (manifest != NULL && !spare)
+        if (manifest != NULL && !stays(&p, list[i], folder, sr_path_exists(manifest)))
             remove_generation(folder);
         sr_free(manifest);
         sr_free(folder);

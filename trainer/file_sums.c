@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunk checksums of checkpoint files, computed while writing and compared when reading back.
+// Chunk checksums of checkpoint files: computed while writing, compared when reading back, when
+// choosing a generation and again in the very memory that values are taken from.
 //
 // They find damage, not malice: whoever can write the file can write its sums.
 #include "trainer/file_sums.h"
@@ -41,13 +42,98 @@ void sr_file_sums_release(sr_file_sums *sums) {
     memset(sums, 0, sizeof *sums);
 }
 
+sr_status sr_file_sums_copy(const sr_file_sums *sums, sr_file_sums *out) {
+    sr_file_sums copy = *sums;
+    copy.chunks = sr_alloc_array(sums->count, sizeof *copy.chunks, "chunk checksums");
+    if (copy.chunks == NULL)
+        return SR_E_MEMORY;
+    copy.capacity = sums->count;
+    if (sums->count > 0)
+        memcpy(copy.chunks, sums->chunks, sums->count * sizeof *copy.chunks);
+    *out = copy;
+    return SR_OK;
+}
+
+// -- reading ---------------------------------------------------------------------------------
+
+static uint64_t chunk_begin(size_t index) {
+    return (uint64_t)index * SR_SUM_CHUNK_BYTES;
+}
+
+static size_t chunk_bytes(const sr_file_sums *sums, size_t index) {
+    uint64_t left = sums->bytes - chunk_begin(index);
+    return left < SR_SUM_CHUNK_BYTES ? (size_t)left : SR_SUM_CHUNK_BYTES;
+}
+
+static sr_status read_chunk(int fd, const char *path, const sr_file_sums *sums, size_t index,
+                            void *out) {
+    uint64_t begin = chunk_begin(index);
+    size_t bytes = chunk_bytes(sums, index);
+    SR_TRY(sr_file_read_at(fd, path, begin, out, bytes));
+    if (sr_hash64(out, bytes) == sums->chunks[index])
+        return SR_OK;
+    return SR_FAIL(SR_E_CHECKSUM,
+                   "%s: damaged at bytes %llu to %llu: bits changed since it was "
+                   "written",
+                   path, (unsigned long long)begin, (unsigned long long)(begin + bytes - 1));
+}
+
+static sr_status fill_buffer(int fd, const char *path, const sr_file_sums *sums, size_t index,
+                             sr_sum_buffer *buffer) {
+    if (buffer->bytes > 0 && buffer->index == index)
+        return SR_OK;
+    buffer->bytes = 0;
+    if (buffer->chunk == NULL)
+        buffer->chunk = sr_alloc(chunk_bytes(sums, 0), "checksum buffer"); // the longest
+    if (buffer->chunk == NULL)
+        return SR_E_MEMORY;
+    SR_TRY(read_chunk(fd, path, sums, index, buffer->chunk));
+    buffer->bytes = chunk_bytes(sums, index);
+    buffer->index = index;
+    return SR_OK;
+}
+
+sr_status sr_file_sums_read_at(int fd, const char *path, const sr_file_sums *sums,
+                               sr_sum_buffer *buffer, uint64_t offset, void *out, size_t bytes) {
+    uint8_t *to = out;
+    while (bytes > 0) {
+        size_t index = (size_t)(offset / SR_SUM_CHUNK_BYTES);
+        size_t inside = (size_t)(offset - chunk_begin(index));
+        size_t whole = chunk_bytes(sums, index);
+        size_t take = bytes < whole - inside ? bytes : whole - inside;
+        if (take == whole) { // needs no copy
+            SR_TRY(read_chunk(fd, path, sums, index, to));
+        } else {
+            SR_TRY(fill_buffer(fd, path, sums, index, buffer));
+            memcpy(to, buffer->chunk + inside, take);
+        }
+        to += take;
+        offset += take;
+        bytes -= take;
+    }
+    return SR_OK;
+}
+
+void sr_sum_buffer_release(sr_sum_buffer *buffer) {
+    sr_free(buffer->chunk);
+    *buffer = (sr_sum_buffer){0};
+}
+
+sr_status sr_file_sums_check_length(const char *path, const sr_file_sums *sums, uint64_t length) {
+    if (length == sums->bytes)
+        return SR_OK;
+    return SR_FAIL(SR_E_CHECKSUM, "%s: %llu bytes long where %llu were written", path,
+                   (unsigned long long)length, (unsigned long long)sums->bytes);
+}
+
+// -- checking a whole file -------------------------------------------------------------------
+
 static sr_status compare_chunks(int fd, const char *path, const sr_file_sums *sums, void *buffer,
                                 sr_file_damage *damage) {
     *damage = (sr_file_damage){0};
     for (size_t i = 0; i < sums->count; ++i) {
-        uint64_t begin = (uint64_t)i * SR_SUM_CHUNK_BYTES;
-        uint64_t left = sums->bytes - begin;
-        size_t bytes = left < SR_SUM_CHUNK_BYTES ? (size_t)left : SR_SUM_CHUNK_BYTES;
+        uint64_t begin = chunk_begin(i);
+        size_t bytes = chunk_bytes(sums, i);
         SR_TRY(sr_file_read_at(fd, path, begin, buffer, bytes));
         if (sr_hash64(buffer, bytes) == sums->chunks[i])
             continue;
@@ -85,8 +171,7 @@ sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums, sr_file
         damage->begin = length < sums->bytes ? length : sums->bytes;
         damage->end = length < sums->bytes ? sums->bytes : length;
         damage->chunks = 1;
-        status = SR_FAIL(SR_E_CHECKSUM, "%s: %llu bytes long where %llu were written", path,
-                         (unsigned long long)length, (unsigned long long)sums->bytes);
+        status = sr_file_sums_check_length(path, sums, length);
         goto done;
     }
     buffer = sr_alloc(sums->bytes < SR_SUM_CHUNK_BYTES ? (size_t)sums->bytes : SR_SUM_CHUNK_BYTES,

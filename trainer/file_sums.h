@@ -30,6 +30,26 @@ SR_NODISCARD sr_status sr_file_sums_add(sr_file_sums *sums, const void *chunk, s
 SR_NODISCARD sr_status sr_file_sums_finish(sr_file_sums *sums);
 void sr_file_sums_release(sr_file_sums *sums);
 
+// Independent of the original; release it, too.
+SR_NODISCARD sr_status sr_file_sums_copy(const sr_file_sums *sums, sr_file_sums *out);
+
+// The chunk that was read last, so that small neighbours are read once. Zero-initialise; release
+// with sr_sum_buffer_release.
+typedef struct sr_sum_buffer {
+    uint8_t *chunk;
+    size_t bytes, index; // in it, and its number; none where bytes is 0
+} sr_sum_buffer;
+
+// Bytes [offset, offset + bytes) of an open file, which must lie inside. Every chunk that they
+// touch is compared in the memory that they are taken from: SR_E_CHECKSUM naming the chunk's bytes.
+SR_NODISCARD sr_status sr_file_sums_read_at(int fd, const char *path, const sr_file_sums *sums,
+                                            sr_sum_buffer *buffer, uint64_t offset, void *out,
+                                            size_t bytes);
+void sr_sum_buffer_release(sr_sum_buffer *buffer);
+// SR_E_CHECKSUM where the file's length is not that of the sums.
+SR_NODISCARD sr_status sr_file_sums_check_length(const char *path, const sr_file_sums *sums,
+                                                 uint64_t length);
+
 // What sr_file_sums_check found.
 typedef struct sr_file_damage {
     uint64_t begin, end; // first damaged bytes

@@ -120,7 +120,7 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
                               "folder instead of a recipe");
     SR_TRY(classes_of_data(in));
     SR_TRY(create_engine(in));
-    SR_TRY(sr_safetensors_open(in->recipe->weights, &file));
+    SR_TRY(sr_checkpoint_open_weights(in->recipe->weights, &file));
     sr_status status = SR_OK;
     if (in->recipe->weights_reset.count == 0)
         status = sr_state_check_classes(file, in->class_names, in->class_count);

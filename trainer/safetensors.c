@@ -15,12 +15,16 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
+#include "trainer/file_sums.h"
 #include "trainer/json_tree.h"
 
 struct sr_safetensors {
     int fd;
     char *path;
     uint64_t data_offset, data_bytes;
+    bool checked; // by these sums
+    sr_file_sums sums;
+    sr_sum_buffer buffer;
     int count, metadata_count;
     sr_stored_tensor *tensors;        // by offset
     const sr_stored_tensor **by_name; // sorted
@@ -187,6 +191,13 @@ static sr_status parse_header(sr_safetensors *file, const char *header, size_t b
     return check_layout(file);
 }
 
+static sr_status read_bytes(sr_safetensors *file, uint64_t offset, void *out, size_t bytes) {
+    if (file->checked)
+        return sr_file_sums_read_at(file->fd, file->path, &file->sums, &file->buffer, offset, out,
+                                    bytes);
+    return sr_file_read_at(file->fd, file->path, offset, out, bytes);
+}
+
 static sr_status read_header(sr_safetensors *file) {
     struct stat info;
     if (fstat(file->fd, &info) != 0)
@@ -195,10 +206,12 @@ static sr_status read_header(sr_safetensors *file) {
         return SR_FAIL(SR_E_DATA, "%s: not a regular file", file->path);
     uint64_t length = (uint64_t)info.st_size, header_bytes = 0;
     uint8_t prefix[8];
+    if (file->checked)
+        SR_TRY(sr_file_sums_check_length(file->path, &file->sums, length));
     if (length < sizeof prefix)
         return SR_FAIL(SR_E_DATA, "%s: %llu bytes are too few for a safetensors file", file->path,
                        (unsigned long long)length);
-    SR_TRY(sr_file_read_at(file->fd, file->path, 0, prefix, sizeof prefix));
+    SR_TRY(read_bytes(file, 0, prefix, sizeof prefix));
     for (unsigned k = 0; k < 8; ++k)
         header_bytes |= (uint64_t)prefix[k] << (8 * k);
     if (header_bytes > SR_SAFETENSORS_MAX_HEADER)
@@ -215,14 +228,14 @@ static sr_status read_header(sr_safetensors *file) {
     char *header = sr_alloc((size_t)header_bytes, "safetensors header");
     if (header == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_file_read_at(file->fd, file->path, 8, header, (size_t)header_bytes);
+    sr_status status = read_bytes(file, sizeof prefix, header, (size_t)header_bytes);
     if (status == SR_OK)
         status = parse_header(file, header, (size_t)header_bytes);
     sr_free(header);
     return status;
 }
 
-sr_status sr_safetensors_open(const char *path, sr_safetensors **out) {
+static sr_status open_file(const char *path, const sr_file_sums *sums, sr_safetensors **out) {
     sr_safetensors *file = sr_alloc(sizeof *file, "safetensors reader");
     if (file == NULL)
         return SR_E_MEMORY;
@@ -235,7 +248,10 @@ sr_status sr_safetensors_open(const char *path, sr_safetensors **out) {
     else if (file->fd < 0)
         status =
             SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
-    else
+    else if (sums != NULL)
+        status = sr_file_sums_copy(sums, &file->sums);
+    file->checked = sums != NULL;
+    if (status == SR_OK)
         status = read_header(file);
     if (status != SR_OK) {
         sr_safetensors_free(file);
@@ -245,11 +261,22 @@ sr_status sr_safetensors_open(const char *path, sr_safetensors **out) {
     return SR_OK;
 }
 
+sr_status sr_safetensors_open(const char *path, sr_safetensors **out) {
+    return open_file(path, NULL, out);
+}
+
+sr_status sr_safetensors_open_checked(const char *path, const sr_file_sums *sums,
+                                      sr_safetensors **out) {
+    return open_file(path, sums, out);
+}
+
 void sr_safetensors_free(sr_safetensors *file) {
     if (file == NULL)
         return;
     if (file->fd >= 0)
         close(file->fd);
+    sr_file_sums_release(&file->sums);
+    sr_sum_buffer_release(&file->buffer);
     sr_arena_release(&file->arena);
     sr_free(file->path);
     sr_free(file);
@@ -301,7 +328,9 @@ sr_status sr_safetensors_read(sr_safetensors *file, const sr_stored_tensor *tens
                        file->path, (long long)first, (long long)first + (long long)count,
                        tensor->name, (long long)elements);
     size_t size = sr_dtype_size(tensor->dtype);
-    return sr_file_read_at(file->fd, file->path,
-                           file->data_offset + tensor->begin + (uint64_t)first * size, out,
-                           (size_t)count * size);
+    sr_status status = read_bytes(file, file->data_offset + tensor->begin + (uint64_t)first * size,
+                                  out, (size_t)count * size);
+    if (status == SR_E_CHECKSUM)
+        sr_error_prefix("tensor '%s'", tensor->name);
+    return status;
 }

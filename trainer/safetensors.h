@@ -53,6 +53,10 @@ typedef struct sr_safetensors sr_safetensors;
 // exact to the end of the file, checked products. SR_E_DATA naming tensor and byte otherwise,
 // SR_E_UNSUPPORTED for a dtype that serried lacks, SR_E_NOT_FOUND for a missing file.
 SR_NODISCARD sr_status sr_safetensors_open(const char *path, sr_safetensors **out);
+// The same for a file whose checksums are known: every byte, of the header too, is compared as it
+// is read (SR_E_CHECKSUM naming file, tensor and bytes). The sums are copied.
+SR_NODISCARD sr_status sr_safetensors_open_checked(const char *path, const sr_file_sums *sums,
+                                                   sr_safetensors **out);
 void sr_safetensors_free(sr_safetensors *file);
 const char *sr_safetensors_path(const sr_safetensors *file);
 // Bytes before the buffer (8 and the header): file offset of a tensor is this plus its 'begin'.

@@ -181,7 +181,7 @@ static sr_status load_weights(sr_training *t) {
         return sr_recipe_fail(t->recipe, "weights",
                               "a .pth file may run code when it is opened; convert it with the "
                               "script in the README to .safetensors");
-    SR_TRY(sr_safetensors_open(r->weights, &file));
+    SR_TRY(sr_checkpoint_open_weights(r->weights, &file));
     sr_status status = SR_OK;
     if (t->task->infer && r->weights_reset.count == 0)
         status = sr_state_check_classes(file, t->class_names, t->class_count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: any number of writers and readers, keeping and linking, and damage: every flipped
-// bit and every truncation is found, named, and answered by the generation before.
+// Checkpoints: any number of writers and readers, keeping and linking, verify and describe. Damage
+// is in test_checkpoint_damage.c.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,89 +222,6 @@ static void slots_refuse_what_does_not_fit(void **state) {
     sr_checkpoint_free(checkpoint);
 }
 
-// -- damage ----------------------------------------------------------------------------------
-
-static const char *const files[] = {
-    "manifest.json",
-    "model.safetensors",
-    "model_ema.safetensors",
-    "optimizer-00000-of-00002.safetensors",
-    "optimizer-00001-of-00002.safetensors",
-};
-enum { FILES = sizeof files / sizeof *files };
-
-// Opening the damaged generation alone fails and names the file.
-static void assert_damage_named(const char *folder, const char *file, size_t where) {
-    sr_checkpoint *checkpoint;
-    sr_status status = sr_checkpoint_open(folder, NULL, &checkpoint);
-    if (status == SR_OK)
-        fail_msg("%s: damage at %zu not found", file, where);
-    if (status != SR_E_CHECKSUM && status != SR_E_DATA)
-        fail_msg("%s at %zu: %s", file, where, sr_status_name(status));
-    if (strstr(sr_error_message(), file) == NULL)
-        fail_msg("%s at %zu: not named in '%s'", file, where, sr_error_message());
-}
-
-static void every_flipped_bit_is_found(void **state) {
-    (void)state;
-    char *folder = in_run("checkpoints/00000002");
-    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
-    assert_int_equal(state_save(run, 2, 2, false), SR_OK);
-    for (int f = 0; f < FILES; ++f) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", folder, files[f]);
-        int fd = open(path, O_RDWR);
-        struct stat info = {0};
-        assert_true(fd >= 0 && fstat(fd, &info) == 0);
-        for (off_t at = 0; at < info.st_size; ++at) {
-            uint8_t was, flipped;
-            assert_int_equal(pread(fd, &was, 1, at), 1);
-            // All eight bits of the manifest; one of each byte where XXH3 covers it.
-            for (unsigned bit = 0; bit < (f == 0 ? 8u : 1u); ++bit) {
-                flipped = (uint8_t)(was ^ (1u << (f == 0 ? bit : (unsigned)at % 8)));
-                assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
-                assert_damage_named(folder, files[f], (size_t)at);
-                if (at % 997 == 0)
-                    assert_true(loads(run, 1)); // the generation before, whole
-            }
-            assert_int_equal(pwrite(fd, &was, 1, at), 1);
-        }
-        close(fd);
-    }
-    assert_true(loads(run, 2));
-}
-
-static void every_truncation_is_found(void **state) {
-    (void)state;
-    char *folder = in_run("checkpoints/00000002");
-    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
-    assert_int_equal(state_save(run, 2, 2, false), SR_OK);
-    for (int f = FILES - 1; f >= 0; --f) {
-        char path[256];
-        struct stat info;
-        snprintf(path, sizeof path, "%s/%s", folder, files[f]);
-        void *bytes;
-        size_t n;
-        assert_int_equal(sr_file_read(path, 1 << 20, &bytes, &n), SR_OK);
-        assert_int_equal(stat(path, &info), 0);
-        for (size_t length = n; length-- > 0; length -= length > 40 ? 13 : 0) {
-            assert_int_equal(truncate(path, (off_t)length), 0);
-            assert_damage_named(folder, files[f], length);
-        }
-        assert_true(loads(run, 1));
-        assert_int_equal(sr_file_write_atomic(path, bytes, n), SR_OK);
-        assert_true(loads(run, 2));
-        assert_int_equal(truncate(path, (off_t)n + 1), 0); // longer is wrong, too
-        assert_damage_named(folder, files[f], n + 1);
-        assert_int_equal(unlink(path), 0);
-        if (f > 0)
-            assert_damage_named(folder, files[f], 0);
-        assert_true(loads(run, 1));
-        assert_int_equal(sr_file_write_atomic(path, bytes, n), SR_OK);
-        sr_free(bytes);
-    }
-}
-
 static void verify_and_describe(void **state) {
     (void)state;
     sr_text text;
@@ -372,8 +289,6 @@ int main(void) {
         CASE(a_chosen_generation_has_no_substitute),
         CASE(unfinished_generations_do_not_count),
         CASE(slots_refuse_what_does_not_fit),
-        CASE(every_flipped_bit_is_found),
-        CASE(every_truncation_is_found),
         CASE(verify_and_describe),
         CASE(survives_failing_memory),
     };
