@@ -27,12 +27,13 @@ struct sr_csv {
 // -- reading ---------------------------------------------------------------------------------
 
 // One cell from *at into *cell (unquoted in place); *at moves behind its separator. Returns the
-// separator: ',' or '\n' or 0 at the end of the text.
+// separator: ',' or '\n' or 0 at the end of the text. A line ends also inside quotes: no cell of
+// ours has a line break, so an open quote is damage of this line and of no other.
 static char next_cell(char **at, char **cell) {
     char *from = *at, *to = from, separator;
     *cell = to;
     if (*from == '"') {
-        for (++from; *from != 0 && (*from != '"' || from[1] == '"'); ++from) {
+        for (++from; *from != 0 && *from != '\n' && (*from != '"' || from[1] == '"'); ++from) {
             if (*from == '"')
                 ++from; // a doubled quote
             *to++ = *from;
@@ -233,18 +234,27 @@ static void make_header(const char *const *columns, int count, sr_text *out) {
     sr_text_add(out, "\n");
 }
 
-// Keeps a file that is not ours to continue under another name.
+// Keeps a file that cannot be continued under another name; the error says why.
 static sr_status set_aside(const char *path) {
     sr_text old;
     sr_text_init(&old);
     sr_text_add(&old, "%s.old", path);
     sr_status status = sr_text_check(&old);
-    if (status == SR_OK && rename(path, old.data) != 0)
+    if (status == SR_OK && rename(path, old.data) == 0)
+        SR_WARN("%s; kept as %s, a new one is begun", sr_error_message(), old.data);
+    else if (status == SR_OK)
         status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
-    if (status == SR_OK)
-        SR_WARN("%s has other columns than this version writes: kept as %s", path, old.data);
     sr_text_release(&old);
     return status;
+}
+
+static sr_status read_same(const char *path, const char *const *columns, int count,
+                           sr_csv_table *out) {
+    SR_TRY(sr_csv_read(path, out));
+    if (same_columns(out, columns, count))
+        return SR_OK;
+    sr_csv_table_release(out);
+    return SR_FAIL(SR_E_DATA, "%s: has other columns than this version writes", path);
 }
 
 // The file's new contents; *same when nothing changes.
@@ -260,19 +270,15 @@ static sr_status trim(const char *path, const char *const *columns, int count, i
         return sr_text_check(out);
     }
     SR_TRY(status);
-    status = sr_csv_read(path, &table);
-    bool usable = status == SR_OK && same_columns(&table, columns, count);
-    if (usable) {
+    status = read_same(path, columns, count, &table);
+    if (status == SR_OK) {
         copy_rows(data, &table, position_column, position, out);
         *same = out->length == bytes;
-        status = SR_OK;
-    } else if (status == SR_OK || status == SR_E_DATA) {
-        make_header(columns, count, out);
-    }
-    if (status == SR_OK)
         sr_csv_table_release(&table);
-    if ((status == SR_OK || status == SR_E_DATA) && !usable)
+    } else if (status == SR_E_DATA) {
+        make_header(columns, count, out);
         status = set_aside(path);
+    }
     sr_free(data);
     return status == SR_OK ? sr_text_check(out) : status;
 }

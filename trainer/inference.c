@@ -15,6 +15,7 @@
 #include "kernels/base/math.h"
 #include "trainer/choices.h"
 #include "trainer/fingerprint.h"
+#include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
 
 // ---- Opening ----
@@ -89,6 +90,13 @@ static sr_status create_engine(sr_inference *in) {
     return sr_engine_create(&options, &in->engine);
 }
 
+// A changed recipe still serves (it may have been changed on purpose), but never in silence.
+static void compare_recipe(const sr_inference *in, const char *path, const sr_manifest *m) {
+    if (sr_comm_rank(in->comm) == 0 &&
+        sr_run_recipe_check(path, m->data_identity, m->recipe_identity) != SR_OK)
+        SR_WARN("%s; what follows may differ from the run's own evaluation", sr_error_message());
+}
+
 static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o) {
     char path[PATH_MAX];
     sr_checkpoint *checkpoint;
@@ -103,8 +111,10 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
                                : SR_WEIGHTS_MODEL;
     if (status == SR_OK)
         status = create_engine(in);
-    if (status == SR_OK)
+    if (status == SR_OK) {
+        compare_recipe(in, path, m);
         status = sr_checkpoint_weights(checkpoint, kind, &file);
+    }
     if (status == SR_OK)
         status = sr_state_load_weights(in->engine, file, NULL);
     sr_checkpoint_free(checkpoint);

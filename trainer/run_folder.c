@@ -21,6 +21,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "trainer/checkpoint.h"
 #include "trainer/json_tree.h"
 #include "trainer/run_lock.h"
 
@@ -102,6 +103,20 @@ static folder_state judge(const char *path, char identity[MAX_IDENTITY]) {
     if (!read_identity(path, identity))
         return state;
     return is_finished(path) ? FOLDER_FINISHED : FOLDER_UNFINISHED;
+}
+
+// The checkpoint's manifest, which has a checksum, says whose run it is where the identity file,
+// which has none, says something else.
+static bool is_of(const char *path, const char *found, const char *identity) {
+    const sr_checkpoint_open_options manifest_only = {.no_verify = true};
+    sr_checkpoint *checkpoint;
+    if (strcmp(found, identity) == 0)
+        return true;
+    if (sr_checkpoint_open(path, &manifest_only, &checkpoint) != SR_OK)
+        return false;
+    bool same = strcmp(sr_checkpoint_manifest(checkpoint)->recipe_identity, identity) == 0;
+    sr_checkpoint_free(checkpoint);
+    return same;
 }
 
 // -- a new folder ----------------------------------------------------------------------------
@@ -186,17 +201,26 @@ static sr_status write_recipe(const char *folder, const sr_run_options *options)
                                         : write_file(folder, "recipe.yaml", options->recipe_yaml);
 }
 
-// Identity first: with it the folder is a run, whatever happens next.
-static sr_status begin_run(const char *folder, const sr_run_options *options) {
+static sr_status write_identity(const char *folder, const sr_run_options *options) {
     char line[MAX_IDENTITY];
     snprintf(line, sizeof line, "%s\n", options->identity);
-    SR_TRY(write_file(folder, "identity", line));
+    return write_file(folder, "identity", line);
+}
+
+// Identity first: with it the folder is a run, whatever happens next.
+static sr_status begin_run(const char *folder, const sr_run_options *options) {
+    SR_TRY(write_identity(folder, options));
     sync_parents(folder);
     return write_recipe(folder, options);
 }
 
-// What a job that died right after its start may have left out.
+// What a job that died right after its start may have left out, and an identity that was damaged.
 static sr_status complete_run(const char *folder, const sr_run_options *options) {
+    char identity[MAX_IDENTITY] = "";
+    if (!read_identity(folder, identity) || strcmp(identity, options->identity) != 0) {
+        SR_WARN("%s/identity is damaged: it is not what the checkpoints say; written anew", folder);
+        SR_TRY(write_identity(folder, options));
+    }
     char *path = sr_path_join(folder, "recipe.yaml");
     if (path == NULL)
         return SR_E_MEMORY;
@@ -229,7 +253,7 @@ static sr_status find_unfinished(const char *parent, const char *identity, char 
             *path = sr_path_join(parent, name);
             if (*path == NULL) {
                 status = SR_E_MEMORY;
-            } else if (judge(*path, found) != FOLDER_UNFINISHED || strcmp(found, identity) != 0) {
+            } else if (judge(*path, found) != FOLDER_UNFINISHED || !is_of(*path, found, identity)) {
                 sr_free(*path);
                 *path = NULL;
             }
@@ -318,7 +342,7 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options) {
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
     state = judge(run->path, identity);
     if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
-        bool other = strcmp(identity, options->identity) != 0;
+        bool other = !is_of(run->path, identity, options->identity);
         if (options->fresh) {
             SR_TRY(move_aside(run));
         } else if (other || state == FOLDER_FINISHED) {
@@ -341,7 +365,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
         return SR_FAIL(SR_E_USAGE, "--resume %s: no run folder of serried is there", run->path);
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
     state = judge(run->path, identity);
-    if (strcmp(identity, options->identity) != 0)
+    if (!is_of(run->path, identity, options->identity))
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
                        "recipe.yaml with 'serried recipe show'); only neutral options may change",
@@ -350,7 +374,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
         return SR_FAIL(SR_E_USAGE, "--resume %s: this run is finished (see its exit.json)",
                        run->path);
     run->resumed = true;
-    return SR_OK;
+    return complete_run(run->path, options);
 }
 
 sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out) {

@@ -15,6 +15,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/pool.h"
 #include "trainer/fingerprint.h"
+#include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
 
 enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
@@ -201,6 +202,21 @@ static sr_status first_state(sr_training *t) {
 
 // ---- Run folder (rank 0) ----
 
+// `val` and `predict` go by the folder's recipe.yaml: one that is damaged is mended here, where the
+// recipe is known.
+static sr_status mend_recipe(const sr_training *t, const sr_text *yaml) {
+    char *path = sr_run_folder_file(t->run, "recipe.yaml");
+    if (!path)
+        return SR_E_MEMORY;
+    sr_status status = sr_run_recipe_check(path, t->data_identity, t->identity);
+    if (status == SR_E_DATA) {
+        SR_WARN("%s; written anew", sr_error_message());
+        status = sr_file_write_atomic(path, yaml->data, yaml->length);
+    }
+    sr_free(path);
+    return status;
+}
+
 static sr_status open_folder(sr_training *t) {
     sr_text yaml;
     sr_text_init(&yaml);
@@ -213,6 +229,8 @@ static sr_status open_folder(sr_training *t) {
                                     .recipe_yaml = yaml.data};
     if (status == SR_OK)
         status = sr_run_folder_open(&options, &t->run);
+    if (status == SR_OK && sr_run_folder_resumed(t->run))
+        status = mend_recipe(t, &yaml);
     sr_text_release(&yaml);
     SR_TRY(status);
     (void)snprintf(t->place.folder, sizeof t->place.folder, "%s", sr_run_folder_path(t->run));

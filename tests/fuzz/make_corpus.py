@@ -220,13 +220,113 @@ TAR = archive([plain("set/train/cat/1.png", SMALL), plain("./set/train/dog/2.png
 ARCHIVES = [TAR, zlib.compress(TAR, 9, 31), INNER, TAR[:-1500], archive([]), b"BZh9", b""]
 
 
+# ---- decoding: choices, row index, picture (fuzz_decode.c) ------------------------------------------
+
+def choices(segments=0, raw=False, orientation=1, region=(64, 64, 128, 128), scale=0, shape=(0, 0, 0)):
+    height, width, channels = shape
+    return struct.pack("16B", segments, 3 if raw else 0, orientation, 0, *region, scale, 1, height & 255,
+                       height >> 8, width & 255, width >> 8, channels, 0)
+
+
+def indexed(side, factors):
+    """With one restart interval per row of MCUs, and the offsets of the rows as packing stores them."""
+    picture = jpeg(side, factors, rows=True)
+    begin = picture.index(b"\xff\xda") + 2
+    begin += struct.unpack(">H", picture[begin:begin + 2])[0]
+    offsets = [begin] + [i + 2 for i in range(begin, len(picture) - 2)
+                         if picture[i] == 0xff and 0xd0 <= picture[i + 1] <= 0xd7] + [len(picture) - 2]
+    return choices(len(offsets)) + struct.pack(f"<{len(offsets)}I", *offsets) + picture
+
+
+DECODES = [
+    indexed(140, YUV), indexed(136, (0x11,)), indexed(130, (0x21, 0x11, 0x11)),
+    choices(orientation=6, scale=2) + jpeg(140, YUV), choices(scale=3) + jpeg(136, (0x11,)),
+    choices(orientation=0) + jpeg(24, YUV, before=marker(0xe1, b"Exif\0\0" + exif(6))),
+    choices() + jpeg(16, (0x11,) * 4, before=marker(0xee, b"Adobe\0\x64\0\0\0\0\2")),
+    choices() + jpeg(129, (0x12, 0x11, 0x11), sof=0xc2), choices(orientation=8) + png(9, 7, 16, 6),
+    choices() + png(4, 4, 2, 3, (b"PLTE", bytes(range(12)))),
+    choices(raw=True, shape=(5, 4, 3)) + bytes(range(60)), choices(raw=True, shape=(5, 4, 1)) + bytes(20),
+    choices(raw=True, shape=(5, 4, 4), orientation=5) + bytes(80), choices(),
+]
+
+
+# ---- checkpoints: the first byte picks what the rest is (fuzz_checkpoint.c) ---------------------------
+
+EMPTY_SUM = "2d06800538d394c2"  # XXH3-64 of nothing, with seed 0
+MANIFEST = """{"format": "serried checkpoint",
+"version": 1,
+"generation": 12,
+"position": 3072,
+"step": 48,
+"epoch": 2,
+"ranks": 1,
+"lanes": 8,
+"batch": 64,
+"seed": 18446744073709551615,
+"task": "classify",
+"model": "tiny",
+"recipe": "test",
+"recipe_identity": "aa",
+"data_identity": "bb",
+"fingerprint": "v1 avx2",
+"digest": "cc",
+"image_height": 32,
+"image_width": 48,
+"mean": [0.485, 0.456, 0.406],
+"std": [0.229, 0.224, 0.225],
+"metric": "val/top1",
+"metric_value": null,
+"best_value": 62.5,
+"best_step": 8,
+"classes": ["cat", "dog \\"x\\"", "b\u00e4r"],
+"extra": {"loss_scale": "65536"},
+"files": [
+  {"name": "optimizer-00000-of-00001.safetensors", "bytes": 0, "xxh3": "SUM", "chunks": []},
+  {"name": "model.safetensors", "bytes": 0, "xxh3": "SUM", "chunks": []}]""".replace("SUM", EMPTY_SUM)
+WHOLE_SLOTS = ('{"momentum":{"elements":8,"ranges":[[0,3],[3,8]]},"counts":{"elements":3,"ranges":[[0,3]]}}')
+CHECKPOINTS = [
+    b"\0" + MANIFEST.encode(), b"\0" + MANIFEST.replace("\n", "").encode(),
+    b"\0" + MANIFEST.replace('"ranks": 1', '"ranks": 65536').encode(),
+    b"\0" + MANIFEST.replace("model.safetensors", "../model.safetensors").encode(),
+    b"\0" + MANIFEST.replace('"version": 1', '"version": 2').encode(),
+    b"\0" + MANIFEST.replace('"classes": [', '"classes": [1e400, ').encode(),
+    b"\1" + WHOLE_SLOTS.encode(), b"\1{}", b'\1{"momentum":{"elements":8,"ranges":[[5,8],[0,5]]}}',
+    b'\1{"momentum":{"elements":9223372036854775807,"ranges":[[0,9223372036854775807]]}}',
+    b'\1{"momentum":{"elements":8,"ranges":[[0,8],[8,8],[0,0]]},"other":{"elements":0,"ranges":[]}}',
+    b'\1{"momentum":{"elements":-1,"ranges":[[-3,5]]}}',
+    b'\2{"a": [1, -2.5e3, null, true, {"b": "\\u00e9\\ud83d\\ude00"}], "": {}}',
+    b"\2" + b"[" * 17 + b"]" * 17, b'\2{"a": 1, "a": 2}', b'\2"\\u0000"', b"\2-0", b"\2 \n", b"\2[1]]",
+]
+
+
+# ---- small files of run folders and data sets (fuzz_run_folder.c) -------------------------------------
+
+IDENTITY = b"00112233445566778899aabbccddeeff" * 2
+NOTHING = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256: no files
+PACKED = (b"serried-pack 1\nidentity " + NOTHING + b"\ntrain 160\nval 40\ntest 0\nclasses 10\nbytes 81234\n"
+          b"refused 0\nignored 1\nunlabelled 0\nval_existed 0\nprogressive 0\ngreyscale 3\ncmyk 0\n"
+          b"oriented 1\npng 2\npng_reduced 0\nresized 0\nstate complete\n")
+TABLE = b"step,samples,digest\n1,64,ab\n2,128,\"c,d\"\n3,192,ef\n"
+RUN_FILES = [
+    b"\0" + TABLE, b"\0" + TABLE[:-4], b"\0" + TABLE + b"4,25", b"\0step,samples,digest", b"\0",
+    b"\0step,samples\n1,2\n", b"\0step,samples,digest\n1,64\n", b'\0step,samples,digest\n1,64,"a\nb"\n2,3,4\n',
+    b"\0step,samples,digest\nnan,-inf,1e999\n,,\n0x10,1e2,\n", b"\0" + TABLE.replace(b"2", b"\0"),
+    b"\1" + IDENTITY + b"\n", b"\1" + IDENTITY[:-1] + b"\n", b"\1", b"\1" + b"a" * 300, b"\1\n\n",
+    b'\2{"status": "finished", "wall_seconds": 12.5}', b'\2{"status": "stopped", "wall_seconds": 1e400}',
+    b'\2{"status": ["finished"]', b"\2[]", b'\2{"wall_seconds": null}',
+    b"\3" + PACKED, b"\3" + PACKED.replace(b"160", b"-99999999999999999999"), b"\3" + PACKED[:90],
+    b"\3serried-pack 1\nidentity x\nstate packing\n", b"\3other", b"\3" + PACKED.replace(b"\n", b"\0"),
+]
+
+
 def main():
     for number, (kind, text) in enumerate(OPTIONS):
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
     for number, data in enumerate(SAFETENSORS):
         write("safetensors", f"seed{number:02}", data)
     for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
-                          ("archive", ARCHIVES)):
+                          ("archive", ARCHIVES), ("decode", DECODES), ("checkpoint", CHECKPOINTS),
+                          ("run_folder", RUN_FILES)):
         for number, data in enumerate(seeds):
             write(target, f"seed{number:02}", data)
 

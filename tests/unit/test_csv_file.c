@@ -112,6 +112,9 @@ static void refuses_broken_files(void **state) {
     put("a,b\n1,2\n3\n4,5\n");
     assert_int_equal(sr_csv_read(path, &table), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "m.csv:3"));
+    put("a,b\n\"1,2\n3,4\n"); // a quote that never ends spoils its own line
+    assert_int_equal(sr_csv_read(path, &table), SR_E_DATA);
+    assert_non_null(strstr(sr_error_message(), "m.csv:2"));
     put("a,b\n1,2,3\n");
     assert_int_equal(sr_csv_read(path, &table), SR_E_DATA);
 }

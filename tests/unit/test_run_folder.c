@@ -17,6 +17,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "tests/unit/checkpoint_fixture.h"
 #include "trainer/json_tree.h"
 #include "trainer/run_folder.h"
 
@@ -321,6 +322,32 @@ static void exit_file(void **state) {
     sr_free(folder);
 }
 
+// The identity file has no checksum of its own; the checkpoint's manifest has.
+static void a_damaged_identity_is_mended(void **state) {
+    (void)state;
+    sr_run_options named_run = usual("aa"), resumed = usual("aa"), sought = usual("aa"),
+                   other = usual("cc"); // "aa" is what the fixture's manifest says
+    char there[128], file[160];
+    sr_run_folder *run;
+    snprintf(there, sizeof there, "%s/runs/cifar10-fast/20260101-000000", base);
+    snprintf(file, sizeof file, "%s/identity", there);
+    named_run.folder = resumed.resume = other.folder = there;
+    sr_free(opened(&named_run, false));
+    assert_int_equal(state_save(there, 1, 1, false), SR_OK);
+    const sr_run_options *const ways[] = {&named_run, &resumed, &sought};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
+        void *text;
+        size_t bytes;
+        assert_int_equal(sr_file_write_atomic(file, "ba\n", 3), SR_OK);
+        sr_free(opened(ways[i], true));
+        assert_int_equal(sr_file_read(file, 64, &text, &bytes), SR_OK);
+        assert_string_equal(text, "aa\n");
+        sr_free(text);
+    }
+    // Another recipe's checkpoint is another recipe's run.
+    assert_int_equal(sr_run_folder_open(&other, &run), SR_E_USAGE);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -333,6 +360,7 @@ int main(void) {
         CASE(environment_without_secrets),
         CASE(logs),
         CASE(exit_file),
+        CASE(a_damaged_identity_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
