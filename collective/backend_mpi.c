@@ -16,6 +16,7 @@
 #include "collective/comm_backend_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/watch.h"
 
 #define CANCEL_NS SR_NS_PER_S
 
@@ -67,11 +68,25 @@ static sr_status initialise(bool *here) {
     return SR_OK;
 }
 
+static sr_status duplicate(mpi_state *state) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &state->comm);
+    if (code != MPI_SUCCESS)
+        return failed(code, "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
+    return SR_OK;
+}
+
 static sr_status open_mpi(const sr_comm_options *options, void **out, int *rank, int *size) {
     mpi_state *state = sr_alloc(sizeof *state, "MPI communicator");
     if (!state)
         return SR_E_MEMORY;
+    sr_watch start;
+    sr_watch_begin(&start, SR_PATIENCE, "MPI to start on all ranks");
     sr_status status = initialise(&state->initialised_here);
+    if (status == SR_OK)
+        status = duplicate(state);
+    sr_watch_end(&start);
     if (status != SR_OK) {
         sr_free(state);
         return status;
@@ -79,13 +94,6 @@ static sr_status open_mpi(const sr_comm_options *options, void **out, int *rank,
     state->split = options->split_bytes ? options->split_bytes : SR_COMM_SPLIT_BYTES;
     if (state->split > INT_MAX)
         state->split = SR_COMM_SPLIT_BYTES;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int code = MPI_Comm_dup(MPI_COMM_WORLD, &state->comm);
-    if (code != MPI_SUCCESS) {
-        sr_free(state);
-        return failed(code, "MPI_Comm_dup");
-    }
-    MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(state->comm, rank);
     MPI_Comm_size(state->comm, size);
     *out = state;
@@ -257,10 +265,13 @@ static sr_status probe(void *opaque, int tag, int *from) {
 
 static void close_mpi(void *opaque, sr_comm_parting parting, int exit_code) {
     mpi_state *state = opaque;
+    sr_watch end;
+    sr_watch_begin(&end, SR_PATIENCE, "MPI to end");
     if (parting == SR_COMM_FAILED_ALONE)
         MPI_Abort(state->comm, exit_code ? exit_code : 1);
     if (parting == SR_COMM_CLEAN && state->initialised_here)
         MPI_Finalize();
+    sr_watch_end(&end);
     sr_free(state);
 }
 

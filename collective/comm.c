@@ -14,6 +14,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/watch.h"
 
 #define LOOK_FOR_NOTICE_EVERY 16u // tests between two looks
 
@@ -32,7 +33,7 @@ sr_status sr_comm_start(const sr_comm_backend *backend, void *state, int rank, i
     comm->size = size;
     comm->report_ns = seconds_or(options->report_seconds, 10);
     comm->act_ns = seconds_or(options->act_seconds, 120);
-    comm->clock_ns = options->clock_ns ? options->clock_ns : sr_clock_ns;
+    comm->clock_ns = options->clock_ns ? options->clock_ns : sr_watch_clock_ns;
     comm->names = sr_alloc_array((size_t)size, sizeof *comm->names, "names of ranks");
     comm->control = sr_alloc_array((size_t)size, sizeof *comm->control, "requests for notices");
     if (!comm->names || !comm->control) {

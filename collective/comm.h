@@ -24,7 +24,7 @@ typedef struct sr_comm_options {
     const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
     double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
-    int64_t (*clock_ns)(void); // NULL: sr_clock_ns (simulation injects another)
+    int64_t (*clock_ns)(void); // NULL: sr_watch_clock_ns (simulation injects another)
     size_t split_bytes;        // longer messages travel in parts; 0: 1 GiB
 } sr_comm_options;
 

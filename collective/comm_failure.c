@@ -13,6 +13,7 @@
 
 #include "collective/comm_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/watch.h"
 
 #define NOTICE_MAGIC 0x6c696166u // "fail"
 #define ANNOUNCE_NS SR_NS_PER_S
@@ -131,9 +132,9 @@ sr_status sr_comm_poll(sr_comm *comm) {
 // Waits until every other rank has said bye.
 static bool meet(sr_comm *comm) {
     int64_t limit = comm->act_ns < SETTLE_NS ? comm->act_ns : SETTLE_NS;
-    int64_t end = sr_clock_ns() + limit;
+    int64_t end = sr_watch_clock_ns() + limit;
     int missing = comm->size - 1;
-    for (int round = 0; missing > 0 && sr_clock_ns() < end; sr_comm_back_off(&round)) {
+    for (int round = 0; missing > 0 && sr_watch_clock_ns() < end; sr_comm_back_off(&round)) {
         int from = -1;
         while (missing > 0 && comm->backend->probe(comm->state, SR_COMM_TAG_BYE, &from) == SR_OK &&
                from >= 0) {

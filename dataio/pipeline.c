@@ -14,6 +14,8 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
+#include "kernels/base/process.h"
+#include "kernels/base/watch.h"
 
 #define REPORT_SECONDS 10
 #define ACT_SECONDS 120
@@ -107,7 +109,10 @@ fail:
 void sr_pipeline_close(sr_pipeline *pipeline) {
     if (!pipeline)
         return;
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "the data processes to end");
     sr_crew_stop(pipeline->crew);
+    sr_watch_end(&watch);
     sr_stage_release(&pipeline->view);
     sr_shared_release(&pipeline->memory);
     sr_dataset_free(pipeline->dataset);
@@ -142,8 +147,10 @@ static void describe_stages(const sr_pipeline *p, sr_text *out) {
         bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
         if (busy && sample >= 0 && sample < h->count)
             sr_dataset_sample_name(p->dataset, sample, sample_name);
+        const char *hindrance = sr_process_hindrance(sr_crew_pid(p->crew, i));
         sr_text_add(out, "%s%s is %s%s%s", i ? "; " : "", sr_stage_name(i, name),
-                    activity_text(activity), sample_name[0] ? " " : "", sample_name);
+                    hindrance ? hindrance : activity_text(activity), sample_name[0] ? " " : "",
+                    sample_name);
     }
 }
 
@@ -172,7 +179,7 @@ static bool is_ready(const sr_pipeline *p) {
 
 static sr_status wait_ready(sr_pipeline *p) {
     sr_stage_header *h = p->view.header;
-    int64_t begin = sr_clock_ns();
+    int64_t begin = sr_clock_ns(), watched = sr_watch_clock_ns();
     double reported = 0;
     for (;;) {
         uint32_t seen = sr_bell_read(&h->ready_bell);
@@ -183,7 +190,7 @@ static sr_status wait_ready(sr_pipeline *p) {
             return SR_FAIL(SR_E_ARGUMENT,
                            "all %lld slots are held by the caller; release one before the next",
                            (long long)h->slots);
-        double seconds = (double)(sr_clock_ns() - begin) / 1e9;
+        double seconds = (double)(sr_watch_clock_ns() - watched) / 1e9;
         if (seconds >= h->options.act_seconds)
             return report(p, seconds, true);
         if (seconds - reported >= h->options.report_seconds) {

@@ -5,9 +5,11 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "kernels/base/log.h"
@@ -230,7 +232,12 @@ int sr_cmd_train(int argc, char **argv) {
     a.request.overrides = a.overrides;
     int code = 1;
     sr_started_by by = sr_start_detect();
-    sr_status status = by == SR_STARTED_BY_MPI ? sr_stop_install() : SR_OK;
+    sr_status status = SR_OK;
+    if (by == SR_STARTED_BY_MPI) {
+        // A rank without its launcher has nobody to end it: it dies with it.
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        status = sr_stop_install();
+    }
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         code = 2;
     else if (status != SR_OK)

@@ -5,7 +5,7 @@
 // job in 0.02 s instead of 1 to 2 s; mpi_yield_when_idle lets ranks share cores; a killed mpirun
 // leaves shared-memory segments behind, so these go into a folder of our own below /dev/shm that is
 // removed at the end, and by a later start when this process was killed.
-#include "launcher/start.h"
+#include "launcher/start_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,7 +91,6 @@ sr_start_cores sr_start_count_cores(void) {
 // ---- the folder ---------------------------------------------------------------------------------
 
 #define SHM "/dev/shm"
-#define LOCK_NAME "lock"
 #define YOUNG_SECONDS 60 // a folder this young may not be locked yet
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
@@ -101,7 +100,7 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
-static void remove_tree(const char *folder) {
+void sr_start_remove_folder(const char *folder) {
     (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -115,13 +114,13 @@ static void sweep_old(const char *prefix) {
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(folder, sizeof folder, SHM "/%s", entry->d_name);
-        snprintf(lock, sizeof lock, "%s/" LOCK_NAME, folder);
+        snprintf(lock, sizeof lock, "%s/" SR_START_LOCK, folder);
         if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
             time(NULL) - info.st_ctime < YOUNG_SECONDS)
             continue;
         int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
-            remove_tree(folder);
+            sr_start_remove_folder(folder);
         if (fd >= 0)
             (void)close(fd);
     }
@@ -138,13 +137,15 @@ static sr_status make_folder(sr_arena *arena, sr_start_plan *plan) {
              (unsigned long long)time(NULL));
     if (mkdir(folder, 0700) != 0)
         return SR_OK;
-    snprintf(lock, sizeof lock, "%s/" LOCK_NAME, folder);
+    snprintf(lock, sizeof lock, "%s/" SR_START_LOCK, folder);
     // Inherited by mpirun on purpose: the folder is in use as long as either of us lives.
     plan->lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (plan->lock >= 0)
         (void)flock(plan->lock, LOCK_EX);
     plan->folder = sr_arena_strdup(arena, folder);
-    return plan->folder ? SR_OK : SR_E_MEMORY;
+    snprintf(lock, sizeof lock, "%s/" SR_START_BOARD, folder);
+    plan->board = sr_arena_strdup(arena, lock);
+    return plan->folder && plan->board ? SR_OK : SR_E_MEMORY;
 }
 
 // ---- the line -----------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ static sr_status write_words(char *const *command, sr_arena *arena, sr_start_pla
 
 void sr_start_release(sr_start_plan *plan) {
     if (plan->folder)
-        remove_tree(plan->folder);
+        sr_start_remove_folder(plan->folder);
     if (plan->lock >= 0)
         (void)close(plan->lock);
     plan->folder = NULL;

@@ -36,6 +36,7 @@ typedef struct sr_start_plan {
     char **argv;        // of mpirun, NULL-terminated; memory of the arena
     const char *line;   // the same as a shell takes it
     const char *folder; // for MPI's backing files; NULL: none could be made
+    const char *board;  // file in it on which ranks tell who they are; NULL likewise
     int lock;           // descriptor that holds the folder, or -1
     bool as_root;       // mpirun must be told to allow it
     int oversubscribed; // ranks more than cores, 0 where not
@@ -47,8 +48,9 @@ typedef struct sr_start_plan {
 SR_NODISCARD sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena,
                                         sr_start_plan *plan);
 // Runs the plan and waits. SIGINT, SIGTERM, SIGHUP and SIGUSR1 to this process become SIGUSR1 of
-// the ranks; a second SIGINT or SIGTERM ends the job at once. *exit_code: the ranks'; 6 where a
-// signal killed a rank; 128 + N after a second signal N.
+// the ranks; a second SIGINT or SIGTERM ends the job at once; Ctrl-Z (SIGTSTP) stops the ranks as
+// well, and they go on with this process. *exit_code: the ranks'; 6 where a signal killed a rank or
+// mpirun; 128 + N after a second signal N. Whatever dies, this process included, no rank is left.
 SR_NODISCARD sr_status sr_start_run(const sr_start_plan *plan, int *exit_code);
 // Ends the plan: removes its folder.
 void sr_start_release(sr_start_plan *plan);

@@ -1,115 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Being mpirun's parent: signals in, exit code out.
+// Being mpirun's parent: signals in, exit code out, and nothing left behind.
 //
-// mpirun and its ranks are in a process group of their own, so that a Ctrl-C of the terminal comes
-// here alone; it is handed on as SIGUSR1, which mpirun forwards to every rank (4 ms measured) and
-// which means "checkpoint and exit 75". SIGTERM to mpirun would kill the ranks; that is what the
-// second Ctrl-C does. If this process is killed, the kernel sends mpirun SIGTERM.
-//
-// fork and not posix_spawn: the child needs PR_SET_PDEATHSIG, and this process has one thread.
+// Ctrl-C is handed on as SIGUSR1, which mpirun forwards to every rank (4 ms measured) and which
+// means "checkpoint and exit 75". SIGTERM to mpirun would kill the ranks; that is what the second
+// Ctrl-C does. mpirun's own notice of a killed rank has no process number and can be suppressed
+// only together with its advice, so who died is found here (start_ranks.c).
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "kernels/base/clock.h"
 #include "kernels/base/log.h"
-#include "launcher/start.h"
+#include "launcher/start_internal.h"
 
-#define KILL_AFTER_SECONDS 3 // from SIGTERM to SIGKILL for mpirun
-
-// ---- the child ---------------------------------------------------------------------------------
-
-// mpirun carries the ranks' stderr through pipes; this tells them that a terminal is at its end.
-static void tell_terminal(void) {
-    struct winsize window;
-    const char *term = getenv("TERM");
-    char columns[16] = "80";
-    if (!isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
-        return;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
-        snprintf(columns, sizeof columns, "%d", (int)window.ws_col);
-    (void)setenv("SERRIED_TERMINAL", columns, 1);
-}
-
-static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *mask, int report) {
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(1); // it died before prctl
-    (void)signal(SIGPIPE, SIG_DFL);
-    (void)signal(SIGTTOU, SIG_IGN); // writing from a background group must not stop the job
-    (void)sigprocmask(SIG_SETMASK, mask, NULL);
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null >= 0)
-        (void)dup2(null, STDIN_FILENO);
-    tell_terminal();
-    if (plan->as_root) {
-        (void)setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-        (void)setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    }
-    execvp(plan->argv[0], plan->argv);
-    int error = errno;
-    (void)!write(report, &error, sizeof error);
-    _exit(127);
-}
-
-static sr_status start_child(const sr_start_plan *plan, const sigset_t *mask, pid_t *child) {
-    int report[2];
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
-    pid_t parent = getpid();
-    (void)fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        run_child(plan, parent, mask, report[1]);
-    int saved = errno;
-    (void)close(report[1]);
-    int error = 0;
-    ssize_t got = 0;
-    if (pid > 0) {
-        (void)setpgid(pid, pid);
-        do
-            got = read(report[0], &error, sizeof error);
-        while (got < 0 && errno == EINTR);
-    }
-    (void)close(report[0]);
-    if (pid < 0)
-        return SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(saved));
-    if (got == (ssize_t)sizeof error) {
-        (void)waitpid(pid, NULL, 0);
-        if (error == ENOENT)
-            return SR_FAIL(SR_E_SYSTEM,
-                           "there is no mpirun in PATH (%s); install Open MPI (apt install "
-                           "openmpi-bin) or add its folder",
-                           getenv("PATH") ? getenv("PATH") : "not set");
-        return SR_FAIL(SR_E_SYSTEM, "cannot run mpirun: %s", strerror(error));
-    }
-    *child = pid;
-    return SR_OK;
-}
-
-// ---- the parent --------------------------------------------------------------------------------
+#define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
 
 typedef struct supervision {
+    const sr_start_plan *plan;
+    sr_board board; // without ranks where there is no folder for it
+    sr_rank_watch *ranks;
+    sr_start_guard guard;
+    int signals; // signalfd
     pid_t child;
     int stops;     // signals that asked to stop
     int last_stop; // the number of the last one
     int killed_by; // second signal, 0: none
-    time_t kill_at;
+    int64_t kill_at_ns;
 } supervision;
-
-static time_t seconds_now(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
 
 // A scheduler may send SIGUSR1 first and SIGTERM later: only Ctrl-C after anything, or SIGTERM
 // twice, means "at once".
@@ -121,7 +42,7 @@ static void take_stop(supervision *s, int number) {
     if (means_at_once(s, number)) {
         SR_WARN("ending at once, without a checkpoint");
         s->killed_by = number;
-        s->kill_at = seconds_now() + KILL_AFTER_SECONDS;
+        s->kill_at_ns = sr_clock_ns() + KILL_AFTER_NS;
         (void)kill(s->child, SIGTERM);
     } else if (s->stops == 0) {
         SR_INFO("stopping: the ranks write a checkpoint and exit with 75%s",
@@ -132,23 +53,39 @@ static void take_stop(supervision *s, int number) {
     s->last_stop = number;
 }
 
-static int wait_for_child(supervision *s, const sigset_t *signals) {
+// Ctrl-Z: the ranks are in another process group, so the terminal stops this process alone.
+static void pause_job(supervision *s) {
+    sr_ranks_signal(s->ranks, SIGSTOP);
+    (void)kill(getpid(), SIGSTOP); // returns when somebody continues us
+    sr_ranks_signal(s->ranks, SIGCONT);
+    sr_ranks_forget_time(s->ranks);
+}
+
+static void take_signals(supervision *s) {
+    struct signalfd_siginfo info;
+    while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTSTP)
+            pause_job(s);
+        else if (info.ssi_signo != SIGCHLD)
+            take_stop(s, (int)info.ssi_signo);
+    }
+}
+
+static int wait_for_child(supervision *s) {
     for (;;) {
-        struct timespec second = {.tv_sec = 1};
-        int number = sigtimedwait(signals, NULL, &second);
-        if (number > 0 && number != SIGCHLD)
-            take_stop(s, number);
         int state;
-        pid_t ended = waitpid(s->child, &state, WNOHANG);
-        if (ended == s->child)
+        sr_ranks_wait(s->ranks, &s->signals, 1);
+        take_signals(s);
+        if (waitpid(s->child, &state, WNOHANG) == s->child)
             return state;
-        if (s->kill_at != 0 && seconds_now() >= s->kill_at)
+        if (s->kill_at_ns != 0 && sr_clock_ns() >= s->kill_at_ns)
             (void)kill(s->child, SIGKILL);
     }
 }
 
 // mpirun answers 128 + N when signal N killed a rank.
 static int exit_code_of(const supervision *s, int state) {
+    char culprit[96];
     int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     if (s->killed_by != 0)
         return 128 + s->killed_by;
@@ -157,13 +94,36 @@ static int exit_code_of(const supervision *s, int state) {
     if (code <= 128)
         return code;
     int number = code - 128;
-    SR_ERROR("signal %d (%s) ended a rank; the same command goes on from the last checkpoint",
-             number, number < NSIG ? strsignal(number) : "unknown");
-    return 6;
+    if (WIFSIGNALED(state))
+        (void)snprintf(culprit, sizeof culprit, "mpirun (pid %d)", (int)s->child);
+    else
+        (void)sr_ranks_culprit(s->ranks, culprit, sizeof culprit);
+    SR_ERROR("%s was ended by signal %d (%s); the same command goes on from the last checkpoint",
+             culprit, number, number < NSIG ? strsignal(number) : "unknown");
+    return sr_status_exit_code(SR_E_PEER);
+}
+
+static sr_status open_board(supervision *s) {
+    if (s->plan->board)
+        SR_TRY(sr_board_create(s->plan->board, s->plan->ranks, &s->board));
+    return sr_ranks_watch(&s->board, &s->ranks);
+}
+
+static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code) {
+    SR_TRY(open_board(s));
+    SR_TRY(sr_guard_start(s->plan, &s->guard));
+    SR_TRY(sr_start_mpirun(s->plan, mask, &s->child));
+    sr_guard_tell(&s->guard, s->child);
+    if (s->plan->limit_seconds > 0)
+        s->kill_at_ns = sr_clock_ns() + s->plan->limit_seconds * SR_NS_PER_S;
+    int state = wait_for_child(s);
+    sr_ranks_finish(s->ranks); // a killed mpirun leaves them to themselves
+    *exit_code = exit_code_of(s, state);
+    return SR_OK;
 }
 
 sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCHLD};
     sigset_t signals, before;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -172,12 +132,15 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
         return SR_FAIL(SR_E_SYSTEM, "cannot block signals: %s", strerror(errno));
     // Nobody reads our messages any more: no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
-    supervision s = {0};
-    sr_status status = start_child(plan, &before, &s.child);
-    if (plan->limit_seconds > 0)
-        s.kill_at = seconds_now() + plan->limit_seconds;
-    if (status == SR_OK)
-        *exit_code = exit_code_of(&s, wait_for_child(&s, &signals));
+    supervision s = {.plan = plan, .guard = {.line = -1}};
+    s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
+                                      : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));
+    sr_guard_dismiss(&s.guard);
+    sr_ranks_free(s.ranks);
+    sr_board_release(&s.board);
+    if (s.signals >= 0)
+        (void)close(s.signals);
     (void)signal(SIGPIPE, pipe_before);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return status;

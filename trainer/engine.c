@@ -8,6 +8,7 @@
 #include "autograd/gradients.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
+#include "kernels/base/watch.h"
 #include "kernels/device/device.h"
 #include "trainer/choices.h"
 #include "trainer/train.h"
@@ -284,7 +285,10 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     if (!run->busy)
         return SR_OK;
     run->busy = false;
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "lane %d to be computed", run->lane);
     sr_status status = sr_executor_wait(e->executors[i]);
+    sr_watch_end(&watch);
     source->done(source->user, run->lane);
     return status == SR_OK ? put_others(e, run, true) : status;
 }

@@ -18,6 +18,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/thread.h"
+#include "kernels/base/watch.h"
 #include "trainer/exchange_internal.h"
 
 #define IDLE_NS (50 * SR_NS_PER_MS)
@@ -92,14 +93,18 @@ static void *communicate(void *argument) {
         }
         uint64_t wakes = x->wakes;
         pthread_mutex_unlock(&x->lock);
+        sr_watch turn;
+        sr_watch_begin(&turn, SR_PATIENCE, "a turn of the exchange: a call of %s, or the update",
+                       sr_comm_backend_name(x->comm));
         bool moved = sr_exchange_progress(x, sr_comm_now(x->comm));
+        sr_watch_end(&turn);
+        int64_t now = sr_clock_ns();
         pthread_mutex_lock(&x->lock);
-        x->beat_ns = sr_clock_ns();
         if (moved) {
             look = SHORTEST_LOOK_NS;
-            moved_ns = x->beat_ns;
+            moved_ns = now;
         } else if (x->wakes == wakes && !x->stop) {
-            look = next_look(x, look, x->beat_ns - moved_ns);
+            look = next_look(x, look, now - moved_ns);
             timed_wait(&x->wake, &x->lock, look);
         }
     }
@@ -228,7 +233,6 @@ sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step) {
     x->report_at_ns = x->moved_ns + x->report_ns;
     x->waiting = x->done = false;
     x->active = true;
-    x->beat_ns = sr_clock_ns();
     x->wakes++;
     atomic_store_explicit(&x->accepting, true, memory_order_release);
     pthread_cond_broadcast(&x->wake);
@@ -295,19 +299,10 @@ sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *da
 }
 
 // With the lock held: waits for the end of the step. The machine's deadlines end every wait for a
-// message or a lane; what has none is the caller's update on the thread, so it is named here.
+// message or a lane, the watchdog a turn of the thread that does not come back.
 static void wait_for_end(sr_exchange *x) {
-    int64_t report = sr_clock_ns() + x->report_ns;
-    while (x->threaded && !x->told && (!x->done || x->failed != SR_OK)) {
+    while (x->threaded && !x->told && (!x->done || x->failed != SR_OK))
         timed_wait(&x->finished_step, &x->lock, SR_NS_PER_S);
-        int64_t now = sr_clock_ns();
-        if (now < report || now - x->beat_ns < x->report_ns)
-            continue;
-        report = now + x->report_ns;
-        SR_WARN("rank %d (%s): step %lld: the update has been running for %.0f s", x->rank,
-                sr_comm_peer_name(x->comm, x->rank), (long long)x->step,
-                (double)(now - x->beat_ns) / (double)SR_NS_PER_S);
-    }
 }
 
 sr_status sr_exchange_step_wait(sr_exchange *x) {

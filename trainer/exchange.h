@@ -31,9 +31,6 @@ extern "C" {
 #endif
 
 #define SR_BLOCK_ELEMENTS 65536
-// Times act_seconds that ranks wait for each other in a first step, which compiles, and between
-// steps, where one may work alone (a checkpoint, an uneven share of an evaluation).
-#define SR_PATIENCE 5
 
 typedef struct sr_segment {
     const char *name;

@@ -72,7 +72,6 @@ struct sr_exchange {
     bool stop, active, waiting, done;
     bool told; // the peers know of the failure, and 'failed' is the same everywhere
     uint64_t wakes;
-    int64_t beat_ns; // when the thread last came back from a turn
     int64_t step;
     int ready_prefix; // buckets [0, ready_prefix) are ready
     sr_status failed;

@@ -15,6 +15,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/watch.h"
 #include "trainer/exchange_internal.h"
 
 #define TAG_BUCKETS ((SR_COMM_MAX_TAG + 1) / 2)

@@ -13,6 +13,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/math.h"
+#include "kernels/base/watch.h"
 #include "trainer/choices.h"
 #include "trainer/fingerprint.h"
 #include "trainer/run_recipe.h"

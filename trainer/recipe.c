@@ -298,6 +298,8 @@ static sr_status resolve(sr_recipe_inside *in) {
     read_profile(in);
     read_every(in);
     read_channels(in);
+    if (r->deadline_report > r->deadline_act / 2)
+        r->deadline_report = r->deadline_act / 2;
     order_top(in->resolved);
     return SR_OK;
 }

@@ -5,10 +5,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/watch.h"
 #include "trainer/plan_report.h"
 #include "trainer/results_plot.h"
 #include "trainer/training_internal.h"
@@ -111,6 +114,33 @@ static int end_run(sr_training *t, sr_status status) {
     return sr_status_exit_code(status);
 }
 
+// The watchdog of this rank; 'who' is what it calls itself.
+static sr_status watch(const sr_recipe *recipe, const char *who, sr_board_entry *entry) {
+    const sr_watch_options options = {.report_seconds = recipe->deadline_report,
+                                      .act_seconds = recipe->deadline_act,
+                                      .who = who,
+                                      .beats = entry ? &entry->beats : NULL};
+    return sr_watch_start(&options);
+}
+
+static sr_status start_watch(sr_training *t) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char who[64] = "";
+    if (rank) {
+        t->entry = sr_board_join(atoi(rank), t->recipe->deadline_report, t->recipe->deadline_act);
+        (void)snprintf(who, sizeof who, "rank %s (pid %d)", rank, (int)getpid());
+    }
+    return watch(t->recipe, who, t->entry);
+}
+
+static sr_status name_watch(const sr_training *t) {
+    char who[128] = "";
+    if (t->ranks > 1)
+        (void)snprintf(who, sizeof who, "rank %d (%s)", t->rank,
+                       sr_comm_peer_name(t->comm, t->rank));
+    return watch(t->recipe, who, t->entry);
+}
+
 int sr_train_main(const sr_train_request *request) {
     sr_training t = {.request = request};
     sr_arena_init(&t.arena);
@@ -126,6 +156,8 @@ int sr_train_main(const sr_train_request *request) {
     char message[1024] = "";
     if (status != SR_OK)
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    if (status == SR_OK && start_watch(&t) != SR_OK)
+        SR_WARN("no watchdog: %s", sr_error_message());
     const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
                                   .act_seconds =
                                       t.recipe ? SR_PATIENCE * t.recipe->deadline_act : 0};
@@ -139,9 +171,13 @@ int sr_train_main(const sr_train_request *request) {
     t.rank = sr_comm_rank(t.comm);
     t.ranks = sr_comm_size(t.comm);
     sr_log_set_rank(t.rank, t.ranks);
+    if (recipe_status == SR_OK && name_watch(&t) != SR_OK)
+        SR_WARN("no watchdog: %s", sr_error_message());
     status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
     int code = end_run(&t, status);
+    sr_board_leave(t.entry);
     sr_comm_free(t.comm);
+    sr_watch_stop();
     sr_recipe_free(t.recipe);
     sr_log_close_file();
     return code;

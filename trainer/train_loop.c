@@ -10,6 +10,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/watch.h"
 #include "trainer/training_internal.h"
 
 // Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
@@ -249,6 +250,15 @@ static sr_status checkpoint_by_time(sr_training *t, bool *due) {
     return SR_OK;
 }
 
+static sr_status add_row(sr_training *t) {
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "a row of metrics.csv to be written in %s",
+                   t->place.folder);
+    sr_status status = write_row(t, t->evaluated_here);
+    sr_watch_end(&watch);
+    return status;
+}
+
 static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool end = t->step == t->total_steps;
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
@@ -259,7 +269,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     if (epoch_end && t->val_path[0])
         SR_TRY(evaluate_epoch(t, end));
     if (epoch_end || t->step % LOG_STEPS == 0 || t->total_steps <= SHORT_RUN) {
-        SR_TRY(write_row(t, t->evaluated_here));
+        SR_TRY(add_row(t));
         start_window(t);
     }
     if (checkpoint_due(t, before) || by_time || stop)

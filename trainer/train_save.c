@@ -7,6 +7,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/watch.h"
 #include "trainer/fingerprint.h"
 #include "trainer/training_internal.h"
 
@@ -153,8 +154,13 @@ sr_status sr_training_save(sr_training *t) {
         SR_TRY(sr_csv_sync(t->metrics));
         SR_TRY(sr_csv_sync(t->digests));
     }
-    SR_TRY(sr_state_save(t->engine, t->place.folder, &manifest, best,
-                         (int)t->recipe->checkpoint.keep, t->digest));
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "the checkpoint of step %lld to be written to %s",
+                   (long long)t->step, t->place.folder);
+    sr_status status = sr_state_save(t->engine, t->place.folder, &manifest, best,
+                                     (int)t->recipe->checkpoint.keep, t->digest);
+    sr_watch_end(&watch);
+    SR_TRY(status);
     t->last_checkpoint_ns = sr_clock_ns();
     if (t->rank != 0)
         return SR_OK;

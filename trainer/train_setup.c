@@ -14,6 +14,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/pool.h"
+#include "kernels/base/watch.h"
 #include "trainer/fingerprint.h"
 #include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
@@ -359,7 +360,7 @@ static sr_status compare_values(sr_training *t) {
     return SR_OK;
 }
 
-sr_status sr_training_begin(sr_training *t) {
+static sr_status begin(sr_training *t) {
     t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
     t->best_top1 = t->best_saved = (double)NAN;
     SR_TRY(sr_train_check(t->recipe));
@@ -382,6 +383,16 @@ sr_status sr_training_begin(sr_training *t) {
     }
     announce(t);
     return sr_training_open_feed(t);
+}
+
+sr_status sr_training_begin(sr_training *t) {
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "the start: recipe, data %s, run folder %s",
+                   t->recipe->data.train ? t->recipe->data.train : "",
+                   t->request->output ? t->request->output : "");
+    sr_status status = begin(t);
+    sr_watch_end(&watch);
+    return status;
 }
 
 void sr_training_release(sr_training *t) {

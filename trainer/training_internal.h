@@ -10,6 +10,7 @@
 #include "trainer/feed.h"
 #include "trainer/metrics.h"
 #include "trainer/progress.h"
+#include "trainer/rank_board.h"
 #include "trainer/run_folder.h"
 #include "trainer/schedule.h"
 #include "trainer/state.h"
@@ -54,7 +55,8 @@ typedef struct sr_training {
     char val_path[1024]; // where the val split is; "" where evaluation is off
     sr_feed *feed;
 
-    sr_run_folder *run; // rank 0
+    sr_board_entry *entry; // of this rank, for the process that started it
+    sr_run_folder *run;    // rank 0
     sr_run_place place;
     sr_csv *metrics, *digests; // rank 0
 

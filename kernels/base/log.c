@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
@@ -145,6 +147,32 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     }
     unlock_logger();
     errno = saved_errno;
+}
+
+// Where the pipe behind stderr is full, the message is for the file alone.
+static bool takes_bytes(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT) != 0;
+}
+
+void sr_log_alarm(const char *fmt, ...) {
+    char text[LINE_BYTES], line[LINE_BYTES];
+    struct timespec until;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec++;
+    bool locked = pthread_mutex_clocklock(&logger.lock, CLOCK_MONOTONIC, &until) == 0;
+    if (logger.fd >= 0)
+        put(logger.fd, line, compose(line, SR_LOG_WARN, false, false, text));
+    if (takes_bytes(STDERR_FILENO)) {
+        clear_live_line();
+        put(STDERR_FILENO, line, compose(line, SR_LOG_WARN, false, sr_log_has_color(), text));
+    }
+    if (locked)
+        unlock_logger();
 }
 
 // Bytes of the longest start of a UTF-8 line that fits into 'columns' characters.

@@ -29,6 +29,9 @@ void sr_log_close_file(void);
 
 // "error: ", "warning: " or nothing stands before the message; a line break is added.
 void sr_log(sr_log_level level, const char *fmt, ...) SR_PRINTF(2, 3);
+// A warning that must come out whatever hangs: from any rank, to stderr and to the file, without
+// waiting for a thread that is stuck with a message of its own.
+void sr_log_alarm(const char *fmt, ...) SR_PRINTF(1, 2);
 #define SR_INFO(...) sr_log(SR_LOG_INFO, __VA_ARGS__)
 #define SR_WARN(...) sr_log(SR_LOG_WARN, __VA_ARGS__)
 #define SR_ERROR(...) sr_log(SR_LOG_ERROR, __VA_ARGS__)

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading /proc/PID/stat (see process.h).
+#include "kernels/base/process.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATE = 3, STARTED = 22 }; // numbers of fields
+
+bool sr_process_look(pid_t pid, sr_process *out) {
+    char path[40], text[1024] = "";
+    (void)snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        (void)close(fd);
+    const char *at = n > 0 ? strrchr(text, ')') : NULL; // behind the program's name
+    for (int field = STATE; at && field <= STARTED; field++) {
+        at = strchr(at + 1, ' ');
+        if (at && field == STATE)
+            out->state = at[1];
+        if (at && field == STARTED)
+            out->started = strtoull(at + 1, NULL, 10);
+    }
+    return at != NULL;
+}
+
+const char *sr_process_hindrance(pid_t pid) {
+    sr_process process;
+    if (pid <= 0 || !sr_process_look(pid, &process))
+        return NULL;
+    if (process.state == 'T' || process.state == 't')
+        return "stopped (SIGSTOP)";
+    return process.state == 'D' ? "hanging in the kernel" : NULL;
+}
