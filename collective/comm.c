@@ -5,6 +5,7 @@
 // comm_failure.c (how a failure reaches every rank) and comm_collectives.c (barrier, broadcast,
 // gather). A wait never spins: ranks share cores, so it sleeps 20 to 200 us between two looks.
 // Not here: arithmetic of any kind.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/process.h"
 #include "kernels/base/watch.h"
 
 #define LOOK_FOR_NOTICE_EVERY 16u // tests between two looks
@@ -33,11 +35,14 @@ sr_status sr_comm_start(const sr_comm_backend *backend, void *state, int rank, i
     comm->size = size;
     comm->report_ns = seconds_or(options->report_seconds, 10);
     comm->act_ns = seconds_or(options->act_seconds, 120);
+    comm->patience = options->patience > 0 ? options->patience : 1;
     comm->clock_ns = options->clock_ns ? options->clock_ns : sr_watch_clock_ns;
     comm->names = sr_alloc_array((size_t)size, sizeof *comm->names, "names of ranks");
     comm->control = sr_alloc_array((size_t)size, sizeof *comm->control, "requests for notices");
-    if (!comm->names || !comm->control) {
+    comm->pids = sr_alloc_array((size_t)size, sizeof *comm->pids, "numbers of ranks");
+    if (!comm->names || !comm->control || !comm->pids) {
         sr_free(comm->names);
+        sr_free(comm->pids);
         sr_free(comm->control);
         sr_free(comm);
         return SR_E_MEMORY;
@@ -50,13 +55,17 @@ sr_status sr_comm_start(const sr_comm_backend *backend, void *state, int rank, i
 
 // Exchanges "host-a, pid 123" of all ranks, the first messages of a communicator.
 static sr_status exchange_names(sr_comm *comm) {
-    char host[64] = "?", mine[SR_COMM_NAME_BYTES] = {0};
+    char host[64] = "?", mine[SR_COMM_NAME_BYTES] = {0}, here[80];
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "?");
     snprintf(mine, sizeof mine, "%s, pid %ld", host, (long)getpid());
     SR_TRY(sr_comm_all_gather(comm, mine, sizeof mine, comm->names, "the names of all ranks"));
-    for (int r = 0; r < comm->size; r++)
+    int prefix = snprintf(here, sizeof here, "%s, pid ", host);
+    for (int r = 0; r < comm->size; r++) {
         comm->names[r][SR_COMM_NAME_BYTES - 1] = '\0';
+        if (strncmp(comm->names[r], here, (size_t)prefix) == 0)
+            comm->pids[r] = (pid_t)strtol(comm->names[r] + prefix, NULL, 10);
+    }
     return SR_OK;
 }
 
@@ -150,6 +159,7 @@ void sr_comm_free(sr_comm *comm) {
         SR_ERROR("%s", comm->failure.text);
     comm->backend->close(comm->state, parting, sr_status_exit_code(comm->failed));
     sr_free(comm->names);
+    sr_free(comm->pids);
     sr_free(comm->control);
     sr_free(comm);
 }
@@ -170,8 +180,31 @@ const char *sr_comm_peer_name(const sr_comm *comm, int rank) {
     return rank >= 0 && rank < comm->size ? comm->names[rank] : "no such rank";
 }
 
+const char *sr_comm_peer_hindrance(const sr_comm *comm, int rank) {
+    return rank >= 0 && rank < comm->size ? sr_process_hindrance(comm->pids[rank]) : NULL;
+}
+
+bool sr_comm_speaks(const sr_comm *comm) {
+    int first = 0;
+    while (first < comm->rank && sr_comm_peer_hindrance(comm, first))
+        first++;
+    return first == comm->rank;
+}
+
 int64_t sr_comm_now(const sr_comm *comm) {
     return comm->clock_ns();
+}
+
+void sr_comm_report(const sr_comm *comm, const char *format, ...) {
+    char text[SR_COMM_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (sr_comm_speaks(comm))
+        sr_log_alarm("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
+    else
+        SR_WARN("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
 }
 
 static sr_status check_message(const sr_comm *comm, int peer, int tag, const void *data,
@@ -255,9 +288,25 @@ static sr_status test_all(sr_comm *comm, sr_comm_request *requests, int count, i
     return SR_OK;
 }
 
+// "rank 1 (host a, pid 7), which is stopped (SIGSTOP)"
+static void describe_peer(const sr_comm *comm, int peer, char *out, size_t size) {
+    const char *hindrance = sr_comm_peer_hindrance(comm, peer);
+    snprintf(out, size, "rank %d (%s)%s%s", peer, comm->names[peer], hindrance ? ", which is " : "",
+             hindrance ? hindrance : "");
+}
+
+// A rank that runs may be at work alone; one that is stopped gets no patience.
+static bool is_over(const sr_comm *comm, int64_t waited, int peer) {
+    if (waited < comm->act_ns)
+        return false;
+    return sr_comm_peer_hindrance(comm, peer) ||
+           (double)waited >= comm->patience * (double)comm->act_ns;
+}
+
 static sr_status wait_for_all(sr_comm *comm, sr_comm_request *requests, int count,
                               const char *what) {
     int64_t start = comm->clock_ns(), report = start + comm->report_ns;
+    char peer_name[SR_COMM_NAME_BYTES + 64];
     for (int round = 0;; sr_comm_back_off(&round)) {
         int missing = -1;
         SR_TRY(test_all(comm, requests, count, &missing));
@@ -267,14 +316,16 @@ static sr_status wait_for_all(sr_comm *comm, sr_comm_request *requests, int coun
         int64_t now = comm->clock_ns();
         double waited = (double)(now - start) / (double)SR_NS_PER_S;
         int peer = requests[missing].peer;
-        if (now - start >= comm->act_ns)
-            return sr_comm_fail_here(comm, SR_FAIL(SR_E_TIMEOUT,
-                                                   "waited %.0f s for %s; waiting for rank %d (%s)",
-                                                   waited, what, peer, comm->names[peer]));
+        if (is_over(comm, now - start, peer)) {
+            describe_peer(comm, peer, peer_name, sizeof peer_name);
+            return sr_comm_fail_here(
+                comm, SR_FAIL(SR_E_TIMEOUT, "waited %.0f s (deadline.act) for %s; waiting for %s",
+                              waited, what, peer_name));
+        }
         if (now >= report) {
             report = now + comm->report_ns;
-            SR_WARN("rank %d (%s): waiting %.0f s for %s; waiting for rank %d (%s)", comm->rank,
-                    comm->names[comm->rank], waited, what, peer, comm->names[peer]);
+            describe_peer(comm, peer, peer_name, sizeof peer_name);
+            sr_comm_report(comm, "waiting %.0f s for %s; waiting for %s", waited, what, peer_name);
         }
     }
 }

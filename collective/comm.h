@@ -24,6 +24,7 @@ typedef struct sr_comm_options {
     const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
     double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
+    double patience;           // times as long while the rank waited for runs; 0: 1
     int64_t (*clock_ns)(void); // NULL: sr_watch_clock_ns (simulation injects another)
     size_t split_bytes;        // longer messages travel in parts; 0: 1 GiB
 } sr_comm_options;
@@ -51,6 +52,14 @@ int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
+// Why a rank of this host makes no progress ("stopped (SIGSTOP)"); NULL where it may well make
+// some.
+const char *sr_comm_peer_hindrance(const sr_comm *comm, int rank);
+// Whether this rank speaks for all: rank 0, or the first of those that are not known to be
+// hindered.
+bool sr_comm_speaks(const sr_comm *comm);
+// Tells of a long wait, on stderr where this rank speaks for all and in its log file elsewhere.
+void sr_comm_report(const sr_comm *comm, const char *format, ...) SR_PRINTF(2, 3);
 // The communicator's clock, in nanoseconds.
 int64_t sr_comm_now(const sr_comm *comm);
 

@@ -3,6 +3,8 @@
 #ifndef SR_COLLECTIVE_COMM_INTERNAL_H
 #define SR_COLLECTIVE_COMM_INTERNAL_H
 
+#include <sys/types.h>
+
 #include "collective/comm_backend_internal.h"
 
 #define SR_COMM_NAME_BYTES 96
@@ -32,8 +34,10 @@ struct sr_comm {
     void *state;
     int rank, size;
     int64_t report_ns, act_ns;
+    double patience;
     int64_t (*clock_ns)(void);
     char (*names)[SR_COMM_NAME_BYTES];
+    pid_t *pids;    // of the ranks on this host; 0 elsewhere
     unsigned tests; // since the last look for a notice
     int64_t under_way;
 

@@ -148,9 +148,11 @@ static void describe_stages(const sr_pipeline *p, sr_text *out) {
         if (busy && sample >= 0 && sample < h->count)
             sr_dataset_sample_name(p->dataset, sample, sample_name);
         const char *hindrance = sr_process_hindrance(sr_crew_pid(p->crew, i));
-        sr_text_add(out, "%s%s is %s%s%s", i ? "; " : "", sr_stage_name(i, name),
-                    hindrance ? hindrance : activity_text(activity), sample_name[0] ? " " : "",
-                    sample_name);
+        sr_text_add(out, "%s%s", i ? "; " : "", sr_stage_name(i, name));
+        if (hindrance)
+            sr_text_add(out, " (pid %d)", (int)sr_crew_pid(p->crew, i));
+        sr_text_add(out, " is %s%s%s", hindrance ? hindrance : activity_text(activity),
+                    sample_name[0] ? " " : "", sample_name);
     }
 }
 
@@ -167,8 +169,8 @@ static sr_status report(const sr_pipeline *p, double seconds, bool act) {
                          "waited %.0f s (deadline.act) for the data of step %lld, lane %d: %s",
                          seconds, (long long)step, lane, text.data);
     else
-        SR_WARN("waiting %.0f s for the data of step %lld, lane %d: %s", seconds, (long long)step,
-                lane, text.data);
+        sr_log_alarm("%swaiting %.0f s for the data of step %lld, lane %d: %s", sr_watch_who(),
+                     seconds, (long long)step, lane, text.data);
     sr_text_release(&text);
     return status;
 }

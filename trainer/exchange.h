@@ -56,7 +56,7 @@ typedef struct sr_exchange_options {
     int64_t elements;
     sr_exchange_update_fn update;
     void *user;
-    double report_seconds, act_seconds; // 0: 10, 120; a first step has SR_PATIENCE times as long
+    double report_seconds, act_seconds; // 0: 10, 120; a first step has longer
 } sr_exchange_options;
 
 typedef struct sr_exchange sr_exchange;

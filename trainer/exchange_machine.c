@@ -213,8 +213,10 @@ static bool name_peers(sr_exchange *x, sr_message_group *group, char *out, size_
             unnamed++;
             continue;
         }
-        int wrote = snprintf(out + length, room - length, "%srank %d (%s)", named ? ", " : "", peer,
-                             sr_comm_peer_name(x->comm, peer));
+        const char *hindrance = sr_comm_peer_hindrance(x->comm, peer);
+        int wrote = snprintf(out + length, room - length, "%srank %d (%s)%s%s", named ? ", " : "",
+                             peer, sr_comm_peer_name(x->comm, peer), hindrance ? ", which is " : "",
+                             hindrance ? hindrance : "");
         if (wrote > 0 && (size_t)wrote < room - length)
             length += (size_t)wrote;
         named++;
@@ -262,8 +264,18 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
 // that itself waits, so it gives that one the time to speak first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_slot *oldest = &x->slots[x->finished % x->slot_count];
-    int64_t act = x->steps_done == 0 ? SR_PATIENCE * x->act_ns : x->act_ns;
-    return under_way && all_done(&oldest->sums_in) ? act + act / 8 : act;
+    return under_way && all_done(&oldest->sums_in) ? x->act_ns + x->act_ns / 8 : x->act_ns;
+}
+
+// A first step compiles, so it has more time; but not for a rank that is stopped.
+static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
+    int64_t act = deadline(x, under_way);
+    if (waited < act || x->steps_done > 0)
+        return waited >= act;
+    for (int r = 0; r < x->size; r++)
+        if (r != x->rank && sr_comm_peer_hindrance(x->comm, r))
+            return true;
+    return waited >= SR_PATIENCE * act;
 }
 
 // What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
@@ -276,8 +288,7 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
         x->report_at_ns = now + x->report_ns;
         return SR_OK;
     }
-    int64_t act = deadline(x, under_way);
-    bool over = now - x->moved_ns >= act;
+    bool over = is_over(x, now - x->moved_ns, under_way);
     if (!over && now < x->report_at_ns)
         return SR_OK;
     char what[SR_EXCHANGE_TEXT_BYTES / 2 + 160], text[SR_EXCHANGE_TEXT_BYTES];
@@ -292,7 +303,7 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
         return SR_E_TIMEOUT;
     }
     x->report_at_ns = now + x->report_ns;
-    SR_WARN("rank %d (%s): %s", x->rank, sr_comm_peer_name(x->comm, x->rank), text);
+    sr_comm_report(x->comm, "%s", text);
     return SR_OK;
 }
 

@@ -72,7 +72,8 @@ static sr_status create_engine(sr_inference *in) {
     const sr_recipe *r = in->recipe;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
-                                  .act_seconds = SR_PATIENCE * r->deadline_act};
+                                  .act_seconds = r->deadline_act,
+                                  .patience = SR_PATIENCE};
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
     SR_TRY(sr_fingerprint_agree(in->comm, r->numerics_strict));

@@ -99,7 +99,9 @@ static int end_run(sr_training *t, sr_status status) {
     sr_log_progress_end();
     if (status != SR_OK)
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
+    if (status != SR_OK && t->rank != 0 && sr_comm_speaks(t->comm))
+        sr_log_alarm("%s", message); // rank 0 is stopped
+    else if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
         say_failure(status, message);
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // no room for a picture either
@@ -159,8 +161,8 @@ int sr_train_main(const sr_train_request *request) {
     if (status == SR_OK && start_watch(&t) != SR_OK)
         SR_WARN("no watchdog: %s", sr_error_message());
     const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
-                                  .act_seconds =
-                                      t.recipe ? SR_PATIENCE * t.recipe->deadline_act : 0};
+                                  .act_seconds = t.recipe ? t.recipe->deadline_act : 0,
+                                  .patience = SR_PATIENCE};
     status = sr_comm_create(&comm, &t.comm);
     if (status != SR_OK) {
         say_failure(recipe_status != SR_OK ? recipe_status : status,

@@ -38,7 +38,7 @@ static struct {
     bool runs, stops;
     pthread_t thread;
     double report_seconds, act_seconds;
-    char who[128];
+    char who[128]; // with ": " behind it
     uint64_t *beats;
     sr_watch *first;
 } watchdog = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
@@ -74,14 +74,13 @@ static void look_at_waits(int64_t now) {
     for (sr_watch *w = watchdog.first; w; w = w->next) {
         double seconds = (double)(now - w->begin_ns) / (double)SR_NS_PER_S;
         if (seconds >= w->patience * watchdog.act_seconds) {
-            sr_log_alarm("%s%swaited %.0f s (deadline.act) for %s: ended", watchdog.who,
-                         watchdog.who[0] ? ": " : "", seconds, w->what);
+            sr_log_alarm("%swaited %.0f s (deadline.act) for %s: ended", watchdog.who, seconds,
+                         w->what);
             _exit(sr_status_exit_code(SR_E_TIMEOUT));
         }
         if (now < w->report_ns)
             continue;
-        sr_log_alarm("%s%swaiting %.0f s for %s", watchdog.who, watchdog.who[0] ? ": " : "",
-                     seconds, w->what);
+        sr_log_alarm("%swaiting %.0f s for %s", watchdog.who, seconds, w->what);
         w->report_ns = now + (int64_t)(w->patience * watchdog.report_seconds * (double)SR_NS_PER_S);
     }
 }
@@ -113,7 +112,9 @@ sr_status sr_watch_start(const sr_watch_options *o) {
     (void)pthread_mutex_lock(&watchdog.lock);
     watchdog.report_seconds = o->report_seconds > 0 ? o->report_seconds : REPORT_SECONDS;
     watchdog.act_seconds = o->act_seconds > 0 ? o->act_seconds : ACT_SECONDS;
-    (void)snprintf(watchdog.who, sizeof watchdog.who, "%s", o->who ? o->who : "");
+    bool named = o->who && o->who[0];
+    (void)snprintf(watchdog.who, sizeof watchdog.who, "%s%s", named ? o->who : "",
+                   named ? ": " : "");
     watchdog.beats = o->beats;
     if (!watchdog.runs) {
         watchdog.stops = false;
@@ -139,6 +140,10 @@ void sr_watch_stop(void) {
     set_clock(0, atomic_load(&ticks.lost_ns));
     watchdog.runs = false;
     watchdog.beats = NULL;
+}
+
+const char *sr_watch_who(void) {
+    return watchdog.who;
 }
 
 void sr_watch_begin(sr_watch *w, double patience, const char *what, ...) {

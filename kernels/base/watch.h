@@ -35,6 +35,9 @@ SR_NODISCARD sr_status sr_watch_start(const sr_watch_options *options);
 // Ends it. No wait may be under way.
 void sr_watch_stop(void);
 
+// What this process calls itself in messages about waits: "rank 1 (host b, pid 7): ", or "".
+const char *sr_watch_who(void);
+
 // One wait; on the caller's stack. The fields are the watchdog's.
 typedef struct sr_watch {
     struct sr_watch *next, **link;

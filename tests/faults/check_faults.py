@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Faults against a running job: whatever dies, hangs or is stopped, in every phase.
+
+  check_faults.py SERRIED RECIPE [--each N] [--seed N] [--only WORDS]... [--kills N]
+
+Without options a fixed sample: every line of the table (faults.py) once. --each N tries each line N times, --kills N
+each line that kills, at random instants of the job's life, spread over the numbers of ranks. The seed is printed and
+brings the same choice of instants again; what a job is doing at them is the machine's.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
+import suite  # noqa: E402
+from faults import CHECKPOINTED, ENDS_OR_GOES_ON, NAMED_AND_ENDED, NO_HARM, TABLE, kill  # noqa: E402
+from job import Job  # noqa: E402
+
+VALUES = ["steps=24", "checkpoint.every=[3it]", "deadline.act=2s", "data.memory=4MiB"]
+END_SECONDS = 5  # from the fault to the end of the job, or of the stop
+# Under bare mpirun a start may last SR_PATIENCE deadlines, and mpirun takes 2 s to end ranks that have a handler.
+BARE_END_SECONDS = 15
+PATIENCE = 90    # for a job that goes on, on a busy machine
+
+
+class Faults(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe = recipe
+        self.seconds = {}  # of an undisturbed run, by ranks
+        self.want = None
+
+    def line(self, run, ranks, bare):
+        command = [self.serried, "train", self.recipe, "-o", os.path.join(self.folder, run), f"data.train={self.data}",
+                   *VALUES]
+        return suite.under_mpirun(ranks, command) if bare else [*command, "-n", str(ranks)]
+
+    def start(self, run, ranks, bare=False):
+        return Job(self.line(run, ranks, bare), suite.environment())
+
+    def result(self, run):
+        with open(os.path.join(self.folder, run, "exit.json"), encoding="utf-8") as file:
+            told = json.load(file)
+        return told["digest"], told["metrics"]
+
+    def undisturbed(self, ranks):
+        job = self.start(f"whole-{ranks}", ranks)
+        code = job.wait(PATIENCE)
+        self.seconds[ranks] = time.monotonic() - job.begin
+        got = self.result(f"whole-{ranks}") if code == 0 else None
+        self.want = self.want or got
+        left = job.left()
+        self.report(code == 0 and got == self.want and not left, f"undisturbed on {ranks} ranks",
+                    f"code {code}, {got}, left {left}\n{job.text()[-1500:]}")
+
+    # -- one fault ----------------------------------------------------------------------------
+
+    def judge_end(self, fault, job, since):
+        """What is wrong with how the job ended, or None."""
+        code = job.wait(PATIENCE)
+        took = time.monotonic() - since
+        if code is None:
+            return "hangs"
+        if fault.outcome == NO_HARM:
+            return None if code == 0 else f"code {code}"
+        if fault.outcome == CHECKPOINTED:
+            return None if code in (0, 75) else f"code {code}"
+        limit = BARE_END_SECONDS if fault.bare and fault.outcome == NAMED_AND_ENDED else END_SECONDS
+        gone = job.wait_gone(max(0.5, limit - took)) if code != 0 else 0
+        if code != 0 and (gone is None or took + gone > limit):
+            return f"took {took + (gone or 0):.1f} s to end"
+        if fault.outcome == ENDS_OR_GOES_ON:
+            return None if code in fault.codes else f"code {code}"
+        if code == 0:
+            return None  # what was stopped had nothing left to do
+        return None if code == 6 and fault.words in job.text() else f"code {code}, not named"
+
+    def judge_report(self, fault, job, at):
+        """Was it named within deadline.report (1 s) of the fault, a busy machine's second granted?"""
+        if fault.outcome != NAMED_AND_ENDED or job.process.returncode == 0:
+            return None
+        when = job.first_line("waiting ") or job.first_line("sign of life")
+        return None if when is not None and when - at < 2.5 else f"named after {when} s, stopped at {at:.2f} s"
+
+    def resume(self, run, ranks, bare):
+        """What is wrong with the end to which the same command comes, or None."""
+        if not self.finished(run):
+            job = self.start(run, ranks, bare)
+            code = job.wait(PATIENCE)
+            if code is None:
+                job.end()
+                return "the same command hangs"
+            if code != 0:
+                return f"the same command ends with {code}:\n{job.text()[-1500:]}"
+            if job.left():
+                return f"the same command leaves {job.left()}"
+        got = self.result(run)
+        if got != self.want:
+            return f"another end: {got} instead of {self.want}"
+        odd = [name for _, folders, files in os.walk(os.path.join(self.folder, run)) for name in folders + files
+               if ".tmp" in name or name.endswith(".sums")]
+        return f"files left: {odd}" if odd else None
+
+    def finished(self, run):
+        try:
+            with open(os.path.join(self.folder, run, "exit.json"), encoding="utf-8") as file:
+                return json.load(file)["status"] == "finished"
+        except (OSError, ValueError):
+            return False
+
+    def started(self, run, fault, ranks, fraction):
+        """A job at its instant and the processes of the kind; earlier where these had ended by then."""
+        while True:
+            job = self.start(run, ranks, fault.bare)
+            time.sleep(fraction * self.seconds[ranks])
+            pids = job.await_kind(fault.kind)
+            if pids or fraction < 0.01:
+                return job, pids, fraction
+            job.wait(PATIENCE)
+            shutil.rmtree(os.path.join(self.folder, run), ignore_errors=True)
+            fraction /= 2
+
+    def one(self, fault, ranks, fraction, draw):
+        run = f"run-{self.count}"
+        job, pids, fraction = self.started(run, fault, ranks, fraction)
+        what = f"{fault.name} at {100 * fraction:.0f} % on {ranks} ranks"
+        wrong = None
+        if pids:
+            since = time.monotonic()
+            fault.do(job, pids[draw % len(pids)])
+            wrong = self.judge_end(fault, job, since) or self.judge_report(fault, job, since - job.begin)
+            moving = getattr(job, "notes", None)
+            wrong = wrong or (f"ranks went on: {moving}" if moving else None)
+        else:
+            wrong = f"no {fault.kind} was ever there"
+        text = job.text()
+        left = job.wait_gone(1) is None or job.left()
+        wrong = wrong or (f"left {job.left()}" if left else None)
+        if wrong:
+            job.end()
+        else:
+            wrong = self.resume(run, ranks, fault.bare)
+        self.report(not wrong, what, f"{wrong}\n{text[-2500:]}")
+        if not wrong:
+            shutil.rmtree(os.path.join(self.folder, run), ignore_errors=True)
+
+
+def check(folder):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("serried")
+    parser.add_argument("recipe")
+    parser.add_argument("--each", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--seed", type=int)
+    asked = parser.parse_args()
+    seed = asked.seed if asked.seed is not None else (1 if asked.each == 1 and not asked.kills else
+                                                      random.SystemRandom().randrange(1 << 31))
+    print(f"seed {seed}", flush=True)
+    choice = random.Random(seed)
+    tests = Faults(os.path.abspath(asked.serried), os.path.abspath(asked.recipe), folder)
+    tests.prepare(20)
+    for ranks in (1, 2, 3):
+        tests.undisturbed(ranks)
+    for fault in TABLE:
+        chosen = not asked.only or any(words in fault.name for words in asked.only)
+        if not chosen or (asked.kills and (fault.do is not kill or fault.bare)):
+            continue
+        for turn in range(asked.kills or asked.each):
+            ranks = fault.ranks[(turn + choice.randrange(3)) % len(fault.ranks)]
+            tests.one(fault, ranks, choice.random(), choice.randrange(1 << 16))
+    return tests
+
+
+if __name__ == "__main__":
+    suite.run(check)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job under test: its processes by kind, what it leaves behind, and how it ended."""
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+
+MARK = "SERRIED_FAULT_JOB"  # in the environment of every process of a job, whoever its parent has become
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def processes(token):
+    """{pid: (kind, state)} of all living processes of a job."""
+    found = {}
+    wanted = f"{MARK}={token}".encode()
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or wanted not in read(f"/proc/{name}/environ").split(b"\0"):
+            continue
+        stat = read(f"/proc/{name}/stat").decode(errors="replace")
+        if ")" not in stat:
+            continue
+        comm, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
+        if rest[0] not in "ZX":
+            found[int(name)] = (comm.split(" ")[0], rest[0])
+    return found
+
+
+class Job:
+    """One command with its output and all its processes. Its folder for temporary files is its own."""
+
+    def __init__(self, line, environment):
+        self.token = uuid.uuid4().hex
+        self.temporary = tempfile.TemporaryDirectory(prefix="fault-")
+        surroundings = dict(environment, **{MARK: self.token, "TMPDIR": self.temporary.name})
+        self.process = subprocess.Popen(line, env=surroundings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.begin = time.monotonic()
+        self.out, self.err, self.err_times = [], [], []
+        self.readers = [threading.Thread(target=self._read, args=pair, daemon=True)
+                        for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))]
+        for reader in self.readers:
+            reader.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            lines.append(line)
+            if lines is self.err:
+                self.err_times.append(time.monotonic())
+
+    def of_kind(self, kind):
+        """Pids of 'parent', 'guard', 'mpirun', 'rank', 'reader', 'iterator', 'transformer', in order."""
+        if kind == "parent":
+            return [self.process.pid] if self.process.poll() is None else []
+        found = processes(self.token)
+        if kind == "rank":
+            several = any(name in ("mpirun", "orterun") for name, _ in found.values())
+            return sorted(pid for pid, (name, _) in found.items()
+                          if name == "serried" and not (several and pid == self.process.pid))
+        names = {"mpirun": ("mpirun", "orterun"), "guard": ("serried-guard",)}.get(kind, (kind,))
+        return sorted(pid for pid, (name, _) in found.items() if name in names)
+
+    def await_kind(self, kind, limit=20):
+        """The same, as soon as there is one; [] when the job ends first."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            pids = self.of_kind(kind)
+            if pids or self.process.poll() is not None:
+                return pids
+            time.sleep(0.002)
+        return []
+
+    def everybody(self):
+        return sorted(processes(self.token))
+
+    def wait(self, limit):
+        """Exit code, or None when it is still there."""
+        try:
+            return self.process.wait(timeout=max(0.0, limit))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait_gone(self, limit):
+        """Waits for all processes of the job; the seconds that it took, or None."""
+        begin = time.monotonic()
+        while time.monotonic() - begin < limit:
+            if not processes(self.token):
+                return time.monotonic() - begin
+            time.sleep(0.02)
+        return None
+
+    def left(self):
+        """What a job that has ended should not have left: processes and files (Open MPI's own aside)."""
+        folders = [name for name in os.listdir("/dev/shm") if name.startswith(f"serried-{os.geteuid()}-{self.process.pid}-")]
+        files = [name for name in os.listdir(self.temporary.name) if not name.startswith("ompi.")]
+        return [f"process {pid} {what}" for pid, what in processes(self.token).items()] + folders + files
+
+    def text(self):
+        for reader in self.readers:
+            reader.join(timeout=2)
+        return "".join(self.err)
+
+    def first_line(self, word):
+        """Seconds from the job's begin to the first line on stderr with this word; None where there is none."""
+        for line, when in zip(list(self.err), list(self.err_times)):
+            if word in line:
+                return when - self.begin
+        return None
+
+    def end(self):
+        for pid in self.everybody():
+            for number in (signal.SIGCONT, signal.SIGKILL):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+        self.process.wait()
