@@ -218,8 +218,9 @@ static void a_wait_ends_at_its_deadline(void **state) {
     sr_comm_request request = {0};
     assert_int_equal(sr_comm_irecv(comms[0], 2, 1, &data, sizeof data, &request), SR_OK);
     assert_int_equal(sr_comm_wait(comms[0], &request, 1, "the plan"), SR_E_TIMEOUT);
-    assert_non_null(strstr(sr_error_message(), "rank 0 (rank 0): waited 30 s for the plan; "
-                                               "waiting for rank 2 (rank 2)"));
+    assert_non_null(strstr(sr_error_message(),
+                           "rank 0 (rank 0): waited 30 s (deadline.act) for the plan; "
+                           "waiting for rank 2 (rank 2)"));
     assert_false(request.active);
     // It sticks, and the others hear of it with the same words.
     assert_int_equal(sr_comm_barrier(comms[0], "x"), SR_E_TIMEOUT);
