@@ -225,7 +225,8 @@ static void a_wait_ends_at_its_deadline(void **state) {
     // It sticks, and the others hear of it with the same words.
     assert_int_equal(sr_comm_barrier(comms[0], "x"), SR_E_TIMEOUT);
     assert_int_equal(sr_comm_poll(comms[1]), SR_E_TIMEOUT);
-    assert_non_null(strstr(sr_error_message(), "rank 0 (rank 0): waited 30 s for the plan"));
+    assert_non_null(
+        strstr(sr_error_message(), "rank 0 (rank 0): waited 30 s (deadline.act) for the plan"));
     assert_int_equal(sr_comm_irecv(comms[2], 0, 1, &data, sizeof data, &request), SR_OK);
     assert_int_equal(sr_comm_wait(comms[2], &request, 1, "more"), SR_E_TIMEOUT);
     assert_non_null(strstr(sr_error_message(), "the plan"));
