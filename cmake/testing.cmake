@@ -47,7 +47,7 @@ endfunction()
 # sr_all_test(NAME): test NAME again over all that it otherwise takes a sample of, as NAME_all.
 function(sr_all_test name)
   add_test(NAME ${name}_all COMMAND ${name} all WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  sr_test_properties(${name}_all 900 long)
+  sr_test_properties(${name}_all 1800 long)
 endfunction()
 
 # sr_check(NAME COMMAND...): a script that checks the tree itself.

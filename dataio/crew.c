@@ -44,6 +44,7 @@ typedef struct member {
 struct sr_crew {
     sr_shared_memory memory;
     sr_stage_header *header;
+    sr_stage_plan plan; // own copy
     bool threads;
     int count;
     int64_t restarts;
@@ -64,7 +65,7 @@ static void ignore_group_signals(void) {
 }
 
 static sr_status watch_parent(sr_stage *stage) {
-    pid_t parent = stage->header->parent;
+    pid_t parent = stage->plan.parent;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
     // In this order: a parent that ends from here on is noticed.
@@ -209,8 +210,10 @@ sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **
     sr_status status;
     crew->memory = *memory;
     crew->header = memory->base;
+    crew->plan = crew->header->plan; // nobody else has the memory yet
+    crew->plan.base = memory->base;
     crew->threads = threads;
-    int count = SR_STAGE_TRANSFORMER + crew->header->workers;
+    int count = SR_STAGE_TRANSFORMER + crew->plan.workers;
     crew->members = sr_alloc_array((size_t)count, sizeof *crew->members, "data processes");
     if (!crew->members) {
         status = SR_E_MEMORY;
@@ -226,14 +229,15 @@ fail:
 }
 
 // How far a stage has come: two deaths at the same place are the place's doing.
-static uint64_t progress(const sr_stage_header *h, int number) {
+static uint64_t progress(const sr_crew *crew, int number) {
+    const sr_stage_plan *plan = &crew->plan;
     uint64_t sum = 0;
     if (number == SR_STAGE_ITERATOR)
-        return atomic_load(&h->ready);
+        return atomic_load(&crew->header->ready);
     if (number >= SR_STAGE_TRANSFORMER)
-        return atomic_load(&sr_stage_ring(h, number - SR_STAGE_TRANSFORMER)->consumed);
-    for (int w = 0; w < h->workers; w++)
-        sum += atomic_load(&sr_stage_ring(h, w)->published);
+        return atomic_load(&sr_stage_ring(plan, number - SR_STAGE_TRANSFORMER)->consumed);
+    for (int w = 0; w < plan->workers; w++)
+        sum += atomic_load(&sr_stage_ring(plan, w)->published);
     return sum;
 }
 
@@ -252,7 +256,7 @@ static bool find_sample(const sr_crew *crew, int number, sr_dataset *dataset, ch
     int32_t activity = atomic_load(&state->activity);
     int64_t sample = atomic_load(&state->sample);
     bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
-    if (busy && sample >= 0 && sample < crew->header->count)
+    if (busy && sample >= 0 && sample < crew->plan.count)
         return sr_dataset_sample_name(dataset, sample, out) != NULL;
     (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "its waiting");
     return false;
@@ -261,7 +265,7 @@ static bool find_sample(const sr_crew *crew, int number, sr_dataset *dataset, ch
 static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset *dataset) {
     member *m = &crew->members[number];
     char name[32], end[80], where[300];
-    uint64_t place = progress(crew->header, number);
+    uint64_t place = progress(crew, number);
     describe_end(wait_status, end, sizeof end);
     m->deaths = place == m->place_of_death ? m->deaths + 1 : 1;
     m->place_of_death = place;
@@ -309,12 +313,12 @@ pid_t sr_crew_pid(const sr_crew *crew, int number) {
     return number < crew->count ? crew->members[number].pid : 0;
 }
 
-static void wake_all(sr_stage_header *h) {
-    atomic_store(&h->stop, 1);
-    sr_bell_ring(&h->free_bell);
-    for (int w = 0; w < h->workers; w++) {
-        sr_bell_ring(&sr_stage_ring(h, w)->published_bell);
-        sr_bell_ring(&sr_stage_ring(h, w)->consumed_bell);
+static void wake_all(const sr_crew *crew) {
+    atomic_store(&crew->header->stop, 1);
+    sr_bell_ring(&crew->header->free_bell);
+    for (int w = 0; w < crew->plan.workers; w++) {
+        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->published_bell);
+        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->consumed_bell);
     }
 }
 
@@ -337,7 +341,7 @@ static void end_process(member *m, int64_t deadline) {
 void sr_crew_stop(sr_crew *crew) {
     if (!crew)
         return;
-    wake_all(crew->header);
+    wake_all(crew);
     int64_t deadline = sr_clock_ns() + GRACE_NS;
     for (int i = 0; crew->members && i < crew->count; i++) {
         member *m = &crew->members[i];

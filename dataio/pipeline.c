@@ -139,13 +139,13 @@ static const char *activity_text(int32_t activity) {
 
 // "reader is decoding train-00002.kpl record 17; iterator is waiting for transformers; ..."
 static void describe_stages(const sr_pipeline *p, sr_text *out) {
-    const sr_stage_header *h = p->view.header;
-    for (int i = 0; i < SR_STAGE_TRANSFORMER + h->workers; i++) {
+    const sr_stage_plan *plan = &p->view.plan;
+    for (int i = 0; i < SR_STAGE_TRANSFORMER + plan->workers; i++) {
         char name[32], sample_name[300] = "";
-        int32_t activity = atomic_load(&h->states[i].activity);
-        int64_t sample = atomic_load(&h->states[i].sample);
+        int32_t activity = atomic_load(&p->view.header->states[i].activity);
+        int64_t sample = atomic_load(&p->view.header->states[i].sample);
         bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
-        if (busy && sample >= 0 && sample < h->count)
+        if (busy && sample >= 0 && sample < plan->count)
             sr_dataset_sample_name(p->dataset, sample, sample_name);
         const char *hindrance = sr_process_hindrance(sr_crew_pid(p->crew, i));
         sr_text_add(out, "%s%s", i ? "; " : "", sr_stage_name(i, name));
@@ -160,7 +160,7 @@ static sr_status report(const sr_pipeline *p, double seconds, bool act) {
     int64_t step;
     int lane;
     sr_text text;
-    (void)sr_stage_position(p->view.header, p->next, &step, &lane);
+    (void)sr_stage_position(&p->view.plan, p->next, &step, &lane);
     sr_text_init(&text);
     describe_stages(p, &text);
     sr_status status = SR_OK;
@@ -180,26 +180,26 @@ static bool is_ready(const sr_pipeline *p) {
 }
 
 static sr_status wait_ready(sr_pipeline *p) {
-    sr_stage_header *h = p->view.header;
+    const sr_stage_plan *plan = &p->view.plan;
     int64_t begin = sr_clock_ns(), watched = sr_watch_clock_ns();
     double reported = 0;
     for (;;) {
-        uint32_t seen = sr_bell_read(&h->ready_bell);
+        uint32_t seen = sr_bell_read(&p->view.header->ready_bell);
         SR_TRY(sr_crew_check(p->crew, p->dataset));
         if (is_ready(p))
             break;
-        if (atomic_load(&p->held) >= h->slots)
+        if (atomic_load(&p->held) >= plan->slots)
             return SR_FAIL(SR_E_ARGUMENT,
                            "all %lld slots are held by the caller; release one before the next",
-                           (long long)h->slots);
+                           (long long)plan->slots);
         double seconds = (double)(sr_watch_clock_ns() - watched) / 1e9;
-        if (seconds >= h->options.act_seconds)
+        if (seconds >= plan->options.act_seconds)
             return report(p, seconds, true);
-        if (seconds - reported >= h->options.report_seconds) {
+        if (seconds - reported >= plan->options.report_seconds) {
             (void)report(p, seconds, false);
             reported = seconds;
         }
-        sr_bell_wait(&h->ready_bell, seen, CHECK_NS);
+        sr_bell_wait(&p->view.header->ready_bell, seen, CHECK_NS);
     }
     p->stats.wait_ns += sr_clock_ns() - begin;
     return SR_OK;
@@ -207,17 +207,18 @@ static sr_status wait_ready(sr_pipeline *p) {
 
 // -- slots -------------------------------------------------------------------------------------
 
-static void add_array(const sr_pipeline *p, sr_place_header *place, int i, sr_slot *slot) {
-    const sr_stage_header *h = p->view.header;
+static void add_array(const sr_pipeline *p, sr_place_header *place, int i, int64_t count,
+                      sr_slot *slot) {
+    const sr_stage_plan *plan = &p->view.plan;
     const sr_array_spec *spec = &p->view.array[i];
     int64_t capacity = spec->capacity > 0 ? spec->capacity : 1;
     sr_array *a = &slot->array[slot->arrays++];
     *a = (sr_array){.name = spec->name,
                     .dtype = spec->dtype,
                     .rank = spec->rank + 1,
-                    .shape = {h->samples * capacity},
-                    .count = place->counts[i],
-                    .data = sr_stage_at(place, h->place.array[i])};
+                    .shape = {plan->samples * capacity},
+                    .count = count,
+                    .data = sr_stage_at(place, plan->place.array[i])};
     for (int d = 0; d < spec->rank; d++)
         a->shape[d + 1] = spec->shape[d];
     if (spec->capacity == 0)
@@ -225,26 +226,26 @@ static void add_array(const sr_pipeline *p, sr_place_header *place, int i, sr_sl
     slot->array[slot->arrays++] = (sr_array){.name = p->count_names[i],
                                              .dtype = SR_I32,
                                              .rank = 1,
-                                             .shape = {h->samples},
-                                             .count = h->samples,
-                                             .data = sr_stage_at(place, h->place.count[i])};
+                                             .shape = {plan->samples},
+                                             .count = plan->samples,
+                                             .data = sr_stage_at(place, plan->place.count[i])};
 }
 
-static int64_t valid_samples(const sr_stage_header *h, int64_t first) {
-    if (h->options.order != SR_ORDER_SEQUENTIAL)
-        return h->samples;
-    int64_t left = h->count > first ? h->count - first : 0;
-    return left < h->samples ? left : h->samples;
+static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {
+    if (plan->options.order != SR_ORDER_SEQUENTIAL)
+        return plan->samples;
+    int64_t left = plan->count > first ? plan->count - first : 0;
+    return left < plan->samples ? left : plan->samples;
 }
 
 static void note_fill(sr_pipeline *p) {
-    const sr_stage_header *h = p->view.header;
+    const sr_stage_plan *plan = &p->view.plan;
     double rings = 0;
-    for (int w = 0; w < h->workers; w++)
-        rings += sr_ring_fill(sr_stage_ring(h, w));
-    uint64_t ready = atomic_load_explicit(&h->ready, memory_order_relaxed);
-    p->fill[0] += rings / h->workers;
-    p->fill[1] += (double)(ready - (uint64_t)p->next) / (double)h->slots;
+    for (int w = 0; w < plan->workers; w++)
+        rings += sr_ring_fill(sr_stage_ring(plan, w));
+    uint64_t ready = atomic_load_explicit(&p->view.header->ready, memory_order_relaxed);
+    p->fill[0] += rings / plan->workers;
+    p->fill[1] += (double)(ready - (uint64_t)p->next) / (double)plan->slots;
     p->fill_samples++;
 }
 
@@ -257,34 +258,37 @@ static bool is_known(const sr_pipeline *p, int64_t sample) {
 }
 
 static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
-    const sr_stage_header *h = p->view.header;
-    const sr_row_state *states = sr_stage_at(place, h->place.states);
+    const sr_stage_plan *plan = &p->view.plan;
+    const sr_row_state *states = sr_stage_at(place, plan->place.states);
     p->stats.replaced += place->replaced;
-    for (int64_t s = 0; s < h->samples; s++) {
+    for (int64_t s = 0; s < plan->samples; s++) {
         if (states[s].replaced == 0 || is_known(p, states[s].replaced - 1))
             continue;
         SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
                        "damaged samples"));
         ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
-        (void)snprintf(p->last_damage, sizeof p->last_damage, "%s", place->error.message);
+        (void)snprintf(p->last_damage, sizeof p->last_damage, "%.*s",
+                       (int)sizeof place->error.message - 1, place->error.message);
     }
-    if ((int64_t)p->damaged_count <= h->options.skip_limit)
+    if ((int64_t)p->damaged_count <= plan->options.skip_limit)
         return SR_OK;
     return SR_FAIL(SR_E_DATA, "%zu damaged samples, more than on_corrupt: skip:%lld allows; %s",
-                   p->damaged_count, (long long)h->options.skip_limit, p->last_damage);
+                   p->damaged_count, (long long)plan->options.skip_limit, p->last_damage);
 }
 
 static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
-    const sr_stage_header *h = p->view.header;
-    sr_place_header *place = sr_stage_place(h, p->next);
+    const sr_stage_plan *plan = &p->view.plan;
+    sr_place_header *place = sr_stage_place(plan, p->next);
+    int64_t counts[SR_SLOT_MAX_ARRAYS];
     SR_TRY(sr_stage_error_adopt(&place->error));
+    SR_TRY(sr_stage_check_slot(&p->view, place, counts));
     if (place->replaced > 0)
         SR_TRY(note_damage(p, place));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
-    slot.first_position = sr_stage_position(h, p->next, &slot.step, &slot.lane);
-    slot.valid = valid_samples(h, slot.first_position);
+    slot.first_position = sr_stage_position(plan, p->next, &slot.step, &slot.lane);
+    slot.valid = valid_samples(plan, slot.first_position);
     for (int i = 0; i < p->view.arrays; i++)
-        add_array(p, place, i, &slot);
+        add_array(p, place, i, counts[i], &slot);
     p->stats.samples += slot.valid;
     *out = slot;
     return SR_OK;
@@ -292,7 +296,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
 
 sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
     SR_TRY(sr_stage_error_adopt(&pipeline->failure));
-    if (pipeline->next >= pipeline->view.header->total) {
+    if (pipeline->next >= pipeline->view.plan.total) {
         *out = (sr_slot){0};
         *end = true;
         return SR_OK;
@@ -315,26 +319,28 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
     if (!slot->internal)
         return;
-    sr_stage_header *h = pipeline->view.header;
+    const sr_stage_plan *plan = &pipeline->view.plan;
     int64_t number = (int64_t)((uintptr_t)slot->internal - 1);
-    sr_place_header *place = sr_stage_place(h, number);
-    atomic_store_explicit(&place->free_for, (uint64_t)(number + h->slots), memory_order_release);
+    sr_place_header *place = sr_stage_place(plan, number);
+    atomic_store_explicit(&place->free_for, (uint64_t)(number + plan->slots), memory_order_release);
     atomic_fetch_sub(&pipeline->held, 1);
-    sr_bell_ring(&h->free_bell);
+    sr_bell_ring(&pipeline->view.header->free_bell);
     *slot = (sr_slot){0};
 }
 
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {
-    const sr_stage_header *h = pipeline->view.header;
+    const sr_stage_plan *plan = &pipeline->view.plan;
     sr_pipeline_stats stats = pipeline->stats;
-    const sr_stage_state *reader = &h->states[SR_STAGE_READER];
+    const sr_stage_state *reader = &pipeline->view.header->states[SR_STAGE_READER];
     stats.read_ns = atomic_load(&reader->first_ns);
     stats.bytes_read = atomic_load(&reader->bytes);
     stats.seeks = atomic_load(&reader->seeks);
-    stats.assemble_ns = atomic_load(&h->states[SR_STAGE_ITERATOR].first_ns);
-    for (int w = 0; w < h->workers; w++) {
-        stats.decode_ns += atomic_load(&h->states[SR_STAGE_TRANSFORMER + w].first_ns);
-        stats.augment_ns += atomic_load(&h->states[SR_STAGE_TRANSFORMER + w].second_ns);
+    stats.assemble_ns = atomic_load(&pipeline->view.header->states[SR_STAGE_ITERATOR].first_ns);
+    for (int w = 0; w < plan->workers; w++) {
+        stats.decode_ns +=
+            atomic_load(&pipeline->view.header->states[SR_STAGE_TRANSFORMER + w].first_ns);
+        stats.augment_ns +=
+            atomic_load(&pipeline->view.header->states[SR_STAGE_TRANSFORMER + w].second_ns);
     }
     stats.restarts = sr_crew_restarts(pipeline->crew);
     for (int i = 0; i < 2 && pipeline->fill_samples > 0; i++)

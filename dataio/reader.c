@@ -26,7 +26,7 @@ typedef struct lane_ahead {
 
 typedef struct reader {
     sr_stage *stage;
-    const sr_stage_header *header;
+    const sr_stage_plan *plan;
     sr_dataset *dataset;
     sr_sampler *sampler;
     sr_reader_cache cache;
@@ -102,13 +102,15 @@ static sr_status read_ahead(reader *r, int lane, int64_t dealt) {
 
 // Room in a ring. When it is full, waits until half of it is free, so that the reader wakes seldom.
 static uint8_t *wait_room(reader *r, sr_ring *ring, uint64_t bytes, sr_cell **cell) {
-    uint8_t *room = sr_ring_reserve(ring, bytes, cell);
+    uint64_t capacity = sr_stage_ring_capacity(r->plan);
+    uint8_t *room = sr_ring_reserve(ring, capacity, bytes, cell);
     if (room)
         return room;
     sr_bell_ring(&ring->published_bell);
     for (;;) {
         uint32_t seen = sr_bell_read(&ring->consumed_bell);
-        if (sr_ring_fill(ring) <= 0.5 && (room = sr_ring_reserve(ring, bytes, cell)) != NULL)
+        if (sr_ring_fill(ring) <= 0.5 &&
+            (room = sr_ring_reserve(ring, capacity, bytes, cell)) != NULL)
             return room;
         sr_stage_activity(r->stage, SR_ACTIVITY_WAITING_ROOM, -1);
         if (!sr_stage_wait(r->stage, &ring->consumed_bell, seen))
@@ -145,12 +147,12 @@ static sr_status fetch(reader *r, const sr_draw *draw, int lane, int64_t dealt, 
 
 // Deals sample number 'index' of this rank. *more is false when the stage shall end.
 static sr_status deal(reader *r, int64_t index, bool *more) {
-    const sr_stage_header *h = r->header;
-    int64_t slot = index / h->samples, inside = index % h->samples, step;
+    const sr_stage_plan *plan = r->plan;
+    int64_t slot = index / plan->samples, inside = index % plan->samples, step;
     int lane;
-    int64_t position = sr_stage_position(h, slot, &step, &lane) + inside;
-    int64_t block = index / h->block;
-    sr_ring *ring = sr_stage_ring(h, (int)(block % h->workers));
+    int64_t position = sr_stage_position(plan, slot, &step, &lane) + inside;
+    int64_t block = index / plan->block;
+    sr_ring *ring = sr_stage_ring(plan, (int)(block % plan->workers));
     sr_draw draw;
     SR_TRY(sr_sampler_at(r->sampler, position, &draw));
     const void *data = "";
@@ -158,7 +160,7 @@ static sr_status deal(reader *r, int64_t index, bool *more) {
     uint8_t *owned = NULL;
     sr_status status = SR_OK;
     if (draw.sample >= 0)
-        status = fetch(r, &draw, lane, step * h->samples + inside, &data, &bytes, &owned);
+        status = fetch(r, &draw, lane, step * plan->samples + inside, &data, &bytes, &owned);
     if (status != SR_OK) {
         if (!sr_stage_is_sample_error(status))
             return status;
@@ -167,29 +169,29 @@ static sr_status deal(reader *r, int64_t index, bool *more) {
     }
     *more = send(r, ring, &draw, status, data, bytes);
     sr_free(owned);
-    if (index % h->block == h->block - 1)
+    if (index % plan->block == plan->block - 1)
         sr_bell_ring(&ring->published_bell);
     return SR_OK;
 }
 
-static int64_t dealt_so_far(const sr_stage_header *h) {
+static int64_t dealt_so_far(const sr_stage_plan *plan) {
     uint64_t sum = 0;
-    for (int w = 0; w < h->workers; w++)
-        sum += atomic_load_explicit(&sr_stage_ring(h, w)->published, memory_order_relaxed);
+    for (int w = 0; w < plan->workers; w++)
+        sum += atomic_load_explicit(&sr_stage_ring(plan, w)->published, memory_order_relaxed);
     return (int64_t)sum;
 }
 
 static sr_status begin(reader *r) {
-    const sr_stage_header *h = r->header;
+    const sr_stage_plan *plan = r->plan;
     const sr_pipeline_options *o = &r->stage->options;
     SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
     sr_sampler_options options = {.order = o->order,
                                   .seed = o->seed,
-                                  .count = h->count,
+                                  .count = plan->count,
                                   .batch = o->batch,
                                   .lanes = o->lanes,
-                                  .chunk = h->chunk,
-                                  .buffer = h->buffer};
+                                  .chunk = plan->chunk,
+                                  .buffer = plan->buffer};
     SR_TRY(sr_sampler_create(&options, &r->sampler));
     if (o->order != SR_ORDER_CHUNKS)
         return SR_OK;
@@ -199,12 +201,15 @@ static sr_status begin(reader *r) {
 }
 
 sr_status sr_reader_run(sr_stage *stage) {
-    reader r = {.stage = stage, .header = stage->header, .turn = -1, .shard = -1};
+    reader r = {.stage = stage, .plan = &stage->plan, .turn = -1, .shard = -1};
     sr_status status = begin(&r);
-    int64_t samples = r.header->samples;
-    int64_t total = r.header->total > INT64_MAX / samples ? INT64_MAX : r.header->total * samples;
+    int64_t samples = r.plan->samples;
+    int64_t total = r.plan->total > INT64_MAX / samples ? INT64_MAX : r.plan->total * samples;
+    int64_t dealt = dealt_so_far(r.plan);
     bool more = true;
-    for (int64_t i = dealt_so_far(r.header); status == SR_OK && more && i < total; i++)
+    if (status == SR_OK && (dealt < 0 || dealt > total))
+        status = sr_stage_astray("the number of dealt records");
+    for (int64_t i = dealt; status == SR_OK && more && i < total; i++)
         status = deal(&r, i, &more);
     sr_reader_cache_release(&r.cache);
     sr_sampler_free(r.sampler);

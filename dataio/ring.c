@@ -144,8 +144,7 @@ static uint64_t aligned(uint64_t bytes) {
 }
 
 void sr_ring_init(sr_ring *ring, uint64_t capacity, uint64_t mean_message) {
-    ring->capacity = capacity / ALIGN * ALIGN;
-    ring->depth = ring->capacity / aligned(mean_message);
+    ring->depth = capacity / aligned(mean_message);
     if (ring->depth > SR_RING_CELLS)
         ring->depth = SR_RING_CELLS;
     if (ring->depth == 0)
@@ -157,31 +156,31 @@ static uint64_t end_of(const sr_cell *cell) {
 }
 
 // Where the next message may begin: cells are contiguous, so the ring's end may stay unused.
-static bool find_space(const sr_ring *ring, uint64_t published, uint64_t consumed, uint64_t need,
-                       uint64_t *offset) {
+static bool find_space(const sr_ring *ring, uint64_t capacity, uint64_t published,
+                       uint64_t consumed, uint64_t need, uint64_t *offset) {
     if (published == consumed) {
         *offset = 0;
-        return need <= ring->capacity;
+        return need <= capacity;
     }
     uint64_t head = end_of(&ring->cells[(published - 1) % SR_RING_CELLS]);
     uint64_t tail = ring->cells[consumed % SR_RING_CELLS].offset;
     if (head > tail) {
-        if (ring->capacity - head >= need) {
+        if (head <= capacity && capacity - head >= need) {
             *offset = head;
             return true;
         }
         head = 0;
     }
     *offset = head;
-    return head < tail && tail - head >= need;
+    return head < tail && tail <= capacity && tail - head >= need;
 }
 
-uint8_t *sr_ring_reserve(sr_ring *ring, uint64_t bytes, sr_cell **cell) {
+uint8_t *sr_ring_reserve(sr_ring *ring, uint64_t capacity, uint64_t bytes, sr_cell **cell) {
     uint64_t published = atomic_load_explicit(&ring->published, memory_order_relaxed);
     uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_acquire);
     uint64_t offset;
-    if (published - consumed >= SR_RING_CELLS ||
-        !find_space(ring, published, consumed, aligned(bytes), &offset))
+    if (published - consumed >= SR_RING_CELLS || bytes > capacity ||
+        !find_space(ring, capacity, published, consumed, aligned(bytes), &offset))
         return NULL;
     sr_cell *next = &ring->cells[published % SR_RING_CELLS];
     *next = (sr_cell){.offset = offset, .bytes = bytes};
@@ -194,10 +193,14 @@ void sr_ring_publish(sr_ring *ring) {
     atomic_store_explicit(&ring->published, published + 1, memory_order_release);
 }
 
-const sr_cell *sr_ring_peek(const sr_ring *ring) {
+sr_ring_state sr_ring_peek(const sr_ring *ring, uint64_t capacity, sr_cell *cell) {
     uint64_t published = atomic_load_explicit(&ring->published, memory_order_acquire);
     uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
-    return published == consumed ? NULL : &ring->cells[consumed % SR_RING_CELLS];
+    if (published == consumed)
+        return SR_RING_EMPTY;
+    *cell = ring->cells[consumed % SR_RING_CELLS];
+    bool inside = cell->offset <= capacity && cell->bytes <= capacity - cell->offset;
+    return inside && published - consumed <= SR_RING_CELLS ? SR_RING_HAS_CELL : SR_RING_BROKEN;
 }
 
 const uint8_t *sr_ring_bytes_of(const sr_ring *ring, const sr_cell *cell) {

@@ -60,8 +60,7 @@ typedef struct sr_ring {
     sr_bell published_bell;
     _Alignas(64) _Atomic uint64_t consumed; // cells ever consumed
     sr_bell consumed_bell;
-    _Alignas(64) uint64_t capacity; // bytes of the data area
-    uint64_t depth;                 // cells that usually fill it, for sr_ring_fill
+    _Alignas(64) uint64_t depth; // cells that usually fill it, for sr_ring_fill
     sr_cell cells[SR_RING_CELLS];
     _Alignas(64) uint8_t data[];
 } sr_ring;
@@ -71,14 +70,24 @@ typedef struct sr_ring {
 size_t sr_ring_bytes(uint64_t capacity);
 void sr_ring_init(sr_ring *ring, uint64_t capacity, uint64_t mean_message);
 
+// 'capacity' is what the caller knows of the ring from elsewhere: what lies in shared memory is
+// compared with it before it becomes an address.
+
 // Producer. Space for a message, contiguous and 64-byte aligned, or NULL when there is none now.
 // Asking again without publishing gives the same space.
-uint8_t *sr_ring_reserve(sr_ring *ring, uint64_t bytes, sr_cell **cell);
+uint8_t *sr_ring_reserve(sr_ring *ring, uint64_t capacity, uint64_t bytes, sr_cell **cell);
 // Publishes the reserved cell; does not ring the bell.
 void sr_ring_publish(sr_ring *ring);
 
-// Consumer. The oldest cell, or NULL; it stays until sr_ring_consume (which rings no bell).
-const sr_cell *sr_ring_peek(const sr_ring *ring);
+typedef enum sr_ring_state {
+    SR_RING_EMPTY = 0,
+    SR_RING_HAS_CELL,
+    SR_RING_BROKEN, // counters or the cell's place are no producer's doing
+} sr_ring_state;
+
+// Consumer. A copy of the oldest cell, whose bytes lie inside of the ring; it stays until
+// sr_ring_consume (which rings no bell).
+sr_ring_state sr_ring_peek(const sr_ring *ring, uint64_t capacity, sr_cell *cell);
 const uint8_t *sr_ring_bytes_of(const sr_ring *ring, const sr_cell *cell);
 void sr_ring_consume(sr_ring *ring);
 

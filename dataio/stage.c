@@ -5,6 +5,7 @@
 // the offsets in the header, so that it may be mapped at another address in each process.
 #include "dataio/stage_internal.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,9 +36,9 @@ static uint64_t row_bytes(const sr_array_spec *spec) {
     return bytes;
 }
 
-static void map_place(sr_stage_header *h, const sr_array_spec *specs, int arrays) {
-    uint64_t at = 0, n = (uint64_t)h->samples;
-    sr_place_map *m = &h->place;
+static void map_place(sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
+    uint64_t at = 0, n = (uint64_t)plan->samples;
+    sr_place_map *m = &plan->place;
     take(&at, sizeof(sr_place_header));
     for (int i = 0; i < arrays; i++) {
         uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1;
@@ -47,7 +48,7 @@ static void map_place(sr_stage_header *h, const sr_array_spec *specs, int arrays
         m->staged[i] = specs[i].in_place ? 0 : take(&at, m->row_bytes[i] * rows * n);
     }
     m->states = take(&at, n * sizeof(sr_row_state));
-    m->errors = take(&at, n / (uint64_t)h->block * sizeof(sr_stage_error));
+    m->errors = take(&at, n / (uint64_t)plan->block * sizeof(sr_stage_error));
     m->bytes = (at + 4095) / 4096 * 4096;
 }
 
@@ -77,29 +78,29 @@ static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
 }
 
 // Each ring holds the largest record twice, and beyond that eight blocks as far as memory goes.
-static sr_status plan_rings(sr_stage_header *h, const record_sizes *sizes) {
-    uint64_t mean = sizes->total / (uint64_t)h->count + 1, workers = (uint64_t)h->workers;
+static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
+    uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
     uint64_t least = 2 * (sizes->largest + ALIGN) + 4096;
-    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)h->block * (mean + ALIGN);
+    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * (mean + ALIGN);
     if (wanted < (UINT64_C(256) << 10))
         wanted = UINT64_C(256) << 10;
-    uint64_t slots = (uint64_t)h->slots * h->place.bytes;
-    bool stated = h->options.memory > 0;
-    uint64_t memory = (uint64_t)(stated ? h->options.memory : USUAL_MEMORY);
+    uint64_t slots = (uint64_t)plan->slots * plan->place.bytes;
+    bool stated = plan->options.memory > 0;
+    uint64_t memory = (uint64_t)(stated ? plan->options.memory : USUAL_MEMORY);
     uint64_t left = memory > slots ? (memory - slots) / workers : 0;
     if (stated && left < least) {
         char a[16], b[16];
         return SR_FAIL(SR_E_USAGE,
                        "data.memory=%s is too little: %lld slots and %d rings for records of up to "
                        "%llu bytes need %s; raise it, or lower data.workers or the prefetch",
-                       sr_text_bytes(memory, a), (long long)h->slots, h->workers,
+                       sr_text_bytes(memory, a), (long long)plan->slots, plan->workers,
                        (unsigned long long)sizes->largest,
                        sr_text_bytes(slots + workers * least, b));
     }
     uint64_t capacity = wanted < left ? wanted : left;
     capacity = capacity < RING_MOST ? capacity : RING_MOST;
     capacity = (capacity > least ? capacity : least) / ALIGN * ALIGN;
-    h->ring_bytes = (sr_ring_bytes(capacity) + ALIGN - 1) / ALIGN * ALIGN;
+    plan->ring_bytes = (sr_ring_bytes(capacity) + ALIGN - 1) / ALIGN * ALIGN;
     return SR_OK;
 }
 
@@ -140,109 +141,212 @@ static void write_strings(char *to, const sr_pipeline_options *o) {
     }
 }
 
-static int64_t plan_total(const sr_stage_header *h) {
-    const sr_pipeline_options *o = &h->options;
+static int64_t plan_total(const sr_stage_plan *plan) {
+    const sr_pipeline_options *o = &plan->options;
     int64_t lanes = o->lane_end - o->lane_begin;
     if (o->order == SR_ORDER_SEQUENTIAL) {
-        int64_t left = h->count > o->position ? h->count - o->position : 0;
+        int64_t left = plan->count > o->position ? plan->count - o->position : 0;
         int64_t steps = (left + o->batch - 1) / o->batch;
         return (o->steps > 0 && o->steps < steps ? o->steps : steps) * lanes;
     }
     return o->steps > 0 ? o->steps * lanes : INT64_MAX;
 }
 
-static sr_status plan(sr_stage_header *h, sr_dataset *dataset) {
-    const sr_pipeline_options *o = &h->options;
+static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
+    const sr_pipeline_options *o = &plan->options;
     const sr_transformer *transformer;
     sr_array_spec specs[SR_SLOT_MAX_ARRAYS];
     record_sizes sizes;
     SR_TRY(sr_transformer_find(o->transformer, &transformer));
     SR_TRY(measure(dataset, &sizes));
-    h->magic = SR_STAGE_MAGIC;
-    h->parent = getpid();
-    h->workers = o->workers;
-    h->count = sr_dataset_count(dataset);
-    h->samples = o->batch / o->lanes;
-    if (h->samples > MOST_SAMPLES)
+    plan->magic = SR_STAGE_MAGIC;
+    plan->parent = getpid();
+    plan->workers = o->workers;
+    plan->count = sr_dataset_count(dataset);
+    plan->samples = o->batch / o->lanes;
+    if (plan->samples > MOST_SAMPLES)
         return SR_FAIL(SR_E_USAGE, "batch %lld: a lane has at most %lld samples",
                        (long long)o->batch, (long long)MOST_SAMPLES);
-    h->block = plan_block(h->samples, o->image_height * o->image_width * 3);
-    h->total = plan_total(h);
-    h->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);
-    h->slots = h->slots > 1 ? h->slots : 2;
-    map_place(h, specs, transformer->arrays(o, specs));
+    plan->block = plan_block(plan->samples, o->image_height * o->image_width * 3);
+    plan->total = plan_total(plan);
+    plan->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);
+    plan->slots = plan->slots > 1 ? plan->slots : 2;
+    map_place(plan, specs, transformer->arrays(o, specs));
     if (o->order == SR_ORDER_CHUNKS)
-        sr_sampler_plan_chunks(h->count, (int64_t)sizes.total, o->lanes, &h->chunk, &h->buffer);
-    SR_TRY(plan_rings(h, &sizes));
+        sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
+                               &plan->buffer);
+    SR_TRY(plan_rings(plan, &sizes));
     uint64_t at = 0;
-    take(&at, sizeof *h + (size_t)(SR_STAGE_TRANSFORMER + h->workers) * sizeof h->states[0]);
-    h->strings = take(&at, strings_bytes(o));
-    h->rings = take(&at, h->ring_bytes * (uint64_t)h->workers);
+    take(&at, sizeof(sr_stage_header) +
+                  (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
+    plan->strings_bytes = strings_bytes(o);
+    plan->strings = take(&at, plan->strings_bytes);
+    plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
     at = (at + 4095) / 4096 * 4096;
-    h->places = take(&at, h->place.bytes * (uint64_t)h->slots);
+    plan->places = take(&at, plan->place.bytes * (uint64_t)plan->slots);
     return SR_OK;
 }
 
 sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                           sr_shared_memory *out) {
-    sr_stage_header planned = {.options = *options};
-    SR_TRY(plan(&planned, dataset));
-    SR_TRY(sr_shared_create("serried-data",
-                            planned.places + planned.place.bytes * (uint64_t)planned.slots, out));
-    sr_stage_header *h = out->base;
-    memcpy(h, &planned, sizeof planned);
-    write_strings((char *)out->base + h->strings, options);
-    for (int w = 0; w < h->workers; w++)
-        sr_ring_init(sr_stage_ring(h, w), h->ring_bytes - sr_ring_bytes(0),
-                     (h->ring_bytes - sr_ring_bytes(0)) / (BLOCKS_AHEAD * (uint64_t)h->block));
-    for (int64_t s = 0; s < h->slots; s++)
-        atomic_store(&sr_stage_place(h, s)->free_for, (uint64_t)s);
+    sr_stage_plan plan = {.options = *options};
+    SR_TRY(make_plan(&plan, dataset));
+    SR_TRY(sr_shared_create("serried-data", plan.places + plan.place.bytes * (uint64_t)plan.slots,
+                            out));
+    sr_stage_header *header = out->base;
+    header->plan = plan;
+    write_strings((char *)out->base + plan.strings, options);
+    plan.base = out->base;
+    uint64_t capacity = sr_stage_ring_capacity(&plan);
+    uint64_t ahead = BLOCKS_AHEAD * (uint64_t)plan.block;
+    assert(ahead > 0);
+    for (int w = 0; w < plan.workers; w++)
+        sr_ring_init(sr_stage_ring(&plan, w), capacity, capacity / ahead);
+    for (int64_t s = 0; s < plan.slots; s++)
+        atomic_store(&sr_stage_place(&plan, s)->free_for, (uint64_t)s);
     return SR_OK;
 }
 
-static sr_status read_strings(sr_stage *stage) {
+// -- attaching -------------------------------------------------------------------------------
+
+sr_status sr_stage_astray(const char *what) {
+    return SR_FAIL(SR_E_PEER,
+                   "the shared memory of the data processes was written over (%s): one of them "
+                   "went astray; run with data.processes=0 under a debugger",
+                   what);
+}
+
+static bool inside(uint64_t begin, uint64_t bytes, uint64_t end) {
+    return begin <= end && bytes <= end - begin;
+}
+
+// 'count' pieces of 'bytes' from an aligned place on.
+static bool pieces_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_t end) {
+    uint64_t all;
+    return begin % ALIGN == 0 && !__builtin_mul_overflow(count, bytes, &all) &&
+           inside(begin, all, end);
+}
+
+static bool options_fit(const sr_stage_plan *plan) {
+    const sr_pipeline_options *o = &plan->options;
+    return o->lanes > 0 && o->lane_begin >= 0 && o->lane_end > o->lane_begin &&
+           o->lane_end <= o->lanes && o->batch / o->lanes == plan->samples &&
+           o->batch % o->lanes == 0 && o->position >= 0 && o->position < INT64_MAX / 2 &&
+           o->image_height > 0 && o->image_width > 0 && o->image_height <= 1 << 16 &&
+           o->image_width <= 1 << 16 && o->transform_count >= 0 &&
+           2 * (3 + 2 * (uint64_t)o->transform_count) <= plan->strings_bytes;
+}
+
+static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
+    uint64_t states = sizeof(sr_stage_header) +
+                      (SR_STAGE_TRANSFORMER + SR_STAGE_MAX_WORKERS) * sizeof(sr_stage_state);
+    if (plan->magic != SR_STAGE_MAGIC || plan->workers < 1 ||
+        plan->workers > SR_STAGE_MAX_WORKERS || plan->slots < 1 || plan->total < 0 ||
+        plan->samples < 1 || plan->samples > MOST_SAMPLES || plan->block < 1 ||
+        plan->samples % plan->block != 0 || plan->count < 1 || plan->chunk < 0 ||
+        plan->buffer < 0 || !options_fit(plan))
+        return false;
+    states -= (uint64_t)(SR_STAGE_MAX_WORKERS - plan->workers) * sizeof(sr_stage_state);
+    return plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
+           plan->rings >= states && plan->ring_bytes % ALIGN == 0 &&
+           plan->ring_bytes > sr_ring_bytes(0) &&
+           pieces_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
+           plan->places >= states && plan->place.bytes % ALIGN == 0 &&
+           pieces_inside(plan->places, (uint64_t)plan->slots, plan->place.bytes, bytes);
+}
+
+// The map of a place against the arrays that the transformer says it has.
+static bool place_fits(const sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
+    const sr_place_map *m = &plan->place;
+    uint64_t n = (uint64_t)plan->samples, begin = sizeof(sr_place_header), end = m->bytes;
+    bool fits = pieces_inside(m->states, n, sizeof(sr_row_state), end) && m->states >= begin &&
+                pieces_inside(m->errors, n / (uint64_t)plan->block, sizeof(sr_stage_error), end) &&
+                m->errors >= begin;
+    for (int i = 0; i < arrays && fits; i++) {
+        uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1, all;
+        fits = !__builtin_mul_overflow(rows, n, &all) && m->row_bytes[i] == row_bytes(&specs[i]) &&
+               m->array[i] >= begin && pieces_inside(m->array[i], all, m->row_bytes[i], end);
+        if (specs[i].capacity > 0)
+            fits =
+                fits && m->count[i] >= begin && pieces_inside(m->count[i], n, sizeof(int32_t), end);
+        if (!specs[i].in_place)
+            fits = fits && m->staged[i] >= begin &&
+                   pieces_inside(m->staged[i], all, m->row_bytes[i], end);
+    }
+    return fits;
+}
+
+static void set_string(sr_stage *stage, int i, const char *s) {
     sr_pipeline_options *o = &stage->options;
-    const char *at = (const char *)stage->header + stage->header->strings;
+    if (i == 0)
+        o->dataset = s;
+    else if (i == 1)
+        o->split = s;
+    else if (i == 2)
+        o->transformer = s;
+    else if ((i - 3) % 2 == 0)
+        stage->transforms[(i - 3) / 2].name = s;
+    else
+        stage->transforms[(i - 3) / 2].arguments = s;
+}
+
+// False where a string does not end inside of their place, or one that must be there is not.
+static bool split_strings(sr_stage *stage) {
+    const char *at = stage->strings, *end = at + stage->plan.strings_bytes;
+    for (int i = 0; i < string_count(&stage->options); i++) {
+        const char *zero = end - at < 2 ? NULL : memchr(at + 1, 0, (size_t)(end - at - 1));
+        if (!zero)
+            return false;
+        const char *s = *at ? at + 1 : NULL;
+        bool needed = i == 0 || (i >= 3 && (i - 3) % 2 == 0);
+        if (needed && !s)
+            return false;
+        set_string(stage, i, s);
+        at = zero + 1;
+    }
+    return true;
+}
+
+static sr_status copy_strings(sr_stage *stage) {
+    sr_pipeline_options *o = &stage->options;
     stage->transforms =
         sr_alloc_array((size_t)o->transform_count, sizeof *stage->transforms, "transform list");
-    if (!stage->transforms)
+    stage->strings = sr_alloc((size_t)stage->plan.strings_bytes, "options of the data processes");
+    if (!stage->transforms || !stage->strings)
         return SR_E_MEMORY;
     o->transforms = stage->transforms;
-    for (int i = 0; i < string_count(o); i++) {
-        const char *s = *at++ ? at : NULL;
-        at += strlen(at) + 1;
-        if (i == 0)
-            o->dataset = s;
-        else if (i == 1)
-            o->split = s;
-        else if (i == 2)
-            o->transformer = s;
-        else if ((i - 3) % 2 == 0)
-            stage->transforms[(i - 3) / 2].name = s;
-        else
-            stage->transforms[(i - 3) / 2].arguments = s;
-    }
+    memcpy(stage->strings, stage->plan.base + stage->plan.strings,
+           (size_t)stage->plan.strings_bytes);
     return SR_OK;
 }
 
 sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number) {
-    sr_stage_header *h = memory->base;
-    *stage = (sr_stage){.header = h, .number = number, .parent_pidfd = -1};
-    if (memory->bytes < sizeof *h || h->magic != SR_STAGE_MAGIC || number < 0 ||
-        number >= SR_STAGE_TRANSFORMER + h->workers)
+    *stage = (sr_stage){.header = memory->base, .number = number, .parent_pidfd = -1};
+    if (memory->bytes >= sizeof *stage->header)
+        stage->plan = stage->header->plan;
+    if (!plan_fits(&stage->plan, memory->bytes) || number < 0 ||
+        number >= SR_STAGE_TRANSFORMER + stage->plan.workers)
         return SR_FAIL(SR_E_ARGUMENT, "stage %d has no place in this shared memory", number);
-    stage->state = &h->states[number];
-    stage->options = h->options;
-    SR_TRY(read_strings(stage));
+    stage->plan.base = memory->base;
+    stage->state = &stage->header->states[number];
+    stage->options = stage->plan.options;
+    SR_TRY(copy_strings(stage));
+    if (!split_strings(stage))
+        return SR_FAIL(SR_E_ARGUMENT, "stage %d: the options in this shared memory are torn",
+                       number);
     const sr_transformer *transformer;
     SR_TRY(sr_transformer_find(stage->options.transformer, &transformer));
     stage->arrays = transformer->arrays(&stage->options, stage->array);
+    if (!place_fits(&stage->plan, stage->array, stage->arrays))
+        return SR_FAIL(SR_E_ARGUMENT, "stage %d: the slots do not fit into this shared memory",
+                       number);
     return SR_OK;
 }
 
 void sr_stage_release(sr_stage *stage) {
     sr_dataset_free(stage->dataset);
     sr_free(stage->transforms);
+    sr_free(stage->strings);
     if (stage->parent_pidfd >= 0)
         close(stage->parent_pidfd);
     *stage = (sr_stage){.parent_pidfd = -1};
@@ -255,28 +359,48 @@ sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out) {
     return SR_OK;
 }
 
-sr_ring *sr_stage_ring(const sr_stage_header *header, int worker) {
-    const uint8_t *base = (const uint8_t *)header;
-    return (sr_ring *)(uintptr_t)(base + header->rings + (uint64_t)worker * header->ring_bytes);
+sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker) {
+    return (sr_ring *)(uintptr_t)(plan->base + plan->rings + (uint64_t)worker * plan->ring_bytes);
 }
 
-sr_place_header *sr_stage_place(const sr_stage_header *header, int64_t slot) {
-    uint64_t place = (uint64_t)(slot % header->slots);
-    const uint8_t *base = (const uint8_t *)header;
-    return (sr_place_header *)(uintptr_t)(base + header->places + place * header->place.bytes);
+uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan) {
+    return plan->ring_bytes - sr_ring_bytes(0);
+}
+
+sr_place_header *sr_stage_place(const sr_stage_plan *plan, int64_t slot) {
+    uint64_t place = (uint64_t)slot % (uint64_t)plan->slots;
+    return (sr_place_header *)(uintptr_t)(plan->base + plan->places + place * plan->place.bytes);
 }
 
 void *sr_stage_at(const sr_place_header *place, uint64_t offset) {
     return (void *)((uintptr_t)place + offset);
 }
 
-int64_t sr_stage_position(const sr_stage_header *header, int64_t slot, int64_t *step, int *lane) {
-    const sr_pipeline_options *o = &header->options;
+int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step, int *lane) {
+    const sr_pipeline_options *o = &plan->options;
     int64_t lanes = o->lane_end - o->lane_begin;
     int64_t begin = o->position + slot / lanes * o->batch;
     *lane = o->lane_begin + (int)(slot % lanes);
     *step = begin / o->batch;
-    return begin + *lane * header->samples;
+    return begin + *lane * plan->samples;
+}
+
+sr_status sr_stage_check_slot(const sr_stage *stage, const sr_place_header *place,
+                              int64_t counts[SR_SLOT_MAX_ARRAYS]) {
+    const sr_stage_plan *plan = &stage->plan;
+    for (int i = 0; i < stage->arrays; i++) {
+        int64_t capacity = stage->array[i].capacity, sum = capacity > 0 ? 0 : plan->samples;
+        const int32_t *of_sample = sr_stage_at(place, plan->place.count[i]);
+        bool fits = true;
+        for (int64_t s = 0; capacity > 0 && s < plan->samples; s++) {
+            fits = fits && of_sample[s] >= 0 && of_sample[s] <= capacity;
+            sum += of_sample[s];
+        }
+        counts[i] = place->counts[i];
+        if (!fits || counts[i] != sum)
+            return sr_stage_astray("a slot's number of rows");
+    }
+    return SR_OK;
 }
 
 const char *sr_stage_name(int number, char *out) {
@@ -316,9 +440,13 @@ void sr_stage_error_set(sr_stage_error *error, sr_status status) {
 }
 
 sr_status sr_stage_error_adopt(const sr_stage_error *error) {
+    sr_stage_error copy = {.status = SR_OK};
     int32_t status = atomic_load_explicit(&error->status, memory_order_acquire);
-    return status == SR_OK ? SR_OK
-                           : sr_error_adopt((sr_status)status, error->where, error->message);
+    if (status == SR_OK)
+        return SR_OK;
+    memcpy(copy.where, error->where, sizeof copy.where - 1);
+    memcpy(copy.message, error->message, sizeof copy.message - 1); // ends, whatever is there
+    return sr_error_adopt((sr_status)status, copy.where, copy.message);
 }
 
 bool sr_stage_is_sample_error(sr_status status) {

@@ -84,20 +84,28 @@ typedef struct sr_place_map {
     uint64_t states, errors; // sr_row_state per sample, sr_stage_error per block
 } sr_place_map;
 
-// At the begin of the shared memory. Constant after creation but for the atomics.
-typedef struct sr_stage_header {
+// The layout and what the stages work on. Written once before any stage starts; every process takes
+// its own copy and checks it against the length of the memory, so that one that writes astray (a
+// decoder, over a hostile picture) cannot lead another out of bounds.
+typedef struct sr_stage_plan {
     uint64_t magic;
     int32_t parent; // process that owns the pipeline
     int32_t workers;
-    int64_t slots, total;       // places; slots to deliver (INT64_MAX: for ever)
-    int64_t samples, block;     // of a slot; of a block, divides samples
-    int64_t count;              // samples of the data set
-    int64_t chunk, buffer;      // of the sampler
-    uint64_t rings, ring_bytes; // offset of ring 0, bytes of each
-    uint64_t places;            // offset of place 0
-    uint64_t strings;           // offset of the options' strings
+    int64_t slots, total;            // places; slots to deliver (INT64_MAX: for ever)
+    int64_t samples, block;          // of a slot; of a block, divides samples
+    int64_t count;                   // samples of the data set
+    int64_t chunk, buffer;           // of the sampler
+    uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
+    uint64_t places;                 // offset of place 0
+    uint64_t strings, strings_bytes; // offset and bytes of the options' strings
     sr_place_map place;
     sr_pipeline_options options; // pointers are meaningless; strings follow in fixed order
+    uint8_t *base;               // of the memory in this process; in copies only
+} sr_stage_plan;
+
+// At the begin of the shared memory.
+typedef struct sr_stage_header {
+    sr_stage_plan plan;
     _Alignas(64) _Atomic uint32_t stop;
     _Alignas(64) _Atomic uint64_t ready; // slots assembled
     sr_bell ready_bell;
@@ -107,12 +115,14 @@ typedef struct sr_stage_header {
 
 // One stage's view. One thread.
 typedef struct sr_stage {
-    sr_stage_header *header;
+    sr_stage_plan plan;      // checked
+    sr_stage_header *header; // shared; its plan is not looked at again
     sr_stage_state *state;
     int number;                  // sr_stage_kind, transformers from SR_STAGE_TRANSFORMER on
     int parent_pidfd;            // -1 in threads mode
     sr_pipeline_options options; // with good pointers
     sr_transform_spec *transforms;
+    char *strings; // that the options point to
     sr_dataset *dataset;
     int arrays;
     sr_array_spec array[SR_SLOT_MAX_ARRAYS];
@@ -121,17 +131,18 @@ typedef struct sr_stage {
 // Creates and fills the shared memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                                        sr_shared_memory *out);
-// A stage's view of it; SR_E_ARGUMENT when it is not ours.
+// A stage's view of it; SR_E_ARGUMENT when it is not ours, or its plan leads outside of it.
 SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number);
 void sr_stage_release(sr_stage *stage);
 // The data set, opened on first use.
 SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
 
-sr_ring *sr_stage_ring(const sr_stage_header *header, int worker);
-sr_place_header *sr_stage_place(const sr_stage_header *header, int64_t slot);
+sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker);
+uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan);
+sr_place_header *sr_stage_place(const sr_stage_plan *plan, int64_t slot);
 void *sr_stage_at(const sr_place_header *place, uint64_t offset);
 // Position of a slot's first sample, and its step and lane.
-int64_t sr_stage_position(const sr_stage_header *header, int64_t slot, int64_t *step, int *lane);
+int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step, int *lane);
 const char *sr_stage_name(int number, char *out); // "transformer 2"; out of 32 bytes
 
 void sr_stage_activity(sr_stage *stage, sr_activity activity, int64_t sample);
@@ -140,6 +151,12 @@ void sr_stage_activity(sr_stage *stage, sr_activity activity, int64_t sample);
 bool sr_stage_wait(sr_stage *stage, sr_bell *bell, uint32_t seen);
 bool sr_stage_stopped(const sr_stage *stage);
 
+// Rows of each array of an assembled slot; SR_E_PEER where those that it says it has are not there.
+SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_place_header *place,
+                                           int64_t counts[SR_SLOT_MAX_ARRAYS]);
+
+// What all see when shared memory does not hold what only a stage of ours writes there.
+SR_NODISCARD sr_status sr_stage_astray(const char *what);
 void sr_stage_error_set(sr_stage_error *error, sr_status status);
 sr_status sr_stage_error_adopt(const sr_stage_error *error);
 // Whether a failure concerns one sample only.

@@ -49,7 +49,7 @@ sr_status sr_transformer_find(const char *name, const sr_transformer **out) {
 
 typedef struct worker {
     sr_stage *stage;
-    const sr_stage_header *header;
+    const sr_stage_plan *plan;
     sr_ring *ring;
     int index;
     const sr_transformer *transformer;
@@ -66,15 +66,15 @@ typedef struct target {
 } target;
 
 static target target_of(const worker *w, uint64_t k) {
-    const sr_stage_header *h = w->header;
-    int64_t per_slot = h->samples / h->block;
-    int64_t inside = (int64_t)(k % (uint64_t)h->block);
-    int64_t block = w->index + h->workers * (int64_t)(k / (uint64_t)h->block);
+    const sr_stage_plan *plan = w->plan;
+    int64_t per_slot = plan->samples / plan->block;
+    int64_t inside = (int64_t)(k % (uint64_t)plan->block);
+    int64_t block = w->index + plan->workers * (int64_t)(k / (uint64_t)plan->block);
     target t = {.slot = block / per_slot, .block = block % per_slot};
-    t.sample = t.block * h->block + inside;
+    t.sample = t.block * plan->block + inside;
     t.first_of_block = inside == 0;
-    t.last_of_block = inside == h->block - 1;
-    t.place = sr_stage_place(h, t.slot);
+    t.last_of_block = inside == plan->block - 1;
+    t.place = sr_stage_place(plan, t.slot);
     return t;
 }
 
@@ -84,7 +84,7 @@ static sr_status open_dataset(void *user, sr_dataset **out) {
 
 static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t sample,
                        const void *record, size_t bytes) {
-    const sr_place_map *m = &w->header->place;
+    const sr_place_map *m = &w->plan->place;
     sr_row_state *states = sr_stage_at(t->place, m->states);
     sr_transformer_call call = {.record = record,
                                 .bytes = bytes,
@@ -108,7 +108,7 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
 
 // Rows of no sample: after the end of a pass, or of a damaged one.
 static void clear_rows(const worker *w, const target *t) {
-    const sr_place_map *m = &w->header->place;
+    const sr_place_map *m = &w->plan->place;
     sr_row_state *states = sr_stage_at(t->place, m->states);
     states[t->sample] = (sr_row_state){0};
     for (int i = 0; i < w->stage->arrays; i++) {
@@ -132,8 +132,11 @@ static sr_status name_error(worker *w, int64_t sample, sr_status status) {
 
 // The error that the reader met, which is the cell's text.
 static sr_status cell_error(const worker *w, const sr_cell *cell) {
-    const uint8_t *text = sr_ring_bytes_of(w->ring, cell);
-    return sr_error_adopt((sr_status)cell->status, "reader.c", (const char *)text);
+    char text[sizeof((sr_stage_error *)0)->message];
+    size_t bytes = cell->bytes < sizeof text - 1 ? (size_t)cell->bytes : sizeof text - 1;
+    memcpy(text, sr_ring_bytes_of(w->ring, cell), bytes);
+    text[bytes] = '\0';
+    return sr_error_adopt((sr_status)cell->status, "reader.c", text);
 }
 
 static sr_status make_row(worker *w, const target *t, const sr_cell *cell) {
@@ -149,7 +152,7 @@ static sr_status make_row(worker *w, const target *t, const sr_cell *cell) {
 static sr_status make_successor(worker *w, const target *t, const sr_cell *cell) {
     sr_dataset *dataset;
     SR_TRY(sr_stage_dataset(w->stage, &dataset));
-    int64_t count = w->header->count, limit = w->context.options->skip_limit;
+    int64_t count = w->plan->count, limit = w->context.options->skip_limit;
     int64_t k = 1;
     for (; k <= limit && k < count; k++) {
         int64_t sample = (cell->sample + k) % count;
@@ -166,8 +169,8 @@ static sr_status make_successor(worker *w, const target *t, const sr_cell *cell)
 }
 
 static sr_status process(worker *w, const target *t, const sr_cell *cell) {
-    sr_row_state *states = sr_stage_at(t->place, w->header->place.states);
-    sr_stage_error *errors = sr_stage_at(t->place, w->header->place.errors);
+    sr_row_state *states = sr_stage_at(t->place, w->plan->place.states);
+    sr_stage_error *errors = sr_stage_at(t->place, w->plan->place.errors);
     if (t->first_of_block) {
         atomic_store_explicit(&errors[t->block].status, SR_OK, memory_order_relaxed);
         errors[t->block].message[0] = '\0';
@@ -194,16 +197,22 @@ static sr_status process(worker *w, const target *t, const sr_cell *cell) {
     return SR_OK;
 }
 
-static const sr_cell *wait_record(worker *w) {
+// *stop where the stage shall end.
+static sr_status wait_record(worker *w, sr_cell *cell, bool *stop) {
+    *stop = false;
     for (;;) {
         uint32_t seen = sr_bell_read(&w->ring->published_bell);
-        const sr_cell *cell = sr_ring_peek(w->ring);
-        if (cell)
-            return cell;
+        sr_ring_state state = sr_ring_peek(w->ring, sr_stage_ring_capacity(w->plan), cell);
+        if (state == SR_RING_BROKEN ||
+            (state == SR_RING_HAS_CELL && cell->sample >= w->plan->count))
+            return sr_stage_astray("a record's place in its ring");
+        if (state == SR_RING_HAS_CELL)
+            return SR_OK;
         sr_bell_ring(&w->ring->consumed_bell);
         sr_stage_activity(w->stage, SR_ACTIVITY_WAITING_RECORDS, -1);
-        if (!sr_stage_wait(w->stage, &w->ring->published_bell, seen))
-            return NULL;
+        *stop = !sr_stage_wait(w->stage, &w->ring->published_bell, seen);
+        if (*stop)
+            return SR_OK;
     }
 }
 
@@ -224,15 +233,20 @@ static sr_status run(worker *w) {
     sr_stage_state *state = w->stage->state;
     int64_t decoded = 0;
     for (;;) {
-        target t = target_of(w, atomic_load_explicit(&w->ring->consumed, memory_order_relaxed));
-        if (t.slot >= w->header->total || sr_stage_stopped(w->stage) || !wait_slot(w, &t))
+        uint64_t k = atomic_load_explicit(&w->ring->consumed, memory_order_relaxed);
+        if (k > INT64_MAX / SR_STAGE_MAX_WORKERS)
+            return sr_stage_astray("the number of consumed records");
+        target t = target_of(w, k);
+        if (t.slot >= w->plan->total || sr_stage_stopped(w->stage) || !wait_slot(w, &t))
             return SR_OK;
-        const sr_cell *cell = wait_record(w);
-        if (!cell)
+        sr_cell cell;
+        bool stop;
+        SR_TRY(wait_record(w, &cell, &stop));
+        if (stop)
             return SR_OK;
         int64_t begin = sr_clock_ns();
-        sr_stage_activity(w->stage, SR_ACTIVITY_DECODING, cell->sample);
-        SR_TRY(process(w, &t, cell));
+        sr_stage_activity(w->stage, SR_ACTIVITY_DECODING, cell.sample);
+        SR_TRY(process(w, &t, &cell));
         int64_t all = sr_clock_ns() - begin, decode = sr_canvas_decode_ns(w->canvas) - decoded;
         decoded += decode;
         atomic_fetch_add_explicit(&state->first_ns, decode, memory_order_relaxed);
@@ -246,10 +260,10 @@ static sr_status run(worker *w) {
 sr_status sr_transformer_run(sr_stage *stage) {
     const sr_pipeline_options *o = &stage->options;
     worker w = {.stage = stage,
-                .header = stage->header,
+                .plan = &stage->plan,
                 .index = stage->number - SR_STAGE_TRANSFORMER,
                 .context = {.options = o, .dataset = open_dataset, .user = stage}};
-    w.ring = sr_stage_ring(stage->header, w.index);
+    w.ring = sr_stage_ring(w.plan, w.index);
     sr_status status;
     int64_t boxes = 1;
     for (int i = 0; i < stage->arrays; i++)

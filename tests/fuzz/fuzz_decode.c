@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                 .bytes = size - CHOICES - index,
                                 .raw = data[1] % 4 == 3,
                                 .height = data[10] | (int64_t)(data[11] % 4) << 8,
-                                .width = data[12] | (int64_t)(int8_t)data[13] << 8,
+                                .width = data[12] + (int8_t)data[13] * INT64_C(256),
                                 .channels = (int8_t)data[14],
                                 .orientation = data[2] % 10,
                                 .segments = segments > 0 ? table : NULL,

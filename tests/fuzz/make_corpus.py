@@ -319,6 +319,22 @@ RUN_FILES = [
 ]
 
 
+# ---- shared memory of the data processes: writes over the plan or behind it (fuzz_stage.c) ------------
+
+def over(kind, *writes, number=1):
+    return bytes([kind, number]) + b"".join(struct.pack("<IB", at, len(data)) + data for at, data in writes)
+
+
+ONES = b"\xff" * 8
+STAGES = [
+    over(0), over(1), over(2), over(3, number=4),
+    *(over(2 | kind, *((at, word) for at in range(first, 1536, 64))) for kind in (0, 1) for first in (8, 24, 40)
+      for word in (bytes(8), ONES, struct.pack("<Q", 64))),
+    *(over(kind, *((at, ONES) for at in range(first, 60000, 509)), number=2) for kind in (0, 1) for first in (0, 200)),
+    over(3, (12, struct.pack("<I", 256))), over(3, (16, struct.pack("<Q", 2**62))), over(2, (32, struct.pack("<Q", 8))),
+]
+
+
 def main():
     for number, (kind, text) in enumerate(OPTIONS):
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
@@ -326,7 +342,7 @@ def main():
         write("safetensors", f"seed{number:02}", data)
     for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
                           ("archive", ARCHIVES), ("decode", DECODES), ("checkpoint", CHECKPOINTS),
-                          ("run_folder", RUN_FILES)):
+                          ("run_folder", RUN_FILES), ("stage", STAGES)):
         for number, data in enumerate(seeds):
             write(target, f"seed{number:02}", data)
 

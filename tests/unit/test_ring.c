@@ -68,9 +68,15 @@ static bool intact(const sr_ring *ring, const sr_cell *cell, uint64_t i) {
     return true;
 }
 
+static bool peek(const sr_ring *ring, sr_cell *cell) {
+    sr_ring_state state = sr_ring_peek(ring, CAPACITY, cell);
+    assert_int_not_equal(SR_RING_BROKEN, state);
+    return state == SR_RING_HAS_CELL;
+}
+
 static bool produce(sr_ring *ring, uint64_t i) {
     sr_cell *cell;
-    uint8_t *to = sr_ring_reserve(ring, length_of(i), &cell);
+    uint8_t *to = sr_ring_reserve(ring, CAPACITY, length_of(i), &cell);
     if (!to)
         return false;
     fill(to, i);
@@ -90,12 +96,12 @@ static void test_wraps(void **state) {
             in++;
         assert_int_equal(in - out, sr_ring_waiting(ring));
         for (uint32_t n = sr_philox(3, turn, 0, 0, 0).v[0] % 7; n > 0; n--) {
-            const sr_cell *cell = sr_ring_peek(ring);
-            if (!cell) {
+            sr_cell cell;
+            if (!peek(ring, &cell)) {
                 assert_int_equal(in, out);
                 break;
             }
-            assert_true(intact(ring, cell, out++));
+            assert_true(intact(ring, &cell, out++));
             sr_ring_consume(ring);
         }
     }
@@ -107,16 +113,45 @@ static void test_limits(void **state) {
     sr_shared_memory memory;
     sr_ring *ring = make_ring(&memory, CAPACITY);
     sr_cell *cell;
-    assert_null(sr_ring_reserve(ring, CAPACITY + 1, &cell));
-    assert_non_null(sr_ring_reserve(ring, CAPACITY, &cell)); // all of it, when empty
+    assert_null(sr_ring_reserve(ring, CAPACITY, CAPACITY + 1, &cell));
+    assert_non_null(sr_ring_reserve(ring, CAPACITY, CAPACITY, &cell)); // all of it, when empty
     sr_ring_publish(ring);
-    assert_null(sr_ring_reserve(ring, 0, &cell));
+    assert_null(sr_ring_reserve(ring, CAPACITY, 0, &cell));
     sr_ring_consume(ring);
     int n = 0;
-    for (; sr_ring_reserve(ring, 0, &cell); n++)
+    for (; sr_ring_reserve(ring, CAPACITY, 0, &cell); n++)
         sr_ring_publish(ring);
     assert_int_equal(CAPACITY / 64, n); // empty messages take room, too
     assert_true(sr_ring_fill(ring) >= 1);
+    sr_shared_release(&memory);
+}
+
+// What another process wrote astray is not followed out of the ring.
+static void test_broken(void **state) {
+    (void)state;
+    sr_shared_memory memory;
+    sr_ring *ring = make_ring(&memory, CAPACITY);
+    sr_cell *cell, copy;
+    assert_true(produce(ring, 1));
+    sr_cell *first = &ring->cells[0];
+    const sr_cell sound = *first;
+    const uint64_t wrong[] = {CAPACITY + 1, CAPACITY + 64, UINT64_MAX, UINT64_MAX - 63};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        first->offset = wrong[i];
+        assert_int_equal(SR_RING_BROKEN, sr_ring_peek(ring, CAPACITY, &copy));
+        const uint8_t *room = sr_ring_reserve(ring, CAPACITY, 64, &cell);
+        assert_true(room == NULL || (room >= ring->data && room + 64 <= ring->data + CAPACITY));
+        *first = sound;
+        first->bytes = wrong[i];
+        assert_int_equal(SR_RING_BROKEN, sr_ring_peek(ring, CAPACITY, &copy));
+        room = sr_ring_reserve(ring, CAPACITY, 64, &cell);
+        assert_true(room == NULL || (room >= ring->data && room + 64 <= ring->data + CAPACITY));
+        *first = sound;
+    }
+    assert_int_equal(SR_RING_HAS_CELL, sr_ring_peek(ring, CAPACITY, &copy));
+    atomic_store(&ring->consumed, 5); // ahead of what was published
+    assert_int_equal(SR_RING_BROKEN, sr_ring_peek(ring, CAPACITY, &copy));
+    assert_null(sr_ring_reserve(ring, CAPACITY, UINT64_MAX, &cell));
     sr_shared_release(&memory);
 }
 
@@ -135,14 +170,14 @@ static void test_wait_times_out(void **state) {
 static void *consume_thread(void *user) {
     sr_ring *ring = user;
     for (uint64_t i = 0; i < 20000; i++) {
-        const sr_cell *cell;
+        sr_cell cell;
         for (;;) {
             uint32_t seen = sr_bell_read(&ring->published_bell);
-            if ((cell = sr_ring_peek(ring)) != NULL)
+            if (sr_ring_peek(ring, CAPACITY, &cell) == SR_RING_HAS_CELL)
                 break;
             sr_bell_wait(&ring->published_bell, seen, SR_NS_PER_S);
         }
-        if (!intact(ring, cell, i))
+        if (!intact(ring, &cell, i))
             return ring;
         sr_ring_consume(ring);
         sr_bell_ring(&ring->consumed_bell);
@@ -191,20 +226,20 @@ static void test_killed_producer(void **state) {
         uint64_t until = out + sr_philox(4, kills, 0, 0, 0).v[0] % 300;
         while (out < until) {
             uint32_t seen = sr_bell_read(&ring->published_bell);
-            const sr_cell *cell = sr_ring_peek(ring);
-            if (!cell) {
+            sr_cell cell;
+            if (!peek(ring, &cell)) {
                 sr_bell_wait(&ring->published_bell, seen, SR_NS_PER_S);
                 continue;
             }
-            assert_true(intact(ring, cell, out++));
+            assert_true(intact(ring, &cell, out++));
             sr_ring_consume(ring);
             sr_bell_ring(&ring->consumed_bell);
         }
         assert_int_equal(0, kill(child, SIGKILL));
         assert_int_equal(child, waitpid(child, NULL, 0));
     }
-    for (const sr_cell *cell; (cell = sr_ring_peek(ring)) != NULL; sr_ring_consume(ring))
-        assert_true(intact(ring, cell, out++));
+    for (sr_cell cell; peek(ring, &cell); sr_ring_consume(ring))
+        assert_true(intact(ring, &cell, out++));
     sr_shared_release(&memory);
 }
 
@@ -213,7 +248,7 @@ int main(void) {
         cmocka_unit_test(test_sealed),          cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_wraps),           cmocka_unit_test(test_limits),
         cmocka_unit_test(test_wait_times_out),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_killed_producer),
+        cmocka_unit_test(test_killed_producer), cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
