@@ -32,10 +32,15 @@
 // Models, losses, optimisers, schedules.
 #include "trainer/built_model.h"
 #include "trainer/layers.h"
+#include "trainer/loss.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
 #include "trainer/task.h"
+
+// Own code: what a plug-in is, and how it comes to be used.
+#include "kernels/base/plugin.h"
+#include "trainer/plugins.h"
 
 // Data: records and shards, pictures, transforms, the pipeline of a rank.
 #include "dataio/canvas.h"

@@ -19,9 +19,11 @@
 #include <unistd.h>
 
 #include "dataio/stage_internal.h"
+#include "dataio/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/plugin_file.h"
 #include "kernels/base/thread.h"
 
 #define DEATHS_AT_ONE_PLACE 3
@@ -74,13 +76,29 @@ static sr_status watch_parent(sr_stage *stage) {
     return SR_OK;
 }
 
-static sr_status run_child(int number) {
+// Plug-ins of the rank that have transforms: pairs of content hash and path.
+static sr_status load_plugins(char *const *words, int count) {
+    for (int i = 0; i + 1 < count; i += 2) {
+        sr_plugin_file *file;
+        SR_TRY(sr_plugin_open(words[i + 1], words[i], &file));
+        SR_TRY(sr_transforms_add(file->plugin->transforms, file->path));
+        file->added = true;
+    }
+    return SR_OK;
+}
+
+static sr_status run_child(int number, char *const *plugins, int words) {
     sr_shared_memory memory;
     sr_stage stage = {.parent_pidfd = -1};
     SR_TRY(sr_shared_attach(SR_STAGE_FD, &memory));
     sr_status status = sr_stage_init(&stage, &memory, number);
     if (status == SR_OK)
         status = watch_parent(&stage);
+    if (status == SR_OK) {
+        status = load_plugins(plugins, words);
+        if (status != SR_OK)
+            sr_stage_error_set(&stage.state->error, status); // the rank tells it
+    }
     if (status == SR_OK) {
         char name[32];
         (void)prctl(PR_SET_NAME, sr_stage_name(number, name));
@@ -96,11 +114,11 @@ static sr_status run_child(int number) {
 
 int sr_data_process_main(int argc, char **argv) {
     ignore_group_signals();
-    if (argc != 3) {
+    if (argc < 3) {
         fprintf(stderr, "--data-process is for serried's own use\n");
         return 2;
     }
-    sr_status status = run_child(atoi(argv[2]));
+    sr_status status = run_child(atoi(argv[2]), argv + 3, argc - 3);
     if (status != SR_OK && sr_error_message()[0])
         SR_ERROR("data process: %s", sr_error_message());
     return sr_status_exit_code(status);
@@ -145,12 +163,31 @@ static char **make_environment(void) {
     return copy;
 }
 
+// Behind the first words come the plug-ins that the process shall load; ends with NULL.
+static void add_plugins(char **words) {
+    int count;
+    const sr_plugin_file *files = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++) {
+        if (!files[i].plugin->transforms)
+            continue;
+        union {
+            const char *in;
+            char *any;
+        } hash = {.in = files[i].hash}, path = {.in = files[i].path}; // only read
+        *words++ = hash.any;
+        *words++ = path.any;
+    }
+    *words = NULL;
+}
+
 static sr_status spawn(sr_crew *crew, int number) {
     char name[32], title[48], index[16];
     snprintf(title, sizeof title, "serried-data: %s", sr_stage_name(number, name));
     snprintf(index, sizeof index, "%d", number);
     char option[] = "--data-process";
-    char *arguments[] = {title, option, index, NULL}, **environment = make_environment();
+    char *arguments[3 + 2 * SR_PLUGIN_FILES_MAX + 1] = {title, option, index};
+    char **environment = make_environment();
+    add_plugins(arguments + 3);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     if (!environment)

@@ -5,34 +5,43 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "kernels/base/table.h"
+
 #define SR_TRANSFORM(name) extern const sr_transform sr_transform_##name;
 #include "dataio/transform_list.def"
 #undef SR_TRANSFORM
 
-static const sr_transform *const transforms[] = {
+static const sr_transform *const built_in[] = {
 #define SR_TRANSFORM(name) &sr_transform_##name,
 #include "dataio/transform_list.def"
 #undef SR_TRANSFORM
-    NULL};
+};
 
-#define TRANSFORM_COUNT (sizeof transforms / sizeof transforms[0] - 1)
+static sr_status check(const void *descriptor) {
+    const sr_transform *transform = descriptor;
+    return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");
+}
 
-const sr_transform *const *sr_transform_list(void) {
-    return transforms;
+static sr_table transforms = {.what = "transform",
+                              .struct_size = sizeof(sr_transform),
+                              .abi = SR_TRANSFORM_ABI,
+                              .built_in = built_in,
+                              .built_in_count = sizeof built_in / sizeof built_in[0],
+                              .check = check};
+
+const sr_transform *const *sr_transforms(size_t *count) {
+    return sr_table_all(&transforms, count);
+}
+
+sr_status sr_transforms_add(const sr_transform *const *list, const char *origin) {
+    return sr_table_add(&transforms, list, origin);
 }
 
 sr_status sr_transform_find(const char *name, const sr_transform **out) {
-    const char *names[TRANSFORM_COUNT];
-    for (size_t i = 0; i < TRANSFORM_COUNT; i++) {
-        names[i] = transforms[i]->name;
-        if (strcmp(name, names[i]) == 0) {
-            *out = transforms[i];
-            return SR_OK;
-        }
-    }
-    const char *near = sr_text_nearest(name, names, TRANSFORM_COUNT);
-    return SR_FAIL(SR_E_USAGE, "unknown transform '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "; see 'serried info transforms'");
+    const void *found;
+    SR_TRY(sr_table_choose(&transforms, name, &found));
+    *out = found;
+    return SR_OK;
 }
 
 typedef struct link {

@@ -28,8 +28,7 @@ typedef struct sr_transform_call {
 } sr_transform_call;
 
 typedef struct sr_transform {
-    size_t struct_size;
-    uint32_t abi;
+    uint32_t struct_size, abi;
     const char *name, *help;
     sr_option_table options; // of a zero-initialisable plain struct
     // Checks what the table cannot (optional). SR_E_USAGE.
@@ -37,8 +36,10 @@ typedef struct sr_transform {
     sr_status (*apply)(sr_canvas *canvas, const sr_transform_call *call);
 } sr_transform;
 
-// All transforms, for listings. NULL-terminated.
-const sr_transform *const *sr_transform_list(void);
+// All transforms: those of transform_list.def, then those of plug-ins.
+const sr_transform *const *sr_transforms(size_t *count);
+// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_transforms_add(const sr_transform *const *list, const char *origin);
 // SR_E_USAGE with the nearest name when there is none.
 SR_NODISCARD sr_status sr_transform_find(const char *name, const sr_transform **out);
 

@@ -170,8 +170,11 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     sr_kernel_request request;
     node_view(p, node, &arrays, &view);
     sr_request_init(&request, &view);
-    sr_status status =
-        node->op->alias ? lower_copy(&view, &request) : node->op->lower(&view, &request);
+    sr_status status = SR_OK;
+    if (node->op->alias)
+        status = lower_copy(&view, &request);
+    else if (node->op->lower)
+        status = node->op->lower(&view, &request);
     sr_launch *launch = &plan->launches[plan->launch_count];
     *launch = (sr_launch){
         .op = node->op, .record_node = node->record, .file = record->file, .line = record->line};

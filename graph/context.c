@@ -403,6 +403,11 @@ void sr_request_init(sr_kernel_request *request, const sr_node_view *node) {
         request->dtype[i] = node->in[i].dtype;
     for (int i = 0; i < node->op->outputs; i++)
         request->dtype[node->inputs + i] = node->out[i].dtype;
+    if (node->op->kernel_count) {
+        request->kernel = SR_KERNEL_OWN;
+        request->own = node->op->kernels;
+        request->own_count = node->op->kernel_count;
+    }
 }
 
 // ---- Leaves ----

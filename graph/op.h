@@ -52,6 +52,8 @@ typedef struct sr_op {
     // The kernel that computes the node. Arguments are the inputs by position, then the outputs;
     // the default (request->args, dtypes) is filled before the call: rules fill 'kernel' and
     // 'params'. NULL for operators that only rename their input (alias).
+    // An operator with kernels of its own has 'kernel' filled, too, and needs a rule (may be NULL)
+    // for 'params' alone.
     sr_status (*lower)(const sr_node_view *node, sr_kernel_request *request);
 
     // Records nodes that compute the gradients of the inputs: grad_out[i] is the gradient of output
@@ -73,11 +75,20 @@ typedef struct sr_op {
     // Floating-point operations of one run and bytes that it must read and write; NULL: 0 and the
     // sum of the arguments' sizes.
     void (*cost)(const sr_node_view *node, double *flops, double *bytes);
+
+    // Kernels of its own, for an operator outside the tree: [kernel_count] entries with 'kernel'
+    // SR_KERNEL_OWN, of which the last that supports a request serves it. One for f64 makes
+    // sr_gradient_check possible. They keep the rule of blocks (kernels/kernel.h).
+    const sr_kernel_entry *kernels;
+    size_t kernel_count;
 } sr_op;
 
-// All operators in the order of op_list.def.
+// All operators: those of op_list.def in order, then those of plug-ins. Operators need not be in
+// the table to be recorded: it is for listings and for finding them by name.
 const sr_op *const *sr_ops(size_t *count);
 const sr_op *sr_op_find(const char *name);
+// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_ops_add(const sr_op *const *list, const char *origin);
 
 // Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (SR_NONE
 // after an error; the first error sticks to the context with file and line of sr_at, and operator).

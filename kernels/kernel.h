@@ -8,6 +8,12 @@
 // the request alone, never of the number of threads; partial sums are combined in a later stage
 // through a fixed tree. So the executor may run blocks on one thread or on many: same bits.
 //
+// This rule of blocks is what makes results independent of threads and of ranks, for kernels of
+// plug-ins, too: 'blocks' and the ranges of a block follow from shapes, dtypes and params, and an
+// element is written by one block of a stage. A kernel may read no clock, no random number but
+// those of its arguments, and no libm function whose bits depend on its version
+// (kernels/base/math.h has its own).
+//
 // Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; for a
 // request the last provider whose entry supports it is taken. A missing entry is an error when the
 // plan is made; there is no silent fall-back to another device or dtype.
@@ -34,7 +40,8 @@ typedef enum sr_kernel_id {
 #define SR_KERNEL(id, args, params, doc) SR_KERNEL_##id,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
-    SR_KERNEL_COUNT
+    SR_KERNEL_COUNT,
+    SR_KERNEL_OWN = 0x10000 // none of the list: the operator brings its kernels (sr_op.kernels)
 } sr_kernel_id;
 
 // One thread of the team that runs a launch.
@@ -52,6 +59,8 @@ typedef struct sr_kernel_request {
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
     uint64_t
         params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, zero after it
+    const struct sr_kernel_entry *own;      // [own_count] where kernel is SR_KERNEL_OWN
+    size_t own_count;
 } sr_kernel_request;
 
 typedef struct sr_kernel_args {

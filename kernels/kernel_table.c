@@ -26,6 +26,15 @@ static const int arg_counts[] = {
 #undef SR_KERNEL
 };
 
+static const sr_kernel_entry *find_among(const sr_kernel_entry *entries, size_t count,
+                                         const sr_kernel_request *request) {
+    const sr_kernel_entry *found = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (entries[i].kernel == request->kernel && entries[i].supports(request))
+            found = &entries[i];
+    return found;
+}
+
 static bool known(sr_kernel_id kernel) {
     return (unsigned)kernel < (unsigned)SR_KERNEL_COUNT;
 }
@@ -48,18 +57,14 @@ void sr_kernels_thread_init(void) {
 
 static const sr_kernel_entry *find_in(const sr_provider *provider,
                                       const sr_kernel_request *request) {
-    const sr_kernel_entry *found = NULL;
-    for (size_t i = 0; i < provider->count; i++) {
-        const sr_kernel_entry *entry = &provider->entries[i];
-        if (entry->kernel == request->kernel && entry->supports(request))
-            found = entry;
-    }
-    return found;
+    return find_among(provider->entries, provider->count, request);
 }
 
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
+    if (request->kernel == SR_KERNEL_OWN)
+        return find_among(request->own, request->own_count, request);
     while (count > 0) {
         const sr_kernel_entry *entry = find_in(providers[--count], request);
         if (entry)
@@ -84,6 +89,9 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
         used += (size_t)snprintf(
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
+    if (request->kernel == SR_KERNEL_OWN)
+        return SR_FAIL(SR_E_UNSUPPORTED, "no kernel of its own (%s, ...) takes (%s)",
+                       request->own_count ? request->own[0].name : "none", dtypes);
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;
     for (size_t i = 0; i < count && used < sizeof served; i++)
@@ -96,7 +104,8 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
 }
 
 sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {
-    if (!known(request->kernel) || request->args != arg_counts[request->kernel])
+    bool own = request->kernel == SR_KERNEL_OWN;
+    if (!own && (!known(request->kernel) || request->args != arg_counts[request->kernel]))
         return SR_FAIL(SR_E_INTERNAL, "kernel %s was asked for with %d arguments",
                        sr_kernel_name(request->kernel), request->args);
     const sr_kernel_entry *entry = sr_kernel_find(request);
@@ -104,7 +113,10 @@ sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) 
         return nothing_serves(request);
     sr_prepared prepared = {0};
     SR_TRY(entry->prepare(request, &prepared));
-    assert(prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES);
+    assert(own || (prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES));
+    if (prepared.stages < 1 || prepared.stages > SR_KERNEL_STAGES)
+        return SR_FAIL(SR_E_ARGUMENT, "kernel %s prepares %d stages; 1 to %d are possible",
+                       entry->name, prepared.stages, SR_KERNEL_STAGES);
     prepared.entry = entry;
     *out = prepared;
     return SR_OK;

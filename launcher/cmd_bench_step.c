@@ -22,6 +22,7 @@
 #include "launcher/bench_step_internal.h"
 #include "launcher/command.h"
 #include "trainer/choices.h"
+#include "trainer/plugins.h"
 
 enum { MAX_PEERS = 64, MAX_PEER_WORDS = 32, WARM_STEPS = 2, FIXED_OVERRIDES = 8 };
 
@@ -363,6 +364,7 @@ static sr_status load_recipe(bench *b) {
     if (o->precision)
         SR_TRY(override(b, list, &n, "precision=%s", o->precision));
     SR_TRY(sr_recipe_load(o->recipe, list, n, &r->recipe));
+    SR_TRY(sr_plugins_load(r->recipe, SR_PLUGINS_NAMED));
     SR_TRY(sr_choose_model(r->recipe, 0, &b->arena, &model));
     r->model = model.desc->name;
     r->image = r->recipe->image_height;

@@ -142,9 +142,11 @@ static void print_schedules(void) {
 }
 
 static void print_transforms(void) {
-    for (const sr_transform *const *t = sr_transform_list(); *t; t++) {
-        print_row((*t)->name, (*t)->help);
-        print_table(&(*t)->options, "    ");
+    size_t count;
+    const sr_transform *const *transforms = sr_transforms(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(transforms[i]->name, transforms[i]->help);
+        print_table(&transforms[i]->options, "    ");
     }
 }
 

@@ -12,11 +12,12 @@
 #include "trainer/inference.h"
 #include "trainer/safetensors.h"
 
-enum { KEY_RAW = 0x100, KEY_PIXELS, CHUNK = 256, MAX_OVERRIDES = 64 };
+enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_PIXELS, CHUNK = 256, MAX_OVERRIDES = 64 };
 static const size_t max_file = (size_t)256 << 20;
 
 static const struct argp_option options[] = {
     {"raw", KEY_RAW, NULL, 0, "the parameters themselves, not their average", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
     {"save-pixels", KEY_PIXELS, "FILE", 0,
      "the pictures as they went into the model, u8 [N,H,W,3], as safetensors", 0},
     {0}};
@@ -45,6 +46,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case KEY_RAW:
         a->open.raw = true;
+        return 0;
+    case KEY_PLUGINS:
+        a->open.allow_plugins = true;
         return 0;
     case KEY_PIXELS:
         a->pixels = value;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/command.h"
+#include "trainer/plugins.h"
 #include "trainer/train.h"
 
 enum { KEY_PLAIN = 0x100, KEY_NAMES };
@@ -84,7 +85,9 @@ static sr_status show(const recipe_arguments *a) {
     SR_TRY(sr_recipe_load(a->words[0], a->words + 1, a->count - 1, &recipe));
     sr_text text;
     sr_text_init(&text);
-    sr_status status = sr_train_check(recipe);
+    sr_status status = sr_plugins_load(recipe, SR_PLUGINS_NAMED);
+    if (status == SR_OK)
+        status = sr_train_check(recipe);
     if (status == SR_OK)
         status = sr_recipe_print_yaml(recipe, !a->plain, &text);
     if (status == SR_OK)
@@ -97,7 +100,9 @@ static sr_status show(const recipe_arguments *a) {
 static sr_status check_one(const char *name) {
     sr_recipe *recipe = NULL;
     SR_TRY(sr_recipe_load(name, NULL, 0, &recipe));
-    sr_status status = sr_train_check(recipe);
+    sr_status status = sr_plugins_load(recipe, SR_PLUGINS_NAMED);
+    if (status == SR_OK)
+        status = sr_train_check(recipe);
     sr_recipe_free(recipe);
     return status;
 }

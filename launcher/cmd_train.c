@@ -15,6 +15,7 @@
 #include "kernels/base/log.h"
 #include "launcher/command.h"
 #include "launcher/start.h"
+#include "trainer/plugins.h"
 #include "trainer/train.h"
 
 enum { KEY_FRESH = 0x100, KEY_RESUME, KEY_DRY_RUN, KEY_PLUGINS, KEY_NUMERICS };
@@ -25,7 +26,7 @@ static const struct argp_option options[] = {
     {"fresh", KEY_FRESH, NULL, 0, "begin anew; a run in the folder of -o is moved aside", 0},
     {"resume", KEY_RESUME, "DIR", 0, "go on with the run in this folder", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan, and train nothing", 0},
-    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plugins that a run folder's recipe names", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that another owner's recipe names", 0},
     {"allow-numerics-change", KEY_NUMERICS, NULL, 0,
      "resume although processor or libraries compute other bits", 0},
     {"quiet", 'q', NULL, 0, "warnings and errors only", 0},
@@ -146,7 +147,8 @@ static int default_ranks(const sr_recipe *recipe) {
 // ---- the parent of ranks -----------------------------------------------------------------------
 
 // What can be refused before anything is started is said once here, instead of by every rank.
-static sr_status check(sr_recipe *recipe, int ranks) {
+static sr_status check(sr_recipe *recipe, const sr_train_request *request, int ranks) {
+    SR_TRY(sr_plugins_load(recipe, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     SR_TRY(sr_train_check(recipe));
     if (ranks <= recipe->lanes)
         return SR_OK;
@@ -192,7 +194,7 @@ static int start(train_arguments *a, int argc, char **argv) {
         return sr_command_fail(status);
     int ranks = a->ranks_given ? request->ranks : default_ranks(recipe), exit_code = 1;
     if (ranks > 1)
-        status = check(recipe, ranks);
+        status = check(recipe, request, ranks);
     sr_recipe_free(recipe);
     if (status == SR_OK && ranks > 1) {
         sr_arena arena;

@@ -8,11 +8,12 @@
 #include "launcher/command.h"
 #include "trainer/inference.h"
 
-enum { KEY_RAW = 0x100, KEY_JSON, MAX_OVERRIDES = 256 };
+enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
 
 static const struct argp_option options[] = {
     {"data", 'd', "DST", 0, "packed data set (default: the recipe's)", 0},
     {"raw", KEY_RAW, NULL, 0, "the parameters themselves, not their average", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
     {0}};
 
@@ -36,6 +37,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         return 0;
     case KEY_RAW:
         a->open.raw = true;
+        return 0;
+    case KEY_PLUGINS:
+        a->open.allow_plugins = true;
         return 0;
     case KEY_JSON:
         a->json = true;

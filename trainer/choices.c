@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "dataio/transform.h"
+#include "kernels/base/table.h"
 #include "kernels/device/device.h"
+#include "trainer/plugins.h"
 #include "trainer/train.h"
-
-enum { MAX_NAMES = 64 };
 
 static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_option_table *table,
                                sr_arena *arena, void **out) {
@@ -45,17 +45,28 @@ sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
     return SR_OK;
 }
 
+// The index of the chosen one in a table's list (kernels/base/table.h); the first where the recipe
+// leaves it open.
+static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const char *what,
+                        const void *all, size_t count, sr_arena *arena, int *index) {
+    const char **names = sr_arena_alloc(arena, count * sizeof *names);
+    *index = 0;
+    if (!names)
+        return SR_E_MEMORY;
+    if (!choice->name)
+        return SR_OK;
+    sr_table_names(all, count, names);
+    return sr_recipe_choose(recipe, choice->path, what, names, (int)count, index);
+}
+
 sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choice_model *out) {
     const sr_recipe_choice *choice = &recipe->phases[phase].model;
-    const char *names[MAX_NAMES];
     size_t count;
-    int index = 0;
+    int index;
     const sr_model_desc *const *all = sr_models(&count);
-    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
-        names[i] = all[i]->name;
     if (!choice->name)
         return sr_recipe_fail(recipe, "model", "the recipe names no model");
-    SR_TRY(sr_recipe_choose(recipe, choice->path, "model", names, (int)count, &index));
+    SR_TRY(choose(recipe, choice, "model", all, count, arena, &index));
     out->desc = all[index];
     return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
 }
@@ -63,40 +74,40 @@ sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choi
 sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                               sr_choice_optimizer *out) {
     const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
-    const char *names[MAX_NAMES];
     size_t count;
-    int index = 0;
+    int index;
     const sr_optimizer_desc *const *all = sr_optimizers(&count);
-    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
-        names[i] = all[i]->name;
-    if (choice->name)
-        SR_TRY(sr_recipe_choose(recipe, choice->path, "optimizer", names, (int)count, &index));
+    SR_TRY(choose(recipe, choice, "optimizer", all, count, arena, &index));
     out->desc = all[index];
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }
 
 sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
-                         void **options) {
+                         sr_choice_loss *out) {
     const sr_recipe_choice *choice = &recipe->phases[0].loss;
-    int index = 0;
-    if (choice->name)
-        SR_TRY(sr_recipe_choose(recipe, choice->path, "loss", &task->loss_name, 1, &index));
-    return parse_options(recipe, choice->path, task->loss_table, arena, options);
+    size_t count;
+    int index;
+    const sr_loss_desc *const *all = sr_losses(&count);
+    *out = (sr_choice_loss){0};
+    if (!task->uses_loss && choice->name)
+        return sr_recipe_fail(recipe, choice->path, "task %s has a loss of its own; leave it out",
+                              task->name);
+    if (!task->uses_loss)
+        return SR_OK;
+    SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
+    out->desc = all[index];
+    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
 }
 
 sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                              const sr_schedule_lengths *lengths, sr_schedule *out) {
     const sr_recipe_schedule *from = &recipe->phases[phase].schedule;
-    const char *names[MAX_NAMES];
     size_t count;
-    int index = 0;
+    int index;
     void *options;
     const sr_schedule_desc *const *all = sr_schedules(&count);
-    for (size_t i = 0; i < count && i < MAX_NAMES; i++)
-        names[i] = all[i]->name;
-    if (from->choice.name)
-        SR_TRY(sr_recipe_choose(recipe, from->choice.path, "schedule", names, (int)count, &index));
+    SR_TRY(choose(recipe, &from->choice, "schedule", all, count, arena, &index));
     SR_TRY(parse_options(recipe, from->choice.path, all[index]->options, arena, &options));
     if (!lengths)
         return SR_OK;
@@ -139,7 +150,6 @@ sr_status sr_check_served(sr_recipe *recipe) {
         bool asked;
         const char *key, *what;
     } rows[] = {
-        {recipe->plugins.count > 0, "plugins", "own code in plug-ins"},
         {recipe->memory_budget > 0, "memory.budget", "a memory budget"},
         {recipe->chooser == SR_CHOOSER_FREE, "chooser", "a choice across numerics classes"},
         {recipe->exchange.wire != SR_WIRE_FP32, "exchange.wire", "bf16 on the wire"},
@@ -181,8 +191,11 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     sr_choice_model model;
     sr_choice_optimizer optimizer;
     sr_best_metric metric;
-    void *loss;
+    sr_choice_loss loss;
     SR_TRY(sr_check_served(recipe));
+    if (!sr_plugins_loaded(recipe))
+        return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
+                       recipe->name);
     SR_TRY(sr_choose_task(recipe, &task));
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));

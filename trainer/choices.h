@@ -19,6 +19,11 @@ typedef struct sr_choice_model {
     void *options;
 } sr_choice_model;
 
+typedef struct sr_choice_loss {
+    const sr_loss_desc *desc; // NULL where the task has a loss of its own
+    void *options;
+} sr_choice_loss;
+
 typedef struct sr_choice_optimizer {
     const sr_optimizer_desc *desc;
     void *options;
@@ -30,7 +35,7 @@ SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *a
 SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                                            sr_choice_optimizer *out);
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
-                                      void **options);
+                                      sr_choice_loss *out);
 // lengths NULL: the options are parsed and checked by themselves, *out is not filled.
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                                           const sr_schedule_lengths *lengths, sr_schedule *out);

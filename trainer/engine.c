@@ -10,7 +10,6 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "kernels/device/device.h"
-#include "trainer/choices.h"
 #include "trainer/train.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
@@ -123,7 +122,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     SR_TRY(sr_device_open(o->device, &e->device));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
-    SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss_options));
+    SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
     for (int i = 0; i < e->recipe->phase_count; i++)
         SR_TRY(create_phase(e, o, i));
     SR_TRY(create_targets(e));
@@ -185,7 +184,8 @@ static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64
                             .models = e->models,
                             .mean = e->mean,
                             .std = e->std,
-                            .loss_options = e->loss_options,
+                            .loss_desc = e->loss.desc,
+                            .loss_options = e->loss.options,
                             .image = sr_input(e->context, SLOT_IMAGE, &image),
                             .label = sr_input(e->context, SLOT_LABEL, &label),
                             .key = sr_input(e->context, SLOT_KEY, &key),

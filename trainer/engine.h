@@ -8,6 +8,7 @@
 #ifndef SR_TRAINER_ENGINE_H
 #define SR_TRAINER_ENGINE_H
 
+#include "trainer/choices.h"
 #include "trainer/phase.h"
 
 #ifdef __cplusplus
@@ -42,7 +43,7 @@ typedef struct sr_engine {
     sr_phase *phases[SR_MAX_PHASES];
     sr_model *models[SR_MAX_PHASES];
     int phase_count;
-    void *loss_options;
+    sr_choice_loss loss;
     sr_arena arena;
 
     sr_dtype dtype;

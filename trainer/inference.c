@@ -16,6 +16,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/choices.h"
 #include "trainer/fingerprint.h"
+#include "trainer/plugins.h"
 #include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
 
@@ -105,6 +106,7 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
     sr_safetensors *file;
     SR_TRY(find_recipe(o->source, path));
     SR_TRY(sr_recipe_load(path, o->overrides, o->override_count, &in->recipe));
+    SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_FOUND));
     SR_TRY(sr_checkpoint_open(o->source, NULL, &checkpoint));
     const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
     sr_status status = copy_classes(in, m->classes, m->class_count);
@@ -126,6 +128,7 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
 static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     sr_safetensors *file;
     SR_TRY(sr_recipe_load(o->source, o->overrides, o->override_count, &in->recipe));
+    SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     if (!in->recipe->weights)
         return sr_recipe_fail(in->recipe, "weights",
                               "give weights=FILE.safetensors, or a run "

@@ -24,7 +24,8 @@ typedef struct sr_inference_options {
     const char *source; // run folder, generation (last/, best/), or a recipe (then weights=FILE)
     const char *const *overrides;
     int override_count;
-    bool raw; // the parameters themselves, also where an average was kept
+    bool raw;           // the parameters themselves, also where an average was kept
+    bool allow_plugins; // also those that a run folder's recipe names (trainer/plugins.h)
 } sr_inference_options;
 
 // SR_E_NOT_FOUND, SR_E_CHECKSUM, SR_E_USAGE as the parts that it opens.

@@ -96,9 +96,11 @@ typedef struct sr_model_desc {
                                 const double *std);
 } sr_model_desc;
 
-// Shipped models (trainer/models/model_list.def).
+// All models: those of trainer/models/model_list.def, then those of plug-ins.
 const sr_model_desc *const *sr_models(size_t *count);
 const sr_model_desc *sr_model_find(const char *name);
+// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const char *origin);
 
 #ifdef __cplusplus
 }

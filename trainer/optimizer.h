@@ -36,10 +36,16 @@ typedef struct sr_optimizer_desc {
     const char *slot_names[SR_OPTIMIZER_MAX_SLOTS]; // "momentum"
     sr_kernel_id kernel; // arguments: p, slots..., g, hyper; params: sr_count_params
     void (*fill)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
+    // Of its own, where 'kernel' is SR_KERNEL_OWN (kernels/kernel.h): elementwise, since the flat
+    // space is cut into pieces anywhere, so an element's new value may need no other element.
+    const sr_kernel_entry *kernels;
+    size_t kernel_count;
 } sr_optimizer_desc;
 
-// Shipped optimisers (trainer/optimizers/optimizer_list.def).
+// All optimisers: those of trainer/optimizers/optimizer_list.def, then those of plug-ins.
 const sr_optimizer_desc *const *sr_optimizers(size_t *count);
+// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_optimizers_add(const sr_optimizer_desc *const *list, const char *origin);
 
 #ifdef __cplusplus
 }

@@ -33,6 +33,8 @@ static sr_status prepare_update(sr_phase *phase, int64_t count, sr_prepared_upda
     sr_prepared_update *u = &phase->updates[phase->update_count];
     *u = (sr_prepared_update){.count = count};
     u->request.kernel = phase->optimizer->kernel;
+    u->request.own = phase->optimizer->kernels;
+    u->request.own_count = phase->optimizer->kernel_count;
     u->request.args = phase->optimizer->slots + 3;
     for (int i = 0; i < u->request.args; i++)
         u->request.dtype[i] = SR_F32;

@@ -352,7 +352,7 @@ static sr_position position_of(const sr_recipe_inside *in, const char *path) {
 }
 
 sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, ...) {
-    char message[512];
+    char message[1024];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);

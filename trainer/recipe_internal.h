@@ -72,9 +72,11 @@ typedef struct sr_recipe_inside {
     int sources;
     bool out_of_memory; // somewhere where it could not be returned; the end asks
     int mistakes;
-    sr_mistake *first_mistake; // in the order of the sources
-    sr_node *written;          // merged from bases, file and overrides
-    sr_node *resolved;         // with defaults, in the order of printing
+    sr_mistake *first_mistake;  // in the order of the sources
+    sr_node *written;           // merged from bases, file and overrides
+    sr_node *resolved;          // with defaults, in the order of printing
+    const char **plugin_hashes; // of recipe.plugins
+    bool plugins_loaded;
 } sr_recipe_inside;
 
 // recipe_report.c

@@ -203,6 +203,8 @@ sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
     sr_text text;
     sr_text_init(&text);
     sr_text_add(&text, "serried recipe 1\ndata=%s\nweights=%s\n", data_identity, weights);
+    for (size_t i = 0; recipe->inside->plugins_loaded && i < recipe->plugins.count; i++)
+        sr_text_add(&text, "plugin=%s\n", recipe->inside->plugin_hashes[i]);
     add_leaves(&text, recipe->inside->resolved, "");
     sr_sha256 *sha = NULL;
     unsigned char digest[SR_SHA256_BYTES];

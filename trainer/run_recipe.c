@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trainer/plugins.h"
 #include "trainer/recipe.h"
 #include "trainer/train.h"
 
@@ -16,6 +17,8 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
     sr_recipe *recipe = NULL;
     char found[65] = "";
     sr_status status = sr_recipe_load(path, NULL, 0, &recipe);
+    if (status == SR_OK)
+        status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
     if (status == SR_OK)
         status = sr_train_check(recipe);
     if (status == SR_OK && sr_recipe_identity(recipe, data_identity, found) != SR_OK)

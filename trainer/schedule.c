@@ -1,31 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules: warm-up, lengths and lookup. The curves themselves are in trainer/schedules/.
+// Schedules: warm-up and lengths. The curves themselves are in trainer/schedules/.
 #include "trainer/schedule.h"
-
-#include <string.h>
-
-#include "kernels/base/text.h"
-
-enum { MAX_NAMES = 64 };
-
-sr_status sr_schedule_find(const char *name, const sr_schedule_desc **out) {
-    size_t count;
-    const char *names[MAX_NAMES] = {NULL};
-    const sr_schedule_desc *const *all = sr_schedules(&count);
-    if (count > MAX_NAMES)
-        count = MAX_NAMES;
-    for (size_t i = 0; i < count; ++i) {
-        names[i] = all[i]->name;
-        if (strcmp(all[i]->name, name) == 0) {
-            *out = all[i];
-            return SR_OK;
-        }
-    }
-    const char *near = sr_text_nearest(name, names, count);
-    return SR_FAIL(SR_E_USAGE, "unknown schedule '%s'%s%s%s (serried info options lists them)",
-                   name, near == NULL ? "" : "; did you mean '", near == NULL ? "" : near,
-                   near == NULL ? "" : "'?");
-}
 
 double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths) {
     switch (length.unit) {

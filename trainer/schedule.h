@@ -34,8 +34,10 @@ typedef struct sr_schedule_desc {
     double (*factor)(const void *options, const sr_schedule_point *point);
 } sr_schedule_desc;
 
-// Shipped schedules (trainer/schedules/schedule_list.def).
+// All schedules: those of trainer/schedules/schedule_list.def, then those of plug-ins.
 const sr_schedule_desc *const *sr_schedules(size_t *count);
+// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_schedules_add(const sr_schedule_desc *const *list, const char *origin);
 // The schedule of a name; SR_E_USAGE with "did you mean" otherwise.
 SR_NODISCARD sr_status sr_schedule_find(const char *name, const sr_schedule_desc **out);
 

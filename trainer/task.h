@@ -4,6 +4,7 @@
 #define SR_TRAINER_TASK_H
 
 #include "trainer/built_model.h"
+#include "trainer/loss.h"
 #include "trainer/recipe.h"
 
 #ifdef __cplusplus
@@ -29,6 +30,7 @@ typedef struct sr_lane_record {
     sr_dtype dtype;
     sr_model *const *models; // of all phases
     const double *mean, *std;
+    const sr_loss_desc *loss_desc; // NULL where the task has a loss of its own
     const void *loss_options;
     sr_tensor image, label, key; // key: i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
@@ -40,11 +42,10 @@ typedef struct sr_lane_record {
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;
-    const char *transformer;                // of the data pipeline
-    int phases;                             // exactly so many; 0: one
-    const char *phase_names[SR_MAX_PHASES]; // in order, where there are several
-    const sr_option_table *loss_table;      // options of `loss`
-    const char *loss_name;
+    const char *transformer;                  // of the data pipeline
+    int phases;                               // exactly so many; 0: one
+    const char *phase_names[SR_MAX_PHASES];   // in order, where there are several
+    bool uses_loss;                           // the recipe's `loss`; else it has one of its own
     int scalars;                              // sums beside the loss, as logged
     const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
     void (*record)(sr_lane_record *record);   // of training: fills loss and scalars

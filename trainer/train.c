@@ -13,6 +13,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
 #include "trainer/plan_report.h"
+#include "trainer/plugins.h"
 #include "trainer/results_plot.h"
 #include "trainer/training_internal.h"
 
@@ -71,6 +72,7 @@ static void say_result(const sr_training *t) {
 
 static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
     SR_TRY(sr_recipe_load(request->recipe, request->overrides, request->override_count, out));
+    SR_TRY(sr_plugins_load(*out, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     if (request->dry_run)
         return sr_train_check(*out);
     return SR_OK;

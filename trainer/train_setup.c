@@ -13,6 +13,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
+#include "kernels/base/plugin_file.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "trainer/fingerprint.h"
@@ -236,8 +237,12 @@ static sr_status open_folder(sr_training *t) {
     SR_TRY(status);
     (void)snprintf(t->place.folder, sizeof t->place.folder, "%s", sr_run_folder_path(t->run));
     char fingerprint[SR_FINGERPRINT_BYTES];
-    const sr_run_pair versions[] = {{"numerics", sr_fingerprint(fingerprint)}};
-    return sr_run_write_env(t->run, versions, 1, t->request->argc, t->request->argv);
+    sr_run_pair versions[1 + SR_PLUGIN_FILES_MAX] = {{"numerics", sr_fingerprint(fingerprint)}};
+    int count;
+    const sr_plugin_file *plugins = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++)
+        versions[1 + i] = (sr_run_pair){plugins[i].path, plugins[i].hash};
+    return sr_run_write_env(t->run, versions, 1 + count, t->request->argc, t->request->argv);
 }
 
 static sr_status find_generation(sr_training *t) {
@@ -346,8 +351,8 @@ static sr_status compare_identities(sr_training *t) {
     for (int r = 1; r < t->ranks; r++) {
         if (memcmp(all[r], all[0], sizeof *all) != 0) {
             return SR_FAIL(SR_E_USAGE,
-                           "rank %d (%s) has another recipe, seed or data set than rank 0; give "
-                           "all ranks the same",
+                           "rank %d (%s) has another recipe, plug-in, seed or data set than rank "
+                           "0; give all ranks the same",
                            r, sr_comm_peer_name(t->comm, r));
         }
     }

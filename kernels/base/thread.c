@@ -1,23 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads with all signals blocked (see thread.h, pthread_sigmask(3)): a thread inherits the mask
-// of its creator, so the mask is set before it exists and there is no moment without it.
+// Threads with signals blocked (see thread.h, pthread_sigmask(3)): a thread inherits the mask of
+// its creator, so the mask is set before it exists and there is no moment without it.
+//
+// A fault in a thread that blocks its signal ends the process without the handler: those signals
+// are left open. The stack for handlers (sigaltstack(2)) is memory of the kernel's that is not
+// touched before it is needed; where a sanitizer has set one up already, that one stays.
 #include "kernels/base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/base/memory.h"
+
+#define FAULT_STACK_BYTES ((size_t)128 << 10) // vector registers of a frame alone may take 12 KiB
+
+typedef struct first_call {
+    void *(*run)(void *user);
+    void *user;
+} first_call;
+
+static sr_status take_stack(void **memory) {
+    stack_t has;
+    *memory = NULL;
+    if (sigaltstack(NULL, &has) != 0 || !(has.ss_flags & SS_DISABLE))
+        return SR_OK;
+    void *new =
+        mmap(NULL, FAULT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (new == MAP_FAILED)
+        return SR_FAIL(SR_E_MEMORY, "no memory for a stack of signal handlers: %s",
+                       strerror(errno));
+    const stack_t stack = {.ss_sp = new, .ss_size = FAULT_STACK_BYTES};
+    (void)sigaltstack(&stack, NULL);
+    *memory = new;
+    return SR_OK;
+}
+
+static void give_stack(void *memory) {
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    if (!memory)
+        return;
+    (void)sigaltstack(&none, NULL);
+    (void)munmap(memory, FAULT_STACK_BYTES);
+}
+
+sr_status sr_thread_guard_stack(void) {
+    void *memory; // for as long as the thread lives
+    return take_stack(&memory);
+}
+
+static void *begin(void *argument) {
+    first_call call = *(first_call *)argument;
+    void *stack;
+    sr_free(argument);
+    (void)take_stack(&stack); // without it only the report of a crash is lost
+    void *result = call.run(call.user);
+    give_stack(stack);
+    return result;
+}
 
 sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *user), void *user) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     sigset_t all, before;
+    first_call *call = sr_alloc(sizeof *call, name);
+    if (!call)
+        return SR_E_MEMORY;
+    *call = (first_call){run, user};
     (void)sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        (void)sigdelset(&all, faults[i]);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(out, NULL, run, user);
+    int error = pthread_create(out, NULL, begin, call);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
+    if (error != 0) {
+        sr_free(call);
         return SR_FAIL(SR_E_SYSTEM,
                        "cannot start the thread '%s': %s; raise the limit on processes "
                        "(ulimit -u)",
                        name, strerror(error));
+    }
     char shown[16]; // what the kernel takes
     (void)snprintf(shown, sizeof shown, "%s", name);
     (void)pthread_setname_np(*out, shown);

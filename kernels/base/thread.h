@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting threads that serve: with every signal blocked, so that the process's handlers run on the
-// threads that wait for them and never in the middle of a kernel or of a message.
+// Starting threads that serve: with every signal blocked that somebody sends, so that the process's
+// handlers run on the threads that wait for them and never in the middle of a kernel or of a
+// message. Signals of the thread's own faults stay open, and have a stack of their own.
 #ifndef SR_KERNELS_BASE_THREAD_H
 #define SR_KERNELS_BASE_THREAD_H
 
@@ -17,6 +18,10 @@ extern "C" {
 // cause.
 SR_NODISCARD sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *user),
                                        void *user);
+
+// Gives the calling thread a stack for handlers of its faults, if it has none. sr_thread_start does
+// so for its threads.
+SR_NODISCARD sr_status sr_thread_guard_stack(void);
 
 #ifdef __cplusplus
 }

@@ -664,7 +664,9 @@ static void test_options(void **state) {
         assert_status(SR_E_USAGE, sr_transform_chain_create(&bad[i].spec, 1, &chain));
         assert_message(bad[i].message);
     }
-    for (const sr_transform *const *t = sr_transform_list(); *t; t++) {
+    size_t transforms;
+    const sr_transform *const *all = sr_transforms(&transforms);
+    for (const sr_transform *const *t = all; t < all + transforms; t++) {
         assert_int_equal(sizeof(sr_transform), (*t)->struct_size);
         assert_int_equal(SR_TRANSFORM_ABI, (*t)->abi);
         assert_true(strlen((*t)->help) > 5);

@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped models, from model_list.def.
-#include <string.h>
-
+// The table of models: model_list.def, and those of plug-ins.
+#include "kernels/base/table.h"
 #include "trainer/model.h"
 
 #define SR_MODEL(desc) extern const sr_model_desc desc;
 #include "trainer/models/model_list.def"
 #undef SR_MODEL
 
-static const sr_model_desc *const models[] = {
+static const sr_model_desc *const built_in[] = {
 #define SR_MODEL(desc) &desc,
 #include "trainer/models/model_list.def"
 #undef SR_MODEL
 };
 
+static sr_status check(const void *descriptor) {
+    const sr_model_desc *model = descriptor;
+    return model->build && model->forward
+               ? SR_OK
+               : SR_FAIL(SR_E_USAGE, "it needs functions 'build' and 'forward'");
+}
+
+static sr_table table = {.what = "model",
+                         .struct_size = sizeof(sr_model_desc),
+                         .abi = SR_MODEL_ABI,
+                         .built_in = built_in,
+                         .built_in_count = sizeof built_in / sizeof built_in[0],
+                         .check = check};
+
 const sr_model_desc *const *sr_models(size_t *count) {
-    *count = sizeof models / sizeof models[0];
-    return models;
+    return sr_table_all(&table, count);
 }
 
 const sr_model_desc *sr_model_find(const char *name) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
-        if (strcmp(models[i]->name, name) == 0)
-            return models[i];
-    return NULL;
+    return sr_table_find(&table, name);
+}
+
+sr_status sr_models_add(const sr_model_desc *const *list, const char *origin) {
+    return sr_table_add(&table, list, origin);
 }

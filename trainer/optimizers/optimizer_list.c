@@ -1,18 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped optimisers, from optimizer_list.def.
+// The table of optimisers: optimizer_list.def, and those of plug-ins.
 #include "trainer/optimizer.h"
+
+#include "kernels/base/table.h"
 
 #define SR_OPTIMIZER(desc) extern const sr_optimizer_desc desc;
 #include "trainer/optimizers/optimizer_list.def"
 #undef SR_OPTIMIZER
 
-static const sr_optimizer_desc *const optimizers[] = {
+static const sr_optimizer_desc *const built_in[] = {
 #define SR_OPTIMIZER(desc) &desc,
 #include "trainer/optimizers/optimizer_list.def"
 #undef SR_OPTIMIZER
 };
 
+static sr_status check(const void *descriptor) {
+    const sr_optimizer_desc *optimizer = descriptor;
+    if (optimizer->slots < 0 || optimizer->slots > SR_OPTIMIZER_MAX_SLOTS)
+        return SR_FAIL(SR_E_USAGE, "%d slots; 0 to %d are possible", optimizer->slots,
+                       SR_OPTIMIZER_MAX_SLOTS);
+    if (!optimizer->fill || (optimizer->kernel == SR_KERNEL_OWN) != (optimizer->kernels != NULL))
+        return SR_FAIL(SR_E_USAGE, "it needs a function 'fill', and either a kernel of the list or "
+                                   "SR_KERNEL_OWN with kernels of its own");
+    return SR_OK;
+}
+
+static sr_table table = {.what = "optimizer",
+                         .struct_size = sizeof(sr_optimizer_desc),
+                         .abi = SR_OPTIMIZER_ABI,
+                         .built_in = built_in,
+                         .built_in_count = sizeof built_in / sizeof built_in[0],
+                         .check = check};
+
 const sr_optimizer_desc *const *sr_optimizers(size_t *count) {
-    *count = sizeof optimizers / sizeof optimizers[0];
-    return optimizers;
+    return sr_table_all(&table, count);
+}
+
+sr_status sr_optimizers_add(const sr_optimizer_desc *const *list, const char *origin) {
+    return sr_table_add(&table, list, origin);
 }

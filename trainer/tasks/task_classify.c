@@ -1,26 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification: softmax cross-entropy with label smoothing; top-1 and top-5 hits are counted.
-#include <stddef.h>
-
+// Classification by the loss that the recipe chooses; top-1 and top-5 hits are counted.
 #include "trainer/task.h"
-
-typedef struct loss_options {
-    double label_smoothing;
-} loss_options;
-
-static const sr_option loss_rows[] = {
-    {.name = "label_smoothing",
-     .help = "share of the target spread over all classes (Szegedy et al. 2016)",
-     .type = SR_OPT_FLOAT,
-     .offset = offsetof(loss_options, label_smoothing),
-     .default_text = "0",
-     .max = 1},
-};
-
-static const sr_option_table loss_table = {.name = "loss.cross-entropy",
-                                           .options = loss_rows,
-                                           .count = sizeof loss_rows / sizeof loss_rows[0],
-                                           .struct_size = sizeof(loss_options)};
 
 static sr_tensor logits_of(sr_lane_record *r) {
     sr_tensor x = sr_normalize(r->image, r->mean, r->std, r->dtype);
@@ -32,9 +12,8 @@ static sr_tensor infer(sr_lane_record *r) {
 }
 
 static void record(sr_lane_record *r) {
-    const loss_options *loss = r->loss_options;
     sr_tensor logits = logits_of(r);
-    r->loss = sr_softmax_cross_entropy(logits, r->label, loss->label_smoothing);
+    r->loss = r->loss_desc->record(logits, r->label, r->loss_options);
     r->scalars[0] = sr_topk_hits(logits, r->label);
 }
 
@@ -44,8 +23,7 @@ const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
                                        .name = "classify",
                                        .transformer = "classify",
                                        .phases = 1,
-                                       .loss_table = &loss_table,
-                                       .loss_name = "cross-entropy",
+                                       .uses_loss = true,
                                        .scalars = 1,
                                        .scalar_names = {"hits"},
                                        .record = record,

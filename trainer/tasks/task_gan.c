@@ -43,5 +43,4 @@ const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
                                   .transformer = "classify",
                                   .phases = 2,
                                   .phase_names = {"D", "G"},
-                                  .loss_name = "gan",
                                   .record = record};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plug-ins: models, losses, transforms, operators, optimisers and schedules of one's own, in one C
+// file outside the tree.
+//
+//   #include <serried.h>
+//   ...
+//   static const sr_model_desc my_model = {.struct_size = sizeof(sr_model_desc),
+//                                          .abi = SR_MODEL_ABI, .name = "my-model", ...};
+//   static const sr_model_desc *const models[] = {&my_model, NULL};
+//   static const sr_plugin plugin = {SR_PLUGIN_HEAD, .name = "mine", .models = models};
+//   const sr_plugin *sr_plugin_entry(void) {
+//       return &plugin;
+//   }
+//
+//   cc -shared -fPIC mine.c -o mine.so $(pkg-config --cflags --libs serried)
+//
+// A recipe names it beside itself or by an absolute path, `plugins: [mine.so]`, and then uses what
+// is in it by name, as `model: my-model`. A program with a training loop of its own gives the same
+// struct to sr_plugin_add (trainer/plugins.h).
+//
+// It is code of the user and runs with the user's rights: it is loaded only from a file that the
+// user or root owns and that no group or world may write, nor the folder it lies in. One that was
+// built for another SR_PLUGIN_ABI, or with structs of other sizes, is refused; a rebuild is the
+// cure. The SHA-256 of the file is part of a run's identity. Where its code crashes a process, the
+// last message names it.
+#ifndef SR_KERNELS_BASE_PLUGIN_H
+#define SR_KERNELS_BASE_PLUGIN_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Raised with every change of a public struct or function that code built before would not survive.
+#define SR_PLUGIN_ABI 1
+
+// What a plug-in brings: lists that end with NULL; a list that is NULL is empty. All of it is
+// constant and lives until the process ends.
+typedef struct sr_plugin {
+    uint32_t struct_size, abi;
+    const char *name; // for messages
+    const char *help; // one line, may be NULL
+    const struct sr_model_desc *const *models;
+    const struct sr_loss_desc *const *losses;
+    const struct sr_transform *const *transforms;
+    const struct sr_op *const *ops;
+    const struct sr_optimizer_desc *const *optimizers;
+    const struct sr_schedule_desc *const *schedules;
+} sr_plugin;
+
+#define SR_PLUGIN_HEAD .struct_size = sizeof(sr_plugin), .abi = SR_PLUGIN_ABI
+
+// The one symbol that is looked up; called once, right after loading.
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((visibility("default")))
+#endif
+const sr_plugin *
+sr_plugin_entry(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

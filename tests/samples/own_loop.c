@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training loop of one's own: ranks, data, steps and the digest, by the public functions alone.
+//
+//   cc own_loop.c -o own_loop $(pkg-config --cflags --libs serried)
+//   mpirun -np 2 ./own_loop RECIPE data.train=DATA
+//
+// The same recipe and data give the same digest on any number of ranks.
+#include <serried.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct job {
+    sr_recipe *recipe;
+    const sr_task_desc *task;
+    sr_comm *comm;
+    sr_dataset *data;
+    sr_engine *engine;
+    sr_feed *feed;
+    sr_schedule schedule;
+    sr_arena arena;
+} job;
+
+static sr_status open_job(job *j, const char *recipe, const char *const *values, int count) {
+    SR_TRY(sr_recipe_load(recipe, values, count, &j->recipe));
+    SR_TRY(sr_plugins_load(j->recipe, SR_PLUGINS_NAMED));
+    SR_TRY(sr_train_check(j->recipe));
+    SR_TRY(sr_choose_task(j->recipe, &j->task));
+    SR_TRY(sr_comm_create(NULL, &j->comm));
+    sr_log_set_rank(sr_comm_rank(j->comm), sr_comm_size(j->comm));
+    SR_TRY(sr_fingerprint_agree(j->comm, false));
+    SR_TRY(sr_dataset_open(j->recipe->data.train, "train", &j->data));
+    const sr_recipe *r = j->recipe;
+    const sr_engine_options engine = {.recipe = j->recipe,
+                                      .task = j->task,
+                                      .comm = j->comm,
+                                      .threads = 1,
+                                      .classes = sr_dataset_class_count(j->data),
+                                      .batch = r->batch,
+                                      .lanes = r->lanes,
+                                      .image_height = r->image_height,
+                                      .image_width = r->image_width,
+                                      .seed = (uint64_t)r->seed};
+    const sr_schedule_lengths lengths = {
+        .total = r->steps * r->batch, .epoch = sr_dataset_count(j->data), .batch = r->batch};
+    SR_TRY(sr_engine_create(&engine, &j->engine));
+    sr_phase_set_lengths(j->engine->phases[0], &lengths);
+    SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
+    const sr_pipeline_options pipeline = {.dataset = r->data.train,
+                                          .split = "train",
+                                          .transformer = j->task->transformer,
+                                          .transforms = r->augment,
+                                          .transform_count = r->augment_count,
+                                          .image_height = r->image_height,
+                                          .image_width = r->image_width,
+                                          .order = (sr_data_order)r->data.order,
+                                          .seed = (uint64_t)r->seed,
+                                          .batch = r->batch,
+                                          .lanes = (int)r->lanes,
+                                          .lane_begin = j->engine->lane_begin,
+                                          .lane_end = j->engine->lane_end,
+                                          .workers = 1};
+    return sr_feed_create(&pipeline, 1, &j->feed);
+}
+
+static sr_status train(job *j) {
+    sr_phase *phase = j->engine->phases[0];
+    const int64_t batch = j->recipe->batch, steps = j->recipe->steps;
+    char digest[SR_SHA256_HEX];
+    for (int64_t step = 0; step < steps; step++) {
+        double lr = sr_schedule_lr(&j->schedule, step * batch);
+        sr_phase_set_step(phase, step, step * batch, lr, 1.0 / (double)batch, (sr_ema_settings){0});
+        SR_TRY(sr_engine_step(j->engine, 0, step, sr_feed_source(j->feed)));
+        SR_INFO("step %d: loss %.4f", (int)step, sr_phase_loss_sum(phase) / (double)batch);
+    }
+    SR_TRY(sr_state_digest(j->engine, steps * batch, steps, digest));
+    if (sr_comm_rank(j->comm) == 0)
+        printf("digest %s\n", digest);
+    return SR_OK;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
+        return sr_data_process_main(argc, argv); // this program again, as a process of the pipeline
+    job j = {0};
+    sr_arena_init(&j.arena);
+    sr_status status = argc < 2 ? SR_FAIL(SR_E_USAGE, "which recipe?")
+                                : open_job(&j, argv[1], (const char *const *)argv + 2, argc - 2);
+    if (status == SR_OK)
+        status = train(&j);
+    if (status != SR_OK)
+        SR_ERROR("%s", sr_error_message());
+    if (status != SR_OK && j.comm)
+        sr_comm_abort(j.comm, status, sr_error_message());
+    sr_feed_free(j.feed);
+    sr_engine_free(j.engine);
+    sr_dataset_free(j.data);
+    sr_comm_free(j.comm);
+    sr_recipe_free(j.recipe);
+    sr_arena_release(&j.arena);
+    return sr_status_exit_code(status);
+}
