@@ -7,11 +7,15 @@
 
 #include "dataio/transform.h"
 #include "graph/op.h"
+#include "kernels/base/plugin_file.h"
+#include "kernels/base/table.h"
 #include "kernels/base/text.h"
 #include "kernels/kernel.h"
 #include "launcher/command.h"
+#include "trainer/loss.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/plugins.h"
 #include "trainer/recipe.h"
 #include "trainer/schedule.h"
 
@@ -123,6 +127,15 @@ static void print_models(void) {
     }
 }
 
+static void print_losses(void) {
+    size_t count;
+    const sr_loss_desc *const *losses = sr_losses(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(losses[i]->name, losses[i]->help);
+        print_table(losses[i]->options, "    ");
+    }
+}
+
 static void print_optimizers(void) {
     size_t count;
     const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
@@ -150,17 +163,56 @@ static void print_transforms(void) {
     }
 }
 
+// ---- plug-ins -----------------------------------------------------------------------------------
+
+static void print_list(const char *kind, const void *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        sr_descriptor d = sr_table_item(list, i);
+        printf("    %-11s %-24s %s\n", kind, d.name, d.help ? d.help : "");
+    }
+}
+
+#define PRINT_LIST(kind, list)                                                                     \
+    do {                                                                                           \
+        size_t count_ = 0;                                                                         \
+        while ((list) && (list)[count_])                                                           \
+            count_++;                                                                              \
+        print_list((kind), (list), count_);                                                        \
+    } while (0)
+
+static void print_plugin(const sr_plugin_file *file) {
+    const sr_plugin *p = file->plugin;
+    printf("%s: %s%s%s\n    %-11s %s\n", file->path, p->name, p->help ? ", " : "",
+           p->help ? p->help : "", "sha256", file->hash);
+    PRINT_LIST("model", p->models);
+    PRINT_LIST("loss", p->losses);
+    PRINT_LIST("transform", p->transforms);
+    PRINT_LIST("operator", p->ops);
+    PRINT_LIST("optimizer", p->optimizers);
+    PRINT_LIST("schedule", p->schedules);
+}
+
+// Loads each, with every check that a recipe's plug-ins go through.
+static int print_plugins(const char *const *paths, int count) {
+    for (int i = 0; i < count; i++) {
+        sr_status status = sr_plugin_add_file(paths[i]);
+        if (status != SR_OK)
+            return sr_command_fail(status);
+    }
+    const sr_plugin_file *files = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++)
+        print_plugin(&files[i]);
+    return 0;
+}
+
 static const struct {
     const char *name;
     void (*print)(void);
 } tables[] = {
-    {"commands", print_commands},
-    {"options", print_options},
-    {"models", print_models},
-    {"optimizers", print_optimizers},
-    {"schedules", print_schedules},
-    {"transforms", print_transforms},
-    {"ops", print_ops},
+    {"commands", print_commands},   {"options", print_options},
+    {"models", print_models},       {"optimizers", print_optimizers},
+    {"schedules", print_schedules}, {"transforms", print_transforms},
+    {"losses", print_losses},       {"ops", print_ops},
     {"kernels", print_kernels},
 };
 #define TABLES (sizeof tables / sizeof *tables)
@@ -178,15 +230,26 @@ static int unknown(const char *name) {
     return 2;
 }
 
+typedef struct info_arguments {
+    const char *name;
+    const char *files[SR_PLUGIN_FILES_MAX];
+    int count;
+} info_arguments;
+
 static error_t parse_option(int key, char *value, struct argp_state *state) {
-    const char **name = state->input;
-    if (key == ARGP_KEY_ARG && !*name)
-        *name = value;
+    info_arguments *a = state->input;
+    bool plugins = a->name && strcmp(a->name, "plugins") == 0;
+    if (key == ARGP_KEY_ARG && !a->name)
+        a->name = value;
+    else if (key == ARGP_KEY_ARG && plugins && a->count < SR_PLUGIN_FILES_MAX)
+        a->files[a->count++] = value;
     else if (key == ARGP_KEY_ARG)
-        argp_error(state, "one table at a time");
-    else if (key == ARGP_KEY_END && !*name)
+        argp_error(state, plugins ? "too many plug-ins" : "one table at a time");
+    else if (key == ARGP_KEY_END && !a->name)
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, ops or kernels");
+                          "transforms, losses, ops, kernels, or plugins FILE...");
+    else if (key == ARGP_KEY_END && plugins && a->count == 0)
+        argp_error(state, "which plug-ins? serried info plugins FILE.so...");
     return key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
@@ -194,20 +257,23 @@ int sr_cmd_info(int argc, char **argv) {
     static const struct argp parser = {
         NULL,
         parse_option,
-        "TABLE",
+        "TABLE\nplugins FILE...",
         "Print a table of what is built in: commands, options (keys of a recipe), models, "
-        "optimizers, schedules, transforms, ops or kernels.",
+        "optimizers, schedules, transforms, losses, ops or kernels; or what plug-ins bring, after "
+        "every check that a recipe's go through.",
         NULL,
         NULL,
         NULL};
-    const char *name = NULL;
-    if (argp_parse(&parser, argc, argv, 0, NULL, &name) != 0)
+    info_arguments a = {0};
+    if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
+    if (strcmp(a.name, "plugins") == 0)
+        return print_plugins(a.files, a.count);
     for (size_t i = 0; i < TABLES; i++) {
-        if (strcmp(tables[i].name, name) == 0) {
+        if (strcmp(tables[i].name, a.name) == 0) {
             tables[i].print();
             return 0;
         }
     }
-    return unknown(name);
+    return unknown(a.name);
 }

@@ -37,6 +37,20 @@ sr_status sr_plugin_add(const sr_plugin *plugin) {
     return add_all(plugin, plugin->name);
 }
 
+static sr_status open_one(const char *path, sr_plugin_file **out) {
+    SR_TRY(sr_plugin_open(path, NULL, out));
+    if ((*out)->added)
+        return SR_OK;
+    SR_TRY(add_all((*out)->plugin, (*out)->path));
+    (*out)->added = true;
+    return SR_OK;
+}
+
+sr_status sr_plugin_add_file(const char *path) {
+    sr_plugin_file *file;
+    return open_one(path, &file);
+}
+
 // ---- of a recipe --------------------------------------------------------------------------------
 
 static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
@@ -65,15 +79,6 @@ static const char *place_of(sr_recipe *recipe, const sr_recipe_source *source, c
     if (item[0] == '/' || !slash)
         return item;
     return sr_recipe_format(recipe->inside, "%.*s/%s", (int)(slash - beside), beside, item);
-}
-
-static sr_status open_one(const char *path, sr_plugin_file **out) {
-    SR_TRY(sr_plugin_open(path, NULL, out));
-    if ((*out)->added)
-        return SR_OK;
-    SR_TRY(add_all((*out)->plugin, (*out)->path));
-    (*out)->added = true;
-    return SR_OK;
 }
 
 static sr_status load_one(sr_recipe *recipe, sr_plugins_trust trust, const sr_recipe_source *source,

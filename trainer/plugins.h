@@ -18,6 +18,10 @@ extern "C" {
 // so before it calls sr_data_process_main.
 SR_NODISCARD sr_status sr_plugin_add(const sr_plugin *plugin);
 
+// Adds what the plug-in at a path brings, unless it is there already. Statuses of a file that may
+// not or cannot be used: SR_E_NOT_FOUND, SR_E_USAGE, SR_E_UNSUPPORTED, naming it and the cure.
+SR_NODISCARD sr_status sr_plugin_add_file(const char *path);
+
 // Where a recipe comes from, which decides whether its `plugins` may be loaded.
 typedef enum sr_plugins_trust {
     SR_PLUGINS_NAMED = 0, // the user named it: its plug-ins where it is the user's or root's

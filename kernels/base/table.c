@@ -23,6 +23,10 @@ static sr_descriptor head(const void *descriptor) {
     return d;
 }
 
+sr_descriptor sr_table_item(const void *all, size_t i) {
+    return head(item(all, i));
+}
+
 const void *sr_table_all(const sr_table *table, size_t *count) {
     *count = table->all ? table->count : table->built_in_count;
     return table->all ? table->all : table->built_in;

@@ -14,7 +14,7 @@
 
 typedef struct sr_descriptor {
     uint32_t struct_size, abi;
-    const char *name;
+    const char *name, *help;
 } sr_descriptor;
 
 typedef struct sr_table {
@@ -38,6 +38,8 @@ SR_NODISCARD sr_status sr_table_choose(const sr_table *table, const char *name, 
 // of it or nothing: SR_E_UNSUPPORTED for descriptors of another ABI or size, SR_E_USAGE for one
 // without a name or with a name that is taken, naming both origins.
 SR_NODISCARD sr_status sr_table_add(sr_table *table, const void *list, const char *origin);
+// The head of descriptor i of a list.
+sr_descriptor sr_table_item(const void *all, size_t i);
 // Names of a list of descriptors, names[i] of list[i].
 void sr_table_names(const void *all, size_t count, const char **names);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training loop of one's own: ranks, data, steps and the digest, by the public functions alone.
 //
-//   cc own_loop.c -o own_loop $(pkg-config --cflags --libs serried)
 //   mpirun -np 2 ./own_loop RECIPE data.train=DATA
 //
-// The same recipe and data give the same digest on any number of ranks.
+// The same recipe and data give the same digest on any number of ranks, and with `serried train`.
 #include <serried.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Own code against an installed serried: the samples of tests/samples are built by pkg-config and by CMake,
+train with the digest of one rank on two, and every plug-in that must not be loaded is refused by name.
+
+  check_plugins.py BUILD SOURCE
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+import suite
+
+PLUGINS = ["model_strided", "transform_solarize", "loss_flooded", "op_swish"]
+WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+class Plugins(suite.Suite):
+    def __init__(self, build, source, folder):
+        prefix = os.path.join(folder, "prefix")
+        subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, capture_output=True)
+        super().__init__(os.path.join(prefix, "bin", "serried"), folder)
+        self.source, self.bin = source, os.path.join(folder, "own")
+        packages = next(path for path, _, files in os.walk(prefix) if "serried.pc" in files)
+        library = os.path.dirname(packages)
+        self.cmake = os.path.join(library, "cmake", "serried")
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "serried"], check=True, text=True,
+                               capture_output=True, env=dict(os.environ, PKG_CONFIG_PATH=packages)).stdout
+        self.flags = flags.split() + ["-Wl,-rpath," + library]
+        os.mkdir(self.bin, 0o755)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.bin, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def compile(self, sources, out, *more):
+        subprocess.run([os.environ.get("CC", "cc"), *WARNINGS, *sources, "-o", self.path(out), *more, *self.flags],
+                       check=True, cwd=os.path.join(self.source, "tests"))
+        return self.path(out)
+
+    def bad(self, out, *macros):
+        return self.compile(["dist/bad_plugin.c"], out, "-shared", "-fPIC", "-Wno-infinite-recursion",
+                            *("-D" + macro for macro in macros))
+
+    def run(self, line, **more):
+        done = subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True, timeout=180,
+                              check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def expect(self, what, line, codes, *words):
+        code, out, errors = self.run(line)
+        self.report(code in codes and all(word in errors for word in words), what,
+                    f"exit code {code}, {codes} and {words} expected:\n{out[-500:]}{errors[-2000:]}")
+
+    # -- samples ----------------------------------------------------------------------------------
+
+    def build(self):
+        for name in PLUGINS:
+            self.compile([f"samples/{name}.c"], name + ".so", "-shared", "-fPIC")
+        self.compile(["samples/own_loop.c"], "own_loop")
+        self.compile(["samples/lenet.c"], "lenet")
+        self.compile(["samples/check_swish.c", "samples/op_swish.c"], "check_swish")
+        shutil.copy(os.path.join(self.source, "tests/samples/own.yaml"), self.bin)
+        tree = self.path("cmake")
+        for line in (["cmake", "-S", os.path.join(self.source, "tests/samples"), "-B", tree,
+                      "-Dserried_DIR=" + self.cmake], ["cmake", "--build", tree]):
+            code, out, errors = self.run(line)
+            self.report(code == 0, " ".join(line[:2]) + " of the samples", out[-2000:] + errors[-2000:])
+        for name in os.listdir(os.path.join(self.source, "tests/samples")):
+            if name.endswith(".c"):
+                with open(os.path.join(self.source, "tests/samples", name), encoding="utf-8") as file:
+                    lines = len(file.readlines())
+                self.report(lines <= 100, f"{name} has at most 100 lines", str(lines))
+
+    def programs(self):
+        self.expect("gradient check of an operator of one's own", [self.path("check_swish")], [0])
+        self.expect("LeNet by the imperative interface", [self.path("lenet")], [0])
+
+    def digests(self):
+        recipe, digests = self.path("own.yaml"), {}
+        for name, line in [("own_loop", [self.path("own_loop"), recipe, "data.train=" + self.data]),
+                           ("train", [self.serried, "train", recipe, "-o", "", "data.train=" + self.data])]:
+            for ranks in (1, 2):
+                run = self.path(f"run-{ranks}")
+                words = [run if word == "" else word for word in line]
+                code, out, errors = self.run(suite.under_mpirun(ranks, words))
+                found = [text.split()[1] for text in out.splitlines() if text.startswith("digest ")]
+                digests[name, ranks] = found[0] if code == 0 and len(found) == 1 else f"{code}: {errors[-1500:]}"
+        self.report(len(set(digests.values())) == 1, "one digest: own loop and train, 1 and 2 ranks", str(digests))
+        val = [self.serried, "val", self.path("run-1"), "-d", self.data]
+        self.expect("a run folder's recipe names code", val, [2], "--allow-plugins")
+        self.expect("a run folder's recipe, allowed", val + ["--allow-plugins"], [0])
+        self.compile(["samples/model_strided.c"], "model_strided.so", "-shared", "-fPIC", "-O2")
+        self.expect("a plug-in of other content is another run",
+                    [self.serried, "train", recipe, "-o", self.path("run-1"), "data.train=" + self.data], [2],
+                    "another")
+        self.expect("info lists what a plug-in brings", [self.serried, "info", "plugins", self.path("op_swish.so")],
+                    [0])
+
+    # -- refusals ---------------------------------------------------------------------------------
+
+    def check(self, what, plugin, *words, head="", tail="", codes=(2,), line=None):
+        names = plugin if isinstance(plugin, list) else [plugin]
+        recipe = self.path("check.yaml", f"{head}base: tiny\nplugins: {names}\n{tail}".replace("'", ""))
+        self.expect(what, line or [self.serried, "recipe", "check", recipe], codes, *words)
+
+    def refusals(self):
+        shutil.copy(os.path.join(self.source, "tests/recipes/tiny.yaml"), self.bin)
+        again = "rebuild it against the installed headers"
+        self.check("no such file", "none.so", "check.yaml:2:", "none.so: No such file")
+        self.path("text.so", "no library")
+        self.check("no library", "text.so", "text.so cannot be loaded")
+        self.bad("old.so", "ABI=0")
+        self.check("older", "old.so", "old.so was built for plug-in interface 0, but this serried has 1", again)
+        self.bad("newer.so", "SIZE=4096")
+        self.check("larger struct", "newer.so", "newer.so: its struct sr_plugin has 4096 bytes", again)
+        self.bad("model.so", "MODEL_ABI=77")
+        self.check("model of another interface", "model.so", "model.so: a model for interface 77", again)
+        self.bad("size.so", "MODEL_SIZE=8")
+        self.check("model of another size", "size.so", "size.so: the descriptor of a model has 8 bytes", again)
+        self.bad("entry.so", "NO_ENTRY")
+        self.check("no entry", "entry.so", "entry.so has no function sr_plugin_entry")
+        self.bad("missing.so", "MISSING")
+        self.check("missing symbol", "missing.so", "missing.so cannot be loaded", "sr_this_is_in_no_version")
+        self.bad("taken.so", 'NAME="tiny"')
+        self.check("name of a shipped model", "taken.so", "taken.so: the model 'tiny' is there already, from serried")
+        self.bad("first.so")
+        self.bad("second.so")
+        self.check("one name twice", ["first.so", "second.so"], "second.so: the model 'bad' is there already, from",
+                   "first.so; give it another name")
+        self.check("a good one", "first.so", codes=[0])
+        self.bad("crash.so", "CRASH_LOADING")
+        self.check("crash while loading", "crash.so", "SIGSEGV", "crash.so", codes=[-11, 139])
+
+    def trust(self):
+        self.bad("own.so")
+        for mode, words in ((0o666, "can be written by everybody"), (0o664, "can be written by a group")):
+            os.chmod(self.path("own.so"), mode)
+            self.check(f"mode {mode:o}", "own.so", "own.so: the file", words, "chmod go-w")
+        os.symlink("own.so", self.path("link.so"))
+        self.check("link to such a file", "link.so", "own.so: the file", "a group")
+        os.chmod(self.path("own.so"), 0o644)
+        self.check("absolute path", self.path("own.so"), codes=[0])
+        os.mkdir(self.path("open"))
+        os.chmod(self.path("open"), 0o777)
+        shutil.copy(self.path("own.so"), self.path("open/own.so"))
+        self.check("folder of everybody", "open/own.so", "open/own.so: its folder can be written by everybody")
+        if os.geteuid() != 0:
+            print("NOT RUN: files of other owners (only root can make them)")
+            return
+        os.chown(self.path("own.so"), 12345, -1)
+        self.check("file of another user", "own.so", "own.so: the file belongs to user 12345")
+        os.chown(self.path("own.so"), 0, -1)
+        recipe = self.path("theirs.yaml", "base: tiny\nplugins: [own.so]\nmodel: bad\naugment: []\n")
+        os.chown(recipe, 12345, -1)
+        train = [self.serried, "train", "--dry-run", recipe, "data.train=" + self.data]
+        self.expect("recipe of another user", train, [2], "theirs.yaml:2:", "--allow-plugins")
+        self.expect("the same, allowed", train + ["--allow-plugins"], [0])
+        self.expect("the same, by override", train + [f"plugins=[{self.path('own.so')}]"], [0])
+
+    # -- crashes ----------------------------------------------------------------------------------
+
+    def crashes(self):
+        crash = [-6, -7, -11, 134, 135, 139]
+        for what, macro, augment, codes, words in [
+                ("crash in a model", "CRASH_BUILD", "", crash, "SIGSEGV in the plug-in"),
+                ("endless recursion", "CRASH_DEEP", "", crash, "SIGSEGV in the plug-in"),
+                ("crash in what it called", "CRASH_BELOW", "", crash, "SIGSEGV in what was called by the plug-in"),
+                ("crash on a thread", "CRASH_TRANSFORM",
+                 "augment: [bad, resize: {size: 32}]\ndata: {processes: 0}\n", crash, "SIGSEGV in the plug-in"),
+                ("crash in a data process", "CRASH_TRANSFORM", "augment: [bad, resize: {size: 32}]\n", [6],
+                 "SIGSEGV in the plug-in")]:
+            self.bad("bad.so", macro)
+            recipe = self.path("crash.yaml", f"base: tiny\nplugins: [bad.so]\nmodel: bad\n{augment}")
+            self.expect(what, [self.serried, "train", recipe, "-n", "1", "-o", self.path("crashed"), "--fresh",
+                               "data.train=" + self.data], codes, words, "/bad.so;", "addr2line -fe ")
+
+
+def main():
+    build, source = (os.path.abspath(word) for word in sys.argv[1:3])
+
+    def body(folder):
+        os.chmod(folder, 0o755)
+        plugins = Plugins(build, source, folder)
+        plugins.prepare(20)
+        plugins.build()
+        plugins.programs()
+        plugins.digests()
+        plugins.refusals()
+        plugins.trust()
+        plugins.crashes()
+        return plugins
+
+    suite.run(body)
+
+
+if __name__ == "__main__":
+    main()
