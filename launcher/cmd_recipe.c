@@ -8,11 +8,13 @@
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
-enum { KEY_PLAIN = 0x100, KEY_NAMES };
+enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_PLUGINS };
 
 static const struct argp_option options[] = {
     {"plain", KEY_PLAIN, NULL, 0, "show: without the comments on where values come from", 0},
     {"names", KEY_NAMES, NULL, 0, "list: names only", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0,
+     "show, check: load plug-ins that another owner's recipe names", 0},
     {0}};
 
 static const char about[] =
@@ -26,6 +28,7 @@ typedef struct recipe_arguments {
     const char **words; // behind the verb
     int count;
     bool plain, names;
+    sr_plugins_trust trust;
 } recipe_arguments;
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -36,6 +39,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case KEY_NAMES:
         a->names = true;
+        break;
+    case KEY_PLUGINS:
+        a->trust = SR_PLUGINS_ALLOWED;
         break;
     case ARGP_KEY_ARG:
         if (a->verb)
@@ -85,7 +91,7 @@ static sr_status show(const recipe_arguments *a) {
     SR_TRY(sr_recipe_load(a->words[0], a->words + 1, a->count - 1, &recipe));
     sr_text text;
     sr_text_init(&text);
-    sr_status status = sr_plugins_load(recipe, SR_PLUGINS_NAMED);
+    sr_status status = sr_plugins_load(recipe, a->trust);
     if (status == SR_OK)
         status = sr_train_check(recipe);
     if (status == SR_OK)
@@ -97,10 +103,10 @@ static sr_status show(const recipe_arguments *a) {
     return status;
 }
 
-static sr_status check_one(const char *name) {
+static sr_status check_one(const char *name, sr_plugins_trust trust) {
     sr_recipe *recipe = NULL;
     SR_TRY(sr_recipe_load(name, NULL, 0, &recipe));
-    sr_status status = sr_plugins_load(recipe, SR_PLUGINS_NAMED);
+    sr_status status = sr_plugins_load(recipe, trust);
     if (status == SR_OK)
         status = sr_train_check(recipe);
     sr_recipe_free(recipe);
@@ -111,7 +117,7 @@ static sr_status check_one(const char *name) {
 static int check(const recipe_arguments *a) {
     int worst = 0;
     for (int i = 0; i < a->count; i++) {
-        sr_status status = check_one(a->words[i]);
+        sr_status status = check_one(a->words[i], a->trust);
         if (status == SR_OK) {
             printf("%s: ok\n", a->words[i]);
             continue;

@@ -51,12 +51,14 @@ typedef struct sr_plugin {
 
 #define SR_PLUGIN_HEAD .struct_size = sizeof(sr_plugin), .abi = SR_PLUGIN_ABI
 
-// The one symbol that is looked up; called once, right after loading.
 #if defined(__GNUC__) || defined(__clang__)
-__attribute__((visibility("default")))
+#define SR_PLUGIN_EXPORT __attribute__((visibility("default")))
+#else
+#define SR_PLUGIN_EXPORT
 #endif
-const sr_plugin *
-sr_plugin_entry(void);
+
+// Written by the plug-in: the one symbol that is looked up, called once right after loading.
+SR_PLUGIN_EXPORT const sr_plugin *sr_plugin_entry(void);
 
 #ifdef __cplusplus
 }

@@ -98,6 +98,9 @@ class Plugins(suite.Suite):
         self.expect("a plug-in of other content is another run",
                     [self.serried, "train", recipe, "-o", self.path("run-1"), "data.train=" + self.data], [2],
                     "another")
+        self.expect("an operator's kernels lack a dtype",
+                    [self.serried, "train", recipe, "--dry-run", "precision=bf16", "data.train=" + self.data], [2],
+                    "swish: no kernel of its own (swish/own, ...) takes (bf16, bf16)")
         self.expect("info lists what a plug-in brings", [self.serried, "info", "plugins", self.path("op_swish.so")],
                     [0])
 

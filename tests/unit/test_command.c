@@ -120,9 +120,10 @@ static void test_tables(void **state) {
     expect("$S info options", 0, "data.workers: integer = 0");
     expect("$S info models", 0, "resnet50 ");
     expect("$S info transforms", 0, "pad_crop ");
-    expect("for t in commands options models optimizers schedules transforms losses ops kernels; do "
-           "$S info $t > $D/t && test -s $D/t || exit 9; done",
-           0, "");
+    expect(
+        "for t in commands options models optimizers schedules transforms losses ops kernels; do "
+        "$S info $t > $D/t && test -s $D/t || exit 9; done",
+        0, "");
     expect("$S version", 0, "serried ");
     expect("$S --version", 0, "zstd ");
 }
