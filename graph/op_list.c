@@ -12,11 +12,12 @@ static const sr_op *const built_in[] = {
 static sr_status check_kernels(const sr_op *op) {
     for (size_t i = 0; i < op->kernel_count; i++) {
         const sr_kernel_entry *entry = &op->kernels[i];
-        if (entry->abi != SR_KERNEL_ABI || entry->struct_size != sizeof *entry)
+        if (entry->abi != SR_KERNEL_ABI || entry->struct_size != sizeof *entry) {
             return SR_FAIL(SR_E_UNSUPPORTED,
                            "kernel %zu is for interface %u with %u bytes, but this serried has "
                            "interface %d with %zu; rebuild it against the installed headers",
                            i, entry->abi, entry->struct_size, SR_KERNEL_ABI, sizeof *entry);
+        }
         if (entry->kernel != SR_KERNEL_OWN || !entry->name || !entry->supports || !entry->prepare)
             return SR_FAIL(SR_E_USAGE,
                            "kernel %zu lacks a name, supports or prepare, or is not SR_KERNEL_OWN",
@@ -29,12 +30,13 @@ static sr_status check(const void *descriptor) {
     const sr_op *op = descriptor;
     if (op->inputs < 1 || op->inputs > SR_OP_MAX_INPUTS || op->outputs < 1 ||
         op->outputs > SR_OP_MAX_OUTPUTS || op->required < 1 || op->required > op->inputs ||
-        op->attr_size > SR_OP_ATTR_BYTES)
+        op->attr_size > SR_OP_ATTR_BYTES) {
         return SR_FAIL(SR_E_USAGE,
                        "%d inputs, %d required, %d outputs and %zu bytes of attributes; at least 1 "
                        "and at most %d, %d and %d are possible",
                        op->inputs, op->required, op->outputs, op->attr_size, SR_OP_MAX_INPUTS,
                        SR_OP_MAX_OUTPUTS, SR_OP_ATTR_BYTES);
+    }
     if (!op->infer || (!op->lower && !op->kernel_count && !op->alias))
         return SR_FAIL(SR_E_USAGE, "it needs a rule 'infer', and a rule 'lower' or kernels");
     return check_kernels(op);

@@ -28,12 +28,13 @@ static sr_status add_all(const sr_plugin *plugin, const char *origin) {
 }
 
 sr_status sr_plugin_add(const sr_plugin *plugin) {
-    if (plugin->abi != SR_PLUGIN_ABI || plugin->struct_size != sizeof *plugin)
+    if (plugin->abi != SR_PLUGIN_ABI || plugin->struct_size != sizeof *plugin) {
         return SR_FAIL(
             SR_E_UNSUPPORTED,
             "this program was built for plug-in interface %u with %u bytes, but this "
             "serried has interface %d with %zu; rebuild it against the installed headers",
             plugin->abi, plugin->struct_size, SR_PLUGIN_ABI, sizeof *plugin);
+    }
     return add_all(plugin, plugin->name);
 }
 

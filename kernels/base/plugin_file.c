@@ -46,16 +46,18 @@ static sr_status check_place(const char *path, const char *what, const char *plu
     struct stat st;
     if (stat(path, &st) != 0)
         return SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s", plugin, strerror(errno));
-    if (st.st_uid != 0 && st.st_uid != geteuid())
+    if (st.st_uid != 0 && st.st_uid != geteuid()) {
         return SR_FAIL(SR_E_USAGE,
                        "plug-in %s: %s belongs to user %u, but only code of your own or of root is "
                        "loaded; take a copy that is yours",
                        plugin, what, st.st_uid);
-    if (st.st_mode & (S_IWGRP | S_IWOTH))
+    }
+    if (st.st_mode & (S_IWGRP | S_IWOTH)) {
         return SR_FAIL(SR_E_USAGE,
                        "plug-in %s: %s can be written by %s, who could put other code there; "
                        "chmod go-w %s",
                        plugin, what, st.st_mode & S_IWOTH ? "everybody" : "a group", path);
+    }
     return SR_OK;
 }
 
@@ -117,22 +119,24 @@ static sr_status load(sr_plugin_file *file) {
     } entry;
     struct link_map *map;
     void *handle = dlopen(file->path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
+    if (!handle) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "plug-in %s cannot be loaded: %s; build it against the installed headers "
                        "and library of this serried",
                        file->path, dlerror());
+    }
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) {
         file->begin = map->l_addr;
         (void)dl_iterate_phdr(find_code, file);
     }
     entry.object = dlsym(handle, "sr_plugin_entry");
-    if (!entry.object)
+    if (!entry.object) {
         return SR_FAIL(
             SR_E_UNSUPPORTED,
             "plug-in %s has no function sr_plugin_entry; kernels/base/plugin.h says what "
             "a plug-in is",
             file->path);
+    }
     file->plugin = entry.function();
     return SR_OK;
 }
@@ -143,16 +147,18 @@ static sr_status check_plugin(const sr_plugin_file *file) {
     if (!p)
         return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: its sr_plugin_entry gives nothing",
                        file->path);
-    if (p->abi != SR_PLUGIN_ABI)
+    if (p->abi != SR_PLUGIN_ABI) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "plug-in %s was built for plug-in interface %u, but this serried has %u; "
                        "rebuild it against the installed headers",
                        file->path, p->abi, SR_PLUGIN_ABI);
-    if (p->struct_size != sizeof(sr_plugin))
+    }
+    if (p->struct_size != sizeof(sr_plugin)) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "plug-in %s: its struct sr_plugin has %u bytes, but this serried's has %zu; "
                        "rebuild it against the installed headers",
                        file->path, p->struct_size, sizeof(sr_plugin));
+    }
     if (!p->name || !p->name[0])
         return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s has no name", file->path);
     return SR_OK;

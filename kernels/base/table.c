@@ -76,17 +76,19 @@ sr_status sr_table_choose(const sr_table *table, const char *name, const void **
 static sr_status check(const sr_table *table, const void *descriptor, const char *origin) {
     sr_descriptor d = head(descriptor);
     size_t index;
-    if (d.abi != table->abi)
+    if (d.abi != table->abi) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "%s: a %s for interface %u, but this serried has interface %u; rebuild it "
                        "against the installed headers",
                        origin, table->what, d.abi, table->abi);
-    if (d.struct_size != table->struct_size)
+    }
+    if (d.struct_size != table->struct_size) {
         return SR_FAIL(
             SR_E_UNSUPPORTED,
             "%s: the descriptor of a %s has %u bytes, but this serried's has %u; rebuild "
             "it against the installed headers",
             origin, table->what, d.struct_size, table->struct_size);
+    }
     if (!d.name || !d.name[0])
         return SR_FAIL(SR_E_USAGE, "%s: a %s has no name", origin, table->what);
     if (find(table, d.name, &index)) {
