@@ -6,6 +6,7 @@
 // the readers do not come here: they have their own descriptors and reads.
 #include "kernels/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -17,12 +18,16 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
-static sr_status failed(const char *path, const char *action, int error) {
+#define TEMPORARY_MARK ".tmp-"
+
+sr_status sr_file_fail(const char *path, const char *action, int error) {
     if (error == ENOENT || error == ENOTDIR)
         return SR_FAIL(SR_E_NOT_FOUND, "%s: %s: %s", path, action, strerror(error));
     if (error == ENOSPC || error == EDQUOT)
         return SR_FAIL(SR_E_NO_SPACE, "%s: %s: %s; free space on its file system and try again",
                        path, action, strerror(error));
+    if (error == EFBIG)
+        return SR_FAIL(SR_E_IO, "%s: %s: %s; see ulimit -f", path, action, strerror(error));
     return SR_FAIL(SR_E_IO, "%s: %s: %s", path, action, strerror(error));
 }
 
@@ -47,7 +52,7 @@ static sr_status read_all(int fd, const char *path, size_t expected, size_t max_
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            status = failed(path, "cannot read", errno);
+            status = sr_file_fail(path, "cannot read", errno);
             goto out;
         }
         if (n == 0)
@@ -71,11 +76,11 @@ out:
 sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
     int fd = open_retrying(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
-        return failed(path, "cannot open", errno);
+        return sr_file_fail(path, "cannot open", errno);
     struct stat info;
     sr_status status;
     if (fstat(fd, &info) != 0)
-        status = failed(path, "cannot stat", errno);
+        status = sr_file_fail(path, "cannot stat", errno);
     else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size > max_bytes)
         status = SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, more than the %zu allowed here; wrong file?",
                          path, (long long)info.st_size, max_bytes);
@@ -93,7 +98,7 @@ sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out, 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failed(path, "cannot read", errno);
+            return sr_file_fail(path, "cannot read", errno);
         if (n == 0)
             return SR_FAIL(SR_E_DATA, "%s: ends at byte %llu, %zu bytes wanted at %llu; truncated?",
                            path, (unsigned long long)(offset + done), bytes,
@@ -108,7 +113,7 @@ sr_status sr_atomic_open(sr_atomic_file *file, const char *path) {
     *file = (sr_atomic_file){.fd = -1};
     sr_text name;
     sr_text_init(&name);
-    sr_text_add(&name, "%s.tmp-%ld-%u", path, (long)getpid(),
+    sr_text_add(&name, "%s" TEMPORARY_MARK "%ld-%u", path, (long)getpid(),
                 atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
     sr_status status = sr_text_check(&name);
     if (status == SR_OK) {
@@ -122,24 +127,44 @@ sr_status sr_atomic_open(sr_atomic_file *file, const char *path) {
         // O_TRUNC, not O_EXCL: a dead process with our number may have left this name behind.
         file->fd = open_retrying(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (file->fd < 0)
-            status = failed(file->temporary, "cannot create", errno);
+            status = sr_file_fail(file->temporary, "cannot create", errno);
     }
     if (status != SR_OK)
         sr_atomic_abort(file);
     return status;
 }
 
-sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes) {
+sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes) {
     const char *next = data;
     while (bytes > 0) {
-        ssize_t n = write(file->fd, next, bytes);
+        ssize_t n = write(fd, next, bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failed(file->temporary, "cannot write", errno);
+            return sr_file_fail(path, "cannot write", errno);
         next += n;
         bytes -= (size_t)n;
-        file->bytes += (uint64_t)n;
+    }
+    return SR_OK;
+}
+
+sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes) {
+    SR_TRY(sr_file_write(file->fd, file->temporary, data, bytes));
+    file->bytes += (uint64_t)bytes;
+    return SR_OK;
+}
+
+sr_status sr_atomic_write_at(sr_atomic_file *file, uint64_t offset, const void *data,
+                             size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n =
+            pwrite(file->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return sr_file_fail(file->temporary, "cannot write", errno);
+        done += (size_t)n;
     }
     return SR_OK;
 }
@@ -157,17 +182,17 @@ static char *folder_of(const char *path) {
 
 sr_status sr_atomic_commit(sr_atomic_file *file) {
     if (fsync(file->fd) != 0)
-        return failed(file->temporary, "cannot fsync", errno);
+        return sr_file_fail(file->temporary, "cannot fsync", errno);
     int fd = file->fd;
     file->fd = -1;
     if (close(fd) != 0 && errno != EINTR)
-        return failed(file->temporary, "cannot close", errno);
+        return sr_file_fail(file->temporary, "cannot close", errno);
     char *folder = folder_of(file->path);
     if (folder == NULL)
         return SR_E_MEMORY;
     sr_status status = SR_OK;
     if (rename(file->temporary, file->path) != 0)
-        status = failed(file->path, "cannot rename the new file into place", errno);
+        status = sr_file_fail(file->path, "cannot rename the new file into place", errno);
     else {
         sr_free(file->temporary);
         file->temporary = NULL; // nothing to remove any more
@@ -197,13 +222,98 @@ sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes)
     return status;
 }
 
+bool sr_file_is_temporary(const char *name) {
+    return strstr(name, TEMPORARY_MARK) != NULL;
+}
+
+void sr_remove_temporary_files(const char *folder) {
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        if (sr_file_is_temporary(entry->d_name))
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); // harmless where it stays
+    (void)closedir(dir);
+}
+
+sr_status sr_link_atomic(const char *path, const char *target) {
+    sr_text name;
+    sr_text_init(&name);
+    sr_text_add(&name, "%s" TEMPORARY_MARK "%ld", path, (long)getpid());
+    sr_status status = sr_text_check(&name);
+    char *folder = folder_of(path);
+    if (folder == NULL)
+        status = SR_E_MEMORY;
+    if (status == SR_OK) {
+        (void)unlink(name.data); // left by a killed process of our number
+        if (symlink(target, name.data) != 0 || rename(name.data, path) != 0) {
+            status = sr_file_fail(path, "cannot be linked", errno);
+            (void)unlink(name.data);
+        } else {
+            status = sr_sync_folder(folder);
+        }
+    }
+    sr_free(folder);
+    sr_text_release(&name);
+    return status;
+}
+
+// The end of the last whole line.
+static sr_status end_of_lines(int fd, const char *path, off_t size, off_t *end) {
+    char block[4096];
+    for (*end = size; *end > 0;) {
+        size_t bytes = *end < (off_t)sizeof block ? (size_t)*end : sizeof block;
+        SR_TRY(sr_file_read_at(fd, path, (uint64_t)*end - bytes, block, bytes));
+        const char *newline = memrchr(block, '\n', bytes);
+        if (newline != NULL) {
+            *end += newline + 1 - (block + bytes);
+            return SR_OK;
+        }
+        *end -= (off_t)bytes;
+    }
+    return SR_OK;
+}
+
+static sr_status cut_torn_line(const char *path) {
+    struct stat info;
+    off_t end = 0;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return SR_OK; // nothing there yet, or a pipe
+    int fd = open_retrying(path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return sr_file_fail(path, "cannot open", errno);
+    sr_status status = end_of_lines(fd, path, info.st_size, &end);
+    if (status == SR_OK && end < info.st_size && ftruncate(fd, end) != 0)
+        status = sr_file_fail(path, "cannot cut off a torn line", errno);
+    (void)close(fd);
+    return status;
+}
+
+sr_status sr_file_open_lines(const char *path, int *fd) {
+    SR_TRY(cut_torn_line(path));
+    int opened = open_retrying(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (opened < 0)
+        return sr_file_fail(path, "cannot open", errno);
+    *fd = opened;
+    return SR_OK;
+}
+
+sr_status sr_file_add_line(int fd, const char *path, const void *line, size_t bytes) {
+    struct stat before;
+    bool known = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
+    sr_status status = sr_file_write(fd, path, line, bytes);
+    if (status != SR_OK && known && ftruncate(fd, before.st_size) != 0)
+        sr_error_prefix("a part of a line stays");
+    return status;
+}
+
 static sr_status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0)
         return SR_OK;
     int error = errno;
     if (error == EEXIST && sr_path_is_folder(path))
         return SR_OK;
-    return failed(path, "cannot make the folder", error);
+    return sr_file_fail(path, "cannot make the folder", error);
 }
 
 sr_status sr_make_folders(const char *path) {
@@ -228,11 +338,11 @@ sr_status sr_make_folders(const char *path) {
 sr_status sr_sync_folder(const char *path) {
     int fd = open_retrying(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
-        return failed(path, "cannot open the folder", errno);
+        return sr_file_fail(path, "cannot open the folder", errno);
     // EINVAL: a file system (some network ones) that has nothing to sync for a folder.
     int error = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     (void)close(fd);
-    return error ? failed(path, "cannot fsync the folder", error) : SR_OK;
+    return error ? sr_file_fail(path, "cannot fsync the folder", error) : SR_OK;
 }
 
 bool sr_path_exists(const char *path) {

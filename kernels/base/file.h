@@ -20,6 +20,17 @@ SR_NODISCARD sr_status sr_file_read(const char *path, size_t max_bytes, void **d
 SR_NODISCARD sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out,
                                        size_t bytes);
 
+// What a failed system call on 'path' means: SR_E_NOT_FOUND, SR_E_NO_SPACE (which says to free
+// some) or SR_E_IO, with "path: action: reason". 'error' is its errno.
+SR_NODISCARD sr_status sr_file_fail(const char *path, const char *action, int error);
+// All of it, in order, whatever the calls take at a time.
+SR_NODISCARD sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes);
+// Opens a file for adding lines and makes it where it is missing. A last line without its end, torn
+// by a crash, is cut off, so that the next one does not continue it.
+SR_NODISCARD sr_status sr_file_open_lines(const char *path, int *fd);
+// Adds a line, or nothing of it where the disk is full.
+SR_NODISCARD sr_status sr_file_add_line(int fd, const char *path, const void *line, size_t bytes);
+
 // A file that becomes visible whole: written as "PATH.tmp-PID-N" in the same folder, fsynced,
 // renamed, and the folder fsynced. Any failure leaves what was there before.
 typedef struct sr_atomic_file {
@@ -30,11 +41,20 @@ typedef struct sr_atomic_file {
 
 SR_NODISCARD sr_status sr_atomic_open(sr_atomic_file *file, const char *path);
 SR_NODISCARD sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes);
+// Over bytes that were written before.
+SR_NODISCARD sr_status sr_atomic_write_at(sr_atomic_file *file, uint64_t offset, const void *data,
+                                          size_t bytes);
 SR_NODISCARD sr_status sr_atomic_commit(sr_atomic_file *file);
 // Removes the temporary file; legal after a failed open, write or commit, and after commit.
 void sr_atomic_abort(sr_atomic_file *file);
 // All of it at once.
 SR_NODISCARD sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes);
+// True for a name that sr_atomic_open gives: what a killed process may leave behind.
+bool sr_file_is_temporary(const char *name);
+// Removes such files from a folder that no other process writes into.
+void sr_remove_temporary_files(const char *folder);
+// A symbolic link, replaced at once where it is there already.
+SR_NODISCARD sr_status sr_link_atomic(const char *path, const char *target);
 
 // Makes a folder and its parents (mode 0777 less umask).
 SR_NODISCARD sr_status sr_make_folders(const char *path);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/file.h"
 
 enum { LINE_BYTES = 4096 };
 
@@ -25,6 +26,7 @@ static struct {
     sr_log_level level;
     int rank, size;
     int fd;                // of the log file, or -1
+    bool lossy;            // a line could not be written into the file, which was said
     bool live;             // a progress line stands on the terminal
     int64_t last_plain_ns; // when the last plain progress line was written; 0: never
 } logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = SR_LOG_INFO, .size = 1, .fd = -1};
@@ -38,16 +40,17 @@ static void unlock_logger(void) {
 }
 
 // A full disk or closed terminal must not stop a run: what cannot be written is lost.
-static void put(int fd, const char *bytes, size_t n) {
+static bool put(int fd, const char *bytes, size_t n) {
     while (n > 0) {
         ssize_t written = write(fd, bytes, n);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return;
+            return false;
         bytes += written;
         n -= (size_t)written;
     }
+    return true;
 }
 
 // Width of the terminal that stderr ends at, 0 where there is none. Under `serried train -n` mpirun
@@ -83,12 +86,12 @@ void sr_log_set_rank(int rank, int size) {
 }
 
 sr_status sr_log_open_file(const char *path) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return SR_FAIL(SR_E_IO, "%s: cannot open the log file: %s", path, strerror(errno));
+    int fd;
+    SR_TRY(sr_file_open_lines(path, &fd));
     sr_log_close_file();
     lock_logger();
     logger.fd = fd;
+    logger.lossy = false;
     unlock_logger();
     return SR_OK;
 }
@@ -121,8 +124,21 @@ static size_t compose(char *line, sr_log_level level, bool with_rank, bool color
 
 static void clear_live_line(void) {
     if (logger.live)
-        put(STDERR_FILENO, "\r\033[K", 4);
+        (void)put(STDERR_FILENO, "\r\033[K", 4);
     logger.live = false;
+}
+
+// Into the file; that lines are lost is said once, by every rank for its own.
+static void put_in_file(const char *line, size_t bytes) {
+    char text[256], warning[LINE_BYTES];
+    if (put(logger.fd, line, bytes) || logger.lossy)
+        return;
+    logger.lossy = true;
+    (void)snprintf(text, sizeof text, "the log file cannot be written: %s; lines of it are lost",
+                   strerror(errno));
+    clear_live_line();
+    (void)put(STDERR_FILENO, warning,
+              compose(warning, SR_LOG_WARN, logger.rank != 0, sr_log_has_color(), text));
 }
 
 void sr_log(sr_log_level level, const char *fmt, ...) {
@@ -136,13 +152,13 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     lock_logger();
     if (level <= logger.level) {
         if (logger.fd >= 0)
-            put(logger.fd, line, compose(line, level, logger.size > 1, false, text));
+            put_in_file(line, compose(line, level, logger.size > 1, false, text));
         // A rank without a file still tells what went wrong.
         bool speaks = logger.rank == 0 || (logger.fd < 0 && level <= SR_LOG_WARN);
         if (speaks) {
             clear_live_line();
-            put(STDERR_FILENO, line,
-                compose(line, level, logger.rank != 0, sr_log_has_color(), text));
+            (void)put(STDERR_FILENO, line,
+                      compose(line, level, logger.rank != 0, sr_log_has_color(), text));
         }
     }
     unlock_logger();
@@ -188,7 +204,7 @@ static void draw_live_line(const char *line, size_t columns) {
     char text[LINE_BYTES];
     int n = snprintf(text, sizeof text, "\r\033[K%.*s", (int)fit_columns(line, columns - 1), line);
     if (n > 0)
-        put(STDERR_FILENO, text, n < LINE_BYTES ? (size_t)n : LINE_BYTES - 1);
+        (void)put(STDERR_FILENO, text, n < LINE_BYTES ? (size_t)n : LINE_BYTES - 1);
     logger.live = true;
 }
 
@@ -199,7 +215,7 @@ static void print_plain_line(const char *line, double interval_s) {
         return;
     logger.last_plain_ns = now;
     char text[LINE_BYTES];
-    put(STDERR_FILENO, text, compose(text, SR_LOG_INFO, false, false, line));
+    (void)put(STDERR_FILENO, text, compose(text, SR_LOG_INFO, false, false, line));
 }
 
 void sr_log_progress(const char *line, double plain_interval_s) {

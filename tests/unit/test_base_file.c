@@ -171,6 +171,66 @@ static void full_disk(void **state) {
     close(fd);
 }
 
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(0, getrlimit(RLIMIT_FSIZE, &limit));
+    limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
+}
+
+// Lines are added whole or not at all, and a torn one of before is cut off.
+static void lines(void **state) {
+    (void)state;
+    char *path = in_folder("log"), block[5000];
+    int fd;
+    assert_ok(sr_file_open_lines(path, &fd));
+    assert_ok(sr_file_add_line(fd, path, "one\n", 4));
+    limit_files(10);
+    assert_status(SR_E_IO, sr_file_add_line(fd, path, "two and more\n", 13));
+    limit_files(0);
+    assert_content(path, "one\n");
+    assert_ok(sr_file_add_line(fd, path, "three\n", 6));
+    close(fd);
+    assert_ok(sr_file_open_lines(path, &fd));
+    close(fd);
+    assert_content(path, "one\nthree\n");
+    memset(block, 'x', sizeof block); // longer than the pieces that are searched
+    memcpy(block, "one\ntwo\n", 8);
+    for (size_t torn = 0; torn < sizeof block; torn += 1 + torn / 2) {
+        assert_ok(sr_file_write_atomic(path, block, 8 + torn < sizeof block ? 8 + torn : 8));
+        assert_ok(sr_file_open_lines(path, &fd));
+        close(fd);
+        assert_content(path, "one\ntwo\n");
+    }
+    assert_ok(sr_file_write_atomic(path, "no end", 6));
+    assert_ok(sr_file_open_lines(path, &fd));
+    close(fd);
+    assert_content(path, "");
+    assert_status(SR_E_IO, sr_file_open_lines(folder, &fd));
+    sr_free(path);
+}
+
+static void links_and_leftovers(void **state) {
+    (void)state;
+    char *link = in_folder("link"), *left = in_folder("a.tmp-12-3"), *kept = in_folder("a.tmpl");
+    char target[16] = "";
+    int before = entries();
+    assert_ok(sr_link_atomic(link, "there"));
+    assert_ok(sr_link_atomic(link, "elsewhere"));
+    assert_int_equal(9, readlink(link, target, sizeof target));
+    assert_memory_equal("elsewhere", target, 9);
+    assert_int_equal(before + 1, entries());
+    assert_ok(sr_file_write_atomic(left, "x", 1));
+    assert_ok(sr_file_write_atomic(kept, "x", 1));
+    assert_true(sr_file_is_temporary(left));
+    assert_false(sr_file_is_temporary(kept));
+    sr_remove_temporary_files(folder);
+    assert_int_equal(before + 2, entries());
+    sr_free(link);
+    sr_free(left);
+    sr_free(kept);
+}
+
 static void folders(void **state) {
     (void)state;
     char *path = in_folder("x/y//z/"), *blocked = in_folder("a/b");
@@ -209,6 +269,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(abort_leaves_the_old, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_write_leaves_the_old, set_up, tear_down),
         cmocka_unit_test(full_disk),
+        cmocka_unit_test_setup_teardown(lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_and_leftovers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders, set_up, tear_down),
         cmocka_unit_test(joining),
     };

@@ -126,6 +126,19 @@ static void long_lines_are_cut(void **state) {
     sr_free(data);
 }
 
+// A full disk costs lines, not the run, and is said once.
+static void lost_lines_are_said_once(void **state) {
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    assert_ok(sr_log_open_file("/dev/full"));
+    SR_INFO("one");
+    SR_INFO("two");
+    sr_log_close_file();
+    assert_file(captured, "warning: the log file cannot be written: No space left on device; lines "
+                          "of it are lost\none\ntwo\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(levels, set_up, tear_down),
@@ -134,6 +147,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(progress_without_terminal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(live_line_through_a_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_lines_are_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lost_lines_are_said_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
