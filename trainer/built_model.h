@@ -57,7 +57,10 @@ typedef struct sr_statistics {
     struct {
         sr_tensor buffer, value;
     } * items;
+    bool out_of_memory; // one is missing: the record is not to be used
 } sr_statistics;
+// SR_E_MEMORY where a statistic of this record could not be kept.
+SR_NODISCARD sr_status sr_statistics_check(const sr_statistics *statistics);
 
 #ifdef __cplusplus
 }

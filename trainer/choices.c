@@ -19,10 +19,10 @@ static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_opt
     return table ? sr_recipe_options_parse(recipe, path, table, *out) : SR_OK;
 }
 
-// A descriptor's SR_E_USAGE as a mistake at the place in the recipe; other statuses pass.
+// A descriptor's refusal as a mistake at the place in the recipe; that memory is out is none.
 static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
     char message[512];
-    if (status != SR_E_USAGE)
+    if (status == SR_OK || status == SR_E_MEMORY)
         return status;
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     return sr_recipe_fail(recipe, path, "%s", message);
@@ -136,13 +136,9 @@ sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out) {
 sr_status sr_check_transforms(sr_recipe *recipe) {
     sr_transform_chain *chain;
     sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
-    if (status == SR_OK) {
+    if (status == SR_OK)
         sr_transform_chain_free(chain);
-        return SR_OK;
-    }
-    char message[512];
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    return sr_recipe_fail(recipe, "augment", "%s", message);
+    return refuse(recipe, "augment", status);
 }
 
 sr_status sr_check_served(sr_recipe *recipe) {
@@ -170,13 +166,10 @@ static sr_status check_device(sr_recipe *recipe) {
     sr_device *device;
     if (!recipe->device || strcmp(recipe->device, "auto") == 0)
         return SR_OK;
-    if (sr_device_open(recipe->device, &device) == SR_OK) {
+    sr_status status = sr_device_open(recipe->device, &device);
+    if (status == SR_OK)
         sr_device_close(device);
-        return SR_OK;
-    }
-    char message[512];
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    return sr_recipe_fail(recipe, "device", "%s", message);
+    return refuse(recipe, "device", status);
 }
 
 static sr_status check_lanes(sr_recipe *recipe) {

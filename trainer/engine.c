@@ -177,6 +177,7 @@ static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64
     const sr_info key = {.dtype = SR_I32, .rank = 1, .dim = {4}};
     sr_context_begin_step(e->context);
     e->statistics.count = 0;
+    e->statistics.out_of_memory = false;
     return (sr_lane_record){.context = e->context,
                             .phase = phase,
                             .training = training,
@@ -241,6 +242,7 @@ static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int
             .after = param ? phase->model->params[phase->uses[i].param].variable : SR_NONE};
     }
     SR_TRY(sr_context_status(e->context));
+    SR_TRY(sr_statistics_check(&e->statistics));
     return sr_compile(e->context, e->targets, *count, plan);
 }
 

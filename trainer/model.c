@@ -247,11 +247,20 @@ void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value
         size_t capacity = (size_t)s->capacity;
         void *items = s->items;
         if (sr_grow(&items, &capacity, (size_t)s->count + 1, sizeof *s->items, "statistics") !=
-            SR_OK)
+            SR_OK) {
+            s->out_of_memory = true;
             return;
+        }
         s->items = items;
         s->capacity = (int)capacity;
     }
     s->items[s->count].buffer = buffer;
     s->items[s->count++].value = value;
+}
+
+sr_status sr_statistics_check(const sr_statistics *statistics) {
+    if (!statistics->out_of_memory)
+        return SR_OK;
+    return SR_FAIL(SR_E_MEMORY, "out of memory: %zu bytes for statistics",
+                   ((size_t)statistics->count + 1) * sizeof *statistics->items);
 }

@@ -67,8 +67,13 @@ bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, vo
                           node->kind == SR_NODE_MAP ? "map" : "list of maps or lists");
         return false;
     }
-    if (sr_options_set(table, options, name, value, &in->arena) == SR_OK)
+    sr_status status = sr_options_set(table, options, name, value, &in->arena);
+    if (status == SR_OK)
         return true;
+    if (status == SR_E_MEMORY) {
+        in->out_of_memory = true;
+        return false;
+    }
     // The table's message begins with its own name; here the position says where.
     const char *message = sr_error_message();
     size_t prefix = strlen(table->name);

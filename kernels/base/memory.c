@@ -31,6 +31,7 @@ typedef struct block_header {
 
 static _Atomic uint64_t allocations, live_blocks, live_bytes, peak_bytes;
 static _Atomic uint64_t fail_countdown;
+static void (*_Atomic watcher)(size_t bytes, const char *what);
 
 // True when this allocation is the one that must fail.
 static bool must_fail(void) {
@@ -74,8 +75,11 @@ static void *take(size_t bytes, void **raw) {
 }
 
 void *sr_alloc(size_t bytes, const char *what) {
+    void (*watch)(size_t, const char *) = atomic_load_explicit(&watcher, memory_order_relaxed);
     void *raw = NULL;
     void *memory = NULL;
+    if (watch != NULL)
+        watch(bytes, what);
     if (bytes <= SIZE_MAX / 2 && !must_fail())
         memory = take(bytes, &raw);
     if (memory == NULL) {
@@ -155,6 +159,10 @@ sr_memory_stats sr_memory_get_stats(void) {
 
 void sr_memory_fail_nth(uint64_t n) {
     atomic_store_explicit(&fail_countdown, n, memory_order_relaxed);
+}
+
+void sr_memory_watch(void (*watch)(size_t bytes, const char *what)) {
+    atomic_store_explicit(&watcher, watch, memory_order_relaxed);
 }
 
 struct sr_arena_chunk {

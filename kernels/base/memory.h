@@ -39,6 +39,9 @@ typedef struct sr_memory_stats {
 sr_memory_stats sr_memory_get_stats(void);
 // The n-th allocation from now fails, once (n >= 1); 0 switches off.
 void sr_memory_fail_nth(uint64_t n);
+// Called for every allocation that is asked for, from its thread, so that a test learns the places;
+// NULL switches off. It must not allocate through here.
+void sr_memory_watch(void (*watch)(size_t bytes, const char *what));
 
 // Arena: a growing region whose memory dies all at once. One thread at a time.
 typedef struct sr_arena {

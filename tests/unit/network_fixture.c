@@ -87,36 +87,46 @@ static void deliver(network *net, int i, sr_tensor value) {
         sr_read_later(value, net->results[i], (size_t)network_count(net, i) * sizeof(float));
 }
 
-static void deliver_gradients(network *net, sr_tensor loss) {
+static sr_status deliver_gradients(network *net, sr_tensor loss) {
     int count = net->model->param_count;
-    sr_tensor *xs = sr_arena_alloc(&net->arena, 2 * (size_t)count * sizeof *xs),
-              *grads = xs + count;
+    sr_tensor *xs = sr_arena_alloc(&net->arena, 2 * (size_t)count * sizeof *xs);
+    if (!xs)
+        return SR_E_MEMORY;
+    sr_tensor *grads = xs + count;
     for (int i = 0; i < count; i++)
         xs[i] = net->model->params[i].variable;
     sr_gradients(loss, SR_NONE, xs, count, grads);
     for (int i = 0; i < count; i++)
         if (net->model->params[i].kind != SR_PARAM_BUFFER)
             deliver(net, i, grads[i]);
+    return SR_OK;
 }
 
 static sr_status record(network *net, const sr_info *image, const uint8_t *images,
                         const int32_t *labels, const double *mean, const double *std) {
     const sr_info label = {.dtype = SR_I32, .rank = 1, .dim = {image->dim[0]}};
     sr_statistics statistics = {.count = 0};
-    sr_forward forward = {
-        .context = net->context, .training = true, .dtype = SR_F32, .statistics = &statistics};
+    static const int32_t key[4];
+    const sr_info key_info = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    sr_forward forward = {.context = net->context,
+                          .training = true,
+                          .dtype = SR_F32,
+                          .key = sr_constant(net->context, &key_info, key),
+                          .statistics = &statistics};
     sr_tensor x = sr_normalize(sr_constant(net->context, image, images), mean, std, SR_F32);
     sr_tensor logits = net->model->desc->forward(&forward, net->model->state, &x);
     sr_tensor loss = sr_softmax_cross_entropy(logits, sr_constant(net->context, &label, labels), 0);
-    deliver_gradients(net, loss);
+    sr_status status = deliver_gradients(net, loss);
     for (int i = 0; i < statistics.count; i++)
         deliver(net, sr_model_param_of(net->model, statistics.items[i].buffer),
                 statistics.items[i].value);
     size_t samples = (size_t)image->dim[0];
     sr_read_later(logits, net->logits, samples * (size_t)net->classes * sizeof(float));
     sr_read_later(loss, net->loss, samples * sizeof(float));
+    if (status == SR_OK)
+        status = sr_statistics_check(&statistics);
     sr_free(statistics.items);
-    return sr_context_status(net->context);
+    return status == SR_OK ? sr_context_status(net->context) : status;
 }
 
 sr_status network_run(network *net, int64_t samples, int64_t side, const uint8_t *images,
