@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 
@@ -31,6 +32,28 @@ const char *sr_pack_flag_name(int i) {
 
 // -- the folder --------------------------------------------------------------------------------
 
+// The holder has written its name into pack.txt, unless it has only just begun or has nothing to
+// do.
+static sr_status fail_held(const char *folder) {
+    void *text = NULL;
+    size_t bytes;
+    int length = 0;
+    const char *holder = NULL;
+    char *path = sr_path_join(folder, "pack.txt");
+    if (path != NULL && sr_file_read(path, 1 << 20, &text, &bytes) == SR_OK)
+        holder = strstr(text, "\nby ");
+    if (holder != NULL)
+        length = (int)strcspn(holder += 4, "\n");
+    sr_status status =
+        SR_FAIL(SR_E_EXISTS,
+                "%s: another pack works on this folder (%.*s); wait for it or stop it, or name "
+                "another folder",
+                folder, holder ? length : 13, holder ? holder : "just starting");
+    sr_free(text);
+    sr_free(path);
+    return status;
+}
+
 sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
     sr_pack_state state = {.lock = -1};
     SR_TRY(sr_make_folders(folder));
@@ -40,9 +63,10 @@ sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
     state.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sr_status status = SR_OK;
     if (state.lock < 0)
-        status = SR_FAIL(SR_E_IO, "%s: %s", folder, strerror(errno));
+        status = sr_file_fail(folder, "cannot be opened", errno);
     else if (flock(state.lock, LOCK_EX | LOCK_NB) != 0)
-        status = SR_FAIL(SR_E_EXISTS, "%s: another pack works on this folder; wait for it", folder);
+        status = errno == EWOULDBLOCK ? fail_held(folder)
+                                      : sr_file_fail(folder, "cannot be locked", errno);
     if (status != SR_OK) {
         sr_pack_state_close(&state);
         return status;
@@ -73,7 +97,7 @@ typedef sr_status (*entry_fn)(sr_pack_state *state, const char *name, void *user
 static sr_status each_entry(sr_pack_state *state, entry_fn fn, void *user) {
     DIR *dir = opendir(state->folder);
     if (dir == NULL)
-        return SR_FAIL(SR_E_IO, "%s: %s", state->folder, strerror(errno));
+        return sr_file_fail(state->folder, "cannot be listed", errno);
     sr_status status = SR_OK;
     for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
@@ -85,7 +109,7 @@ static sr_status each_entry(sr_pack_state *state, entry_fn fn, void *user) {
 // A kill before pack.txt was there leaves at most a temporary file of ours.
 static sr_status count_entry(sr_pack_state *state, const char *name, void *user) {
     (void)state;
-    *(int *)user += !(is_ours(name) && strstr(name, ".tmp-") != NULL);
+    *(int *)user += !(is_ours(name) && sr_file_is_temporary(name));
     return SR_OK;
 }
 
@@ -149,7 +173,11 @@ static sr_status make_identity(sr_pack_state *state, const sr_pack_options *opti
 static void print_state(const sr_pack_state *state, const sr_pack_report *report, sr_text *out) {
     sr_text_add(out, "serried-pack %d\nidentity %s\n", PACK_VERSION, state->identity);
     if (report == NULL) {
-        sr_text_add(out, "state packing\n");
+        char host[128] = "?", since[32];
+        (void)gethostname(host, sizeof host - 1);
+        sr_clock_utc_label(since);
+        sr_text_add(out, "by host %s, pid %ld, since %s\nstate packing\n", host, (long)getpid(),
+                    since);
         return;
     }
     for (int s = 0; s < SR_SPLIT_COUNT; s++)

@@ -4,10 +4,8 @@
 // Records go straight to the temporary file; the index is kept in memory (24 bytes a record) and
 // follows at the end; then the header, whose length was fixed at the start, is put in front. The
 // bytes are a function of the records and options alone: no time, host or process is in them.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "dataio/protocol.h"
 #include "dataio/record.h"
@@ -142,15 +140,7 @@ static sr_status write_header(sr_writer *writer) {
     writer->header.median_side =
         writer->side_count ? ((uint32_t *)writer->sides)[writer->side_count / 2] : 0;
     sr_shard_header_encode(&writer->header, bytes);
-    sr_status status = SR_OK;
-    for (uint32_t done = 0; done < writer->header_bytes && status == SR_OK;) {
-        ssize_t n = pwrite(writer->file.fd, bytes + done, writer->header_bytes - done, (off_t)done);
-        if (n >= 0)
-            done += (uint32_t)n;
-        else if (errno != EINTR)
-            status =
-                SR_FAIL(SR_E_IO, "%s: cannot write: %s", writer->file.temporary, strerror(errno));
-    }
+    sr_status status = sr_atomic_write_at(&writer->file, 0, bytes, writer->header_bytes);
     sr_free(bytes);
     return status;
 }

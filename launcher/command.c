@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +119,9 @@ static int dispatch(int argc, char **argv) {
 }
 
 // Results that did not arrive are a failure, also where the disk was full at their last byte.
+// A file over `ulimit -f` is a failing write with a message, not the end by a signal.
 int sr_command_main(int argc, char **argv) {
+    (void)signal(SIGXFSZ, SIG_IGN);
     int code = dispatch(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;

@@ -58,7 +58,7 @@ typedef struct sr_manifest {
     const char *metric;                  // name of checkpoint.metric, as "val/top1"
     double metric_value;                 // of this generation; NaN where not evaluated
     double best_value;                   // best so far, this generation included; NaN for none
-    int64_t best_step;                   //
+    int64_t best_step;                   // of the checkpoint with it; 0 for none
     const sr_metadata *extra;            // further strings of the trainer (loss scaler, ...)
     int extra_count;                     //
 } sr_manifest;
@@ -100,11 +100,14 @@ SR_NODISCARD sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, s
                                                  const sr_stored_tensor *tensors, int count,
                                                  const sr_manifest *manifest);
 // On rank 0, after every rank has written (a barrier). The generation exists from its return on; a
-// failure before leaves none. Then 'last' (and 'best', where asked) are linked to it and all but
-// the newest 'keep' generations (at least 2) and the best one are removed; what fails there is a
-// warning, since the checkpoint itself is whole.
+// failure before leaves none. Then the links are made (sr_checkpoint_link) and all but the newest
+// 'keep' generations (at least 2) and the best one are removed; what fails there is a warning,
+// since the checkpoint itself is whole.
 SR_NODISCARD sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer,
-                                            const sr_manifest *manifest, bool best, int keep);
+                                            const sr_manifest *manifest, int keep);
+// 'last' leads to the manifest's generation and 'best' to that of its best_step (where there is
+// one). After a commit, and when a run goes on: a crash may have come between manifest and links.
+SR_NODISCARD sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest);
 // Ends the writer on every rank; without a commit rank 0 removes the unfinished generation.
 void sr_checkpoint_writer_free(sr_checkpoint_writer *writer);
 
@@ -157,7 +160,7 @@ SR_NODISCARD sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const 
 
 // -- for people: verify, stat, show ----------------------------------------------------------
 
-// True when the path is a run folder with checkpoints, or a generation.
+// True when the path is a run folder that has begun to keep checkpoints, or a generation.
 bool sr_checkpoint_is(const char *path);
 // Checks every file of every generation at the path; one line each in 'report'. Returns the first
 // damage's code with its message (SR_OK when all is whole).

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,11 +81,9 @@ static bool parse_generation(const char *name, int64_t *generation) {
 int64_t sr_generation_linked(const char *run, const char *link) {
     char target[64] = "";
     int64_t generation = 0;
-    char *path = sr_path_join(run, link);
-    if (path == NULL)
-        return 0;
-    ssize_t n = readlink(path, target, sizeof target - 1);
-    sr_free(path);
+    char path[PATH_MAX]; // not from sr_alloc: 0 for want of memory would let the best one go
+    int length = snprintf(path, sizeof path, "%s/%s", run, link);
+    ssize_t n = length > 0 && length < PATH_MAX ? readlink(path, target, sizeof target - 1) : -1;
     size_t folder = sizeof CHECKPOINTS_FOLDER; // with its slash
     if (n <= 0 || strncmp(target, CHECKPOINTS_FOLDER "/", folder) != 0 ||
         !parse_generation(target + folder, &generation))

@@ -103,7 +103,11 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
             continue;
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
-        bool finished = manifest != NULL && sr_path_exists(manifest);
+        if (manifest == NULL) {
+            sr_free(folder);
+            return SR_E_MEMORY;
+        }
+        bool finished = sr_path_exists(manifest);
         sr_free(manifest);
         if (!finished) { // never committed: not a generation
             if (list[i] == sr_generation_linked(run, "last"))

@@ -4,23 +4,22 @@
 // Unlike opening, which wants one whole generation quickly, verify looks at every file of every
 // generation and says which bytes and which tensors are damaged.
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/base/file.h"
 #include "trainer/checkpoint_internal.h"
 
+static bool has(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && n < PATH_MAX && sr_path_exists(path);
+}
+
 bool sr_checkpoint_is(const char *path) {
-    int64_t *list;
-    size_t count;
-    char *manifest = sr_path_join(path, MANIFEST_NAME);
-    bool found = manifest != NULL && sr_path_exists(manifest);
-    sr_free(manifest);
-    if (!found && sr_generations_list(path, &list, &count) == SR_OK) {
-        found = count > 0;
-        sr_free(list);
-    }
-    return found;
+    return has(path, MANIFEST_NAME) || has(path, CHECKPOINTS_FOLDER);
 }
 
 // -- verify ----------------------------------------------------------------------------------

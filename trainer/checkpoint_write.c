@@ -338,28 +338,51 @@ static void remove_side_files(const sr_checkpoint_writer *writer) {
     }
 }
 
-// run/name -> target, replaced in one step.
-static sr_status switch_link(const char *run, const char *name, const char *target) {
-    char temporary_name[32];
-    snprintf(temporary_name, sizeof temporary_name, "%s.tmp-%ld", name, (long)getpid());
-    char *link = sr_path_join(run, name), *temporary = sr_path_join(run, temporary_name);
-    sr_status status = SR_OK;
-    if (link == NULL || temporary == NULL) {
-        status = SR_E_MEMORY;
-        goto done;
-    }
-    (void)unlink(temporary); // left by a killed process of our number
-    if (symlink(target, temporary) != 0 || rename(temporary, link) != 0) {
-        status = SR_FAIL(errno == ENOSPC ? SR_E_NO_SPACE : SR_E_IO,
-                         "%s: cannot be linked to %s: %s", link, target, strerror(errno));
-        (void)unlink(temporary);
-        goto done;
-    }
-    status = sr_sync_folder(run);
-done:
-    sr_free(temporary);
+// The step that a generation's manifest tells, -1 where it has none that can be read.
+static int64_t step_of(const char *run, int64_t generation) {
+    char name[64];
+    sr_arena arena;
+    sr_manifest manifest = {.step = -1};
+    manifest_files files = {0};
+    char *folder = sr_path_join(run, sr_generation_name(generation, name));
+    sr_arena_init(&arena);
+    if (folder == NULL || sr_manifest_read(folder, &arena, &manifest, &files) != SR_OK)
+        manifest.step = -1;
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    sr_free(folder);
+    return manifest.step;
+}
+
+static sr_status link_generation(const char *run, const char *name, int64_t generation) {
+    char target[64];
+    char *link = sr_path_join(run, name);
+    if (link == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_link_atomic(link, sr_generation_name(generation, target));
     sr_free(link);
     return status;
+}
+
+// A crash between a manifest and its links, or a link that failed, is made good by whoever comes
+// next: which checkpoint is the best stands in every manifest.
+static sr_status link_best(const char *run, int64_t newest, int64_t best_step) {
+    int64_t *list, linked = sr_generation_linked(run, "best");
+    size_t count;
+    if (best_step <= 0 || (linked > 0 && linked <= newest && step_of(run, linked) == best_step))
+        return SR_OK;
+    SR_TRY(sr_generations_list(run, &list, &count));
+    int64_t found = 0;
+    for (size_t i = 0; i < count && found == 0; ++i)
+        if (list[i] <= newest && step_of(run, list[i]) == best_step)
+            found = list[i];
+    sr_free(list);
+    return found > 0 ? link_generation(run, "best", found) : SR_OK;
+}
+
+sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest) {
+    SR_TRY(link_generation(run, "last", manifest->generation));
+    return link_best(run, manifest->generation, manifest->best_step);
 }
 
 // Removes a generation's folder, its manifest first, so that no half of it ever counts.
@@ -368,8 +391,15 @@ static void remove_generation(const char *folder) {
     DIR *dir = NULL;
     if (manifest == NULL)
         return;
-    if (unlink(manifest) == 0 && sr_sync_folder(folder) != SR_OK)
+    sr_status status = SR_OK;
+    if (unlink(manifest) == 0)
+        status = sr_sync_folder(folder);
+    else if (errno != ENOENT)
+        status = sr_file_fail(manifest, "cannot be removed", errno);
+    if (status != SR_OK) { // what it lists must stay with it
+        SR_WARN("%s", sr_error_message());
         goto done;
+    }
     dir = opendir(folder);
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL)
@@ -446,19 +476,17 @@ static sr_status prune(const sr_checkpoint_writer *writer, int keep) {
     return SR_OK;
 }
 
-sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *manifest, bool best,
+sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *manifest,
                                int keep) {
-    char target[64];
     if (writer->rank != 0 || writer->committed)
         return SR_FAIL(SR_E_ARGUMENT, "checkpoint: rank 0 commits, once");
     SR_TRY(collect_shards(writer));
     SR_TRY(write_manifest(writer, manifest));
     writer->committed = true;
     remove_side_files(writer);
-    sr_generation_name(writer->generation, target);
-    sr_status status = switch_link(writer->run, "last", target);
-    if (status == SR_OK && best)
-        status = switch_link(writer->run, "best", target);
+    sr_manifest own = *manifest;
+    own.generation = writer->generation;
+    sr_status status = sr_checkpoint_link(writer->run, &own);
     if (status == SR_OK)
         status = prune(writer, keep < 2 ? 2 : keep);
     if (status != SR_OK)

@@ -21,7 +21,8 @@
 struct sr_csv {
     int fd, columns;
     char *path;
-    sr_text row;
+    sr_text waiting; // rows that are not in the file yet
+    bool said;       // that they had to wait
 };
 
 // -- reading ---------------------------------------------------------------------------------
@@ -159,48 +160,58 @@ static void add_cell(sr_text *row, int column, const char *cell) {
     sr_text_add(row, "\"");
 }
 
-static sr_status write_row(sr_csv *csv) {
-    sr_text_add(&csv->row, "\n");
-    SR_TRY(sr_text_check(&csv->row));
+// Rows that could not be written stay in 'waiting', torn ones with what is left of them, and go
+// out with the next: a disk that was full for a while costs no rows.
+static sr_status write_waiting(sr_csv *csv) {
     size_t done = 0;
-    while (done < csv->row.length) {
-        ssize_t n = write(csv->fd, csv->row.data + done, csv->row.length - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return SR_FAIL(errno == ENOSPC ? SR_E_NO_SPACE : SR_E_IO, "%s: cannot add a row: %s",
-                           csv->path, strerror(errno));
-        done += (size_t)n;
+    sr_status status = sr_text_check(&csv->waiting);
+    while (status == SR_OK && done < csv->waiting.length) {
+        ssize_t n = write(csv->fd, csv->waiting.data + done, csv->waiting.length - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            status = sr_file_fail(csv->path, "cannot add a row", errno);
     }
+    if (done > 0)
+        memmove(csv->waiting.data, csv->waiting.data + done, csv->waiting.length - done + 1);
+    csv->waiting.length -= done;
+    return status;
+}
+
+static sr_status write_row(sr_csv *csv) {
+    sr_text_add(&csv->waiting, "\n");
+    SR_TRY(sr_text_check(&csv->waiting));
+    if (write_waiting(csv) == SR_OK || csv->said)
+        return SR_OK;
+    csv->said = true;
+    SR_WARN("%s; its rows are kept until the next checkpoint, which needs them",
+            sr_error_message());
     return SR_OK;
 }
 
 sr_status sr_csv_add_numbers(sr_csv *csv, const double *values) {
-    sr_text_clear(&csv->row);
     for (int i = 0; i < csv->columns; ++i) {
         if (i > 0)
-            sr_text_add(&csv->row, ",");
+            sr_text_add(&csv->waiting, ",");
         if (isfinite(values[i]) && fabs(values[i]) < 9e15 && values[i] == floor(values[i]))
-            sr_text_add(&csv->row, "%.0f", values[i]);
+            sr_text_add(&csv->waiting, "%.0f", values[i]);
         else if (isfinite(values[i]))
-            sr_text_add_json_number(&csv->row, values[i]);
+            sr_text_add_json_number(&csv->waiting, values[i]);
         else if (!isnan(values[i]))
-            sr_text_add(&csv->row, values[i] > 0 ? "inf" : "-inf");
+            sr_text_add(&csv->waiting, values[i] > 0 ? "inf" : "-inf");
     }
     return write_row(csv);
 }
 
 sr_status sr_csv_add_text(sr_csv *csv, const char *const *cells) {
-    sr_text_clear(&csv->row);
     for (int i = 0; i < csv->columns; ++i)
-        add_cell(&csv->row, i, cells[i]);
+        add_cell(&csv->waiting, i, cells[i]);
     return write_row(csv);
 }
 
 sr_status sr_csv_sync(sr_csv *csv) {
-    if (fsync(csv->fd) != 0)
-        return SR_FAIL(SR_E_IO, "%s: %s", csv->path, strerror(errno));
-    return SR_OK;
+    SR_TRY(write_waiting(csv));
+    return fsync(csv->fd) == 0 ? SR_OK : sr_file_fail(csv->path, "cannot fsync", errno);
 }
 
 // -- opening ---------------------------------------------------------------------------------
@@ -243,7 +254,7 @@ static sr_status set_aside(const char *path) {
     if (status == SR_OK && rename(path, old.data) == 0)
         SR_WARN("%s; kept as %s, a new one is begun", sr_error_message(), old.data);
     else if (status == SR_OK)
-        status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+        status = sr_file_fail(path, "cannot be set aside", errno);
     sr_text_release(&old);
     return status;
 }
@@ -296,14 +307,14 @@ sr_status sr_csv_open(const char *path, const char *const *columns, int column_c
     sr_csv *csv = sr_alloc(sizeof *csv, "CSV file");
     if (csv == NULL)
         return SR_E_MEMORY;
-    sr_text_init(&csv->row);
+    sr_text_init(&csv->waiting);
     csv->columns = column_count;
     csv->path = sr_strdup(path);
     csv->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (csv->path == NULL)
         status = SR_E_MEMORY;
     else if (csv->fd < 0)
-        status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+        status = sr_file_fail(path, "cannot open", errno);
     if (status != SR_OK) {
         sr_csv_close(csv);
         return status;
@@ -317,7 +328,7 @@ void sr_csv_close(sr_csv *csv) {
         return;
     if (csv->fd >= 0)
         close(csv->fd);
-    sr_text_release(&csv->row);
+    sr_text_release(&csv->waiting);
     sr_free(csv->path);
     sr_free(csv);
 }

@@ -23,11 +23,13 @@ typedef struct sr_csv sr_csv; // one thread at a time
 // columns is kept as PATH.old and a new one begun.
 SR_NODISCARD sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
                                    int position_column, int64_t position, sr_csv **out);
-// One row, in one write. NaN stands as an empty cell; whole numbers without a fraction.
+// One row, in one write. NaN stands as an empty cell; whole numbers without a fraction. A row that
+// cannot be written is kept in memory and tried again with the next one; the first such is a
+// warning.
 SR_NODISCARD sr_status sr_csv_add_numbers(sr_csv *csv, const double *values);
 // One row of text cells without line breaks; NULL is an empty one.
 SR_NODISCARD sr_status sr_csv_add_text(sr_csv *csv, const char *const *cells);
-// Makes all rows durable; called before a checkpoint is committed.
+// Makes all rows durable, or fails; called before a checkpoint is committed.
 SR_NODISCARD sr_status sr_csv_sync(sr_csv *csv);
 void sr_csv_close(sr_csv *csv);
 

@@ -94,10 +94,15 @@ static sr_status create_engine(sr_inference *in) {
 }
 
 // A changed recipe still serves (it may have been changed on purpose), but never in silence.
-static void compare_recipe(const sr_inference *in, const char *path, const sr_manifest *m) {
-    if (sr_comm_rank(in->comm) == 0 &&
-        sr_run_recipe_check(path, m->data_identity, m->recipe_identity) != SR_OK)
+static sr_status compare_recipe(const sr_inference *in, const char *path, const sr_manifest *m) {
+    if (sr_comm_rank(in->comm) != 0)
+        return SR_OK;
+    sr_status status = sr_run_recipe_check(path, m->data_identity, m->recipe_identity);
+    if (status == SR_E_MEMORY)
+        return status;
+    if (status != SR_OK)
         SR_WARN("%s; what follows may differ from the run's own evaluation", sr_error_message());
+    return SR_OK;
 }
 
 static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o) {
@@ -115,10 +120,10 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
                                : SR_WEIGHTS_MODEL;
     if (status == SR_OK)
         status = create_engine(in);
-    if (status == SR_OK) {
-        compare_recipe(in, path, m);
+    if (status == SR_OK)
+        status = compare_recipe(in, path, m);
+    if (status == SR_OK)
         status = sr_checkpoint_weights(checkpoint, kind, &file);
-    }
     if (status == SR_OK)
         status = sr_state_load_weights(in->engine, file, NULL);
     sr_checkpoint_free(checkpoint);

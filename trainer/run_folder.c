@@ -31,7 +31,7 @@ struct sr_run_folder {
     char *path;
     sr_run_lock lock;
     bool resumed;
-    FILE *events; // log.jsonl
+    int events; // descriptor of log.jsonl, or -1
     atomic_bool event_failed;
 };
 
@@ -53,70 +53,90 @@ static folder_state look_inside(const char *path) {
     folder_state state = FOLDER_EMPTY;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            strcmp(entry->d_name, "run.lock") != 0 && strstr(entry->d_name, ".tmp-") == NULL)
+            strcmp(entry->d_name, "run.lock") != 0 && !sr_file_is_temporary(entry->d_name))
             state = FOLDER_FOREIGN;
     closedir(dir);
     return state;
 }
 
-// Parses exit.json into the arena; NULL where it is missing or broken.
-static const sr_json *read_exit(const char *folder, sr_arena *arena) {
-    void *text = NULL;
-    size_t bytes;
-    const sr_json *root = NULL;
-    char *path = sr_path_join(folder, "exit.json");
-    if (path != NULL && sr_file_read(path, (size_t)16 << 20, &text, &bytes) == SR_OK &&
-        sr_json_parse(text, bytes, 100000, path, arena, &root) != SR_OK)
-        root = NULL;
-    sr_free(text);
+// folder/name whole, with a zero behind it; *text is NULL where it does not exist.
+static sr_status read_file(const char *folder, const char *name, size_t limit, void **text,
+                           size_t *bytes) {
+    *text = NULL;
+    char *path = sr_path_join(folder, name);
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_file_read(path, limit, text, bytes);
     sr_free(path);
-    return root;
+    return status == SR_E_NOT_FOUND ? SR_OK : status;
 }
 
-static bool is_finished(const char *folder) {
-    sr_arena arena;
-    sr_arena_init(&arena);
-    const char *status = sr_json_string(sr_json_get(read_exit(folder, &arena), "status"));
-    bool finished = status != NULL && strcmp(status, SR_RUN_FINISHED) == 0;
-    sr_arena_release(&arena);
-    return finished;
-}
-
-// Reads the identity line; false where the folder has none.
-static bool read_identity(const char *folder, char identity[MAX_IDENTITY]) {
-    void *text = NULL;
+// Parses exit.json into the arena; *root is NULL where it is missing or no JSON.
+static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **root) {
+    void *text;
     size_t bytes;
-    char *path = sr_path_join(folder, "identity");
-    bool found = path != NULL && sr_file_read(path, MAX_IDENTITY - 1, &text, &bytes) == SR_OK;
-    if (found)
+    *root = NULL;
+    SR_TRY(read_file(folder, "exit.json", (size_t)16 << 20, &text, &bytes));
+    if (text == NULL)
+        return SR_OK;
+    sr_status status = sr_json_parse(text, bytes, 100000, "exit.json", arena, root);
+    sr_free(text);
+    if (status != SR_OK)
+        *root = NULL;
+    return status == SR_E_MEMORY ? status : SR_OK;
+}
+
+static sr_status is_finished(const char *folder, bool *finished) {
+    sr_arena arena;
+    const sr_json *root;
+    sr_arena_init(&arena);
+    sr_status result = read_exit(folder, &arena, &root);
+    const char *status = sr_json_string(sr_json_get(root, "status"));
+    *finished = status != NULL && strcmp(status, SR_RUN_FINISHED) == 0;
+    sr_arena_release(&arena);
+    return result;
+}
+
+// Reads the identity line; "" where the folder has none.
+static sr_status read_identity(const char *folder, char identity[MAX_IDENTITY]) {
+    void *text;
+    size_t bytes;
+    identity[0] = 0;
+    sr_status status = read_file(folder, "identity", MAX_IDENTITY - 1, &text, &bytes);
+    if (text != NULL)
         snprintf(identity, MAX_IDENTITY, "%.*s", (int)strcspn(text, "\n"), (const char *)text);
     sr_free(text);
-    sr_free(path);
-    return found;
+    return status == SR_E_LIMIT ? SR_OK : status; // somebody else's file of this name
 }
 
 // The look comes before the identity is read: a job that starts at this moment writes its identity
-// before anything else that would make the folder look foreign.
-static folder_state judge(const char *path, char identity[MAX_IDENTITY]) {
-    identity[0] = 0;
-    folder_state state = look_inside(path);
-    if (!read_identity(path, identity))
-        return state;
-    return is_finished(path) ? FOLDER_FINISHED : FOLDER_UNFINISHED;
+// before anything else that would make the folder look foreign. What cannot be read is an error: to
+// take a run for none would train it again from the start.
+static sr_status judge(const char *path, char identity[MAX_IDENTITY], folder_state *state) {
+    bool finished;
+    *state = look_inside(path);
+    SR_TRY(read_identity(path, identity));
+    if (identity[0] == 0)
+        return SR_OK;
+    SR_TRY(is_finished(path, &finished));
+    *state = finished ? FOLDER_FINISHED : FOLDER_UNFINISHED;
+    return SR_OK;
 }
 
 // The checkpoint's manifest, which has a checksum, says whose run it is where the identity file,
 // which has none, says something else.
-static bool is_of(const char *path, const char *found, const char *identity) {
+static sr_status is_of(const char *path, const char *found, const char *identity, bool *same) {
     const sr_checkpoint_open_options manifest_only = {.no_verify = true};
     sr_checkpoint *checkpoint;
-    if (strcmp(found, identity) == 0)
-        return true;
-    if (sr_checkpoint_open(path, &manifest_only, &checkpoint) != SR_OK)
-        return false;
-    bool same = strcmp(sr_checkpoint_manifest(checkpoint)->recipe_identity, identity) == 0;
+    *same = strcmp(found, identity) == 0;
+    if (*same)
+        return SR_OK;
+    sr_status status = sr_checkpoint_open(path, &manifest_only, &checkpoint);
+    if (status != SR_OK)
+        return status == SR_E_MEMORY ? status : SR_OK;
+    *same = strcmp(sr_checkpoint_manifest(checkpoint)->recipe_identity, identity) == 0;
     sr_checkpoint_free(checkpoint);
-    return same;
+    return SR_OK;
 }
 
 // -- a new folder ----------------------------------------------------------------------------
@@ -147,9 +167,8 @@ static sr_status make_stamped(const char *parent, char **path) {
         if (mkdir(*path, 0777) == 0)
             return sr_sync_folder(parent);
         int error = errno;
-        sr_status status = error == EEXIST ? SR_OK
-                                           : SR_FAIL(error == ENOSPC ? SR_E_NO_SPACE : SR_E_IO,
-                                                     "%s: %s", *path, strerror(error));
+        sr_status status =
+            error == EEXIST ? SR_OK : sr_file_fail(*path, "cannot make the folder", error);
         sr_free(*path);
         *path = NULL;
         SR_TRY(status);
@@ -159,18 +178,10 @@ static sr_status make_stamped(const char *parent, char **path) {
 
 // parent/latest -> the folder's base name; for people, so that failure only warns.
 static void link_latest(const char *parent, const char *path) {
-    char name[48];
-    snprintf(name, sizeof name, "latest.tmp-%ld", (long)getpid());
     const char *base = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
-    char *link = sr_path_join(parent, "latest"), *temporary = sr_path_join(parent, name);
-    if (link != NULL && temporary != NULL) {
-        (void)unlink(temporary);
-        if (symlink(base, temporary) != 0 || rename(temporary, link) != 0) {
-            SR_WARN("%s cannot be linked to %s: %s", link, base, strerror(errno));
-            (void)unlink(temporary);
-        }
-    }
-    sr_free(temporary);
+    char *link = sr_path_join(parent, "latest");
+    if (link == NULL || sr_link_atomic(link, base) != SR_OK)
+        SR_WARN("%s", sr_error_message());
     sr_free(link);
 }
 
@@ -234,7 +245,7 @@ static sr_status complete_run(const char *folder, const sr_run_options *options)
 static sr_run_folder *new_handle(void) {
     sr_run_folder *run = sr_alloc(sizeof *run, "run folder");
     if (run != NULL)
-        run->lock.fd = -1;
+        run->lock.fd = run->events = -1;
     return run;
 }
 
@@ -244,16 +255,22 @@ static sr_status find_unfinished(const char *parent, const char *identity, char 
     *path = NULL;
     int count = scandir(parent, &entries, NULL, alphasort);
     if (count < 0)
-        return errno == ENOENT ? SR_OK : SR_FAIL(SR_E_IO, "%s: %s", parent, strerror(errno));
+        return errno == ENOENT ? SR_OK : sr_file_fail(parent, "cannot be listed", errno);
     sr_status status = SR_OK;
     for (int i = count; i-- > 0;) { // stamps sort by time: the newest first
         const char *name = entries[i]->d_name;
         if (*path == NULL && status == SR_OK && name[0] >= '0' && name[0] <= '9') {
             char found[MAX_IDENTITY];
+            folder_state state = FOLDER_MISSING;
             *path = sr_path_join(parent, name);
-            if (*path == NULL) {
+            if (*path == NULL)
                 status = SR_E_MEMORY;
-            } else if (judge(*path, found) != FOLDER_UNFINISHED || !is_of(*path, found, identity)) {
+            else if (access(*path, R_OK | X_OK) == 0) // else another user's
+                status = judge(*path, found, &state);
+            bool same = false;
+            if (status == SR_OK && state == FOLDER_UNFINISHED)
+                status = is_of(*path, found, identity, &same);
+            if (!same) {
                 sr_free(*path);
                 *path = NULL;
             }
@@ -300,8 +317,7 @@ static sr_status move_aside(sr_run_folder *run) {
         sr_status status = sr_text_check(&old);
         bool taken = status == SR_OK && sr_path_exists(old.data);
         if (status == SR_OK && !taken && rename(run->path, old.data) != 0)
-            status = SR_FAIL(SR_E_IO, "%s: cannot be moved to %s: %s", run->path, old.data,
-                             strerror(errno));
+            status = sr_file_fail(run->path, "cannot be moved aside", errno);
         if (status == SR_OK && !taken)
             SR_INFO("%s is kept as %s", run->path, old.data);
         sr_text_release(&old);
@@ -333,20 +349,22 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options) {
     run->path = sr_strdup(options->folder);
     if (run->path == NULL)
         return SR_E_MEMORY;
-    folder_state state = judge(run->path, identity);
+    folder_state state;
+    SR_TRY(judge(run->path, identity, &state));
     if (state == FOLDER_FOREIGN)
         return SR_FAIL(SR_E_USAGE,
                        "%s holds something else than a run of serried; choose another with -o",
                        run->path);
     SR_TRY(sr_make_folders(run->path));
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    state = judge(run->path, identity);
+    SR_TRY(judge(run->path, identity, &state));
     if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
-        bool other = !is_of(run->path, identity, options->identity);
+        bool same;
+        SR_TRY(is_of(run->path, identity, options->identity, &same));
         if (options->fresh) {
             SR_TRY(move_aside(run));
-        } else if (other || state == FOLDER_FINISHED) {
-            return fail_finished(run->path, other);
+        } else if (!same || state == FOLDER_FINISHED) {
+            return fail_finished(run->path, !same);
         } else {
             run->resumed = true;
             return complete_run(run->path, options);
@@ -360,12 +378,15 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
     run->path = sr_strdup(options->resume);
     if (run->path == NULL)
         return SR_E_MEMORY;
-    folder_state state = judge(run->path, identity);
+    folder_state state;
+    bool same;
+    SR_TRY(judge(run->path, identity, &state));
     if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
         return SR_FAIL(SR_E_USAGE, "--resume %s: no run folder of serried is there", run->path);
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    state = judge(run->path, identity);
-    if (!is_of(run->path, identity, options->identity))
+    SR_TRY(judge(run->path, identity, &state));
+    SR_TRY(is_of(run->path, identity, options->identity, &same));
+    if (!same)
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
                        "recipe.yaml with 'serried recipe show'); only neutral options may change",
@@ -375,6 +396,22 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
                        run->path);
     run->resumed = true;
     return complete_run(run->path, options);
+}
+
+// What a killed job left half written goes, now that the lock tells that it is dead.
+static void remove_leftovers(const sr_run_folder *run) {
+    char *samples = sr_path_join(run->path, "samples");
+    sr_remove_temporary_files(run->path);
+    if (samples != NULL)
+        sr_remove_temporary_files(samples);
+    sr_free(samples);
+}
+
+static sr_status open_events(sr_run_folder *run) {
+    char *path = sr_run_folder_file(run, "log.jsonl");
+    sr_status status = path == NULL ? SR_E_MEMORY : sr_file_open_lines(path, &run->events);
+    sr_free(path);
+    return status;
 }
 
 sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out) {
@@ -390,18 +427,13 @@ sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out)
         status = open_named(run, options);
     else
         status = open_by_identity(run, options);
-    if (status == SR_OK) {
-        char *path = sr_run_folder_file(run, "log.jsonl");
-        if (path == NULL)
-            status = SR_E_MEMORY;
-        else if ((run->events = fopen(path, "ae")) == NULL)
-            status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
-        sr_free(path);
-    }
+    if (status == SR_OK)
+        status = open_events(run);
     if (status != SR_OK) {
         sr_run_folder_close(run);
         return status;
     }
+    remove_leftovers(run);
     *out = run;
     return SR_OK;
 }
@@ -409,8 +441,8 @@ sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out)
 void sr_run_folder_close(sr_run_folder *run) {
     if (run == NULL)
         return;
-    if (run->events != NULL)
-        (void)fclose(run->events);
+    if (run->events >= 0)
+        (void)close(run->events);
     sr_run_lock_release(&run->lock);
     sr_free(run->path);
     sr_free(run);
@@ -450,11 +482,12 @@ void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
     sr_text_add(&line, "{\"time\": \"%s\", \"event\": ", time_label);
     sr_text_add_json_string(&line, event);
     sr_text_add(&line, fields == NULL ? "%s}\n" : ", %s}\n", fields == NULL ? "" : fields);
-    // One fwrite of a whole line: stdio's lock keeps lines of different threads apart.
-    bool written = !line.failed && fwrite(line.data, 1, line.length, run->events) == line.length &&
-                   fflush(run->events) == 0;
-    if (!written && !atomic_exchange_explicit(&run->event_failed, true, memory_order_relaxed))
-        SR_WARN("%s/log.jsonl cannot be written: %s", run->path, strerror(errno));
+    sr_status status = sr_text_check(&line);
+    if (status == SR_OK)
+        status = sr_file_add_line(run->events, "log.jsonl", line.data, line.length);
+    if (status != SR_OK &&
+        !atomic_exchange_explicit(&run->event_failed, true, memory_order_relaxed))
+        SR_WARN("%s: %s; events are lost", run->path, sr_error_message());
     sr_text_release(&line);
 }
 
@@ -489,10 +522,12 @@ sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result) {
 
 double sr_run_previous_seconds(const sr_run_folder *run) {
     sr_arena arena;
+    const sr_json *root;
     double seconds = 0;
     sr_arena_init(&arena);
-    if (!sr_json_double(sr_json_get(read_exit(run->path, &arena), "wall_seconds"), &seconds))
-        seconds = 0;
+    if (read_exit(run->path, &arena, &root) != SR_OK ||
+        !sr_json_double(sr_json_get(root, "wall_seconds"), &seconds))
+        seconds = 0; // a label, and nothing depends on it
     sr_arena_release(&arena);
     return seconds;
 }

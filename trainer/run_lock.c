@@ -35,7 +35,7 @@ static sr_status write_holder(int fd, const char *path) {
     int n =
         snprintf(text, sizeof text, "host %s, pid %ld, since %s\n", host, (long)getpid(), since);
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
-        return SR_FAIL(errno == ENOSPC ? SR_E_NO_SPACE : SR_E_IO, "%s: %s", path, strerror(errno));
+        return sr_file_fail(path, "cannot write", errno);
     return SR_OK;
 }
 
@@ -50,7 +50,7 @@ static sr_status try_lock(const char *folder, const char *path, int fd, bool *ag
     if (result != 0 && (errno == EAGAIN || errno == EACCES))
         return fail_held(folder, fd);
     if (result != 0)
-        return SR_FAIL(SR_E_IO, "%s: cannot be locked: %s", path, strerror(errno));
+        return sr_file_fail(path, "cannot be locked", errno);
     *again = fstat(fd, &locked) != 0 || stat(path, &named) != 0 || locked.st_ino != named.st_ino ||
              locked.st_dev != named.st_dev;
     return *again ? SR_OK : write_holder(fd, path);
@@ -65,8 +65,7 @@ sr_status sr_run_lock_take(const char *folder, sr_run_lock *out) {
     for (int attempt = 0; attempt < 100 && again && status == SR_OK; ++attempt) {
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0) {
-            status = SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path,
-                             strerror(errno));
+            status = sr_file_fail(path, "cannot be opened", errno);
             break;
         }
         status = try_lock(folder, path, fd, &again);

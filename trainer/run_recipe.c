@@ -21,8 +21,13 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
         status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
     if (status == SR_OK)
         status = sr_train_check(recipe);
-    if (status == SR_OK && sr_recipe_identity(recipe, data_identity, found) != SR_OK)
-        (void)snprintf(found, sizeof found, "%s", identity);
+    if (status == SR_OK) {
+        sr_status told = sr_recipe_identity(recipe, data_identity, found);
+        if (told == SR_E_MEMORY)
+            status = told;
+        else if (told != SR_OK) // weights that it names are not there
+            (void)snprintf(found, sizeof found, "%s", identity);
+    }
     sr_recipe_free(recipe);
     if (status == SR_E_MEMORY)
         return status;

@@ -207,18 +207,18 @@ static sr_status agree_written(sr_engine *e, sr_status status) {
 // A rank that fails after that returns; its caller aborts the communicator, which ends the others'
 // waits.
 static sr_status write_generation(sr_engine *e, sr_checkpoint_writer *writer,
-                                  const sr_manifest *manifest, bool best, int keep) {
+                                  const sr_manifest *manifest, int keep) {
     bool first = sr_comm_rank(e->comm) == 0;
     sr_status status = write_shard(e, writer);
     if (status == SR_OK && first)
         status = write_weights(e, writer, manifest);
     SR_TRY(agree_written(e, status));
     if (first)
-        SR_TRY(sr_checkpoint_commit(writer, manifest, best, keep));
+        SR_TRY(sr_checkpoint_commit(writer, manifest, keep));
     return sr_comm_barrier(e->comm, "checkpoint committed");
 }
 
-sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, bool best, int keep,
+sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, int keep,
                         char digest[SR_SHA256_HEX]) {
     int64_t generation = 0;
     sr_checkpoint_writer *writer;
@@ -229,7 +229,7 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, bo
     SR_TRY(sr_comm_broadcast(e->comm, 0, &generation, sizeof generation, "checkpoint number"));
     SR_TRY(sr_checkpoint_begin(run, generation, sr_comm_rank(e->comm), sr_comm_size(e->comm),
                                &writer));
-    sr_status status = write_generation(e, writer, manifest, best, keep);
+    sr_status status = write_generation(e, writer, manifest, keep);
     sr_checkpoint_writer_free(writer);
     return status;
 }

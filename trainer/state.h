@@ -12,7 +12,7 @@ extern "C" {
 
 // All ranks. Writes a generation; 'manifest' counts on rank 0 (its digest is computed here).
 SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_manifest *manifest,
-                                     bool best, int keep, char digest[SR_SHA256_HEX]);
+                                     int keep, char digest[SR_SHA256_HEX]);
 // All ranks. Fills parameters, buffers, average and optimiser state from a checkpoint.
 SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoint);
 // Parameters and buffers alone (val, predict, `weights:`). reset: names or prefixes of tensors that

@@ -22,9 +22,10 @@ static double run_seconds(const sr_training *t) {
     return t->previous_seconds + session;
 }
 
-static void write_exit(sr_training *t, sr_status status, const char *message) {
+// A run without exit.json does not count as finished.
+static sr_status write_exit(sr_training *t, sr_status status, const char *message) {
     if (!t->run)
-        return;
+        return SR_OK;
     const sr_run_metric metrics[] = {{"train_loss", t->last_loss},
                                      {"val_loss", t->val_loss},
                                      {"val_top1", t->val_top1},
@@ -41,13 +42,13 @@ static void write_exit(sr_training *t, sr_status status, const char *message) {
                                   .wall_seconds = run_seconds(t),
                                   .metrics = metrics,
                                   .metric_count = (int)(sizeof metrics / sizeof metrics[0])};
-    if (sr_run_finish(t->run, &result) != SR_OK)
-        SR_WARN("%s", sr_error_message());
+    SR_TRY(sr_run_finish(t->run, &result));
     char fields[128];
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"status\": \"%s\", \"exit_code\": %d",
                    (long long)t->step, (long long)t->position, result.status, result.exit_code);
     sr_run_event(t->run, "end", fields);
+    return SR_OK;
 }
 
 static void draw_results(const sr_training *t) {
@@ -108,7 +109,14 @@ static int end_run(sr_training *t, sr_status status) {
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // no room for a picture either
             draw_results(t);
-        write_exit(t, status, message);
+        sr_status written = write_exit(t, status, message);
+        if (written != SR_OK && status != SR_OK)
+            SR_WARN("%s", sr_error_message());
+        if (written != SR_OK && status == SR_OK) {
+            status = written;
+            (void)snprintf(message, sizeof message, "%s", sr_error_message());
+            say_failure(status, message);
+        }
         if (status == SR_OK)
             say_result(t);
     }

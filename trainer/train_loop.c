@@ -295,5 +295,5 @@ sr_status sr_training_run(sr_training *t) {
         show(t);
         SR_TRY(after_step(t, before, stop));
     }
-    return SR_OK;
+    return t->rank == 0 ? sr_csv_sync(t->digests) : SR_OK; // of the last checkpoint
 }

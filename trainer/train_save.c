@@ -141,8 +141,7 @@ sr_status sr_training_save(sr_training *t) {
     char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], fields[192];
     sr_metadata numbers[NUMBERS];
     SR_TRY(check_values(t));
-    bool best = is_best(t);
-    if (best) {
+    if (is_best(t)) {
         t->best_saved = metric_now(t);
         t->best_step = t->step;
     }
@@ -157,7 +156,7 @@ sr_status sr_training_save(sr_training *t) {
     sr_watch watch;
     sr_watch_begin(&watch, SR_PATIENCE, "the checkpoint of step %lld to be written to %s",
                    (long long)t->step, t->place.folder);
-    sr_status status = sr_state_save(t->engine, t->place.folder, &manifest, best,
+    sr_status status = sr_state_save(t->engine, t->place.folder, &manifest,
                                      (int)t->recipe->checkpoint.keep, t->digest);
     sr_watch_end(&watch);
     SR_TRY(status);
@@ -201,6 +200,8 @@ sr_status sr_training_load(sr_training *t) {
         t->best_step = m->best_step;
         t->evaluated_here = !isnan(m->metric_value);
         read_numbers(t, m);
+        if (t->rank == 0 && sr_checkpoint_link(t->place.folder, m) != SR_OK)
+            SR_WARN("%s", sr_error_message());
         (void)snprintf(t->digest, sizeof t->digest, "%s", m->digest);
     }
     sr_checkpoint_free(checkpoint);

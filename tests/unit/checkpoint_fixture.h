@@ -55,7 +55,6 @@ static inline sr_manifest state_manifest(int64_t generation) {
                          .metric = "val/top1",
                          .metric_value = 61.25,
                          .best_value = 62.5,
-                         .best_step = 8,
                          .extra = extra,
                          .extra_count = 1};
 }
@@ -113,6 +112,7 @@ static inline sr_status state_save(const char *run, int64_t generation, int rank
     state_values s;
     sr_manifest manifest = state_manifest(generation);
     sr_status status = SR_OK;
+    manifest.best_step = best ? manifest.step : 0;
     state_fill(&s, generation);
     for (int r = 0; r < ranks && status == SR_OK; ++r)
         status = sr_checkpoint_begin(run, generation, r, ranks, &writers[r]);
@@ -121,7 +121,7 @@ static inline sr_status state_save(const char *run, int64_t generation, int rank
     if (status == SR_OK)
         status = state_write_weights(writers[0], &s, &manifest);
     if (status == SR_OK)
-        status = sr_checkpoint_commit(writers[0], &manifest, best, 2);
+        status = sr_checkpoint_commit(writers[0], &manifest, 2);
     for (int r = 0; r < ranks; ++r)
         sr_checkpoint_writer_free(writers[r]);
     return status;

@@ -162,10 +162,10 @@ static void unfinished_generations_do_not_count(void **state) {
     state_fill(&s, 2);
     // Rank 1 of 2 never writes: commit fails and names it; the folder goes.
     assert_int_equal(sr_checkpoint_begin(run, 2, 0, 2, &writer), SR_OK);
-    assert_int_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_E_ARGUMENT);
+    assert_int_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_E_ARGUMENT);
     assert_int_equal(state_write_shard(writer, &s, 0, 2, false), SR_OK);
     assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
-    assert_int_not_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_OK);
+    assert_int_not_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_OK);
     assert_non_null(strstr(sr_error_message(), "rank 1"));
     assert_true(loads(run, 1));
     sr_checkpoint_writer_free(writer);
@@ -180,6 +180,24 @@ static void unfinished_generations_do_not_count(void **state) {
     assert_int_equal(state_save(run, 4, 1, false), SR_OK);
     assert_false(sr_path_exists(in_run("checkpoints/00000003")));
     assert_true(loads(run, 4));
+}
+
+// A crash or a full disk may have kept the links from being made; the next to come makes them.
+static void links_are_made_good(void **state) {
+    (void)state;
+    char target[64] = "";
+    const sr_manifest newest = {.generation = 3, .step = 12, .best_step = 8};
+    for (int64_t g = 1; g <= 3; ++g)
+        assert_int_equal(state_save(run, g, 1, g == 1), SR_OK);
+    assert_true(loads(in_run("best"), 1));
+    assert_int_equal(unlink(in_run("last")), 0);
+    assert_int_equal(sr_checkpoint_link(run, &newest), SR_OK);
+    assert_true(loads(in_run("last"), 3));
+    assert_true(loads(in_run("best"), 2)); // that of step 8
+    assert_int_equal(unlink(in_run("best")), 0);
+    assert_int_equal(sr_checkpoint_link(run, &newest), SR_OK);
+    assert_int_equal(readlink(in_run("best"), target, sizeof target - 1), 20);
+    assert_string_equal(target, "checkpoints/00000002");
 }
 
 static void slots_refuse_what_does_not_fit(void **state) {
@@ -214,7 +232,7 @@ static void slots_refuse_what_does_not_fit(void **state) {
     assert_int_equal(sr_checkpoint_begin(run, 2, 0, 1, &writer), SR_OK);
     assert_int_equal(sr_checkpoint_write_optimizer(writer, &slot, 1), SR_OK);
     assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
-    assert_int_equal(sr_checkpoint_commit(writer, &manifest, false, 2), SR_OK);
+    assert_int_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_OK);
     sr_checkpoint_writer_free(writer);
     assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
     assert_int_equal(sr_checkpoint_slots(checkpoint, &slots, &count), SR_E_DATA);
@@ -286,6 +304,7 @@ int main(void) {
         CASE(any_writers_any_readers),
         CASE(manifest_comes_back),
         CASE(keeps_two_and_the_best),
+        CASE(links_are_made_good),
         CASE(a_chosen_generation_has_no_substitute),
         CASE(unfinished_generations_do_not_count),
         CASE(slots_refuse_what_does_not_fit),

@@ -2,12 +2,14 @@
 // CSV files: cells, and what stays after a resume.
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -104,6 +106,31 @@ static void other_columns_are_set_aside(void **state) {
     assert_true(sr_path_exists(old_path));
 }
 
+// Rows that find no room wait, torn ones too, until there is some; a checkpoint cannot wait.
+static void rows_wait_for_room(void **state) {
+    (void)state;
+    struct rlimit limit;
+    sr_csv *csv;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t all = limit.rlim_cur;
+    assert_int_equal(sr_csv_open(path, columns, 3, 0, -1, &csv), SR_OK);
+    limit.rlim_cur = 25; // in the middle of the first row
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    sr_status first = sr_csv_add_numbers(csv, (double[]){64, 1234567, 1});
+    sr_status second = sr_csv_add_numbers(csv, (double[]){128, 1, 2});
+    sr_status synced = sr_csv_sync(csv);
+    limit.rlim_cur = all;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(first, SR_OK);
+    assert_int_equal(second, SR_OK);
+    assert_int_equal(synced, SR_E_IO);
+    assert_non_null(strstr(sr_error_message(), path));
+    assert_int_equal(sr_csv_add_numbers(csv, (double[]){192, 0.5, 3}), SR_OK);
+    assert_int_equal(sr_csv_sync(csv), SR_OK);
+    sr_csv_close(csv);
+    assert_contents("samples,loss,note\n64,1234567,1\n128,1,2\n192,0.5,3\n");
+}
+
 static void refuses_broken_files(void **state) {
     (void)state;
     sr_csv_table table;
@@ -120,11 +147,13 @@ static void refuses_broken_files(void **state) {
 }
 
 int main(void) {
+    (void)signal(SIGXFSZ, SIG_IGN); // a write beyond the limit then fails with EFBIG
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_cells),
         cmocka_unit_test(resume_drops_what_lies_behind),
         cmocka_unit_test(other_columns_are_set_aside),
         cmocka_unit_test(refuses_broken_files),
+        cmocka_unit_test(rows_wait_for_room),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
