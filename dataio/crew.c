@@ -225,8 +225,9 @@ static void *thread_main(void *stage) {
 
 static sr_status start_thread(sr_crew *crew, int number) {
     member *m = &crew->members[number];
-    SR_TRY(sr_stage_init(&m->stage, &crew->memory, number));
-    sr_status status = sr_thread_start(&m->thread, "sr-data", thread_main, &m->stage);
+    sr_status status = sr_stage_init(&m->stage, &crew->memory, number);
+    if (status == SR_OK)
+        status = sr_thread_start(&m->thread, "sr-data", thread_main, &m->stage);
     if (status != SR_OK) {
         sr_stage_release(&m->stage);
         return status;

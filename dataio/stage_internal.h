@@ -131,7 +131,8 @@ typedef struct sr_stage {
 // Creates and fills the shared memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                                        sr_shared_memory *out);
-// A stage's view of it; SR_E_ARGUMENT when it is not ours, or its plan leads outside of it.
+// A stage's view of it, to be released also after a failure; SR_E_ARGUMENT when it is not ours, or
+// its plan leads outside of it.
 SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number);
 void sr_stage_release(sr_stage *stage);
 // The data set, opened on first use.

@@ -251,7 +251,7 @@ static void judge_call(pid_t process, FILE *list, const char *fault, long n) {
     seen++;
     fprintf(list, "%ld %d %s %s\n", seen, (int)process, c->name, path);
     if (strcmp(fault, "kill") == 0 && seen == n) {
-        fclose(list);
+        (void)fclose(list);
         kill_all();
     }
     if (strcmp(fault, "eio") == 0 ? seen == n : strcmp(fault, "eio+") == 0 && seen >= n)
