@@ -9,7 +9,6 @@ each line that kills, at random instants of the job's life, spread over the numb
 brings the same choice of instants again; what a job is doing at them is the machine's.
 """
 import argparse
-import json
 import os
 import random
 import shutil
@@ -19,7 +18,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 import suite  # noqa: E402
 from faults import CHECKPOINTED, ENDS_OR_GOES_ON, NAMED_AND_ENDED, NO_HARM, TABLE, kill  # noqa: E402
-from job import Job  # noqa: E402
+from job import Job, result_of  # noqa: E402
 
 VALUES = ["steps=24", "checkpoint.every=[3it]", "deadline.act=2s", "data.memory=4MiB"]
 END_SECONDS = 5  # from the fault to the end of the job, or of the stop
@@ -44,9 +43,7 @@ class Faults(suite.Suite):
         return Job(self.line(run, ranks, bare), suite.environment())
 
     def result(self, run):
-        with open(os.path.join(self.folder, run, "exit.json"), encoding="utf-8") as file:
-            told = json.load(file)
-        return told["digest"], told["metrics"]
+        return result_of(os.path.join(self.folder, run))
 
     def undisturbed(self, ranks):
         job = self.start(f"whole-{ranks}", ranks)
@@ -89,7 +86,7 @@ class Faults(suite.Suite):
 
     def resume(self, run, ranks, bare):
         """What is wrong with the end to which the same command comes, or None."""
-        if not self.finished(run):
+        if self.result(run) is None:
             job = self.start(run, ranks, bare)
             code = job.wait(PATIENCE)
             if code is None:
@@ -105,13 +102,6 @@ class Faults(suite.Suite):
         odd = [name for _, folders, files in os.walk(os.path.join(self.folder, run)) for name in folders + files
                if ".tmp" in name or name.endswith(".sums")]
         return f"files left: {odd}" if odd else None
-
-    def finished(self, run):
-        try:
-            with open(os.path.join(self.folder, run, "exit.json"), encoding="utf-8") as file:
-                return json.load(file)["status"] == "finished"
-        except (OSError, ValueError):
-            return False
 
     def started(self, run, fault, ranks, fraction):
         """A job at its instant and the processes of the kind; earlier where these had ended by then."""

@@ -7,7 +7,6 @@
 All of them come to the digest of an undisturbed run, and nothing is left of any of them.
 """
 import argparse
-import json
 import os
 import random
 import signal
@@ -16,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 import suite  # noqa: E402
-from job import Job  # noqa: E402
+from job import Job, result_of  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
 STARTS = 12  # of one job: it makes progress between two
@@ -51,11 +50,9 @@ class Member:
         left = self.job.left() if gone is not None else ["processes"]
         if left:
             self.fail(f"left {left}")
-        elif code == 0:
-            with open(os.path.join(self.run, "exit.json"), encoding="utf-8") as file:
-                digest = json.load(file)["digest"]
+        elif result_of(self.run):  # a kill may have come behind the end
             self.done = True
-            self.wrong = None if digest == self.herd.want else f"another digest {digest}"
+            self.wrong = None if result_of(self.run) == self.herd.want else f"another end {result_of(self.run)}"
         elif code not in (75, 6, 130, 143, -signal.SIGKILL) or self.starts == STARTS:
             self.fail(f"code {code} at start {self.starts}:\n{self.job.text()[-1500:]}")
         else:
@@ -78,8 +75,7 @@ class Herd(suite.Suite):
         member.start()
         member.disturb_at = None
         member.job.wait(LIMIT)
-        with open(os.path.join(member.run, "exit.json"), encoding="utf-8") as file:
-            self.want = json.load(file)["digest"]
+        self.want = result_of(member.run)
 
     def go(self, jobs, alive, choice):
         waiting = [Member(self, number + 1, random.Random(choice.randrange(1 << 31))) for number in range(jobs)]

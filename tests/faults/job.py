@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job under test: its processes by kind, what it leaves behind, and how it ended."""
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +34,16 @@ def processes(token):
         if rest[0] not in "ZX":
             found[int(name)] = (comm.split(" ")[0], rest[0])
     return found
+
+
+def result_of(run):
+    """Digest and metrics of a run folder whose run is finished, else None."""
+    try:
+        with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return (told["digest"], told["metrics"]) if told["status"] == "finished" else None
 
 
 class Job:
