@@ -12,6 +12,7 @@
 typedef struct block_list {
     sr_metrics_block *blocks; // of this rank, in its order: step by step, lane by lane
     size_t count, capacity;
+    bool cut; // by a stop request
 } block_list;
 
 static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int classes, float *logits,
@@ -35,7 +36,7 @@ static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int64_
     int32_t *labels = sr_alloc_array((size_t)lane_samples, sizeof *labels, "evaluation labels");
     if (!logits || !labels)
         status = SR_E_MEMORY;
-    while (status == SR_OK) {
+    while (status == SR_OK && !sr_stop_requested()) {
         sr_slot slot;
         void *blocks = list->blocks;
         SR_TRY_GOTO(sr_pipeline_next(pipeline, &slot, &end), out);
@@ -54,6 +55,22 @@ static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int64_
 out:
     sr_free(logits);
     sr_free(labels);
+    list->cut = status == SR_OK && !end;
+    return status;
+}
+
+// A stop request reaches the ranks at different blocks: what one has left out ends it for all.
+static sr_status agree_on_end(sr_comm *comm, bool cut) {
+    int ranks = sr_comm_size(comm);
+    int32_t mine = cut;
+    int32_t *all = sr_alloc_array((size_t)ranks, sizeof *all, "stop requests");
+    if (!all)
+        return SR_E_MEMORY;
+    sr_status status = sr_comm_all_gather(comm, &mine, sizeof mine, all, "evaluation results");
+    for (int r = 0; r < ranks && status == SR_OK; r++)
+        if (all[r])
+            status = SR_FAIL(SR_E_INTERRUPTED, "stopped in an evaluation");
+    sr_free(all);
     return status;
 }
 
@@ -139,6 +156,8 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     SR_TRY(sr_engine_use_average(engine, e->average));
     sr_status status = run_blocks(engine, comm, e, classes, &list);
     if (status == SR_OK)
+        status = agree_on_end(comm, list.cut);
+    if (status == SR_OK)
         status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
     if (status == SR_OK && e->confusion)
         status = sr_gather_confusion(comm, e->confusion);
@@ -146,7 +165,8 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
         *out = sr_metrics_total(blocks, count);
     sr_free(list.blocks);
     sr_free(blocks);
-    if (status == SR_OK)
-        status = sr_engine_use_average(engine, false);
+    if (status != SR_OK && status != SR_E_INTERRUPTED)
+        return status;
+    SR_TRY(sr_engine_use_average(engine, false));
     return status;
 }

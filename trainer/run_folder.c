@@ -21,6 +21,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "kernels/base/watch.h"
 #include "trainer/checkpoint.h"
 #include "trainer/json_tree.h"
 #include "trainer/run_lock.h"
@@ -482,9 +483,12 @@ void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
     sr_text_add(&line, "{\"time\": \"%s\", \"event\": ", time_label);
     sr_text_add_json_string(&line, event);
     sr_text_add(&line, fields == NULL ? "%s}\n" : ", %s}\n", fields == NULL ? "" : fields);
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "%s/log.jsonl to be written", run->path);
     sr_status status = sr_text_check(&line);
     if (status == SR_OK)
         status = sr_file_add_line(run->events, "log.jsonl", line.data, line.length);
+    sr_watch_end(&watch);
     if (status != SR_OK &&
         !atomic_exchange_explicit(&run->event_failed, true, memory_order_relaxed))
         SR_WARN("%s: %s; events are lost", run->path, sr_error_message());

@@ -106,6 +106,9 @@ static int end_run(sr_training *t, sr_status status) {
         sr_log_alarm("%s", message); // rank 0 is stopped
     else if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
         say_failure(status, message);
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "exit.json and pictures to be written to %s",
+                   t->place.folder);
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // no room for a picture either
             draw_results(t);
@@ -120,6 +123,7 @@ static int end_run(sr_training *t, sr_status status) {
         if (status == SR_OK)
             say_result(t);
     }
+    sr_watch_end(&watch);
     if (status != SR_OK && status != SR_E_INTERRUPTED)
         sr_comm_abort(t->comm, status, message);
     sr_training_release(t);

@@ -259,6 +259,14 @@ static sr_status add_row(sr_training *t) {
     return status;
 }
 
+static sr_status stopped(const sr_training *t) {
+    return SR_FAIL(
+        SR_E_INTERRUPTED,
+        "stopped at step %lld of %lld; the checkpoint is in %s: the same command goes on",
+        (long long)t->step, (long long)t->total_steps, t->place.folder);
+}
+
+// An evaluation may take long, so a stop request leaves it to the next session.
 static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool end = t->step == t->total_steps;
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
@@ -266,20 +274,24 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     SR_TRY(checkpoint_by_time(t, &by_time));
     if (epoch_end || stop)
         SR_TRY(sr_training_share_damage(t));
-    if (epoch_end && t->val_path[0])
-        SR_TRY(evaluate_epoch(t, end));
+    t->evaluation_due = epoch_end && t->val_path[0];
+    if (t->evaluation_due && !stop) {
+        sr_status status = evaluate_epoch(t, end);
+        if (status != SR_OK && status != SR_E_INTERRUPTED)
+            return status;
+        t->evaluation_due = status == SR_E_INTERRUPTED;
+    }
+    if (t->evaluation_due) {
+        SR_TRY(sr_training_save(t));
+        return stopped(t);
+    }
     if (epoch_end || t->step % LOG_STEPS == 0 || t->total_steps <= SHORT_RUN) {
         SR_TRY(add_row(t));
         start_window(t);
     }
     if (checkpoint_due(t, before) || by_time || stop)
         SR_TRY(sr_training_save(t));
-    if (stop && !end)
-        return SR_FAIL(SR_E_INTERRUPTED,
-                       "stopped at step %lld of %lld; the checkpoint is in %s: the same command "
-                       "goes on",
-                       (long long)t->step, (long long)t->total_steps, t->place.folder);
-    return SR_OK;
+    return stop && !end ? stopped(t) : SR_OK;
 }
 
 sr_status sr_training_run(sr_training *t) {
@@ -288,6 +300,8 @@ sr_status sr_training_run(sr_training *t) {
     sr_training_draw_first_batch(t);
     go_on_with_window(t);
     sr_rate_mark(&t->rate, t->position, t->session_start_ns);
+    if (t->evaluation_due)
+        SR_TRY(after_step(t, t->position - t->engine->batch, false));
     while (t->step < t->total_steps) {
         bool stop;
         int64_t before = t->position;

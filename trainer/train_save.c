@@ -27,7 +27,7 @@ static bool is_best(const sr_training *t) {
 
 // ---- Numbers that exit.json and the next row of metrics.csv need beside the state ----
 
-enum { NUMBERS = 8, NUMBER_BYTES = 32 };
+enum { NUMBERS = 9, NUMBER_BYTES = 32 };
 
 typedef struct number {
     const char *key;
@@ -43,7 +43,8 @@ static void list_numbers(sr_training *t, number out[NUMBERS]) {
                                  {"best_val_top1", &t->best_top1, NULL},
                                  {"window_loss", &t->window.loss, NULL},
                                  {"window_samples", NULL, &t->window.samples},
-                                 {"window_hits", NULL, &t->window.hits1}};
+                                 {"window_hits", NULL, &t->window.hits1},
+                                 {"evaluation_due", NULL, &t->evaluation_due}};
     memcpy(out, all, sizeof all);
 }
 
@@ -130,14 +131,19 @@ static sr_status check_values(const sr_training *t) {
     return SR_OK;
 }
 
+// A position has one row, also where its evaluation, and a second checkpoint, came in a later
+// session.
 sr_status sr_training_add_digest(sr_training *t) {
     char step[32], position[32];
+    if (t->digest_position == t->position)
+        return SR_OK;
+    t->digest_position = t->position;
     (void)snprintf(step, sizeof step, "%lld", (long long)t->step);
     (void)snprintf(position, sizeof position, "%lld", (long long)t->position);
     return sr_csv_add_text(t->digests, (const char *const[]){step, position, t->digest});
 }
 
-sr_status sr_training_save(sr_training *t) {
+static sr_status save(sr_training *t) {
     char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], fields[192];
     sr_metadata numbers[NUMBERS];
     SR_TRY(check_values(t));
@@ -153,13 +159,8 @@ sr_status sr_training_save(sr_training *t) {
         SR_TRY(sr_csv_sync(t->metrics));
         SR_TRY(sr_csv_sync(t->digests));
     }
-    sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "the checkpoint of step %lld to be written to %s",
-                   (long long)t->step, t->place.folder);
-    sr_status status = sr_state_save(t->engine, t->place.folder, &manifest,
-                                     (int)t->recipe->checkpoint.keep, t->digest);
-    sr_watch_end(&watch);
-    SR_TRY(status);
+    SR_TRY(sr_state_save(t->engine, t->place.folder, &manifest, (int)t->recipe->checkpoint.keep,
+                         t->digest));
     t->last_checkpoint_ns = sr_clock_ns();
     if (t->rank != 0)
         return SR_OK;
@@ -168,6 +169,15 @@ sr_status sr_training_save(sr_training *t) {
                    (long long)t->step, (long long)t->position, t->digest);
     sr_run_event(t->run, "checkpoint", fields);
     return SR_OK;
+}
+
+sr_status sr_training_save(sr_training *t) {
+    sr_watch watch;
+    sr_watch_begin(&watch, SR_PATIENCE, "the checkpoint of step %lld to be written to %s",
+                   (long long)t->step, t->place.folder);
+    sr_status status = save(t);
+    sr_watch_end(&watch);
+    return status;
 }
 
 static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {

@@ -75,7 +75,9 @@ typedef struct sr_training {
     int64_t best_step;     // of that checkpoint
     double last_loss;
     char digest[SR_SHA256_HEX];
-    bool evaluated_here; // the values above belong to 'position'
+    bool evaluated_here;     // the values above belong to 'position'
+    int64_t evaluation_due;  // 1: a stop request left out the evaluation at 'position'
+    int64_t digest_position; // of the last row of digests.csv
 } sr_training;
 
 // train_setup.c

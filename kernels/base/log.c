@@ -18,6 +18,9 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/thread.h"
+#include "kernels/base/watch.h"
 
 enum { LINE_BYTES = 4096 };
 
@@ -149,6 +152,8 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
 
+    sr_watch watch; // the file may lie on a file system that hangs
+    sr_watch_begin(&watch, SR_PATIENCE, "a message to be written");
     lock_logger();
     if (level <= logger.level) {
         if (logger.fd >= 0)
@@ -162,6 +167,7 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
         }
     }
     unlock_logger();
+    sr_watch_end(&watch);
     errno = saved_errno;
 }
 
@@ -169,6 +175,33 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
 static bool takes_bytes(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT) != 0;
+}
+
+typedef struct file_line {
+    int fd;
+    size_t length;
+    char bytes[LINE_BYTES];
+} file_line;
+
+static void *write_line(void *user) {
+    file_line *line = user;
+    put(line->fd, line->bytes, line->length);
+    sr_free(line);
+    return NULL;
+}
+
+// Into the file by a thread that nobody waits for: it may be the file's system that hangs.
+static void put_aside(const char *text) {
+    pthread_t thread;
+    file_line *line = logger.fd >= 0 ? sr_alloc(sizeof *line, "message") : NULL;
+    if (!line)
+        return;
+    line->fd = logger.fd;
+    line->length = compose(line->bytes, SR_LOG_WARN, false, false, text);
+    if (sr_thread_start(&thread, "sr-message", write_line, line) == SR_OK)
+        (void)pthread_detach(thread);
+    else
+        sr_free(line);
 }
 
 void sr_log_alarm(const char *fmt, ...) {
@@ -181,8 +214,7 @@ void sr_log_alarm(const char *fmt, ...) {
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
     bool locked = pthread_mutex_clocklock(&logger.lock, CLOCK_MONOTONIC, &until) == 0;
-    if (logger.fd >= 0)
-        put(logger.fd, line, compose(line, SR_LOG_WARN, false, false, text));
+    put_aside(text);
     if (takes_bytes(STDERR_FILENO)) {
         clear_live_line();
         put(STDERR_FILENO, line, compose(line, SR_LOG_WARN, false, sr_log_has_color(), text));

@@ -22,6 +22,7 @@
 
 #define TICK_NS (50 * SR_NS_PER_MS)
 #define GAP_NS (500 * SR_NS_PER_MS)
+#define LAST_WORDS_NS (100 * SR_NS_PER_MS) // for the message to reach the log file
 #define REPORT_SECONDS 10
 #define ACT_SECONDS 120
 
@@ -76,6 +77,7 @@ static void look_at_waits(int64_t now) {
         if (seconds >= w->patience * watchdog.act_seconds) {
             sr_log_alarm("%swaited %.0f s (deadline.act) for %s: ended", watchdog.who, seconds,
                          w->what);
+            sr_clock_sleep_ns(LAST_WORDS_NS);
             _exit(sr_status_exit_code(SR_E_TIMEOUT));
         }
         if (now < w->report_ns)

@@ -4,7 +4,7 @@
 
   check_faults.py SERRIED RECIPE [--each N] [--seed N] [--only WORDS]... [--kills N]
 
-Without options a fixed sample: every line of the table (faults.py) once. --each N tries each line N times, --kills N
+Without options a fixed sample: every line of the table (faults.py) once, kills twice. --each N tries each line N times, --kills N
 each line that kills, at random instants of the job's life, spread over the numbers of ranks. The seed is printed and
 brings the same choice of instants again; what a job is doing at them is the machine's.
 """
@@ -12,6 +12,7 @@ import argparse
 import os
 import random
 import shutil
+import subprocess
 import sys
 import time
 
@@ -31,28 +32,36 @@ class Faults(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
         self.recipe = recipe
-        self.seconds = {}  # of an undisturbed run, by ranks
-        self.want = None
+        self.seconds = {}  # of an undisturbed run, by ranks and whether it evaluates a large split
+        self.want = {}     # its end, by the latter
 
-    def line(self, run, ranks, bare):
+    def start(self, run, fault, ranks):
         command = [self.serried, "train", self.recipe, "-o", os.path.join(self.folder, run), f"data.train={self.data}",
-                   *VALUES]
-        return suite.under_mpirun(ranks, command) if bare else [*command, "-n", str(ranks)]
-
-    def start(self, run, ranks, bare=False):
-        return Job(self.line(run, ranks, bare), suite.environment())
+                   *VALUES, *([f"data.val={self.folder}/large"] if fault.evaluating else [])]
+        return Job(suite.under_mpirun(ranks, command) if fault.bare else [*command, "-n", str(ranks)],
+                   suite.environment())
 
     def result(self, run):
         return result_of(os.path.join(self.folder, run))
 
-    def undisturbed(self, ranks):
-        job = self.start(f"whole-{ranks}", ranks)
+    def prepare_large(self):
+        pictures, large = os.path.join(self.folder, "more-pictures"), os.path.join(self.folder, "large")
+        for line in ([self.serried, "render", pictures, "--count", "200"],
+                     [self.serried, "pack", pictures, large, "--val-fraction", "0.5"]):
+            subprocess.run(line, check=True, capture_output=True)
+
+    def undisturbed(self, fault, ranks):
+        """The first job of each kind shows what it takes and where it ends."""
+        key = (ranks, fault.evaluating)
+        if key in self.seconds:
+            return
+        run = f"whole-{ranks}-{fault.evaluating}"
+        job = self.start(run, fault, ranks)
         code = job.wait(PATIENCE)
-        self.seconds[ranks] = time.monotonic() - job.begin
-        got = self.result(f"whole-{ranks}") if code == 0 else None
-        self.want = self.want or got
-        left = job.left()
-        self.report(code == 0 and got == self.want and not left, f"undisturbed on {ranks} ranks",
+        self.seconds[key] = time.monotonic() - job.begin
+        got, left = self.result(run), job.left()
+        self.want.setdefault(fault.evaluating, got)
+        self.report(code == 0 and got == self.want[fault.evaluating] and not left, f"undisturbed on {ranks} ranks",
                     f"code {code}, {got}, left {left}\n{job.text()[-1500:]}")
 
     # -- one fault ----------------------------------------------------------------------------
@@ -84,10 +93,10 @@ class Faults(suite.Suite):
         when = job.first_line("waiting ") or job.first_line("sign of life")
         return None if when is not None and when - at < 2.5 else f"named after {when} s, stopped at {at:.2f} s"
 
-    def resume(self, run, ranks, bare):
+    def resume(self, run, fault, ranks):
         """What is wrong with the end to which the same command comes, or None."""
         if self.result(run) is None:
-            job = self.start(run, ranks, bare)
+            job = self.start(run, fault, ranks)
             code = job.wait(PATIENCE)
             if code is None:
                 job.end()
@@ -97,8 +106,8 @@ class Faults(suite.Suite):
             if job.left():
                 return f"the same command leaves {job.left()}"
         got = self.result(run)
-        if got != self.want:
-            return f"another end: {got} instead of {self.want}"
+        if got != self.want[fault.evaluating]:
+            return f"another end: {got} instead of {self.want[fault.evaluating]}"
         odd = [name for _, folders, files in os.walk(os.path.join(self.folder, run)) for name in folders + files
                if ".tmp" in name or name.endswith(".sums")]
         return f"files left: {odd}" if odd else None
@@ -106,8 +115,8 @@ class Faults(suite.Suite):
     def started(self, run, fault, ranks, fraction):
         """A job at its instant and the processes of the kind; earlier where these had ended by then."""
         while True:
-            job = self.start(run, ranks, fault.bare)
-            time.sleep(fraction * self.seconds[ranks])
+            job = self.start(run, fault, ranks)
+            time.sleep(fraction * self.seconds[ranks, fault.evaluating])
             pids = job.await_kind(fault.kind)
             if pids or fraction < 0.01:
                 return job, pids, fraction
@@ -116,6 +125,7 @@ class Faults(suite.Suite):
             fraction /= 2
 
     def one(self, fault, ranks, fraction, draw):
+        self.undisturbed(fault, ranks)
         run = f"run-{self.count}"
         job, pids, fraction = self.started(run, fault, ranks, fraction)
         what = f"{fault.name} at {100 * fraction:.0f} % on {ranks} ranks"
@@ -134,7 +144,7 @@ class Faults(suite.Suite):
         if wrong:
             job.end()
         else:
-            wrong = self.resume(run, ranks, fault.bare)
+            wrong = self.resume(run, fault, ranks)
         self.report(not wrong, what, f"{wrong}\n{text[-2500:]}")
         if not wrong:
             shutil.rmtree(os.path.join(self.folder, run), ignore_errors=True)
@@ -155,13 +165,12 @@ def check(folder):
     choice = random.Random(seed)
     tests = Faults(os.path.abspath(asked.serried), os.path.abspath(asked.recipe), folder)
     tests.prepare(20)
-    for ranks in (1, 2, 3):
-        tests.undisturbed(ranks)
+    tests.prepare_large()
     for fault in TABLE:
         chosen = not asked.only or any(words in fault.name for words in asked.only)
         if not chosen or (asked.kills and (fault.do is not kill or fault.bare)):
             continue
-        for turn in range(asked.kills or asked.each):
+        for turn in range(asked.kills or asked.each * (2 if fault.do is kill else 1)):
             ranks = fault.ranks[(turn + choice.randrange(3)) % len(fault.ranks)]
             tests.one(fault, ranks, choice.random(), choice.randrange(1 << 16))
     return tests

@@ -12,7 +12,7 @@ digest. A new part of the product that can fail in a new way adds its line here.
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 ENDS_OR_GOES_ON, NAMED_AND_ENDED, NO_HARM, CHECKPOINTED = "ends or goes on", "named and ended", "no harm", "checkpointed"
 
@@ -82,7 +82,7 @@ class Fault:
     codes: tuple = (0, 6)     # of a job that ends
     words: str = ""           # NAMED_AND_ENDED: what stderr must have
     bare: bool = False        # under mpirun itself instead of `serried train -n`
-    options: list = field(default_factory=list)
+    evaluating: bool = False  # with a split so large that the job evaluates most of the time
 
 
 KINDS = ("reader", "transformer", "iterator")
@@ -109,6 +109,9 @@ TABLE = [
     *[Fault(f"{name} to the parent", "parent", ask(number), CHECKPOINTED)
       for name, number in (("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM), ("SIGUSR1", signal.SIGUSR1))],
     Fault("SIGHUP to the parent", "parent", ask(signal.SIGHUP), CHECKPOINTED, ranks=(2,)),
+    Fault("SIGUSR1 to the parent in an evaluation", "parent", ask(signal.SIGUSR1), CHECKPOINTED, ranks=(1, 2),
+          evaluating=True),
+    Fault("SIGUSR1 to a rank in an evaluation", "rank", ask(signal.SIGUSR1), CHECKPOINTED, ranks=(2,), evaluating=True),
     Fault("SIGUSR1 to a rank", "rank", ask(signal.SIGUSR1), CHECKPOINTED),
     Fault("SIGTERM to a rank", "rank", ask(signal.SIGTERM), CHECKPOINTED),
     Fault("SIGUSR1 to mpirun", "mpirun", ask(signal.SIGUSR1), CHECKPOINTED, ranks=(2, 3), bare=True),

@@ -109,6 +109,7 @@ static void tell_all_the_same(void) {
         _exit(8);
     sr_clock_sleep_ns(300 * SR_NS_PER_MS);
     sr_log_alarm("heard");
+    sr_clock_sleep_ns(200 * SR_NS_PER_MS);
     off_t size = lseek(file, 0, SEEK_END), from = size > 2000 ? size - 2000 : 0;
     ssize_t n = pread(file, text, sizeof text - 1, from);
     (void)unlink(path);
