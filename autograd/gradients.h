@@ -19,6 +19,8 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
 // the given inputs and returns a tensor; compares directional derivatives along 'directions' random
 // directions. *worst gets the largest relative error. For tests and users' own operators.
 typedef sr_tensor (*sr_check_fn)(sr_context *context, const sr_tensor *inputs, void *user);
+// infos, values, differentiable: [count], the shapes (f64), elements and which of them are checked.
+// The caller compares *worst with its own bound.
 SR_NODISCARD sr_status sr_gradient_check(sr_context *context, const sr_info *infos,
                                          const double *const *values, int count,
                                          const bool *differentiable, sr_check_fn build, void *user,

@@ -18,8 +18,10 @@
 extern "C" {
 #endif
 
+// All ranks of a job and the way to them.
 typedef struct sr_comm sr_comm;
 
+// Settings of a communicator; all zero is the usual one.
 typedef struct sr_comm_options {
     const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
@@ -47,8 +49,11 @@ SR_NODISCARD sr_status sr_comm_create(const sr_comm_options *options, sr_comm **
 // of the status (the same on all ranks, so that mpirun returns it). Where a peer does not come,
 // the backend ends the whole job with that code and this call does not return.
 void sr_comm_free(sr_comm *comm);
+// This rank, 0 .. size - 1.
 int sr_comm_rank(const sr_comm *comm);
+// Number of ranks.
 int sr_comm_size(const sr_comm *comm);
+// The backend in use, as "mpi". Static storage.
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
@@ -66,6 +71,7 @@ int64_t sr_comm_now(const sr_comm *comm);
 // Point to point: matched by (source, tag) in order of posting. bytes may be 0.
 SR_NODISCARD sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t bytes,
                                      sr_comm_request *request);
+// SR_E_PEER where the peer sends another number of bytes.
 SR_NODISCARD sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t bytes,
                                      sr_comm_request *request);
 // *done becomes true once; then the request is inactive. Drives progress. A peer's abort message
@@ -87,6 +93,7 @@ void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count);
 
 // On top, blocking, with deadlines. All ranks call them in the same order.
 SR_NODISCARD sr_status sr_comm_barrier(sr_comm *comm, const char *what);
+// data of rank 'root' to all others. SR_E_ARGUMENT for a root that is no rank.
 SR_NODISCARD sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes,
                                          const char *what);
 // all[r * bytes ..] = data of rank r.

@@ -24,9 +24,12 @@ typedef struct sr_box {
     float class_number;
 } sr_box;
 
+// A sample under way. Reused from sample to sample.
 typedef struct sr_canvas sr_canvas;
 
+// box_capacity: most boxes of one sample. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_canvas_create(int64_t box_capacity, sr_canvas **out);
+// NULL is legal.
 void sr_canvas_free(sr_canvas *canvas);
 
 // Who the sample is: all randomness of transforms comes from here.
@@ -40,8 +43,9 @@ typedef struct sr_canvas_identity {
 SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
                                       const sr_canvas_identity *identity, int64_t target_height,
                                       int64_t target_width, uint8_t *target);
+// Of the sample that is open. Borrowed until the next open.
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas);
-// Size of the picture as it stands, and of the target.
+// Size of the picture as it stands, and of the target, in pixels:
 int64_t sr_canvas_width(const sr_canvas *canvas);
 int64_t sr_canvas_height(const sr_canvas *canvas);
 int64_t sr_canvas_target_width(const sr_canvas *canvas);
@@ -49,6 +53,7 @@ int64_t sr_canvas_target_height(const sr_canvas *canvas);
 
 // Boxes in use; at most box_capacity (SR_E_LIMIT when one more is added).
 sr_box *sr_canvas_boxes(sr_canvas *canvas, int64_t *count);
+// Appends a copy of the box.
 SR_NODISCARD sr_status sr_canvas_add_box(sr_canvas *canvas, const sr_box *box);
 
 // Geometry. Crop lies inside the picture; of the boxes those whose centre is inside stay, cut to
@@ -57,6 +62,7 @@ SR_NODISCARD sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region
 // exact: never uses the decoder's own scaling, as other frameworks do.
 SR_NODISCARD sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
                                         bool exact);
+// Mirrors left and right.
 void sr_canvas_flip(sr_canvas *canvas);
 
 // Pixels [height, width, 3] of the picture as it stands, to be changed in place.

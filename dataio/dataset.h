@@ -17,13 +17,17 @@
 extern "C" {
 #endif
 
+// An opened split. One thread at a time.
 typedef struct sr_dataset sr_dataset;
 
 // Opens a split ("train", "val") of a folder, or one shard file (split NULL). An unpacked folder or
 // tar is SR_E_USAGE with the pack command to run; a missing path SR_E_NOT_FOUND.
 SR_NODISCARD sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out);
+// NULL is legal.
 void sr_dataset_free(sr_dataset *dataset);
+// Number of samples.
 int64_t sr_dataset_count(const sr_dataset *dataset);
+// Number of classes; 0 where records have none.
 int sr_dataset_class_count(const sr_dataset *dataset);
 // Borrowed until free.
 const char *sr_dataset_class_name(const sr_dataset *dataset, int index);
@@ -38,6 +42,7 @@ int64_t sr_dataset_median_side(const sr_dataset *dataset);
 bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]);
 // The shards in order (dataio/shard.h), borrowed until free.
 int sr_dataset_shard_count(const sr_dataset *dataset);
+// One of them, from 0.
 const struct sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index);
 // Bytes of one record; *data is valid until the next read through this handle. Verifies the
 // record's hash (SR_E_CHECKSUM naming shard and record).

@@ -24,6 +24,7 @@ extern "C" {
 // Scans of a progressive JPEG; encoders write about ten, hostile files thousands.
 #define SR_DECODE_MAX_SCANS 200
 
+// An encoded picture; all pointers are borrowed.
 typedef struct sr_encoded {
     const uint8_t *data;
     size_t bytes;
@@ -37,6 +38,7 @@ typedef struct sr_encoded {
 // A record's picture with all that the record knows of it; borrows its bytes.
 sr_encoded sr_encoded_of(const sr_sample *picture);
 
+// A rectangle in pixels of the upright picture at full size.
 typedef struct sr_region {
     int64_t x, y, width, height;
 } sr_region;
@@ -53,7 +55,9 @@ typedef struct sr_pixels {
 // Keeps its buffers from picture to picture. One thread at a time.
 typedef struct sr_decoder sr_decoder;
 
+// Makes a decoder without buffers; they come with the pictures. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_decoder_create(sr_decoder **out);
+// NULL is legal.
 void sr_decoder_free(sr_decoder *decoder);
 // Reads the header; the encoded bytes are borrowed until the next open. Width and height are those
 // of the upright picture. SR_E_DATA, SR_E_LIMIT.

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-#define SR_ARRAY_MAX_RANK 5
-#define SR_SLOT_MAX_ARRAYS 16
+#define SR_ARRAY_MAX_RANK 5   // dimensions of a slot's array
+#define SR_SLOT_MAX_ARRAYS 16 // named arrays of a slot
 
 // One named array of a slot. Dense arrays have shape[0] = samples of the lane. Ragged ones (boxes)
 // have shape[0] = capacity for the whole lane, 'count' rows in use, and a companion dense i32 array
@@ -33,6 +33,7 @@ typedef struct sr_array {
     void *data;    // in shared memory, 64-byte aligned
 } sr_array;
 
+// One lane of one step. Borrowed from sr_pipeline_next until sr_pipeline_release.
 typedef struct sr_slot {
     int64_t step;
     int lane;
@@ -46,6 +47,7 @@ typedef struct sr_slot {
 // The array of a name, or NULL.
 const sr_array *sr_slot_find(const sr_slot *slot, const char *name);
 
+// The order in which samples come.
 typedef enum sr_data_order {
     SR_ORDER_SEQUENTIAL = 0, // evaluation: every sample exactly once, masked tail
     SR_ORDER_EXAMPLES,       // a fresh permutation of all examples every epoch
@@ -58,11 +60,13 @@ typedef struct sr_transform_spec {
     const char *arguments;
 } sr_transform_spec;
 
+// What a damaged sample does.
 typedef enum sr_on_corrupt {
     SR_CORRUPT_STOP = 0,
     SR_CORRUPT_SKIP, // up to skip_limit damaged samples are replaced by their successors; counted
 } sr_on_corrupt;
 
+// What to read, what to make of it, and for whom.
 typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
@@ -87,8 +91,11 @@ typedef struct sr_pipeline_options {
     double report_seconds, act_seconds; // deadlines of every wait; 0: 10, 120
 } sr_pipeline_options;
 
+// A running pipeline. One thread at a time.
 typedef struct sr_pipeline sr_pipeline;
 
+// Opens the data set and starts the stages. SR_E_USAGE for options that do not fit together; the
+// data set's own errors.
 SR_NODISCARD sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out);
 // Next slot in order; waits. SR_E_DATA names shard, record and cause of a damaged sample. After the
 // last slot *out is zeroed and *end true.
@@ -96,12 +103,14 @@ SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, boo
 // Gives the slot's memory back; slots may be released in any order.
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
 
+// Counters since the pipeline was opened; times in nanoseconds.
 typedef struct sr_pipeline_stats {
     int64_t samples, replaced, seeks, bytes_read, restarts;
     int64_t wait_ns;                                     // of sr_pipeline_next
     int64_t read_ns, decode_ns, augment_ns, assemble_ns; // busy time of the stages, summed
     double ring_fill[2]; // mean fill of reader->transformer and transformer->iterator, 0..1
 } sr_pipeline_stats;
+// The counters as they stand.
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline);
 
 // The damaged samples of which others took the place: their numbers in the data set, in the order
@@ -111,6 +120,7 @@ typedef struct sr_pipeline_damage {
     size_t count;
     const char *last; // "SHARD record N: cause"; "" where there is none
 } sr_pipeline_damage;
+// The damage met so far.
 sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
 
 // Ends the processes and frees all memory.

@@ -40,6 +40,7 @@ typedef enum sr_feature_kind {
     SR_FEATURE_FILE = 9,
 } sr_feature_kind;
 
+// A value in a record; 'kind' says which field holds it.
 typedef struct sr_feature {
     sr_feature_kind kind;
     const uint8_t *data; // STRING, BYTES: the value; LIST, MAP, FILE: the message, for a cursor
@@ -56,6 +57,7 @@ typedef struct sr_record_cursor {
 
 // A record's own entries (a record is a FeatureMap), or those of a MAP or LIST feature.
 sr_record_cursor sr_record_entries(const void *record, size_t bytes);
+// The entries of a MAP, the items of a LIST; none for any other kind.
 sr_record_cursor sr_feature_entries(const sr_feature *feature);
 // The next entry; *more is false after the last. Key (NULL, 0 in lists) and feature point into the
 // record. SR_E_DATA where the bytes are not what they should be; the cursor then stands still.
@@ -69,7 +71,7 @@ SR_NODISCARD sr_status sr_feature_int64s(const sr_feature *list, int64_t *out, s
 
 // -- writing -----------------------------------------------------------------------------------
 
-#define SR_RECORD_MAX_DEPTH 16
+#define SR_RECORD_MAX_DEPTH 16 // maps and lists inside one another
 
 // Writes one record after the other into a growing buffer. Failure sticks and is told by
 // sr_record_end. Zero-initialised is empty; one thread at a time.
@@ -85,17 +87,21 @@ typedef struct sr_record_writer {
     } level[SR_RECORD_MAX_DEPTH];
 } sr_record_writer;
 
+// Gives the buffer back; the writer is then as zero-initialised.
 void sr_record_writer_release(sr_record_writer *writer);
+// Begins a record: empties the buffer and forgets a failure.
 void sr_record_begin(sr_record_writer *writer);
-// Key: of a map entry; NULL for an item of a list.
+// One value, copied. key: of a map entry; NULL for an item of a list:
 void sr_record_put_bytes(sr_record_writer *writer, const char *key, const void *data, size_t bytes);
 void sr_record_put_string(sr_record_writer *writer, const char *key, const char *text);
 void sr_record_put_int64(sr_record_writer *writer, const char *key, int64_t value);
 void sr_record_put_float64(sr_record_writer *writer, const char *key, double value);
 void sr_record_put_int64s(sr_record_writer *writer, const char *key, const int64_t *values,
                           size_t count);
+// Opens a list or map, whose items come until sr_record_close; at most SR_RECORD_MAX_DEPTH:
 void sr_record_open_list(sr_record_writer *writer, const char *key);
 void sr_record_open_map(sr_record_writer *writer, const char *key);
+// Closes the innermost list or map.
 void sr_record_close(sr_record_writer *writer);
 // The record stands in writer->data, writer->bytes.
 SR_NODISCARD sr_status sr_record_end(sr_record_writer *writer);
@@ -112,10 +118,12 @@ SR_NODISCARD sr_status sr_record_end(sr_record_writer *writer);
 // offsets into data for n rows. Bytes [o[i], o[i+1]) hold row i's entropy-coded data and, but for
 // the last row, the two bytes of the restart marker after it; o[n] is where the EOI marker stands.
 
+// The keys of such a record and their kinds, as a shard's header has them.
 #define SR_SAMPLE_PROTOCOL                                                                         \
     "{data: bytes, encoded: int64, shape: [int64], label: [int64], orientation: int64, "           \
     "segments: bytes, name: bytes}"
 
+// A picture with a class.
 typedef struct sr_sample {
     const void *data;
     size_t bytes;
@@ -142,11 +150,13 @@ uint32_t sr_sample_segment(const sr_sample *sample, size_t i);
 // ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}. Pixels, continuous
 // coordinates with (0, 0) at the corner of the first pixel. Absent numbers are 0.
 
+// The keys of such a record and their kinds, as a shard's header has them.
 #define SR_DETECTION_PROTOCOL                                                                      \
     "{id: bytes, content: bytes, height: int64, width: int64, depth: int64, orientation: int64, "  \
     "segments: bytes, object: [{name: bytes, label: int64, xmin: float64, ymin: float64, "         \
     "xmax: float64, ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}"
 
+// A box of a picture; corners in pixels.
 typedef struct sr_object {
     const char *name;
     size_t name_bytes;
@@ -157,6 +167,7 @@ typedef struct sr_object {
     size_t mask_bytes;
 } sr_object;
 
+// A picture with boxes.
 typedef struct sr_detection {
     sr_sample picture;        // name is the id; label is unused
     sr_record_cursor objects; // for sr_detection_next
@@ -165,7 +176,9 @@ typedef struct sr_detection {
 // 'count' objects; polygons are written with the record writer where a caller has them.
 SR_NODISCARD sr_status sr_detection_write(sr_record_writer *writer, const sr_sample *picture,
                                           const sr_object *objects, size_t count);
+// Pointers of *out lie in the record. SR_E_DATA names what is missing or of another kind.
 SR_NODISCARD sr_status sr_detection_read(const void *record, size_t bytes, sr_detection *out);
+// The next box; *more is false after the last.
 SR_NODISCARD sr_status sr_detection_next(sr_detection *detection, sr_object *out, bool *more);
 
 #ifdef __cplusplus

@@ -47,7 +47,8 @@
 extern "C" {
 #endif
 
-#define SR_SHARD_VERSION 1
+#define SR_SHARD_VERSION 1 // of the format above
+// Usual size of a shard, 256 MiB.
 #define SR_SHARD_TARGET_BYTES (UINT64_C(256) << 20)
 #define SR_SPLIT_MAX 15      // characters of a split's name
 #define SR_SHARD_NAME_MAX 32 // "SPLIT-NNNNN.kpl" with its terminator
@@ -58,6 +59,7 @@ typedef struct sr_channel_sums {
     uint64_t pixels, sum[3], square[3];
 } sr_channel_sums;
 
+// Adds one set of sums to another; exact, so in any order.
 void sr_channel_sums_add(sr_channel_sums *into, const sr_channel_sums *from);
 // Adds packed RGB pixels.
 void sr_channel_sums_add_rgb(sr_channel_sums *into, const uint8_t *rgb, uint64_t pixels);
@@ -66,6 +68,7 @@ bool sr_channel_sums_get(const sr_channel_sums *sums, double mean[3], double std
 
 // -- writing -----------------------------------------------------------------------------------
 
+// What a split is made of.
 typedef struct sr_writer_options {
     const char *folder; // must exist
     const char *split;  // NULL: "train"
@@ -75,6 +78,7 @@ typedef struct sr_writer_options {
     uint64_t target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record stands alone.
 } sr_writer_options;
 
+// Writes the shards of one split, one after the other. One thread at a time.
 typedef struct sr_writer sr_writer;
 
 // SR_E_EXISTS where the folder has shards of this split; SR_E_USAGE for a bad protocol.
@@ -92,6 +96,7 @@ void sr_writer_abort(sr_writer *writer);
 
 // -- reading -----------------------------------------------------------------------------------
 
+// Where a record lies in its shard (bytes), and its XXH3-64.
 typedef struct sr_shard_entry {
     uint64_t offset, bytes, hash;
 } sr_shard_entry;
@@ -117,6 +122,7 @@ typedef struct sr_shard {
 // SR_E_NOT_FOUND; SR_E_DATA (no shard, truncated), SR_E_CHECKSUM (bits changed) naming the part;
 // SR_E_UNSUPPORTED for a newer version.
 SR_NODISCARD sr_status sr_shard_load(const char *path, sr_shard *out);
+// Gives the memory back; the pointers in it end.
 void sr_shard_release(sr_shard *shard);
 // True when the file begins with a shard's magic.
 bool sr_shard_is(const char *path);
@@ -128,6 +134,7 @@ bool sr_shard_parse_name(const char *file, char *split, uint32_t *number);
 // Every finding of a check, one call each.
 typedef void (*sr_damage_fn)(void *user, const char *message);
 
+// Counts of a check.
 typedef struct sr_verify_result {
     uint64_t shards, records, bytes; // looked at
     uint64_t damaged;                // findings

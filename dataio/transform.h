@@ -19,14 +19,16 @@
 extern "C" {
 #endif
 
-#define SR_TRANSFORM_ABI 1u
+#define SR_TRANSFORM_ABI 1u // of sr_transform
 
+// What one application is given.
 typedef struct sr_transform_call {
     const void *options;
     sr_rng *rng;
     int place; // in the list, from 0
 } sr_transform_call;
 
+// A transform's descriptor. Immutable.
 typedef struct sr_transform {
     uint32_t struct_size, abi;
     const char *name, *help;
@@ -49,6 +51,7 @@ typedef struct sr_transform_chain sr_transform_chain;
 // Arguments are "key=value key=value"; blanks inside brackets belong to the value.
 SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
                                                  sr_transform_chain **out);
+// NULL is legal.
 void sr_transform_chain_free(sr_transform_chain *chain);
 // Applies all of them, and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);

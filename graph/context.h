@@ -16,10 +16,13 @@
 extern "C" {
 #endif
 
+// Records operators and runs them; owns its variables and compiled plans.
 typedef struct sr_context sr_context;
+// A compiled program: kernels in order and the places of their memory. Immutable.
 typedef struct sr_plan sr_plan;
-typedef struct sr_device sr_device;
+typedef struct sr_device sr_device; // kernels/device/device.h
 
+// Settings of a context; all zero is the usual one.
 typedef struct sr_context_options {
     const char *device;      // "cpu", "cpu-async"; NULL: SERRIED_TEST_DEVICE if set, else "cpu"
     sr_device *use_device;   // borrowed; overrides 'device'
@@ -28,9 +31,12 @@ typedef struct sr_context_options {
     size_t plan_cache_bytes; // of cached plans, without the state of their kernels; 0: 256 MiB
 } sr_context_options;
 
-// options may be NULL.
+// Opens the device and makes an empty context. options may be NULL. SR_E_USAGE for an unknown
+// device;
 SR_NODISCARD sr_status sr_context_create(const sr_context_options *options, sr_context **out);
+// Ends the context with its variables and plans; executors must be idle. NULL is legal.
 void sr_context_free(sr_context *context);
+// The device that the context computes on. Borrowed.
 sr_device *sr_context_device(sr_context *context);
 
 // The first error since the step began (its message in sr_error_message of this thread).
@@ -49,6 +55,7 @@ sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *i
 void sr_variable_move(sr_tensor variable, void *memory);
 // Device memory of a variable.
 void *sr_variable_memory(sr_tensor variable);
+// The name that a variable was made with. Borrowed until sr_context_free.
 const char *sr_variable_name(sr_tensor variable);
 // Copies host memory into a variable now (after everything that was observed before). Values that
 // this step recorded and nobody has observed yet are computed from the new value.
@@ -74,6 +81,7 @@ void sr_keep(sr_tensor tensor);
 // Runs updates, assignments and everything asked for with sr_read_later, and waits.
 SR_NODISCARD sr_status sr_context_run(sr_context *context);
 
+// Counters of a context since its creation.
 typedef struct sr_context_stats {
     uint64_t nodes_recorded, plans_compiled, plans_replayed, nodes_recomputed;
     // Own cost: from the beginning of steps to their first observation (model code and derivative
@@ -81,6 +89,7 @@ typedef struct sr_context_stats {
     uint64_t record_ns, hash_ns, compile_ns;
     size_t planned_peak_bytes, live_bound_bytes; // of the largest plan
 } sr_context_stats;
+// The counters as they stand.
 sr_context_stats sr_context_get_stats(const sr_context *context);
 
 // ---- Compiled use: the trainer records once and replays for every lane ----
@@ -103,13 +112,16 @@ SR_NODISCARD sr_status sr_compile(sr_context *context, const sr_target *targets,
 // An executor: a stream (team of threads) with its own memory range and pointer tables. Plans of
 // one context replay on many executors at the same time.
 typedef struct sr_executor sr_executor;
+// threads: of its team; 0: all processors of this process. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out);
+// Waits for its replay first; NULL is legal.
 void sr_executor_free(sr_executor *executor);
 
 // Called on the executor's thread the moment target 'index' is complete (and its 'after' is
 // through): 'data' is host-readable memory, valid during the call.
 typedef sr_status (*sr_sink_fn)(void *user, int index, const void *data, size_t bytes);
 
+// What one replay gets and where its targets go.
 typedef struct sr_run {
     void *const *inputs; // device or host memory of each input slot used (array of 64)
     sr_sink_fn sink;     // may be NULL
@@ -120,13 +132,19 @@ typedef struct sr_run {
 // not waited for). 'run' is copied, the arrays
 // it points to must live until the wait.
 SR_NODISCARD sr_status sr_executor_begin(sr_executor *executor, sr_plan *plan, const sr_run *run);
+// Waits for the replay; returns its first failure: a kernel's, a sink's.
 SR_NODISCARD sr_status sr_executor_wait(sr_executor *executor);
 
 // ---- Seeing ----
+// Bytes of memory that a replay takes for values, beside inputs and variables.
 size_t sr_plan_peak_bytes(const sr_plan *plan);
+// Lower bound of that: the most bytes that are alive at the same time.
 size_t sr_plan_live_bound_bytes(const sr_plan *plan);
+// Kernels that one replay runs.
 int sr_plan_node_count(const sr_plan *plan);
+// Floating-point operations of one replay.
 double sr_plan_flops(const sr_plan *plan);
+// Bytes that the kernels of one replay must read and write.
 double sr_plan_bytes(const sr_plan *plan);
 
 // Per-node times of an executor's replays (off by default): names and accumulated nanoseconds.
@@ -135,6 +153,7 @@ typedef struct sr_node_profile {
     double flops, bytes;
     int64_t ns, runs;
 } sr_node_profile;
+// Switches the times on or off from the next replay on.
 void sr_executor_set_profiling(sr_executor *executor, bool on);
 // Fills up to 'capacity' rows of the last profiled plan in execution order; returns the number of
 // rows that there are. Not while a replay is under way.

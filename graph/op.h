@@ -16,12 +16,12 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 1
-#define SR_OP_MAX_INPUTS 8
-#define SR_OP_MAX_OUTPUTS 4
-#define SR_OP_ATTR_BYTES 128
+#define SR_OP_ABI 1          // of sr_op, checked for operators from outside
+#define SR_OP_MAX_INPUTS 8   // of one operator
+#define SR_OP_MAX_OUTPUTS 4  // of one operator
+#define SR_OP_ATTR_BYTES 128 // of an operator's attributes
 
-typedef struct sr_context sr_context;
+typedef struct sr_context sr_context; // graph/context.h
 
 // A recorded node as inference, lowering and derivative rules see it. Absent optional inputs are
 // SR_NONE and have dtype SR_DTYPE_COUNT in 'in'.
@@ -35,6 +35,7 @@ typedef struct sr_node_view {
     const sr_tensor *output; // [op->outputs]; likewise
 } sr_node_view;
 
+// An operator's descriptor. Immutable.
 typedef struct sr_op {
     uint32_t struct_size, abi;
     const char *name; // "conv2d"
@@ -86,6 +87,7 @@ typedef struct sr_op {
 // All operators: those of op_list.def in order, then those of plug-ins. Operators need not be in
 // the table to be recorded: it is for listings and for finding them by name.
 const sr_op *const *sr_ops(size_t *count);
+// The operator of a name, or NULL.
 const sr_op *sr_op_find(const char *name);
 // Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
 SR_NODISCARD sr_status sr_ops_add(const sr_op *const *list, const char *origin);

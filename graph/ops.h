@@ -23,6 +23,7 @@ extern "C" {
 // do it).
 void sr_at(const char *file, int line);
 
+// Geometry of a convolution, in pixels; all zero is stride 1 without padding.
 typedef struct sr_conv2d_opts {
     int stride, stride_w; // 0: 1; stride_w 0: as stride
     int pad, pad_w;       // both sides; pad_w is added only where has_pad_w
@@ -52,7 +53,9 @@ sr_tensor sr_channel_sum(sr_tensor x);
 typedef struct sr_batchnorm_out {
     sr_tensor y, mean, var; // statistics of this lane: f32[C], var is the biased one
 } sr_batchnorm_out;
+// y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself.
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
+// The same with given statistics, f32[C].
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps);
 
@@ -63,6 +66,7 @@ sr_tensor sr_sigmoid(sr_tensor x);                  // 1 / (1 + exp(-x))
 sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without overflow
 // x Phi(x), exact erf form (Hendrycks & Gimpel 2016). Differentiable once.
 sr_tensor sr_gelu(sr_tensor x);
+// Elementwise on tensors of one shape and dtype:
 sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
@@ -85,6 +89,7 @@ sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t sc
 sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,
                            uint32_t scope);
 
+// Geometry of a square pooling window, in pixels.
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;
@@ -119,7 +124,10 @@ sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 // what was recorded before reads the old values, what was recorded after the new ones (sr_read
 // refuses it until the update has run). p, m, g, e of one shape; m and e are variables like p.
 // hyper: f32[8], see kernel_list.def. No gradient.
+// Stochastic gradient descent with momentum m; hyper: learning rate, momentum, weight decay,
+// Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
+// Exponential moving average: e = d e + (1 - d) p with d = hyper[0].
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 
 #ifdef __cplusplus

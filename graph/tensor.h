@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define SR_MAX_RANK 5
+#define SR_MAX_RANK 5 // dimensions of a tensor
 
 // A value of a recording context: slot in its record, and the generation (step) it belongs to, so
 // that use after its step is a clear error. Copied freely. All zero is "no tensor" (SR_NONE).
@@ -25,9 +25,11 @@ typedef struct sr_tensor {
 #ifdef __cplusplus
 #define SR_NONE (sr_tensor{0, 0, 0})
 #else
+// No tensor: what stands for an absent one.
 #define SR_NONE ((sr_tensor){0})
 #endif
 
+// Whether this is "no tensor".
 static inline bool sr_is_none(sr_tensor t) {
     return t.context == 0;
 }
@@ -46,6 +48,7 @@ bool sr_tensor_info(sr_tensor tensor, sr_info *out);
 // "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.
 char *sr_info_text(const sr_info *info, char *out);
 
+// Number of elements: the product of the dimensions, 1 for a scalar.
 static inline int64_t sr_info_count(const sr_info *info) {
     int64_t n = 1;
     for (int i = 0; i < info->rank; i++)

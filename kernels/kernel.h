@@ -31,12 +31,14 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 1
-#define SR_KERNEL_MAX_ARGS 16
-#define SR_KERNEL_STAGES 3
-#define SR_KERNEL_PARAMS_BYTES 192
+#define SR_KERNEL_ABI 1            // of the structs below
+#define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
+#define SR_KERNEL_STAGES 3         // of one run
+#define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
 
+// What a kernel computes: a row of kernel_list.def.
 typedef enum sr_kernel_id {
+// One enumerator for each row; the macro ends with the list.
 #define SR_KERNEL(id, args, params, doc) SR_KERNEL_##id,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
@@ -63,6 +65,7 @@ typedef struct sr_kernel_request {
     size_t own_count;
 } sr_kernel_request;
 
+// What one run is given.
 typedef struct sr_kernel_args {
     void *const *p;     // one pointer per argument of the request, 64-byte aligned
     const void *params; // of the request
@@ -73,11 +76,13 @@ typedef struct sr_kernel_args {
 // Runs one block of one stage.
 typedef sr_status (*sr_kernel_fn)(const sr_kernel_args *args, int64_t block, sr_worker *worker);
 
+// A number of independent blocks, run when the stage before is through.
 typedef struct sr_kernel_stage {
     sr_kernel_fn run;
     int64_t blocks;
 } sr_kernel_stage;
 
+// A kernel made ready for one request; runs any number of times.
 typedef struct sr_prepared {
     int stages;
     sr_kernel_stage stage[SR_KERNEL_STAGES];
@@ -124,13 +129,16 @@ const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
 // Finds and prepares. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.
 SR_NODISCARD sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out);
+// Frees what prepare made; no run may be under way.
 void sr_prepared_release(sr_prepared *prepared);
 // Runs all stages and blocks on the calling thread (tests, host code). Scratch is the caller's.
 SR_NODISCARD sr_status sr_prepared_run(const sr_prepared *prepared,
                                        const sr_kernel_request *request, void *const *p,
                                        void *workspace, void *scratch);
 
+// The name in kernel_list.def, as "conv2d". Static storage.
 const char *sr_kernel_name(sr_kernel_id kernel);
+// Its arguments and formula there. Static storage.
 const char *sr_kernel_doc(sr_kernel_id kernel);
 
 #ifdef __cplusplus

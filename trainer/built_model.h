@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+// A parameter or buffer of a built model.
 typedef struct sr_param {
     char *name; // full, with scope and phase prefix
     sr_param_kind kind;
@@ -24,6 +25,7 @@ typedef struct sr_param {
 // Elements of the flat space are aligned so that every parameter starts on a cache line.
 #define SR_FLAT_ALIGN 16
 
+// A model with its parameters declared; sr_model_bind gives them memory.
 typedef struct sr_model {
     const sr_model_desc *desc;
     void *state;
@@ -36,6 +38,7 @@ typedef struct sr_model {
     double parameters; // trained and frozen values, for reports
 } sr_model;
 
+// What a model is built from.
 typedef struct sr_model_build {
     const sr_model_desc *desc;
     const void *options;
@@ -43,7 +46,9 @@ typedef struct sr_model_build {
     int64_t classes;
 } sr_model_build;
 
+// Runs the descriptor's 'build' and lays out the flat space. SR_E_USAGE with what it reported.
 SR_NODISCARD sr_status sr_model_create(const sr_model_build *build, sr_model **out);
+// NULL is legal.
 void sr_model_free(sr_model *model);
 // Puts variables on flat[0..elements) and fills the model's fields.
 SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat);
@@ -52,6 +57,7 @@ void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat);
 // The parameter of a variable, or -1.
 int sr_model_param_of(const sr_model *model, sr_tensor variable);
 
+// The running statistics that a forward pass reported: buffer and this lane's value.
 typedef struct sr_statistics {
     int count, capacity;
     struct {

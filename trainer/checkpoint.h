@@ -31,8 +31,8 @@
 extern "C" {
 #endif
 
-#define SR_CHECKPOINT_VERSION 1
-#define SR_CHECKPOINT_CHANNELS 4
+#define SR_CHECKPOINT_VERSION 1  // of the format above
+#define SR_CHECKPOINT_CHANNELS 4 // most channels with a normalisation
 
 // What a generation says about itself. Strings may be NULL when writing; a reader gives "" and
 // keeps them alive until sr_checkpoint_free.
@@ -74,6 +74,7 @@ typedef struct sr_checkpoint_slot {
     const void *data; // first element of the whole buffer, or of the packed ranges
 } sr_checkpoint_slot;
 
+// The weight files of a generation.
 typedef enum sr_weights_kind {
     SR_WEIGHTS_MODEL = 0, // model.safetensors
     SR_WEIGHTS_EMA,       // model_ema.safetensors
@@ -85,6 +86,7 @@ typedef enum sr_weights_kind {
 // calls it and tells the others.
 SR_NODISCARD sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation);
 
+// A generation that is being written, on one rank.
 typedef struct sr_checkpoint_writer sr_checkpoint_writer;
 
 // On every rank, in any order.
@@ -113,8 +115,10 @@ void sr_checkpoint_writer_free(sr_checkpoint_writer *writer);
 
 // -- reading ---------------------------------------------------------------------------------
 
+// A generation that is being read. One thread at a time.
 typedef struct sr_checkpoint sr_checkpoint;
 
+// How to open; all zero is the usual way.
 typedef struct sr_checkpoint_open_options {
     bool no_verify; // look at the manifest only (stat, show); damage is then found when reading
     // This generation of a run folder and no other, so that ranks open what rank 0 chose or fail;
@@ -129,9 +133,13 @@ typedef struct sr_checkpoint_open_options {
 SR_NODISCARD sr_status sr_checkpoint_open(const char *path,
                                           const sr_checkpoint_open_options *options,
                                           sr_checkpoint **out);
+// NULL is legal.
 void sr_checkpoint_free(sr_checkpoint *checkpoint);
+// The folder of the generation that was opened. Borrowed until free.
 const char *sr_checkpoint_folder(const sr_checkpoint *checkpoint);
+// What the generation says about itself. Borrowed until free.
 const sr_manifest *sr_checkpoint_manifest(const sr_checkpoint *checkpoint);
+// Whether the generation has weights of this kind.
 bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind kind);
 // Opened at first use; owned by the checkpoint. SR_E_NOT_FOUND where the kind was not written.
 SR_NODISCARD sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,

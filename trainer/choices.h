@@ -14,26 +14,33 @@
 extern "C" {
 #endif
 
+// The model of a phase and its parsed options.
 typedef struct sr_choice_model {
     const sr_model_desc *desc;
     void *options;
 } sr_choice_model;
 
+// The loss and its parsed options.
 typedef struct sr_choice_loss {
     const sr_loss_desc *desc; // NULL where the task has a loss of its own
     void *options;
 } sr_choice_loss;
 
+// The optimiser of a phase and its parsed options.
 typedef struct sr_choice_optimizer {
     const sr_optimizer_desc *desc;
     void *options;
 } sr_choice_optimizer;
 
+// By the recipe's `task`. A mistake is SR_E_USAGE with its place in the recipe, here and below.
 SR_NODISCARD sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out);
+// The model of a phase, by its `model`.
 SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena,
                                        sr_choice_model *out);
+// The optimiser of a phase, by its `optimizer`.
 SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                                            sr_choice_optimizer *out);
+// The loss of the recipe's first phase; *out without a descriptor where the task has its own.
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
                                       sr_choice_loss *out);
 // lengths NULL: the options are parsed and checked by themselves, *out is not filled.
@@ -48,8 +55,11 @@ typedef enum sr_best_metric {
     SR_BEST_METRICS
 } sr_best_metric;
 
+// As in checkpoint.metric: "val/top1". Static storage.
 const char *sr_best_metric_name(sr_best_metric metric);
+// By the recipe's checkpoint.metric.
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
+// The names and arguments of `augment`.
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 // Keys that this version reads but does not serve yet are mistakes, never ignored.
 SR_NODISCARD sr_status sr_check_served(sr_recipe *recipe);

@@ -29,6 +29,7 @@ int64_t sr_digest_block_count(int64_t elements);
 void sr_digest_hash_blocks(const void *data, sr_dtype dtype, int64_t elements, int64_t first,
                            int64_t count, sr_hash128 *out);
 
+// An array of the state and the hashes of its blocks.
 typedef struct sr_digest_array {
     const char *name;
     sr_dtype dtype;

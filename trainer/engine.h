@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+// What an engine is made of; borrowed until sr_engine_free.
 typedef struct sr_engine_options {
     sr_recipe *recipe;
     const sr_task_desc *task;
@@ -34,6 +35,7 @@ typedef struct sr_lane_inputs {
     void *label; // i32 [n]
 } sr_lane_inputs;
 
+// The engine of a rank. Its fields are for reading. One thread at a time.
 typedef struct sr_engine {
     const sr_task_desc *task;
     sr_recipe *recipe;
@@ -64,7 +66,10 @@ typedef struct sr_engine {
     float *device_average;
 } sr_engine;
 
+// Collective: opens the device, builds the models of all phases with their first values, and makes
+// their exchanges. Errors of these parts, as sr_exchange_create's.
 SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out);
+// NULL is legal.
 void sr_engine_free(sr_engine *engine);
 
 // Gives a lane's inputs (any thread-free source: slots of the pipeline, fixed buffers of a

@@ -30,8 +30,9 @@
 extern "C" {
 #endif
 
-#define SR_BLOCK_ELEMENTS 65536
+#define SR_BLOCK_ELEMENTS 65536 // of the flat space: the unit of buckets and owners
 
+// A named part of the flat space.
 typedef struct sr_segment {
     const char *name;
     int64_t begin, count; // elements in the flat space; segments are in order without overlap
@@ -47,6 +48,7 @@ int sr_lanes_first(int lanes, int ranks, int rank);
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            const float *sum, float *values);
 
+// What is exchanged, and what the owner makes of it.
 typedef struct sr_exchange_options {
     int lanes;
     int64_t bucket_bytes;       // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
@@ -59,6 +61,7 @@ typedef struct sr_exchange_options {
     double report_seconds, act_seconds; // 0: 10, 120; a first step has longer
 } sr_exchange_options;
 
+// The exchange of one flat space.
 typedef struct sr_exchange sr_exchange;
 
 // Collective: ranks compare what they were given (SR_E_USAGE) and V (SR_E_NUMERICS). More ranks
@@ -95,11 +98,13 @@ void sr_exchange_fail(sr_exchange *x, sr_status status, const char *message);
 typedef struct sr_range {
     int64_t begin, end;
 } sr_range;
+// This rank's ranges. Borrowed until free.
 const sr_range *sr_exchange_owned(const sr_exchange *x, int *count);
 // Fills the other ranks' parts of a flat buffer ('elements' long) whose owned ranges are up to date
 // (EMA, slots). Collective, between steps.
 SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what);
 
+// Counters of this rank.
 typedef struct sr_exchange_stats {
     int64_t bytes_sent, bytes_received, messages, buckets;
     int64_t exposed_ns;   // step_wait's own waiting

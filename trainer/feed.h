@@ -10,13 +10,16 @@
 extern "C" {
 #endif
 
+// The pipeline of a rank as a source of lanes. One thread at a time.
 typedef struct sr_feed sr_feed;
 
 // Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out);
+// Closes the pipeline; NULL is legal.
 void sr_feed_free(sr_feed *feed);
 // For sr_engine_step; borrowed until free. A lane is given back to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
+// The pipeline itself, for its counters. Borrowed until free.
 sr_pipeline *sr_feed_pipeline(sr_feed *feed);
 // The slot that a local lane's next use will get, without using it. Borrowed until that use is
 // done.

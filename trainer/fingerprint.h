@@ -13,7 +13,7 @@ extern "C" {
 
 // Version of serried's own numerics: raised with every change that moves a bit of a result.
 #define SR_NUMERICS_VERSION 1
-#define SR_FINGERPRINT_BYTES 256
+#define SR_FINGERPRINT_BYTES 256 // of a fingerprint's text, its terminator included
 
 // "serried-numerics 1; avx2 avx512 vnni; oneDNN 2.6.3" into out; returns out.
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]);

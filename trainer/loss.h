@@ -11,8 +11,9 @@
 extern "C" {
 #endif
 
-#define SR_LOSS_ABI 1
+#define SR_LOSS_ABI 1 // of sr_loss_desc
 
+// A loss's descriptor. Immutable.
 typedef struct sr_loss_desc {
     uint32_t struct_size, abi;
     const char *name, *help;

@@ -51,7 +51,9 @@ typedef struct sr_confusion {
     int64_t *counts; // classes * classes
 } sr_confusion;
 
+// All counts zero. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_confusion_create(int classes, sr_confusion *out);
+// Gives the memory back.
 void sr_confusion_release(sr_confusion *confusion);
 // Adds the counts of another rank.
 void sr_confusion_add(sr_confusion *confusion, const int64_t *counts);
@@ -68,6 +70,7 @@ SR_NODISCARD sr_status sr_metrics_block_add(sr_metrics_block *block, const float
                                             int classes, const int32_t *labels, int64_t rows,
                                             sr_confusion *confusion);
 
+// The outcome of an evaluation.
 typedef struct sr_metrics {
     int64_t samples;
     double top1, top5, loss; // fractions of the samples, mean; NaN for no samples

@@ -18,10 +18,11 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 1
-#define SR_MODEL_MAX_INPUTS 4
-#define SR_NAME_BYTES 128
+#define SR_MODEL_ABI 1        // of sr_model_desc
+#define SR_MODEL_MAX_INPUTS 4 // of a forward pass
+#define SR_NAME_BYTES 128     // of a parameter's full name, its terminator included
 
+// What 'build' of a model is given: collects its declarations.
 typedef struct sr_builder sr_builder;
 
 // First values of a parameter; random ones are a function of (seed, name, element) alone.
@@ -35,12 +36,14 @@ typedef enum sr_init_kind {
     SR_INIT_DIRAC,           // first C_in filters pass their channel on, the rest as TORCH_DEFAULT
 } sr_init_kind;
 
+// How a parameter begins.
 typedef struct sr_init {
     sr_init_kind kind;
     double scale;
     int64_t fan_in; // SR_INIT_TORCH_DEFAULT of a bias; 0: from the shape
 } sr_init;
 
+// What a parameter is for, and so whether it trains and decays.
 typedef enum sr_param_kind {
     SR_PARAM_WEIGHT = 0,
     SR_PARAM_BIAS,   // of convolutions and linear layers
@@ -62,6 +65,7 @@ void sr_build_set_init(sr_builder *builder, const sr_tensor *slot, sr_init init)
 void sr_build_counter(sr_builder *builder, const char *name);
 // Names between push and pop get "PREFIX." in front.
 void sr_build_push(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
+// Ends the innermost push.
 void sr_build_pop(sr_builder *builder);
 // Number of classes (or what the task asks for) and channels of the input.
 int64_t sr_build_classes(const sr_builder *builder);
@@ -81,6 +85,7 @@ typedef struct sr_forward {
 // Reports this lane's value of a running statistic (f32, same shape as the buffer).
 void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value);
 
+// A model's descriptor. Immutable.
 typedef struct sr_model_desc {
     uint32_t struct_size, abi;
     const char *name, *help;
@@ -98,6 +103,7 @@ typedef struct sr_model_desc {
 
 // All models: those of trainer/models/model_list.def, then those of plug-ins.
 const sr_model_desc *const *sr_models(size_t *count);
+// The model of a name, or NULL.
 const sr_model_desc *sr_model_find(const char *name);
 // Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
 SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const char *origin);

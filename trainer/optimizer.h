@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-#define SR_OPTIMIZER_ABI 1
-#define SR_OPTIMIZER_MAX_SLOTS 3
-#define SR_HYPER 8
+#define SR_OPTIMIZER_ABI 1       // of sr_optimizer_desc
+#define SR_OPTIMIZER_MAX_SLOTS 3 // state values of a parameter
+#define SR_HYPER 8               // numbers that a kernel gets for a group
 
 // What a step hands to an optimiser for one group of parameters.
 typedef struct sr_hyper_request {
@@ -27,6 +27,7 @@ typedef struct sr_hyper_request {
     int64_t step;          // from 0
 } sr_hyper_request;
 
+// An optimiser's descriptor. Immutable.
 typedef struct sr_optimizer_desc {
     uint32_t struct_size, abi;
     const char *name, *help;

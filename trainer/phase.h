@@ -17,14 +17,16 @@
 extern "C" {
 #endif
 
-#define SR_MAX_GROUPS 16
+#define SR_MAX_GROUPS 16 // of parameters in a recipe, the rest included
 
+// What a segment of the exchange holds, and so how it is updated.
 typedef enum sr_segment_kind {
     SR_SEGMENT_PARAM = 0,
     SR_SEGMENT_BUFFER,
     SR_SEGMENT_SCALAR,
 } sr_segment_kind;
 
+// What a segment of the exchange stands for.
 typedef struct sr_segment_use {
     sr_segment_kind kind;
     int param; // index in the model, or which scalar
@@ -47,12 +49,14 @@ typedef struct sr_prepared_update { // of one length
     sr_prepared prepared;
 } sr_prepared_update;
 
+// The average of the parameters in one step.
 typedef struct sr_ema_settings {
     double decay;   // of this step; 0: no EMA
     bool due;       // this step updates it
     bool lookahead; // the parameters take the average's value
 } sr_ema_settings;
 
+// A phase of the engine. Its fields are for reading.
 typedef struct sr_phase {
     const char *name; // "" or "G"
     sr_device *device;
@@ -84,6 +88,7 @@ typedef struct sr_phase {
     sr_exchange *exchange;
 } sr_phase;
 
+// What a phase is made of; borrowed but for the model.
 typedef struct sr_phase_options {
     const char *name;
     sr_device *device;
@@ -101,7 +106,10 @@ typedef struct sr_phase_options {
     uint64_t seed;
 } sr_phase_options;
 
+// Collective: lays out the flat space, draws the first values and makes the exchange. Errors of
+// sr_exchange_create; SR_E_MEMORY.
 SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
+// Frees the phase with its model; NULL is legal.
 void sr_phase_free(sr_phase *phase);
 // Lengths of groups in samples, once the run's are known.
 void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
@@ -115,6 +123,7 @@ void sr_phase_upload(sr_phase *phase);
 void sr_phase_download(sr_phase *phase);
 // Value of a scalar after a step: 'which' of the task's, element.
 double sr_phase_scalar(const sr_phase *phase, int which, int element);
+// Sum of the losses of the step's samples, over all lanes.
 double sr_phase_loss_sum(const sr_phase *phase);
 // The average starts at the parameters (a new run, or weights that were loaded).
 void sr_phase_start_average(sr_phase *phase);
@@ -123,6 +132,7 @@ void sr_phase_start_average(sr_phase *phase);
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
+// Whether some rank asked for a stop in this step: the same answer on every rank.
 bool sr_phase_stop_agreed(const sr_phase *phase);
 
 #ifdef __cplusplus

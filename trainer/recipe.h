@@ -35,6 +35,7 @@
 extern "C" {
 #endif
 
+// What is learnt.
 typedef enum sr_task {
     SR_TASK_CLASSIFY = 0,
     SR_TASK_DETECT,
@@ -42,22 +43,26 @@ typedef enum sr_task {
     SR_TASK_GAN,
 } sr_task;
 
+// How activations are stored; parameters are fp32 always.
 typedef enum sr_precision {
     SR_PRECISION_FP32 = 0,
     SR_PRECISION_BF16,
     SR_PRECISION_FP16,
 } sr_precision;
 
+// How gradients travel between ranks.
 typedef enum sr_wire {
     SR_WIRE_FP32 = 0,
     SR_WIRE_BF16,
 } sr_wire;
 
+// Among which candidates the fastest algorithm may be chosen.
 typedef enum sr_chooser {
     SR_CHOOSER_CLASS = 0, // candidates are timed within a numerics class only
     SR_CHOOSER_FREE,      // across classes: writes a lock file that becomes part of the numerics
 } sr_chooser;
 
+// What happens where the last batch of an epoch is not full.
 typedef enum sr_data_tail {
     SR_TAIL_STRADDLE = 0, // epochs run on into the next step: every step is full
     SR_TAIL_DROP,         // the last partial batch of an epoch is left out
@@ -78,6 +83,7 @@ typedef struct sr_recipe_group {
     sr_length until;      // updated until then; 0: always
 } sr_recipe_group;
 
+// The optimizer section of a phase.
 typedef struct sr_recipe_optimizer {
     sr_recipe_choice choice;
     double lr;       // absolute: lr_per is already applied
@@ -88,6 +94,7 @@ typedef struct sr_recipe_optimizer {
     int group_count;
 } sr_recipe_optimizer;
 
+// The schedule section of a phase.
 typedef struct sr_recipe_schedule {
     sr_recipe_choice choice;
     sr_length warmup;    // linear, from warmup_start * lr to lr; 0: none
@@ -102,6 +109,7 @@ typedef struct sr_recipe_phase {
     sr_recipe_schedule schedule;
 } sr_recipe_phase;
 
+// A resolved recipe. Immutable but for sr_recipe_options_parse; all memory is its own.
 typedef struct sr_recipe {
     // Who it is. 'name' is the file's name without folder and ending.
     const char *name, *file; // file: as opened; also the folder that 'plugins' are looked up in
@@ -175,6 +183,7 @@ typedef struct sr_recipe {
 // recipe; SR_E_IO. Warnings go to the log.
 SR_NODISCARD sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
                                       int override_count, sr_recipe **out);
+// NULL is legal; everything that was borrowed from the recipe ends.
 void sr_recipe_free(sr_recipe *recipe);
 
 // Reads the options of the section at 'path' ("optimizer", "phases.G.loss", "augment[2]") into

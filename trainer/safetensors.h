@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-#define SR_SAFETENSORS_MAX_RANK 8
-#define SR_SAFETENSORS_MAX_HEADER ((uint64_t)8 << 20)
-#define SR_SAFETENSORS_MAX_TENSORS 65536
+#define SR_SAFETENSORS_MAX_RANK 8                     // dimensions of a tensor
+#define SR_SAFETENSORS_MAX_HEADER ((uint64_t)8 << 20) // bytes, 8 MiB
+#define SR_SAFETENSORS_MAX_TENSORS 65536              // of a file
 
 // A tensor as it is stored. BOOL reads as SR_U8; dtypes that sr_dtype lacks are refused by name.
 typedef struct sr_stored_tensor {
@@ -57,11 +57,14 @@ SR_NODISCARD sr_status sr_safetensors_open(const char *path, sr_safetensors **ou
 // is read (SR_E_CHECKSUM naming file, tensor and bytes). The sums are copied.
 SR_NODISCARD sr_status sr_safetensors_open_checked(const char *path, const sr_file_sums *sums,
                                                    sr_safetensors **out);
+// NULL is legal.
 void sr_safetensors_free(sr_safetensors *file);
+// The path as it was opened. Borrowed until free.
 const char *sr_safetensors_path(const sr_safetensors *file);
 // Bytes before the buffer (8 and the header): file offset of a tensor is this plus its 'begin'.
 uint64_t sr_safetensors_data_offset(const sr_safetensors *file);
 
+// Number of tensors.
 int sr_safetensors_count(const sr_safetensors *file);
 // The index-th tensor in file order; strings are borrowed until free.
 const sr_stored_tensor *sr_safetensors_get(const sr_safetensors *file, int index);
@@ -71,6 +74,7 @@ const sr_stored_tensor *sr_safetensors_find(const sr_safetensors *file, const ch
 const char *sr_safetensors_metadata(const sr_safetensors *file, const char *key);
 // Number of metadata strings, and one of them in file order.
 int sr_safetensors_metadata_count(const sr_safetensors *file);
+// Borrowed until free.
 sr_metadata sr_safetensors_metadata_get(const sr_safetensors *file, int index);
 
 // Elements [first, first + count) of a tensor in its stored dtype.
@@ -79,6 +83,7 @@ SR_NODISCARD sr_status sr_safetensors_read(sr_safetensors *file, const sr_stored
 
 // -- writing ---------------------------------------------------------------------------------
 
+// A file that is being written. One thread at a time.
 typedef struct sr_safetensors_writer sr_safetensors_writer;
 
 // Reserves the space and writes the header of a file that appears at commit. Tensors are stored by

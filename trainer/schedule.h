@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_SCHEDULE_ABI 1
+#define SR_SCHEDULE_ABI 1 // of sr_schedule_desc
 
 // Where in the run a factor is asked for.
 typedef struct sr_schedule_point {
@@ -26,6 +26,7 @@ typedef struct sr_schedule_point {
     double epochs; // since the start of the run, warm-up included
 } sr_schedule_point;
 
+// A schedule's descriptor. Immutable.
 typedef struct sr_schedule_desc {
     uint32_t struct_size, abi;
     const char *name, *help;

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 1
-#define SR_MAX_PHASES 4
-#define SR_MAX_SCALARS 8
+#define SR_TASK_ABI 1    // of sr_task_desc
+#define SR_MAX_PHASES 4  // of a step
+#define SR_MAX_SCALARS 8 // that a task logs beside the loss
 
 // Arrays of a data slot become input slots of the lane program in this order.
 typedef struct sr_task_input {
@@ -39,6 +39,7 @@ typedef struct sr_lane_record {
     sr_tensor scalars[SR_MAX_SCALARS]; // f32 sums over the lane, one element each
 } sr_lane_record;
 
+// A task's descriptor. Immutable.
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;

@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+// The command line of `train`, taken apart.
 typedef struct sr_train_request {
     const char *recipe;           // name or path, as typed
     const char *const *overrides; // "key=value", in order

@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+// Element types.
 typedef enum sr_dtype {
     SR_F32 = 0,
     SR_BF16,
@@ -36,6 +37,7 @@ static inline float sr_bf16_to_f32(uint16_t h) {
     return f;
 }
 
+// The nearest bf16, ties to even; beyond the largest: infinity.
 static inline uint16_t sr_f32_to_bf16(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
@@ -44,7 +46,9 @@ static inline uint16_t sr_f32_to_bf16(float f) {
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
+// IEEE 754 binary16, exact; subnormal numbers, infinities and NaN included.
 float sr_f16_to_f32(uint16_t h);
+// The nearest binary16, ties to even; beyond the largest: infinity.
 uint16_t sr_f32_to_f16(float f);
 
 #ifdef __cplusplus

@@ -10,16 +10,27 @@
 extern "C" {
 #endif
 
+// e^x, without libm. NaN in gives NaN out, here and below.
 float sr_expf(float x);
+// Natural logarithm.
 float sr_logf(float x);
+// Hyperbolic tangent.
 float sr_tanhf(float x);
+// Error function.
 float sr_erff(float x);
+// e^x.
 double sr_exp(double x);
+// Natural logarithm (not sr_log: that writes messages).
 double sr_log_f64(double x);
+// Hyperbolic tangent.
 double sr_tanh(double x);
+// Error function.
 double sr_erf(double x);
+// Sine, of radians.
 double sr_sin(double x);
+// Cosine, of radians.
 double sr_cos(double x);
+// x to the power of y.
 double sr_pow(double x, double y);
 
 #ifdef __cplusplus

@@ -25,10 +25,12 @@ void *sr_realloc(void *old, size_t old_bytes, size_t new_bytes, const char *what
 // Growable arrays: makes room for at least 'need' elements of 'size' bytes, doubling *capacity.
 SR_NODISCARD sr_status sr_grow(void **array, size_t *capacity, size_t need, size_t size,
                                const char *what);
+// A copy of a text; NULL with the error set when memory is out.
 char *sr_strdup(const char *text);
 // Frees what sr_alloc, sr_realloc, sr_grow or sr_strdup gave; NULL is legal.
 void sr_free(void *memory);
 
+// What sr_alloc and its like have given out.
 typedef struct sr_memory_stats {
     uint64_t allocations; // calls that took new memory since process start
     uint64_t live_blocks;
@@ -36,6 +38,7 @@ typedef struct sr_memory_stats {
     uint64_t peak_bytes;
 } sr_memory_stats;
 
+// The counters of this process. Any thread.
 sr_memory_stats sr_memory_get_stats(void);
 // The n-th allocation from now fails, once (n >= 1); 0 switches off.
 void sr_memory_fail_nth(uint64_t n);
@@ -49,12 +52,15 @@ typedef struct sr_arena {
     size_t used; // in the current chunk
 } sr_arena;
 
+// An empty arena; takes no memory yet.
 void sr_arena_init(sr_arena *arena);
 // 16-byte aligned, zero-filled; NULL with the error set when memory is out.
 void *sr_arena_alloc(sr_arena *arena, size_t bytes);
+// A copy of a text in the arena; NULL with the error set when memory is out.
 char *sr_arena_strdup(sr_arena *arena, const char *text);
 // Forgets all contents but keeps the chunks, so that a steady use allocates nothing.
 void sr_arena_reset(sr_arena *arena);
+// Gives all memory back; the arena is then as after sr_arena_init.
 void sr_arena_release(sr_arena *arena);
 // Bytes of memory that the arena holds.
 size_t sr_arena_bytes(const sr_arena *arena);

@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+// What a value is: how its text is read, and the C type of its field.
 typedef enum sr_option_type {
     SR_OPT_BOOL,     // bool
     SR_OPT_INT,      // int64_t
@@ -30,27 +31,32 @@ typedef enum sr_option_type {
     SR_OPT_STRINGS,  // sr_string_list
 } sr_option_type;
 
+// What a length of training counts.
 typedef enum sr_length_unit {
     SR_LENGTH_STEPS = 0, // "it"
     SR_LENGTH_EPOCHS,    // "ep"
     SR_LENGTH_SAMPLES,   // "samples"
 } sr_length_unit;
 
+// A length of training, as "90ep".
 typedef struct sr_length {
     double count;
     sr_length_unit unit;
 } sr_length;
 
+// A list of whole numbers; memory of an arena.
 typedef struct sr_int_list {
     int64_t *items;
     size_t count;
 } sr_int_list;
 
+// A list of numbers; memory of an arena.
 typedef struct sr_float_list {
     double *items;
     size_t count;
 } sr_float_list;
 
+// A list of texts; memory of an arena.
 typedef struct sr_string_list {
     const char **items;
     size_t count;
@@ -62,6 +68,7 @@ typedef enum sr_option_class {
     SR_OPTION_NEUTRAL,      // never changes a bit of a result
 } sr_option_class;
 
+// One row: an option and the field that holds it.
 typedef struct sr_option {
     const char *name; // dotted key inside its table, as "lr" or "train"
     const char *help; // one line, no full stop
@@ -73,6 +80,7 @@ typedef struct sr_option {
     sr_option_class option_class;
 } sr_option;
 
+// The rows of one options struct.
 typedef struct sr_option_table {
     const char *name; // as "optimizer.sgd", for messages
     const sr_option *options;

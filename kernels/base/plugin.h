@@ -49,9 +49,11 @@ typedef struct sr_plugin {
     const struct sr_schedule_desc *const *schedules;
 } sr_plugin;
 
+// What every sr_plugin begins with.
 #define SR_PLUGIN_HEAD .struct_size = sizeof(sr_plugin), .abi = SR_PLUGIN_ABI
 
 #if defined(__GNUC__) || defined(__clang__)
+// Visible to the loader even with -fvisibility=hidden.
 #define SR_PLUGIN_EXPORT __attribute__((visibility("default")))
 #else
 #define SR_PLUGIN_EXPORT

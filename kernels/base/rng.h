@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+// The four words of one draw.
 typedef struct sr_rng4 {
     uint32_t v[4];
 } sr_rng4;
@@ -33,10 +34,13 @@ typedef struct sr_rng {
     unsigned used;
 } sr_rng;
 
+// Begins the stream of (seed, a, b, c) at its first draw.
 void sr_rng_init(sr_rng *rng, uint64_t seed, uint32_t a, uint32_t b, uint32_t c);
+// The next 32 bits.
 uint32_t sr_rng_u32(sr_rng *rng);
 // Uniform in [0, n), unbiased (Lemire's rejection); n >= 1.
 uint32_t sr_rng_below(sr_rng *rng, uint32_t n);
+// Uniform in [low, high) with 53 bits.
 double sr_rng_uniform(sr_rng *rng, double low, double high);
 // Standard normal by Box-Muller on own log, sin and cos (no libm: the bits are ours).
 double sr_rng_normal(sr_rng *rng);

@@ -12,17 +12,20 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
+// A status that nobody looks at is a compiler's warning.
 #define SR_NODISCARD __attribute__((warn_unused_result))
+// The compiler checks the arguments against the format, as it does for printf.
 #define SR_PRINTF(fmt_index, first_arg) __attribute__((format(printf, fmt_index, first_arg)))
 #else
 #define SR_NODISCARD
 #define SR_PRINTF(fmt_index, first_arg)
 #endif
 
+// What went wrong, by what breaks.
 typedef enum sr_status {
     SR_OK = 0,
 
-    // The caller: wrong arguments, recipes, shapes. Nothing happened.
+    // The caller: wrong arguments, recipes, shapes; nothing happened:
     SR_E_ARGUMENT = 100, // an argument or handle is not valid here
     SR_E_USAGE,          // command line or recipe; process exit code 2
     SR_E_SHAPE,          // tensor shapes or dtypes do not fit together
@@ -30,16 +33,16 @@ typedef enum sr_status {
     SR_E_NOT_FOUND,      // a named thing (file, key, tensor) does not exist
     SR_E_EXISTS,         // a thing that must be new exists or is locked by somebody else
 
-    // One sample or file: damaged data; exit code 3.
+    // One sample or file: damaged data; exit code 3:
     SR_E_DATA = 200, // a record, picture or file does not say what it should
     SR_E_CHECKSUM,   // a stored checksum does not match: bits changed
     SR_E_LIMIT,      // over a pixel, scan, memory or count limit
 
-    // A peer or child process; exit code 6.
+    // A peer or child process; exit code 6:
     SR_E_PEER = 300, // a peer died or told that it failed
     SR_E_TIMEOUT,    // a deadline passed
 
-    // This machine or device; exit code 1, for the device 4.
+    // This machine or device; exit code 1 where none is given:
     SR_E_MEMORY = 400, // allocation failed
     SR_E_IO,           // read, write, fsync, rename failed
     SR_E_NO_SPACE,     // disk or shared memory is full
@@ -48,7 +51,7 @@ typedef enum sr_status {
     SR_E_NON_FINITE,   // loss or gradient is NaN or infinite; exit code 5
     SR_E_SYSTEM,       // any other failing system call
 
-    // Not failures of anything: control flow that must reach the launcher.
+    // Not failures of anything, control flow that must reach the launcher:
     SR_E_INTERRUPTED = 500, // stopped by a signal after a checkpoint; exit code 75
     SR_E_INTERNAL,          // an invariant of serried itself is broken; exit code 1
 } sr_status;
@@ -76,8 +79,11 @@ void sr_error_prefix(const char *fmt, ...) SR_PRINTF(1, 2);
 // Carries an error from another thread or process into this one, unchanged.
 sr_status sr_error_adopt(sr_status status, const char *where, const char *message);
 
+// Records a message as printf writes it, with file and line, and gives the status: `return
+// SR_FAIL(SR_E_DATA, "%s: record %d is damaged", path, n);`
 #define SR_FAIL(status, ...) sr_error_set((status), __FILE__, __LINE__, __VA_ARGS__)
 
+// Returns the status of a call from the present function unless it is SR_OK; the message stays.
 #define SR_TRY(expr)                                                                               \
     do {                                                                                           \
         sr_status sr_try_status_ = (expr);                                                         \

@@ -21,15 +21,21 @@ typedef struct sr_text {
     bool failed;
 } sr_text;
 
+// An empty text.
 void sr_text_init(sr_text *text);
+// Gives the memory back.
 void sr_text_release(sr_text *text);
+// Empties the text, keeps its memory, and forgets a failure.
 void sr_text_clear(sr_text *text);
+// Appends as printf writes.
 void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
+// Appends n bytes as they are.
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
 // A JSON number that reads back to the same double; NaN and infinities become null.
 void sr_text_add_json_number(sr_text *text, double value);
+// SR_OK, or SR_E_MEMORY where an earlier call could not grow the text.
 SR_NODISCARD sr_status sr_text_check(const sr_text *text);
 
 // "1.5 GiB" into out (at least 16 bytes); returns out.
