@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands of the pages in docs/ as they stand, against an installed serried.
+
+check_pages.py BUILD SOURCE [--slurm] [PAGE...]
+
+Each page runs in a folder of its own, in a home where ~/serried is the source tree. Its sh blocks are one bash
+script; a text block after one holds lines that its output must have, in this order ("..." stands for anything).
+A c block after <!-- FILE --> must be in that file. Blocks marked `sh slurm` run with --slurm alone, on a Slurm of one
+node that is started for it. --selftest shows that wrong pages are found.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+PAGES = ["index", "own-data", "own-model", "own-loop", "cluster"]
+LIMIT = 80  # seconds for one page
+BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+class Page:
+    """A page as steps: [script, lines expected of its output]."""
+
+    def __init__(self, path, source, slurm):
+        self.name = os.path.basename(path)
+        self.steps, self.findings, self.left_out = [], [], 0
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        ran = False
+        for block in BLOCK.finditer(text):
+            kind, content = block["kind"], block["text"]
+            if kind == "sh" or (kind == "sh slurm" and slurm):
+                self.steps.append([content, []])
+                ran = True
+            elif kind == "sh slurm":
+                self.left_out += 1
+                ran = False
+            elif kind == "text" and ran:
+                self.steps[-1][1] += content.splitlines()
+            elif kind == "c":
+                self.quote(source, block["file"], content)
+            elif kind != "text":
+                self.findings.append(f"a block of an unknown kind: '{kind}'")
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            if not os.path.exists(os.path.join(os.path.dirname(path), target)):
+                self.findings.append(f"a link to {target}, which is not there")
+
+    def quote(self, source, name, content):
+        try:
+            with open(os.path.join(source, name or ""), encoding="utf-8") as file:
+                if content not in file.read():
+                    self.findings.append(f"{name} does not have these lines:\n{content}")
+        except OSError as error:
+            self.findings.append(f"a c block without its file: {error}")
+
+    def script(self, folder):
+        lines = ["set -euo pipefail"]
+        for number, (text, _) in enumerate(self.steps):
+            lines += [f"exec >'{folder}/out.{number}' 2>&1", text]
+        return "\n".join(lines) + f"\necho >'{folder}/whole'\n"
+
+    def run(self, folder, environment):
+        os.mkdir(folder, 0o755)
+        shell = subprocess.Popen(["bash", "-c", self.script(folder)], cwd=folder, env=environment,
+                                 stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code = shell.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            code = f"none after {LIMIT} s"
+        for number, (text, expected) in enumerate(self.steps):
+            path = os.path.join(folder, f"out.{number}")
+            if not os.path.exists(path):
+                break
+            with open(path, encoding="utf-8", errors="replace") as file:
+                output = file.read()
+            missing = first_missing(output, expected)
+            last = not os.path.exists(os.path.join(folder, f"out.{number + 1}"))
+            if last and not os.path.exists(os.path.join(folder, "whole")):
+                self.findings.append(f"exit code {code} from\n{text}which said\n{output[-2000:]}")
+            elif missing:
+                self.findings.append(f"'{missing}' is not in what\n{text}said:\n{output[-2000:]}")
+
+
+def first_missing(output, expected):
+    """The first of the expected lines that does not come, in order, in the output."""
+    lines = iter(output.splitlines())
+    for line in expected:
+        pattern = re.compile(r"\s*" + ".*".join(re.escape(part.strip()) for part in line.split("...")) + r".*")
+        if not any(pattern.fullmatch(candidate) for candidate in lines):
+            return line
+    return None
+
+
+class Slurm:
+    """munged, slurmctld and slurmd for this machine alone, ended by their ids."""
+
+    CONFIGURATION = """ClusterName=pages
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser={user}
+SlurmdUser={user}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
+"""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+
+    @staticmethod
+    def missing():
+        """Why it cannot be started here, or None."""
+        for tool in ("munged", "slurmctld", "slurmd", "srun", "sbatch"):
+            if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin"):
+                return f"{tool} is not installed (Debian: slurm-wlm, munge)"
+        if os.geteuid() != 0:
+            return "slurmd needs root"
+        if (os.cpu_count() or 1) < 2:
+            return "two tasks need two processors"
+        return None
+
+    def start(self, environment):
+        os.mkdir(self.folder, 0o755)
+        for name in ("state", "spool"):
+            os.mkdir(os.path.join(self.folder, name), 0o755)
+        key = os.path.join(self.folder, "munge.key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(os.urandom(1024))
+        path = os.path.join(self.folder, "slurm.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=self.folder,
+                                                 user="root", controller=free_port(), daemon=free_port()))
+        environment["SLURM_CONF"] = path
+        self.spawn("munged", environment, "--foreground", "--force", f"--socket={self.folder}/munge.socket",
+                   f"--key-file={key}", f"--pid-file={self.folder}/munged.pid",
+                   f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munge.seed")
+        wait_for(lambda: os.path.exists(f"{self.folder}/munge.socket"), "munged's socket")
+        self.spawn("slurmctld", environment, "-D", "-c")
+        self.spawn("slurmd", environment, "-D", "-c")
+        wait_for(lambda: "idle" in subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True,
+                                                  check=False, env=environment).stdout, "an idle node")
+
+    def spawn(self, tool, environment, *arguments):
+        path = shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin")
+        with open(f"{self.folder}/{tool}.txt", "w", encoding="utf-8") as log:
+            self.processes.append(subprocess.Popen([path, *arguments], env=environment, stdin=subprocess.DEVNULL,
+                                                   stdout=log, stderr=subprocess.STDOUT))
+
+    def stop(self, environment):
+        subprocess.run(["scancel", "--full", "--user=root"], env=environment, capture_output=True, check=False)
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"no {what} within 20 s")
+        time.sleep(0.1)
+
+
+def home_of(folder, build, source):
+    """A home with ~/serried, and the environment of somebody who has installed serried there."""
+    tree = os.path.join(folder, "serried")
+    os.makedirs(os.path.join(tree, "build"))
+    for name in os.listdir(source):
+        if name not in ("build", ".git"):
+            os.symlink(os.path.join(source, name), os.path.join(tree, name))
+    os.symlink(build, os.path.join(tree, "build", "release"))
+    local = os.path.join(folder, ".local")
+    return dict(os.environ, HOME=folder, PATH=f"{local}/bin:{os.environ['PATH']}",
+                LD_LIBRARY_PATH=f"{local}/lib", PKG_CONFIG_PATH=f"{local}/lib/pkgconfig",
+                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                OMPI_MCA_rmaps_base_oversubscribe="1", SERRIED_THREADS="1")
+
+
+def selftest():
+    """Pages that are wrong in one way each."""
+    wrong = {"```sh\nfalse\n```": "exit code 1", "```sh\necho a b\n```\n\n```text\na c\n```": "'a c' is not in",
+             "```sh\necho a; echo b\n```\n```text\nb\na\n```": "'a' is not in", "```zsh\n```": "unknown kind",
+             "<!-- VERSION -->\n```c\nnot there\n```": "does not have", "```c\nx\n```": "without its file",
+             "[x](no-page.md)": "not there", "```sh\necho a\n```\n```sh\necho b; exit 3\n```": "exit code 3"}
+    right = "```sh\necho a b c; echo d; cd /; x=1\n```\n\n```text\na ... c\nd\n```\n```sh\necho $x $PWD\n```\n```text\n1 /\n```"
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (text, finding) in enumerate([*wrong.items(), (right, None)]):
+            path = os.path.join(folder, f"page{number}.md")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            page = Page(path, source, False)
+            page.run(os.path.join(folder, f"run{number}"), dict(os.environ))
+            good = any(finding in line for line in page.findings) if finding else not page.findings
+            failures += not good
+            if not good:
+                print(f"{text!r}: {page.findings}, expected {finding!r}")
+    print(f"{len(wrong) + 1} cases, {failures} failures")
+    return 1 if failures else 0
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    if "--selftest" in sys.argv:
+        return selftest()
+    build, source = (os.path.abspath(a) for a in arguments[:2])
+    slurm = "--slurm" in sys.argv
+    names = PAGES[:1] + (arguments[2:] or (["cluster"] if slurm else PAGES[1:])) # the first one installs
+    reason = Slurm.missing() if slurm else None
+    if reason or shutil.which("mpirun") is None:
+        print(f"NOT RUN: {reason or 'mpirun is not installed'}")
+        return 77
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="serried-pages-") as folder:
+        environment = home_of(os.path.join(folder, "home"), build, source)
+        cluster = Slurm(os.path.join(folder, "slurm"))
+        try:
+            if slurm:
+                cluster.start(environment)
+                listed = subprocess.run(["srun", "--mpi=list"], env=environment, capture_output=True, text=True,
+                                        check=False)
+                if "pmix" not in listed.stdout + listed.stderr:
+                    print("NOT RUN: this Slurm has no pmix")
+                    return 77
+            for name in names:
+                begin = time.monotonic()
+                page = Page(os.path.join(source, "docs", name + ".md"), source, slurm)
+                page.run(os.path.join(folder, name), environment)
+                failed += bool(page.findings)
+                left_out = f", {page.left_out} for Slurm left out" if page.left_out else ""
+                print(f"{page.name}: {len(page.steps)} blocks{left_out}, {len(page.findings)} findings, "
+                      f"{time.monotonic() - begin:.0f} s", *page.findings, sep="\n  ", flush=True)
+        finally:
+            cluster.stop(environment) if slurm else None
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
