@@ -25,6 +25,14 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
   target_link_libraries(serried-command PRIVATE sr_flags $<TARGET_NAME_IF_EXISTS:sr_launcher>
     serried)
   install(TARGETS serried-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+  # Man pages, from the --help of the command just built.
+  if(NOT CMAKE_CROSSCOMPILING AND NOT SERRIED_SANITIZE)
+    add_custom_command(OUTPUT man/serried.1 DEPENDS serried-command docs/make_man.sh
+      COMMAND ${CMAKE_SOURCE_DIR}/docs/make_man.sh $<TARGET_FILE:serried-command> ${CMAKE_BINARY_DIR}/man)
+    add_custom_target(man ALL DEPENDS man/serried.1)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  endif()
 endif()
 
 # Public headers are those that serried.h includes, and kernel_list.def, which one of them includes.

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make_man.sh COMMAND OUT: man pages of the command, from what its --help says: OUT/serried.1 and one
+# OUT/serried-NAME.1 for each sub-command. The help comes from the argp tables; nothing is written twice.
+set -eu
+command=$1 out=$2
+mkdir -p "$out"
+version=$("$command" version | head -n 1 | cut -d' ' -f2)
+
+# Usage lines are the synopsis; lines that begin with an option, the options (a deeper one goes on with it); what
+# stands before them, the description; after them, notes, in which indented lines stay as they are.
+page() { # name title; help on stdin
+    printf '.TH %s 1 "" "serried %s" "serried"\n.SH NAME\n%s \\- %s\n' \
+        "$(echo "$1" | tr '[:lower:]' '[:upper:]')" "$version" "$1" "$2"
+    awk '
+        function add(section, text) {
+            gsub(/\\/, "\\e", text)
+            gsub(/-/, "\\-", text)
+            if (text ~ /^[.\047]/)
+                text = "\\&" text
+            found[section] = found[section] text "\n"
+        }
+        function request(section, text) { found[section] = found[section] text "\n" }
+        function set_raw(on) {
+            if (on != raw)
+                request(now, on ? ".nf" : ".fi")
+            raw = on
+        }
+        BEGIN { now = "DESCRIPTION" }
+        tolower($1) == "usage:" || $1 == "or:" {
+            sub(/^ *([Uu]sage|or): */, "")
+            add("SYNOPSIS", $0)
+            request("SYNOPSIS", ".br")
+            next
+        }
+        /^$/ { set_raw(0); blank = 1; next }
+        /^ +-/ && now != "NOTES" {
+            set_raw(0)
+            now = "OPTIONS"
+            sub(/^ +/, "")
+            split($0, part, /   +/)
+            rest = substr($0, length(part[1]) + 1)
+            sub(/^ +/, "", rest)
+            request(now, ".TP")
+            add(now, part[1])
+            if (rest != "")
+                add(now, rest)
+            blank = 0
+            next
+        }
+        now == "OPTIONS" && !blank && /^          / { sub(/^ +/, ""); add(now, $0); next }
+        {
+            if (now == "OPTIONS")
+                now = "NOTES"
+            set_raw(/^ /)
+            if (blank && found[now] != "")
+                request(now, ".PP")
+            add(now, $0)
+            blank = 0
+        }
+        END {
+            set_raw(0)
+            count = split("SYNOPSIS DESCRIPTION OPTIONS NOTES", order, " ")
+            for (i = 1; i <= count; i++)
+                if (found[order[i]] != "")
+                    printf ".SH %s\n%s", order[i], found[order[i]]
+        }'
+}
+
+"$command" info commands | while read -r name title; do
+    "$command" "$name" --help | page "serried-$name" "$title" >"$out/serried-$name.1"
+done
+{
+    "$command" --help | page serried "data-parallel training of vision models"
+    echo '.SH SEE ALSO'
+    "$command" info commands | sed 's/^\([a-z]*\).*/.BR serried\\-\1 (1),/; $s/,$//'
+} >"$out/serried.1"
