@@ -57,6 +57,7 @@ static sr_status fail_held(const char *folder) {
 sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
     sr_pack_state state = {.lock = -1};
     SR_TRY(sr_make_folders(folder));
+    sr_sync_parents(folder);
     state.folder = sr_strdup(folder);
     if (state.folder == NULL)
         return SR_E_MEMORY;

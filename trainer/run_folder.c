@@ -195,19 +195,6 @@ static sr_status write_file(const char *folder, const char *name, const char *te
     return status;
 }
 
-// Makes the folder's entries durable in its parents: a checkpoint inside must not be lost with them
-// in a power cut. Parents that may not be opened are somebody else's and older than this run.
-static void sync_parents(const char *path) {
-    char *parent = sr_strdup(path);
-    for (char *slash = parent; parent != NULL && slash != NULL;) {
-        slash = strrchr(parent, '/');
-        if (slash != NULL)
-            *slash = 0;
-        (void)(sr_sync_folder(slash == NULL ? "." : parent[0] == 0 ? "/" : parent) == SR_OK);
-    }
-    sr_free(parent);
-}
-
 static sr_status write_recipe(const char *folder, const sr_run_options *options) {
     return options->recipe_yaml == NULL ? SR_OK
                                         : write_file(folder, "recipe.yaml", options->recipe_yaml);
@@ -222,7 +209,7 @@ static sr_status write_identity(const char *folder, const sr_run_options *option
 // Identity first: with it the folder is a run, whatever happens next.
 static sr_status begin_run(const char *folder, const sr_run_options *options) {
     SR_TRY(write_identity(folder, options));
-    sync_parents(folder);
+    sr_sync_parents(folder); // a checkpoint inside must not be lost with them in a power cut
     return write_recipe(folder, options);
 }
 

@@ -345,6 +345,18 @@ sr_status sr_sync_folder(const char *path) {
     return error ? sr_file_fail(path, "cannot fsync the folder", error) : SR_OK;
 }
 
+void sr_sync_parents(const char *path) {
+    char *parent = sr_strdup(path);
+    for (char *slash = parent; parent != NULL && slash != NULL;) {
+        slash = strrchr(parent, '/');
+        if (slash != NULL)
+            *slash = '\0';
+        const char *folder = slash == NULL ? "." : parent[0] == '\0' ? "/" : parent;
+        (void)(sr_sync_folder(folder) == SR_OK);
+    }
+    sr_free(parent);
+}
+
 bool sr_path_exists(const char *path) {
     return access(path, F_OK) == 0;
 }

@@ -60,6 +60,9 @@ SR_NODISCARD sr_status sr_link_atomic(const char *path, const char *target);
 SR_NODISCARD sr_status sr_make_folders(const char *path);
 // fsync of a folder, so that renames inside survive a power cut.
 SR_NODISCARD sr_status sr_sync_folder(const char *path);
+// The same for all parents of a path, so that it is found after a power cut. Parents that may not
+// be opened are somebody else's and older than the path.
+void sr_sync_parents(const char *path);
 bool sr_path_exists(const char *path);
 bool sr_path_is_folder(const char *path);
 // "a/b" of its parts, in new memory (sr_free); NULL with the error set when memory is out.

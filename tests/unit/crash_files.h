@@ -13,6 +13,7 @@
 typedef enum crash_kind {
     CRASH_CREATE, // a new empty file
     CRASH_WRITE,
+    CRASH_TRUNCATE,
     CRASH_RESERVE, // fallocate
     CRASH_SYNC_FILE,
     CRASH_SYNC_FOLDER,
@@ -26,9 +27,10 @@ typedef enum crash_kind {
 typedef struct crash_op {
     crash_kind kind;
     char path[192], target[192]; // target: of rename and symlink
-    int inode;                   // of CREATE, WRITE, RESERVE, SYNC_FILE; else -1
+    int inode;                   // of CREATE, WRITE, TRUNCATE, RESERVE, SYNC_FILE; else -1
     uint8_t *data;               // of WRITE
-    size_t bytes;                // of WRITE and RESERVE
+    size_t offset;               // of WRITE
+    size_t bytes;                // of WRITE, TRUNCATE and RESERVE
 } crash_op;
 
 enum { CRASH_MAX_OPS = 512 };
