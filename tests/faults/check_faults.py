@@ -12,6 +12,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ class Faults(suite.Suite):
         self.recipe = recipe
         self.seconds = {}  # of an undisturbed run, by ranks and whether it evaluates a large split
         self.want = {}     # its end, by the latter
+        self.pack_seconds = 0
 
     def start(self, run, fault, ranks):
         command = [self.serried, "train", self.recipe, "-o", os.path.join(self.folder, run), f"data.train={self.data}",
@@ -48,7 +50,32 @@ class Faults(suite.Suite):
         pictures, large = os.path.join(self.folder, "more-pictures"), os.path.join(self.folder, "large")
         for line in ([self.serried, "render", pictures, "--count", "200"],
                      [self.serried, "pack", pictures, large, "--val-fraction", "0.5"]):
+            begin = time.monotonic()
             subprocess.run(line, check=True, capture_output=True)
+        self.pack_seconds = time.monotonic() - begin
+
+    def packed(self, folder):
+        """What a pack has written, by name."""
+        files = {}
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                files[name] = file.read()
+        return files
+
+    def packing(self, number, choice):
+        """A pack that is ended again and again; the same command comes to the same bytes."""
+        out = os.path.join(self.folder, f"packed-{number}")
+        line = [self.serried, "pack", os.path.join(self.folder, "more-pictures"), out, "--val-fraction", "0.5"]
+        want = self.packed(os.path.join(self.folder, "large"))
+        for _ in range(3):
+            job = Job(line, suite.environment())
+            time.sleep(choice.random() * self.pack_seconds)
+            job.process.send_signal(number)
+            job.wait(PATIENCE)
+        job = Job(line, suite.environment())
+        code = job.wait(PATIENCE)
+        good = code == 0 and not job.left() and self.packed(out) == want
+        self.report(good, f"{number.name} to a pack, three times", f"code {code}, {sorted(os.listdir(out))}\n{job.text()}")
 
     def undisturbed(self, fault, ranks):
         """The first job of each kind shows what it takes and where it ends."""
@@ -166,6 +193,9 @@ def check(folder):
     tests = Faults(os.path.abspath(asked.serried), os.path.abspath(asked.recipe), folder)
     tests.prepare(20)
     tests.prepare_large()
+    if not asked.kills and not asked.only:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            tests.packing(number, choice)
     for fault in TABLE:
         chosen = not asked.only or any(words in fault.name for words in asked.only)
         if not chosen or (asked.kills and (fault.do is not kill or fault.bare)):
