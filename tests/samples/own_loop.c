@@ -46,7 +46,6 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
     SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
     const sr_pipeline_options pipeline = {.dataset = r->data.train,
                                           .split = "train",
-                                          .transformer = j->task->transformer,
                                           .transforms = r->augment,
                                           .transform_count = r->augment_count,
                                           .image_height = r->image_height,
