@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -346,15 +347,16 @@ sr_status sr_sync_folder(const char *path) {
 }
 
 void sr_sync_parents(const char *path) {
-    char *parent = sr_strdup(path);
-    for (char *slash = parent; parent != NULL && slash != NULL;) {
+    char parent[PATH_MAX] = "";
+    if (strlen(path) < sizeof parent)
+        memcpy(parent, path, strlen(path) + 1);
+    for (char *slash = parent; slash != NULL;) {
         slash = strrchr(parent, '/');
         if (slash != NULL)
             *slash = '\0';
         const char *folder = slash == NULL ? "." : parent[0] == '\0' ? "/" : parent;
         (void)(sr_sync_folder(folder) == SR_OK);
     }
-    sr_free(parent);
 }
 
 bool sr_path_exists(const char *path) {

@@ -6,7 +6,8 @@ ends as if nothing had happened.
 
   check_files.py SERRIED FILE_FAULTS RECIPE [--all] [PART...]
 
-Without --all every part takes a sample of the calls (of other places in each part). Parts: those named in PARTS below.
+Without --all every part takes a sample of the calls, with it all of them (on two ranks a larger sample). Parts: those
+named in PARTS below.
 """
 import csv
 import ctypes
@@ -53,9 +54,10 @@ class Files(suite.Suite):
         self.calls = []
         self.mounted = False
 
-    def places(self, total, sample, offset):
-        """Which of 'total' calls to hurt: all, or about 'sample' of them."""
-        return range(1, total + 1) if self.everything else range(1 + offset, total + 1, max(1, total // sample))
+    def places(self, total, sample, offset, most=10000):
+        """Which of 'total' calls to hurt: about 'sample' of them, or with --all 'most'."""
+        stride = max(1, total // (most if self.everything else sample))
+        return range(1 + offset % stride, total + 1, stride)
 
     def faulty(self, root, fault, n, line):
         """Runs the line under file_faults; self.calls is what it did to files below root."""
@@ -191,7 +193,7 @@ class Files(suite.Suite):
             self.report(False, what, wrong)
         return not wrong
 
-    def train(self, ranks, sample):
+    def train(self, ranks, sample, most):
         run = os.path.join(self.folder, f"run-{ranks}")
         line = self.train_line(run, ranks)
         done = self.faulty(run, "none", 0, line)
@@ -201,7 +203,7 @@ class Files(suite.Suite):
                     f"{total}: {self.unfit(run)}")
         for fault in ("kill", "eio", "eio+", "full+"):
             good = tried = 0
-            for n in self.places(total, sample, len(fault)):
+            for n in self.places(total, sample, len(fault), most):
                 shutil.rmtree(run, ignore_errors=True)
                 done = self.faulty(run, fault, n, line)
                 call = self.call(n)
@@ -392,8 +394,8 @@ class Files(suite.Suite):
 
 
 PARTS = {"pack": lambda tests: tests.pack(),
-         "train1": lambda tests: tests.train(1, 6),
-         "train2": lambda tests: tests.train(2, 3),
+         "train1": lambda tests: tests.train(1, 6, 10000),
+         "train2": lambda tests: tests.train(2, 3, 50),
          "twice": lambda tests: tests.twice(),
          "closed": lambda tests: tests.closed(),
          "full": lambda tests: tests.full()}
