@@ -25,6 +25,7 @@ import time
 import suite
 
 ESSENTIAL = re.compile(r"(openat|write|fsync|rename) .*/(checkpoints/.*|identity|recipe\.yaml|exit\.json)\.tmp-")
+SPACE = re.compile(r"needs? .*[0-9.]+ ?(bytes|[KMGT]iB)|[0-9]+ bytes needed|about [0-9.]+ [KMGT]iB are needed")
 STEP = 64 << 10  # a disk is full at every multiple of it
 VALUES = ["batch=16", "steps=4", "checkpoint.every=[1it]", "data.processes=0"]
 
@@ -241,7 +242,7 @@ class Files(suite.Suite):
         if tight != 0:
             errors = [row for row in done.stderr.splitlines() if self.place in row and re.search("free|full|space", row)]
             large = "checkpoints" in done.stderr or "pack" in line
-            if tight != 1 or not errors or (large and not re.search(r"needs? .*[0-9.]+ ?(bytes|[KMGT]iB)", done.stderr)):
+            if tight != 1 or not errors or (large and not SPACE.search(done.stderr)):
                 self.report(False, what, f"exit code {tight}\n{done.stderr[-1200:]}")
                 return False
             if not small():
