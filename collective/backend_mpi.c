@@ -82,7 +82,7 @@ static sr_status open_mpi(const sr_comm_options *options, void **out, int *rank,
     if (!state)
         return SR_E_MEMORY;
     sr_watch start;
-    sr_watch_begin(&start, SR_PATIENCE, "MPI to start on all ranks");
+    sr_watch_begin(&start, "MPI to start on all ranks");
     sr_status status = initialise(&state->initialised_here);
     if (status == SR_OK)
         status = duplicate(state);
@@ -266,7 +266,7 @@ static sr_status probe(void *opaque, int tag, int *from) {
 static void close_mpi(void *opaque, sr_comm_parting parting, int exit_code) {
     mpi_state *state = opaque;
     sr_watch end;
-    sr_watch_begin(&end, SR_PATIENCE, "MPI to end");
+    sr_watch_begin(&end, "MPI to end");
     if (parting == SR_COMM_FAILED_ALONE)
         MPI_Abort(state->comm, exit_code ? exit_code : 1);
     if (parting == SR_COMM_CLEAN && state->initialised_here)

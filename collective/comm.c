@@ -180,13 +180,13 @@ const char *sr_comm_peer_name(const sr_comm *comm, int rank) {
     return rank >= 0 && rank < comm->size ? comm->names[rank] : "no such rank";
 }
 
-const char *sr_comm_peer_hindrance(const sr_comm *comm, int rank) {
-    return rank >= 0 && rank < comm->size ? sr_process_hindrance(comm->pids[rank]) : NULL;
+bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank) {
+    return rank >= 0 && rank < comm->size && sr_process_is_stopped(comm->pids[rank]);
 }
 
 bool sr_comm_speaks(const sr_comm *comm) {
     int first = 0;
-    while (first < comm->rank && sr_comm_peer_hindrance(comm, first))
+    while (first < comm->rank && sr_comm_peer_is_stopped(comm, first))
         first++;
     return first == comm->rank;
 }
@@ -290,16 +290,15 @@ static sr_status test_all(sr_comm *comm, sr_comm_request *requests, int count, i
 
 // "rank 1 (host a, pid 7), which is stopped (SIGSTOP)"
 static void describe_peer(const sr_comm *comm, int peer, char *out, size_t size) {
-    const char *hindrance = sr_comm_peer_hindrance(comm, peer);
-    snprintf(out, size, "rank %d (%s)%s%s", peer, comm->names[peer], hindrance ? ", which is " : "",
-             hindrance ? hindrance : "");
+    snprintf(out, size, "rank %d (%s)%s", peer, comm->names[peer],
+             sr_comm_peer_is_stopped(comm, peer) ? SR_COMM_STOPPED : "");
 }
 
 // A rank that runs may be at work alone; one that is stopped gets no patience.
 static bool is_over(const sr_comm *comm, int64_t waited, int peer) {
     if (waited < comm->act_ns)
         return false;
-    return sr_comm_peer_hindrance(comm, peer) ||
+    return sr_comm_peer_is_stopped(comm, peer) ||
            (double)waited >= comm->patience * (double)comm->act_ns;
 }
 

@@ -57,11 +57,11 @@ int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
-// Why a rank of this host makes no progress ("stopped (SIGSTOP)"); NULL where it may well make
-// some.
-const char *sr_comm_peer_hindrance(const sr_comm *comm, int rank);
-// Whether this rank speaks for all: rank 0, or the first of those that are not known to be
-// hindered.
+// Behind the name of a rank that is stopped.
+#define SR_COMM_STOPPED ", which is stopped (SIGSTOP)"
+// Whether a rank of this host is stopped; of other hosts nobody knows.
+bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank);
+// Whether this rank speaks for all: rank 0, or the first of those that are not known to be stopped.
 bool sr_comm_speaks(const sr_comm *comm);
 // Tells of a long wait, on stderr where this rank speaks for all and in its log file elsewhere.
 void sr_comm_report(const sr_comm *comm, const char *format, ...) SR_PRINTF(2, 3);

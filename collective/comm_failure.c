@@ -132,7 +132,7 @@ sr_status sr_comm_poll(sr_comm *comm) {
 // Waits until every other rank has said bye.
 static bool meet(sr_comm *comm) {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && sr_comm_peer_hindrance(comm, r))
+        if (r != comm->rank && sr_comm_peer_is_stopped(comm, r))
             return false; // it is stopped and will not say it
     int64_t limit = comm->act_ns < SETTLE_NS ? comm->act_ns : SETTLE_NS;
     int64_t end = sr_watch_clock_ns() + limit;

@@ -110,7 +110,7 @@ void sr_pipeline_close(sr_pipeline *pipeline) {
     if (!pipeline)
         return;
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "the data processes to end");
+    sr_watch_begin(&watch, "the data processes to end");
     sr_crew_stop(pipeline->crew);
     sr_watch_end(&watch);
     sr_stage_release(&pipeline->view);
@@ -147,11 +147,11 @@ static void describe_stages(const sr_pipeline *p, sr_text *out) {
         bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
         if (busy && sample >= 0 && sample < plan->count)
             sr_dataset_sample_name(p->dataset, sample, sample_name);
-        const char *hindrance = sr_process_hindrance(sr_crew_pid(p->crew, i));
+        bool stopped = sr_process_is_stopped(sr_crew_pid(p->crew, i));
         sr_text_add(out, "%s%s", i ? "; " : "", sr_stage_name(i, name));
-        if (hindrance)
+        if (stopped)
             sr_text_add(out, " (pid %d)", (int)sr_crew_pid(p->crew, i));
-        sr_text_add(out, " is %s%s%s", hindrance ? hindrance : activity_text(activity),
+        sr_text_add(out, " is %s%s%s", stopped ? "stopped (SIGSTOP)" : activity_text(activity),
                     sample_name[0] ? " " : "", sample_name);
     }
 }

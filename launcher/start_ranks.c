@@ -104,9 +104,7 @@ static void meet(sr_rank_watch *ranks, int rank, bool *first) {
 }
 
 static void tell_silence(const rank_state *s, int rank, double seconds, bool act) {
-    const char *why = sr_process_hindrance(s->pid);
-    if (!why)
-        why = "not running";
+    const char *why = sr_process_is_stopped(s->pid) ? "stopped (SIGSTOP)" : "not running";
     if (act)
         SR_ERROR(
             "rank %d (pid %d) has given no sign of life for %.1f s (deadline.act): it is %s; ended",

@@ -288,7 +288,7 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
         return SR_OK;
     run->busy = false;
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "lane %d to be computed", run->lane);
+    sr_watch_begin_work(&watch, "lane %d to be computed", run->lane);
     sr_status status = sr_executor_wait(e->executors[i]);
     sr_watch_end(&watch);
     source->done(source->user, run->lane);

@@ -94,7 +94,7 @@ static void *communicate(void *argument) {
         uint64_t wakes = x->wakes;
         pthread_mutex_unlock(&x->lock);
         sr_watch turn;
-        sr_watch_begin(&turn, SR_PATIENCE, "a turn of the exchange: a call of %s, or the update",
+        sr_watch_begin(&turn, "a turn of the exchange: a call of %s, or the update",
                        sr_comm_backend_name(x->comm));
         bool moved = sr_exchange_progress(x, sr_comm_now(x->comm));
         sr_watch_end(&turn);

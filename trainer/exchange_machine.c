@@ -213,10 +213,9 @@ static bool name_peers(sr_exchange *x, sr_message_group *group, char *out, size_
             unnamed++;
             continue;
         }
-        const char *hindrance = sr_comm_peer_hindrance(x->comm, peer);
-        int wrote = snprintf(out + length, room - length, "%srank %d (%s)%s%s", named ? ", " : "",
-                             peer, sr_comm_peer_name(x->comm, peer), hindrance ? ", which is " : "",
-                             hindrance ? hindrance : "");
+        int wrote = snprintf(out + length, room - length, "%srank %d (%s)%s", named ? ", " : "",
+                             peer, sr_comm_peer_name(x->comm, peer),
+                             sr_comm_peer_is_stopped(x->comm, peer) ? SR_COMM_STOPPED : "");
         if (wrote > 0 && (size_t)wrote < room - length)
             length += (size_t)wrote;
         named++;
@@ -273,7 +272,7 @@ static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
     if (waited < act || x->steps_done > 0)
         return waited >= act;
     for (int r = 0; r < x->size; r++)
-        if (r != x->rank && sr_comm_peer_hindrance(x->comm, r))
+        if (r != x->rank && sr_comm_peer_is_stopped(x->comm, r))
             return true;
     return waited >= SR_PATIENCE * act;
 }

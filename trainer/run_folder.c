@@ -216,7 +216,8 @@ static sr_status begin_run(const char *folder, const sr_run_options *options) {
 // What a job that died right after its start may have left out, and an identity that was damaged.
 static sr_status complete_run(const char *folder, const sr_run_options *options) {
     char identity[MAX_IDENTITY] = "";
-    if (!read_identity(folder, identity) || strcmp(identity, options->identity) != 0) {
+    SR_TRY(read_identity(folder, identity));
+    if (strcmp(identity, options->identity) != 0) {
         SR_WARN("%s/identity is damaged: it is not what the checkpoints say; written anew", folder);
         SR_TRY(write_identity(folder, options));
     }
@@ -471,7 +472,7 @@ void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
     sr_text_add_json_string(&line, event);
     sr_text_add(&line, fields == NULL ? "%s}\n" : ", %s}\n", fields == NULL ? "" : fields);
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "%s/log.jsonl to be written", run->path);
+    sr_watch_begin(&watch, "%s/log.jsonl to be written", run->path);
     sr_status status = sr_text_check(&line);
     if (status == SR_OK)
         status = sr_file_add_line(run->events, "log.jsonl", line.data, line.length);

@@ -107,8 +107,7 @@ static int end_run(sr_training *t, sr_status status) {
     else if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
         say_failure(status, message);
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "exit.json and pictures to be written to %s",
-                   t->place.folder);
+    sr_watch_begin_work(&watch, "exit.json and pictures to be written to %s", t->place.folder);
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // no room for a picture either
             draw_results(t);

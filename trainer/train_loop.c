@@ -252,8 +252,7 @@ static sr_status checkpoint_by_time(sr_training *t, bool *due) {
 
 static sr_status add_row(sr_training *t) {
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "a row of metrics.csv to be written in %s",
-                   t->place.folder);
+    sr_watch_begin(&watch, "a row of metrics.csv to be written in %s", t->place.folder);
     sr_status status = write_row(t, t->evaluated_here);
     sr_watch_end(&watch);
     return status;

@@ -173,8 +173,8 @@ static sr_status save(sr_training *t) {
 
 sr_status sr_training_save(sr_training *t) {
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "the checkpoint of step %lld to be written to %s",
-                   (long long)t->step, t->place.folder);
+    sr_watch_begin_work(&watch, "the checkpoint of step %lld to be written to %s",
+                        (long long)t->step, t->place.folder);
     sr_status status = save(t);
     sr_watch_end(&watch);
     return status;

@@ -392,9 +392,9 @@ static sr_status begin(sr_training *t) {
 
 sr_status sr_training_begin(sr_training *t) {
     sr_watch watch;
-    sr_watch_begin(&watch, SR_PATIENCE, "the start: recipe, data %s, run folder %s",
-                   t->recipe->data.train ? t->recipe->data.train : "",
-                   t->request->output ? t->request->output : "");
+    sr_watch_begin_work(&watch, "the start: recipe, data %s, run folder %s",
+                        t->recipe->data.train ? t->recipe->data.train : "",
+                        t->request->output ? t->request->output : "");
     sr_status status = begin(t);
     sr_watch_end(&watch);
     return status;

@@ -153,7 +153,7 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     va_end(args);
 
     sr_watch watch; // the file may lie on a file system that hangs
-    sr_watch_begin(&watch, SR_PATIENCE, "a message to be written");
+    sr_watch_begin(&watch, "a message to be written");
     lock_logger();
     if (level <= logger.level) {
         if (logger.fd >= 0)

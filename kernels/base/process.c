@@ -3,7 +3,6 @@
 #include "kernels/base/process.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +28,8 @@ bool sr_process_look(pid_t pid, sr_process *out) {
     return at != NULL;
 }
 
-const char *sr_process_hindrance(pid_t pid) {
+bool sr_process_is_stopped(pid_t pid) {
     sr_process process;
-    if (pid <= 0 || !sr_process_look(pid, &process))
-        return NULL;
-    if (process.state == 'T' || process.state == 't')
-        return "stopped (SIGSTOP)";
-    return process.state == 'D' ? "hanging in the kernel" : NULL;
+    return pid > 0 && sr_process_look(pid, &process) &&
+           (process.state == 'T' || process.state == 't');
 }

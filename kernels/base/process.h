@@ -18,9 +18,9 @@ typedef struct sr_process {
 
 // False where there is no such process (or no /proc).
 bool sr_process_look(pid_t pid, sr_process *out);
-// Why a process makes no progress: "stopped (SIGSTOP)", "hanging in the kernel", or NULL where the
-// kernel knows no reason.
-const char *sr_process_hindrance(pid_t pid);
+// Stopped by SIGSTOP, Ctrl-Z or a debugger. (That it waits in the kernel, 'D', says nothing: every
+// process does now and then.)
+bool sr_process_is_stopped(pid_t pid);
 
 #ifdef __cplusplus
 }

@@ -71,10 +71,16 @@ static void look_at_clock(void) {
 }
 
 // With the lock held.
+static int64_t report_ns(const sr_watch *w) {
+    double seconds = watchdog.report_seconds * (w->is_work ? SR_PATIENCE : 1);
+    return (int64_t)(seconds * (double)SR_NS_PER_S);
+}
+
+// With the lock held.
 static void look_at_waits(int64_t now) {
     for (sr_watch *w = watchdog.first; w; w = w->next) {
         double seconds = (double)(now - w->begin_ns) / (double)SR_NS_PER_S;
-        if (seconds >= w->patience * watchdog.act_seconds) {
+        if (seconds >= SR_PATIENCE * watchdog.act_seconds) {
             sr_log_alarm("%swaited %.0f s (deadline.act) for %s: ended", watchdog.who, seconds,
                          w->what);
             sr_clock_sleep_ns(LAST_WORDS_NS);
@@ -83,7 +89,7 @@ static void look_at_waits(int64_t now) {
         if (now < w->report_ns)
             continue;
         sr_log_alarm("%swaiting %.0f s for %s", watchdog.who, seconds, w->what);
-        w->report_ns = now + (int64_t)(w->patience * watchdog.report_seconds * (double)SR_NS_PER_S);
+        w->report_ns = now + report_ns(w);
     }
 }
 
@@ -148,22 +154,34 @@ const char *sr_watch_who(void) {
     return watchdog.who;
 }
 
-void sr_watch_begin(sr_watch *w, double patience, const char *what, ...) {
-    va_list args;
-    va_start(args, what);
-    (void)vsnprintf(w->what, sizeof w->what, what, args);
-    va_end(args);
-    w->patience = patience;
+static void begin(sr_watch *w) {
     w->begin_ns = sr_watch_clock_ns();
     (void)pthread_mutex_lock(&watchdog.lock);
-    w->report_ns =
-        w->begin_ns + (int64_t)(patience * watchdog.report_seconds * (double)SR_NS_PER_S);
+    w->report_ns = w->begin_ns + report_ns(w);
     w->link = &watchdog.first;
     w->next = watchdog.first;
     if (w->next)
         w->next->link = &w->next;
     watchdog.first = w;
     (void)pthread_mutex_unlock(&watchdog.lock);
+}
+
+void sr_watch_begin(sr_watch *w, const char *what, ...) {
+    va_list args;
+    va_start(args, what);
+    (void)vsnprintf(w->what, sizeof w->what, what, args);
+    va_end(args);
+    w->is_work = false;
+    begin(w);
+}
+
+void sr_watch_begin_work(sr_watch *w, const char *what, ...) {
+    va_list args;
+    va_start(args, what);
+    (void)vsnprintf(w->what, sizeof w->what, what, args);
+    va_end(args);
+    w->is_work = true;
+    begin(w);
 }
 
 void sr_watch_end(sr_watch *w) {

@@ -8,6 +8,7 @@
 #ifndef SR_KERNELS_BASE_WATCH_H
 #define SR_KERNELS_BASE_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/base/status.h"
@@ -41,15 +42,17 @@ const char *sr_watch_who(void);
 // One wait; on the caller's stack. The fields are the watchdog's.
 typedef struct sr_watch {
     struct sr_watch *next, **link;
-    double patience;
+    bool is_work;
     int64_t begin_ns, report_ns;
     char what[256];
 } sr_watch;
 
-// From here to sr_watch_end this thread may be stuck in 'what' ("writing the checkpoint of step
-// 12"). After report_seconds it is told, after act_seconds the process ends with exit code 6; both
-// times 'patience', for work that may well last. Without a watchdog nothing happens.
-void sr_watch_begin(sr_watch *watch, double patience, const char *what, ...) SR_PRINTF(3, 4);
+// From here to sr_watch_end this thread may be stuck in 'what' ("MPI to start"). After
+// report_seconds it is told, after SR_PATIENCE times act_seconds the process ends with exit code 6.
+// Without a watchdog nothing happens.
+void sr_watch_begin(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
+// The same for work that may well last ("lane 3 to be computed"): told SR_PATIENCE times later.
+void sr_watch_begin_work(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
 void sr_watch_end(sr_watch *watch);
 
 #ifdef __cplusplus

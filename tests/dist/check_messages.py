@@ -179,7 +179,7 @@ class Messages(suite.Suite):
             os.kill(ranks[which], signal.SIGKILL)
             code, errors = self.ended(job, out)
             self.judge(f"killed rank {which} of 2", job.pid, code, errors, 6,
-                       "signal 9 (Killed) ended a rank; the same command goes on")
+                       "was ended by signal 9 (Killed); the same command goes on")
 
     def twice(self):
         """A rank that cannot answer any more: the first signal asks, the second ends."""

@@ -41,7 +41,7 @@ static int run(void (*body)(void), char *text, size_t size) {
 
 static void start(void) {
     const sr_watch_options options = {
-        .report_seconds = 0.1, .act_seconds = 0.4, .who = "rank 3 (here, pid 7)"};
+        .report_seconds = 0.3, .act_seconds = 0.2, .who = "rank 3 (here, pid 7)"};
     if (sr_watch_start(&options) != SR_OK)
         _exit(9);
 }
@@ -49,19 +49,19 @@ static void start(void) {
 static void hang(void) {
     sr_watch outer, inner;
     start();
-    sr_watch_begin(&outer, SR_PATIENCE, "all of it");
-    sr_watch_begin(&inner, 1, "a file in %s", "/nowhere");
+    sr_watch_begin_work(&outer, "all of it");
+    sr_watch_begin(&inner, "a file in %s", "/nowhere");
     sr_clock_sleep_ns(20 * SR_NS_PER_S);
 }
 
 static void finish(void) {
     sr_watch first, second;
     start();
-    sr_watch_begin(&first, 1, "a first thing");
-    sr_watch_begin(&second, 10, "a second thing");
-    sr_clock_sleep_ns(200 * SR_NS_PER_MS);
+    sr_watch_begin(&first, "a first thing");
+    sr_watch_begin_work(&second, "a second thing");
+    sr_clock_sleep_ns(450 * SR_NS_PER_MS);
     sr_watch_end(&first);
-    sr_clock_sleep_ns(400 * SR_NS_PER_MS);
+    sr_clock_sleep_ns(250 * SR_NS_PER_MS);
     sr_watch_end(&second);
     sr_watch_stop();
 }
@@ -131,7 +131,7 @@ static void count_through_a_stop(void) {
     sr_clock_sleep_ns(100 * SR_NS_PER_MS);
     pid_t self = getpid(), waker = fork();
     if (waker == 0) {
-        while (!sr_process_hindrance(self))
+        while (!sr_process_is_stopped(self))
             sr_clock_sleep_ns(SR_NS_PER_MS);
         sr_clock_sleep_ns(1200 * SR_NS_PER_MS);
         (void)kill(self, SIGCONT);
