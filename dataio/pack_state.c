@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/base/clock.h"
 #include "kernels/base/file.h"
+#include "kernels/base/process.h"
 #include "kernels/base/text.h"
 
 #define PACK_VERSION 1 // rises when the same source would give other bytes
@@ -174,11 +174,8 @@ static sr_status make_identity(sr_pack_state *state, const sr_pack_options *opti
 static void print_state(const sr_pack_state *state, const sr_pack_report *report, sr_text *out) {
     sr_text_add(out, "serried-pack %d\nidentity %s\n", PACK_VERSION, state->identity);
     if (report == NULL) {
-        char host[128] = "?", since[32];
-        (void)gethostname(host, sizeof host - 1);
-        sr_clock_utc_label(since);
-        sr_text_add(out, "by host %s, pid %ld, since %s\nstate packing\n", host, (long)getpid(),
-                    since);
+        char sign[SR_PROCESS_SIGN_BYTES];
+        sr_text_add(out, "by %s\nstate packing\n", sr_process_sign(sign));
         return;
     }
     for (int s = 0; s < SR_SPLIT_COUNT; s++)

@@ -39,8 +39,6 @@ void sr_ranks_free(sr_rank_watch *ranks);
 void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count);
 // Sends a signal to every rank that lives.
 void sr_ranks_signal(sr_rank_watch *ranks, int number);
-// The parent was stopped itself: what it did not see in that time says nothing.
-void sr_ranks_forget_time(sr_rank_watch *ranks);
 // Waits up to a second for the ranks to be gone, and kills those that are not.
 void sr_ranks_finish(sr_rank_watch *ranks);
 // "rank 1 (pid 123)", of the rank whose death came first; "a rank" where nobody knows.

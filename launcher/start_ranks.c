@@ -165,10 +165,6 @@ void sr_ranks_signal(sr_rank_watch *ranks, int number) {
             (void)syscall(SYS_pidfd_send_signal, ranks->states[r].pidfd, number, NULL, 0);
 }
 
-void sr_ranks_forget_time(sr_rank_watch *ranks) {
-    ranks->looked_ns = sr_clock_ns();
-}
-
 static int living(const sr_rank_watch *ranks) {
     int count = 0;
     for (int r = 0; r < ranks->board->ranks; r++)

@@ -58,7 +58,6 @@ static void pause_job(supervision *s) {
     sr_ranks_signal(s->ranks, SIGSTOP);
     (void)kill(getpid(), SIGSTOP); // returns when somebody continues us
     sr_ranks_signal(s->ranks, SIGCONT);
-    sr_ranks_forget_time(s->ranks);
 }
 
 static void take_signals(supervision *s) {

@@ -382,8 +382,8 @@ static sr_status link_best(const char *run, int64_t newest, int64_t best_step) {
 
 sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest) {
     SR_TRY(link_generation(run, "last", manifest->generation));
-    if (manifest->step ==
-        manifest->best_step) // also where an older one has this step: it may be damaged
+    // Also where an older generation has this step: that one may be damaged.
+    if (manifest->step == manifest->best_step)
         return link_generation(run, "best", manifest->generation);
     return link_best(run, manifest->generation, manifest->best_step);
 }

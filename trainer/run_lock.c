@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/process.h"
 
 static sr_status fail_held(const char *folder, int fd) {
     char holder[256];
@@ -29,11 +29,8 @@ static sr_status fail_held(const char *folder, int fd) {
 }
 
 static sr_status write_holder(int fd, const char *path) {
-    char host[128] = "?", since[32], text[256];
-    (void)gethostname(host, sizeof host - 1);
-    sr_clock_utc_label(since);
-    int n =
-        snprintf(text, sizeof text, "host %s, pid %ld, since %s\n", host, (long)getpid(), since);
+    char sign[SR_PROCESS_SIGN_BYTES], text[SR_PROCESS_SIGN_BYTES + 1];
+    int n = snprintf(text, sizeof text, "%s\n", sr_process_sign(sign));
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
         return sr_file_fail(path, "cannot write", errno);
     return SR_OK;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/clock.h"
+
 enum { STATE = 3, STARTED = 22 }; // numbers of fields
 
 bool sr_process_look(pid_t pid, sr_process *out) {
@@ -32,4 +34,13 @@ bool sr_process_is_stopped(pid_t pid) {
     sr_process process;
     return pid > 0 && sr_process_look(pid, &process) &&
            (process.state == 'T' || process.state == 't');
+}
+
+const char *sr_process_sign(char out[SR_PROCESS_SIGN_BYTES]) {
+    char host[128] = "?", since[32];
+    (void)gethostname(host, sizeof host - 1);
+    sr_clock_utc_label(since);
+    (void)snprintf(out, SR_PROCESS_SIGN_BYTES, "host %s, pid %ld, since %s", host, (long)getpid(),
+                   since);
+    return out;
 }

@@ -22,6 +22,10 @@ bool sr_process_look(pid_t pid, sr_process *out);
 // process does now and then.)
 bool sr_process_is_stopped(pid_t pid);
 
+#define SR_PROCESS_SIGN_BYTES 256
+// "host a, pid 7, since 2026-01-31T12:00:00Z" of this process, for those who find its lock.
+const char *sr_process_sign(char out[SR_PROCESS_SIGN_BYTES]);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,9 +4,9 @@
 
   check_faults.py SERRIED RECIPE [--each N] [--seed N] [--only WORDS]... [--kills N]
 
-Without options a fixed sample: every line of the table (faults.py) once, kills twice. --each N tries each line N times, --kills N
-each line that kills, at random instants of the job's life, spread over the numbers of ranks. The seed is printed and
-brings the same choice of instants again; what a job is doing at them is the machine's.
+Without options a fixed sample: every line of the table (faults.py) once, kills twice. --each N tries each line N
+times, --kills N each line that kills, at random instants of the job's life, spread over the numbers of ranks. The seed
+is printed and brings the same choice of instants again; what a job is doing at them is the machine's.
 """
 import argparse
 import os
@@ -98,7 +98,7 @@ class Faults(suite.Suite):
         code = job.wait(PATIENCE)
         took = time.monotonic() - since
         if code is None:
-            return "hangs"
+            return f"hangs\n{job.portrait()}"
         if fault.outcome == NO_HARM:
             return None if code == 0 else f"code {code}"
         if fault.outcome == CHECKPOINTED:
@@ -109,8 +109,8 @@ class Faults(suite.Suite):
             return f"took {took + (gone or 0):.1f} s to end"
         if fault.outcome == ENDS_OR_GOES_ON:
             return None if code in fault.codes else f"code {code}"
-        if code == 0:
-            return None  # what was stopped had nothing left to do
+        if code == 0 and fault.kind != "rank":
+            return None  # a data process that was stopped had nothing left to do
         return None if code == 6 and fault.words in job.text() else f"code {code}, not named"
 
     def judge_report(self, fault, job, at):
@@ -126,8 +126,9 @@ class Faults(suite.Suite):
             job = self.start(run, fault, ranks)
             code = job.wait(PATIENCE)
             if code is None:
+                portrait = job.portrait()
                 job.end()
-                return "the same command hangs"
+                return f"the same command hangs\n{portrait}\n{job.text()[-1500:]}"
             if code != 0:
                 return f"the same command ends with {code}:\n{job.text()[-1500:]}"
             if job.left():

@@ -2,6 +2,7 @@
 """A job under test: its processes by kind, what it leaves behind, and how it ended."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -126,6 +127,16 @@ class Job:
             if word in line:
                 return when - self.begin
         return None
+
+    def portrait(self):
+        """What every process of a job that hangs is waiting for; the stacks of its threads where gdb is installed."""
+        told = []
+        for pid, (name, state) in sorted(processes(self.token).items()):
+            told.append(f"-- {pid} {name} {state}, in {read(f'/proc/{pid}/wchan').decode(errors='replace')}")
+            if shutil.which("gdb") and state not in "Tt":
+                told.append(subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 12"],
+                                           capture_output=True, text=True, check=False).stdout)
+        return "\n".join(told)
 
     def end(self):
         for pid in self.everybody():

@@ -154,4 +154,14 @@ static inline bool state_matches(sr_checkpoint *checkpoint, int64_t generation) 
     return memcmp((const void *)&want, (const void *)&got, sizeof want) == 0; // no padding: bits
 }
 
+// Does a reader of this folder get this generation, whole?
+static inline bool state_loads(const char *path, int64_t generation) {
+    sr_checkpoint *checkpoint;
+    if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)
+        return false;
+    bool same = state_matches(checkpoint, generation);
+    sr_checkpoint_free(checkpoint);
+    return same;
+}
+
 #endif

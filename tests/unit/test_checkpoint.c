@@ -42,21 +42,12 @@ static char *in_run(const char *name) {
     return out;
 }
 
-static bool loads(const char *path, int64_t generation) {
-    sr_checkpoint *checkpoint;
-    if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)
-        return false;
-    bool same = state_matches(checkpoint, generation);
-    sr_checkpoint_free(checkpoint);
-    return same;
-}
-
 static void any_writers_any_readers(void **state) {
     (void)state;
     static state_values want;
     for (int ranks = 1; ranks <= STATE_RANKS_MAX; ++ranks) {
         assert_int_equal(state_save(run, ranks, ranks, false), SR_OK);
-        assert_true(loads(run, ranks));
+        assert_true(state_loads(run, ranks));
         state_fill(&want, ranks);
         for (int readers = 1; readers <= STATE_RANKS_MAX; ++readers) {
             sr_checkpoint *checkpoint;
@@ -119,10 +110,10 @@ static void keeps_two_and_the_best(void **state) {
     for (int64_t g = 1; g <= 5; ++g)
         assert_int_equal(state_save(run, g, 2, g == 2), SR_OK);
     assert_false(sr_path_exists(in_run("checkpoints/00000001")));
-    assert_true(loads(in_run("best"), 2));
+    assert_true(state_loads(in_run("best"), 2));
     assert_false(sr_path_exists(in_run("checkpoints/00000003")));
-    assert_true(loads(in_run("checkpoints/00000004"), 4));
-    assert_true(loads(in_run("last"), 5));
+    assert_true(state_loads(in_run("checkpoints/00000004"), 4));
+    assert_true(state_loads(in_run("last"), 5));
     assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
     assert_int_equal(generation, 6);
     const sr_checkpoint_open_options older = {.generation = 4}, removed = {.generation = 3};
@@ -144,7 +135,7 @@ static void a_chosen_generation_has_no_substitute(void **state) {
     assert_int_equal(state_save(run, 1, 1, false), SR_OK);
     assert_int_equal(state_save(run, 2, 1, false), SR_OK);
     assert_int_equal(truncate(in_run("checkpoints/00000002/model.safetensors"), 100), 0);
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     assert_int_equal(sr_checkpoint_open(run, &chosen, &checkpoint), SR_E_CHECKSUM);
     assert_int_equal(unlink(in_run("checkpoints/00000002/manifest.json")), 0);
     assert_int_equal(sr_checkpoint_open(run, &chosen, &checkpoint), SR_E_NOT_FOUND);
@@ -167,19 +158,19 @@ static void unfinished_generations_do_not_count(void **state) {
     assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
     assert_int_not_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_OK);
     assert_non_null(strstr(sr_error_message(), "rank 1"));
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     sr_checkpoint_writer_free(writer);
     assert_false(sr_path_exists(in_run("checkpoints/00000002")));
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     // A stale folder of a killed job is stepped over and later removed.
     assert_int_equal(sr_make_folders(in_run("checkpoints/00000003")), SR_OK);
     int64_t generation;
     assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
     assert_int_equal(generation, 4);
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     assert_int_equal(state_save(run, 4, 1, false), SR_OK);
     assert_false(sr_path_exists(in_run("checkpoints/00000003")));
-    assert_true(loads(run, 4));
+    assert_true(state_loads(run, 4));
 }
 
 // A crash or a full disk may have kept the links from being made; the next to come makes them.
@@ -189,11 +180,11 @@ static void links_are_made_good(void **state) {
     const sr_manifest newest = {.generation = 3, .step = 12, .best_step = 8};
     for (int64_t g = 1; g <= 3; ++g)
         assert_int_equal(state_save(run, g, 1, g == 1), SR_OK);
-    assert_true(loads(in_run("best"), 1));
+    assert_true(state_loads(in_run("best"), 1));
     assert_int_equal(unlink(in_run("last")), 0);
     assert_int_equal(sr_checkpoint_link(run, &newest), SR_OK);
-    assert_true(loads(in_run("last"), 3));
-    assert_true(loads(in_run("best"), 2)); // that of step 8
+    assert_true(state_loads(in_run("last"), 3));
+    assert_true(state_loads(in_run("best"), 2)); // that of step 8
     assert_int_equal(unlink(in_run("best")), 0);
     assert_int_equal(sr_checkpoint_link(run, &newest), SR_OK);
     assert_int_equal(readlink(in_run("best"), target, sizeof target - 1), 20);
@@ -286,7 +277,7 @@ static void survives_failing_memory(void **state) {
         sr_memory_fail_nth(n);
         sr_status status = state_save(run, 1 + (int64_t)n, 2, false);
         sr_memory_fail_nth(0);
-        if (status == SR_OK && loads(run, 1 + (int64_t)n) && failures > 20 && n > 200)
+        if (status == SR_OK && state_loads(run, 1 + (int64_t)n) && failures > 20 && n > 200)
             break;
         failures += status != SR_OK;
         assert_true(status == SR_OK || status == SR_E_MEMORY);

@@ -41,15 +41,6 @@ static const char *in_run(const char *name) {
     return out;
 }
 
-static bool loads(const char *path, int64_t generation) {
-    sr_checkpoint *checkpoint;
-    if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)
-        return false;
-    bool same = state_matches(checkpoint, generation);
-    sr_checkpoint_free(checkpoint);
-    return same;
-}
-
 static void flip(const char *path, long at) {
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
@@ -130,7 +121,7 @@ static void check(void *user, const damage *d) {
     look_at(l, d);
     if (!d->bit || d->begin % 97 == 0) {
         l->fallbacks++;
-        assert_true(loads(run, 1)); // the generation before, whole
+        assert_true(state_loads(run, 1)); // the generation before, whole
     }
 }
 
@@ -146,7 +137,7 @@ static void damage_is_found_everywhere(void **state) {
         l.manifest = f == 0;
         count += damage_each(path, stride, check, &l);
     }
-    assert_true(loads(run, 2));
+    assert_true(state_loads(run, 2));
     assert_true(l.fallbacks > 100);
     print_message("%ld ways of damage\n", count);
 }
@@ -219,11 +210,11 @@ static bool exists(int64_t generation) {
 static void the_last_whole_one_is_kept(void **state) {
     (void)state;
     flip(in_run("checkpoints/00000002/model.safetensors"), 2000);
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     assert_ok(state_save(run, 3, 2, false));
     assert_true(exists(1) && !exists(2) && exists(3));
     flip(in_run("checkpoints/00000003/optimizer-00001-of-00002.safetensors"), 900);
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     assert_ok(state_save(run, 4, 2, false));
     assert_ok(state_save(run, 5, 2, false));
     assert_true(!exists(1) && !exists(3) && exists(4) && exists(5)); // two whole ones again
@@ -231,7 +222,7 @@ static void the_last_whole_one_is_kept(void **state) {
     flip(in_run("checkpoints/00000006/manifest.json"), 100);
     assert_ok(state_save(run, 7, 2, false));
     assert_true(exists(5) && exists(6) && exists(7)); // the best one stays, damaged or not
-    assert_true(loads(run, 7));
+    assert_true(state_loads(run, 7));
 }
 
 static void a_lost_manifest_is_named(void **state) {
@@ -239,7 +230,7 @@ static void a_lost_manifest_is_named(void **state) {
     sr_text text;
     sr_text_init(&text);
     assert_int_equal(0, unlink(in_run("checkpoints/00000002/manifest.json")));
-    assert_true(loads(run, 1));
+    assert_true(state_loads(run, 1));
     assert_status(SR_E_DATA, sr_checkpoint_verify(run, &text));
     assert_message("manifest.json is missing");
     sr_text_release(&text);
@@ -251,8 +242,8 @@ static void a_renamed_generation_is_none(void **state) {
     (void)snprintf(from, sizeof from, "%s/checkpoints/00000001", run);
     (void)snprintf(to, sizeof to, "%s/checkpoints/00000009", run);
     assert_int_equal(0, rename(from, to));
-    assert_true(loads(run, 2));
-    assert_true(loads(to, 1)); // by its own path it is what it says
+    assert_true(state_loads(run, 2));
+    assert_true(state_loads(to, 1)); // by its own path it is what it says
 }
 
 int main(int argc, char **argv) {
