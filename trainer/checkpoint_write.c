@@ -484,9 +484,9 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
     if (writer->rank != 0 || writer->committed)
         return SR_FAIL(SR_E_ARGUMENT, "checkpoint: rank 0 commits, once");
     SR_TRY(collect_shards(writer));
+    remove_side_files(writer); // first: a generation that counts holds nothing else
     SR_TRY(write_manifest(writer, manifest));
     writer->committed = true;
-    remove_side_files(writer);
     sr_manifest own = *manifest;
     own.generation = writer->generation;
     sr_status status = sr_checkpoint_link(writer->run, &own);

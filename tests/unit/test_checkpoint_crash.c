@@ -60,6 +60,13 @@ static int64_t next_generation(void) {
     return generation;
 }
 
+static void expect_no_side_file(int64_t generation) {
+    char path[192];
+    snprintf(path, sizeof path, "%s/checkpoints/%08d/optimizer-00001-of-00002.safetensors.sums",
+             run, (int)generation);
+    assert_false(sr_path_exists(path));
+}
+
 static void killed_before_every_call(void **state) {
     (void)state;
     int killed = 0, survived = 0;
@@ -77,6 +84,7 @@ static void killed_before_every_call(void **state) {
         assert_int_equal(waitpid(child, &code, 0), child);
         assert_true(WIFEXITED(code));
         int64_t after = newest(run);
+        expect_no_side_file(after);
         if (WEXITSTATUS(code) == CRASH_EXIT) {
             ++killed;
             if (after != before && after != wanted)
