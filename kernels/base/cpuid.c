@@ -14,13 +14,16 @@
 
 #include "kernels/base/log.h"
 
+// What code for it takes along with AVX-512: tiles are filled and emptied by its vectors.
+#define ON_AVX512 (SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16 | SR_CPU_AMX_BF16 | SR_CPU_AMX_INT8)
+
 static const struct {
     uint32_t bit;
     uint32_t dependents; // hidden along with it
     const char *name;
 } known[] = {
-    {SR_CPU_AVX2, SR_CPU_AVX512 | SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16, "avx2"},
-    {SR_CPU_AVX512, SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16, "avx512"},
+    {SR_CPU_AVX2, SR_CPU_AVX512 | ON_AVX512, "avx2"},
+    {SR_CPU_AVX512, ON_AVX512, "avx512"},
     {SR_CPU_VNNI, 0, "vnni"},
     {SR_CPU_BF16, 0, "bf16"},
     {SR_CPU_FP16, 0, "fp16"},
