@@ -27,7 +27,8 @@ double sr_series_max(const sr_series *series);
 
 // ---- Peers ----
 
-// A resident program of tests/peers: prints "ready JSON", then answers "run K" with seconds.
+// A resident program of tests/peers: prints "ready JSON", then answers "run K" with seconds and
+// "memory" with bytes.
 typedef struct sr_peer sr_peer;
 
 // Starts PYTHON tests/peers/SCRIPT ARGS... (NULL-terminated). PYTHON is SERRIED_PEER_PYTHON, else
@@ -40,6 +41,8 @@ SR_NODISCARD sr_status sr_peer_ready(sr_peer *peer, double limit_seconds, const 
 // Asks for 'steps' steps, and waits for their seconds: several peers can run at a time.
 SR_NODISCARD sr_status sr_peer_begin(sr_peer *peer, int steps);
 SR_NODISCARD sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double *seconds);
+// Its resident set at its peak, less what was resident before it made its model.
+SR_NODISCARD sr_status sr_peer_memory(sr_peer *peer, double limit_seconds, double *bytes);
 // Processor time that it has used so far, of all its threads.
 double sr_peer_cpu_seconds(const sr_peer *peer);
 // Ends it; NULL is legal.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of the machine other processes used while something was measured: busy time of all cores
-// (/proc/stat, proc(5)) less this process's own.
+// What this process uses, and how much of the machine others used while something was measured:
+// busy time of all cores (/proc/stat, proc(5)) less this process's own.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,6 +23,22 @@ static double busy_seconds(void) {
     (void)fclose(file);
     unsigned long long ticks = v[0] + v[1] + v[2] + v[5] + v[6] + v[7];
     return n == 8 ? (double)ticks / (double)sysconf(_SC_CLK_TCK) : 0;
+}
+
+sr_process_memory sr_process_memory_get(void) {
+    sr_process_memory memory = {0};
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned long long kib;
+        if (sscanf(line, "VmRSS: %llu", &kib) == 1)
+            memory.resident = 1024.0 * (double)kib;
+        else if (sscanf(line, "VmHWM: %llu", &kib) == 1)
+            memory.peak = 1024.0 * (double)kib;
+    }
+    if (file)
+        (void)fclose(file);
+    return memory;
 }
 
 double sr_own_cpu_seconds(void) {

@@ -2,9 +2,9 @@
 // Peers of benchmarks: a child process that keeps its model in memory and takes steps on request,
 // so that ours and theirs can alternate within one run.
 //
-// The language: "ready JSON" from the child once it is warm; "run K" to it; a line with the seconds
-// of K steps from it. The end of its standard input ends it. Its messages go to a file without a
-// name, of which the last line is told where it fails.
+// The language: "ready JSON" from the child once it is warm; "run K" to it, a line with the seconds
+// of K steps from it; "memory" to it, a line with bytes from it. The end of its standard input ends
+// it. Its messages go to a file without a name, of which the last line is told where it fails.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -204,14 +204,24 @@ sr_status sr_peer_begin(sr_peer *peer, int steps) {
     return SR_OK;
 }
 
-sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double *seconds) {
+static sr_status read_number(sr_peer *peer, double limit_seconds, const char *what, double *out) {
     char line[LINE], *end;
     SR_TRY(read_line(peer, limit_seconds, line));
     double value = strtod(line, &end);
     if (end == line || !(value > 0))
-        return SR_FAIL(SR_E_PEER, "the peer said '%s' instead of seconds", line);
-    *seconds = value;
+        return SR_FAIL(SR_E_PEER, "the peer said '%s' instead of %s", line, what);
+    *out = value;
     return SR_OK;
+}
+
+sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double *seconds) {
+    return read_number(peer, limit_seconds, "seconds", seconds);
+}
+
+sr_status sr_peer_memory(sr_peer *peer, double limit_seconds, double *bytes) {
+    if (dprintf(peer->to, "memory\n") < 0)
+        return ended(peer);
+    return read_number(peer, limit_seconds, "bytes", bytes);
 }
 
 // Fields 14 and 15 of /proc/PID/stat (proc(5)), behind the name in parentheses.

@@ -24,11 +24,11 @@
 #include "trainer/choices.h"
 #include "trainer/plugins.h"
 
-enum { MAX_PEERS = 64, MAX_PEER_WORDS = 32, WARM_STEPS = 2, FIXED_OVERRIDES = 8 };
+enum { WARM_STEPS = 2, FIXED_OVERRIDES = 8 };
 
 // Steps that learn nothing must not run away either.
 static const double learning_rate = 1e-4;
-static const double block_seconds = 2, settle_seconds = 0.3, ready_seconds = 600;
+static const double block_seconds = 2, settle_seconds = 0.3;
 
 typedef struct bench {
     const sr_step_options *o;
@@ -37,8 +37,7 @@ typedef struct bench {
     sr_engine *engine;
     sr_lane_inputs *inputs; // of each lane
     int64_t step;
-    double step_seconds; // of a warm step
-    sr_peer *peers[MAX_PEERS];
+    double step_seconds;                                // of a warm step
     uint64_t allocations, recorded, record_ns, hash_ns; // of our blocks
     int64_t our_steps;
     sr_step_result result;
@@ -158,114 +157,16 @@ static sr_status our_block(bench *b) {
     return SR_OK;
 }
 
-// ---- The peer ----
-
-static void note_reason(bench *b, const char *reason) {
-    (void)snprintf(b->result.peer_reason, sizeof b->result.peer_reason, "%s", reason);
-}
-
-static void stop_peers(bench *b) {
-    for (int i = 0; i < MAX_PEERS; i++) {
-        sr_peer_stop(b->peers[i]);
-        b->peers[i] = NULL;
-    }
-}
-
-static const char *get_or(const sr_recipe *recipe, const char *path, const char *otherwise) {
-    const char *text = sr_recipe_get(recipe, path);
-    return text ? text : otherwise;
-}
-
-// The command line of a peer with its share of the lanes. Its words live in the arena.
-static sr_status peer_words(bench *b, const char **words) {
-    const sr_step_result *r = &b->result;
-    const sr_recipe *recipe = r->recipe;
-    char text[8][32];
-    int n = 0;
-    const int64_t numbers[] = {r->batch / r->lanes, r->image, r->classes,
-                               r->threads / r->peer_count, r->lanes / r->peer_count};
-    const char *const names[] = {"--batch", "--image", "--classes", "--threads", "--accumulate"};
-    words[n++] = r->model;
-    for (int i = 0; i < 5; i++) {
-        (void)snprintf(text[i], sizeof text[i], "%lld", (long long)numbers[i]);
-        words[n++] = names[i];
-        words[n++] = sr_arena_strdup(&b->arena, text[i]);
-    }
-    words[n++] = "--precision";
-    words[n++] = r->precision;
-    words[n++] = "--stem";
-    words[n++] = get_or(recipe, "model.stem", "imagenet");
-    words[n++] = "--momentum";
-    words[n++] = get_or(recipe, "optimizer.momentum", "0");
-    words[n++] = "--nesterov";
-    words[n++] = strcmp(get_or(recipe, "optimizer.nesterov", "false"), "true") == 0 ? "1" : "0";
-    words[n++] = "--label-smoothing";
-    words[n++] = get_or(recipe, "loss.label_smoothing", "0");
-    words[n] = NULL;
-    for (int i = 0; i < n; i++)
-        if (!words[i])
-            return SR_E_MEMORY;
-    return SR_OK;
-}
-
-// One process for each core, as far as lanes go evenly into them.
-static int peer_processes(const sr_step_result *r) {
-    int most = r->threads < r->lanes ? r->threads : (int)r->lanes;
-    for (int n = most < MAX_PEERS ? most : MAX_PEERS; n > 1; n--)
-        if (r->lanes % n == 0)
-            return n;
-    return 1;
-}
-
-static sr_status start_peers(bench *b) {
-    sr_step_result *r = &b->result;
-    const char *words[MAX_PEER_WORDS], *about = "";
-    r->peer_count = peer_processes(r);
-    SR_TRY(peer_words(b, words));
-    for (int i = 0; i < r->peer_count; i++)
-        SR_TRY(sr_peer_start("torch_step.py", words, &b->peers[i]));
-    for (int i = 0; i < r->peer_count; i++)
-        SR_TRY(sr_peer_ready(b->peers[i], ready_seconds, &about));
-    (void)snprintf(r->peer_about, sizeof r->peer_about, "%s", about);
-    return SR_OK;
-}
-
-static double peers_cpu_seconds(const bench *b) {
-    double sum = 0;
-    for (int i = 0; i < b->result.peer_count; i++)
-        sum += sr_peer_cpu_seconds(b->peers[i]);
-    return sum;
-}
-
-static sr_status peer_block(bench *b) {
-    sr_step_result *r = &b->result;
-    double limit = 60 + 20 * b->step_seconds * r->steps, slowest = 0, cpu = peers_cpu_seconds(b);
-    for (int i = 0; i < r->peer_count; i++)
-        SR_TRY(sr_peer_begin(b->peers[i], r->steps));
-    for (int i = 0; i < r->peer_count; i++) {
-        double seconds;
-        SR_TRY(sr_peer_wait(b->peers[i], limit, &seconds));
-        slowest = seconds > slowest ? seconds : slowest;
-    }
-    sr_series_add(&r->theirs, (double)(r->steps * r->batch) / slowest);
-    sr_series_add(&r->their_cpu, (peers_cpu_seconds(b) - cpu) / r->steps);
-    return SR_OK;
-}
-
 // ---- Both ----
-
-static bool peer_runs(const bench *b) {
-    return b->result.peer_about[0] != '\0';
-}
 
 // A peer that fails ends its own series, not ours.
 static sr_status try_peer(bench *b, sr_status status) {
+    sr_step_result *r = &b->result;
     if (status == SR_OK || b->o->needs_peer)
         return status;
-    note_reason(b, sr_error_message());
-    b->result.peer_about[0] = '\0';
-    b->result.theirs.count = 0;
-    stop_peers(b);
+    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
+    r->theirs.count = 0;
+    sr_step_peers_stop(&r->peers);
     return SR_OK;
 }
 
@@ -276,9 +177,10 @@ static sr_status run_blocks(bench *b) {
         if (spent > b->o->seconds)
             break;
         SR_TRY(our_block(b));
-        if (!peer_runs(b))
+        if (b->result.peers.count == 0)
             continue;
-        SR_TRY(try_peer(b, peer_block(b)));
+        double our_seconds = b->step_seconds * b->result.steps;
+        SR_TRY(try_peer(b, sr_step_peers_block(&b->result.peers, our_seconds, &b->result)));
         // Threads of the peer that spin for work go to sleep before ours begin.
         sr_clock_sleep_ns((int64_t)(settle_seconds * (double)SR_NS_PER_S));
     }
@@ -309,19 +211,41 @@ static void per_step(bench *b) {
     r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
 }
 
+static sr_status start_peers(bench *b) {
+    sr_step_result *r = &b->result;
+    if (!b->o->no_peer)
+        return try_peer(b, sr_step_peers_start(b->o, r, b->step_seconds * r->steps, &r->peers));
+    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not asked for");
+    return SR_OK;
+}
+
+// Failing, it leaves the speeds as they are.
+static sr_status measure_peer_memory(bench *b) {
+    sr_step_result *r = &b->result;
+    sr_status status = r->peers.count > 0 ? sr_step_peers_memory(&r->peers, r) : SR_OK;
+    if (status == SR_OK || b->o->needs_peer)
+        return status;
+    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
+    return SR_OK;
+}
+
+static sr_status report(const bench *b) {
+    return b->o->json ? sr_step_report_json(&b->result)
+                      : sr_step_report(&b->result, b->o->markdown);
+}
+
 static sr_status run(bench *b) {
+    sr_step_result *r = &b->result;
+    double before = sr_process_memory_get().resident;
     SR_TRY(create_engine(b));
     SR_TRY(warm_up(b));
-    SR_TRY(measure_limits(b));
-    if (b->o->no_peer)
-        note_reason(b, "not asked for");
-    else
-        SR_TRY(try_peer(b, start_peers(b)));
+    SR_TRY(start_peers(b));
     SR_TRY(run_blocks(b));
     per_step(b);
-    if (b->o->json)
-        return sr_step_report_json(&b->result);
-    sr_step_report(&b->result);
+    r->our_memory = sr_process_memory_get().peak - before;
+    SR_TRY(measure_peer_memory(b));
+    SR_TRY(measure_limits(b)); // it takes memory of its own
+    SR_TRY(report(b));
     return b->o->profile ? profile(b) : SR_OK;
 }
 
@@ -372,11 +296,13 @@ static sr_status load_recipe(bench *b) {
     r->classes = o->classes > 0 ? o->classes : r->image > 64 ? 1000 : 10;
     r->cores = sr_cpu_count();
     r->threads = o->threads > 0 ? o->threads : r->cores;
+    const char *mask = getenv("SERRIED_CPU_MASK");
+    r->mask = mask && *mask ? mask : NULL;
     return SR_OK;
 }
 
 static void release(bench *b) {
-    stop_peers(b);
+    sr_step_peers_stop(&b->result.peers);
     sr_engine_free(b->engine);
     sr_comm_free(b->comm);
     for (int64_t lane = 0; b->inputs && lane < b->result.lanes; lane++) {
@@ -402,8 +328,14 @@ enum {
     KEY_CLASSES,
     KEY_PEER,
     KEY_NO_PEER,
+    KEY_PEER_BEST,
+    KEY_PEER_MODE,
+    KEY_PEER_MALLOC,
+    KEY_PEER_PROCESSES,
+    KEY_PEER_ANY_GROUPS,
     KEY_PROFILE,
     KEY_JSON,
+    KEY_MARKDOWN,
 };
 
 static const struct argp_option options[] = {
@@ -418,8 +350,17 @@ static const struct argp_option options[] = {
     {"seconds", KEY_SECONDS, "S", 0, "no further block begins after so long (300)", 0},
     {"peer", KEY_PEER, NULL, 0, "fail where the peer cannot be measured", 0},
     {"no-peer", KEY_NO_PEER, NULL, 0, "ours alone", 0},
+    {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (eager)", 0},
+    {"peer-malloc", KEY_PEER_MALLOC, "A", 0, "tcmalloc or default (tcmalloc where installed)", 0},
+    {"peer-processes", KEY_PEER_PROCESSES, "N", 0,
+     "processes that share threads and lanes (as many as threads, where lanes divide by it)", 0},
+    {"peer-best", KEY_PEER_BEST, NULL, 0,
+     "try each mode, allocator and number of processes that is not said, and keep the fastest", 0},
+    {"peer-any-groups", KEY_PEER_ANY_GROUPS, NULL, 0,
+     "processes may split a lane's samples: batch norm then sees other groups than ours", 0},
     {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+    {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
     {0}};
 
 static const char about[] =
@@ -427,8 +368,18 @@ static const char about[] =
     "installed (tests/peers/install).\v"
     "  serried bench step resnet50\n"
     "  serried bench step resnet50 --precision bf16 --profile --no-peer\n"
-    "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n\n"
-    "SERRIED_PEER_PYTHON names another Python than /usr/bin/python3.";
+    "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n"
+    "  serried bench step resnet18 --lanes 2 --peer-best\n\n"
+    "SERRIED_PEER_PYTHON names another Python than /usr/bin/python3. What SERRIED_CPU_MASK hides "
+    "(avx512, say) is hidden from PyTorch too.";
+
+// One of two words.
+static const char *either(struct argp_state *state, const char *value, const char *a,
+                          const char *b) {
+    if (strcmp(value, a) != 0 && strcmp(value, b) != 0)
+        argp_error(state, "'%s' is neither %s nor %s", value, a, b);
+    return value;
+}
 
 static int64_t whole(struct argp_state *state, const char *text, int64_t most) {
     char *end;
@@ -436,6 +387,34 @@ static int64_t whole(struct argp_state *state, const char *text, int64_t most) {
     if (end == text || *end || value < 1 || value > most)
         argp_error(state, "'%s' is no whole number from 1 to %lld", text, (long long)most);
     return value;
+}
+
+static error_t parse_peer(int key, char *value, struct argp_state *state, sr_step_options *o) {
+    switch (key) {
+    case KEY_PEER:
+        o->needs_peer = true;
+        return 0;
+    case KEY_NO_PEER:
+        o->no_peer = true;
+        return 0;
+    case KEY_PEER_BEST:
+        o->peer_best = true;
+        return 0;
+    case KEY_PEER_MODE:
+        o->peer_mode = either(state, value, "eager", "compile");
+        return 0;
+    case KEY_PEER_MALLOC:
+        o->peer_malloc = either(state, value, "tcmalloc", "default");
+        return 0;
+    case KEY_PEER_PROCESSES:
+        o->peer_processes = (int)whole(state, value, SR_STEP_PEERS);
+        return 0;
+    case KEY_PEER_ANY_GROUPS:
+        o->peer_any_groups = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -468,17 +447,14 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_SECONDS:
         o->seconds = (double)whole(state, value, 1 << 20);
         return 0;
-    case KEY_PEER:
-        o->needs_peer = true;
-        return 0;
-    case KEY_NO_PEER:
-        o->no_peer = true;
-        return 0;
     case KEY_PROFILE:
         o->profile = true;
         return 0;
     case KEY_JSON:
         o->json = true;
+        return 0;
+    case KEY_MARKDOWN:
+        o->markdown = true;
         return 0;
     case ARGP_KEY_ARG:
         if (!o->recipe && !strchr(value, '='))
@@ -491,9 +467,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
             argp_error(state, "which recipe? 'serried recipe list' shows them");
         if (o->no_peer && o->needs_peer)
             argp_error(state, "--peer and --no-peer exclude each other");
+        if (o->json && o->markdown)
+            argp_error(state, "--json and --markdown exclude each other");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_peer(key, value, state, o);
     }
 }
 
@@ -510,6 +488,8 @@ int sr_bench_step(int argc, char **argv) {
     if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0)
         return 2;
     sr_status status = load_recipe(&b);
+    if (status == SR_OK)
+        status = sr_step_peers_check(&o, &b.result);
     if (status == SR_OK)
         status = run(&b);
     int code = status == SR_OK ? 0 : sr_command_fail(status);

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A resident PyTorch that takes training steps on request: the peer of `serried bench step`.
 
-Prints "ready JSON" once it is warm; then, for every line "run K" on stdin, the seconds that K steps
-took, by its own clock, on a line; ends at the end of stdin. Pictures and labels are random and
-fixed; pictures lie there normalised, channels last, so the peer does less than serried, which
-normalises u8 in every step. tcmalloc is preloaded where it is found (1.7x on a CPU), and from
-PyTorch 2 on eager and compiled are both tried and the faster one kept: the peer's best counts.
+Prints "ready JSON" once it is warm; then answers each line of stdin with a line: "run K" with the
+seconds that K steps took, by its own clock, and "memory" with the bytes of its resident set at its
+peak, less those after import. Ends at the end of stdin. One process is one setting (--mode,
+--malloc, --threads), so that no other setting's peak or state is in what it says.
+
+Pictures and labels are random and fixed; pictures lie there normalised, channels last, so the peer
+does less than serried, which normalises u8 in every step.
 """
 import argparse
 import ctypes.util
@@ -13,6 +15,16 @@ import json
 import os
 import sys
 import time
+
+WARM_STEPS = 2
+# What the libraries under PyTorch may use, by the best feature that is not hidden.
+ONEDNN = (("amx_bf16", "AVX512_CORE_AMX"), ("fp16", "AVX512_CORE_FP16"),
+          ("bf16", "AVX512_CORE_BF16"), ("vnni", "AVX512_CORE_VNNI"), ("avx512", "AVX512_CORE"),
+          ("avx2", "AVX2"), ("", "SSE41"))
+VECTORS = {  # ATen, MKL, OpenBLAS, torch.compile's compiler
+    "avx512": ("avx512", "AVX512", "SkylakeX", "x86-64-v4"),
+    "avx2": ("avx2", "AVX2", "Haswell", "x86-64-v3"),
+    "": ("default", "SSE4_2", "Nehalem", "x86-64-v2")}
 
 
 def arguments():
@@ -30,22 +42,50 @@ def arguments():
     p.add_argument("--nesterov", type=int, default=0)
     p.add_argument("--weight-decay", type=float, default=1e-4)
     p.add_argument("--label-smoothing", type=float, default=0.0)
-    p.add_argument("--mode", choices=("best", "eager", "compile"), default="best")
+    p.add_argument("--mode", choices=("auto", "eager", "compile"), default="auto",
+                   help="auto: what README.md found fastest, eager")
+    p.add_argument("--malloc", choices=("auto", "tcmalloc", "default"), default="auto",
+                   help="auto: tcmalloc where it is installed")
+    p.add_argument("--features", help="use no processor features but these; all")
     return p.parse_args()
 
 
-def preload_allocator():
-    """Starts this script again under tcmalloc; returns its name, or "default malloc"."""
-    if "SERRIED_PEER_MALLOC" in os.environ:
-        return os.environ["SERRIED_PEER_MALLOC"]
-    library = ctypes.util.find_library("tcmalloc_minimal")
-    environment = dict(os.environ, SERRIED_PEER_MALLOC="tcmalloc" if library else "default malloc")
+def limits_of(features):
+    """Environment that hides from PyTorch's libraries what 'features' (a list of words) lacks."""
+    aten, mkl, openblas, march = next(VECTORS[v] for v in VECTORS if v in ["", *features])
+    isa = next(name for word, name in ONEDNN if word in ["", *features])
+    return {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": isa, "DNNL_MAX_CPU_ISA": isa,
+            "MKL_ENABLE_INSTRUCTIONS": mkl, "OPENBLAS_CORETYPE": openblas,
+            "TORCHINDUCTOR_CPP_MARCH": march}
+
+
+def enter_environment(a):
+    """Starts this script again under the allocator and limits asked for; returns what it found."""
+    if "SERRIED_PEER_FOUND" in os.environ:
+        return json.loads(os.environ["SERRIED_PEER_FOUND"])
+    library = None if a.malloc == "default" else ctypes.util.find_library("tcmalloc_minimal")
+    if a.malloc == "tcmalloc" and not library:
+        sys.exit("tcmalloc is not installed; tests/peers/install does it")
+    limits = {} if a.features is None else limits_of(a.features.split())
+    found = {"malloc": "tcmalloc" if library else "default malloc", "limits": limits}
+    environment = dict(os.environ, **limits, SERRIED_PEER_FOUND=json.dumps(found))
+    environment["OMP_NUM_THREADS"] = str(a.threads)
+    environment.pop("LD_PRELOAD", None)
     if library:
         environment["LD_PRELOAD"] = library
     os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 
 
-def make_step(a, torch, forward, model, optimizer):
+def status_bytes(name):
+    """A line of /proc/self/status (proc(5)), which is in KiB."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(name + ":"))
+
+
+def make_step(a, torch, forward, model):
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, a.lr, a.momentum, nesterov=bool(a.nesterov),
+                                weight_decay=a.weight_decay)
     images = torch.randn(a.batch, 3, a.image, a.image)
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(a.classes, (a.batch,))
@@ -70,53 +110,41 @@ def seconds_of(step, count):
     return time.perf_counter() - start
 
 
-def warm_best(a, torch, model, optimizer):
-    """The faster of eager and compiled, warm; and its name."""
-    best = None
-    modes = ("eager", "compile") if a.mode == "best" else (a.mode,)
-    for mode in modes:
-        if mode == "compile" and not hasattr(torch, "compile"):
-            continue
-        try:
-            forward = torch.compile(model) if mode == "compile" else model
-            step = make_step(a, torch, forward, model, optimizer)
-            seconds_of(step, 1)
-            seconds = min(seconds_of(step, 1) for _ in range(2))
-        except Exception as error:  # no compiler: eager stays
-            print(f"{mode}: {error}", file=sys.stderr)
-            continue
-        if best is None or seconds < best[0]:
-            best = (seconds, mode, step)
-    if best is None:
-        sys.exit("PyTorch took no step")
-    return best[1:]
+def capability_of(torch):
+    """The vectors that ATen's own kernels use, as PyTorch says."""
+    mark = "CPU capability usage: "
+    return next((line.split(mark)[1] for line in torch.__config__.show().splitlines()
+                 if mark in line), "unknown")
 
 
 def main():
     a = arguments()
-    malloc = preload_allocator()
-    os.environ["OMP_NUM_THREADS"] = str(a.threads)
+    found = enter_environment(a)
     import torch
     import torchvision
     import torch_models
+    imported = status_bytes("VmRSS")
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
+    mode = "eager" if a.mode == "auto" else a.mode
+    if mode == "compile" and not hasattr(torch, "compile"):
+        sys.exit(f"PyTorch {torch.__version__} has no torch.compile")
     try:
         model = torch_models.create(a.model, a.classes, a.stem)
     except KeyError:
         sys.exit(f"no network equal to {a.model}")
     model = model.to(memory_format=torch.channels_last).train()
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, a.lr, a.momentum, nesterov=bool(a.nesterov),
-                                weight_decay=a.weight_decay)
-    mode, step = warm_best(a, torch, model, optimizer)
+    step = make_step(a, torch, torch.compile(model) if mode == "compile" else model, model)
+    seconds_of(step, 1 + WARM_STEPS)
     about = {"torch": torch.__version__, "torchvision": torchvision.__version__, "mode": mode,
-             "malloc": malloc, "threads": torch.get_num_threads()}
+             "threads": torch.get_num_threads(), "capability": capability_of(torch), **found}
     print("ready", json.dumps(about), flush=True)
     for line in sys.stdin:
         words = line.split()
         if words[:1] == ["run"]:
             print(seconds_of(step, int(words[1])), flush=True)
+        elif words[:1] == ["memory"]:
+            print(status_bytes("VmHWM") - imported, flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
+#include "kernels/base/memory.h"
 #include "launcher/bench_internal.h"
 #include "trainer/json_tree.h"
 
@@ -77,7 +78,7 @@ static void test_peer(void **state) {
     const char *about;
     double seconds = 0;
     sr_peer *peer = start("printf 'ready {\"model\": \"%s%s%s\"}\\n' $1 $2 $3\n"
-                          "while read -r run count; do echo 0.$count; done\n");
+                          "while read -r run count; do echo 0.${count:-125}e0; done\n");
     assert_int_equal(sr_peer_ready(peer, 10, &about), SR_OK);
     assert_string_equal(about, "{\"model\": \"resnet50--batch2\"}");
     for (int i = 1; i < 4; i++) {
@@ -85,6 +86,8 @@ static void test_peer(void **state) {
         assert_int_equal(sr_peer_wait(peer, 10, &seconds), SR_OK);
         assert_true(fabs(seconds - 0.25 * i) < 1e-12);
     }
+    assert_int_equal(sr_peer_memory(peer, 10, &seconds), SR_OK);
+    assert_true(seconds == 0.125); // the line "memory" has no count
     sr_peer_stop(peer);
 }
 
@@ -170,6 +173,106 @@ static void test_bench_step(void **state) {
     assert_int_equal(run("bench stpe"), 2);
 }
 
+// The object that the program wrote last.
+static const sr_json *parse_output(sr_arena *arena) {
+    const sr_json *json = NULL;
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", arena, &json), SR_OK);
+    return json;
+}
+
+#define TINY "bench step tests/recipes/tiny.yaml --batch 8 --threads 2 --blocks 1 --steps 1 "
+
+// A peer of which one setting is fastest, some fail, and eager ones have a peak of their own.
+static void test_peer_settings(void **state) {
+    (void)state;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    write_peer("seconds=4 bytes=3000 mode=eager\n"
+               "case \"$*\" in *'--mode compile'*) mode=compile bytes=9000 seconds=2;; esac\n"
+               "case \"$*\" in *'--malloc default'*) seconds=8;; esac\n"
+               "case \"$*\" in *--threads' 2'*default*) echo 'out of cores' >&2; exit 1;; esac\n"
+               "echo \"ready {\\\"mode\\\": \\\"$mode\\\", \\\"malloc\\\": \\\"tcmalloc\\\"}\"\n"
+               "while read -r what count; do\n"
+               "case $what in run) echo $seconds;; memory) echo $bytes;; esac; done\n");
+    assert_int_equal(run(TINY "--lanes 2 --peer-best --json"), 0);
+    const sr_json *json = parse_output(&arena), *peer = sr_json_get(json, "peer");
+    assert_string_equal(sr_json_string(sr_json_get(sr_json_get(peer, "about"), "mode")), "compile");
+    assert_true(number(peer, "processes") == 2 && number(peer, "images_per_s") == 4);
+    assert_true(number(peer, "memory_bytes") == 6000); // eager's, of two processes
+    assert_true(number(json, "memory_bytes") > 0);
+    assert_true(number(json, "memory_ratio") == number(json, "memory_bytes") / 6000);
+    const sr_json *tried = sr_json_get(json, "peer_tried");
+    assert_int_equal(tried->count, 8);
+    int failed = 0;
+    for (const sr_json *t = tried->first; t; t = t->next) {
+        const char *reason = sr_json_string(sr_json_get(t, "not_measured"));
+        failed += reason != NULL;
+        assert_true(!reason || strstr(reason, "out of cores") != NULL);
+    }
+    assert_int_equal(failed, 2);
+    assert_int_equal(run(TINY "--lanes 2 --peer-best --peer-mode eager --peer-processes 1 --json"),
+                     0);
+    json = parse_output(&arena);
+    assert_int_equal(sr_json_get(json, "peer_tried")->count, 2);
+    assert_true(number(sr_json_get(json, "peer"), "memory_bytes") == 6000); // two lanes in flight
+    sr_arena_release(&arena);
+    assert_int_equal(run(TINY "--lanes 2"), 0);
+    assert_null(strstr(output, "tried: "));
+    assert_int_equal(run(TINY "--peer-processes 2"), 2);
+    assert_int_equal(run(TINY "--peer --peer-processes 2 --peer-any-groups"), 0);
+    assert_int_equal(run(TINY "--peer --peer-processes 3 --peer-any-groups"), 2);
+    assert_int_equal(run(TINY "--peer-mode fast"), 2);
+}
+
+// What is hidden from us is told to the peer; without a mask it uses what it likes.
+static void test_peer_mask(void **state) {
+    (void)state;
+    write_peer("echo \"$*\" >>\"${0%/*}/words\"; echo 'ready {}'\n"
+               "while read -r what; do echo 1; done\n");
+    char path[64];
+    void *words = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/words", folder);
+    assert_int_equal(setenv("SERRIED_CPU_MASK", "avx2,amx_bf16,amx_int8", 1), 0);
+    assert_int_equal(run(TINY "--peer"), 0);
+    assert_int_equal(unsetenv("SERRIED_CPU_MASK"), 0);
+    assert_non_null(strstr(output, "PyTorch's libraries: avx2,amx_bf16,amx_int8\n"));
+    assert_int_equal(sr_file_read(path, 1 << 16, &words, &bytes), SR_OK);
+    assert_non_null(strstr(words, "--features \n"));
+    sr_free(words);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(run(TINY "--peer"), 0);
+    assert_int_equal(sr_file_read(path, 1 << 16, &words, &bytes), SR_OK);
+    assert_null(strstr(words, "--features"));
+    sr_free(words);
+}
+
+// Rows of a Markdown table have one number of cells, and all of the text's lines are there.
+static void test_markdown(void **state) {
+    (void)state;
+    write_peer("echo 'ready {\"torch\": \"9\"}'\n"
+               "while read -r what; do echo 1; done\n");
+    assert_int_equal(run(TINY "--peer-best --markdown"), 0);
+    assert_int_equal(strncmp(output, "### ", 4), 0);
+    int rows = 0, points = 0, bars = 0;
+    for (const char *line = output; *line; line += strcspn(line, "\n") + 1) {
+        int count = 0;
+        for (const char *c = line; *c != '\n'; c++)
+            count += *c == '|';
+        points += strncmp(line, "- ", 2) == 0;
+        if (*line != '|')
+            continue;
+        assert_true(rows == 0 || count == bars);
+        bars = count;
+        rows++;
+    }
+    assert_int_equal(rows, 5); // heads, rule, ours, theirs, ratio
+    assert_true(points > 8);
+    assert_non_null(strstr(output, "| PyTorch 9 | 8.00 | 8.00 | 8.00 | 1000.0 |"));
+    assert_non_null(strstr(output, "- tried: eager, ?, 1 process of 2 threads: 8.00 images/s"));
+    assert_int_equal(run(TINY "--json --markdown"), 2);
+}
+
 static void test_bench_op(void **state) {
     (void)state;
     const sr_json *json;
@@ -195,7 +298,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_series),     cmocka_unit_test(test_peer),
         cmocka_unit_test(test_peer_fails), cmocka_unit_test(test_bench_step),
-        cmocka_unit_test(test_bench_op),
+        cmocka_unit_test(test_bench_op),   cmocka_unit_test(test_peer_settings),
+        cmocka_unit_test(test_peer_mask),  cmocka_unit_test(test_markdown),
     };
     return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
 }
