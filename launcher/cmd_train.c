@@ -234,8 +234,8 @@ int sr_cmd_train(int argc, char **argv) {
     a.request.overrides = a.overrides;
     int code = 1;
     sr_started_by by = sr_start_detect();
-    sr_status status = SR_OK;
-    if (by == SR_STARTED_BY_MPI) {
+    sr_status status = sr_stop_hold();
+    if (status == SR_OK && by == SR_STARTED_BY_MPI) {
         // A rank without its launcher has nobody to end it: it dies with it.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         status = sr_stop_install();

@@ -129,6 +129,7 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
         sigaddset(&signals, numbers[i]);
     if (sigprocmask(SIG_BLOCK, &signals, &before) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot block signals: %s", strerror(errno));
+    sigdelset(&before, SIGUSR1); // sr_stop_hold
     // Nobody reads our messages any more: no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
     supervision s = {.plan = plan, .guard = {.line = -1}};

@@ -22,6 +22,15 @@ static void on_signal(int number) {
     atomic_store_explicit(&stop_flag, true, memory_order_release);
 }
 
+static sr_status mask_usr1(int how) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    if (sigprocmask(how, &one, NULL) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot change the signal mask: %s", strerror(errno));
+    return SR_OK;
+}
+
 sr_status sr_stop_install(void) {
     static const struct {
         int number, flags;
@@ -38,7 +47,11 @@ sr_status sr_stop_install(void) {
             return SR_FAIL(SR_E_SYSTEM, "cannot set the handler of signal %d: %s",
                            signals[i].number, strerror(errno));
     }
-    return SR_OK;
+    return mask_usr1(SIG_UNBLOCK);
+}
+
+sr_status sr_stop_hold(void) {
+    return mask_usr1(SIG_BLOCK);
 }
 
 bool sr_stop_requested(void) {

@@ -102,7 +102,7 @@ class Faults(suite.Suite):
         if fault.outcome == NO_HARM:
             return None if code == 0 else f"code {code}"
         if fault.outcome == CHECKPOINTED:
-            return None if code in (0, 75) else f"code {code}"
+            return None if code in (0, 75) or job.was_unborn(code) else f"code {code}"
         limit = BARE_END_SECONDS if fault.bare and fault.outcome == NAMED_AND_ENDED else END_SECONDS
         gone = job.wait_gone(max(0.5, limit - took)) if code != 0 else 0
         if code != 0 and (gone is None or took + gone > limit):

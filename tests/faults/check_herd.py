@@ -53,7 +53,7 @@ class Member:
         elif result_of(self.run):  # a kill may have come behind the end
             self.done = True
             self.wrong = None if result_of(self.run) == self.herd.want else f"another end {result_of(self.run)}"
-        elif code not in (75, 6, 130, 143, -signal.SIGKILL) or self.starts == STARTS:
+        elif self.starts == STARTS or not (code in (75, 6, 130, 143, -signal.SIGKILL) or self.job.was_unborn(code)):
             self.fail(f"code {code} at start {self.starts}:\n{self.job.text()[-1500:]}")
         else:
             self.start()

@@ -121,6 +121,10 @@ class Job:
             reader.join(timeout=2)
         return "".join(self.err)
 
+    def was_unborn(self, code):
+        """Ended by a signal that came before the program's first line: nobody can handle that."""
+        return code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGUSR1) and not self.text()
+
     def first_line(self, word):
         """Seconds from the job's begin to the first line on stderr with this word; None where there is none."""
         for line, when in zip(list(self.err), list(self.err_times)):
