@@ -130,22 +130,28 @@ static void sweep_old(const char *prefix) {
 
 // Without /dev/shm, MPI's own places must do: *folder stays NULL.
 static sr_status make_folder(sr_arena *arena, sr_start_plan *plan) {
-    char prefix[64], folder[128], lock[160];
+    char prefix[64], folder[128], lock[160], board[160];
     snprintf(prefix, sizeof prefix, "serried-%u-", (unsigned)geteuid());
     sweep_old(prefix);
     snprintf(folder, sizeof folder, SHM "/%s%d-%llx", prefix, (int)getpid(),
              (unsigned long long)time(NULL));
-    if (mkdir(folder, 0700) != 0)
+    snprintf(board, sizeof board, "%s/" SR_START_BOARD, folder);
+    plan->folder = sr_arena_strdup(arena, folder);
+    plan->board = sr_arena_strdup(arena, board);
+    if (!plan->folder || !plan->board)
+        return SR_E_MEMORY;
+    SR_TRY(sr_guard_start(plan)); // first: no moment without somebody who removes it
+    if (mkdir(folder, 0700) != 0) {
+        sr_guard_dismiss(&plan->guard);
+        plan->folder = plan->board = NULL;
         return SR_OK;
+    }
     snprintf(lock, sizeof lock, "%s/" SR_START_LOCK, folder);
     // Inherited by mpirun on purpose: the folder is in use as long as either of us lives.
     plan->lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (plan->lock >= 0)
         (void)flock(plan->lock, LOCK_EX);
-    plan->folder = sr_arena_strdup(arena, folder);
-    snprintf(lock, sizeof lock, "%s/" SR_START_BOARD, folder);
-    plan->board = sr_arena_strdup(arena, lock);
-    return plan->folder && plan->board ? SR_OK : SR_E_MEMORY;
+    return SR_OK;
 }
 
 // ---- the line -----------------------------------------------------------------------------------
@@ -251,16 +257,18 @@ static sr_status write_words(char *const *command, sr_arena *arena, sr_start_pla
 }
 
 void sr_start_release(sr_start_plan *plan) {
-    if (plan->folder)
-        sr_start_remove_folder(plan->folder);
     if (plan->lock >= 0)
         (void)close(plan->lock);
+    sr_guard_dismiss(&plan->guard);
+    if (plan->folder)
+        sr_start_remove_folder(plan->folder); // where the guard was killed
     plan->folder = NULL;
     plan->lock = -1;
 }
 
 sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_start_plan *plan) {
-    *plan = (sr_start_plan){.ranks = ranks, .lock = -1, .as_root = geteuid() == 0};
+    *plan =
+        (sr_start_plan){.ranks = ranks, .lock = -1, .guard.line = -1, .as_root = geteuid() == 0};
     sr_status status = make_folder(arena, plan);
     if (status == SR_OK)
         status = write_words(command, arena, plan);

@@ -31,6 +31,12 @@ typedef struct sr_start_cores {
 } sr_start_cores;
 sr_start_cores sr_start_count_cores(void);
 
+// The process that ends the job and removes its folder when we are killed.
+typedef struct sr_start_guard {
+    pid_t pid; // 0: none
+    int line;  // it lives as long as this descriptor is open; -1: none
+} sr_start_guard;
+
 typedef struct sr_start_plan {
     int ranks;
     char **argv;        // of mpirun, NULL-terminated; memory of the arena
@@ -38,6 +44,7 @@ typedef struct sr_start_plan {
     const char *folder; // for MPI's backing files; NULL: none could be made
     const char *board;  // file in it on which ranks tell who they are; NULL likewise
     int lock;           // descriptor that holds the folder, or -1
+    sr_start_guard guard;
     bool as_root;       // mpirun must be told to allow it
     int oversubscribed; // ranks more than cores, 0 where not
     int limit_seconds;  // after which the job is killed; 0: never

@@ -83,11 +83,8 @@ static void end_job(const sr_start_plan *plan, pid_t mpirun) {
     }
 }
 
-sr_status sr_guard_start(const sr_start_plan *plan, sr_start_guard *out) {
+sr_status sr_guard_start(sr_start_plan *plan) {
     int line[2];
-    *out = (sr_start_guard){.line = -1};
-    if (!plan->folder)
-        return SR_OK;
     if (pipe2(line, O_CLOEXEC) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     pid_t pid = fork();
@@ -107,7 +104,7 @@ sr_status sr_guard_start(const sr_start_plan *plan, sr_start_guard *out) {
         _exit(0);
     }
     (void)close(line[0]);
-    *out = (sr_start_guard){.pid = pid, .line = line[1]};
+    plan->guard = (sr_start_guard){.pid = pid, .line = line[1]};
     return SR_OK;
 }
 

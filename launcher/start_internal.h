@@ -19,12 +19,9 @@ void sr_start_remove_folder(const char *folder);
 SR_NODISCARD sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask,
                                        pid_t *child);
 
-// start_guard.c: a process that outlives a killed parent to end the job and to remove its folder.
-typedef struct sr_start_guard {
-    pid_t pid; // 0: none
-    int line;  // it lives as long as this descriptor is open
-} sr_start_guard;
-SR_NODISCARD sr_status sr_guard_start(const sr_start_plan *plan, sr_start_guard *out);
+// start_guard.c: a process that outlives a killed parent to end the job and to remove its folder,
+// which need not be there yet.
+SR_NODISCARD sr_status sr_guard_start(sr_start_plan *plan);
 void sr_guard_tell(const sr_start_guard *guard, pid_t mpirun);
 // The job has ended in good order: the guard removes the folder and goes.
 void sr_guard_dismiss(sr_start_guard *guard);

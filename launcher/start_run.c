@@ -23,7 +23,6 @@ typedef struct supervision {
     const sr_start_plan *plan;
     sr_board board; // without ranks where there is no folder for it
     sr_rank_watch *ranks;
-    sr_start_guard guard;
     int signals; // signalfd
     pid_t child;
     int stops;     // signals that asked to stop
@@ -110,9 +109,8 @@ static sr_status open_board(supervision *s) {
 
 static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code) {
     SR_TRY(open_board(s));
-    SR_TRY(sr_guard_start(s->plan, &s->guard));
     SR_TRY(sr_start_mpirun(s->plan, mask, &s->child));
-    sr_guard_tell(&s->guard, s->child);
+    sr_guard_tell(&s->plan->guard, s->child);
     if (s->plan->limit_seconds > 0)
         s->kill_at_ns = sr_clock_ns() + s->plan->limit_seconds * SR_NS_PER_S;
     int state = wait_for_child(s);
@@ -132,11 +130,10 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     sigdelset(&before, SIGUSR1); // sr_stop_hold
     // Nobody reads our messages any more: no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
-    supervision s = {.plan = plan, .guard = {.line = -1}};
+    supervision s = {.plan = plan};
     s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
                                       : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));
-    sr_guard_dismiss(&s.guard);
     sr_ranks_free(s.ranks);
     sr_board_release(&s.board);
     if (s.signals >= 0)
