@@ -2,8 +2,8 @@
 // The guard: a process beside mpirun's parent, for the case that the parent is killed.
 //
 // The kernel then sends mpirun SIGTERM, which ends the ranks; but nobody would remove the folder in
-// shared memory until a later start. The guard waits at the end of a pipe that only the parent
-// holds open, so the parent's death at any instruction wakes it. It holds no stream of the
+// shared memory until a later start. The guard waits at one of two sockets whose other only the
+// parent holds open, so the parent's death at any instruction wakes it. It holds no stream of the
 // parent's: a shell that reads its output is not kept waiting.
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,8 +86,8 @@ static void end_job(const sr_start_plan *plan, pid_t mpirun) {
 
 sr_status sr_guard_start(sr_start_plan *plan) {
     int line[2];
-    if (pipe2(line, O_CLOEXEC) != 0)
-        return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot make a pair of sockets: %s", strerror(errno));
     pid_t pid = fork();
     if (pid < 0) {
         sr_status status = SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(errno));
@@ -110,7 +111,7 @@ sr_status sr_guard_start(sr_start_plan *plan) {
 
 void sr_guard_tell(const sr_start_guard *guard, pid_t mpirun) {
     if (guard->line >= 0)
-        (void)!write(guard->line, &mpirun, sizeof mpirun); // SIGPIPE is ignored: a killed guard
+        (void)send(guard->line, &mpirun, sizeof mpirun, MSG_NOSIGNAL); // it may have been killed
 }
 
 void sr_guard_dismiss(sr_start_guard *guard) {
