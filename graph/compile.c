@@ -31,6 +31,8 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     TAKE(plan, record, p->byte_count);
     TAKE(plan, values, p->value_count + p->node_count); // and one workspace a node at most
     TAKE(plan, launches, p->node_count);
+    TAKE(plan, items, p->node_count * SR_KERNEL_STAGES);
+    TAKE(plan, steps, p->node_count * SR_KERNEL_STAGES);
     TAKE(plan, prepared, p->node_count);
     TAKE(plan, sinks, p->target_count);
     TAKE(plan, memory, p->memory_count);
@@ -185,6 +187,8 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
         return status;
     }
     launch->args = request.args;
+    launch->first_pointer = plan->arg_count;
+    plan->arg_count += (uint32_t)launch->args;
     for (int i = 0; i < view.inputs; i++)
         launch->arg[i] = node->input[i];
     for (int i = 0; i < node->op->outputs; i++)
@@ -255,6 +259,7 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     plan->optimize = context->optimize >= 0;
     if (plan->optimize)
         sr_pass_in_place(plan);
+    sr_pass_chain(plan);
     return sr_pass_memory(plan);
 }
 

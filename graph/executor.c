@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executors: replay of plans on a stream.
 //
-// One command on the stream's thread walks the launches; the blocks of each stage go over the team.
-// All memory is one range that grows in place, so that every plan shares it and a replay allocates
-// nothing. Several executors replay plans of one context at the same time, one lane each.
+// One command on the stream's thread walks the steps; the units of each go over the team, and a
+// unit is blocks of one stage or of several in turn. All memory is one range that grows in place,
+// so that every plan shares it and a replay allocates nothing. Several executors replay plans of
+// one context at the same time, one lane each.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +15,12 @@
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
+// An item of the plan, ready to run.
+typedef struct call {
+    sr_kernel_fn run;
+    sr_kernel_args args;
+} call;
+
 struct sr_executor {
     sr_device *device;
     sr_stream *stream;
@@ -23,13 +30,18 @@ struct sr_executor {
     size_t scratch_bytes;
     void **table; // kernel address of every value of the plan that runs
     size_t table_capacity;
+    void **pointers; // those of the arguments of every launch
+    size_t pointer_capacity;
+    call *calls; // of every item
+    size_t call_capacity;
 
     sr_plan *plan;
     sr_run run;
 
-    // The first failing block of a launch, carried from its thread to the stream's.
+    // The first failing block of a step, carried from its thread to the stream's.
     pthread_mutex_t lock;
     atomic_int failed;
+    uint32_t failed_launch;
     char message[1024];
     char where[64];
 
@@ -39,6 +51,7 @@ struct sr_executor {
     sr_node_profile *profile;
     size_t profile_capacity;
     uint32_t profile_count;
+    int64_t (*shares)[SR_CHAIN_ITEMS]; // per worker: time in each item of a step
 };
 
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
@@ -51,7 +64,8 @@ sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) 
     SR_TRY_GOTO(sr_stream_create(device, threads, &e->stream), fail);
     e->scratch = sr_alloc_array((size_t)sr_stream_threads(e->stream), sizeof *e->scratch,
                                 "executor scratch");
-    if (!e->scratch) {
+    e->shares = sr_alloc_array((size_t)sr_stream_threads(e->stream), sizeof *e->shares, "profile");
+    if (!e->scratch || !e->shares) {
         status = SR_E_MEMORY;
         goto fail;
     }
@@ -74,6 +88,9 @@ void sr_executor_free(sr_executor *e) {
     sr_free(e->scratch);
     sr_device_free(e->device, e->range);
     sr_free(e->table);
+    sr_free(e->pointers);
+    sr_free(e->calls);
+    sr_free(e->shares);
     sr_free(e->profile);
     (void)pthread_mutex_destroy(&e->lock);
     sr_free(e);
@@ -96,13 +113,17 @@ static sr_status grow_scratch(sr_executor *e, size_t bytes) {
     return SR_OK;
 }
 
+static sr_status grow_array(void **array, size_t *capacity, size_t need, size_t size) {
+    return need <= *capacity ? SR_OK : sr_grow(array, capacity, need, size, "executor table");
+}
+
+#define GROW(e, array, capacity, need)                                                             \
+    SR_TRY(grow_array((void **)&(e)->array, &(e)->capacity, (need), sizeof *(e)->array))
+
 static sr_status grow(sr_executor *e, const sr_plan *plan) {
-    if (plan->value_count > e->table_capacity) {
-        void *table = e->table;
-        SR_TRY(sr_grow(&table, &e->table_capacity, plan->value_count, sizeof *e->table,
-                       "executor table"));
-        e->table = table;
-    }
+    GROW(e, table, table_capacity, plan->value_count);
+    GROW(e, pointers, pointer_capacity, plan->arg_count);
+    GROW(e, calls, call_capacity, plan->item_count);
     if (plan->range_bytes > e->range_bytes) {
         SR_TRY(sr_device_commit(e->device, e->range, plan->range_bytes));
         e->range_bytes = plan->range_bytes;
@@ -132,6 +153,27 @@ static sr_status fill_table(sr_executor *e, const sr_plan *plan) {
     return SR_OK;
 }
 
+static void fill_calls(sr_executor *e, const sr_plan *plan) {
+    for (uint32_t t = 0; t < plan->launch_count; t++) {
+        const sr_launch *l = &plan->launches[t];
+        void **p = e->pointers + l->first_pointer;
+        for (int i = 0; i < l->args; i++)
+            p[i] = l->arg[i] == SR_REF_NONE ? NULL : e->table[l->arg[i]];
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        const sr_item *item = &plan->items[i];
+        const sr_launch *l = &plan->launches[item->launch];
+        const sr_shared_prepared *shared = &plan->prepared[l->prepared];
+        e->calls[i] = (call){
+            .run = shared->prepared.stage[item->stage].run,
+            .args = {.p = e->pointers + l->first_pointer,
+                     .params = shared->request.params,
+                     .state = shared->prepared.state,
+                     .workspace = l->workspace == SR_REF_NONE ? NULL : e->table[l->workspace],
+                     .block_rows = item->block_rows}};
+    }
+}
+
 static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
     if (!e->profiling || e->profiled == plan->number)
         return SR_OK;
@@ -153,51 +195,89 @@ static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
 
 // ---- Replay (on the stream's thread) ----
 
-typedef struct block_run {
+typedef struct step_run {
     sr_executor *e;
-    sr_kernel_fn run;
-    const sr_kernel_args *args;
-} block_run;
+    const sr_step *step;
+} step_run;
 
-static void keep_block_failure(sr_executor *e, sr_status status) {
+static void keep_failure(sr_executor *e, sr_status status, uint32_t launch) {
     (void)pthread_mutex_lock(&e->lock);
     if (atomic_load_explicit(&e->failed, memory_order_relaxed) == SR_OK) {
         (void)snprintf(e->message, sizeof e->message, "%s", sr_error_message());
         (void)snprintf(e->where, sizeof e->where, "%s", sr_error_where());
+        e->failed_launch = launch;
         atomic_store_explicit(&e->failed, (int)status, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-static void run_block(void *user, int64_t block, int worker) {
-    block_run *b = user;
-    sr_worker w = {.index = worker, .scratch = b->e->scratch[worker]};
-    sr_status status = b->run(b->args, block, &w);
-    if (status != SR_OK)
-        keep_block_failure(b->e, status);
+static void run_item(sr_executor *e, uint32_t number, int64_t unit, sr_worker *worker) {
+    const sr_item *item = &e->plan->items[number];
+    const call *c = &e->calls[number];
+    int64_t end = (unit + 1) * item->per_unit;
+    if (end > item->blocks)
+        end = item->blocks;
+    for (int64_t block = unit * item->per_unit; block < end; block++) {
+        sr_status status = c->run(&c->args, block, worker);
+        if (status != SR_OK)
+            keep_failure(e, status, item->launch);
+    }
 }
 
-static sr_status run_launch(sr_executor *e, const sr_launch *l) {
-    void *p[SR_KERNEL_MAX_ARGS];
-    for (int i = 0; i < l->args; i++)
-        p[i] = l->arg[i] == SR_REF_NONE ? NULL : e->table[l->arg[i]];
-    const sr_shared_prepared *shared = &e->plan->prepared[l->prepared];
-    sr_kernel_args args = {.p = p,
-                           .params = shared->request.params,
-                           .state = shared->prepared.state,
-                           .workspace =
-                               l->workspace == SR_REF_NONE ? NULL : e->table[l->workspace]};
-    for (int s = 0; s < shared->prepared.stages; s++) {
-        block_run b = {e, shared->prepared.stage[s].run, &args};
-        sr_stream_team_run(e->stream, shared->prepared.stage[s].blocks, run_block, &b);
-        sr_status status = (sr_status)atomic_load_explicit(&e->failed, memory_order_relaxed);
-        if (status != SR_OK) {
-            status = sr_error_adopt(status, e->where, e->message);
-            sr_error_prefix("%s:%d: %s", l->file, l->line, l->op->name);
-            return status;
+static void run_unit(void *user, int64_t unit, int worker) {
+    const step_run *r = user;
+    sr_worker w = {.index = worker, .scratch = r->e->scratch[worker]};
+    for (uint32_t i = 0; i < r->step->count; i++)
+        run_item(r->e, r->step->first + i, unit, &w);
+}
+
+static void run_unit_timed(void *user, int64_t unit, int worker) {
+    const step_run *r = user;
+    sr_worker w = {.index = worker, .scratch = r->e->scratch[worker]};
+    int64_t start = sr_clock_ns();
+    for (uint32_t i = 0; i < r->step->count; i++) {
+        run_item(r->e, r->step->first + i, unit, &w);
+        const int64_t end = sr_clock_ns();
+        r->e->shares[worker][i] += end - start;
+        start = end;
+    }
+}
+
+// Time of a step goes to its launches as the threads spent it.
+static void add_profile(sr_executor *e, const sr_step *step, int64_t ns) {
+    int64_t spent[SR_CHAIN_ITEMS] = {0}, all = 0;
+    for (int w = 0; w < sr_stream_threads(e->stream); w++) {
+        for (uint32_t i = 0; i < step->count; i++) {
+            spent[i] += e->shares[w][i];
+            all += e->shares[w][i];
+            e->shares[w][i] = 0;
         }
     }
-    return SR_OK;
+    for (uint32_t i = 0; i < step->count; i++) {
+        const sr_item *item = &e->plan->items[step->first + i];
+        sr_node_profile *row = &e->profile[item->launch];
+        const double share = all ? (double)spent[i] / (double)all : 1.0 / step->count;
+        row->ns += (int64_t)(share * (double)ns);
+        row->runs += item->stage == 0;
+    }
+}
+
+static sr_status run_step(sr_executor *e, const sr_step *step) {
+    step_run r = {e, step};
+    if (e->profiling) {
+        const int64_t start = sr_clock_ns();
+        sr_stream_team_run(e->stream, step->units, run_unit_timed, &r);
+        add_profile(e, step, sr_clock_ns() - start);
+    } else {
+        sr_stream_team_run(e->stream, step->units, run_unit, &r);
+    }
+    sr_status status = (sr_status)atomic_load_explicit(&e->failed, memory_order_relaxed);
+    if (status == SR_OK)
+        return SR_OK;
+    const sr_launch *l = &e->plan->launches[e->failed_launch];
+    status = sr_error_adopt(status, e->where, e->message);
+    sr_error_prefix("%s:%d: %s", l->file, l->line, l->op->name);
+    return status;
 }
 
 static sr_status deliver(sr_executor *e, const sr_sink_entry *sinks, uint32_t count) {
@@ -207,19 +287,25 @@ static sr_status deliver(sr_executor *e, const sr_sink_entry *sinks, uint32_t co
     return SR_OK;
 }
 
+// What is complete when the last stage of a launch has run.
+static sr_status deliver_step(sr_executor *e, const sr_step *step) {
+    const sr_plan *plan = e->plan;
+    for (uint32_t i = step->first; i < step->first + step->count; i++) {
+        const sr_item *item = &plan->items[i];
+        const sr_launch *l = &plan->launches[item->launch];
+        if (l->sink_count && item->stage + 1 == plan->prepared[l->prepared].prepared.stages)
+            SR_TRY(deliver(e, plan->sinks + l->first_sink, l->sink_count));
+    }
+    return SR_OK;
+}
+
 static sr_status replay(void *user) {
     sr_executor *e = user;
     const sr_plan *plan = e->plan;
     SR_TRY(deliver(e, plan->sinks, plan->leading_sinks));
-    for (uint32_t i = 0; i < plan->launch_count; i++) {
-        const sr_launch *l = &plan->launches[i];
-        int64_t start = e->profiling ? sr_clock_ns() : 0;
-        SR_TRY(run_launch(e, l));
-        if (e->profiling) {
-            e->profile[i].ns += sr_clock_ns() - start;
-            e->profile[i].runs++;
-        }
-        SR_TRY(deliver(e, plan->sinks + l->first_sink, l->sink_count));
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        SR_TRY(run_step(e, &plan->steps[i]));
+        SR_TRY(deliver_step(e, &plan->steps[i]));
     }
     return SR_OK;
 }
@@ -233,6 +319,7 @@ sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
     atomic_store_explicit(&e->failed, SR_OK, memory_order_relaxed);
     SR_TRY(grow(e, plan));
     SR_TRY(fill_table(e, plan));
+    fill_calls(e, plan);
     SR_TRY(prepare_profile(e, plan));
     SR_TRY(sr_stream_call(e->stream, replay, e));
     e->running = true;

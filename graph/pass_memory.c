@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan: an offset for every value of forward and backward together.
 //
-// A value lives from the launch that writes it to the last that reads it; its bytes are free for
+// A value lives from the step that writes it to the last that reads it; its bytes are free for
 // others before and after (reverse-mode garbage collection at compile time). Two planners are tried
 // and the smaller result is taken: largest first (Pisarchyk & Lee 2020, "greedy by size"), and in
 // the order of birth with the best-fitting gap. Bit-neutral.
@@ -87,7 +87,7 @@ static bool in_range(const sr_plan *plan, uint32_t i) {
 
 static size_t live_bound(const sr_plan *plan, const planner *p) {
     size_t most = 0;
-    for (uint32_t t = 0; t < plan->launch_count; t++) {
+    for (uint32_t t = 0; t < plan->step_count; t++) {
         size_t live = 0;
         for (uint32_t i = 0; i < p->count; i++)
             if (p->items[i].first <= t && t <= p->items[i].last)
@@ -105,7 +105,7 @@ static void collect(const sr_plan *plan, planner *p) {
         const sr_plan_value *v = &plan->values[i];
         p->items[p->count++] = (item){.value = i,
                                       .first = plan->optimize ? v->first : 0,
-                                      .last = plan->optimize ? v->last : plan->launch_count,
+                                      .last = plan->optimize ? v->last : plan->step_count,
                                       .bytes = (v->bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1)};
     }
 }

@@ -19,8 +19,8 @@ typedef struct sr_plan_value {
     sr_info info;
     size_t bytes;
     uint32_t root;  // the value whose memory this one is (itself, or through aliases and in-place)
-    uint32_t first; // launch that writes it first (roots: over all values on it)
-    uint32_t last;  // last launch that reads or writes it
+    uint32_t first; // step that touches it first (roots: over all values on it); a launch until
+    uint32_t last;  // pass_chain.c, and the last one that does
     bool pinned;    // leaves and kept values: their memory is never given away
     sr_place place;
     uint32_t index;
@@ -36,9 +36,26 @@ typedef struct sr_launch {
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
+    uint32_t first_pointer;           // of them, among the arguments of all launches
     uint32_t first_sink, sink_count;  // in plan->sinks: targets delivered after this launch
     double flops, bytes;
 } sr_launch;
+
+// A stage of a launch as one of a step.
+typedef struct sr_item {
+    uint32_t launch;
+    int stage;
+    int64_t blocks, per_unit; // in all, and in one unit of the step
+    int64_t block_rows;
+} sr_item;
+
+#define SR_CHAIN_ITEMS 12 // of one step
+
+// Stages that run together, unit by unit; the units of a step are independent.
+typedef struct sr_step {
+    uint32_t first, count; // in plan->items
+    int64_t units;
+} sr_step;
 
 typedef struct sr_shared_prepared {
     sr_kernel_request request;
@@ -62,6 +79,11 @@ struct sr_plan {
     uint32_t value_count;
     sr_launch *launches;
     uint32_t launch_count;
+    uint32_t arg_count; // of all launches
+    sr_item *items;
+    uint32_t item_count;
+    sr_step *steps;
+    uint32_t step_count;
     sr_shared_prepared *prepared;
     uint32_t prepared_count;
     sr_sink_entry *sinks;
@@ -82,6 +104,8 @@ struct sr_plan {
 // Passes, in order; one file each.
 // pass_inplace.c: lets outputs take the memory of inputs that die there.
 void sr_pass_in_place(sr_plan *plan);
+// pass_chain.c: steps of stages that walk over the same rows.
+void sr_pass_chain(sr_plan *plan);
 // pass_memory.c: offsets of all values in the range; tries two planners and takes the smaller.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
 // Checks that no two values that live at the same time overlap. For tests and the dev build.

@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 1            // of the structs below
+#define SR_KERNEL_ABI 2            // of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -71,15 +71,26 @@ typedef struct sr_kernel_args {
     const void *params; // of the request
     void *state;        // of prepare
     void *workspace;    // shared by the stages and blocks of one run, 64-byte aligned, undefined
+    int64_t block_rows; // of the stage that runs, see sr_kernel_stage
 } sr_kernel_args;
 
 // Runs one block of one stage.
 typedef sr_status (*sr_kernel_fn)(const sr_kernel_args *args, int64_t block, sr_worker *worker);
 
 // A number of independent blocks, run when the stage before is through.
+//
+// A stage may say that its blocks walk over arguments in order (zeros say nothing, which is always
+// true): of an argument in 'streams', which has so many elements in each of 'rows' rows, block b
+// reads and writes the rows [b * block_rows, (b + 1) * block_rows) alone. Stages of several kernels
+// that walk over the same rows are then run block by block, while the rows are in cache
+// (graph/pass_chain.c). With a granule, the caller may choose other blocks: any multiple of it,
+// which sr_kernel_args.block_rows then tells, with the same bits.
 typedef struct sr_kernel_stage {
     sr_kernel_fn run;
     int64_t blocks;
+    int64_t rows, block_rows, granule;
+    uint32_t streams; // bit i: argument i is walked over
+    uint32_t leaves;  // bit i: argument i is not touched
 } sr_kernel_stage;
 
 // A kernel made ready for one request; runs any number of times.

@@ -130,11 +130,13 @@ void sr_prepared_release(sr_prepared *prepared) {
 
 sr_status sr_prepared_run(const sr_prepared *prepared, const sr_kernel_request *request,
                           void *const *p, void *workspace, void *scratch) {
-    const sr_kernel_args args = {
+    sr_kernel_args args = {
         .p = p, .params = request->params, .state = prepared->state, .workspace = workspace};
     sr_worker worker = {.index = 0, .scratch = scratch};
-    for (int s = 0; s < prepared->stages; s++)
+    for (int s = 0; s < prepared->stages; s++) {
+        args.block_rows = prepared->stage[s].block_rows;
         for (int64_t block = 0; block < prepared->stage[s].blocks; block++)
             SR_TRY(prepared->stage[s].run(&args, block, &worker));
+    }
     return SR_OK;
 }

@@ -67,9 +67,10 @@ static void run_block(void *user, int64_t block, int worker) {
         l->status = status; // read after the team is done
 }
 
-static sr_status run_kernel(bench *b, const sr_prepared *prepared, const sr_kernel_args *args) {
+static sr_status run_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args) {
     launch l = {.args = args, .scratch = b->scratch};
     for (int s = 0; s < prepared->stages; s++) {
+        args->block_rows = prepared->stage[s].block_rows;
         l.run = prepared->stage[s].run;
         sr_pool_run(b->pool, prepared->stage[s].blocks, run_block, &l);
     }
@@ -81,7 +82,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static sr_status time_kernel(bench *b, const sr_prepared *prepared, const sr_kernel_args *args,
+static sr_status time_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args,
                              result *out) {
     double *times = sr_alloc_array(MAX_RUNS, sizeof *times, "times of a benchmark");
     if (times == NULL)
@@ -160,7 +161,7 @@ static sr_status measure(bench *b, const sr_bench_case *c, const sr_prepared *pr
     sr_status status = workspace != NULL ? make_arrays(c, p) : SR_E_MEMORY;
     if (status == SR_OK)
         status = make_scratch(b, prepared->scratch);
-    const sr_kernel_args args = {p, c->request.params, prepared->state, workspace};
+    sr_kernel_args args = {p, c->request.params, prepared->state, workspace, 0};
     if (status == SR_OK)
         status = time_kernel(b, prepared, &args, out);
     free_scratch(b);

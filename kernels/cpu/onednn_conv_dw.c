@@ -201,9 +201,9 @@ sr_status sr_onednn_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
     out->workspace = (size_t)s->groups * s->partial;
     out->scratch = s->copy_x + s->copy_dy + s->scratchpad;
     out->stages = 3;
-    out->stage[0] = (sr_kernel_stage){partial_block, s->groups};
-    out->stage[1] =
-        (sr_kernel_stage){tree_block, (int64_t)((s->partial / sizeof(float) + PIECE - 1) / PIECE)};
-    out->stage[2] = (sr_kernel_stage){unpack_block, 1};
+    out->stage[0] = (sr_kernel_stage){.run = partial_block, .blocks = s->groups};
+    out->stage[1] = (sr_kernel_stage){
+        .run = tree_block, .blocks = (int64_t)((s->partial / sizeof(float) + PIECE - 1) / PIECE)};
+    out->stage[2] = (sr_kernel_stage){.run = unpack_block, .blocks = 1};
     return SR_OK;
 }

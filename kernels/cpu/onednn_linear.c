@@ -139,9 +139,11 @@ static sr_status prepare(const sr_kernel_request *request, sr_kernel_fn run, int
             return status;
         }
         out->workspace = s->x_bytes + (size_t)second_count * sizeof(float);
-        out->stage[out->stages++] = (sr_kernel_stage){widen_block, second_count > 0 ? 2 : 1};
+        out->stage[out->stages++] =
+            (sr_kernel_stage){.run = widen_block, .blocks = second_count > 0 ? 2 : 1};
     }
-    out->stage[out->stages++] = (sr_kernel_stage){run, (columns + RANGE - 1) / RANGE};
+    out->stage[out->stages++] =
+        (sr_kernel_stage){.run = run, .blocks = (columns + RANGE - 1) / RANGE};
     return SR_OK;
 }
 

@@ -18,14 +18,52 @@ typedef struct x86_row {
     sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
 } x86_row;
 
+// Elements that the kernels take at a time, of dropout four draws of sixteen lanes.
+#define ELEMENTS_GRANULE 64
+
 static int64_t count_of(const sr_kernel_request *request) {
     return ((const sr_count_params *)(const void *)request->params)->count;
 }
 
-static sr_status plan_elements(const sr_kernel_request *request, sr_prepared *out) {
+// Arguments of a stage as bits.
+#define ARG(i) (1u << (i))
+
+// A stage whose blocks walk over the rows of the arguments 'streams' and touch 'touches'.
+static void walk(sr_kernel_stage *stage, int64_t rows, int64_t block_rows, int64_t granule,
+                 uint32_t streams, uint32_t touches) {
+    stage->blocks = sr_x86_ceil_div(rows, block_rows);
+    stage->rows = rows;
+    stage->block_rows = block_rows;
+    stage->granule = granule;
+    stage->streams = streams;
+    stage->leaves = ~(streams | touches);
+}
+
+static sr_status walk_elements(const sr_kernel_request *request, uint32_t streams, uint32_t touches,
+                               sr_prepared *out) {
     out->stages = 1;
-    out->stage[0].blocks = sr_x86_ceil_div(count_of(request), SR_X86_BLOCK);
+    walk(&out->stage[0], count_of(request), SR_X86_BLOCK, ELEMENTS_GRANULE, streams, touches);
     return SR_OK;
+}
+
+static sr_status plan_unary(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1), 0, out);
+}
+static sr_status plan_binary(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1) | ARG(2), 0, out);
+}
+// The second argument is one number, or a key.
+static sr_status plan_scaled(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(2), ARG(1), out);
+}
+static sr_status plan_fill(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(1), ARG(0), out);
+}
+static sr_status plan_sgd(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1) | ARG(2), ARG(3), out);
+}
+static sr_status plan_ema(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1), ARG(2), out);
 }
 
 static sr_status plan_normalize(const sr_kernel_request *request, sr_prepared *out) {
@@ -42,47 +80,64 @@ static bool fits_normalize(const sr_kernel_request *request) {
 
 static sr_status plan_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
     out->stages = 2;
-    out->stage[0].blocks = sr_x86_ceil_div(count_of(request), SR_X86_BLOCK);
+    walk(&out->stage[0], count_of(request), SR_X86_BLOCK, 0, ARG(0), 0);
     out->stage[1].blocks = 1;
     out->workspace = (size_t)out->stage[0].blocks * sizeof(float);
     return SR_OK;
 }
 
-static int64_t row_blocks(int64_t rows, int64_t channels) {
-    return sr_x86_ceil_div(rows, sr_x86_block_rows(channels));
-}
-
-static sr_status plan_rows(const sr_kernel_request *request, sr_prepared *out) {
+static sr_status plan_bias_add(const sr_kernel_request *request, sr_prepared *out) {
     const sr_rows_params *p = (const void *)request->params;
     out->stages = 1;
-    out->stage[0].blocks = row_blocks(p->rows, p->channels);
+    walk(&out->stage[0], p->rows, sr_x86_block_rows(p->channels), 1, ARG(0) | ARG(2), ARG(1));
     return SR_OK;
 }
 
 static sr_status plan_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
     const sr_rows_params *p = (const void *)request->params;
     out->stages = 2;
-    out->stage[0].blocks = row_blocks(p->rows, p->channels);
+    walk(&out->stage[0], p->rows, sr_x86_block_rows(p->channels), 0, ARG(0), 0);
     out->stage[1].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
     out->workspace = (size_t)(out->stage[0].blocks * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
 }
 
-static sr_status plan_batchnorm(const sr_kernel_request *request, sr_prepared *out) {
+// Sums over rows, coefficients, and the walk over rows that uses them.
+static sr_status plan_statistics(const sr_kernel_request *request, uint32_t sums,
+                                 uint32_t sums_touch, uint32_t joins, uint32_t applies,
+                                 sr_prepared *out) {
     const sr_batchnorm_params *p = (const void *)request->params;
-    const int64_t blocks = row_blocks(p->rows, p->channels);
+    const int64_t block_rows = sr_x86_block_rows(p->channels);
     out->stages = 3;
-    out->stage[0].blocks = out->stage[2].blocks = blocks;
-    out->stage[1].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
-    out->workspace = (size_t)((4 + 2 * blocks) * sr_x86_padded(p->channels)) * sizeof(float);
+    walk(&out->stage[0], p->rows, block_rows, 0, sums, sums_touch);
+    out->stage[1] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
+                                      .leaves = ~joins};
+    walk(&out->stage[2], p->rows, block_rows, 1, applies, 0);
+    const int64_t partials = out->stage[0].blocks;
+    out->workspace = (size_t)((4 + 2 * partials) * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
 }
 
+// x, gamma, beta, y, mean, var
+static sr_status plan_batchnorm(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_statistics(request, ARG(0), 0, ARG(1) | ARG(2) | ARG(4) | ARG(5), ARG(0) | ARG(3),
+                           out);
+}
+
+// x, dy, gamma, mean, var, dx, dgamma, dbeta
+static sr_status plan_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_statistics(request, ARG(0) | ARG(1), ARG(3),
+                           ARG(2) | ARG(3) | ARG(4) | ARG(6) | ARG(7), ARG(0) | ARG(1) | ARG(5),
+                           out);
+}
+
+// x, gamma, beta, mean, var, y
 static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
     const sr_batchnorm_params *p = (const void *)request->params;
     out->stages = 2;
-    out->stage[0].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
-    out->stage[1].blocks = row_blocks(p->rows, p->channels);
+    out->stage[0] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
+                                      .leaves = ARG(0) | ARG(5)};
+    walk(&out->stage[1], p->rows, sr_x86_block_rows(p->channels), 1, ARG(0) | ARG(5), 0);
     out->workspace = (size_t)(4 * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
 }
@@ -127,33 +182,33 @@ static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out
 }
 
 static const x86_row rows[SR_X86_COUNT] = {
-    [SR_KERNEL_relu] = {"TT", NULL, plan_elements},
-    [SR_KERNEL_relu_grad] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_gelu] = {"TT", NULL, plan_elements},
-    [SR_KERNEL_gelu_grad] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_leaky_relu] = {"TT", NULL, plan_elements},
-    [SR_KERNEL_leaky_relu_grad] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_add] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_sub] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_mul] = {"TTT", NULL, plan_elements},
-    [SR_KERNEL_scale] = {"TT", NULL, plan_elements},
-    [SR_KERNEL_scale_by] = {"TFT", NULL, plan_elements},
-    [SR_KERNEL_fill_by] = {"FT", NULL, plan_elements},
-    [SR_KERNEL_cast] = {"TX", NULL, plan_elements},
+    [SR_KERNEL_relu] = {"TT", NULL, plan_unary},
+    [SR_KERNEL_relu_grad] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_gelu] = {"TT", NULL, plan_unary},
+    [SR_KERNEL_gelu_grad] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_leaky_relu] = {"TT", NULL, plan_unary},
+    [SR_KERNEL_leaky_relu_grad] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_add] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_sub] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_mul] = {"TTT", NULL, plan_binary},
+    [SR_KERNEL_scale] = {"TT", NULL, plan_unary},
+    [SR_KERNEL_scale_by] = {"TFT", NULL, plan_scaled},
+    [SR_KERNEL_fill_by] = {"FT", NULL, plan_fill},
+    [SR_KERNEL_cast] = {"TX", NULL, plan_unary},
     [SR_KERNEL_normalize] = {"UT", fits_normalize, plan_normalize},
-    [SR_KERNEL_dropout] = {"TIT", NULL, plan_elements},
-    [SR_KERNEL_bias_add] = {"TFT", NULL, plan_rows},
+    [SR_KERNEL_dropout] = {"TIT", NULL, plan_scaled},
+    [SR_KERNEL_bias_add] = {"TFT", NULL, plan_bias_add},
     [SR_KERNEL_channel_sum] = {"TF", fits_channels, plan_channel_sum},
     [SR_KERNEL_batchnorm_train] = {"TffTFF", fits_channels, plan_batchnorm},
-    [SR_KERNEL_batchnorm_grad] = {"TTfFFTFF", fits_channels, plan_batchnorm},
+    [SR_KERNEL_batchnorm_grad] = {"TTfFFTFF", fits_channels, plan_batchnorm_grad},
     [SR_KERNEL_batchnorm_infer] = {"TffFFT", fits_channels, plan_batchnorm_infer},
     [SR_KERNEL_maxpool2d] = {"TTU", NULL, plan_pool_forward},
     [SR_KERNEL_maxpool2d_grad] = {"TUT", NULL, plan_pool_gradient},
     [SR_KERNEL_avgpool2d] = {"TT", NULL, plan_pool_forward},
     [SR_KERNEL_avgpool2d_grad] = {"TT", NULL, plan_pool_gradient},
     [SR_KERNEL_reduce_sum] = {"TF", NULL, plan_reduce_sum},
-    [SR_KERNEL_sgd] = {"FFFF", NULL, plan_elements},
-    [SR_KERNEL_ema] = {"FFF", NULL, plan_elements},
+    [SR_KERNEL_sgd] = {"FFFF", NULL, plan_sgd},
+    [SR_KERNEL_ema] = {"FFF", NULL, plan_ema},
     [SR_KERNEL_conv2d_dw] = {"TTF", sr_x86_dw_supports, plan_conv_dw},
     [SR_X86_WINOGRAD(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_winograd_supports, sr_x86_winograd_plan},
     [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_winograd_supports,

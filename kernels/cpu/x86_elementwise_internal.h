@@ -2,8 +2,9 @@
 // Elementwise kernels: the arithmetic of the reference kernels in sixteen lanes, hence its bits.
 //
 // NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the f32 and bf16 block
-// functions of it. Every params struct used here begins with 'int64_t count'. An output may be the
-// input of the same dtype: all inputs of a vector are read before it is written.
+// functions of it. Every params struct used here begins with 'int64_t count'; rows of a block are
+// elements. An output may be the input of the same dtype: all inputs of a vector are read before it
+// is written.
 #ifndef SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 
@@ -12,7 +13,7 @@
 
 SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
     const sr_count_params *params = args->params;
-    return sr_x86_block_range(params->count, block, SR_X86_BLOCK);
+    return sr_x86_block_range(params->count, block, args->block_rows);
 }
 
 #define ELEMENTWISE_AS(name, suffix, half)                                                         \

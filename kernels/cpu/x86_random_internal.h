@@ -59,7 +59,7 @@ SR_INLINE void dropout_words(const dropout_draw *d, int64_t e, sr_vi *words) {
 
 SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, bool half) {
     const sr_dropout_params *params = args->params;
-    const sr_x86_range r = sr_x86_block_range(params->count, block, SR_X86_BLOCK);
+    const sr_x86_range r = sr_x86_block_range(params->count, block, args->block_rows);
     const dropout_draw draw = dropout_draw_of(args);
     for (int64_t e = r.begin; e < r.end; e += 4 * SR_LANES) {
         sr_vi words[4];

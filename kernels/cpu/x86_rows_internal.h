@@ -37,7 +37,7 @@ SR_INLINE int lanes_left(int64_t c, int64_t channels) {
 SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool half) {
     const sr_rows_params *params = args->params;
     const rows_shape s = rows_shape_of(params->rows, params->channels);
-    const sr_x86_range r = sr_x86_block_range(s.rows, block, s.block_rows);
+    const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     for (int64_t row = r.begin; row < r.end; row++) {
         for (int64_t c = 0; c < s.channels; c += SR_LANES) {
             const int n = lanes_left(c, s.channels);
@@ -224,7 +224,7 @@ SR_INLINE void affine_vector(const void *x, void *y, const float *k, int64_t pad
 
 SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, bool half) {
     const rows_shape s = batchnorm_shape(args);
-    const sr_x86_range r = sr_x86_block_range(s.rows, block, s.block_rows);
+    const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     const float *k = coefficients_of(args);
     for (int64_t row = r.begin; row < r.end; row++) {
         const int64_t i = row * s.channels;
@@ -328,7 +328,7 @@ SR_INLINE void apply_vector(const sr_kernel_args *args, const float *k, int64_t 
 // Stage 2.
 SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool half) {
     const rows_shape s = batchnorm_shape(args);
-    const sr_x86_range r = sr_x86_block_range(s.rows, block, s.block_rows);
+    const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     const float *k = coefficients_of(args);
     for (int64_t row = r.begin; row < r.end; row++) {
         const int64_t i = row * s.channels;

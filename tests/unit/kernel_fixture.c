@@ -138,12 +138,13 @@ static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *
     void *workspace = sr_alloc(prepared->workspace, "test workspace");
     void *scratch = sr_alloc(prepared->scratch, "test scratch");
     sr_worker worker = {.index = 0, .scratch = scratch};
-    const sr_kernel_args args = {p, request->params, prepared->state, workspace};
+    sr_kernel_args args = {p, request->params, prepared->state, workspace, 0};
     sr_status status = SR_OK;
     assert_true(workspace && scratch);
     if (reverse)
         memset(workspace, 0xff, prepared->workspace);
     for (int s = 0; s < prepared->stages; s++) {
+        args.block_rows = prepared->stage[s].block_rows;
         const int64_t blocks = prepared->stage[s].blocks;
         for (int64_t i = 0; i < blocks && status == SR_OK; i++) {
             if (reverse)

@@ -165,12 +165,13 @@ static void run_team(const problem *c, const sr_prepared *prepared, const arrays
     char *workspace = sr_alloc(prepared->workspace, "a test workspace");
     assert_non_null(workspace);
     memset(workspace, 0xff, prepared->workspace);
-    const sr_kernel_args args = {a->p, c->request.params, prepared->state, workspace};
+    sr_kernel_args args = {a->p, c->request.params, prepared->state, workspace, 0};
     run r = {.prepared = prepared, .args = &args, .reverse = reverse};
     for (int i = 0; i < threads; i++)
         r.scratch[i] = sr_alloc(prepared->scratch, "test scratch");
     for (int s = 0; s < prepared->stages; s++) {
         r.stage = prepared->stage[s];
+        args.block_rows = r.stage.block_rows;
         sr_pool_run(pool, r.stage.blocks, run_item, &r);
     }
     for (int i = 0; i < threads; i++) {

@@ -133,8 +133,9 @@ static void run_entry(const sr_kernel_entry *entry, const convolution *c, test_a
     void *workspace = sr_alloc(prepared.workspace, "test workspace");
     sr_worker worker = {.scratch = sr_alloc(prepared.scratch, "test scratch")};
     memset(workspace, 0xff, prepared.workspace);
-    const sr_kernel_args args = {p, request.params, prepared.state, workspace};
+    sr_kernel_args args = {p, request.params, prepared.state, workspace, 0};
     for (int s = 0; s < prepared.stages; s++) {
+        args.block_rows = prepared.stage[s].block_rows;
         const int64_t blocks = prepared.stage[s].blocks;
         for (int64_t i = 0; i < blocks; i++) {
             memset(worker.scratch, 0xff, prepared.scratch);

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains: stages of consecutive launches that walk over the same rows run block by block.
+//
+// A kernel is up to three stages, and a stage of independent blocks may say which arguments its
+// blocks walk over (kernels/kernel.h). Where the next stage walks over the same rows, both become
+// one step: for every unit of rows first the blocks of the one, then those of the other, while the
+// rows are in the second-level cache. So normalisation, addition and relu go over memory once; so
+// do the gradient of relu and the sums of batch normalisation's gradient. It is fusion of loops,
+// not of arithmetic: the same blocks of the same kernels give the same bits, in every dtype, and
+// kernels of plug-ins take part by saying how they walk.
+//
+// Two stages may share a step when no unit of the one needs another unit of the other: every array
+// that both touch and one writes is walked over by both. Blocks of sums are fixed, as their order
+// is part of the result; they set the unit. Others take what the unit asks for.
+#include "graph/plan_internal.h"
+
+// What a unit of rows touches in memory, at most: half of a second-level cache of 1 MiB, so that
+// the next unit's first reads do not drive it out.
+#define UNIT_BYTES (INT64_C(512) << 10)
+// Units at least, so that a team has work.
+#define UNITS 8
+
+typedef struct chain {
+    const sr_plan *plan;
+    sr_item items[SR_CHAIN_ITEMS];
+    int count;
+    int64_t rows; // of the chain: every stage has a multiple of them
+    int64_t unit; // rows of one unit
+} chain;
+
+static const sr_kernel_stage *stage_of(const sr_plan *plan, const sr_item *item) {
+    const sr_launch *l = &plan->launches[item->launch];
+    return &plan->prepared[l->prepared].prepared.stage[item->stage];
+}
+
+static bool touches(const sr_plan *plan, const sr_item *item, int arg) {
+    return plan->launches[item->launch].arg[arg] != SR_REF_NONE &&
+           !(stage_of(plan, item)->leaves >> arg & 1);
+}
+
+static bool writes(const sr_launch *l, int arg) {
+    return arg >= l->op->inputs || (l->op->updates >> arg & 1);
+}
+
+// Arrays of two stages that touch the same memory: may the stages share a step? 'shared' becomes
+// true where they touch any.
+static bool args_agree(const sr_plan *plan, const sr_item *a, int i, const sr_item *b, int k,
+                       bool *shared) {
+    const sr_launch *la = &plan->launches[a->launch], *lb = &plan->launches[b->launch];
+    const sr_plan_value *va = &plan->values[la->arg[i]], *vb = &plan->values[lb->arg[k]];
+    if (va->root != vb->root)
+        return true;
+    const bool walked = (stage_of(plan, a)->streams >> i & 1) &&
+                        (stage_of(plan, b)->streams >> k & 1) && va->bytes == vb->bytes;
+    *shared = *shared || walked;
+    return walked || !(writes(la, i) || writes(lb, k));
+}
+
+static bool stages_agree(const sr_plan *plan, const sr_item *a, const sr_item *b, bool *shared) {
+    const sr_launch *la = &plan->launches[a->launch], *lb = &plan->launches[b->launch];
+    for (int i = 0; i < la->args; i++)
+        for (int k = 0; touches(plan, a, i) && k < lb->args; k++)
+            if (touches(plan, b, k) && !args_agree(plan, a, i, b, k, shared))
+                return false;
+    return true;
+}
+
+// Whether a stage may run in the chain's step, and whether it walks over anything of it.
+static bool agrees(const chain *c, const sr_item *item, bool *shared) {
+    *shared = false;
+    for (int i = 0; i < c->count; i++) {
+        if (c->items[i].launch == item->launch) // stages of a kernel follow one another
+            return false;
+        if (!stages_agree(c->plan, &c->items[i], item, shared))
+            return false;
+    }
+    return true;
+}
+
+static int64_t greatest_divisor(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Bytes of a row of everything that the chain walks over.
+static int64_t row_bytes(const chain *c) {
+    size_t bytes = 0;
+    for (int n = 0; n < c->count; n++) {
+        const sr_launch *l = &c->plan->launches[c->items[n].launch];
+        for (int i = 0; i < l->args; i++) {
+            bool seen = !touches(c->plan, &c->items[n], i) ||
+                        !(stage_of(c->plan, &c->items[n])->streams >> i & 1);
+            for (int k = 0; k < n && !seen; k++) {
+                const sr_launch *before = &c->plan->launches[c->items[k].launch];
+                for (int j = 0; j < before->args && !seen; j++)
+                    seen = before->arg[j] != SR_REF_NONE &&
+                           c->plan->values[before->arg[j]].root == c->plan->values[l->arg[i]].root;
+            }
+            bytes += seen ? 0 : c->plan->values[l->arg[i]].bytes;
+        }
+    }
+    return (int64_t)bytes / c->rows;
+}
+
+// Rows of a unit: a multiple of all granules, in the chain's rows; 0 where fixed blocks disagree.
+static int64_t fit_unit(const chain *c) {
+    int64_t fixed = 0, granule = 1;
+    for (int i = 0; i < c->count; i++) {
+        const sr_kernel_stage *s = stage_of(c->plan, &c->items[i]);
+        const int64_t each = s->rows / c->rows; // rows of the stage in one of the chain's
+        if (s->granule == 0) {
+            const int64_t block = s->block_rows / each;
+            if (s->block_rows % each)
+                return 0;
+            if (fixed && block % fixed && fixed % block)
+                return 0;
+            fixed = block > fixed ? block : fixed;
+        } else {
+            const int64_t own = s->granule / greatest_divisor(s->granule, each);
+            granule *= own / greatest_divisor(granule, own);
+        }
+    }
+    if (fixed)
+        return fixed % granule ? 0 : fixed;
+    int64_t unit = UNIT_BYTES / (row_bytes(c) + 1);
+    const int64_t most = (c->rows + UNITS - 1) / UNITS;
+    unit = unit < most ? unit : most;
+    return (unit + granule - 1) / granule * granule;
+}
+
+// Adds a stage that walks over rows, if it fits.
+static bool join(chain *c, sr_item item) {
+    const sr_kernel_stage *s = stage_of(c->plan, &item);
+    bool shared;
+    if (!s->streams || s->rows < 1 || c->count == SR_CHAIN_ITEMS || !agrees(c, &item, &shared) ||
+        (c->count > 0 && !shared))
+        return false;
+    chain longer = *c;
+    longer.rows = c->count == 0 || s->rows < c->rows ? s->rows : c->rows;
+    longer.items[longer.count++] = item;
+    for (int i = 0; i < longer.count; i++)
+        if (stage_of(c->plan, &longer.items[i])->rows % longer.rows)
+            return false;
+    longer.unit = fit_unit(&longer);
+    if (!longer.unit)
+        return false;
+    *c = longer;
+    return true;
+}
+
+static void add_step(sr_plan *plan, const sr_item *items, int count, int64_t units) {
+    plan->steps[plan->step_count++] =
+        (sr_step){.first = plan->item_count, .count = (uint32_t)count, .units = units};
+    for (int i = 0; i < count; i++)
+        plan->items[plan->item_count++] = items[i];
+}
+
+static void add_single(sr_plan *plan, sr_item item) {
+    const sr_kernel_stage *s = stage_of(plan, &item);
+    item.block_rows = s->block_rows;
+    item.per_unit = 1;
+    item.blocks = s->blocks;
+    add_step(plan, &item, 1, s->blocks);
+}
+
+static void close_chain(sr_plan *plan, chain *c) {
+    if (c->count == 1)
+        add_single(plan, c->items[0]);
+    for (int i = 0; c->count > 1 && i < c->count; i++) {
+        const sr_kernel_stage *s = stage_of(plan, &c->items[i]);
+        const int64_t rows = c->unit * (s->rows / c->rows);
+        sr_item *item = &c->items[i];
+        item->block_rows = s->granule ? rows : s->block_rows;
+        item->per_unit = rows / item->block_rows;
+        item->blocks = (s->rows + item->block_rows - 1) / item->block_rows;
+    }
+    if (c->count > 1)
+        add_step(plan, c->items, c->count, (c->rows + c->unit - 1) / c->unit);
+    c->count = 0;
+}
+
+// A launch whose first stages touch nothing of the chain (they pack weights) and whose next one
+// joins it: the former run before the chain.
+static int join_behind(sr_plan *plan, chain *c, uint32_t launch) {
+    const int stages = plan->prepared[plan->launches[launch].prepared].prepared.stages;
+    chain longer = *c;
+    for (int s = 0; s < stages; s++) {
+        const sr_item item = {.launch = launch, .stage = s};
+        bool shared;
+        if (join(&longer, item)) {
+            for (int k = 0; k < s; k++)
+                add_single(plan, (sr_item){.launch = launch, .stage = k});
+            *c = longer;
+            return s + 1;
+        }
+        if (stage_of(plan, &item)->streams || !agrees(c, &item, &shared) || shared)
+            return 0;
+    }
+    return 0;
+}
+
+static void make_steps(sr_plan *plan) {
+    chain c = {.plan = plan};
+    for (uint32_t t = 0; t < plan->launch_count; t++) {
+        const int stages = plan->prepared[plan->launches[t].prepared].prepared.stages;
+        int s = c.count > 0 && plan->optimize ? join_behind(plan, &c, t) : 0;
+        for (; s < stages; s++) {
+            const sr_item item = {.launch = t, .stage = s};
+            if (plan->optimize && join(&c, item))
+                continue;
+            close_chain(plan, &c);
+            if (!plan->optimize || !join(&c, item))
+                add_single(plan, item);
+        }
+    }
+    close_chain(plan, &c);
+}
+
+// Lives of values, until now counted in launches, counted in steps.
+static void live_until(sr_plan *plan, uint32_t value, uint32_t step) {
+    sr_plan_value *root = &plan->values[plan->values[value].root];
+    if (root->first == SR_NO_LAUNCH || step < root->first)
+        root->first = step;
+    if (step > root->last)
+        root->last = step;
+}
+
+static void live_in_step(sr_plan *plan, uint32_t step) {
+    const sr_step *s = &plan->steps[step];
+    for (uint32_t n = s->first; n < s->first + s->count; n++) {
+        const sr_item *item = &plan->items[n];
+        const sr_launch *l = &plan->launches[item->launch];
+        for (int i = 0; i < l->args; i++)
+            if (touches(plan, item, i))
+                live_until(plan, l->arg[i], step);
+        if (l->workspace != SR_REF_NONE)
+            live_until(plan, l->workspace, step);
+        for (uint32_t k = l->first_sink; k < l->first_sink + l->sink_count; k++)
+            live_until(plan, plan->sinks[k].value, step);
+    }
+}
+
+void sr_pass_chain(sr_plan *plan) {
+    make_steps(plan);
+    for (uint32_t i = 0; i < plan->value_count; i++) {
+        plan->values[i].first = SR_NO_LAUNCH;
+        plan->values[i].last = 0;
+    }
+    for (uint32_t step = 0; step < plan->step_count; step++)
+        live_in_step(plan, step);
+}
