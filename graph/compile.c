@@ -2,8 +2,9 @@
 // From a canonical program to a plan: kernels are chosen and prepared, lives of values found,
 // passes run. Everything here happens once per distinct record.
 //
-// Order is the record's own. A target is handed to the sink after the launch that completes it and,
-// where it has one, after the last launch that reads its 'after' variable.
+// Order is the record's own, but for what pass_chain.c puts before a chain. A target is handed to
+// the sink after the step that completes it and, where it has one, after the last step that reads
+// its 'after' variable.
 #include <stdatomic.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static void make_values(const sr_program *p, sr_plan *plan) {
         *v = (sr_plan_value){.info = from->info,
                              .bytes = sr_info_bytes(&from->info),
                              .root = i,
-                             .first = SR_NO_LAUNCH};
+                             .first = SR_NO_STEP};
         if (from->node == SR_REF_NONE)
             place_leaf(v, from);
         else if (p->nodes[from->node].op->alias && !from->kept) {
@@ -127,13 +128,13 @@ static uint32_t add_workspace(sr_plan *plan, size_t bytes) {
         return SR_REF_NONE;
     uint32_t number = plan->value_count++;
     plan->values[number] = (sr_plan_value){
-        .info = {.dtype = SR_U8, .rank = 1}, .bytes = bytes, .root = number, .first = SR_NO_LAUNCH};
+        .info = {.dtype = SR_U8, .rank = 1}, .bytes = bytes, .root = number, .first = SR_NO_STEP};
     return number;
 }
 
 static void touch(sr_plan *plan, uint32_t value, uint32_t launch) {
     sr_plan_value *root = &plan->values[plan->values[value].root];
-    if (root->first == SR_NO_LAUNCH)
+    if (root->first == SR_NO_STEP)
         root->first = launch;
     root->last = launch;
 }
@@ -206,44 +207,56 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     return SR_OK;
 }
 
-// Launch after which a target may go to the sink, or SR_NO_LAUNCH when it may at once.
-static uint32_t sink_position(const sr_plan *plan, const sr_program_target *target) {
-    uint32_t position = SR_NO_LAUNCH;
-    for (uint32_t i = 0; i < plan->launch_count; i++) {
-        const sr_launch *l = &plan->launches[i];
-        for (int k = 0; k < l->args; k++) {
-            if (l->arg[k] == SR_REF_NONE)
-                continue;
-            const uint32_t number = plan->values[l->arg[k]].root;
-            const sr_plan_value *root = &plan->values[number];
-            bool writes = k >= l->op->inputs;
-            if ((writes && number == plan->values[target->value].root) ||
-                (root->place == SR_PLACE_VARIABLE && root->index == target->after))
-                position = i;
-        }
-    }
-    return position;
+static void mark_targets(const sr_program *p, sr_plan *plan) {
+    for (uint32_t t = 0; t < p->target_count; t++)
+        plan->values[plan->values[p->targets[t].value].root].delivered = true;
 }
 
-static void place_sinks(const sr_program *p, sr_plan *plan, uint32_t *positions) {
+// Whether an item completes the target or reads the variable that it waits for.
+static bool holds_back(const sr_plan *plan, const sr_item *item, const sr_program_target *target) {
+    const sr_launch *l = &plan->launches[item->launch];
+    for (int k = 0; k < l->args; k++) {
+        if (!sr_item_touches(plan, item, k))
+            continue;
+        const uint32_t number = plan->values[l->arg[k]].root;
+        const sr_plan_value *root = &plan->values[number];
+        if ((k >= l->op->inputs && number == plan->values[target->value].root) ||
+            (root->place == SR_PLACE_VARIABLE && root->index == target->after))
+            return true;
+    }
+    return false;
+}
+
+// Step after which a target may go to the sink, or SR_NO_STEP when it may at once.
+static uint32_t sink_position(const sr_plan *plan, const sr_program_target *target) {
+    for (uint32_t step = plan->step_count; step-- > 0;)
+        for (uint32_t i = 0; i < plan->steps[step].count; i++)
+            if (holds_back(plan, &plan->items[plan->steps[step].first + i], target))
+                return step;
+    return SR_NO_STEP;
+}
+
+static sr_status place_sinks(const sr_program *p, sr_plan *plan) {
+    uint32_t *positions = sr_arena_alloc(&plan->arena, (p->target_count + 1) * sizeof *positions);
+    if (!positions)
+        return SR_E_MEMORY;
     for (uint32_t t = 0; t < p->target_count; t++) {
         positions[t] = sink_position(plan, &p->targets[t]);
         sr_plan_value *root = &plan->values[plan->values[p->targets[t].value].root];
-        if (positions[t] != SR_NO_LAUNCH && root->first != SR_NO_LAUNCH &&
-            positions[t] > root->last)
+        if (positions[t] == SR_NO_STEP)
+            plan->sinks[plan->sink_count++] = (sr_sink_entry){t, p->targets[t].value};
+        else if (root->first != SR_NO_STEP && positions[t] > root->last)
             root->last = positions[t]; // alive until it is delivered
     }
-    for (uint32_t t = 0; t < p->target_count; t++)
-        if (positions[t] == SR_NO_LAUNCH)
-            plan->sinks[plan->sink_count++] = (sr_sink_entry){t, p->targets[t].value};
     plan->leading_sinks = plan->sink_count;
-    for (uint32_t i = 0; i < plan->launch_count; i++) {
-        plan->launches[i].first_sink = plan->sink_count;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        plan->steps[i].first_sink = plan->sink_count;
         for (uint32_t t = 0; t < p->target_count; t++)
             if (positions[t] == i)
                 plan->sinks[plan->sink_count++] = (sr_sink_entry){t, p->targets[t].value};
-        plan->launches[i].sink_count = plan->sink_count - plan->launches[i].first_sink;
+        plan->steps[i].sink_count = plan->sink_count - plan->steps[i].first_sink;
     }
+    return SR_OK;
 }
 
 static sr_status compile(const sr_context *context, sr_plan *plan) {
@@ -252,14 +265,12 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     make_values(p, plan);
     for (uint32_t i = 0; i < p->node_count; i++)
         SR_TRY(add_launch(context, plan, i));
-    uint32_t *positions = sr_arena_alloc(&plan->arena, (p->target_count + 1) * sizeof *positions);
-    if (!positions)
-        return SR_E_MEMORY;
-    place_sinks(p, plan, positions);
+    mark_targets(p, plan);
     plan->optimize = context->optimize >= 0;
     if (plan->optimize)
         sr_pass_in_place(plan);
     sr_pass_chain(plan);
+    SR_TRY(place_sinks(p, plan));
     return sr_pass_memory(plan);
 }
 

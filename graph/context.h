@@ -147,6 +147,12 @@ double sr_plan_flops(const sr_plan *plan);
 // Bytes that the kernels of one replay must read and write.
 double sr_plan_bytes(const sr_plan *plan);
 
+typedef struct sr_text sr_text; // kernels/base/text.h
+// Appends the plan: a line for each step with the number of its independent units, the model line
+// that recorded it, and the stages of kernels ("kernel/provider:stage") that run in turn in each
+// unit.
+SR_NODISCARD sr_status sr_plan_text(const sr_plan *plan, sr_text *out);
+
 // Per-node times of an executor's replays (off by default): names and accumulated nanoseconds.
 typedef struct sr_node_profile {
     const char *op, *kernel;

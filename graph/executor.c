@@ -287,25 +287,14 @@ static sr_status deliver(sr_executor *e, const sr_sink_entry *sinks, uint32_t co
     return SR_OK;
 }
 
-// What is complete when the last stage of a launch has run.
-static sr_status deliver_step(sr_executor *e, const sr_step *step) {
-    const sr_plan *plan = e->plan;
-    for (uint32_t i = step->first; i < step->first + step->count; i++) {
-        const sr_item *item = &plan->items[i];
-        const sr_launch *l = &plan->launches[item->launch];
-        if (l->sink_count && item->stage + 1 == plan->prepared[l->prepared].prepared.stages)
-            SR_TRY(deliver(e, plan->sinks + l->first_sink, l->sink_count));
-    }
-    return SR_OK;
-}
-
 static sr_status replay(void *user) {
     sr_executor *e = user;
     const sr_plan *plan = e->plan;
     SR_TRY(deliver(e, plan->sinks, plan->leading_sinks));
     for (uint32_t i = 0; i < plan->step_count; i++) {
-        SR_TRY(run_step(e, &plan->steps[i]));
-        SR_TRY(deliver_step(e, &plan->steps[i]));
+        const sr_step *step = &plan->steps[i];
+        SR_TRY(run_step(e, step));
+        SR_TRY(deliver(e, plan->sinks + step->first_sink, step->sink_count));
     }
     return SR_OK;
 }

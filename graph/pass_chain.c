@@ -19,6 +19,8 @@
 #define UNIT_BYTES (INT64_C(512) << 10)
 // Units at least, so that a team has work.
 #define UNITS 8
+// Launches between two of a chain, at most.
+#define LOOK_AHEAD 3
 
 typedef struct chain {
     const sr_plan *plan;
@@ -33,7 +35,7 @@ static const sr_kernel_stage *stage_of(const sr_plan *plan, const sr_item *item)
     return &plan->prepared[l->prepared].prepared.stage[item->stage];
 }
 
-static bool touches(const sr_plan *plan, const sr_item *item, int arg) {
+bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg) {
     return plan->launches[item->launch].arg[arg] != SR_REF_NONE &&
            !(stage_of(plan, item)->leaves >> arg & 1);
 }
@@ -42,39 +44,49 @@ static bool writes(const sr_launch *l, int arg) {
     return arg >= l->op->inputs || (l->op->updates >> arg & 1);
 }
 
-// Arrays of two stages that touch the same memory: may the stages share a step? 'shared' becomes
-// true where they touch any.
-static bool args_agree(const sr_plan *plan, const sr_item *a, int i, const sr_item *b, int k,
-                       bool *shared) {
+typedef enum relation {
+    APART,    // one may run before, behind or beside the other
+    TOGETHER, // they touch the same rows unit by unit: in turn
+    ORDERED,  // the one must be through before the other begins
+} relation;
+
+static relation relation_of_args(const sr_plan *plan, const sr_item *a, int i, const sr_item *b,
+                                 int k, bool *shared) {
     const sr_launch *la = &plan->launches[a->launch], *lb = &plan->launches[b->launch];
     const sr_plan_value *va = &plan->values[la->arg[i]], *vb = &plan->values[lb->arg[k]];
     if (va->root != vb->root)
-        return true;
+        return APART;
     const bool walked = (stage_of(plan, a)->streams >> i & 1) &&
                         (stage_of(plan, b)->streams >> k & 1) && va->bytes == vb->bytes;
     *shared = *shared || walked;
-    return walked || !(writes(la, i) || writes(lb, k));
+    if (!writes(la, i) && !writes(lb, k))
+        return APART;
+    return walked ? TOGETHER : ORDERED;
 }
 
-static bool stages_agree(const sr_plan *plan, const sr_item *a, const sr_item *b, bool *shared) {
+// 'shared' becomes true where both walk over one array.
+static relation relation_of(const sr_plan *plan, const sr_item *a, const sr_item *b, bool *shared) {
     const sr_launch *la = &plan->launches[a->launch], *lb = &plan->launches[b->launch];
-    for (int i = 0; i < la->args; i++)
-        for (int k = 0; touches(plan, a, i) && k < lb->args; k++)
-            if (touches(plan, b, k) && !args_agree(plan, a, i, b, k, shared))
-                return false;
-    return true;
+    relation most = la == lb ? ORDERED : APART; // stages of a kernel follow one another
+    for (int i = 0; i < la->args && most != ORDERED; i++) {
+        for (int k = 0; sr_item_touches(plan, a, i) && k < lb->args; k++) {
+            if (!sr_item_touches(plan, b, k))
+                continue;
+            const relation own = relation_of_args(plan, a, i, b, k, shared);
+            most = own > most ? own : most;
+        }
+    }
+    return most;
 }
 
-// Whether a stage may run in the chain's step, and whether it walks over anything of it.
-static bool agrees(const chain *c, const sr_item *item, bool *shared) {
+static relation relation_to_chain(const chain *c, const sr_item *item, bool *shared) {
+    relation most = APART;
     *shared = false;
     for (int i = 0; i < c->count; i++) {
-        if (c->items[i].launch == item->launch) // stages of a kernel follow one another
-            return false;
-        if (!stages_agree(c->plan, &c->items[i], item, shared))
-            return false;
+        const relation own = relation_of(c->plan, &c->items[i], item, shared);
+        most = own > most ? own : most;
     }
-    return true;
+    return most;
 }
 
 static int64_t greatest_divisor(int64_t a, int64_t b) {
@@ -92,7 +104,7 @@ static int64_t row_bytes(const chain *c) {
     for (int n = 0; n < c->count; n++) {
         const sr_launch *l = &c->plan->launches[c->items[n].launch];
         for (int i = 0; i < l->args; i++) {
-            bool seen = !touches(c->plan, &c->items[n], i) ||
+            bool seen = !sr_item_touches(c->plan, &c->items[n], i) ||
                         !(stage_of(c->plan, &c->items[n])->streams >> i & 1);
             for (int k = 0; k < n && !seen; k++) {
                 const sr_launch *before = &c->plan->launches[c->items[k].launch];
@@ -136,8 +148,8 @@ static int64_t fit_unit(const chain *c) {
 static bool join(chain *c, sr_item item) {
     const sr_kernel_stage *s = stage_of(c->plan, &item);
     bool shared;
-    if (!s->streams || s->rows < 1 || c->count == SR_CHAIN_ITEMS || !agrees(c, &item, &shared) ||
-        (c->count > 0 && !shared))
+    if (!s->streams || s->rows < 1 || c->count == SR_CHAIN_ITEMS ||
+        relation_to_chain(c, &item, &shared) == ORDERED || (c->count > 0 && !shared))
         return false;
     chain longer = *c;
     longer.rows = c->count == 0 || s->rows < c->rows ? s->rows : c->rows;
@@ -183,35 +195,66 @@ static void close_chain(sr_plan *plan, chain *c) {
     c->count = 0;
 }
 
-// A launch whose first stages touch nothing of the chain (they pack weights) and whose next one
-// joins it: the former run before the chain.
-static int join_behind(sr_plan *plan, chain *c, uint32_t launch) {
-    const int stages = plan->prepared[plan->launches[launch].prepared].prepared.stages;
-    chain longer = *c;
-    for (int s = 0; s < stages; s++) {
-        const sr_item item = {.launch = launch, .stage = s};
+static int stages_of(const sr_plan *plan, uint32_t launch) {
+    return plan->prepared[plan->launches[launch].prepared].prepared.stages;
+}
+
+// Stages [0, count) of a launch that the chain neither needs nor feeds run before it.
+static bool may_precede(const chain *c, uint32_t launch, int count) {
+    for (int s = 0; s < count; s++) {
         bool shared;
-        if (join(&longer, item)) {
-            for (int k = 0; k < s; k++)
-                add_single(plan, (sr_item){.launch = launch, .stage = k});
+        if (relation_to_chain(c, &(sr_item){.launch = launch, .stage = s}, &shared) != APART)
+            return false;
+    }
+    return true;
+}
+
+static void put_before(sr_plan *plan, uint32_t launch, int count) {
+    for (int s = 0; s < count; s++)
+        add_single(plan, (sr_item){.launch = launch, .stage = s});
+}
+
+// The number of stages of a launch up to the one that continues the chain, which joins it; 0 where
+// none does. Those before it (they pack weights) may precede the chain.
+static int join_launch(chain *c, uint32_t launch) {
+    for (int s = 0; s < stages_of(c->plan, launch); s++) {
+        chain longer = *c;
+        if (may_precede(c, launch, s) && join(&longer, (sr_item){.launch = launch, .stage = s})) {
             *c = longer;
             return s + 1;
         }
-        if (stage_of(plan, &item)->streams || !agrees(c, &item, &shared) || shared)
-            return 0;
     }
     return 0;
+}
+
+// Continues the chain with launch 't', or with one of the next ones where those between may precede
+// it (a running average beside a normalisation, the gradient of weights beside that of pictures).
+// Returns the launch that joined and, in '*stages', how many of its stages are placed; 0 where none
+// did.
+static uint32_t continue_chain(sr_plan *plan, chain *c, uint32_t t, int *stages) {
+    *stages = 0;
+    for (uint32_t k = t; k < plan->launch_count && k <= t + LOOK_AHEAD; k++) {
+        *stages = join_launch(c, k);
+        if (*stages) {
+            for (uint32_t i = t; i < k; i++)
+                put_before(plan, i, stages_of(plan, i));
+            put_before(plan, k, *stages - 1);
+            return k;
+        }
+        if (!may_precede(c, k, stages_of(plan, k)))
+            break;
+    }
+    return t;
 }
 
 static void make_steps(sr_plan *plan) {
     chain c = {.plan = plan};
     for (uint32_t t = 0; t < plan->launch_count; t++) {
-        const int stages = plan->prepared[plan->launches[t].prepared].prepared.stages;
-        int s = c.count > 0 && plan->optimize ? join_behind(plan, &c, t) : 0;
-        for (; s < stages; s++) {
+        int s = 0;
+        if (c.count > 0)
+            t = continue_chain(plan, &c, t, &s);
+        for (; s < stages_of(plan, t); s++) {
             const sr_item item = {.launch = t, .stage = s};
-            if (plan->optimize && join(&c, item))
-                continue;
             close_chain(plan, &c);
             if (!plan->optimize || !join(&c, item))
                 add_single(plan, item);
@@ -223,7 +266,7 @@ static void make_steps(sr_plan *plan) {
 // Lives of values, until now counted in launches, counted in steps.
 static void live_until(sr_plan *plan, uint32_t value, uint32_t step) {
     sr_plan_value *root = &plan->values[plan->values[value].root];
-    if (root->first == SR_NO_LAUNCH || step < root->first)
+    if (root->first == SR_NO_STEP || step < root->first)
         root->first = step;
     if (step > root->last)
         root->last = step;
@@ -235,19 +278,17 @@ static void live_in_step(sr_plan *plan, uint32_t step) {
         const sr_item *item = &plan->items[n];
         const sr_launch *l = &plan->launches[item->launch];
         for (int i = 0; i < l->args; i++)
-            if (touches(plan, item, i))
+            if (sr_item_touches(plan, item, i))
                 live_until(plan, l->arg[i], step);
         if (l->workspace != SR_REF_NONE)
             live_until(plan, l->workspace, step);
-        for (uint32_t k = l->first_sink; k < l->first_sink + l->sink_count; k++)
-            live_until(plan, plan->sinks[k].value, step);
     }
 }
 
 void sr_pass_chain(sr_plan *plan) {
     make_steps(plan);
     for (uint32_t i = 0; i < plan->value_count; i++) {
-        plan->values[i].first = SR_NO_LAUNCH;
+        plan->values[i].first = SR_NO_STEP;
         plan->values[i].last = 0;
     }
     for (uint32_t step = 0; step < plan->step_count; step++)

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // In place: an output takes the memory of an input that dies at the same launch, where the
-// operator's descriptor allows it. Bit-neutral: kernels so marked give the same bits either way.
+// operator's descriptor allows it; not that of a target, which goes to the sink later. Bit-neutral:
+// kernels so marked give the same bits either way.
 #include "graph/plan_internal.h"
-
-// A target that is delivered after this launch must still be there.
-static bool is_delivered(const sr_plan *plan, const sr_launch *l, uint32_t root) {
-    for (uint32_t i = l->first_sink; i < l->first_sink + l->sink_count; i++)
-        if (plan->values[plan->sinks[i].value].root == root)
-            return true;
-    return false;
-}
 
 static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input) {
     const sr_launch *l = &plan->launches[launch];
@@ -19,8 +12,8 @@ static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input
     uint32_t from = plan->values[l->arg[input]].root;
     uint32_t to = plan->values[l->arg[inputs + output]].root;
     const sr_plan_value *dying = &plan->values[from], *born = &plan->values[to];
-    if (from == to || dying->pinned || born->pinned || dying->last != launch ||
-        dying->bytes != born->bytes || is_delivered(plan, l, from))
+    if (from == to || dying->pinned || born->pinned || dying->delivered || dying->last != launch ||
+        dying->bytes != born->bytes)
         return false;
     for (int i = 0; i < l->args; i++)
         if (i != input && l->arg[i] != SR_REF_NONE && plan->values[l->arg[i]].root == from)

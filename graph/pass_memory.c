@@ -82,7 +82,7 @@ static size_t run_planner(planner *p, int (*order)(const void *, const void *)) 
 
 static bool in_range(const sr_plan *plan, uint32_t i) {
     const sr_plan_value *v = &plan->values[i];
-    return v->root == i && v->place == SR_PLACE_RANGE && v->first != SR_NO_LAUNCH;
+    return v->root == i && v->place == SR_PLACE_RANGE && v->first != SR_NO_STEP;
 }
 
 static size_t live_bound(const sr_plan *plan, const planner *p) {

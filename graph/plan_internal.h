@@ -5,7 +5,7 @@
 
 #include "graph/record_internal.h"
 
-#define SR_NO_LAUNCH UINT32_MAX
+#define SR_NO_STEP UINT32_MAX
 
 // Where a value of the plan lies when it runs.
 typedef enum sr_place {
@@ -22,6 +22,7 @@ typedef struct sr_plan_value {
     uint32_t first; // step that touches it first (roots: over all values on it); a launch until
     uint32_t last;  // pass_chain.c, and the last one that does
     bool pinned;    // leaves and kept values: their memory is never given away
+    bool delivered; // roots of targets
     sr_place place;
     uint32_t index;
     size_t offset;
@@ -37,7 +38,6 @@ typedef struct sr_launch {
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
     uint32_t first_pointer;           // of them, among the arguments of all launches
-    uint32_t first_sink, sink_count;  // in plan->sinks: targets delivered after this launch
     double flops, bytes;
 } sr_launch;
 
@@ -55,6 +55,7 @@ typedef struct sr_item {
 typedef struct sr_step {
     uint32_t first, count; // in plan->items
     int64_t units;
+    uint32_t first_sink, sink_count; // in plan->sinks: targets delivered after this step
 } sr_step;
 
 typedef struct sr_shared_prepared {
@@ -106,6 +107,8 @@ struct sr_plan {
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: steps of stages that walk over the same rows.
 void sr_pass_chain(sr_plan *plan);
+// Whether the stage of an item touches an argument of its launch.
+bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg);
 // pass_memory.c: offsets of all values in the range; tries two planners and takes the smaller.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
 // Checks that no two values that live at the same time overlap. For tests and the dev build.

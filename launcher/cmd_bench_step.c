@@ -195,6 +195,22 @@ static sr_status measure_limits(bench *b) {
     return status;
 }
 
+static sr_status print_plans(bench *b) {
+    sr_text text;
+    sr_status status = SR_OK;
+    sr_text_init(&text);
+    for (int p = 0; status == SR_OK && p < b->engine->phase_count; p++) {
+        sr_plan *plan;
+        status = sr_engine_compile(b->engine, p, &plan);
+        if (status == SR_OK)
+            status = sr_plan_text(plan, &text);
+    }
+    if (status == SR_OK)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
+    return status;
+}
+
 static sr_status profile(bench *b) {
     double seconds;
     for (int i = 0; i < b->engine->executor_count; i++)
@@ -246,6 +262,8 @@ static sr_status run(bench *b) {
     SR_TRY(measure_peer_memory(b));
     SR_TRY(measure_limits(b)); // it takes memory of its own
     SR_TRY(report(b));
+    if (b->o->plan)
+        SR_TRY(print_plans(b));
     return b->o->profile ? profile(b) : SR_OK;
 }
 
@@ -334,6 +352,7 @@ enum {
     KEY_PEER_PROCESSES,
     KEY_PEER_ANY_GROUPS,
     KEY_PROFILE,
+    KEY_PLAN,
     KEY_JSON,
     KEY_MARKDOWN,
 };
@@ -359,6 +378,7 @@ static const struct argp_option options[] = {
     {"peer-any-groups", KEY_PEER_ANY_GROUPS, NULL, 0,
      "processes may split a lane's samples: batch norm then sees other groups than ours", 0},
     {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
+    {"plan", KEY_PLAN, NULL, 0, "tell the steps of a lane's plan", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
     {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
     {0}};
@@ -449,6 +469,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return 0;
     case KEY_PROFILE:
         o->profile = true;
+        return 0;
+    case KEY_PLAN:
+        o->plan = true;
         return 0;
     case KEY_JSON:
         o->json = true;

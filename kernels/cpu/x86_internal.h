@@ -12,6 +12,9 @@
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
 #define SR_X86_BLOCK 65536
+// The same of a kernel over rows of channels, and rows at least.
+#define SR_X86_ROWS_BLOCK 32768
+#define SR_X86_ROWS_LEAST 32
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
@@ -51,10 +54,12 @@ static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int6
 static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
     return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
-// Rows of one block of a kernel over x[M,C]: about SR_X86_BLOCK elements, a multiple of four rows.
+// Rows of one block of a kernel over x[M,C], a multiple of four: about SR_X86_ROWS_BLOCK elements, so
+// that a chain (graph/pass_chain.c) of kernels on four or five arrays stays in a second-level cache,
+// and enough rows that partial sums of the channels are a small part of it.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
-    int64_t rows = SR_X86_BLOCK / channels / 4 * 4;
-    return rows < 4 ? 4 : rows;
+    const int64_t rows = SR_X86_ROWS_BLOCK / channels / 4 * 4;
+    return rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows;
 }
 // Rows of width 'width' of one block of a pooling kernel.
 static inline int64_t sr_x86_pool_rows(int64_t width, int64_t channels) {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as text: a line for each step, with the stages that run in it.
+#include "graph/plan_internal.h"
+#include "kernels/base/text.h"
+
+static void add_item(const sr_plan *plan, const sr_item *item, sr_text *out) {
+    const sr_launch *l = &plan->launches[item->launch];
+    const sr_prepared *prepared = &plan->prepared[l->prepared].prepared;
+    sr_text_add(out, " %s", prepared->entry->name);
+    if (prepared->stages > 1)
+        sr_text_add(out, ":%d", item->stage);
+}
+
+sr_status sr_plan_text(const sr_plan *plan, sr_text *out) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const sr_step *step = &plan->steps[i];
+        const sr_launch *first = &plan->launches[plan->items[step->first].launch];
+        sr_text_add(out, "step %u units %lld %s:%d", i, (long long)step->units, first->file,
+                    first->line);
+        for (uint32_t k = 0; k < step->count; k++)
+            add_item(plan, &plan->items[step->first + k], out);
+        sr_text_add(out, "\n");
+    }
+    return sr_text_check(out);
+}
