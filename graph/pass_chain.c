@@ -89,15 +89,6 @@ static relation relation_to_chain(const chain *c, const sr_item *item, bool *sha
     return most;
 }
 
-static int64_t greatest_divisor(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // Bytes of a row of everything that the chain walks over.
 static int64_t row_bytes(const chain *c) {
     size_t bytes = 0;
@@ -118,30 +109,36 @@ static int64_t row_bytes(const chain *c) {
     return (int64_t)bytes / c->rows;
 }
 
-// Rows of a unit: a multiple of all granules, in the chain's rows; 0 where fixed blocks disagree.
+// The larger of two blocks where it is a multiple of the smaller, else 0.
+static int64_t common_block(int64_t a, int64_t b) {
+    const int64_t large = a > b ? a : b, small = a > b ? b : a;
+    return large % small ? 0 : large;
+}
+
+// Rows of a unit, in the chain's rows: what fixed blocks say, else what fits in the cache, in both
+// cases a multiple of all granules; 0 where they disagree.
 static int64_t fit_unit(const chain *c) {
-    int64_t fixed = 0, granule = 1;
+    int64_t fixed = 1, granule = 1;
+    bool free = true;
     for (int i = 0; i < c->count; i++) {
         const sr_kernel_stage *s = stage_of(c->plan, &c->items[i]);
         const int64_t each = s->rows / c->rows; // rows of the stage in one of the chain's
-        if (s->granule == 0) {
-            const int64_t block = s->block_rows / each;
-            if (s->block_rows % each)
-                return 0;
-            if (fixed && block % fixed && fixed % block)
-                return 0;
-            fixed = block > fixed ? block : fixed;
-        } else {
-            const int64_t own = s->granule / greatest_divisor(s->granule, each);
-            granule *= own / greatest_divisor(granule, own);
+        if (s->granule > 0) {
+            const int64_t step = granule;
+            while (granule * each % s->granule)
+                granule += step;
+            continue;
         }
+        free = false;
+        fixed = s->block_rows % each ? 0 : common_block(fixed, s->block_rows / each);
+        if (fixed == 0)
+            return 0;
     }
-    if (fixed)
+    if (!free)
         return fixed % granule ? 0 : fixed;
-    int64_t unit = UNIT_BYTES / (row_bytes(c) + 1);
-    const int64_t most = (c->rows + UNITS - 1) / UNITS;
-    unit = unit < most ? unit : most;
-    return (unit + granule - 1) / granule * granule;
+    const int64_t fit = UNIT_BYTES / (row_bytes(c) + 1), most = (c->rows + UNITS - 1) / UNITS;
+    const int64_t unit = fit < most ? fit : most;
+    return (unit / granule + 1) * granule;
 }
 
 // Adds a stage that walks over rows, if it fits.

@@ -24,6 +24,7 @@ static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input
 static void take(sr_plan *plan, uint32_t from, uint32_t to) {
     if (plan->values[to].last > plan->values[from].last)
         plan->values[from].last = plan->values[to].last;
+    plan->values[from].delivered = plan->values[from].delivered || plan->values[to].delivered;
     for (uint32_t i = to; i < plan->value_count; i++)
         if (plan->values[i].root == to)
             plan->values[i].root = from;

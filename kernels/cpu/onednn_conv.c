@@ -467,9 +467,9 @@ static sr_status prepare(const sr_kernel_request *request, bool gradient, bool b
     out->stages = 2;
     out->stage[0] = (sr_kernel_stage){.run = pack_block, .blocks = s->pieces};
     out->stage[0].leaves = ~(1u << 1); // the weights
-    out->stage[1] = (sr_kernel_stage){.run = gradient ? dx_block : forward_block,
-                                      .blocks = (s->calls + s->calls_per_block - 1) /
-                                                s->calls_per_block};
+    out->stage[1] =
+        (sr_kernel_stage){.run = gradient ? dx_block : forward_block,
+                          .blocks = (s->calls + s->calls_per_block - 1) / s->calls_per_block};
     return SR_OK;
 }
 

@@ -13,6 +13,7 @@
 //
 // What operators say about memory in place (sr_op.in_place, which the compiler believes) is tried
 // on every entry of their kernels, the reference included, on all problems where the sizes agree.
+// What stages say about the rows of their blocks is tried with memory that has nothing else.
 //
 // An entry whose kernel has no case fails the test; so does one that no case reaches, unless this
 // processor lacks what it needs (AMX).
@@ -294,6 +295,88 @@ static void check_in_place(const problem *c, const sr_prepared *prepared, const 
     }
 }
 
+// ---- walking ----
+
+// Rows [first, first + count) of argument i, in bytes.
+typedef struct part {
+    size_t begin, bytes;
+} part;
+
+static part part_of(const problem *c, const sr_kernel_stage *stage, int i, int64_t first,
+                    int64_t count) {
+    const size_t row = bytes_of(c, i) / (size_t)stage->rows;
+    assert_int_equal(bytes_of(c, i), row * (size_t)stage->rows);
+    return (part){(size_t)first * row, (size_t)count * row};
+}
+
+static void check_rest(const char *memory, size_t bytes, part own, const char *name, int number) {
+    for (size_t k = 0; k < bytes; k++)
+        if ((k < own.begin || k >= own.begin + own.bytes) && memory[k] != (char)0xff)
+            fail_msg("%s: argument %d: a block writes byte %zu outside of its rows", name, number,
+                     k);
+}
+
+// One block that finds nothing but its own rows: NaN elsewhere, and no argument that it leaves.
+static void walk_block(const problem *c, const sr_prepared *prepared, int s, int64_t block,
+                       sr_kernel_args *args, const arrays *a, sr_worker *worker) {
+    const sr_kernel_stage *stage = &prepared->stage[s];
+    const int64_t first = block * args->block_rows;
+    const int64_t rest = stage->rows - first;
+    const int64_t count = rest < args->block_rows ? rest : args->block_rows;
+    void *p[MAX_ARGS] = {NULL};
+    for (int i = 0; i < c->request.args; i++) {
+        p[i] = stage->leaves >> i & 1 ? NULL : a->p[i];
+        if (!(stage->streams >> i & 1) || a->p[i] == NULL)
+            continue;
+        const part own = part_of(c, stage, i, first, count);
+        p[i] = sr_alloc(bytes_of(c, i), "a test array");
+        assert_non_null(p[i]);
+        memset(p[i], 0xff, bytes_of(c, i));
+        memcpy((char *)p[i] + own.begin, (char *)a->p[i] + own.begin, own.bytes);
+    }
+    args->p = p;
+    assert_ok(stage->run(args, block, worker));
+    for (int i = 0; i < c->request.args; i++) {
+        if (!(stage->streams >> i & 1) || a->p[i] == NULL)
+            continue;
+        const part own = part_of(c, stage, i, first, count);
+        check_rest(p[i], bytes_of(c, i), own, prepared->entry->name, i);
+        memcpy((char *)a->p[i] + own.begin, (char *)p[i] + own.begin, own.bytes);
+        sr_free(p[i]);
+    }
+}
+
+enum { WALKS = 5 }; // blocks, about, where the caller may choose
+
+static bool walks[SR_KERNEL_COUNT];
+
+// What a stage says about rows and arguments (sr_kernel_stage) is true, and blocks of another size
+// give the same bits where it allows them.
+static void check_walk(const problem *c, const sr_prepared *prepared, const arrays *inputs,
+                       const arrays *expected) {
+    arrays a = copy_arrays(c, inputs);
+    char *workspace = sr_alloc(prepared->workspace, "a test workspace");
+    sr_worker worker = {.scratch = sr_alloc(prepared->scratch, "test scratch")};
+    assert_true(workspace != NULL && worker.scratch != NULL);
+    sr_kernel_args args = {NULL, c->request.params, prepared->state, workspace, 0};
+    for (int s = 0; s < prepared->stages; s++) {
+        const sr_kernel_stage *stage = &prepared->stage[s];
+        args.block_rows = stage->block_rows;
+        int64_t blocks = stage->blocks;
+        if (stage->streams && stage->granule) {
+            args.block_rows = (stage->rows / stage->granule / WALKS + 1) * stage->granule;
+            blocks = (stage->rows + args.block_rows - 1) / args.block_rows;
+        }
+        walks[c->request.kernel] = walks[c->request.kernel] || (stage->streams && blocks > 1);
+        for (int64_t block = blocks; block-- > 0;)
+            walk_block(c, prepared, s, block, &args, &a, &worker);
+    }
+    assert_same_bits(c, &a, expected, prepared->entry->name, "walking over it differs");
+    free_arrays(&a);
+    sr_free(workspace);
+    sr_free(worker.scratch);
+}
+
 // One entry on one problem.
 static void check_entry(const problem *c, const sr_kernel_entry *entry, const arrays *inputs,
                         const arrays *want, const arrays *magnitude) {
@@ -309,6 +392,7 @@ static void check_entry(const problem *c, const sr_kernel_entry *entry, const ar
         free_arrays(&again);
     }
     check_in_place(c, &prepared, inputs, &got);
+    check_walk(c, &prepared, inputs, &got);
     free_arrays(&got);
     sr_prepared_release(&prepared);
 }
@@ -382,6 +466,18 @@ static void test_every_in_place_bit_was_tried(void **state) {
     }
 }
 
+// Runs after the cases: what chains are made of walks (graph/pass_chain.c).
+static void test_chains_have_stages_that_walk(void **state) {
+    (void)state;
+    static const sr_kernel_id wanted[] = {SR_KERNEL_add, SR_KERNEL_relu, SR_KERNEL_relu_grad,
+                                          SR_KERNEL_batchnorm_train, SR_KERNEL_batchnorm_grad};
+    if ((sr_cpu_features() & SR_CPU_AVX2) == 0)
+        skip();
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (!walks[wanted[i]])
+            fail_msg("no case walks over rows in %s", sr_kernel_name(wanted[i]));
+}
+
 // Runs last.
 static void test_every_entry_has_a_case(void **state) {
     (void)state;
@@ -404,6 +500,7 @@ static void test_every_entry_has_a_case(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_entries_against_reference, arrays_free),
+        cmocka_unit_test(test_chains_have_stages_that_walk),
         cmocka_unit_test(test_every_in_place_bit_was_tried),
         cmocka_unit_test(test_every_entry_has_a_case),
     };
