@@ -54,9 +54,9 @@ static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int6
 static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
     return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
-// Rows of one block of a kernel over x[M,C], a multiple of four: about SR_X86_ROWS_BLOCK elements, so
-// that a chain (graph/pass_chain.c) of kernels on four or five arrays stays in a second-level cache,
-// and enough rows that partial sums of the channels are a small part of it.
+// Rows of one block of a kernel over x[M,C], a multiple of four: about SR_X86_ROWS_BLOCK elements,
+// so that a chain (graph/pass_chain.c) of kernels on four or five arrays stays in a second-level
+// cache, and enough rows that partial sums of the channels are a small part of it.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
     const int64_t rows = SR_X86_ROWS_BLOCK / channels / 4 * 4;
     return rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows;
