@@ -281,7 +281,9 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     static _Atomic uint64_t plans;
     plan->number = atomic_fetch_add_explicit(&plans, 1, memory_order_relaxed) + 1;
     sr_arena_init(&plan->arena);
-    sr_status status = compile(context, plan);
+    sr_status status = context->optimize >= 0 ? sr_pass_recompute(context->program) : SR_OK;
+    if (status == SR_OK)
+        status = compile(context, plan);
     if (status != SR_OK) {
         sr_plan_free(plan);
         return status;

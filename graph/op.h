@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 1          // of sr_op, checked for operators from outside
+#define SR_OP_ABI 2          // of sr_op, checked for operators from outside
 #define SR_OP_MAX_INPUTS 8   // of one operator
 #define SR_OP_MAX_OUTPUTS 4  // of one operator
 #define SR_OP_ATTR_BYTES 128 // of an operator's attributes
@@ -72,6 +72,10 @@ typedef struct sr_op {
     uint32_t updates;
     bool alias;       // output 0 is input 0 under another shape: no kernel, no memory
     bool no_gradient; // gradients stop here without an error (labels, metrics)
+
+    // Computes output 0 again with the same bits, from the inputs and then the outputs 1, 2, ... of
+    // the node, under the same attributes; NULL: too dear. Lets a plan give memory back in between.
+    const struct sr_op *again;
 
     // Floating-point operations of one run and bytes that it must read and write; NULL: 0 and the
     // sum of the arguments' sizes.

@@ -103,6 +103,8 @@ struct sr_plan {
 };
 
 // Passes, in order; one file each.
+// pass_recompute.c: computes cheap values again in the backward pass instead of keeping them.
+SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 // pass_inplace.c: lets outputs take the memory of inputs that die there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: steps of stages that walk over the same rows.

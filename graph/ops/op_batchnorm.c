@@ -112,6 +112,7 @@ const sr_op sr_op_batchnorm_train = {
     .keeps_inputs = 3u,  // x, gamma
     .keeps_outputs = 6u, // mean, var
     .in_place = SR_IN_PLACE(0, 0),
+    .again = &sr_op_batchnorm_infer,
 };
 
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps) {

@@ -25,6 +25,7 @@ const sr_op sr_op_relu = {
     .derivative = relu_derivative,
     .keeps_outputs = 1u,
     .in_place = SR_IN_PLACE(0, 0),
+    .again = &sr_op_relu,
 };
 
 static sr_status grad_lower(const sr_node_view *node, sr_kernel_request *request) {

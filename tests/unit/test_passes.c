@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of stages (graph/pass_chain.c): they form where they should, and random networks of every
-// operator that walks give the same bits with all passes as with none.
+// Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form and cheap values
+// are computed again (graph/pass_recompute.c) where they should, and random networks give the same
+// bits with all passes as with none.
 #include "tests/unit/test_support.h"
 
 #include "autograd/gradients.h"
@@ -21,6 +22,7 @@ enum {
     GRAPHS = 100,
     NODES = 14,
     TARGETS = 3,
+    LAYERS = 24,
 };
 
 static float picture[ELEMENTS], filter[WEIGHTS], vector[CHANNELS];
@@ -117,6 +119,40 @@ static void test_a_residual_block_has_its_chains(void **state) {
     sr_context_free(n.context);
 }
 
+// ---- Values that are computed again ----
+
+static size_t planned_peak(int optimize, sr_text *text) {
+    network n;
+    sr_tensor grad;
+    begin(&n, optimize, SR_F32);
+    sr_tensor h = n.x;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const sr_tensor y = sr_conv2d(h, n.w, (sr_conv2d_opts){0});
+        h = sr_relu(sr_batchnorm_train(y, n.gamma, n.beta, 1e-5).y);
+    }
+    sr_gradients(sr_reduce_sum(h), SR_NONE, &n.w, 1, &grad);
+    sr_plan *plan = run(&n, &(sr_target){.tensor = grad, .after = n.w}, 1);
+    assert_ok(sr_plan_text(plan, text));
+    const size_t peak = sr_plan_live_bound_bytes(plan);
+    sr_context_free(n.context);
+    return peak;
+}
+
+static void test_activations_are_computed_again(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    const size_t peak = planned_peak(0, &text);
+    // Kept are the outputs of convolutions; without the pass, those of relu too.
+    const size_t all = (2 * LAYERS + 1) * sizeof picture;
+    assert_non_null(strstr(text.data, "batchnorm_infer"));
+    assert_true((double)peak < 0.95 * (double)all);
+    sr_text_clear(&text);
+    (void)planned_peak(-1, &text);
+    assert_null(strstr(text.data, "batchnorm_infer"));
+    sr_text_release(&text);
+}
+
 // ---- Random networks ----
 
 // One more value from those that there are.
@@ -181,6 +217,7 @@ int main(void) {
     fill(vector, CHANNELS, 3, 1.0f);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_residual_block_has_its_chains),
+        cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
