@@ -22,7 +22,8 @@
 #include "kernels/base/thread.h"
 #include "kernels/base/watch.h"
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_BYTES = 4096, ALARM_TRIES = 100 };
+#define ALARM_PAUSE_NS (10 * SR_NS_PER_MS)
 
 static struct {
     pthread_mutex_t lock;
@@ -204,16 +205,23 @@ static void put_aside(const char *text) {
         sr_free(line);
 }
 
+// Whether the lock was to be had within ALARM_TRIES times ALARM_PAUSE_NS.
+static bool try_lock_logger(void) {
+    for (int i = 0; i < ALARM_TRIES; i++) {
+        if (pthread_mutex_trylock(&logger.lock) == 0)
+            return true;
+        sr_clock_sleep_ns(ALARM_PAUSE_NS);
+    }
+    return false;
+}
+
 void sr_log_alarm(const char *fmt, ...) {
     char text[LINE_BYTES], line[LINE_BYTES];
-    struct timespec until;
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec++;
-    bool locked = pthread_mutex_clocklock(&logger.lock, CLOCK_MONOTONIC, &until) == 0;
+    bool locked = try_lock_logger();
     put_aside(text);
     if (takes_bytes(STDERR_FILENO)) {
         clear_live_line();

@@ -32,8 +32,11 @@ static bool supports(const sr_kernel_request *r) {
 static sr_status prepare(const sr_kernel_request *r, sr_prepared *out) {
     const sr_count_params *params = (const sr_count_params *)r->params;
     out->stages = 1;
-    out->stage[0] = (sr_kernel_stage){r->dtype[0] == SR_F32 ? swish_f32 : swish_f64,
-                                      (params->count + BLOCK - 1) / BLOCK};
+    out->stage[0] = (sr_kernel_stage){.run = r->dtype[0] == SR_F32 ? swish_f32 : swish_f64,
+                                      .blocks = (params->count + BLOCK - 1) / BLOCK,
+                                      .rows = params->count, // it walks over x and y
+                                      .block_rows = BLOCK,
+                                      .streams = 3};
     return SR_OK;
 }
 
