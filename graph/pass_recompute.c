@@ -29,6 +29,7 @@ typedef struct work {
     sr_program *p;
     uint32_t *first, *last; // nodes between which a value is alive; of roots
     uint32_t *root;         // aliases share memory
+    uint32_t *from, *to;    // last use before the peak and first one behind it; of roots
     size_t *live;           // bytes at each node
     uint32_t *now;          // while nodes are inserted: what stands for a value
     gap gaps[MOST];
@@ -141,45 +142,55 @@ static bool can_recompute(const work *w, uint32_t value, uint32_t at, int depth,
     return true;
 }
 
-// The gap of a value around the peak, or one that is empty.
-static gap gap_around(const work *w, uint32_t value, uint32_t peak) {
-    gap g = {value, w->first[value], SR_REF_NONE};
-    for (uint32_t i = w->first[value]; i <= w->last[value]; i++) {
-        const sr_program_node *node = &w->p->nodes[i];
-        for (int k = 0; k < node->op->inputs; k++) {
-            if (node->input[k] == SR_REF_NONE || w->root[node->input[k]] != value)
+// What lies between two uses around the peak, for all values.
+static void find_gaps(work *w, uint32_t peak) {
+    const sr_program *p = w->p;
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        w->from[v] = w->first[v];
+        w->to[v] = SR_REF_NONE;
+    }
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        for (int k = 0; k < p->nodes[i].op->inputs; k++) {
+            const uint32_t value = p->nodes[i].input[k];
+            if (value == SR_REF_NONE)
                 continue;
+            const uint32_t root = w->root[value];
             if (i <= peak)
-                g.from = i;
-            else if (g.to == SR_REF_NONE)
-                g.to = i;
+                w->from[root] = i;
+            else if (w->to[root] == SR_REF_NONE)
+                w->to[root] = i;
         }
     }
-    // What is computed again from this value wants it as well.
+    // What is computed again from a value wants it as well.
     for (uint32_t i = 0; i < w->count; i++) {
-        const sr_program_node *node = &w->p->nodes[w->p->values[w->gaps[i].value].node];
-        for (int k = 0; k < node->op->again->inputs; k++)
-            if (source(node, k) == value && w->gaps[i].to < g.to)
-                g.to = w->gaps[i].to;
+        const sr_program_node *node = &p->nodes[p->values[w->gaps[i].value].node];
+        for (int k = 0; k < node->op->again->inputs; k++) {
+            const uint32_t value = source(node, k);
+            if (value != SR_REF_NONE && w->gaps[i].to < w->to[w->root[value]])
+                w->to[w->root[value]] = w->gaps[i].to;
+        }
     }
-    return g;
+}
+
+// Whether the value's absence would lower the peak.
+static bool spans(const work *w, uint32_t value, uint32_t peak) {
+    return in_range(w, value) && w->p->nodes[w->p->values[value].node].op->again != NULL &&
+           w->from[value] < peak && w->last[value] > peak && w->to[value] <= w->first_update &&
+           !is_absent(w, value, peak);
 }
 
 // The largest value whose absence lowers the peak; false where there is none.
-static bool choose(const work *w, uint32_t peak, gap *out, double *cost) {
+static bool choose(work *w, uint32_t peak, gap *out, double *cost) {
     size_t best = LEAST_BYTES;
     bool found = false;
+    find_gaps(w, peak);
     for (uint32_t v = 0; v < w->p->value_count; v++) {
-        if (!in_range(w, v) || bytes_of(w, v) <= best || w->first[v] >= peak ||
-            w->last[v] <= peak || is_absent(w, v, peak))
-            continue;
-        const gap g = gap_around(w, v, peak);
         double own = 0;
-        if (g.from >= peak || g.to == SR_REF_NONE || g.to <= peak || g.to > w->first_update ||
-            !can_recompute(w, v, g.to, DEPTH, &own) || w->cost + own > w->most)
+        if (bytes_of(w, v) <= best || !spans(w, v, peak) ||
+            !can_recompute(w, v, w->to[v], DEPTH, &own) || w->cost + own > w->most)
             continue;
         best = bytes_of(w, v);
-        *out = g;
+        *out = (gap){v, w->from[v], w->to[v]};
         *cost = own;
         found = true;
     }
@@ -278,9 +289,11 @@ sr_status sr_pass_recompute(sr_program *p) {
     w.last = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.last);
     w.root = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.root);
     w.now = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.now);
+    w.from = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.from);
+    w.to = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.to);
     w.live = sr_arena_alloc(&arena, (p->node_count + 2) * sizeof *w.live);
     sr_status status = SR_E_MEMORY;
-    if (w.first && w.last && w.root && w.now && w.live) {
+    if (w.first && w.last && w.root && w.now && w.from && w.to && w.live) {
         find_lives(&w);
         status = recompute(&w);
     }
