@@ -116,6 +116,9 @@ typedef struct sr_kernel_entry {
     bool (*supports)(const sr_kernel_request *request);
     // Fills *out (zeroed before). Errors name what is missing.
     sr_status (*prepare)(const sr_kernel_request *request, sr_prepared *out);
+    // For listings; supports() decides.
+    const char *dtypes; // of activations, as "f32 bf16"; NULL: not told
+    uint32_t needs;     // processor features, bits of kernels/base/cpuid.h; 0: any processor
 } sr_kernel_entry;
 
 // A provider's entries.

@@ -7,6 +7,7 @@
 
 #include "dataio/transform.h"
 #include "graph/op.h"
+#include "kernels/base/cpuid.h"
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/table.h"
 #include "kernels/base/text.h"
@@ -105,17 +106,64 @@ static void print_ops(void) {
                ops[i]->outputs, ops[i]->help, ops[i]->derivative ? "" : " (no derivative)");
 }
 
+static bool runs_here(const sr_kernel_entry *entry) {
+    return (entry->needs & ~sr_cpu_features()) == 0;
+}
+
 static void print_kernels(void) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
+    puts("# Of the kernels that can serve a request, the last one does.");
+    printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
     for (size_t i = 0; i < count; i++) {
         const sr_provider *provider = providers[i];
         printf("# %s%s%s\n", provider->name, provider->version ? ": " : "",
                provider->version ? provider->version() : "");
-        for (size_t k = 0; k < provider->count; k++)
-            printf("%-32s %-28s %s\n", provider->entries[k].name,
-                   provider->entries[k].numerics_class, sr_kernel_doc(provider->entries[k].kernel));
+        for (size_t k = 0; k < provider->count; k++) {
+            const sr_kernel_entry *e = &provider->entries[k];
+            printf("%-30s %-18s %-19s %-4s %s\n", e->name, e->dtypes ? e->dtypes : "?",
+                   e->numerics_class, runs_here(e) ? "yes" : "no", sr_kernel_doc(e->kernel));
+        }
     }
+}
+
+static void add_member(sr_text *out, const char *name, const char *value) {
+    sr_text_add(out, ", \"%s\": ", name);
+    sr_text_add_json_string(out, value);
+}
+
+static void add_kernel(sr_text *out, const sr_provider *provider, const sr_kernel_entry *e) {
+    char needs[80];
+    sr_text_add(out, "{\"name\": ");
+    sr_text_add_json_string(out, e->name);
+    add_member(out, "kernel", sr_kernel_name(e->kernel));
+    add_member(out, "computes", sr_kernel_doc(e->kernel));
+    add_member(out, "provider", provider->version ? provider->version() : provider->name);
+    add_member(out, "dtypes", e->dtypes ? e->dtypes : "");
+    add_member(out, "numerics", e->numerics_class);
+    add_member(out, "needs", e->needs ? sr_cpu_features_text(e->needs, needs) : "");
+    sr_text_add(out, ", \"runs_here\": %s}", runs_here(e) ? "true" : "false");
+}
+
+static int print_kernels_json(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    const char *comma = "";
+    sr_text out;
+    sr_text_init(&out);
+    sr_text_add(&out, "[");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < providers[i]->count; k++, comma = ",\n ") {
+            sr_text_add(&out, "%s", comma);
+            add_kernel(&out, providers[i], &providers[i]->entries[k]);
+        }
+    }
+    sr_text_add(&out, "]\n");
+    const sr_status status = sr_text_check(&out);
+    if (status == SR_OK)
+        (void)fputs(out.data, stdout);
+    sr_text_release(&out);
+    return status == SR_OK ? 0 : sr_command_fail(status);
 }
 
 static void print_models(void) {
@@ -234,12 +282,22 @@ typedef struct info_arguments {
     const char *name;
     const char *files[SR_PLUGIN_FILES_MAX];
     int count;
+    bool json;
 } info_arguments;
+
+enum { KEY_JSON = 0x100 };
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "kernels as JSON: an array of objects", 0},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     info_arguments *a = state->input;
     bool plugins = a->name && strcmp(a->name, "plugins") == 0;
-    if (key == ARGP_KEY_ARG && !a->name)
+    if (key == KEY_JSON)
+        a->json = true;
+    else if (key == ARGP_KEY_ARG && !a->name)
         a->name = value;
     else if (key == ARGP_KEY_ARG && plugins && a->count < SR_PLUGIN_FILES_MAX)
         a->files[a->count++] = value;
@@ -250,12 +308,14 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
                           "transforms, losses, ops, kernels, or plugins FILE...");
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    return key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+    else if (key == ARGP_KEY_END && a->json && strcmp(a->name, "kernels") != 0)
+        argp_error(state, "--json is for kernels");
+    return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 int sr_cmd_info(int argc, char **argv) {
     static const struct argp parser = {
-        NULL,
+        options,
         parse_option,
         "TABLE\nplugins FILE...",
         "Print a table of what is built in: commands, options (keys of a recipe), models, "
@@ -267,6 +327,8 @@ int sr_cmd_info(int argc, char **argv) {
     info_arguments a = {0};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
+    if (a.json)
+        return print_kernels_json();
     if (strcmp(a.name, "plugins") == 0)
         return print_plugins(a.files, a.count);
     for (size_t i = 0; i < TABLES; i++) {

@@ -183,6 +183,11 @@ void sr_pool_run(sr_pool *pool, int64_t count, sr_pool_fn fn, void *user) {
     if (count <= 0)
         return;
     assert(atomic_load(&pool->pending) == 0);
+    if (pool->size == 1 || count == 1) { // nobody else has an item
+        for (int64_t item = 0; item < count; item++)
+            fn(user, item, 0);
+        return;
+    }
     pool->fn = fn;
     pool->user = user;
     pool->count = count;

@@ -15,11 +15,13 @@
 // elementwise primitives (statistics and rounding are ours), Winograd (other error bounds).
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
 #include "kernels/cpu/onednn_internal.h"
 
 // OpenMP 4.5, 3.2.1 and 3.2.3. <omp.h> is a compiler's own header; libdnnl brings the library.
@@ -156,6 +158,16 @@ static sr_status primitive_fill(sr_onednn_primitive *p, dnnl_primitive_desc_t de
     return SR_OK;
 }
 
+static int threads_at_once(void) {
+    static atomic_int processors; // asked once: it reads files
+    int count = atomic_load_explicit(&processors, memory_order_relaxed);
+    if (count == 0) {
+        count = sr_cpu_count();
+        atomic_store_explicit(&processors, count, memory_order_relaxed);
+    }
+    return count;
+}
+
 sr_status sr_onednn_primitive_init(sr_onednn_primitive *p, dnnl_primitive_desc_t desc,
                                    const int *ids, int args) {
     assert(args <= SR_ONEDNN_ARGS);
@@ -168,10 +180,14 @@ sr_status sr_onednn_primitive_init(sr_onednn_primitive *p, dnnl_primitive_desc_t
     if (p->idle == NULL)
         return SR_E_MEMORY;
     (void)pthread_mutex_init(&p->idle->lock, NULL);
-    sr_onednn_call *call = NULL; // one from the start; more where threads run it at once
-    status = call_create(p, &call);
-    if (status == SR_OK)
-        call_give_back(p, call);
+    // As many as threads may run it at once, so that no step takes memory, whatever the timing;
+    // more come where teams are larger than the machine.
+    for (int i = threads_at_once(); i > 0 && status == SR_OK; i--) {
+        sr_onednn_call *call = NULL;
+        status = call_create(p, &call);
+        if (status == SR_OK)
+            call_give_back(p, call);
+    }
     return status;
 }
 
@@ -284,23 +300,23 @@ static bool supports_bf16(const sr_kernel_request *request) {
     return dtypes_fit(request) && request->dtype[0] == SR_BF16 && sr_onednn_native_bf16();
 }
 
-#define ENTRY(id, suffix, class, fits)                                                             \
+#define ENTRY(id, suffix, class, fits, types, features)                                            \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/onednn" suffix, .provider = "onednn", .numerics_class = class,               \
-        .supports = fits, .prepare = sr_onednn_prepare_##id                                        \
+        .supports = fits, .prepare = sr_onednn_prepare_##id, .dtypes = types, .needs = features    \
     }
 
 static const sr_kernel_entry entries[] = {
-    ENTRY(conv2d, "", "onednn-direct-f32", supports_f32),
-    ENTRY(conv2d_dx, "", "onednn-direct-f32", supports_f32),
-    ENTRY(conv2d_dw, "", "onednn-direct-f32", supports_f32),
-    ENTRY(conv2d, "-amx", "onednn-direct-bf16", supports_bf16),
-    ENTRY(conv2d_dx, "-amx", "onednn-direct-bf16", supports_bf16),
-    ENTRY(conv2d_dw, "-amx", "onednn-direct-bf16", supports_bf16),
-    ENTRY(linear, "", "onednn-gemm-f32", supports_gemm),
-    ENTRY(linear_dx, "", "onednn-gemm-f32", supports_gemm),
-    ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm),
+    ENTRY(conv2d, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(conv2d_dx, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(conv2d_dw, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(conv2d, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
+    ENTRY(conv2d_dx, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
+    ENTRY(conv2d_dw, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
+    ENTRY(linear, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(linear_dx, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
 };
 
 static const char *version(void) {

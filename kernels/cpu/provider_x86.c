@@ -298,7 +298,7 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/x86" suffix, .provider = "x86", .numerics_class = class, .supports = fits,   \
-        .prepare = make                                                                            \
+        .prepare = make, .dtypes = "f32 bf16", .needs = SR_CPU_AVX2                                \
     }
 #define ENTRY(id, class) ROW(id, "", class, supports, prepare)
 #define WINOGRAD(id) ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare)

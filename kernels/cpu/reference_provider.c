@@ -99,6 +99,9 @@ static bool supports(const sr_kernel_request *request) {
     return !signature[i] && i == request->args;
 }
 
+// Updates have no activations: their parameters are f32.
+#define DTYPES(id) ((id) == SR_KERNEL_sgd || (id) == SR_KERNEL_ema ? "f32" : "f32 bf16 f16 f64")
+
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, arg_count, params, doc)                                                      \
     {                                                                                              \
@@ -110,6 +113,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = "reference",                                                             \
         .supports = supports,                                                                      \
         .prepare = sr_reference_prepare_##id,                                                      \
+        .dtypes = DTYPES(SR_KERNEL_##id),                                                          \
     },
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

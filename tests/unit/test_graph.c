@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "autograd/gradients.h"
 #include "graph/context.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
 
 static const sr_info vec4 = {.dtype = SR_F32, .rank = 1, .dim = {4}};
 
@@ -258,6 +260,65 @@ static void test_memory_passes_are_bit_neutral(void **state) {
     assert_true(peak >= bound && (double)peak <= 1.05 * (double)bound);
 }
 
+// ---- A steady step ----
+
+// A training step in small: recorded, found in the cache, replayed.
+static void take_step(sr_context *c, sr_executor *e, sr_tensor w, sr_tensor bias) {
+    const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {4, 8, 8, 8}};
+    static float x[2048];
+    void *inputs[64] = {x};
+    sr_tensor xs[2] = {w, bias}, grads[2];
+    sr_plan *plan;
+    sr_context_begin_step(c);
+    sr_tensor h = sr_input(c, 0, &image);
+    for (int layer = 0; layer < 3; layer++) {
+        sr_tensor y = sr_conv2d_bias(h, w, bias, (sr_conv2d_opts){.pad = 1});
+        h = sr_relu(sr_batchnorm_train(y, SR_NONE, SR_NONE, 1e-5).y);
+    }
+    sr_gradients(sr_reduce_sum(h), SR_NONE, xs, 2, grads);
+    const sr_target targets[2] = {{.tensor = grads[0], .after = w},
+                                  {.tensor = grads[1], .after = bias}};
+    assert_int_equal(sr_compile(c, targets, 2, &plan), SR_OK);
+    const sr_run run = {.inputs = inputs};
+    assert_int_equal(sr_executor_begin(e, plan, &run), SR_OK);
+    assert_int_equal(sr_executor_wait(e), SR_OK);
+}
+
+static long resident_pages(void) {
+    long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(2, fscanf(file, "%ld %ld", &all, &resident)); // NOLINT(cert-err34-c)
+    (void)fclose(file);
+    return resident;
+}
+
+static void test_a_thousand_steps_take_no_memory(void **state) {
+    (void)state;
+    enum { STEPS = 1000, SPARE_PAGES = 32 }; // pages of stacks and libraries touched late
+    const sr_info filter = {.dtype = SR_F32, .rank = 4, .dim = {8, 8, 3, 3}};
+    const sr_info channels = {.dtype = SR_F32, .rank = 1, .dim = {8}};
+    sr_context *c = new_context(0);
+    sr_executor *e;
+    const int threads = sr_cpu_count() > 1 ? 2 : 1;
+    assert_int_equal(sr_executor_create(sr_context_device(c), threads, &e), SR_OK);
+    sr_tensor w = sr_variable(c, "w", &filter, NULL), b = sr_variable(c, "b", &channels, NULL);
+    uint64_t allocations = 0;
+    long pages = 0;
+    for (int step = 0; step < STEPS; step++) {
+        take_step(c, e, w, b);
+        if (step == 1) {
+            allocations = sr_memory_get_stats().allocations;
+            pages = resident_pages();
+        }
+    }
+    assert_int_equal(allocations, sr_memory_get_stats().allocations);
+    assert_true(resident_pages() <= pages + SPARE_PAGES);
+    assert_int_equal(1, sr_context_get_stats(c).plans_compiled);
+    sr_executor_free(e);
+    sr_context_free(c);
+}
+
 static void test_failed_allocations_are_errors(void **state) {
     (void)state;
     for (uint64_t n = 1; n < 60; n++) {
@@ -290,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_targets_wait_for_readers_of_a_variable),
         cmocka_unit_test(test_unbound_input_is_an_error),
         cmocka_unit_test(test_memory_passes_are_bit_neutral),
+        cmocka_unit_test(test_a_thousand_steps_take_no_memory),
         cmocka_unit_test(test_failed_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

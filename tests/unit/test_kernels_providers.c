@@ -377,9 +377,19 @@ static void check_walk(const problem *c, const sr_prepared *prepared, const arra
     sr_free(worker.scratch);
 }
 
+// What listings say of an entry holds where it serves something.
+static void check_listing(const problem *c, const sr_kernel_entry *entry) {
+    assert_int_equal(0, entry->needs & ~sr_cpu_features());
+    assert_non_null(entry->dtypes);
+    for (int i = 0; i < c->request.args; i++)
+        if (c->arg[i].role == ACTIVATION)
+            assert_non_null(strstr(entry->dtypes, sr_dtype_name(c->request.dtype[i])));
+}
+
 // One entry on one problem.
 static void check_entry(const problem *c, const sr_kernel_entry *entry, const arrays *inputs,
                         const arrays *want, const arrays *magnitude) {
+    check_listing(c, entry);
     sr_prepared prepared = prepare(c, entry);
     arrays got = run_entry(c, &prepared, inputs, 1, false);
     if (strcmp(entry->numerics_class, "reference") == 0)
