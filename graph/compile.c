@@ -263,6 +263,7 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->program;
     SR_TRY(allocate(context, plan));
     make_values(p, plan);
+    plan->first_workspace = plan->value_count;
     for (uint32_t i = 0; i < p->node_count; i++)
         SR_TRY(add_launch(context, plan, i));
     mark_targets(p, plan);

@@ -462,8 +462,10 @@ sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info
     if (!take_info(context, name ? name : "variable", info, &own))
         return SR_NONE;
     size_t bytes = sr_info_bytes(&own);
-    sr_status status = sr_device_alloc(context->device, bytes, name ? name : "variable", &memory);
+    sr_status status = sr_device_alloc(context->device, bytes, "variables", &memory);
     if (status != SR_OK) {
+        if (name)
+            sr_error_prefix("%s", name);
         sr_context_stick(context, status);
         return SR_NONE;
     }

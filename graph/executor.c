@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/plan_internal.h"
+#include "graph/executor_trace_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
@@ -52,6 +52,7 @@ struct sr_executor {
     size_t profile_capacity;
     uint32_t profile_count;
     int64_t (*shares)[SR_CHAIN_ITEMS]; // per worker: time in each item of a step
+    sr_executor_tracing *tracing;      // NULL: none
 };
 
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
@@ -70,7 +71,9 @@ sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) 
         goto fail;
     }
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    SR_TRY_GOTO(sr_device_reserve(device, (size_t)pages * (size_t)page, &e->range), fail);
+    SR_TRY_GOTO(
+        sr_device_reserve(device, (size_t)pages * (size_t)page, "values of plans", &e->range),
+        fail);
     *out = e;
     return SR_OK;
 fail:
@@ -92,6 +95,7 @@ void sr_executor_free(sr_executor *e) {
     sr_free(e->calls);
     sr_free(e->shares);
     sr_free(e->profile);
+    sr_executor_tracing_free(e->tracing);
     (void)pthread_mutex_destroy(&e->lock);
     sr_free(e);
 }
@@ -238,7 +242,11 @@ static void run_unit_timed(void *user, int64_t unit, int worker) {
     for (uint32_t i = 0; i < r->step->count; i++) {
         run_item(r->e, r->step->first + i, unit, &w);
         const int64_t end = sr_clock_ns();
-        r->e->shares[worker][i] += end - start;
+        if (r->e->tracing)
+            sr_executor_tracing_add(r->e->tracing, worker,
+                                    r->e->plan->items[r->step->first + i].launch, start, end);
+        if (r->e->profiling)
+            r->e->shares[worker][i] += end - start;
         start = end;
     }
 }
@@ -264,10 +272,11 @@ static void add_profile(sr_executor *e, const sr_step *step, int64_t ns) {
 
 static sr_status run_step(sr_executor *e, const sr_step *step) {
     step_run r = {e, step};
-    if (e->profiling) {
+    if (e->profiling || e->tracing) {
         const int64_t start = sr_clock_ns();
         sr_stream_team_run(e->stream, step->units, run_unit_timed, &r);
-        add_profile(e, step, sr_clock_ns() - start);
+        if (e->profiling)
+            add_profile(e, step, sr_clock_ns() - start);
     } else {
         sr_stream_team_run(e->stream, step->units, run_unit, &r);
     }
@@ -310,6 +319,8 @@ sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
     SR_TRY(fill_table(e, plan));
     fill_calls(e, plan);
     SR_TRY(prepare_profile(e, plan));
+    if (e->tracing)
+        SR_TRY(sr_executor_tracing_begin(e->tracing, plan));
     SR_TRY(sr_stream_call(e->stream, replay, e));
     e->running = true;
     return SR_OK;
@@ -330,4 +341,12 @@ int sr_executor_get_profile(const sr_executor *e, sr_node_profile *rows, int cap
     for (uint32_t i = 0; i < e->profile_count && (int)i < capacity; i++)
         rows[i] = e->profile[i];
     return (int)e->profile_count;
+}
+
+sr_status sr_executor_set_trace(sr_executor *e, sr_trace *trace, const char *name) {
+    sr_executor_tracing_free(e->tracing);
+    e->tracing = NULL;
+    return trace
+               ? sr_executor_tracing_create(trace, name, sr_stream_threads(e->stream), &e->tracing)
+               : SR_OK;
 }

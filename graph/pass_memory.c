@@ -9,8 +9,6 @@
 
 #include "graph/plan_internal.h"
 
-enum { ALIGN = 64 };
-
 typedef struct item {
     uint32_t value;
     uint32_t first, last;
@@ -80,11 +78,6 @@ static size_t run_planner(planner *p, int (*order)(const void *, const void *)) 
     return p->peak;
 }
 
-static bool in_range(const sr_plan *plan, uint32_t i) {
-    const sr_plan_value *v = &plan->values[i];
-    return v->root == i && v->place == SR_PLACE_RANGE && v->first != SR_NO_STEP;
-}
-
 static size_t live_bound(const sr_plan *plan, const planner *p) {
     size_t most = 0;
     for (uint32_t t = 0; t < plan->step_count; t++) {
@@ -100,18 +93,30 @@ static size_t live_bound(const sr_plan *plan, const planner *p) {
 
 static void collect(const sr_plan *plan, planner *p) {
     for (uint32_t i = 0; i < plan->value_count; i++) {
-        if (!in_range(plan, i))
+        if (!sr_plan_in_range(plan, i))
             continue;
         const sr_plan_value *v = &plan->values[i];
         p->items[p->count++] = (item){.value = i,
                                       .first = plan->optimize ? v->first : 0,
                                       .last = plan->optimize ? v->last : plan->step_count,
-                                      .bytes = (v->bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1)};
+                                      .bytes = sr_plan_aligned(v->bytes)};
     }
 }
 
+typedef int (*item_order)(const void *, const void *);
+static const item_order orders[SR_PLANNERS] = {by_size, by_birth};
+const char *const sr_planner_names[SR_PLANNERS] = {"largest first", "in order of birth"};
+
+static size_t run_smallest(sr_plan *plan, planner *p) {
+    for (int i = 0; i < SR_PLANNERS; i++) {
+        plan->peaks[i] = run_planner(p, orders[i]);
+        if (plan->peaks[i] < plan->peaks[plan->planner])
+            plan->planner = i;
+    }
+    return run_planner(p, orders[plan->planner]);
+}
+
 sr_status sr_pass_memory(sr_plan *plan) {
-    static int (*const orders[2])(const void *, const void *) = {by_size, by_birth};
     planner p = {0};
     sr_status status = SR_E_MEMORY;
     p.items = sr_alloc_array(plan->value_count + 1, sizeof *p.items, "memory plan");
@@ -120,11 +125,7 @@ sr_status sr_pass_memory(sr_plan *plan) {
         goto out;
     collect(plan, &p);
     plan->live_bound = live_bound(plan, &p);
-    for (int i = 0; i < 2; i++)
-        plan->peaks[i] = run_planner(&p, orders[i]);
-    if (plan->peaks[0] < plan->peaks[1])
-        (void)run_planner(&p, orders[0]);
-    plan->range_bytes = p.peak;
+    plan->range_bytes = run_smallest(plan, &p);
     for (uint32_t i = 0; i < p.count; i++)
         plan->values[p.items[i].value].offset = p.items[i].offset;
     status = sr_plan_check(plan);
@@ -136,12 +137,12 @@ out:
 
 sr_status sr_plan_check(const sr_plan *plan) {
     for (uint32_t i = 0; i < plan->value_count; i++) {
-        if (!in_range(plan, i))
+        if (!sr_plan_in_range(plan, i))
             continue;
         const sr_plan_value *a = &plan->values[i];
         for (uint32_t k = i + 1; k < plan->value_count; k++) {
             const sr_plan_value *b = &plan->values[k];
-            if (in_range(plan, k) && a->first <= b->last && b->first <= a->last &&
+            if (sr_plan_in_range(plan, k) && a->first <= b->last && b->first <= a->last &&
                 a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return SR_FAIL(SR_E_INTERNAL, "memory plan: values %u and %u overlap", i, k);
         }

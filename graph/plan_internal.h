@@ -6,6 +6,11 @@
 #include "graph/record_internal.h"
 
 #define SR_NO_STEP UINT32_MAX
+#define SR_PLAN_ALIGN ((size_t)64) // of values in the range
+
+// Planners of pass_memory.c: the smallest result is taken.
+enum { SR_PLANNERS = 2 };
+extern const char *const sr_planner_names[SR_PLANNERS];
 
 // Where a value of the plan lies when it runs.
 typedef enum sr_place {
@@ -77,7 +82,7 @@ struct sr_plan {
     uint16_t generation; // of the step that used it last
 
     sr_plan_value *values; // the program's, then workspaces
-    uint32_t value_count;
+    uint32_t value_count, first_workspace;
     sr_launch *launches;
     uint32_t launch_count;
     uint32_t arg_count; // of all launches
@@ -94,13 +99,23 @@ struct sr_plan {
     void **variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
 
-    size_t range_bytes;   // executor memory
-    size_t live_bound;    // most bytes alive at once: no planner can need less
-    size_t peaks[2];      // of the planners that were tried
+    size_t range_bytes; // executor memory
+    size_t live_bound;  // most bytes alive at once: no planner can need less
+    size_t peaks[SR_PLANNERS];
+    int planner;          // whose plan was taken
     size_t scratch_bytes; // per worker
     double flops, bytes;
     bool optimize;
 };
+
+static inline size_t sr_plan_aligned(size_t bytes) {
+    return (bytes + SR_PLAN_ALIGN - 1) & ~(SR_PLAN_ALIGN - 1);
+}
+// Whether the value has memory of its own in the range.
+static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
+    const sr_plan_value *v = &plan->values[value];
+    return v->root == value && v->place == SR_PLACE_RANGE && v->first != SR_NO_STEP;
+}
 
 // Passes, in order; one file each.
 // pass_recompute.c: computes cheap values again in the backward pass instead of keeping them.
@@ -111,7 +126,7 @@ void sr_pass_in_place(sr_plan *plan);
 void sr_pass_chain(sr_plan *plan);
 // Whether the stage of an item touches an argument of its launch.
 bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg);
-// pass_memory.c: offsets of all values in the range; tries two planners and takes the smaller.
+// pass_memory.c: offsets of all values in the range; tries several planners and takes the smallest.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
 // Checks that no two values that live at the same time overlap. For tests and the dev build.
 SR_NODISCARD sr_status sr_plan_check(const sr_plan *plan);

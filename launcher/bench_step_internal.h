@@ -18,10 +18,11 @@ typedef struct sr_step_options {
     int64_t batch, lanes, image, classes; // 0: see cmd_bench_step.c
     int threads, blocks, steps;           // steps of a block; 0: so many that it takes two seconds
     double seconds;                       // no block begins later
-    bool no_peer, needs_peer, profile, plan, json, markdown;
+    bool no_peer, needs_peer, profile, memory, plan, json, markdown;
     const char *peer_mode, *peer_malloc; // of PyTorch; NULL: the default, or tried
     int peer_processes;                  // 0: the same
     bool peer_best;                      // try what is not said
+    const char *memory_picture, *trace;  // files to write, or NULL
     bool peer_any_groups;                // processes may split a lane's samples
 } sr_step_options;
 
@@ -85,8 +86,14 @@ SR_NODISCARD sr_status sr_step_peers_memory(const sr_step_peers *kept, sr_step_r
 void sr_step_peers_stop(sr_step_peers *peers);
 
 // Where the time of a lane program goes: one row for each operator and kernel, from the profile of
-// all executors; 'seconds' is what 'steps' steps took.
-SR_NODISCARD sr_status sr_step_profile(const sr_engine *engine, int steps, double seconds);
+// all executors, with what it reaches of the limits; 'seconds' is what 'steps' steps took.
+SR_NODISCARD sr_status sr_step_profile(const sr_engine *engine, int steps, double seconds,
+                                       const sr_machine_limits *limits);
+
+// What the largest lane program takes, what lives at its peak, and who holds the memory of the
+// process. 'picture': a PNG to write, or NULL.
+SR_NODISCARD sr_status sr_step_memory(sr_engine *engine, const sr_step_result *result,
+                                      const char *picture);
 
 // Bytes of this process's resident set, and of it at its peak (proc(5): VmRSS, VmHWM); 0 where they
 // cannot be read. What a training takes is the peak less what was resident before its engine.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench step --profile: where the time of a lane program goes, and what else a step costs.
 //
+// A kernel's limit is the time in which this machine could do its floating-point operations, or
+// read and write its bytes, whichever takes longer (limits as measured when the benchmark began;
+// what stays in caches may go beyond the limit of memory, and what needs fewer operations than a
+// direct sum beyond the other). "neither": it reaches less than half of both.
+//
 // Times of nodes are those of the executors' own clocks, added up over all of them; an executor
 // with several threads counts once. So with E executors that run side by side, the sum is E times
 // the step less what is not spent in nodes: handing gradients over, updates, recording.
@@ -45,20 +50,55 @@ static int slower_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static void print(const table *t, int steps, double seconds, int executors) {
-    double ms = 1e3 * seconds / steps, all = 0;
-    (void)printf("\n%-22s %-26s %7s %9s %6s %9s %7s\n", "operator", "kernel", "calls", "ms",
-                 "share", "GFLOP/s", "GB/s");
+// What a row reaches of the machine's limits, all executors together.
+typedef struct shares {
+    double flops, bytes;
+} shares;
+
+static const double bound_share = 0.5;
+
+static shares shares_of(double flops, double bytes, double seconds, const sr_machine_limits *l) {
+    if (!(seconds > 0) || !(l->flops > 0) || !(l->copy_rate > 0))
+        return (shares){0};
+    return (shares){.flops = flops / seconds / l->flops, .bytes = bytes / seconds / l->copy_rate};
+}
+
+static const char *bound_of(shares s) {
+    if (s.flops < bound_share && s.bytes < bound_share)
+        return "neither";
+    return s.flops >= s.bytes ? "flops" : "bytes";
+}
+
+static void print_shares(const char *op, const char *kernel, double calls, double ms, double step,
+                         shares s) {
+    (void)printf("%-22s %-30s %6.0f %9.2f %5.1f%% %5.0f%% %5.0f%% %5.0f%%  %s\n", op, kernel, calls,
+                 ms, 100 * ms / step, 100 * s.flops, 100 * s.bytes,
+                 100 * (s.flops > s.bytes ? s.flops : s.bytes), bound_of(s));
+}
+
+static void print(const table *t, int steps, double seconds, int executors,
+                  const sr_machine_limits *limits) {
+    const double step = 1e3 * seconds / steps;
+    double all = 0, calls = 0, flops = 0, bytes = 0;
+    (void)printf("\n%-22s %-30s %6s %9s %6s %6s %6s %6s  %s\n", "operator", "kernel", "calls", "ms",
+                 "share", "flops", "bytes", "limit", "bound by");
     for (int i = 0; i < t->count; i++) {
         const row *r = &t->rows[i];
-        double own = (double)r->ns * 1e-6 / steps / executors, ns = (double)(r->ns ? r->ns : 1);
-        all += own;
-        (void)printf("%-22s %-26s %7.0f %9.2f %5.1f%% %9.1f %7.1f\n", r->op, r->kernel,
-                     r->calls / steps, own, 100 * own / ms, r->flops / ns, r->bytes / ns);
+        const double ms = (double)r->ns * 1e-6 / steps / executors;
+        print_shares(r->op, r->kernel, r->calls / steps, ms, step,
+                     shares_of(r->flops / steps, r->bytes / steps, 1e-3 * ms, limits));
+        all += ms;
+        calls += r->calls / steps;
+        flops += r->flops / steps;
+        bytes += r->bytes / steps;
     }
-    (void)printf("%-49s %7s %9.2f %5.1f%%\n", "exchange, updates, recording, waiting", "", ms - all,
-                 100 * (ms - all) / ms);
-    (void)printf("%-49s %7s %9.2f\n", "step", "", ms);
+    print_shares("all kernels", "", calls, all, step, shares_of(flops, bytes, 1e-3 * all, limits));
+    (void)printf("%-53s %6s %9.2f %5.1f%%\n", "exchange, updates, recording, waiting", "",
+                 step - all, 100 * (step - all) / step);
+    print_shares("step", "", calls, step, step, shares_of(flops, bytes, 1e-3 * step, limits));
+    (void)printf(
+        "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
+        limits->flops * 1e-9, limits->copy_rate * 1e-9);
     if (executors > 1)
         (void)printf("%d executors side by side: times are those of one\n", executors);
 }
@@ -70,7 +110,8 @@ static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, ta
     }
 }
 
-sr_status sr_step_profile(const sr_engine *e, int steps, double seconds) {
+sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
+                          const sr_machine_limits *limits) {
     int capacity = 0;
     sr_status status = SR_E_MEMORY;
     for (int i = 0; i < e->executor_count; i++) {
@@ -83,7 +124,7 @@ sr_status sr_step_profile(const sr_engine *e, int steps, double seconds) {
     if (t.rows && nodes) {
         collect(e, nodes, capacity, &t);
         qsort(t.rows, (size_t)t.count, sizeof *t.rows, slower_first);
-        print(&t, steps, seconds, e->executor_count);
+        print(&t, steps, seconds, e->executor_count, limits);
         status = SR_OK;
     }
     sr_free(t.rows);

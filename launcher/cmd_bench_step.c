@@ -22,9 +22,10 @@
 #include "launcher/bench_step_internal.h"
 #include "launcher/command.h"
 #include "trainer/choices.h"
+#include "trainer/engine_trace.h"
 #include "trainer/plugins.h"
 
-enum { WARM_STEPS = 2, FIXED_OVERRIDES = 8 };
+enum { WARM_STEPS = 2, TRACED_STEPS = 2, FIXED_OVERRIDES = 8 };
 
 // Steps that learn nothing must not run away either.
 static const double learning_rate = 1e-4;
@@ -40,6 +41,7 @@ typedef struct bench {
     double step_seconds;                                // of a warm step
     uint64_t allocations, recorded, record_ns, hash_ns; // of our blocks
     int64_t our_steps;
+    sr_trace *trace;
     sr_step_result result;
 } bench;
 
@@ -216,7 +218,21 @@ static sr_status profile(bench *b) {
     for (int i = 0; i < b->engine->executor_count; i++)
         sr_executor_set_profiling(b->engine->executors[i], true);
     SR_TRY(take_steps(b, b->result.steps, &seconds));
-    return sr_step_profile(b->engine, b->result.steps, seconds);
+    SR_TRY(sr_step_profile(b->engine, b->result.steps, seconds, &b->result.limits));
+    for (int i = 0; i < b->engine->executor_count; i++)
+        sr_executor_set_profiling(b->engine->executors[i], false);
+    return SR_OK;
+}
+
+static sr_status trace_steps(bench *b) {
+    double seconds;
+    SR_TRY(sr_trace_create(0, b->result.recipe->name, &b->trace));
+    SR_TRY(sr_engine_set_trace(b->engine, b->trace));
+    SR_TRY(take_steps(b, TRACED_STEPS, &seconds));
+    SR_TRY(sr_engine_set_trace(b->engine, NULL));
+    SR_TRY(sr_trace_write(b->trace, b->o->trace));
+    (void)printf("\ntrace of %d steps: %s\n", TRACED_STEPS, b->o->trace);
+    return SR_OK;
 }
 
 static void per_step(bench *b) {
@@ -264,7 +280,13 @@ static sr_status run(bench *b) {
     SR_TRY(report(b));
     if (b->o->plan)
         SR_TRY(print_plans(b));
-    return b->o->profile ? profile(b) : SR_OK;
+    if (b->o->profile)
+        SR_TRY(profile(b));
+    if (b->o->trace)
+        SR_TRY(trace_steps(b));
+    if (b->o->memory)
+        SR_TRY(sr_step_memory(b->engine, &b->result, b->o->memory_picture));
+    return SR_OK;
 }
 
 // ---- The recipe ----
@@ -322,6 +344,7 @@ static sr_status load_recipe(bench *b) {
 static void release(bench *b) {
     sr_step_peers_stop(&b->result.peers);
     sr_engine_free(b->engine);
+    sr_trace_free(b->trace); // which the engine may hold after a failure
     sr_comm_free(b->comm);
     for (int64_t lane = 0; b->inputs && lane < b->result.lanes; lane++) {
         sr_free(b->inputs[lane].image);
@@ -353,6 +376,9 @@ enum {
     KEY_PEER_ANY_GROUPS,
     KEY_PROFILE,
     KEY_PLAN,
+    KEY_TRACE,
+    KEY_MEMORY,
+    KEY_MEMORY_PICTURE,
     KEY_JSON,
     KEY_MARKDOWN,
 };
@@ -379,6 +405,10 @@ static const struct argp_option options[] = {
      "processes may split a lane's samples: batch norm then sees other groups than ours", 0},
     {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
     {"plan", KEY_PLAN, NULL, 0, "tell the steps of a lane's plan", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two further steps", 0},
+    {"memory", KEY_MEMORY, NULL, 0, "tell what takes memory, at the peak and by owner", 0},
+    {"memory-picture", KEY_MEMORY_PICTURE, "FILE", 0,
+     "the same, and a timeline of the range as a PNG", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
     {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
     {0}};
@@ -472,6 +502,16 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return 0;
     case KEY_PLAN:
         o->plan = true;
+        return 0;
+    case KEY_TRACE:
+        o->trace = value;
+        return 0;
+    case KEY_MEMORY_PICTURE:
+        o->memory_picture = value;
+        o->memory = true;
+        return 0;
+    case KEY_MEMORY:
+        o->memory = true;
         return 0;
     case KEY_JSON:
         o->json = true;

@@ -151,7 +151,6 @@ sr_status sr_check_served(sr_recipe *recipe) {
         {recipe->exchange.wire != SR_WIRE_FP32, "exchange.wire", "bf16 on the wire"},
         {recipe->exchange.bf16_nodes > 0, "exchange.bf16_nodes", "bf16 on the wire"},
         {recipe->data.tail == SR_TAIL_DROP, "data.tail", "dropping an epoch's tail"},
-        {recipe->profile_end > recipe->profile_begin, "profile", "traces"},
         {recipe->precision == SR_PRECISION_FP16, "precision",
          "fp16 (it needs a GPU; use bf16 or fp32)"},
     };

@@ -10,6 +10,7 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "kernels/device/device.h"
+#include "trainer/engine_trace_internal.h"
 #include "trainer/train.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
@@ -164,6 +165,7 @@ void sr_engine_free(sr_engine *e) {
     sr_free(e->lane_values);
     sr_free(e->zeros);
     sr_free(e->statistics.items);
+    sr_free(e->trace);
     sr_arena_release(&e->arena);
     sr_free(e);
 }
@@ -349,14 +351,18 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     sr_phase *phase = e->phases[phase_index];
     sr_plan *plan;
     int count;
+    SR_TRY(sr_engine_trace_begin(e->trace));
     SR_TRY(sr_exchange_step_begin(phase->exchange, step));
     sr_status status = record_phase(e, phase_index, &plan, &count);
+    sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
         status = run_lanes(e, phase, step, plan, count, source);
+    sr_engine_trace_end(e->trace, SR_STEP_LANES);
     if (status != SR_OK)
         sr_exchange_fail(phase->exchange, status, sr_error_message());
     SR_TRY(sr_exchange_step_wait(phase->exchange));
     sr_phase_upload(phase);
+    sr_engine_trace_end(e->trace, SR_STEP_WAITS);
     return SR_OK;
 }
 

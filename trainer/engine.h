@@ -64,6 +64,7 @@ typedef struct sr_engine {
     sr_statistics statistics;
     float *zeros; // of the largest segment, for parameters that no gradient reaches
     float *device_average;
+    struct sr_engine_trace *trace; // NULL: none
 } sr_engine;
 
 // Collective: opens the device, builds the models of all phases with their first values, and makes

@@ -213,6 +213,8 @@ void sr_exchange_free(sr_exchange *x) {
 sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
         return failure_of(x);
+    if (x->trace && !x->active)
+        SR_TRY(sr_exchange_trace_begin(x));
     pthread_mutex_lock(&x->lock);
     if (x->active) {
         pthread_mutex_unlock(&x->lock);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "kernels/base/trace.h"
 #include "trainer/exchange.h"
 #include "trainer/lane_tree.h"
 
@@ -33,10 +34,17 @@ typedef struct sr_exchange_slot {
     int bucket;
     bool reduced;  // the owned part is summed and updated
     bool released; // the lane buffers are given back
+    int64_t started_ns;
     sr_message_group sums_in, sums_out, values_in, values_out;
     float *received;  // sub-trees of the other ranks, owned elements of each
     float **partials; // sub-trees of all ranks in lane order
 } sr_exchange_slot;
+
+// Rows of a trace: the thread's work, and the messages of each slot.
+typedef struct sr_exchange_trace {
+    sr_trace_row *work, *messages[SR_EXCHANGE_WINDOW];
+    const sr_trace_label **sums, **moves; // of each bucket
+} sr_exchange_trace;
 
 struct sr_exchange {
     // Fixed after creation.
@@ -87,6 +95,7 @@ struct sr_exchange {
     int64_t steps_done, moved_ns, report_at_ns;
     long long seen_puts;
     sr_exchange_stats stats;
+    sr_exchange_trace *trace; // NULL: none
 };
 
 // Without a thread and without comparing with the peers: the caller drives sr_exchange_progress.
@@ -97,6 +106,12 @@ SR_NODISCARD sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchang
 bool sr_exchange_progress(sr_exchange *x, int64_t now_ns);
 // The step is over, well or not.
 bool sr_exchange_is_over(sr_exchange *x);
+
+// exchange_trace.c: from the next step on; NULL: no longer. Between steps. SR_E_MEMORY.
+SR_NODISCARD sr_status sr_exchange_set_trace(sr_exchange *x, sr_trace *trace, const char *name);
+// Makes room for the spans of a step.
+SR_NODISCARD sr_status sr_exchange_trace_begin(sr_exchange *x);
+void sr_exchange_trace_free(sr_exchange_trace *trace);
 
 // exchange_plan.c
 SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,

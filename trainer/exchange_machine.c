@@ -117,6 +117,7 @@ static sr_status start_bucket(sr_exchange *x, int bucket) {
     x->started = bucket + 1; // before the messages: what is posted is found again when one fails
     if (slot->released)
         return SR_OK;
+    slot->started_ns = x->trace ? sr_clock_ns() : 0;
     x->stats.buckets++;
     SR_TRY(expect_sums(x, slot));
     SR_TRY(expect_values(x, slot));
@@ -172,7 +173,10 @@ static sr_status advance(sr_exchange *x, sr_exchange_slot *slot, bool *moved) {
     SR_TRY(test_group(x, &slot->sums_out, moved));
     SR_TRY(test_group(x, &slot->values_in, moved));
     if (!slot->reduced && all_done(&slot->sums_in)) {
+        const int64_t start = x->trace ? sr_clock_ns() : 0;
         SR_TRY(reduce(x, slot));
+        if (x->trace)
+            sr_trace_span(x->trace->work, x->trace->sums[slot->bucket], start, sr_clock_ns());
         *moved = true;
     }
     if (!slot->released && slot->reduced && all_done(&slot->sums_out)) {
@@ -183,6 +187,14 @@ static sr_status advance(sr_exchange *x, sr_exchange_slot *slot, bool *moved) {
     return test_group(x, &slot->values_out, moved);
 }
 
+// A bucket is through: its messages were under way since it was started.
+static void trace_bucket(const sr_exchange *x, int bucket) {
+    const int slot = bucket % x->slot_count;
+    if (x->trace && x->trace->messages[slot] && x->buckets[bucket].tree)
+        sr_trace_span(x->trace->messages[slot], x->trace->moves[bucket], x->slots[slot].started_ns,
+                      sr_clock_ns());
+}
+
 static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
     while (x->started < ready_prefix && x->started - x->finished < x->slot_count) {
         SR_TRY(start_bucket(x, x->started));
@@ -191,6 +203,7 @@ static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
     for (int b = x->finished; b < x->started; b++)
         SR_TRY(advance(x, &x->slots[b % x->slot_count], moved));
     while (x->finished < x->started && slot_done(&x->slots[x->finished % x->slot_count])) {
+        trace_bucket(x, x->finished);
         x->finished++;
         *moved = true;
     }

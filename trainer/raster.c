@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rasters for grids of samples: what libspng needs to write a picture, and little more.
-#include "trainer/raster_internal.h"
+#include "trainer/raster.h"
 
 #include <spng.h>
 #include <stdbool.h>

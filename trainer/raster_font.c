@@ -5,7 +5,7 @@
 // every build, also without a font library; anything finer is drawn with cairo elsewhere.
 #include <string.h>
 
-#include "trainer/raster_internal.h"
+#include "trainer/raster.h"
 
 enum {
     FIRST = 32,

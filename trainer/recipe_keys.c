@@ -104,8 +104,8 @@ static const sr_option recipe_options[] = {
      AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
     {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
      AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
-    {"profile", "first and last step of a trace, as 20:30", SR_OPT_STRING, AT(raw_profile), NULL, 0,
-     0, NULL, NEUTRAL},
+    {"profile", "steps that are traced, as 20:30, in trace.json", SR_OPT_STRING, AT(raw_profile),
+     NULL, 0, 0, NULL, NEUTRAL},
 };
 
 static const sr_option optimizer_options[] = {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "trainer/raster_internal.h"
+#include "trainer/raster.h"
 
 enum {
     TILE_SIDE = 160,   // small pictures grow up to this

@@ -304,7 +304,9 @@ sr_status sr_training_run(sr_training *t) {
     while (t->step < t->total_steps) {
         bool stop;
         int64_t before = t->position;
+        SR_TRY(sr_training_trace_begin(t));
         SR_TRY(run_step(t, &stop));
+        SR_TRY(sr_training_trace_end(t, stop || t->step == t->total_steps));
         show(t);
         SR_TRY(after_step(t, before, stop));
     }

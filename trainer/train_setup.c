@@ -404,6 +404,7 @@ void sr_training_release(sr_training *t) {
     sr_feed_free(t->feed);
     sr_training_forget_damage(t);
     sr_engine_free(t->engine);
+    sr_trace_free(t->trace); // which the engine may hold after a failure
     sr_dataset_free(t->train_set);
     if (t->metrics)
         sr_csv_close(t->metrics);

@@ -4,6 +4,7 @@
 #define SR_TRAINER_TRAINING_INTERNAL_H
 
 #include "dataio/dataset.h"
+#include "kernels/base/trace.h"
 #include "trainer/choices.h"
 #include "trainer/csv_file.h"
 #include "trainer/engine.h"
@@ -78,6 +79,7 @@ typedef struct sr_training {
     bool evaluated_here;     // the values above belong to 'position'
     int64_t evaluation_due;  // 1: a stop request left out the evaluation at 'position'
     int64_t digest_position; // of the last row of digests.csv
+    sr_trace *trace;         // while steps are traced
 } sr_training;
 
 // train_setup.c
@@ -93,6 +95,9 @@ SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
 // data.on_corrupt.
 SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
 void sr_training_forget_damage(sr_training *t);
+// train_trace.c: before and after a step, on all ranks; 'last': no step follows in this session.
+SR_NODISCARD sr_status sr_training_trace_begin(sr_training *t);
+SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
 // train_pictures.c
 void sr_training_draw_first_batch(sr_training *t);
 SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);

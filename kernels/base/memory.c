@@ -4,8 +4,9 @@
 //   block:  | padding | header: raw pointer, bytes | user memory, 64-byte aligned ... |
 //   arena:  first -> chunk -> chunk -> ... ; 'current' is being filled, later ones wait for reuse
 //
-// Counters are relaxed atomics: they are statistics and order nothing. Deliberately not an
-// allocator of its own: the C library's is good, and tools such as ASan understand it.
+// Counters are relaxed atomics: they are statistics and order nothing. Each block remembers who it
+// is for (memory_owners.h). Deliberately not an allocator of its own: the C library's is good, and
+// tools such as ASan understand it.
 #include "kernels/base/memory.h"
 
 #include <assert.h>
@@ -13,6 +14,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kernels/base/memory_owners.h"
 
 enum {
     ALIGNMENT = 64,
@@ -24,8 +27,11 @@ enum {
 typedef struct block_header {
     void *raw;
     size_t bytes;
+    uint32_t owner;
     uint64_t magic;
 } block_header;
+
+static_assert(sizeof(block_header) <= ALIGNMENT, "a header fits into the padding before a block");
 
 #define BLOCK_MAGIC UINT64_C(0x5e221edb10c4a11e)
 
@@ -88,8 +94,11 @@ void *sr_alloc(size_t bytes, const char *what) {
                       bytes, what);
         return NULL;
     }
-    ((block_header *)memory)[-1] = (block_header){.raw = raw, .bytes = bytes, .magic = BLOCK_MAGIC};
+    const uint32_t owner = sr_memory_owner_find(what);
+    ((block_header *)memory)[-1] =
+        (block_header){.raw = raw, .bytes = bytes, .owner = owner, .magic = BLOCK_MAGIC};
     count_block(bytes);
+    sr_memory_owner_add(owner, bytes);
     return memory;
 }
 
@@ -145,6 +154,7 @@ void sr_free(void *memory) {
     header->magic = 0;
     atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&live_bytes, header->bytes, memory_order_relaxed);
+    sr_memory_owner_remove(header->owner, header->bytes);
     free(header->raw);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/memory.h"
+#include "kernels/base/memory_owners.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device_internal.h"
 
@@ -52,7 +53,7 @@ void sr_device_close(sr_device *device) {
     if (!device)
         return;
     while (device->range_count)
-        device->ops->free(device, device->ranges[device->range_count - 1].base);
+        sr_device_free(device, device->ranges[device->range_count - 1].base);
     sr_free(device->ranges);
     sr_free(device);
 }
@@ -65,24 +66,41 @@ bool sr_device_host_access(const sr_device *device) {
     return device->ops->host_access;
 }
 
+static void note_owner(sr_device *device, const void *memory, const char *what) {
+    sr_device_range *range = sr_device_find_range(device, memory);
+    range->owner = sr_memory_owner_find(what);
+    sr_memory_owner_add(range->owner, range->committed);
+}
+
 sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what, void **out) {
     sr_status status = device->ops->alloc(device, bytes ? bytes : 1, out);
     if (status != SR_OK)
         sr_error_prefix("%s", what);
+    else
+        note_owner(device, *out, what);
     return status;
 }
 
 void sr_device_free(sr_device *device, void *memory) {
-    if (memory)
-        device->ops->free(device, memory);
+    if (!memory)
+        return;
+    const sr_device_range *range = sr_device_find_range(device, memory);
+    sr_memory_owner_remove(range->owner, range->committed);
+    device->ops->free(device, memory);
 }
 
-sr_status sr_device_reserve(sr_device *device, size_t limit, void **out) {
-    return device->ops->reserve(device, limit, out);
+sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, void **out) {
+    SR_TRY(device->ops->reserve(device, limit, out));
+    note_owner(device, *out, what);
+    return SR_OK;
 }
 
-sr_status sr_device_commit(sr_device *device, void *range, size_t bytes) {
-    return device->ops->commit(device, range, bytes);
+sr_status sr_device_commit(sr_device *device, void *memory, size_t bytes) {
+    const sr_device_range *range = sr_device_find_range(device, memory);
+    const size_t before = range->committed;
+    SR_TRY(device->ops->commit(device, memory, bytes));
+    sr_memory_owner_grow(range->owner, range->committed - before);
+    return SR_OK;
 }
 
 void *sr_device_kernel_address(sr_device *device, void *memory) {

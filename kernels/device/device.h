@@ -39,7 +39,8 @@ const char *sr_device_name(const sr_device *device);
 // The host may read and write device memory through the addresses of alloc and reserve.
 bool sr_device_host_access(const sr_device *device);
 
-// Zero-filled device memory, 64-byte aligned at least. SR_E_MEMORY names 'what'.
+// Zero-filled device memory, 64-byte aligned at least. SR_E_MEMORY and reports of memory name
+// 'what'.
 SR_NODISCARD sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what,
                                        void **out);
 // Frees memory of sr_device_alloc or a range of sr_device_reserve; NULL is legal.
@@ -47,8 +48,9 @@ void sr_device_free(sr_device *device, void *memory);
 
 // One address range that grows in place: 'limit' bytes of addresses, of which the first 'bytes' of
 // the largest commit are memory, zero where nothing was written yet. Freed with sr_device_free.
-// SR_E_MEMORY when the limit or the machine has no more.
-SR_NODISCARD sr_status sr_device_reserve(sr_device *device, size_t limit, void **out);
+// 'what' names it in reports of memory. SR_E_MEMORY when the limit or the machine has no more.
+SR_NODISCARD sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what,
+                                         void **out);
 // Makes the first 'bytes' bytes of a reserved range memory; fewer than before changes nothing.
 SR_NODISCARD sr_status sr_device_commit(sr_device *device, void *range, size_t bytes);
 

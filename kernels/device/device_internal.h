@@ -23,6 +23,7 @@ typedef struct sr_device_range {
     unsigned char *base;   // the address that callers hold
     unsigned char *kernel; // the address that kernels use
     size_t limit, committed;
+    uint32_t owner; // of kernels/base/memory_owners.h
     int fd;
 } sr_device_range;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting, alignment, growth, injected failures, arenas.
 #include "kernels/base/memory.h"
+#include "kernels/base/memory_owners.h"
 #include "tests/unit/test_support.h"
 
 static void aligned_zeroed_counted(void **state) {
@@ -24,6 +25,49 @@ static void aligned_zeroed_counted(void **state) {
     assert_int_equal(before.live_blocks, after.live_blocks);
     assert_int_equal(before.live_bytes, after.live_bytes);
     assert_true(after.peak_bytes >= before.live_bytes + (1 << 20) + 5);
+}
+
+static sr_memory_owner owner_of(const char *what) {
+    static sr_memory_owner rows[SR_MEMORY_OWNERS];
+    const size_t count = sr_memory_get_owners(rows);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].what, what) == 0)
+            return rows[i];
+    return (sr_memory_owner){.what = NULL};
+}
+
+static void told_by_owner(void **state) {
+    (void)state;
+    assert_null(owner_of("owner of a test").what);
+    void *first = sr_alloc(100, "owner of a test"), *second = sr_alloc(23, "owner of a test");
+    assert_int_equal(2, owner_of("owner of a test").blocks);
+    assert_int_equal(123, owner_of("owner of a test").bytes);
+    sr_free(first);
+    second = sr_realloc(second, 23, 40, "another owner");
+    assert_int_equal(0, owner_of("owner of a test").bytes);
+    assert_int_equal(0, owner_of("owner of a test").blocks);
+    assert_int_equal(123, owner_of("owner of a test").peak_bytes);
+    assert_int_equal(40, owner_of("another owner").bytes);
+    sr_free(second);
+}
+
+// More names than there are places: what comes later is told together.
+static void owners_are_bounded(void **state) {
+    (void)state;
+    enum { NAMES = 2 * SR_MEMORY_OWNERS };
+    static void *blocks[NAMES];
+    static sr_memory_owner rows[SR_MEMORY_OWNERS];
+    for (int i = 0; i < NAMES; i++) {
+        char name[2 * SR_MEMORY_OWNER_BYTES];
+        (void)snprintf(name, sizeof name, "%d: a name that is longer than what is kept of it", i);
+        blocks[i] = sr_alloc(10, name);
+    }
+    assert_int_equal(SR_MEMORY_OWNERS, sr_memory_get_owners(rows));
+    assert_true(owner_of("others").bytes >= 10 * (NAMES - SR_MEMORY_OWNERS));
+    for (int i = 0; i < NAMES; i++)
+        sr_free(blocks[i]);
+    assert_int_equal(0, owner_of("others").bytes);
+    assert_int_equal(SR_MEMORY_OWNERS, sr_memory_get_owners(rows));
 }
 
 static void overflow_is_refused(void **state) {
@@ -136,6 +180,8 @@ static void arena_failure_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(aligned_zeroed_counted),
+        cmocka_unit_test(told_by_owner),
+        cmocka_unit_test(owners_are_bounded),
         cmocka_unit_test(overflow_is_refused),
         cmocka_unit_test(realloc_keeps_and_zeroes),
         cmocka_unit_test(grow_doubles),

@@ -273,6 +273,85 @@ static void test_markdown(void **state) {
     assert_int_equal(run(TINY "--json --markdown"), 2);
 }
 
+// What a lane's memory holds at its peak, who holds the process's, and the picture of it.
+static void check_memory(const char *picture) {
+    uint8_t png[8] = {0};
+    assert_non_null(strstr(output, "memory of a lane: "));
+    assert_non_null(strstr(output, "most is live at step "));
+    assert_non_null(strstr(output, "(taken)"));
+    assert_non_null(strstr(output, "\nconv2d "));
+    assert_non_null(strstr(output, "\nvalues of plans "));
+    assert_non_null(strstr(output, "\noptimiser state "));
+    FILE *file = fopen(picture, "rb");
+    assert_non_null(file);
+    assert_int_equal(sizeof png, fread(png, 1, sizeof png, file));
+    (void)fclose(file);
+    assert_memory_equal("\x89PNG\r\n\x1a\n", png, sizeof png);
+}
+
+// Reads the trace's events: counts those of a kind whose name begins so.
+static int count_events(const sr_json *events, const char *kind, const char *name) {
+    int count = 0;
+    for (const sr_json *event = events->first; event; event = event->next) {
+        const char *ph = sr_json_string(sr_json_get(event, "ph"));
+        const char *of = sr_json_string(sr_json_get(event, "name"));
+        assert_non_null(ph);
+        assert_non_null(of);
+        count += strcmp(ph, kind) == 0 && strncmp(of, name, strlen(name)) == 0;
+    }
+    return count;
+}
+
+// Two steps of two lanes, one on each executor.
+static void check_trace(const char *path) {
+    size_t bytes;
+    void *text;
+    const sr_json *json;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    assert_int_equal(sr_file_read(path, 1 << 24, &text, &bytes), SR_OK);
+    assert_int_equal(sr_json_parse(text, bytes, 1 << 20, path, &arena, &json), SR_OK);
+    const sr_json *events = sr_json_get(json, "traceEvents");
+    assert_non_null(events);
+    assert_int_equal(4, count_events(events, "X", "normalize (normalize/"));
+    assert_int_equal(4, count_events(events, "X", "softmax_xent ("));
+    assert_int_equal(2, count_events(events, "X", "records and compiles"));
+    assert_int_equal(2, count_events(events, "X", "waits for the exchange"));
+    assert_true(count_events(events, "X", "bucket ") >= 2);
+    assert_int_equal(4, count_events(events, "M", "thread_name")); // step, executors, exchange
+    for (const sr_json *event = events->first; event; event = event->next) {
+        const sr_json *args = sr_json_get(event, "args");
+        if (strncmp(sr_json_string(sr_json_get(event, "name")), "conv2d (", 8) != 0)
+            continue;
+        assert_true(number(event, "dur") >= 0 && number(event, "ts") >= 0);
+        assert_true(number(args, "flops") > 0 && number(args, "bytes") > 0);
+        assert_true(number(args, "busy_us") <= number(event, "dur") + 1e-3);
+        assert_non_null(strstr(sr_json_string(sr_json_get(args, "shapes")), " -> ["));
+        assert_non_null(strstr(sr_json_string(sr_json_get(args, "from")), ".c:"));
+    }
+    sr_free(text);
+    sr_arena_release(&arena);
+}
+
+static void test_bench_step_sees(void **state) {
+    (void)state;
+    char line[512], picture[64], trace[64];
+    snprintf(picture, sizeof picture, "%s/memory.png", folder);
+    snprintf(trace, sizeof trace, "%s/trace.json", folder);
+    snprintf(line, sizeof line,
+             "bench step tests/recipes/tiny.yaml --batch 8 --lanes 2 --threads 2 --blocks 1 "
+             "--steps 1 --no-peer --profile --trace %s --memory-picture %s",
+             trace, picture);
+    assert_int_equal(run(line), 0);
+    assert_non_null(strstr(output, "bound by"));
+    assert_non_null(strstr(output, "\nall kernels "));
+    check_trace(trace);
+    check_memory(picture);
+    assert_int_equal(run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --steps 1 "
+                         "--no-peer --memory-picture /no-such-folder/x.png"),
+                     2);
+}
+
 static void test_bench_op(void **state) {
     (void)state;
     const sr_json *json;
@@ -284,7 +363,7 @@ static void test_bench_op(void **state) {
     const sr_json *own = sr_json_get(json, "own_cost");
     assert_non_null(own);
     assert_true(number(own, "recorded_ns") > 0 && number(own, "found_ns") > 0);
-    assert_true(number(own, "replayed_ns") > 0);
+    assert_true(number(own, "replayed_ns") > 0 && number(own, "compiled_ns") > 0);
     assert_true(number(own, "allocations") == 0); // an unchanged step takes no memory
     assert_non_null(strstr(output, "\"kernel\": \"linear_dw\""));
     sr_arena_release(&arena);
@@ -296,10 +375,11 @@ int main(int argc, char **argv) {
         return 2;
     program = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_series),     cmocka_unit_test(test_peer),
-        cmocka_unit_test(test_peer_fails), cmocka_unit_test(test_bench_step),
-        cmocka_unit_test(test_bench_op),   cmocka_unit_test(test_peer_settings),
-        cmocka_unit_test(test_peer_mask),  cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_series),          cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_peer_fails),      cmocka_unit_test(test_bench_step),
+        cmocka_unit_test(test_bench_step_sees), cmocka_unit_test(test_bench_op),
+        cmocka_unit_test(test_peer_settings),   cmocka_unit_test(test_peer_mask),
+        cmocka_unit_test(test_markdown),
     };
     return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
 }

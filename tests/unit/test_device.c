@@ -90,7 +90,7 @@ static void test_a_range_grows_in_place(void **state) {
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         void *range;
-        assert_ok(sr_device_reserve(device, 1 << 20, &range));
+        assert_ok(sr_device_reserve(device, 1 << 20, "range of a test", &range));
         unsigned char *memory = sr_device_kernel_address(device, range);
         assert_ok(sr_device_commit(device, range, 5000));
         memset(memory, 7, 5000);

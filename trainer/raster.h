@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small RGB picture in memory: rectangles, scaled pictures, bitmap text, PNG. Needs no cairo.
-#ifndef SR_TRAINER_RASTER_INTERNAL_H
-#define SR_TRAINER_RASTER_INTERNAL_H
+#ifndef SR_TRAINER_RASTER_H
+#define SR_TRAINER_RASTER_H
 
 #include <stdint.h>
 
