@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/plan_internal.h"
+#include "kernels/base/clock.h"
 
 void sr_plan_free(sr_plan *plan) {
     if (!plan)
@@ -55,13 +56,12 @@ static void place_leaf(sr_plan_value *value, const sr_program_value *leaf) {
     value->pinned = true;
 }
 
-// Whether a node of the program updates this leaf in place.
-static bool is_updated(const sr_program *p, uint32_t leaf) {
+// Leaves that a node of the program updates in place.
+static void mark_updated(const sr_program *p, sr_plan *plan) {
     for (uint32_t i = 0; i < p->node_count; i++)
         for (int k = 0; k < p->nodes[i].op->inputs; k++)
-            if ((p->nodes[i].op->updates >> k & 1) && p->nodes[i].input[k] == leaf)
-                return true;
-    return false;
+            if ((p->nodes[i].op->updates >> k & 1) && p->nodes[i].input[k] != SR_REF_NONE)
+                plan->values[p->nodes[i].input[k]].updated = true;
 }
 
 // Values and their roots: aliases share the memory of what they rename. A kept alias is its own
@@ -77,18 +77,19 @@ static void make_values(const sr_program *p, sr_plan *plan) {
                              .first = SR_NO_STEP};
         if (from->node == SR_REF_NONE)
             place_leaf(v, from);
-        else if (p->nodes[from->node].op->alias && !from->kept) {
-            const uint32_t root = plan->values[p->nodes[from->node].input[0]].root;
-            v->root = is_updated(p, root) ? i : root;
-        }
     }
+    mark_updated(p, plan);
     for (uint32_t i = 0; i < plan->value_count; i++) {
-        if (!p->values[i].kept)
-            continue;
         sr_plan_value *v = &plan->values[i];
-        v->place = SR_PLACE_MEMORY;
-        v->index = p->values[i].kept - 1;
-        v->pinned = true;
+        const sr_program_value *from = &p->values[i];
+        if (from->kept) {
+            v->place = SR_PLACE_MEMORY;
+            v->index = from->kept - 1;
+            v->pinned = true;
+        } else if (from->node != SR_REF_NONE && p->nodes[from->node].op->alias) {
+            const uint32_t root = plan->values[p->nodes[from->node].input[0]].root;
+            v->root = plan->values[root].updated ? i : root;
+        }
     }
 }
 
@@ -116,7 +117,9 @@ static sr_status prepare(sr_plan *plan, const sr_kernel_request *request, uint32
     }
     sr_shared_prepared *shared = &plan->prepared[plan->prepared_count];
     shared->request = *request;
+    const int64_t start = sr_clock_ns();
     SR_TRY(sr_kernel_prepare(request, &shared->prepared));
+    plan->prepare_ns += sr_clock_ns() - start;
     if (shared->prepared.scratch > plan->scratch_bytes)
         plan->scratch_bytes = shared->prepared.scratch;
     *out = plan->prepared_count++;
@@ -212,51 +215,81 @@ static void mark_targets(const sr_program *p, sr_plan *plan) {
         plan->values[plan->values[p->targets[t].value].root].delivered = true;
 }
 
-// Whether an item completes the target or reads the variable that it waits for.
-static bool holds_back(const sr_plan *plan, const sr_item *item, const sr_program_target *target) {
-    const sr_launch *l = &plan->launches[item->launch];
-    for (int k = 0; k < l->args; k++) {
-        if (!sr_item_touches(plan, item, k))
-            continue;
-        const uint32_t number = plan->values[l->arg[k]].root;
-        const sr_plan_value *root = &plan->values[number];
-        if ((k >= l->op->inputs && number == plan->values[target->value].root) ||
-            (root->place == SR_PLACE_VARIABLE && root->index == target->after))
-            return true;
+// When targets are complete. Steps are counted from 1 here; 0 is before all of them.
+typedef struct positions {
+    uint32_t *written; // step that writes a root last
+    uint32_t *read;    // step that touches a variable last
+    uint32_t *target;  // step after which a target may go to the sink
+    uint32_t *next;    // place of a step's next one in plan->sinks
+} positions;
+
+static void find_last_uses(const sr_plan *plan, const positions *at) {
+    for (uint32_t n = 0; n < plan->step_count; n++) {
+        const sr_step *step = &plan->steps[n];
+        for (uint32_t i = step->first; i < step->first + step->count; i++) {
+            const sr_launch *l = &plan->launches[plan->items[i].launch];
+            for (int k = 0; k < l->args; k++) {
+                if (!sr_item_touches(plan, &plan->items[i], k))
+                    continue;
+                const uint32_t root = plan->values[l->arg[k]].root;
+                if (k >= l->op->inputs)
+                    at->written[root] = n + 1;
+                if (plan->values[root].place == SR_PLACE_VARIABLE)
+                    at->read[plan->values[root].index] = n + 1;
+            }
+        }
     }
-    return false;
 }
 
-// Step after which a target may go to the sink, or SR_NO_STEP when it may at once.
-static uint32_t sink_position(const sr_plan *plan, const sr_program_target *target) {
-    for (uint32_t step = plan->step_count; step-- > 0;)
-        for (uint32_t i = 0; i < plan->steps[step].count; i++)
-            if (holds_back(plan, &plan->items[plan->steps[step].first + i], target))
-                return step;
-    return SR_NO_STEP;
+// A target waits for what completes it and for the last reader of its 'after' variable.
+static void place_target(const sr_program *p, sr_plan *plan, const positions *at, uint32_t t) {
+    const sr_program_target *target = &p->targets[t];
+    sr_plan_value *root = &plan->values[plan->values[target->value].root];
+    uint32_t step = at->written[plan->values[target->value].root];
+    if (target->after != SR_REF_NONE && at->read[target->after] > step)
+        step = at->read[target->after];
+    if (step > 0 && root->first != SR_NO_STEP && step - 1 > root->last)
+        root->last = step - 1; // alive until it is delivered
+    at->target[t] = step;
+    at->next[step]++;
 }
 
-static sr_status place_sinks(const sr_program *p, sr_plan *plan) {
-    uint32_t *positions = sr_arena_alloc(&plan->arena, (p->target_count + 1) * sizeof *positions);
-    if (!positions)
-        return SR_E_MEMORY;
-    for (uint32_t t = 0; t < p->target_count; t++) {
-        positions[t] = sink_position(plan, &p->targets[t]);
-        sr_plan_value *root = &plan->values[plan->values[p->targets[t].value].root];
-        if (positions[t] == SR_NO_STEP)
-            plan->sinks[plan->sink_count++] = (sr_sink_entry){t, p->targets[t].value};
-        else if (root->first != SR_NO_STEP && positions[t] > root->last)
-            root->last = positions[t]; // alive until it is delivered
+static void place_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
+    find_last_uses(plan, at);
+    for (uint32_t t = 0; t < p->target_count; t++)
+        place_target(p, plan, at, t);
+    for (uint32_t n = 0; n <= plan->step_count; n++) {
+        const uint32_t count = at->next[n];
+        if (n == 0)
+            plan->leading_sinks = count;
+        else
+            plan->steps[n - 1].first_sink = plan->sink_count;
+        if (n > 0)
+            plan->steps[n - 1].sink_count = count;
+        at->next[n] = plan->sink_count;
+        plan->sink_count += count;
     }
-    plan->leading_sinks = plan->sink_count;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        plan->steps[i].first_sink = plan->sink_count;
-        for (uint32_t t = 0; t < p->target_count; t++)
-            if (positions[t] == i)
-                plan->sinks[plan->sink_count++] = (sr_sink_entry){t, p->targets[t].value};
-        plan->steps[i].sink_count = plan->sink_count - plan->steps[i].first_sink;
+    for (uint32_t t = 0; t < p->target_count; t++)
+        plan->sinks[at->next[at->target[t]]++] = (sr_sink_entry){t, p->targets[t].value};
+}
+
+static sr_status add_sinks(const sr_program *p, sr_plan *plan) {
+    sr_status status = SR_E_MEMORY;
+    const positions at = {
+        sr_alloc_array(plan->value_count + 1, sizeof *at.written, "plan"),
+        sr_alloc_array(plan->variable_count + 1, sizeof *at.read, "plan"),
+        sr_alloc_array(p->target_count + 1, sizeof *at.target, "plan"),
+        sr_alloc_array(plan->step_count + 1, sizeof *at.next, "plan"),
+    };
+    if (at.written && at.read && at.target && at.next) {
+        place_sinks(p, plan, &at);
+        status = SR_OK;
     }
-    return SR_OK;
+    sr_free(at.written);
+    sr_free(at.read);
+    sr_free(at.target);
+    sr_free(at.next);
+    return status;
 }
 
 static sr_status compile(const sr_context *context, sr_plan *plan) {
@@ -271,8 +304,9 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     if (plan->optimize)
         sr_pass_in_place(plan);
     sr_pass_chain(plan);
-    SR_TRY(place_sinks(p, plan));
-    return sr_pass_memory(plan);
+    SR_TRY(add_sinks(p, plan));
+    SR_TRY(sr_pass_memory(plan));
+    return sr_pass_outside(plan);
 }
 
 sr_status sr_plan_compile(sr_context *context, sr_plan **out) {

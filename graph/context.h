@@ -85,8 +85,9 @@ SR_NODISCARD sr_status sr_context_run(sr_context *context);
 typedef struct sr_context_stats {
     uint64_t nodes_recorded, plans_compiled, plans_replayed, nodes_recomputed;
     // Own cost: from the beginning of steps to their first observation (model code and derivative
-    // rules included); making records canonical, hashing, finding plans; compiling.
-    uint64_t record_ns, hash_ns, compile_ns;
+    // rules included); making records canonical, hashing, finding plans; compiling, beside what the
+    // providers take to make their kernels ready, which is prepare_ns.
+    uint64_t record_ns, hash_ns, compile_ns, prepare_ns;
     size_t planned_peak_bytes, live_bound_bytes; // of the largest plan
 } sr_context_stats;
 // The counters as they stand.

@@ -3,8 +3,9 @@
 //
 // One command on the stream's thread walks the steps; the units of each go over the team, and a
 // unit is blocks of one stage or of several in turn. All memory is one range that grows in place,
-// so that every plan shares it and a replay allocates nothing. Several executors replay plans of
-// one context at the same time, one lane each.
+// so that every plan shares it and a replay allocates nothing. Calls of a plan stay as they were
+// for its next replay, which only looks for values outside the range that have moved. Several
+// executors replay plans of one context at the same time, one lane each.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 typedef struct call {
     sr_kernel_fn run;
     sr_kernel_args args;
+    int64_t blocks, per_unit;
 } call;
 
 struct sr_executor {
@@ -28,7 +30,8 @@ struct sr_executor {
     size_t range_bytes;
     unsigned char **scratch; // per worker
     size_t scratch_bytes;
-    void **table; // kernel address of every value of the plan that runs
+    uint64_t filled; // number of the plan that table, pointers and calls are of; 0: none
+    void **table;    // kernel address of every root of the plan that runs
     size_t table_capacity;
     void **pointers; // those of the arguments of every launch
     size_t pointer_capacity;
@@ -135,24 +138,30 @@ static sr_status grow(sr_executor *e, const sr_plan *plan) {
     return grow_scratch(e, plan->scratch_bytes);
 }
 
+// Where a value outside the range lies in this replay.
+static sr_status address_of(const sr_executor *e, const sr_plan *plan, const sr_plan_value *v,
+                            void **out) {
+    void *memory = NULL;
+    if (v->place == SR_PLACE_VARIABLE)
+        memory = plan->variables[v->index];
+    else if (v->place == SR_PLACE_MEMORY)
+        memory = plan->memory[v->index];
+    else if (e->run.inputs)
+        memory = e->run.inputs[v->index];
+    if (!memory)
+        return SR_FAIL(SR_E_ARGUMENT, "input slot %u is not bound to memory", v->index);
+    *out = sr_device_kernel_address(e->device, memory);
+    return SR_OK;
+}
+
 static sr_status fill_table(sr_executor *e, const sr_plan *plan) {
     unsigned char *range = sr_device_kernel_address(e->device, e->range);
-    for (uint32_t i = 0; i < plan->value_count; i++) {
-        const sr_plan_value *v = &plan->values[plan->values[i].root];
-        void *memory = NULL;
-        if (v->place == SR_PLACE_RANGE) {
-            e->table[i] = range + v->offset;
-            continue;
-        }
-        if (v->place == SR_PLACE_VARIABLE)
-            memory = plan->variables[v->index];
-        else if (v->place == SR_PLACE_MEMORY)
-            memory = plan->memory[v->index];
-        else if (e->run.inputs)
-            memory = e->run.inputs[v->index];
-        if (!memory)
-            return SR_FAIL(SR_E_ARGUMENT, "input slot %u is not bound to memory", v->index);
-        e->table[i] = sr_device_kernel_address(e->device, memory);
+    for (uint32_t i = 0; i < plan->value_count; i++)
+        if (plan->values[i].root == i && plan->values[i].place == SR_PLACE_RANGE)
+            e->table[i] = range + plan->values[i].offset;
+    for (uint32_t i = 0; i < plan->outside_count; i++) {
+        const uint32_t value = plan->outside[i].value;
+        SR_TRY(address_of(e, plan, &plan->values[value], &e->table[value]));
     }
     return SR_OK;
 }
@@ -162,7 +171,7 @@ static void fill_calls(sr_executor *e, const sr_plan *plan) {
         const sr_launch *l = &plan->launches[t];
         void **p = e->pointers + l->first_pointer;
         for (int i = 0; i < l->args; i++)
-            p[i] = l->arg[i] == SR_REF_NONE ? NULL : e->table[l->arg[i]];
+            p[i] = l->arg[i] == SR_REF_NONE ? NULL : e->table[plan->values[l->arg[i]].root];
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const sr_item *item = &plan->items[i];
@@ -174,8 +183,36 @@ static void fill_calls(sr_executor *e, const sr_plan *plan) {
                      .params = shared->request.params,
                      .state = shared->prepared.state,
                      .workspace = l->workspace == SR_REF_NONE ? NULL : e->table[l->workspace],
-                     .block_rows = item->block_rows}};
+                     .block_rows = item->block_rows},
+            .blocks = item->blocks,
+            .per_unit = item->per_unit};
     }
+}
+
+// Of a plan whose calls are filled, what lies elsewhere than in the replay before.
+static sr_status fill_moved(sr_executor *e, const sr_plan *plan) {
+    for (uint32_t i = 0; i < plan->outside_count; i++) {
+        const sr_outside *o = &plan->outside[i];
+        void *now = NULL;
+        SR_TRY(address_of(e, plan, &plan->values[o->value], &now));
+        if (now == e->table[o->value])
+            continue;
+        e->table[o->value] = now;
+        for (uint32_t k = 0; k < o->use_count; k++)
+            e->pointers[plan->uses[o->first_use + k]] = now;
+    }
+    return SR_OK;
+}
+
+static sr_status fill(sr_executor *e, const sr_plan *plan) {
+    if (e->filled == plan->number)
+        return fill_moved(e, plan);
+    e->filled = 0;
+    SR_TRY(grow(e, plan));
+    SR_TRY(fill_table(e, plan));
+    fill_calls(e, plan);
+    e->filled = plan->number;
+    return SR_OK;
 }
 
 static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
@@ -215,16 +252,15 @@ static void keep_failure(sr_executor *e, sr_status status, uint32_t launch) {
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-static void run_item(sr_executor *e, uint32_t number, int64_t unit, sr_worker *worker) {
-    const sr_item *item = &e->plan->items[number];
+static inline void run_item(sr_executor *e, uint32_t number, int64_t unit, sr_worker *worker) {
     const call *c = &e->calls[number];
-    int64_t end = (unit + 1) * item->per_unit;
-    if (end > item->blocks)
-        end = item->blocks;
-    for (int64_t block = unit * item->per_unit; block < end; block++) {
+    int64_t end = (unit + 1) * c->per_unit;
+    if (end > c->blocks)
+        end = c->blocks;
+    for (int64_t block = unit * c->per_unit; block < end; block++) {
         sr_status status = c->run(&c->args, block, worker);
         if (status != SR_OK)
-            keep_failure(e, status, item->launch);
+            keep_failure(e, status, e->plan->items[number].launch);
     }
 }
 
@@ -291,7 +327,8 @@ static sr_status run_step(sr_executor *e, const sr_step *step) {
 
 static sr_status deliver(sr_executor *e, const sr_sink_entry *sinks, uint32_t count) {
     for (uint32_t i = 0; e->run.sink && i < count; i++)
-        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[sinks[i].value],
+        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target,
+                           e->table[e->plan->values[sinks[i].value].root],
                            e->plan->values[sinks[i].value].bytes));
     return SR_OK;
 }
@@ -315,9 +352,7 @@ sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
     e->plan = plan;
     e->run = *run;
     atomic_store_explicit(&e->failed, SR_OK, memory_order_relaxed);
-    SR_TRY(grow(e, plan));
-    SR_TRY(fill_table(e, plan));
-    fill_calls(e, plan);
+    SR_TRY(fill(e, plan));
     SR_TRY(prepare_profile(e, plan));
     if (e->tracing)
         SR_TRY(sr_executor_tracing_begin(e->tracing, plan));

@@ -67,7 +67,8 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
     cache->bytes += bytes_of(plan);
     sr_context_stats *stats = &context->stats;
     stats->plans_compiled++;
-    stats->compile_ns += (uint64_t)(sr_clock_ns() - start);
+    stats->prepare_ns += (uint64_t)plan->prepare_ns;
+    stats->compile_ns += (uint64_t)(sr_clock_ns() - start - plan->prepare_ns);
     if (plan->range_bytes > stats->planned_peak_bytes) {
         stats->planned_peak_bytes = plan->range_bytes;
         stats->live_bound_bytes = plan->live_bound;

@@ -9,7 +9,7 @@
 #define SR_PLAN_ALIGN ((size_t)64) // of values in the range
 
 // Planners of pass_memory.c: the smallest result is taken.
-enum { SR_PLANNERS = 2 };
+enum { SR_PLANNERS = 3 };
 extern const char *const sr_planner_names[SR_PLANNERS];
 
 // Where a value of the plan lies when it runs.
@@ -28,6 +28,7 @@ typedef struct sr_plan_value {
     uint32_t last;  // pass_chain.c, and the last one that does
     bool pinned;    // leaves and kept values: their memory is never given away
     bool delivered; // roots of targets
+    bool updated;   // leaves that a node updates in place
     sr_place place;
     uint32_t index;
     size_t offset;
@@ -72,6 +73,12 @@ typedef struct sr_sink_entry {
     uint32_t target, value;
 } sr_sink_entry;
 
+// A root outside the range and who reads it: replays may find it elsewhere.
+typedef struct sr_outside {
+    uint32_t value;
+    uint32_t first_use, use_count; // in plan->uses
+} sr_outside;
+
 struct sr_plan {
     sr_arena arena;  // everything below
     uint64_t number; // no two plans of a process have the same
@@ -94,7 +101,10 @@ struct sr_plan {
     uint32_t prepared_count;
     sr_sink_entry *sinks;
     uint32_t sink_count, leading_sinks; // the first ones need no launch
-    void **memory;                      // bindings of this compile
+    sr_outside *outside;
+    uint32_t outside_count;
+    uint32_t *uses; // places among the arguments of all launches
+    void **memory;  // bindings of this compile
     uint32_t memory_count;
     void **variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
@@ -105,6 +115,7 @@ struct sr_plan {
     int planner;          // whose plan was taken
     size_t scratch_bytes; // per worker
     double flops, bytes;
+    int64_t prepare_ns; // that providers took to make its kernels ready
     bool optimize;
 };
 
@@ -128,6 +139,8 @@ void sr_pass_chain(sr_plan *plan);
 bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg);
 // pass_memory.c: offsets of all values in the range; tries several planners and takes the smallest.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
+// pass_outside.c: where values outside the range are used.
+SR_NODISCARD sr_status sr_pass_outside(sr_plan *plan);
 // Checks that no two values that live at the same time overlap. For tests and the dev build.
 SR_NODISCARD sr_status sr_plan_check(const sr_plan *plan);
 

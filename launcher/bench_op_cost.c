@@ -4,13 +4,14 @@
 //
 // Recording is the call in model code; finding is the canonical form, its hash and comparison,
 // which is all that an unchanged step does to be compiled; replaying is the executor's walk on one
-// thread. The best step counts: others may be using the machine.
+// thread, of which a bare loop over the same kernels tells the kernels' own share. The best step
+// counts: others may be using the machine.
 #include "graph/context.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "launcher/bench_op_internal.h"
 
-enum { OPERATORS = 256, STEPS = 200, COMPILES = 8 };
+enum { OPERATORS = 256, STEPS = 200, COMPILES = 8, ELEMENTS = 16 };
 
 typedef struct chain {
     sr_context *context;
@@ -50,8 +51,8 @@ static sr_status take_step(chain *c, bool counted) {
 }
 
 static sr_status measure(chain *c) {
-    static const sr_info sixteen = {.dtype = SR_F32, .rank = 1, .dim = {16}};
-    static const float ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const sr_info sixteen = {.dtype = SR_F32, .rank = 1, .dim = {ELEMENTS}};
+    static const float ones[ELEMENTS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const sr_context_options options = {.device = "cpu", .threads = 1};
     SR_TRY(sr_context_create(&options, &c->context));
     SR_TRY(sr_executor_create(sr_context_device(c->context), 1, &c->executor));
@@ -61,8 +62,46 @@ static sr_status measure(chain *c) {
     return SR_OK;
 }
 
-// A chain of another length is another program: compiled anew, with kernels so small that preparing
-// them is nothing.
+// The same kernels called one after the other, with nothing around them.
+static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64_t *best) {
+    static _Alignas(64) float x[ELEMENTS], y[ELEMENTS], z[ELEMENTS];
+    const sr_count_params params = {ELEMENTS};
+    void *const of_relu[] = {x, y}, *const of_add[] = {y, z, x};
+    const sr_kernel_args relu_args = {of_relu, &params, relu->state, NULL,
+                                      relu->stage[0].block_rows};
+    const sr_kernel_args add_args = {of_add, &params, add->state, NULL, add->stage[0].block_rows};
+    sr_worker worker = {0};
+    for (int step = 0; step < STEPS; step++) {
+        const int64_t begin = sr_clock_ns();
+        for (int i = 0; i < OPERATORS; i += 2) {
+            SR_TRY(relu->stage[0].run(&relu_args, 0, &worker));
+            SR_TRY(add->stage[0].run(&add_args, 0, &worker));
+        }
+        keep_best(best, begin, sr_clock_ns());
+    }
+    return SR_OK;
+}
+
+static sr_status measure_kernels(int64_t *best) {
+    const sr_kernel_request relu_request = {.kernel = SR_KERNEL_relu,
+                                            .args = 2,
+                                            .dtype = {SR_F32, SR_F32},
+                                            .params = {ELEMENTS}},
+                            add_request = {.kernel = SR_KERNEL_add,
+                                           .args = 3,
+                                           .dtype = {SR_F32, SR_F32, SR_F32},
+                                           .params = {ELEMENTS}};
+    sr_prepared relu = {0}, add = {0};
+    SR_TRY(sr_kernel_prepare(&relu_request, &relu));
+    sr_status status = sr_kernel_prepare(&add_request, &add);
+    if (status == SR_OK)
+        status = run_bare(&relu, &add, best);
+    sr_prepared_release(&add);
+    sr_prepared_release(&relu);
+    return status;
+}
+
+// A chain of another length is another program: compiled anew.
 static sr_status measure_compile(chain *c) {
     for (int i = 1; i <= COMPILES; i++) {
         sr_plan *plan;
@@ -83,6 +122,9 @@ sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out) {
     sr_status status = measure(&c);
     if (status == SR_OK)
         status = measure_compile(&c);
+    int64_t kernel_ns = 0;
+    if (status == SR_OK)
+        status = measure_kernels(&kernel_ns);
     sr_executor_free(c.executor);
     sr_context_free(c.context);
     if (status != SR_OK)
@@ -90,6 +132,7 @@ sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out) {
     *out = (sr_bench_own_cost){.record_ns = (double)c.record_ns / OPERATORS,
                                .find_ns = (double)c.find_ns / OPERATORS,
                                .replay_ns = (double)c.replay_ns / OPERATORS,
+                               .kernel_ns = (double)kernel_ns / OPERATORS,
                                .compile_ns = (double)c.compile_ns / OPERATORS,
                                .allocations = c.allocations};
     return SR_OK;

@@ -28,7 +28,8 @@ typedef struct sr_bench_own_cost {
     double record_ns;     // called in model code
     double find_ns;       // its share of finding the plan of an unchanged step
     double replay_ns;     // run by an executor of one thread on sixteen numbers
-    double compile_ns;    // compiled into a new plan, the kernels being next to free to prepare
+    double kernel_ns;     // of that, the kernel itself
+    double compile_ns;    // compiled into a new plan, beside what providers prepare
     uint64_t allocations; // of all steps after the first two
 } sr_bench_own_cost;
 SR_NODISCARD sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out);

@@ -59,8 +59,10 @@ typedef struct sr_step_result {
     size_t peak_bytes, live_bound_bytes; // of a lane, planned
     double allocations;                  // of a step after warm-up
     double record_ns, hash_ns;           // of an operator of a step
-    double first_seconds; // first step: recording, compiling, preparing kernels, running
-    double others;        // share of the cores that other processes used, most of all blocks
+    double compile_ns;      // of an operator of the first step, beside 'prepare_seconds'
+    double prepare_seconds; // of the first step: providers made their kernels ready
+    double first_seconds;   // first step: recording, compiling, preparing kernels, running
+    double others;          // share of the cores that other processes used, most of all blocks
 } sr_step_result;
 
 // As a table and lines of text, or in Markdown.

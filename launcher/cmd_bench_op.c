@@ -264,9 +264,9 @@ static void print_head(const bench *b) {
            b->o->threads > 1 ? "s" : "", (long long)b->o->batch);
     printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n", b->limits.flops * 1e-9,
            b->limits.copy_rate * 1e-9);
-    printf("own cost of an operator: %.0f ns recorded; %.0f ns found again and %.0f ns replayed, "
-           "%llu allocations; %.1f us compiled anew\n\n",
-           b->own.record_ns, b->own.find_ns, b->own.replay_ns,
+    printf("own cost of an operator: %.0f ns recorded; %.0f ns found again and %.0f ns replayed "
+           "(%.0f of them its kernel), %llu allocations; %.1f us compiled anew\n\n",
+           b->own.record_ns, b->own.find_ns, b->own.replay_ns, b->own.kernel_ns,
            (unsigned long long)b->own.allocations, 1e-3 * b->own.compile_ns);
     printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
            "median", "GFLOP/s", "GB/s", "limit", "provider class");
@@ -288,6 +288,8 @@ static sr_status print_json(const bench *b) {
     sr_text_add_json_number(&out, b->own.find_ns);
     sr_text_add(&out, ", \"replayed_ns\": ");
     sr_text_add_json_number(&out, b->own.replay_ns);
+    sr_text_add(&out, ", \"kernel_ns\": ");
+    sr_text_add_json_number(&out, b->own.kernel_ns);
     sr_text_add(&out, ", \"compiled_ns\": ");
     sr_text_add_json_number(&out, b->own.compile_ns);
     sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",

@@ -133,6 +133,9 @@ static sr_status warm_up(bench *b) {
             r->live_bound_bytes = sr_plan_live_bound_bytes(plan);
         }
     }
+    const sr_context_stats stats = sr_context_get_stats(b->engine->context);
+    r->compile_ns = (double)stats.compile_ns / r->operators;
+    r->prepare_seconds = (double)stats.prepare_ns / (double)SR_NS_PER_S;
     double steps = block_seconds / b->step_seconds;
     r->steps = b->o->steps > 0 ? b->o->steps : steps < 1 ? 1 : steps > 1000 ? 1000 : (int)steps;
     return SR_OK;

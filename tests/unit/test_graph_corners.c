@@ -9,6 +9,7 @@
 #include "graph/context.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
+#include "kernels/device/device.h"
 #include "tests/unit/test_support.h"
 
 static const sr_info four = {.dtype = SR_F32, .rank = 1, .dim = {4}};
@@ -382,6 +383,62 @@ static void test_updates_belong_to_the_plan_that_compiled_them(void **state) {
     sr_context_free(context);
 }
 
+// ---- Replays of one plan ----
+
+static void *filled(sr_context *context, float value) {
+    const float values[4] = {value, value, value, value};
+    sr_device *device = sr_context_device(context);
+    void *memory;
+    assert_ok(sr_device_alloc(device, sizeof values, "a test", &memory));
+    sr_device_copy(device, memory, values, sizeof values);
+    return memory;
+}
+
+// The sum of an input and a variable, and both themselves, each under another shape.
+static void expect_sum(sr_context *context, sr_executor *executor, sr_tensor v, void *input,
+                       float of_input, float of_variable) {
+    deliveries d = {.count = 0};
+    void *inputs[64] = {input};
+    const sr_run run = {.inputs = inputs, .sink = take_target, .user = &d};
+    sr_plan *plan;
+    const sr_tensor x = sr_reshape(sr_input(context, 0, &four), 2, square);
+    const sr_tensor y = sr_reshape(v, 2, square);
+    const sr_target targets[] = {{.tensor = sr_add(x, y)}, {.tensor = x}, {.tensor = y}};
+    assert_ok(sr_compile(context, targets, 3, &plan));
+    assert_ok(sr_executor_begin(executor, plan, &run));
+    assert_ok(sr_executor_wait(executor));
+    assert_int_equal(3, d.count);
+    assert_true(d.value[0] == of_input + of_variable);
+    assert_true(d.value[1] == of_input && d.value[2] == of_variable);
+    sr_context_begin_step(context);
+}
+
+static void test_a_replay_finds_what_has_moved(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    sr_executor *executor;
+    assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
+    void *memory[] = {filled(context, 1), filled(context, 20), filled(context, 300)};
+    const sr_tensor v = sr_variable_on(context, "v", &four, memory[0]);
+    expect_sum(context, executor, v, memory[1], 20, 1);
+    expect_sum(context, executor, v, memory[2], 300, 1);
+    sr_variable_move(v, memory[1]);
+    expect_sum(context, executor, v, memory[2], 300, 20);
+    expect_sum(context, executor, v, memory[1], 20, 20);
+    sr_plan *other; // between
+    const sr_target doubled = {.tensor = sr_scale(v, 2, 0)};
+    const sr_run nothing = {0};
+    assert_ok(sr_compile(context, &doubled, 1, &other));
+    assert_ok(sr_executor_begin(executor, other, &nothing));
+    assert_ok(sr_executor_wait(executor));
+    sr_context_begin_step(context);
+    sr_variable_move(v, memory[0]);
+    expect_sum(context, executor, v, memory[1], 20, 1);
+    assert_int_equal(2, sr_context_get_stats(context).plans_compiled);
+    sr_executor_free(executor);
+    sr_context_free(context); // with the device and its memory
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_waiting_target_is_not_overwritten),
@@ -397,6 +454,7 @@ int main(void) {
         cmocka_unit_test(test_the_plan_cache_keeps_its_limit),
         cmocka_unit_test(test_an_executor_replays_one_plan_at_a_time),
         cmocka_unit_test(test_a_profile_outlives_its_plan),
+        cmocka_unit_test(test_a_replay_finds_what_has_moved),
         cmocka_unit_test(test_updates_belong_to_the_plan_that_compiled_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,14 +18,14 @@ typedef struct fixture {
     sr_engine *engine;
 } fixture;
 
-static void begin(fixture *f, const char *recipe, int batch, const char *precision) {
-    char batch_text[32], precision_text[32];
+static void begin(fixture *f, const char *recipe, const char *model, int batch) {
+    char batch_text[32], model_text[32];
     (void)snprintf(batch_text, sizeof batch_text, "batch=%d", batch);
-    (void)snprintf(precision_text, sizeof precision_text, "precision=%s", precision);
-    const char *overrides[] = {batch_text, "lanes=1", precision_text};
+    (void)snprintf(model_text, sizeof model_text, "model=%s", model ? model : "");
+    const char *overrides[] = {batch_text, "lanes=1", model_text};
     const sr_task_desc *task;
     const sr_comm_options comm = {.backend = "self"};
-    assert_ok(sr_recipe_load(recipe, overrides, 3, &f->recipe));
+    assert_ok(sr_recipe_load(recipe, overrides, model ? 3 : 2, &f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));
     assert_ok(sr_comm_create(&comm, &f->comm));
     const sr_engine_options options = {.recipe = f->recipe,
@@ -46,18 +46,24 @@ static void end(fixture *f) {
     sr_recipe_free(f->recipe);
 }
 
-static void expect_near_bound(const char *recipe, int batch, const char *precision) {
-    fixture f;
+// Plans of every phase, of lanes of 'samples' pictures of so many pixels (0: the recipe's).
+static void expect_near_bound(const fixture *f, const char *name, sr_dtype dtype, int samples,
+                              int pixels) {
+    sr_engine *e = f->engine;
     sr_plan *plan;
-    begin(&f, recipe, batch, precision);
-    for (int p = 0; p < f.engine->phase_count; p++) {
-        assert_ok(sr_engine_compile(f.engine, p, &plan));
+    e->dtype = dtype;
+    e->lane_samples = samples;
+    e->image_height = pixels ? pixels : f->recipe->image_height;
+    e->image_width = pixels ? pixels : f->recipe->image_width;
+    for (int p = 0; p < e->phase_count; p++) {
+        assert_ok(sr_engine_compile(e, p, &plan));
         const double peak = (double)sr_plan_peak_bytes(plan),
                      bound = (double)sr_plan_live_bound_bytes(plan);
         sr_planner_view planner;
         int taken = 0;
-        (void)printf("%-14s phase %d batch %3d %s: %8.1f MiB, ratio %.4f;", recipe, p, batch,
-                     precision, peak / (1 << 20), peak / bound);
+        (void)printf("%-14s phase %d, %3d of %3lld px, %s: %8.1f MiB, ratio %.4f;", name, p,
+                     samples, (long long)e->image_height, sr_dtype_name(dtype), peak / (1 << 20),
+                     peak / bound);
         for (int i = 0; sr_plan_get_planner(plan, i, &planner); i++) {
             (void)printf(" %s %.4f%s", planner.name, (double)planner.bytes / bound,
                          planner.taken ? "*" : "");
@@ -69,21 +75,34 @@ static void expect_near_bound(const char *recipe, int batch, const char *precisi
         assert_int_equal(1, taken);
         assert_true(peak >= bound && peak <= most_over_bound * bound);
     }
-    end(&f);
 }
 
-static bool all; // else one batch
+static bool all; // else as many as take a few seconds
 
+typedef struct network {
+    const char *recipe, *model; // NULL: the recipe's
+} network;
+
+// Every recipe's network, and the models that no recipe names.
 static void near_the_lower_bound(void **state) {
     (void)state;
-    static const char *const recipes[] = {"cifar10-fast", "cifar10-resnet", "resnet18", "resnet50",
-                                          "toy-gan"};
-    static const char *const precisions[] = {"fp32", "bf16"};
-    static const int batches[] = {32, 2, 96};
-    for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++)
-        for (int p = 0; p < 2; p++)
-            for (int b = 0; b < (all ? 3 : 1); b++)
-                expect_near_bound(recipes[r], batches[b], precisions[p]);
+    static const network networks[] = {{"cifar10-fast", NULL},   {"cifar10-resnet", NULL},
+                                       {"cifar10-fast", "tiny"}, {"toy-gan", NULL},
+                                       {"resnet18", NULL},       {"resnet50", "resnet34"},
+                                       {"resnet50", NULL},       {"resnet50", "resnet101"}};
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
+    static const int shapes[][2] = {{32, 0}, {2, 0}, {96, 0}, {8, 64}, {5, 96}};
+    enum { NETWORKS = sizeof networks / sizeof *networks, SHAPES = sizeof shapes / sizeof *shapes };
+    for (int n = 0; n < (all ? NETWORKS : NETWORKS - 1); n++) {
+        fixture f;
+        const char *name = networks[n].model ? networks[n].model : networks[n].recipe;
+        begin(&f, networks[n].recipe, networks[n].model, 1);
+        const bool any_size = strncmp(name, "resnet", strlen("resnet")) == 0;
+        for (int s = 0; s < SHAPES; s++)
+            for (int d = 0; d < 2 && (any_size || shapes[s][1] == 0); d++)
+                expect_near_bound(&f, name, dtypes[d], shapes[s][0], shapes[s][1]);
+        end(&f);
+    }
 }
 
 // No two values that are held at the same time share a byte, and what is held at most is the bound.
@@ -91,7 +110,7 @@ static void views_agree_with_the_plan(void **state) {
     (void)state;
     fixture f;
     sr_plan *plan;
-    begin(&f, "cifar10-resnet", 4, "fp32");
+    begin(&f, "cifar10-resnet", NULL, 4);
     assert_ok(sr_engine_compile(f.engine, 0, &plan));
     const int launches = sr_plan_node_count(plan), steps = sr_plan_step_count(plan);
     size_t *live = sr_alloc_array((size_t)steps + 1, sizeof *live, "a test"), most = 0;
