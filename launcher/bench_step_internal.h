@@ -18,7 +18,7 @@ typedef struct sr_step_options {
     int64_t batch, lanes, image, classes; // 0: see cmd_bench_step.c
     int threads, blocks, steps;           // steps of a block; 0: so many that it takes two seconds
     double seconds;                       // no block begins later
-    bool no_peer, needs_peer, profile, memory, plan, json, markdown;
+    bool no_peer, needs_peer, profile, memory, plan, json, markdown, serve;
     const char *peer_mode, *peer_malloc; // of PyTorch; NULL: the default, or tried
     int peer_processes;                  // 0: the same
     bool peer_best;                      // try what is not said

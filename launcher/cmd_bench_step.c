@@ -264,6 +264,21 @@ static sr_status measure_peer_memory(bench *b) {
     return SR_OK;
 }
 
+// The language of bench_peer.c, whose peer this process then is.
+static sr_status serve(bench *b) {
+    char line[64];
+    double seconds;
+    int steps;
+    (void)printf("ready {}\n");
+    while (fflush(stdout) == 0 && fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "run %d", &steps) != 1)
+            return SR_FAIL(SR_E_USAGE, "--serve: '%s' is not 'run STEPS'", line);
+        SR_TRY(take_steps(b, steps, &seconds));
+        (void)printf("%.9f\n", seconds);
+    }
+    return SR_OK;
+}
+
 static sr_status report(const bench *b) {
     return b->o->json ? sr_step_report_json(&b->result)
                       : sr_step_report(&b->result, b->o->markdown);
@@ -274,6 +289,8 @@ static sr_status run(bench *b) {
     double before = sr_process_memory_get().resident;
     SR_TRY(create_engine(b));
     SR_TRY(warm_up(b));
+    if (b->o->serve)
+        return serve(b);
     SR_TRY(start_peers(b));
     SR_TRY(run_blocks(b));
     per_step(b);
@@ -384,6 +401,7 @@ enum {
     KEY_MEMORY_PICTURE,
     KEY_JSON,
     KEY_MARKDOWN,
+    KEY_SERVE,
 };
 
 static const struct argp_option options[] = {
@@ -414,6 +432,8 @@ static const struct argp_option options[] = {
      "the same, and a timeline of the range as a PNG", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
     {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
+    {"serve", KEY_SERVE, NULL, 0, "take steps as stdin asks for them (tests/peers/two_builds.py)",
+     0},
     {0}};
 
 static const char about[] =
@@ -521,6 +541,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return 0;
     case KEY_MARKDOWN:
         o->markdown = true;
+        return 0;
+    case KEY_SERVE:
+        o->serve = true;
         return 0;
     case ARGP_KEY_ARG:
         if (!o->recipe && !strchr(value, '='))
