@@ -115,11 +115,10 @@ static int64_t common_block(int64_t a, int64_t b) {
     return large % small ? 0 : large;
 }
 
-// Rows of a unit, in the chain's rows: what fixed blocks say, else what fits in the cache, in both
-// cases a multiple of all granules; 0 where they disagree.
+// Rows of a unit, in the chain's rows: what fits in the cache, a multiple of all granules and of
+// fixed blocks, whose one may be too large to fit; 0 where they disagree.
 static int64_t fit_unit(const chain *c) {
     int64_t fixed = 1, granule = 1;
-    bool free = true;
     for (int i = 0; i < c->count; i++) {
         const sr_kernel_stage *s = stage_of(c->plan, &c->items[i]);
         const int64_t each = s->rows / c->rows; // rows of the stage in one of the chain's
@@ -129,16 +128,16 @@ static int64_t fit_unit(const chain *c) {
                 granule += step;
             continue;
         }
-        free = false;
         fixed = s->block_rows % each ? 0 : common_block(fixed, s->block_rows / each);
         if (fixed == 0)
             return 0;
     }
-    if (!free)
-        return fixed % granule ? 0 : fixed;
+    const int64_t step = common_block(fixed, granule);
+    if (step == 0)
+        return 0;
     const int64_t fit = UNIT_BYTES / (row_bytes(c) + 1), most = (c->rows + UNITS - 1) / UNITS;
     const int64_t unit = fit < most ? fit : most;
-    return (unit / granule + 1) * granule;
+    return unit < step ? step : unit / step * step;
 }
 
 // Adds a stage that walks over rows, if it fits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Provider "x86": memory-bound kernels, 3x3 convolutions, and the gradient of convolution weights,
-// for AVX2 and AVX-512 in f32 and bf16.
+// Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
+// weights, for AVX2 and AVX-512 in f32 and bf16.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; which set runs is
 // decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). A row of
@@ -217,6 +217,10 @@ static const x86_row rows[SR_X86_COUNT] = {
                                               sr_x86_winograd_plan_dw},
     [SR_X86_WINOGRAD_DW_POINTS] = {"TTF", sr_x86_winograd_supports_points,
                                    sr_x86_winograd_plan_points},
+    [SR_X86_POINTWISE(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_pointwise_supports,
+                                            sr_x86_pointwise_plan},
+    [SR_X86_POINTWISE(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_pointwise_supports,
+                                               sr_x86_pointwise_plan},
 };
 
 static const sr_x86_set *set_of_processor(void) {
@@ -287,6 +291,13 @@ static sr_status winograd_prepare(const sr_kernel_request *request, sr_prepared 
     return row_prepare(SR_X86_WINOGRAD(request->kernel), request, out);
 }
 
+static bool pointwise_supports(const sr_kernel_request *request) {
+    return row_supports(SR_X86_POINTWISE(request->kernel), request);
+}
+static sr_status pointwise_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(SR_X86_POINTWISE(request->kernel), request, out);
+}
+
 static bool points_supports(const sr_kernel_request *request) {
     return row_supports(SR_X86_WINOGRAD_DW_POINTS, request);
 }
@@ -302,6 +313,7 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
     }
 #define ENTRY(id, class) ROW(id, "", class, supports, prepare)
 #define WINOGRAD(id) ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare)
+#define POINTWISE(id) ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare)
 
 // "reference": the reference's bits. The others have their own order of sums or polynomials.
 static const sr_kernel_entry entries[] = {
@@ -337,6 +349,8 @@ static const sr_kernel_entry entries[] = {
     WINOGRAD(conv2d_dx),
     WINOGRAD(conv2d_dw),
     ROW(conv2d_dw, "-winograd-points", "x86-winograd-f32", points_supports, points_prepare),
+    POINTWISE(conv2d),
+    POINTWISE(conv2d_dx),
 };
 
 extern const sr_provider sr_provider_x86;

@@ -12,16 +12,20 @@
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
 #define SR_X86_BLOCK 65536
-// The same of a kernel over rows of channels, and rows at least.
+// The same of a kernel over rows of channels, with few and with many of them; and rows, at least
+// and with many channels at most.
+#define SR_X86_ROWS_NARROW 4096
 #define SR_X86_ROWS_BLOCK 32768
 #define SR_X86_ROWS_LEAST 32
+#define SR_X86_ROWS_MOST 64
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
-// Places in the tables: those of the kernels, then those of Winograd convolutions.
+// Places in the tables: those of the kernels, then those of Winograd and of 1x1 convolutions.
 #define SR_X86_WINOGRAD(kernel) (SR_KERNEL_COUNT + (kernel)-SR_KERNEL_conv2d)
 #define SR_X86_WINOGRAD_DW_POINTS (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
-#define SR_X86_COUNT (SR_X86_WINOGRAD_DW_POINTS + 1)
+#define SR_X86_POINTWISE(kernel) (SR_X86_WINOGRAD_DW_POINTS + 1 + (kernel)-SR_KERNEL_conv2d)
+#define SR_X86_COUNT (SR_X86_POINTWISE(SR_KERNEL_conv2d_dx) + 1)
 _Static_assert(SR_KERNEL_conv2d_dx == SR_KERNEL_conv2d + 1, "convolutions are neighbours");
 _Static_assert(SR_KERNEL_conv2d_dw == SR_KERNEL_conv2d + 2, "convolutions are neighbours");
 
@@ -54,12 +58,16 @@ static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int6
 static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
     return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
-// Rows of one block of a kernel over x[M,C], a multiple of four: about SR_X86_ROWS_BLOCK elements,
-// so that a chain (graph/pass_chain.c) of kernels on four or five arrays stays in a second-level
-// cache, and enough rows that partial sums of the channels are a small part of it.
+// Rows of one block of a kernel over x[M,C], a multiple of four: so few that a chain
+// (graph/pass_chain.c) of kernels on four or five arrays, some with four times the channels, stays
+// in a second-level cache, and so many that partial sums of the channels are a small part of it.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
-    const int64_t rows = SR_X86_ROWS_BLOCK / channels / 4 * 4;
-    return rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows;
+    int64_t rows = SR_X86_ROWS_BLOCK / channels;
+    if (rows > SR_X86_ROWS_MOST)
+        rows = SR_X86_ROWS_MOST;
+    if (rows < SR_X86_ROWS_NARROW / channels)
+        rows = SR_X86_ROWS_NARROW / channels;
+    return rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows / 4 * 4;
 }
 // Rows of width 'width' of one block of a pooling kernel.
 static inline int64_t sr_x86_pool_rows(int64_t width, int64_t channels) {
@@ -145,5 +153,38 @@ bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out);
 bool sr_x86_winograd_supports_points(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepared *out);
+
+// Products of rows with weights (x86_pointwise_internal.h, x86_pointwise_plan.c).
+#define SR_X86_POINTWISE_VECTORS 3 // of sixteen outputs in a wide panel; narrow ones have fewer
+#define SR_X86_POINTWISE_ROWS 14   // of a tile, at most
+#define SR_X86_POINTWISE_PIECE 512 // inputs that are summed up before sums go to memory
+// Rows of a pass, at most: enough of them that weights, which stream from the cache that cores
+// share, are used often.
+#define SR_X86_POINTWISE_PASS 144
+// Floats from one packed row to the next: an odd number of lines, which fall into different sets.
+#define SR_X86_POINTWISE_PITCH (SR_X86_POINTWISE_PIECE + 16)
+#define SR_X86_POINTWISE_DIRECT 4 // numbers of channels for which rows are read in place
+
+typedef struct sr_x86_pointwise {
+    int64_t in, out;                     // channels: summed over, of a result
+    int64_t rows;                        // pixels of all pictures, after the stride
+    int64_t columns;                     // outputs of all panels, a multiple of sixteen
+    int64_t panels;                      // of outputs
+    int64_t wide_panels, narrow_vectors; // the first ones; of each of the others
+    int64_t piece;                       // inputs that are summed up at a time
+    int64_t grain;                       // rows of a block, unless a chain sets others
+    int64_t fetch_step; // bytes of the next pass that are fetched at each step of a tile
+    int64_t sum_rows;   // that scratch has room for: of a pass, and of a tile
+    bool mirrored;      // weights are [in][out] (conv2d_dx), not [out][in]
+    int direct;         // 0: rows are packed; or 1 + place in sr_x86_pointwise_direct
+    bool strided;       // pictures [h][w] hold a pixel of [p][q] at every stride-th place
+    bool spread;        // strided, and it is the results that are spread (conv2d_dx)
+    int64_t h, w, p, q; // of the convolution
+    int64_t stride_h, stride_w;
+} sr_x86_pointwise;
+
+extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
+bool sr_x86_pointwise_supports(const sr_kernel_request *request);
+sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "kernels/cpu/x86_activation_internal.h"
 #include "kernels/cpu/x86_conv_dw_internal.h"
 #include "kernels/cpu/x86_elementwise_internal.h"
+#include "kernels/cpu/x86_pointwise_internal.h"
 #include "kernels/cpu/x86_pool_internal.h"
 #include "kernels/cpu/x86_random_internal.h"
 #include "kernels/cpu/x86_rows_internal.h"
@@ -13,6 +14,7 @@
 #define ONE(name) [SR_KERNEL_##name] = {{{name##_f32}}, {{name##_bf16}}}
 #define STAGES(name, ...) [SR_KERNEL_##name] = {__VA_ARGS__}
 #define WINOGRAD(name, ...) [SR_X86_WINOGRAD(SR_KERNEL_##name)] = {__VA_ARGS__}
+#define POINTWISE(name, ...) [SR_X86_POINTWISE(SR_KERNEL_##name)] = {__VA_ARGS__}
 
 const sr_x86_set SR_X86_SET = {{
     ONE(relu),
@@ -52,4 +54,6 @@ const sr_x86_set SR_X86_SET = {{
     WINOGRAD(conv2d_dw, {{wg_dw_f32, wg_dw_join}}, {{wg_dw_bf16, wg_dw_join}}),
     [SR_X86_WINOGRAD_DW_POINTS] = {{{wg_dw_transform_f32, wg_dw_point, wg_dw_join}},
                                    {{wg_dw_transform_bf16, wg_dw_point, wg_dw_join}}},
+    POINTWISE(conv2d, {{pw_weights_f32, pw_forward_f32}}, {{pw_weights_bf16, pw_forward_bf16}}),
+    POINTWISE(conv2d_dx, {{pw_weights_f32, pw_dx_f32}}, {{pw_weights_bf16, pw_dx_bf16}}),
 }};
