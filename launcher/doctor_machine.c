@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "kernels/base/cores.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/pool.h"
 #include "launcher/doctor_internal.h"
@@ -15,12 +16,45 @@
 
 #define MIB (1024.0 * 1024.0)
 
+// Who decides on which core a rank computes.
+static void look_at_placement(sr_findings *f, const sr_start_cores *cores) {
+    const char *pin = getenv("SERRIED_PIN");
+    const sr_cpu_set mask = sr_cpu_set_of_thread();
+    if (pin && strcmp(pin, "0") == 0)
+        sr_findings_add(f, SR_FINDING_NOTE, "placement", "off (SERRIED_PIN=0): ranks run anywhere");
+    else if (sr_cpu_count() < sr_cpu_set_count(&mask))
+        sr_findings_add(f, SR_FINDING_NOTE, "placement",
+                        "a cgroup's quota is smaller than the mask: ranks run anywhere in it");
+    else
+        sr_findings_add(f, SR_FINDING_OK, "placement",
+                        "ranks of this host share its processors by whole cores%s",
+                        cores->nodes > 1 ? "; give each node of memory a rank of its own or several"
+                                         : "");
+}
+
+// Values of plans and parameters ask for huge pages where the kernel waits to be asked.
+static void look_at_huge_pages(sr_findings *f) {
+    char line[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    const bool read = file && fgets(line, sizeof line, file);
+    if (file)
+        (void)fclose(file);
+    if (!read || strstr(line, "[never]"))
+        sr_findings_add(f, SR_FINDING_NOTE, "huge pages",
+                        "not given; 'madvise' in /sys/kernel/mm/transparent_hugepage/enabled makes "
+                        "the first step faster");
+    else
+        sr_findings_add(f, SR_FINDING_OK, "huge pages", "used for values and parameters");
+}
+
 static void look_at_processor(sr_findings *f) {
     char features[96];
     sr_start_cores cores = sr_start_count_cores();
     sr_findings_add(f, SR_FINDING_OK, "processor", "%s", sr_cpu_model());
-    sr_findings_add(f, SR_FINDING_OK, "cores", "%d cores, %d processors may be used%s", cores.cores,
-                    sr_cpu_count(), cores.may_bind ? "" : "; ranks are not bound (mask or quota)");
+    sr_findings_add(f, SR_FINDING_OK, "cores",
+                    "%d cores, %d processors may be used, %d NUMA node%s", cores.cores,
+                    sr_cpu_count(), cores.nodes, cores.nodes == 1 ? "" : "s");
+    look_at_placement(f, &cores);
     uint32_t have = sr_cpu_features();
     if (have & SR_CPU_AVX2)
         sr_findings_add(f, SR_FINDING_OK, "features", "%s", sr_cpu_features_text(have, features));
@@ -119,6 +153,7 @@ static void look_at_gpus(sr_findings *f) {
 void sr_doctor_look_at_machine(sr_findings *findings) {
     look_at_processor(findings);
     look_at_memory(findings);
+    look_at_huge_pages(findings);
     look_at_shared_memory(findings);
     look_at_limits(findings);
     look_at_folder(findings);

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/base/cores.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/text.h"
 
@@ -45,47 +45,17 @@ int sr_start_slurm_tasks(void) {
     return tasks > 1 ? tasks : 1;
 }
 
-static long read_topology(size_t cpu, const char *name) {
-    char path[128];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/%s", cpu, name);
-    FILE *file = fopen(path, "re");
-    long value = -1;
-    if (file && fscanf(file, "%ld", &value) != 1)
-        value = -1;
-    if (file)
-        (void)fclose(file);
-    return value;
-}
-
-// Physical cores behind the logical processors of a mask.
-static int count_cores(const cpu_set_t *mask) {
-    static struct { long package, core; } seen[CPU_SETSIZE];
-    int cores = 0;
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, mask))
-            continue;
-        long package = read_topology(cpu, "physical_package_id");
-        long core = read_topology(cpu, "core_id");
-        bool twin = false;
-        for (int i = 0; i < cores && core >= 0; i++)
-            twin = twin || (seen[i].package == package && seen[i].core == core);
-        if (twin)
-            continue;
-        seen[cores].package = package;
-        seen[cores++].core = core;
-    }
-    return cores;
-}
-
 sr_start_cores sr_start_count_cores(void) {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    int usable = sr_cpu_count();
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-        return (sr_start_cores){usable, false};
-    int cores = count_cores(&mask), logical = CPU_COUNT(&mask);
-    bool whole = logical == (int)sysconf(_SC_NPROCESSORS_ONLN) && usable == logical;
-    return (sr_start_cores){cores < usable ? cores : usable, whole};
+    sr_cpu_place places[SR_CPUS];
+    const sr_cpu_set mask = sr_cpu_set_of_thread();
+    const int usable = sr_cpu_count(), logical = sr_cpu_places_read("/sys", &mask, places);
+    if (logical == 0)
+        return (sr_start_cores){.cores = usable, .nodes = 1};
+    const int cores = sr_cpu_places_cores(places, logical);
+    return (sr_start_cores){.cores = cores < usable ? cores : usable,
+                            .nodes = sr_cpu_places_nodes(places, logical),
+                            .may_bind =
+                                logical == (int)sysconf(_SC_NPROCESSORS_ONLN) && usable == logical};
 }
 
 // ---- the folder ---------------------------------------------------------------------------------

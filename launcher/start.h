@@ -26,7 +26,7 @@ int sr_start_slurm_tasks(void);
 // Processors for ranks: physical cores that this process may use, and whether ranks may be bound to
 // them (not under a restricted mask or a cgroup's quota, where mpirun's idea of cores is wrong).
 typedef struct sr_start_cores {
-    int cores;
+    int cores, nodes; // nodes: of memory (NUMA)
     bool may_bind;
 } sr_start_cores;
 sr_start_cores sr_start_count_cores(void);

@@ -37,6 +37,8 @@ static const char *const allowed[] = {
     "OMP_PROC_BIND",
     "PMI_SIZE",
     "SERRIED_CPU_MASK",
+    "SERRIED_PIN",
+    "SERRIED_THREADS",
     "SLURM_JOB_ID",
     "SLURM_JOB_NODELIST",
     "SLURM_NNODES",

@@ -51,17 +51,6 @@ static sr_status open_data(sr_training *t) {
     return SR_OK;
 }
 
-static int rank_threads(int ranks) {
-    const char *given = getenv("SERRIED_THREADS"), *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    int cores = sr_cpu_count(), neighbours = local ? atoi(local) : ranks;
-    if (given && atoi(given) > 0)
-        return atoi(given);
-    // Bound ranks see their own cores; unbound ones share what they all see.
-    bool bound = local && cores * neighbours <= (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = bound || neighbours < 1 ? cores : cores / neighbours;
-    return threads > 0 ? threads : 1;
-}
-
 static sr_status create_engine(sr_training *t) {
     const sr_recipe *r = t->recipe;
     if (t->ranks > r->lanes)
@@ -69,12 +58,13 @@ static sr_status create_engine(sr_training *t) {
                               "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
                               "(changes BatchNorm and results)",
                               (long long)r->batch, (long long)r->lanes, (long long)r->lanes);
+    SR_TRY(sr_placement_make(t->comm, &t->cores));
     const sr_engine_options options = {
         .recipe = t->recipe,
         .task = t->task,
         .comm = t->comm,
         .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
-        .threads = rank_threads(t->ranks),
+        .threads = t->cores.threads,
         .classes = t->class_count,
         .batch = r->batch,
         .lanes = r->lanes,
@@ -289,7 +279,7 @@ static sr_status choose_place(sr_training *t) {
 }
 
 static void announce(const sr_training *t) {
-    char parameters[32], fields[128];
+    char parameters[32], fields[128], cpus[128];
     if (t->rank != 0)
         return;
     (void)snprintf(parameters, sizeof parameters, "%.2f M",
@@ -303,6 +293,9 @@ static void announce(const sr_training *t) {
             (long long)t->train_count, t->class_count, (long long)t->engine->batch,
             t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
             t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
+    if (t->cores.bound && t->cores.ranks > 1)
+        SR_INFO("%d ranks share this host's processors by whole cores; rank 0 keeps to %s",
+                t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
     SR_INFO("run folder: %s", t->place.folder);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",

@@ -10,6 +10,7 @@
 #include "trainer/engine.h"
 #include "trainer/feed.h"
 #include "trainer/metrics.h"
+#include "trainer/placement.h"
 #include "trainer/progress.h"
 #include "trainer/rank_board.h"
 #include "trainer/run_folder.h"
@@ -44,6 +45,7 @@ typedef struct sr_training {
     const sr_task_desc *task;
     sr_comm *comm;
     int rank, ranks;
+    sr_placement cores;
     sr_engine *engine;
     sr_schedule schedules[SR_MAX_PHASES];
     sr_arena arena;

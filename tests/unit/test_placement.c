@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks, here threads, share the processors that they have in common (trainer/placement.h).
+#include "test_support.h"
+
+#include <pthread.h>
+
+#include "collective/backend_local_internal.h"
+#include "kernels/base/pool.h"
+#include "trainer/placement.h"
+
+enum { MOST_RANKS = 8 };
+
+typedef struct rank {
+    sr_comm *comm;
+    const sr_cpu_set *mask; // its own, or NULL
+    sr_status status;
+    sr_placement placement;
+    sr_cpu_set after; // of its thread
+} rank;
+
+static void *place(void *user) {
+    rank *r = user;
+    r->status = r->mask ? sr_cpu_set_bind(r->mask) : SR_OK;
+    if (r->status == SR_OK)
+        r->status = sr_placement_make(r->comm, &r->placement);
+    r->after = sr_cpu_set_of_thread();
+    sr_comm_free(r->comm);
+    return NULL;
+}
+
+// masks: of each rank, or NULL for those of this thread.
+static void place_ranks(int count, const sr_cpu_set *masks, rank *ranks) {
+    sr_local_world *world;
+    pthread_t threads[MOST_RANKS];
+    assert_ok(sr_local_world_create(&(sr_local_options){.size = count}, &world));
+    for (int r = 0; r < count; r++) {
+        ranks[r] = (rank){.mask = masks ? &masks[r] : NULL};
+        assert_ok(sr_local_world_join(world, r, &(sr_comm_options){0}, &ranks[r].comm));
+    }
+    for (int r = 0; r < count; r++)
+        assert_int_equal(0, pthread_create(&threads[r], NULL, place, &ranks[r]));
+    for (int r = 0; r < count; r++) {
+        assert_int_equal(0, pthread_join(threads[r], NULL));
+        assert_ok(ranks[r].status);
+    }
+    sr_local_world_free(world);
+}
+
+// Two different processors of this process; skips the test where there is one.
+static void two_processors(sr_cpu_set one[2]) {
+    const sr_cpu_set all = sr_cpu_set_of_thread();
+    if (sr_cpu_count() < 2)
+        skip();
+    one[0] = one[1] = (sr_cpu_set){{0}};
+    for (int cpu = 0, found = 0; cpu < SR_CPUS && found < 2; cpu++)
+        if (sr_cpu_set_has(&all, cpu))
+            sr_cpu_set_add(&one[found++], cpu);
+}
+
+static void test_ranks_with_one_mask_share_it(void **state) {
+    (void)state;
+    sr_cpu_set one[2], masks[2] = {{{0}}};
+    rank ranks[2];
+    two_processors(one);
+    for (size_t i = 0; i < SR_CPU_WORDS; i++)
+        masks[0].words[i] = masks[1].words[i] = one[0].words[i] | one[1].words[i];
+    place_ranks(2, masks, ranks);
+    if (!ranks[0].placement.bound) // two threads of one core, or a quota
+        skip();
+    for (int r = 0; r < 2; r++) {
+        assert_true(sr_cpu_set_equal(&ranks[r].placement.cpus, &ranks[r].after));
+        assert_int_equal(1, sr_cpu_set_count(&ranks[r].after));
+        assert_int_equal(1, ranks[r].placement.threads);
+        assert_int_equal(2, ranks[r].placement.ranks);
+    }
+    assert_false(sr_cpu_set_equal(&ranks[0].after, &ranks[1].after));
+}
+
+static void test_a_mask_of_ones_own_stays(void **state) {
+    (void)state;
+    sr_cpu_set one[2];
+    rank ranks[2];
+    two_processors(one);
+    place_ranks(2, one, ranks);
+    for (int r = 0; r < 2; r++) {
+        assert_true(sr_cpu_set_equal(&one[r], &ranks[r].after));
+        assert_int_equal(1, ranks[r].placement.ranks);
+        assert_int_equal(1, ranks[r].placement.threads);
+    }
+}
+
+static void test_more_ranks_than_cores_run_anywhere(void **state) {
+    (void)state;
+    sr_cpu_set one[2], masks[MOST_RANKS];
+    rank ranks[MOST_RANKS];
+    two_processors(one);
+    for (int r = 0; r < 3; r++) // of one processor
+        masks[r] = one[0];
+    place_ranks(3, masks, ranks);
+    for (int r = 0; r < 3; r++) {
+        assert_false(ranks[r].placement.bound);
+        assert_int_equal(1, ranks[r].placement.threads);
+        assert_true(sr_cpu_set_equal(&one[0], &ranks[r].after));
+    }
+}
+
+static void test_settings_of_the_environment(void **state) {
+    (void)state;
+    const sr_cpu_set before = sr_cpu_set_of_thread();
+    rank ranks[2];
+    assert_int_equal(0, setenv("SERRIED_PIN", "0", 1));
+    assert_int_equal(0, setenv("SERRIED_THREADS", "5", 1));
+    place_ranks(2, NULL, ranks);
+    for (int r = 0; r < 2; r++) {
+        assert_false(ranks[r].placement.bound);
+        assert_true(sr_cpu_set_equal(&before, &ranks[r].after));
+        assert_int_equal(5, ranks[r].placement.threads);
+    }
+    assert_int_equal(0, unsetenv("SERRIED_PIN"));
+    assert_int_equal(0, unsetenv("SERRIED_THREADS"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_with_one_mask_share_it),
+        cmocka_unit_test(test_a_mask_of_ones_own_stays),
+        cmocka_unit_test(test_more_ranks_than_cores_run_anywhere),
+        cmocka_unit_test(test_settings_of_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
