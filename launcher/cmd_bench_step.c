@@ -2,11 +2,10 @@
 // serried bench step: training steps of a recipe's model, ours and PyTorch's in turns.
 //
 // Both keep their model in memory and take blocks of steps, A-B-A-B, on the same number of threads
-// and samples in flight. Data are random (never zeros: some processors are faster on zeros), fixed,
-// and in memory, so that nothing but the step is measured; ours takes pictures as u8 and normalises
-// them in the step, the peer finds them normalised. Batch norm groups are equal: L lanes are
-// compared with L independent models of the lane's batch (as many processes as there are cores),
-// whose gradients nobody has to add.
+// and samples in flight. Data are random, fixed and in memory; ours takes pictures as u8 and
+// normalises them in the step, the peer finds them normalised. Batch norm groups are equal: L lanes
+// are compared with L independent models of the lane's batch (as many processes as there are
+// cores), whose gradients nobody has to add.
 //
 // It is no test: it says what it measured, and how much other processes disturbed it.
 #include <argp.h>
@@ -17,8 +16,8 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/pool.h"
-#include "kernels/base/rng.h"
 #include "launcher/bench.h"
+#include "launcher/bench_engine_internal.h"
 #include "launcher/bench_step_internal.h"
 #include "launcher/command.h"
 #include "trainer/choices.h"
@@ -27,17 +26,13 @@
 
 enum { WARM_STEPS = 2, TRACED_STEPS = 2, FIXED_OVERRIDES = 8 };
 
-// Steps that learn nothing must not run away either.
-static const double learning_rate = 1e-4;
 static const double block_seconds = 2, settle_seconds = 0.3;
 
 typedef struct bench {
     const sr_step_options *o;
     sr_arena arena;
     sr_comm *comm;
-    sr_engine *engine;
-    sr_lane_inputs *inputs; // of each lane
-    int64_t step;
+    sr_bench_engine own;
     double step_seconds;                                // of a warm step
     uint64_t allocations, recorded, record_ns, hash_ns; // of our blocks
     int64_t our_steps;
@@ -47,84 +42,21 @@ typedef struct bench {
 
 // ---- Ours ----
 
-static sr_status get_inputs(void *user, int lane, sr_lane_inputs *out) {
-    *out = ((bench *)user)->inputs[lane];
-    return SR_OK;
-}
-
-static void done_inputs(void *user, int lane) {
-    (void)user;
-    (void)lane;
-}
-
-// Fixed, random; 64-byte aligned by the allocator.
-static sr_status make_inputs(bench *b) {
-    const sr_step_result *r = &b->result;
-    size_t samples = (size_t)(r->batch / r->lanes), size = (size_t)(r->image * r->image * 3);
-    b->inputs = sr_alloc_array((size_t)r->lanes, sizeof *b->inputs, "inputs");
-    for (int64_t lane = 0; b->inputs && lane < r->lanes; lane++) {
-        uint8_t *image = sr_alloc_array(samples, size, "pictures");
-        int32_t *label = sr_alloc_array(samples, sizeof *label, "labels");
-        b->inputs[lane] = (sr_lane_inputs){.image = image, .label = label};
-        if (!image || !label)
-            return SR_E_MEMORY;
-        sr_rng rng;
-        sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
-        for (size_t i = 0; i < samples * size; i++)
-            image[i] = (uint8_t)(sr_rng_u32(&rng) >> 24);
-        for (size_t i = 0; i < samples; i++)
-            label[i] = (int32_t)sr_rng_below(&rng, (uint32_t)r->classes);
-    }
-    return b->inputs ? SR_OK : SR_E_MEMORY;
-}
-
 static sr_status create_engine(bench *b) {
     sr_step_result *r = &b->result;
-    const sr_comm_options comm = {.backend = "self"};
-    const sr_task_desc *task;
-    SR_TRY(sr_choose_task(r->recipe, &task));
-    SR_TRY(sr_comm_create(&comm, &b->comm));
-    const sr_engine_options options = {.recipe = r->recipe,
-                                       .task = task,
-                                       .comm = b->comm,
-                                       .threads = r->threads,
-                                       .classes = r->classes,
-                                       .batch = r->batch,
-                                       .lanes = r->lanes,
-                                       .image_height = r->image,
-                                       .image_width = r->image,
-                                       .seed = 1};
-    SR_TRY(sr_engine_create(&options, &b->engine));
-    const sr_schedule_lengths lengths = {
-        .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};
-    for (int p = 0; p < b->engine->phase_count; p++)
-        sr_phase_set_lengths(b->engine->phases[p], &lengths);
-    return make_inputs(b);
-}
-
-static sr_status take_steps(bench *b, int count, double *seconds) {
-    const sr_lane_source source = {.get = get_inputs, .done = done_inputs, .user = b};
-    int64_t begin = sr_clock_ns();
-    for (int i = 0; i < count; i++, b->step++) {
-        for (int p = 0; p < b->engine->phase_count; p++) {
-            sr_phase_set_step(b->engine->phases[p], b->step, b->step * b->engine->batch,
-                              learning_rate, 1.0 / (double)b->engine->batch,
-                              (sr_ema_settings){.decay = 0});
-            SR_TRY(sr_engine_step(b->engine, p, b->step, &source));
-        }
-    }
-    *seconds = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
-    return SR_OK;
+    const sr_comm_options options = {.backend = "self"};
+    SR_TRY(sr_comm_create(&options, &b->comm));
+    return sr_bench_engine_create(r->recipe, b->comm, r->threads, r->classes, &b->own);
 }
 
 static sr_status warm_up(bench *b) {
     sr_step_result *r = &b->result;
     sr_plan *plan;
-    SR_TRY(take_steps(b, 1, &r->first_seconds));
-    SR_TRY(take_steps(b, WARM_STEPS, &b->step_seconds));
+    SR_TRY(sr_bench_engine_step(&b->own, 1, &r->first_seconds));
+    SR_TRY(sr_bench_engine_step(&b->own, WARM_STEPS, &b->step_seconds));
     b->step_seconds /= WARM_STEPS;
-    for (int p = 0; p < b->engine->phase_count; p++) {
-        SR_TRY(sr_engine_compile(b->engine, p, &plan));
+    for (int p = 0; p < b->own.engine->phase_count; p++) {
+        SR_TRY(sr_engine_compile(b->own.engine, p, &plan));
         r->operators += sr_plan_node_count(plan);
         r->flops += sr_plan_flops(plan) * (double)r->lanes;
         r->bytes += sr_plan_bytes(plan) * (double)r->lanes;
@@ -133,7 +65,7 @@ static sr_status warm_up(bench *b) {
             r->live_bound_bytes = sr_plan_live_bound_bytes(plan);
         }
     }
-    const sr_context_stats stats = sr_context_get_stats(b->engine->context);
+    const sr_context_stats stats = sr_context_get_stats(b->own.engine->context);
     r->compile_ns = (double)stats.compile_ns / r->operators;
     r->prepare_seconds = (double)stats.prepare_ns / (double)SR_NS_PER_S;
     double steps = block_seconds / b->step_seconds;
@@ -145,13 +77,13 @@ static sr_status our_block(bench *b) {
     sr_step_result *r = &b->result;
     double seconds;
     uint64_t allocations = sr_memory_get_stats().allocations;
-    sr_context_stats before = sr_context_get_stats(b->engine->context), after;
+    sr_context_stats before = sr_context_get_stats(b->own.engine->context), after;
     (void)sr_load_of_others();
     double cpu = sr_own_cpu_seconds();
-    SR_TRY(take_steps(b, r->steps, &seconds));
+    SR_TRY(sr_bench_engine_step(&b->own, r->steps, &seconds));
     sr_series_add(&r->our_cpu, (sr_own_cpu_seconds() - cpu) / r->steps);
     double others = sr_load_of_others();
-    after = sr_context_get_stats(b->engine->context);
+    after = sr_context_get_stats(b->own.engine->context);
     b->allocations += sr_memory_get_stats().allocations - allocations;
     b->recorded += after.nodes_recorded - before.nodes_recorded;
     b->record_ns += after.record_ns - before.record_ns;
@@ -204,9 +136,9 @@ static sr_status print_plans(bench *b) {
     sr_text text;
     sr_status status = SR_OK;
     sr_text_init(&text);
-    for (int p = 0; status == SR_OK && p < b->engine->phase_count; p++) {
+    for (int p = 0; status == SR_OK && p < b->own.engine->phase_count; p++) {
         sr_plan *plan;
-        status = sr_engine_compile(b->engine, p, &plan);
+        status = sr_engine_compile(b->own.engine, p, &plan);
         if (status == SR_OK)
             status = sr_plan_text(plan, &text);
     }
@@ -218,21 +150,21 @@ static sr_status print_plans(bench *b) {
 
 static sr_status profile(bench *b) {
     double seconds;
-    for (int i = 0; i < b->engine->executor_count; i++)
-        sr_executor_set_profiling(b->engine->executors[i], true);
-    SR_TRY(take_steps(b, b->result.steps, &seconds));
-    SR_TRY(sr_step_profile(b->engine, b->result.steps, seconds, &b->result.limits));
-    for (int i = 0; i < b->engine->executor_count; i++)
-        sr_executor_set_profiling(b->engine->executors[i], false);
+    for (int i = 0; i < b->own.engine->executor_count; i++)
+        sr_executor_set_profiling(b->own.engine->executors[i], true);
+    SR_TRY(sr_bench_engine_step(&b->own, b->result.steps, &seconds));
+    SR_TRY(sr_step_profile(b->own.engine, b->result.steps, seconds, &b->result.limits));
+    for (int i = 0; i < b->own.engine->executor_count; i++)
+        sr_executor_set_profiling(b->own.engine->executors[i], false);
     return SR_OK;
 }
 
 static sr_status trace_steps(bench *b) {
     double seconds;
     SR_TRY(sr_trace_create(0, b->result.recipe->name, &b->trace));
-    SR_TRY(sr_engine_set_trace(b->engine, b->trace));
-    SR_TRY(take_steps(b, TRACED_STEPS, &seconds));
-    SR_TRY(sr_engine_set_trace(b->engine, NULL));
+    SR_TRY(sr_engine_set_trace(b->own.engine, b->trace));
+    SR_TRY(sr_bench_engine_step(&b->own, TRACED_STEPS, &seconds));
+    SR_TRY(sr_engine_set_trace(b->own.engine, NULL));
     SR_TRY(sr_trace_write(b->trace, b->o->trace));
     (void)printf("\ntrace of %d steps: %s\n", TRACED_STEPS, b->o->trace);
     return SR_OK;
@@ -273,7 +205,7 @@ static sr_status serve(bench *b) {
     while (fflush(stdout) == 0 && fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "run %d", &steps) != 1)
             return SR_FAIL(SR_E_USAGE, "--serve: '%s' is not 'run STEPS'", line);
-        SR_TRY(take_steps(b, steps, &seconds));
+        SR_TRY(sr_bench_engine_step(&b->own, steps, &seconds));
         (void)printf("%.9f\n", seconds);
     }
     return SR_OK;
@@ -305,7 +237,7 @@ static sr_status run(bench *b) {
     if (b->o->trace)
         SR_TRY(trace_steps(b));
     if (b->o->memory)
-        SR_TRY(sr_step_memory(b->engine, &b->result, b->o->memory_picture));
+        SR_TRY(sr_step_memory(b->own.engine, &b->result, b->o->memory_picture));
     return SR_OK;
 }
 
@@ -363,14 +295,9 @@ static sr_status load_recipe(bench *b) {
 
 static void release(bench *b) {
     sr_step_peers_stop(&b->result.peers);
-    sr_engine_free(b->engine);
+    sr_bench_engine_release(&b->own);
     sr_trace_free(b->trace); // which the engine may hold after a failure
     sr_comm_free(b->comm);
-    for (int64_t lane = 0; b->inputs && lane < b->result.lanes; lane++) {
-        sr_free(b->inputs[lane].image);
-        sr_free(b->inputs[lane].label);
-    }
-    sr_free(b->inputs);
     sr_recipe_free(b->result.recipe);
     sr_arena_release(&b->arena);
 }

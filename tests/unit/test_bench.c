@@ -170,6 +170,8 @@ static void test_bench_step(void **state) {
     assert_non_null(strstr(output, "conv2d_dw"));
     assert_int_equal(run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --peer"), 6);
     assert_int_equal(run("bench step"), 2);
+    assert_int_equal(run("bench ranks"), 2);
+    assert_int_equal(run("bench ranks tests/recipes/tiny.yaml"), 2); // one rank has no others
     assert_int_equal(run("bench stpe"), 2);
 }
 
