@@ -8,6 +8,8 @@
 // what exchanging costs (the update that each rank need not compute for others' parameters is
 // already taken off) and what waiting for each other costs: 'mean' compares with the mean of the
 // own jobs' times, 'slowest' with the slowest of them, which waiting alone would explain.
+// 'processor' compares the processor time of all ranks: what exchanging takes from computing,
+// without the waiting, and hardly disturbed by other processes.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 #include "kernels/base/text.h"
 #include "launcher/bench.h"
 #include "launcher/bench_engine_internal.h"
-#include "launcher/bench_internal.h"
+#include "launcher/bench_step_internal.h"
 #include "launcher/command.h"
 #include "trainer/placement.h"
 #include "trainer/plugins.h"
@@ -27,6 +29,11 @@
 enum { WARM_STEPS = 2, MAX_RANKS = 256, LINE = 64, FIXED_OVERRIDES = 4 };
 enum { SMALL_IMAGE = 64, CLASSES = 1000, SMALL_CLASSES = 10 };
 static const double MS_PER_S = 1e3;
+
+// Seconds of a rank's blocks, by the clock and of its processors.
+typedef struct block_times {
+    double common, own, common_cpu, own_cpu;
+} block_times;
 
 typedef struct bench {
     const char *recipe, *precision;
@@ -42,9 +49,9 @@ typedef struct bench {
     sr_placement place;
     sr_recipe *common_recipe, *own_recipe;
     sr_bench_engine common, own;
-    double times[2 * MAX_RANKS]; // of a pair, of each rank: common, own
-    sr_series mean, slowest;     // ratios
-    sr_series common_ms, own_ms; // of a step
+    block_times times[MAX_RANKS];       // of a pair, of each rank
+    sr_series mean, slowest, processor; // ratios
+    sr_series common_ms, own_ms;        // of a step
 } bench;
 
 static sr_status load(const bench *b, int64_t lanes, sr_recipe **out) {
@@ -85,24 +92,34 @@ static sr_status create(bench *b) {
 
 // ---- Pairs ----
 
+static sr_status take_block(bench *b, sr_bench_engine *e, double *seconds, double *cpu) {
+    SR_TRY(sr_comm_barrier(b->comm, "block of steps"));
+    const double before = sr_own_cpu_seconds();
+    SR_TRY(sr_bench_engine_step(e, b->steps, seconds));
+    *cpu = sr_own_cpu_seconds() - before;
+    return SR_OK;
+}
+
 static sr_status take_pair(bench *b) {
     const int ranks = sr_comm_size(b->comm);
-    double here[2], common = 0, sum = 0, slowest = 0;
-    SR_TRY(sr_comm_barrier(b->comm, "block of the common job"));
-    SR_TRY(sr_bench_engine_step(&b->common, b->steps, &here[0]));
-    SR_TRY(sr_comm_barrier(b->comm, "block of the own jobs"));
-    SR_TRY(sr_bench_engine_step(&b->own, b->steps, &here[1]));
-    SR_TRY(sr_comm_all_gather(b->comm, here, sizeof here, b->times, "times of a pair"));
+    block_times here, sum = {0};
+    double common = 0, slowest = 0;
+    SR_TRY(take_block(b, &b->common, &here.common, &here.common_cpu));
+    SR_TRY(take_block(b, &b->own, &here.own, &here.own_cpu));
+    SR_TRY(sr_comm_all_gather(b->comm, &here, sizeof here, b->times, "times of a pair"));
     for (int r = 0; r < ranks; r++) {
-        const double own = b->times[2 * r + 1];
-        common = b->times[2 * r] > common ? b->times[2 * r] : common;
-        slowest = own > slowest ? own : slowest;
-        sum += own;
+        const block_times *t = &b->times[r];
+        common = t->common > common ? t->common : common;
+        slowest = t->own > slowest ? t->own : slowest;
+        sum.own += t->own;
+        sum.common_cpu += t->common_cpu;
+        sum.own_cpu += t->own_cpu;
     }
-    sr_series_add(&b->mean, common * ranks / sum);
+    sr_series_add(&b->mean, common * ranks / sum.own);
     sr_series_add(&b->slowest, common / slowest);
+    sr_series_add(&b->processor, sum.common_cpu / sum.own_cpu);
     sr_series_add(&b->common_ms, MS_PER_S * common / b->steps);
-    sr_series_add(&b->own_ms, MS_PER_S * sum / ranks / b->steps);
+    sr_series_add(&b->own_ms, MS_PER_S * sum.own / ranks / b->steps);
     return SR_OK;
 }
 
@@ -133,6 +150,7 @@ static void add_table(const bench *b, sr_text *out) {
     add_row(out, "ms a step, a job on each rank, their mean", &b->own_ms, 1);
     add_row(out, "ratio to the mean of the jobs", &b->mean, 4);
     add_row(out, "ratio to the slowest of the jobs", &b->slowest, 4);
+    add_row(out, "ratio of processor time", &b->processor, 4);
 }
 
 static sr_status report(const bench *b) {
@@ -151,6 +169,7 @@ static sr_status report(const bench *b) {
         add_json(&out, "own_ms", &b->own_ms);
         add_json(&out, "ratio_to_mean", &b->mean);
         add_json(&out, "ratio_to_slowest", &b->slowest);
+        add_json(&out, "ratio_of_processor_time", &b->processor);
         sr_text_add(&out, "}\n");
     } else {
         add_table(b, &out);
