@@ -22,6 +22,7 @@
 #include "graph/context.h"
 #include "graph/ops.h"
 #include "graph/tensor.h"
+#include "kernels/chooser.h"
 #include "kernels/device/device.h"
 
 // An operator of one's own: its descriptor and its kernels.

@@ -9,7 +9,8 @@ set(SERRIED_FUZZ_SECONDS 60 CACHE STRING "Seconds for each fuzz target where the
 set(sanitizers ${CMAKE_SOURCE_DIR}/tests/sanitizers)
 set(SERRIED_TEST_ENVIRONMENT
   OMPI_ALLOW_RUN_AS_ROOT=set:1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=set:1
-  OMPI_MCA_rmaps_base_oversubscribe=set:1)
+  OMPI_MCA_rmaps_base_oversubscribe=set:1
+  SERRIED_CACHE=set:${CMAKE_BINARY_DIR}/cache)
 if(SERRIED_SANITIZE)
   # Not detect_stack_use_after_return: gcc 12 aligns its fake frames to less than the 64 bytes of a
   # vector register, and AVX-512 code faults on them.

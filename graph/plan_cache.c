@@ -8,6 +8,7 @@
 
 #include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/chooser.h"
 
 typedef struct sr_plan_cache {
     sr_plan **plans;
@@ -61,7 +62,9 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
     void *plans = cache->plans;
     SR_TRY(sr_grow(&plans, &cache->capacity, cache->count + 1, sizeof *cache->plans, "plan cache"));
     cache->plans = plans;
-    SR_TRY(sr_plan_compile(context, &plan));
+    const sr_status status = sr_plan_compile(context, &plan);
+    sr_chooser_save();
+    SR_TRY(status);
     drop_over_limit(cache, context);
     cache->plans[cache->count++] = plan;
     cache->bytes += bytes_of(plan);

@@ -5,8 +5,9 @@
 // It is *prepared* once for a shape (allocates, builds library primitives) and then *run* many
 // times (allocates nothing). A run consists of up to SR_KERNEL_STAGES stages; a stage is a fixed
 // number of independent blocks, single-threaded each. The partition into blocks is a function of
-// the request alone, never of the number of threads; partial sums are combined in a later stage
-// through a fixed tree. So the executor may run blocks on one thread or on many: same bits.
+// the request (and of the variant) alone, never of the number of threads; partial sums are combined
+// in a later stage through a fixed tree. So the executor may run blocks on one thread or on many:
+// same bits.
 //
 // This rule of blocks is what makes results independent of threads and of ranks, for kernels of
 // plug-ins, too: 'blocks' and the ranges of a block follow from shapes, dtypes and params, and an
@@ -15,7 +16,8 @@
 // (kernels/base/math.h has its own).
 //
 // Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; for a
-// request the last provider whose entry supports it is taken. A missing entry is an error when the
+// request the last provider whose entry supports it is taken: it decides the numerics class. Within
+// that class the chooser takes what it measured to be fastest. A missing entry is an error when the
 // plan is made; there is no silent fall-back to another device or dtype.
 #ifndef SR_KERNELS_KERNEL_H
 #define SR_KERNELS_KERNEL_H
@@ -31,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 2            // of the structs below
+#define SR_KERNEL_ABI 3            // of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -102,6 +104,7 @@ typedef struct sr_prepared {
     void *state;      // immutable while running: several threads run blocks at once
     void (*state_free)(void *state);
     const struct sr_kernel_entry *entry; // filled by sr_kernel_prepare
+    int variant;                         // of the entry's; stands there when the entry prepares
 } sr_prepared;
 
 // One row of the table. In-place use: a kernel whose documentation allows output == input must
@@ -109,16 +112,24 @@ typedef struct sr_prepared {
 typedef struct sr_kernel_entry {
     uint32_t struct_size, abi;
     sr_kernel_id kernel;
-    const char *name;           // "conv2d/onednn"
-    const char *provider;       // "onednn"
-    const char *numerics_class; // blocking and accumulation order, as "onednn-direct-f32"
+    const char *name;     // "conv2d/onednn"
+    const char *provider; // "onednn"
+    // Blocking and accumulation order, as "onednn-direct-f32": entries of one class give the same
+    // bits for every request that both support.
+    const char *numerics_class;
     // True when this entry can serve the request on this processor; must be cheap.
     bool (*supports)(const sr_kernel_request *request);
-    // Fills *out (zeroed before). Errors name what is missing.
+    // Fills *out (zeroed before, but for the variant). Errors name what is missing.
     sr_status (*prepare)(const sr_kernel_request *request, sr_prepared *out);
     // For listings; supports() decides.
     const char *dtypes; // of activations, as "f32 bf16"; NULL: not told
     uint32_t needs;     // processor features, bits of kernels/base/cpuid.h; 0: any processor
+    // Names of further ways to prepare a request, NULL after the last; NULL: none. Variant 0 is the
+    // default, variant i is variants[i - 1]. All give the same bits, for every request: they may
+    // cut it into other blocks or passes, and use other memory, but leave each sum as it is. Which
+    // one is fastest is measured (kernels/chooser.h). SR_E_UNSUPPORTED where one is none for this
+    // request.
+    const char *const *variants;
 } sr_kernel_entry;
 
 // A provider's entries.
@@ -141,8 +152,15 @@ void sr_kernels_thread_init(void);
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
 // The same limited to one provider.
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
-// Finds and prepares. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.
+// Finds and prepares: the entry that serves the request, or what the chooser measured to be faster
+// with the same bits. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.
 SR_NODISCARD sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out);
+// Prepares this entry, which supports the request, in this variant.
+SR_NODISCARD sr_status sr_kernel_prepare_as(const sr_kernel_request *request,
+                                            const sr_kernel_entry *entry, int variant,
+                                            sr_prepared *out);
+// The name of a variant; "" of the default, NULL where the entry has none of this number.
+const char *sr_kernel_variant(const sr_kernel_entry *entry, int variant);
 // Frees what prepare made; no run may be under way.
 void sr_prepared_release(sr_prepared *prepared);
 // Runs all stages and blocks on the calling thread (tests, host code). Scratch is the caller's.

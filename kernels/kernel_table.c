@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/chooser_internal.h"
 #include "kernels/kernel.h"
 
 static const char *const names[] = {
@@ -103,6 +104,30 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
                    count ? served : "none");
 }
 
+const char *sr_kernel_variant(const sr_kernel_entry *entry, int variant) {
+    if (variant == 0)
+        return "";
+    for (int i = 1; entry->variants != NULL && entry->variants[i - 1] != NULL; i++)
+        if (i == variant)
+            return entry->variants[i - 1];
+    return NULL;
+}
+
+sr_status sr_kernel_prepare_as(const sr_kernel_request *request, const sr_kernel_entry *entry,
+                               int variant, sr_prepared *out) {
+    sr_prepared prepared = {.variant = variant};
+    SR_TRY(entry->prepare(request, &prepared));
+    assert(request->kernel == SR_KERNEL_OWN ||
+           (prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES));
+    if (prepared.stages < 1 || prepared.stages > SR_KERNEL_STAGES)
+        return SR_FAIL(SR_E_ARGUMENT, "kernel %s prepares %d stages; 1 to %d are possible",
+                       entry->name, prepared.stages, SR_KERNEL_STAGES);
+    prepared.entry = entry;
+    prepared.variant = variant;
+    *out = prepared;
+    return SR_OK;
+}
+
 sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {
     bool own = request->kernel == SR_KERNEL_OWN;
     if (!own && (!known(request->kernel) || request->args != arg_counts[request->kernel]))
@@ -111,15 +136,9 @@ sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) 
     const sr_kernel_entry *entry = sr_kernel_find(request);
     if (!entry)
         return nothing_serves(request);
-    sr_prepared prepared = {0};
-    SR_TRY(entry->prepare(request, &prepared));
-    assert(own || (prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES));
-    if (prepared.stages < 1 || prepared.stages > SR_KERNEL_STAGES)
-        return SR_FAIL(SR_E_ARGUMENT, "kernel %s prepares %d stages; 1 to %d are possible",
-                       entry->name, prepared.stages, SR_KERNEL_STAGES);
-    prepared.entry = entry;
-    *out = prepared;
-    return SR_OK;
+    int variant = 0;
+    sr_chooser_choose(request, &entry, &variant);
+    return sr_kernel_prepare_as(request, entry, variant, out);
 }
 
 void sr_prepared_release(sr_prepared *prepared) {

@@ -147,6 +147,9 @@ static inline int64_t sr_x86_winograd_pair(void) {
     return SR_X86_WINOGRAD_POINTS * sr_x86_winograd_point(1, SR_X86_WINOGRAD_SIDE);
 }
 
+// sr_kernel_entry.variants of conv2d and conv2d_dx.
+extern const char *const sr_x86_winograd_variants[];
+
 bool sr_x86_winograd_supports(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out);
 bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);

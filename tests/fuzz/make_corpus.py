@@ -319,6 +319,22 @@ RUN_FILES = [
 ]
 
 
+# ---- the cache of the chooser (fuzz_chooser.c) --------------------------------------------------------
+
+def measurement(kernel=b"conv2d", args=4, entry=b"conv2d/x86-winograd", variant=b"tiles-12"):
+    return (struct.pack("<24sii16s", kernel, args, 0, bytes([0, 0, 8, 0])) + struct.pack("<24Q", *range(24)) +
+            struct.pack("<Q64s32sQQ", 1 << 28, entry, variant, 1000, 1200))
+
+
+BEGINNING = struct.pack("<8sIIQ480s", b"SRCHOOSE", 1, 1, 0, b"fuzz")
+MEASUREMENTS = [
+    b"\3" + BEGINNING, b"\3" + BEGINNING + measurement(), b"\3" + BEGINNING + 3 * measurement(),
+    b"\3" + BEGINNING + measurement(args=-1), b"\3" + BEGINNING + measurement(entry=b"a" * 64),
+    b"\3" + BEGINNING + measurement(kernel=b"k" * 24) + measurement(variant=b"v" * 32),
+    b"\3" + BEGINNING + measurement()[:-1], b"\0" + BEGINNING + measurement(), b"\2" + BEGINNING, b"\0",
+]
+
+
 # ---- shared memory of the data processes: writes over the plan or behind it (fuzz_stage.c) ------------
 
 def over(kind, *writes, number=1):
@@ -342,7 +358,8 @@ def main():
         write("safetensors", f"seed{number:02}", data)
     for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
                           ("archive", ARCHIVES), ("decode", DECODES), ("checkpoint", CHECKPOINTS),
-                          ("run_folder", RUN_FILES), ("stage", STAGES)):
+                          ("run_folder", RUN_FILES), ("stage", STAGES),
+                          ("chooser", MEASUREMENTS)):
         for number, data in enumerate(seeds):
             write(target, f"seed{number:02}", data)
 

@@ -11,6 +11,9 @@
 // wrong term is far larger. T bf16 rounds once more, at the end. Winograd convolutions add and
 // subtract values of whole tiles: for them 'magnitude' is the largest of the array.
 //
+// Variants of an entry, and entries of one class, give the same bits: the chooser takes any of
+// them.
+//
 // What operators say about memory in place (sr_op.in_place, which the compiler believes) is tried
 // on every entry of their kernels, the reference included, on all problems where the sizes agree.
 // What stages say about the rows of their blocks is tried with memory that has nothing else.
@@ -25,6 +28,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
+#include "kernels/chooser_internal.h"
 #include "tests/unit/kernel_cases.h"
 #include "tests/unit/kernel_fixture.h"
 
@@ -232,7 +236,7 @@ static double largest(sr_dtype dtype, const void *data, int64_t count) {
 static void assert_close(const problem *c, const arrays *got, const arrays *want,
                          const arrays *magnitude, const sr_kernel_entry *entry) {
     const double terms = 8 + 2 * sqrt(c->terms);
-    const bool tiles = strcmp(entry->numerics_class, "x86-winograd-f32") == 0;
+    const bool tiles = strstr(entry->numerics_class, "winograd") != NULL;
     for (int i = 0; i < c->request.args; i++) {
         const sr_dtype dtype = c->request.dtype[i];
         if (!is_result(&c->arg[i]))
@@ -386,6 +390,63 @@ static void check_listing(const problem *c, const sr_kernel_entry *entry) {
             assert_non_null(strstr(entry->dtypes, sr_dtype_name(c->request.dtype[i])));
 }
 
+enum { MAX_ENTRIES = 128, MAX_VARIANTS = 32 };
+static const sr_kernel_entry *reached[MAX_ENTRIES];
+static int reached_count;
+static bool variant_reached[MAX_ENTRIES][MAX_VARIANTS];
+static bool has_variants[SR_KERNEL_COUNT];
+
+// The entry's place in 'reached', where it is put the first time.
+static int place_of(const sr_kernel_entry *entry) {
+    for (int i = 0; i < reached_count; i++)
+        if (reached[i] == entry)
+            return i;
+    assert_true(reached_count < MAX_ENTRIES);
+    reached[reached_count] = entry;
+    return reached_count++;
+}
+
+static void check_same(const problem *c, sr_prepared *prepared, const arrays *inputs,
+                       const arrays *expected, const char *what) {
+    for (int threads = 1; threads <= MAX_TEAM; threads += MAX_TEAM - 1) {
+        arrays a = run_entry(c, prepared, inputs, threads, threads == 1);
+        assert_same_bits(c, &a, expected, prepared->entry->name, what);
+        free_arrays(&a);
+    }
+    check_in_place(c, prepared, inputs, expected);
+    check_walk(c, prepared, inputs, expected);
+    sr_prepared_release(prepared);
+}
+
+// A variant gives the bits of the default, or says that the shape has none of it.
+static void check_variant(const problem *c, const sr_kernel_entry *entry, int variant,
+                          const arrays *inputs, const arrays *expected) {
+    sr_prepared prepared;
+    assert_true(variant < MAX_VARIANTS);
+    has_variants[entry->kernel] = true;
+    const sr_status status = sr_kernel_prepare_as(&c->request, entry, variant, &prepared);
+    if (status == SR_E_UNSUPPORTED)
+        return;
+    assert_ok(status);
+    variant_reached[place_of(entry)][variant] = true;
+    check_same(c, &prepared, inputs, expected, sr_kernel_variant(entry, variant));
+}
+
+// The other entries of the class give the same bits.
+static void check_class(const problem *c, const sr_kernel_entry *entry, const arrays *inputs,
+                        const arrays *expected) {
+    sr_chooser_candidate candidates[SR_CHOOSER_MAX_CANDIDATES];
+    const int count = sr_chooser_candidates(&c->request, entry, candidates);
+    assert_true(count < SR_CHOOSER_MAX_CANDIDATES);
+    for (int i = 0; i < count; i++) {
+        if (candidates[i].entry == entry || candidates[i].variant > 0)
+            continue;
+        sr_prepared prepared;
+        assert_ok(sr_kernel_prepare_as(&c->request, candidates[i].entry, 0, &prepared));
+        check_same(c, &prepared, inputs, expected, "other bits than an entry of its class");
+    }
+}
+
 // One entry on one problem.
 static void check_entry(const problem *c, const sr_kernel_entry *entry, const arrays *inputs,
                         const arrays *want, const arrays *magnitude) {
@@ -403,20 +464,22 @@ static void check_entry(const problem *c, const sr_kernel_entry *entry, const ar
     }
     check_in_place(c, &prepared, inputs, &got);
     check_walk(c, &prepared, inputs, &got);
+    for (int v = 1; sr_kernel_variant(entry, v) != NULL; v++)
+        check_variant(c, entry, v, inputs, &got);
+    check_class(c, entry, inputs, &got);
     free_arrays(&got);
     sr_prepared_release(&prepared);
 }
 
-enum { MAX_ENTRIES = 128 };
-static const sr_kernel_entry *reached[MAX_ENTRIES];
-static int reached_count;
-
-static void note_reached(const sr_kernel_entry *entry) {
-    for (int i = 0; i < reached_count; i++)
-        if (reached[i] == entry)
-            return;
-    assert_true(reached_count < MAX_ENTRIES);
-    reached[reached_count++] = entry;
+// What the chooser believes of the sizes of arguments; kernels with something to choose are known.
+static void check_sizes(const problem *c) {
+    for (int i = 0; i < c->request.args; i++) {
+        const int64_t count = sr_chooser_count(&c->request, i);
+        if (count >= 0)
+            assert_int_equal(c->arg[i].role == NONE ? 0 : c->arg[i].count, count);
+        else
+            assert_false(has_variants[c->request.kernel]);
+    }
 }
 
 void check_problem(const problem *c) {
@@ -438,10 +501,11 @@ void check_problem(const problem *c) {
             if (entry->kernel != c->request.kernel || strcmp(entry->provider, "reference") == 0 ||
                 !entry->supports(&c->request))
                 continue;
-            note_reached(entry);
+            (void)place_of(entry);
             check_entry(c, entry, &inputs, &want, &magnitude);
         }
     }
+    check_sizes(c);
     free_arrays(&inputs);
     free_arrays(&want);
     free_arrays(&absolute);
@@ -489,6 +553,16 @@ static void test_chains_have_stages_that_walk(void **state) {
             fail_msg("no case walks over rows in %s", sr_kernel_name(wanted[i]));
 }
 
+// Runs after the cases.
+static void test_every_variant_was_tried(void **state) {
+    (void)state;
+    for (int i = 0; i < reached_count; i++)
+        for (int v = 1; sr_kernel_variant(reached[i], v) != NULL; v++)
+            if (!variant_reached[i][v])
+                fail_msg("no case has variant %s of %s", sr_kernel_variant(reached[i], v),
+                         reached[i]->name);
+}
+
 // Runs last.
 static void test_every_entry_has_a_case(void **state) {
     (void)state;
@@ -513,6 +587,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_entries_against_reference, arrays_free),
         cmocka_unit_test(test_chains_have_stages_that_walk),
         cmocka_unit_test(test_every_in_place_bit_was_tried),
+        cmocka_unit_test(test_every_variant_was_tried),
         cmocka_unit_test(test_every_entry_has_a_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing among candidates (chooser.h): looked up in the cache, or timed.
+//
+// Kernels of plug-ins (SR_KERNEL_OWN) and kernels whose arguments' sizes are not known here keep
+// their default. A race prepares kernels, which may look up others (oneDNN's casts): those get
+// their default, too.
+#include "kernels/chooser.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/chooser_internal.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sr_chooser_cache cache; // this and the following under the lock
+static size_t workspace_limit;
+static sr_chooser_stats stats, told; // told: when somebody was last told of them
+static atomic_bool on;
+static _Thread_local bool racing;
+
+void sr_chooser_use(const sr_chooser_options *options) {
+    sr_chooser_cache fresh;
+    if (!options->on) {
+        atomic_store_explicit(&on, false, memory_order_release);
+        return;
+    }
+    (void)pthread_mutex_lock(&lock);
+    workspace_limit = options->workspace ? options->workspace : SR_CHOOSER_WORKSPACE;
+    bool ready = sr_chooser_cache_init(&fresh, options->numerics) == SR_OK;
+    if (ready && cache.path && fresh.path && strcmp(cache.path, fresh.path) == 0) {
+        sr_chooser_cache_release(&fresh);
+    } else if (ready) {
+        sr_chooser_cache_release(&cache);
+        cache = fresh;
+    }
+    atomic_store_explicit(&on, ready, memory_order_release);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+// ---- candidates ----
+
+static int add(const sr_kernel_entry *entry, int count, sr_chooser_candidate *out) {
+    for (int v = 0; count < SR_CHOOSER_MAX_CANDIDATES && sr_kernel_variant(entry, v) != NULL; v++)
+        out[count++] = (sr_chooser_candidate){entry, v};
+    return count;
+}
+
+int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entry *entry,
+                          sr_chooser_candidate *out) {
+    size_t providers;
+    const sr_provider *const *provider = sr_providers(&providers);
+    int count = add(entry, 0, out);
+    for (size_t i = 0; i < providers; i++) {
+        for (size_t k = 0; k < provider[i]->count; k++) {
+            const sr_kernel_entry *other = &provider[i]->entries[k];
+            if (other != entry && other->kernel == entry->kernel &&
+                strcmp(other->numerics_class, entry->numerics_class) == 0 &&
+                other->supports(request))
+                count = add(other, count, out);
+        }
+    }
+    return count;
+}
+
+static bool arguments_known(const sr_kernel_request *request) {
+    for (int i = 0; i < request->args; i++)
+        if (sr_chooser_count(request, i) < 0)
+            return false;
+    return true;
+}
+
+// ---- choosing ----
+
+static bool is_named(const sr_chooser_candidate *c, const sr_chooser_record *record) {
+    return strcmp(c->entry->name, record->entry) == 0 &&
+           strcmp(sr_kernel_variant(c->entry, c->variant), record->variant) == 0;
+}
+
+// The candidate that a record names; -1 where it is none of these.
+static int candidate_of(const sr_chooser_record *record, const sr_chooser_candidate *candidates,
+                        int count) {
+    for (int i = 0; record != NULL && i < count; i++)
+        if (is_named(&candidates[i], record))
+            return i;
+    return -1;
+}
+
+static int time_anew(const sr_kernel_request *request, const sr_chooser_candidate *candidates,
+                     int count, sr_chooser_record *record) {
+    sr_chooser_result result;
+    const int64_t start = sr_clock_ns();
+    racing = true;
+    const sr_status status = sr_chooser_race(request, candidates, count, workspace_limit, &result);
+    racing = false;
+    stats.ns += (uint64_t)(sr_clock_ns() - start);
+    if (status != SR_OK) {
+        SR_DEBUG("%s is not timed: %s", candidates[0].entry->name, sr_error_message());
+        return 0;
+    }
+    stats.timed++;
+    const sr_chooser_candidate *winner = &candidates[result.winner];
+    const char *variant = sr_kernel_variant(winner->entry, winner->variant);
+    record->ns = result.ns;
+    record->default_ns = result.default_ns;
+    if (strlen(winner->entry->name) < sizeof record->entry &&
+        strlen(variant) < sizeof record->variant) {
+        memcpy(record->entry, winner->entry->name, strlen(winner->entry->name));
+        memcpy(record->variant, variant, strlen(variant));
+        sr_chooser_cache_add(&cache, record);
+    }
+    return result.winner;
+}
+
+void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry **entry,
+                       int *variant) {
+    sr_chooser_candidate candidates[SR_CHOOSER_MAX_CANDIDATES];
+    sr_chooser_record record;
+    if (!atomic_load_explicit(&on, memory_order_acquire) || racing ||
+        request->kernel == SR_KERNEL_OWN || !arguments_known(request))
+        return;
+    const int count = sr_chooser_candidates(request, *entry, candidates);
+    if (count < 2)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    sr_chooser_question(request, workspace_limit, &record);
+    int taken = candidate_of(sr_chooser_cache_find(&cache, &record), candidates, count);
+    if (taken >= 0)
+        stats.found++;
+    else
+        taken = time_anew(request, candidates, count, &record);
+    (void)pthread_mutex_unlock(&lock);
+    *entry = candidates[taken].entry;
+    *variant = candidates[taken].variant;
+}
+
+// Tells why a first step took longer, once for each plan.
+static void tell(void) {
+    if (stats.timed > told.timed)
+        SR_INFO("%llu kernels were timed in %.1f s to take the fastest of those that give the same "
+                "bits; 'serried info chooser' shows them",
+                (unsigned long long)(stats.timed - told.timed),
+                (double)(stats.ns - told.ns) / (double)SR_NS_PER_S);
+    told = stats;
+}
+
+void sr_chooser_save(void) {
+    (void)pthread_mutex_lock(&lock);
+    tell();
+    sr_chooser_race_release();
+    if (cache.changed)
+        sr_chooser_cache_save(&cache);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+// ---- looking ----
+
+sr_chooser_stats sr_chooser_get_stats(void) {
+    (void)pthread_mutex_lock(&lock);
+    const sr_chooser_stats now = stats;
+    (void)pthread_mutex_unlock(&lock);
+    return now;
+}
+
+const char *sr_chooser_folder(void) {
+    return cache.folder;
+}
+
+const char *sr_chooser_file(void) {
+    return cache.path;
+}
+
+void sr_chooser_visit(void (*visit)(void *user, const sr_chooser_choice *choice), void *user) {
+    const sr_chooser_record nothing = {0};
+    (void)pthread_mutex_lock(&lock);
+    (void)sr_chooser_cache_find(&cache, &nothing); // reads the file
+    for (size_t i = 0; i < cache.count; i++) {
+        const sr_chooser_record *r = &cache.records[i];
+        const sr_chooser_choice choice = {.kernel = r->kernel,
+                                          .dtype = r->dtype,
+                                          .args = r->args,
+                                          .params = r->params,
+                                          .entry = r->entry,
+                                          .variant = r->variant,
+                                          .seconds = (double)r->ns / (double)SR_NS_PER_S,
+                                          .default_seconds =
+                                              (double)r->default_ns / (double)SR_NS_PER_S};
+        visit(user, &choice);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chooser's cache on disk (chooser.h): found, read, merged, written.
+//
+// The file is only believed when it belongs to this user, nobody else may write it, and its
+// checksum holds. Processes that write at the same time take turns at the file "lock" beside it,
+// each merging what the others have written; one that does not get its turn soon leaves it at that.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/base/dtype.h"
+#include "kernels/base/file.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/text.h"
+#include "kernels/chooser_internal.h"
+
+#define QUESTION_BYTES offsetof(sr_chooser_record, entry)
+#define LOCK_TRIES 50
+#define LOCK_PAUSE_NS (10 * SR_NS_PER_MS)
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+
+_Static_assert(sizeof(sr_chooser_header) == 504, "the format of the file");
+_Static_assert(sizeof(sr_chooser_record) == 360, "the format of the file");
+
+// ---- identity and place ----
+
+// Everything that decides what can be chosen: kernels, their order, classes, variants, dtypes.
+static uint64_t hash_of_table(void) {
+    size_t providers;
+    const sr_provider *const *provider = sr_providers(&providers);
+    uint64_t hash = SR_KERNEL_ABI;
+    for (size_t i = 0; i < providers; i++) {
+        for (size_t k = 0; k < provider[i]->count; k++) {
+            const sr_kernel_entry *e = &provider[i]->entries[k];
+            const char *name = e->name;
+            for (int v = 0; name != NULL; name = sr_kernel_variant(e, ++v))
+                hash = sr_hash64_seed(name, strlen(name) + 1, hash);
+            hash = sr_hash64_seed(e->numerics_class, strlen(e->numerics_class) + 1, hash);
+        }
+    }
+    for (int d = 0; d < SR_DTYPE_COUNT; d++)
+        hash = sr_hash64_seed(sr_dtype_name((sr_dtype)d), strlen(sr_dtype_name((sr_dtype)d)), hash);
+    return hash;
+}
+
+static void write_identity(const char *numerics, char out[SR_CHOOSER_IDENTITY]) {
+    char features[80];
+    size_t count, used;
+    const sr_provider *const *providers = sr_providers(&count);
+    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s; %s; %s",
+                            (unsigned long long)hash_of_table(), numerics ? numerics : "",
+                            sr_cpu_model(), sr_cpu_features_text(sr_cpu_features(), features));
+    for (size_t i = 0; i < count && used < SR_CHOOSER_IDENTITY; i++)
+        used +=
+            (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",
+                             providers[i]->version ? providers[i]->version() : providers[i]->name);
+}
+
+// In new memory; *out NULL where the environment names no place.
+static sr_status find_folder(char **out) {
+    const char *own = getenv("SERRIED_CACHE"), *caches = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    *out = NULL;
+    if (own && *own)
+        *out = sr_strdup(own);
+    else if (caches && *caches == '/')
+        *out = sr_path_join(caches, "serried");
+    else if (home && *home == '/')
+        *out = sr_path_join(home, ".cache/serried");
+    else
+        return SR_OK;
+    return *out ? SR_OK : SR_E_MEMORY;
+}
+
+sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics) {
+    char name[64];
+    *cache = (sr_chooser_cache){0};
+    write_identity(numerics, cache->identity);
+    SR_TRY(find_folder(&cache->folder));
+    if (cache->folder == NULL)
+        return SR_OK;
+    (void)snprintf(name, sizeof name, "chooser-%d-%016llx", SR_CHOOSER_FORMAT,
+                   (unsigned long long)sr_hash64(cache->identity, strlen(cache->identity)));
+    cache->path = sr_path_join(cache->folder, name);
+    if (cache->path == NULL) {
+        sr_chooser_cache_release(cache);
+        return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+void sr_chooser_cache_release(sr_chooser_cache *cache) {
+    sr_free(cache->folder);
+    sr_free(cache->path);
+    sr_free(cache->records);
+    *cache = (sr_chooser_cache){0};
+}
+
+// ---- records ----
+
+void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
+                         sr_chooser_record *out) {
+    memset(out, 0, sizeof *out);
+    (void)snprintf(out->kernel, sizeof out->kernel, "%s", sr_kernel_name(request->kernel));
+    out->args = request->args;
+    for (int i = 0; i < request->args; i++)
+        out->dtype[i] = (uint8_t)request->dtype[i];
+    memcpy(out->params, request->params, sizeof out->params);
+    out->workspace = workspace;
+}
+
+static const sr_chooser_record *find(const sr_chooser_record *records, size_t count,
+                                     const sr_chooser_record *question) {
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(&records[i], question, QUESTION_BYTES) == 0)
+            return &records[i];
+    return NULL;
+}
+
+static sr_status append(sr_chooser_cache *cache, const sr_chooser_record *record) {
+    void *records = cache->records;
+    if (cache->count >= SR_CHOOSER_MAX_RECORDS)
+        return SR_OK;
+    SR_TRY(sr_grow(&records, &cache->capacity, cache->count + 1, sizeof *cache->records,
+                   "measurements of kernels"));
+    cache->records = records;
+    cache->records[cache->count++] = *record;
+    return SR_OK;
+}
+
+void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_record *record) {
+    for (size_t i = 0; i < cache->count; i++) {
+        if (memcmp(&cache->records[i], record, QUESTION_BYTES) == 0) {
+            cache->records[i] = *record;
+            cache->changed = true;
+            return;
+        }
+    }
+    cache->changed = append(cache, record) == SR_OK || cache->changed;
+}
+
+// ---- reading ----
+
+static sr_status check_owner(const char *path, const struct stat *s, bool folder) {
+    if (folder ? !S_ISDIR(s->st_mode) : !S_ISREG(s->st_mode))
+        return SR_FAIL(SR_E_DATA, "%s: is no %s", path, folder ? "folder" : "plain file");
+    if (s->st_uid != geteuid())
+        return SR_FAIL(SR_E_DATA, "%s: belongs to another user", path);
+    if (s->st_mode & OTHERS_WRITE)
+        return SR_FAIL(SR_E_DATA, "%s: others may write it; chmod go-w makes it usable", path);
+    return SR_OK;
+}
+
+static bool ends(const char *text, size_t bytes) {
+    return memchr(text, 0, bytes) != NULL;
+}
+
+static bool record_fits(const sr_chooser_record *r) {
+    return ends(r->kernel, sizeof r->kernel) && ends(r->entry, sizeof r->entry) &&
+           ends(r->variant, sizeof r->variant) && r->args >= 0 && r->args <= SR_KERNEL_MAX_ARGS;
+}
+
+// Header and records of a file's bytes, whose header's checksum is set to 0.
+static sr_status check_bytes(const sr_chooser_cache *cache, char *data, size_t bytes) {
+    sr_chooser_header *header = (void *)data;
+    const sr_chooser_record *records = (const void *)(data + sizeof *header);
+    if (bytes < sizeof *header || memcmp(header->magic, SR_CHOOSER_MAGIC, 8) != 0 ||
+        header->format != SR_CHOOSER_FORMAT || header->count > SR_CHOOSER_MAX_RECORDS ||
+        bytes != sizeof *header + header->count * sizeof *records)
+        return SR_FAIL(SR_E_DATA, "%s: is not a cache of this format", cache->path);
+    const uint64_t checksum = header->checksum;
+    header->checksum = 0;
+    if (sr_hash64(data, bytes) != checksum)
+        return SR_FAIL(SR_E_CHECKSUM, "%s: is damaged", cache->path);
+    if (memcmp(header->identity, cache->identity, sizeof header->identity) != 0)
+        return SR_FAIL(SR_E_DATA, "%s: is of another processor or build", cache->path);
+    for (uint32_t i = 0; i < header->count; i++)
+        if (!record_fits(&records[i]))
+            return SR_FAIL(SR_E_DATA, "%s: record %u is damaged", cache->path, i);
+    return SR_OK;
+}
+
+static sr_status read_open(const sr_chooser_cache *cache, int fd, char **data, size_t *bytes) {
+    struct stat s;
+    const size_t most =
+        sizeof(sr_chooser_header) + SR_CHOOSER_MAX_RECORDS * sizeof(sr_chooser_record);
+    if (fstat(fd, &s) != 0)
+        return sr_file_fail(cache->path, "cannot be looked at", errno);
+    SR_TRY(check_owner(cache->path, &s, false));
+    if (s.st_size < 0 || (uint64_t)s.st_size > most)
+        return SR_FAIL(SR_E_DATA, "%s: is too large", cache->path);
+    *bytes = (size_t)s.st_size;
+    *data = sr_alloc(*bytes, "measurements of kernels");
+    if (*data == NULL)
+        return SR_E_MEMORY;
+    SR_TRY(sr_file_read_at(fd, cache->path, 0, *data, *bytes));
+    return check_bytes(cache, *data, *bytes);
+}
+
+static sr_status append_unknown(sr_chooser_cache *cache, const char *data) {
+    const sr_chooser_header *header = (const void *)data;
+    const sr_chooser_record *records = (const void *)(data + sizeof *header);
+    const size_t own = cache->count;
+    for (uint32_t i = 0; i < header->count; i++)
+        if (find(cache->records, own, &records[i]) == NULL)
+            SR_TRY(append(cache, &records[i]));
+    return SR_OK;
+}
+
+// The file's records behind those of the cache, but for questions that these answer already.
+static sr_status merge_file(sr_chooser_cache *cache) {
+    char *data = NULL;
+    size_t bytes = 0;
+    struct stat s;
+    if (lstat(cache->folder, &s) != 0 && errno == ENOENT)
+        return SR_OK;
+    if (stat(cache->folder, &s) != 0)
+        return sr_file_fail(cache->folder, "cannot be looked at", errno);
+    SR_TRY(check_owner(cache->folder, &s, true));
+    const int fd = open(cache->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? SR_OK : sr_file_fail(cache->path, "cannot be opened", errno);
+    sr_status status = read_open(cache, fd, &data, &bytes);
+    (void)close(fd);
+    if (status == SR_OK && data)
+        status = append_unknown(cache, data);
+    sr_free(data);
+    return status;
+}
+
+static void tell(sr_chooser_cache *cache, const char *consequence) {
+    if (!cache->told)
+        SR_INFO("%s: %s", sr_error_message(), consequence);
+    cache->told = true;
+}
+
+const sr_chooser_record *sr_chooser_cache_find(sr_chooser_cache *cache,
+                                               const sr_chooser_record *question) {
+    if (!cache->loaded && cache->path && merge_file(cache) != SR_OK)
+        tell(cache, "kernels are timed anew");
+    cache->loaded = true;
+    return find(cache->records, cache->count, question);
+}
+
+// ---- writing ----
+
+static sr_status make_folder(const char *folder) {
+    struct stat s;
+    char *parent = sr_strdup(folder);
+    char *slash = parent ? strrchr(parent, '/') : NULL;
+    sr_status status = parent ? SR_OK : SR_E_MEMORY;
+    if (slash && slash != parent) {
+        *slash = 0;
+        status = sr_make_folders(parent);
+    }
+    sr_free(parent);
+    SR_TRY(status);
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return sr_file_fail(folder, "cannot be made", errno);
+    if (stat(folder, &s) != 0)
+        return sr_file_fail(folder, "cannot be looked at", errno);
+    return check_owner(folder, &s, true);
+}
+
+static sr_status take_lock(const sr_chooser_cache *cache, int *out) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char *path = sr_path_join(cache->folder, "lock");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    sr_status status = fd < 0 ? sr_file_fail(path, "cannot be opened", errno) : SR_OK;
+    int tries = 0;
+    while (status == SR_OK && fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            status = sr_file_fail(path, "cannot be locked", errno);
+        else if (++tries > LOCK_TRIES)
+            status = SR_FAIL(SR_E_TIMEOUT, "%s: another process holds it", path);
+        else
+            sr_clock_sleep_ns(LOCK_PAUSE_NS);
+    }
+    sr_free(path);
+    if (status != SR_OK && fd >= 0)
+        (void)close(fd);
+    *out = fd;
+    return status;
+}
+
+static sr_status write_file(const sr_chooser_cache *cache) {
+    const size_t record_bytes = cache->count * sizeof *cache->records;
+    const size_t bytes = sizeof(sr_chooser_header) + record_bytes;
+    char *data = sr_alloc(bytes, "measurements of kernels");
+    if (data == NULL)
+        return SR_E_MEMORY;
+    sr_chooser_header *header = (void *)data;
+    memcpy(header->magic, SR_CHOOSER_MAGIC, sizeof header->magic);
+    header->format = SR_CHOOSER_FORMAT;
+    header->count = (uint32_t)cache->count;
+    memcpy(header->identity, cache->identity, sizeof header->identity);
+    memcpy(data + sizeof *header, cache->records, record_bytes);
+    header->checksum = sr_hash64(data, bytes);
+    sr_atomic_file file;
+    sr_status status = sr_atomic_open(&file, cache->path);
+    if (status == SR_OK && fchmod(file.fd, 0600) != 0)
+        status = sr_file_fail(cache->path, "cannot be made private", errno);
+    if (status == SR_OK)
+        status = sr_atomic_write(&file, data, bytes);
+    if (status == SR_OK)
+        status = sr_atomic_commit(&file);
+    sr_atomic_abort(&file);
+    sr_free(data);
+    return status;
+}
+
+void sr_chooser_cache_save(sr_chooser_cache *cache) {
+    int fd = -1;
+    if (cache->path == NULL)
+        return;
+    sr_status status = make_folder(cache->folder);
+    if (status == SR_OK)
+        status = take_lock(cache, &fd);
+    if (status == SR_OK) {
+        if (merge_file(cache) != SR_OK)
+            tell(cache, "it is replaced");
+        status = write_file(cache);
+        (void)close(fd);
+    }
+    if (status != SR_OK)
+        tell(cache, "measurements of kernels are not kept");
+    cache->changed = status == SR_E_TIMEOUT;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the chooser (kernels/chooser.h): candidates and their race, and the cache on disk.
+#ifndef SR_KERNELS_CHOOSER_INTERNAL_H
+#define SR_KERNELS_CHOOSER_INTERNAL_H
+
+#include "kernels/chooser.h"
+#include "kernels/kernel.h"
+
+#define SR_CHOOSER_FORMAT 1
+#define SR_CHOOSER_MAGIC "SRCHOOSE"
+#define SR_CHOOSER_IDENTITY 480     // bytes of the text that measurements depend on
+#define SR_CHOOSER_MAX_RECORDS 8192 // of a file; more are measured, not kept
+#define SR_CHOOSER_MAX_CANDIDATES 16
+
+// One measurement, in memory as on disk. Texts end within their arrays; rest and padding are zero.
+// The fields up to 'workspace' are the question, compared as bytes.
+typedef struct sr_chooser_record {
+    char kernel[24];
+    int32_t args;
+    uint32_t reserved;
+    uint8_t dtype[SR_KERNEL_MAX_ARGS];
+    uint64_t params[SR_KERNEL_PARAMS_BYTES / 8];
+    uint64_t workspace; // the limit
+    char entry[64], variant[32];
+    uint64_t ns, default_ns; // of one run
+} sr_chooser_record;
+
+// How a file begins; 'count' records follow.
+typedef struct sr_chooser_header {
+    char magic[8];
+    uint32_t format, count;
+    uint64_t checksum; // XXH3-64 of the file, with 0 in its place
+    char identity[SR_CHOOSER_IDENTITY];
+} sr_chooser_header;
+
+typedef struct sr_chooser_cache {
+    char *folder, *path; // NULL: nothing is kept
+    char identity[SR_CHOOSER_IDENTITY];
+    sr_chooser_record *records;
+    size_t count, capacity;
+    bool loaded, changed, told;
+} sr_chooser_cache;
+
+// Folder and file by the environment and the identity; nothing is read.
+SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics);
+void sr_chooser_cache_release(sr_chooser_cache *cache);
+// The question of a request.
+void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
+                         sr_chooser_record *out);
+// The record with this question, or NULL. Reads the file first, where that has not been done.
+const sr_chooser_record *sr_chooser_cache_find(sr_chooser_cache *cache,
+                                               const sr_chooser_record *question);
+void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_record *record);
+// Merges with the file and replaces it. What goes wrong is logged once.
+void sr_chooser_cache_save(sr_chooser_cache *cache);
+
+// Elements of argument i where the chooser knows them: -1 where it does not, 0 of an absent one.
+int64_t sr_chooser_count(const sr_kernel_request *request, int i);
+
+typedef struct sr_chooser_candidate {
+    const sr_kernel_entry *entry;
+    int variant;
+} sr_chooser_candidate;
+
+typedef struct sr_chooser_result {
+    int winner; // index of the candidate
+    uint64_t ns, default_ns;
+} sr_chooser_result;
+
+// Times the candidates, of which the first is the default. SR_E_LIMIT where the request is too
+// large for it, errors of allocation and of the default.
+SR_NODISCARD sr_status sr_chooser_race(const sr_kernel_request *request,
+                                       const sr_chooser_candidate *candidates, int count,
+                                       size_t workspace, sr_chooser_result *out);
+// Gives back the memory that races ran in.
+void sr_chooser_race_release(void);
+
+// All candidates for a request that 'entry' serves by default, which comes first; how many.
+int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entry *entry,
+                          sr_chooser_candidate *out);
+// Replaces the default by the choice, where the chooser is on and there is something to choose.
+void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry **entry,
+                       int *variant);
+
+#endif

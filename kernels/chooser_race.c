@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// The race of candidates (chooser.h): what runs on which memory, and for how long.
+//
+// A turn of a candidate runs a sample of each stage's blocks, a few neighbours at several places,
+// and reckons the time of all; a request that takes a second is so timed in milliseconds, on the
+// caches' state that it has in the middle of a run. Turns of candidates alternate, so that a noisy
+// moment hits all; the fastest turn counts, as noise only adds.
+//
+// Arguments lie one behind the other in memory that is kept from race to race. Inputs are a
+// mebibyte of random numbers again and again: zeros, denormals and infinities would be faster or
+// slower than what networks hold.
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/dtype.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/rng.h"
+#include "kernels/chooser_internal.h"
+#include "kernels/kernel_params.h"
+
+// Turns of each candidate after the first, which finds out how many blocks a turn has.
+#define TURNS 5
+// What a stage of a turn takes, at most where its blocks are long, and after how long a race ends
+// with fewer turns. Of few blocks none is left out: they may differ.
+#define STAGE_NS (2 * SR_NS_PER_MS)
+#define LONG_STAGE_NS (50 * SR_NS_PER_MS)
+#define FEW_BLOCKS 16
+#define RACE_NS (200 * SR_NS_PER_MS)
+#define LEAST_TURNS 2
+// Neighbouring blocks that are run together.
+#define NEIGHBOURS 4
+// A candidate this many times as slow as the fastest has lost.
+#define LOST 1.2
+// What the winner must be faster than the default: noise of the fastest turns stays below it.
+#define CLEARLY 0.97
+// Memory that a race may take.
+#define MOST_BYTES ((size_t)1 << 30)
+#define PATTERN 262144 // numbers: 1 MiB of f32
+#define SEED 20260131
+
+// ---- sizes ----
+
+// One letter per argument: x, y, w as kernel_list.def names them, b a bias of K.
+static const char *const letters[SR_KERNEL_COUNT] = {
+    [SR_KERNEL_conv2d] = "xwby", [SR_KERNEL_conv2d_dx] = "ywx", [SR_KERNEL_conv2d_dw] = "xyw",
+    [SR_KERNEL_linear] = "xwby", [SR_KERNEL_linear_dx] = "ywx", [SR_KERNEL_linear_dw] = "xyw",
+};
+
+static int64_t conv_count(const sr_conv_params *p, char letter) {
+    switch (letter) {
+    case 'x':
+        return p->n * p->h * p->w * p->c;
+    case 'y':
+        return p->n * p->p * p->q * p->k;
+    case 'w':
+        return p->k * (p->c / p->groups) * p->r * p->s;
+    default:
+        return p->k;
+    }
+}
+
+static int64_t linear_count(const sr_linear_params *p, char letter) {
+    switch (letter) {
+    case 'x':
+        return p->n * p->c;
+    case 'y':
+        return p->n * p->k;
+    case 'w':
+        return p->k * p->c;
+    default:
+        return p->k;
+    }
+}
+
+int64_t sr_chooser_count(const sr_kernel_request *request, int i) {
+    const char *row = (unsigned)request->kernel < SR_KERNEL_COUNT ? letters[request->kernel] : NULL;
+    if (row == NULL || i >= (int)strlen(row))
+        return -1;
+    if (request->dtype[i] == SR_DTYPE_COUNT)
+        return 0;
+    if (request->kernel == SR_KERNEL_conv2d || request->kernel == SR_KERNEL_conv2d_dx ||
+        request->kernel == SR_KERNEL_conv2d_dw)
+        return conv_count((const void *)request->params, row[i]);
+    return linear_count((const void *)request->params, row[i]);
+}
+
+// ---- memory ----
+
+// Under the chooser's lock.
+static char *ground;
+static size_t ground_bytes;
+static float *pattern;         // [PATTERN]
+static uint16_t *half_pattern; // the same as bf16
+
+void sr_chooser_race_release(void) {
+    sr_free(ground);
+    sr_free(pattern);
+    sr_free(half_pattern);
+    ground = NULL;
+    ground_bytes = 0;
+    pattern = NULL;
+    half_pattern = NULL;
+}
+
+static sr_status make_pattern(void) {
+    if (half_pattern != NULL)
+        return SR_OK;
+    if (pattern == NULL)
+        pattern = sr_alloc_array(PATTERN, sizeof *pattern, "numbers to time kernels with");
+    half_pattern = sr_alloc_array(PATTERN, sizeof *half_pattern, "numbers to time kernels with");
+    if (pattern == NULL || half_pattern == NULL)
+        return SR_E_MEMORY;
+    for (uint32_t i = 0; i < PATTERN; i += 4) {
+        const sr_rng4 draw = sr_philox(SEED, i, 0, 0, 0);
+        for (uint32_t k = 0; k < 4; k++) {
+            pattern[i + k] = 2 * sr_rng_unit(draw.v[k]) - 1;
+            half_pattern[i + k] = sr_f32_to_bf16(pattern[i + k]);
+        }
+    }
+    return SR_OK;
+}
+
+static void fill(char *to, size_t bytes, const void *from, size_t from_bytes) {
+    for (size_t done = 0; done < bytes; done += from_bytes)
+        memcpy(to + done, from, bytes - done < from_bytes ? bytes - done : from_bytes);
+}
+
+static void fill_numbers(char *to, size_t bytes, sr_dtype dtype) {
+    if (dtype == SR_BF16)
+        fill(to, bytes, half_pattern, PATTERN * sizeof *half_pattern);
+    else
+        fill(to, bytes, pattern, PATTERN * sizeof *pattern);
+}
+
+static sr_status reserve(size_t bytes) {
+    if (bytes <= ground_bytes)
+        return SR_OK;
+    sr_free(ground);
+    ground_bytes = 0;
+    ground = sr_alloc(bytes, "memory to time kernels in");
+    if (ground == NULL)
+        return SR_E_MEMORY;
+    ground_bytes = bytes;
+    fill_numbers(ground, bytes, SR_F32);
+    return SR_OK;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t bytes_of(const sr_kernel_request *request, int i) {
+    const int64_t count = sr_chooser_count(request, i);
+    return count > 0 ? aligned((size_t)count * sr_dtype_size(request->dtype[i])) : 0;
+}
+
+// ---- turns ----
+
+typedef struct runner {
+    sr_prepared prepared;
+    bool ready, fits;                 // prepared; its memory keeps to the limit
+    int64_t blocks[SR_KERNEL_STAGES]; // of a turn
+    double best;                      // ns of a whole run
+} runner;
+
+typedef struct race {
+    const sr_kernel_request *request;
+    runner runners[SR_CHOOSER_MAX_CANDIDATES];
+    int count;
+    void *p[SR_KERNEL_MAX_ARGS];
+    char *workspace;
+    sr_worker worker;
+} race;
+
+static sr_kernel_args args_of(const race *r, const runner *one, int s) {
+    return (sr_kernel_args){r->p, r->request->params, one->prepared.state, r->workspace,
+                            one->prepared.stage[s].block_rows};
+}
+
+// Runs blocks for about STAGE_NS and notes how many these are.
+static sr_status try_stage(race *r, runner *one, int s) {
+    const sr_kernel_stage *stage = &one->prepared.stage[s];
+    const sr_kernel_args args = args_of(r, one, s);
+    const int64_t start = sr_clock_ns();
+    int64_t done = 0, taken;
+    do {
+        SR_TRY(stage->run(&args, done, &r->worker));
+        taken = sr_clock_ns() - start;
+        done++;
+    } while (done < stage->blocks &&
+             (taken < STAGE_NS || (done < FEW_BLOCKS && taken < LONG_STAGE_NS)));
+    one->blocks[s] = done;
+    return SR_OK;
+}
+
+// The time of all blocks of a stage, by a sample. The last block is timed by itself, as it may have
+// less to do.
+static sr_status time_stage(race *r, runner *one, int s, double *ns) {
+    const sr_kernel_stage *stage = &one->prepared.stage[s];
+    const sr_kernel_args args = args_of(r, one, s);
+    const int64_t others = stage->blocks - 1;
+    const int64_t count = one->blocks[s] > others ? others : one->blocks[s];
+    const int64_t places = (count + NEIGHBOURS - 1) / NEIGHBOURS;
+    const int64_t apart = places > 0 ? others / places : 0;
+    const int64_t start = sr_clock_ns();
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t block = count == others ? i : i / NEIGHBOURS * apart + i % NEIGHBOURS;
+        SR_TRY(stage->run(&args, block, &r->worker));
+    }
+    const int64_t middle = sr_clock_ns();
+    SR_TRY(stage->run(&args, others, &r->worker));
+    *ns += (double)(sr_clock_ns() - middle);
+    if (count > 0)
+        *ns += (double)(middle - start) / (double)count * (double)others;
+    return SR_OK;
+}
+
+static sr_status take_turn(race *r, runner *one, bool first) {
+    double ns = 0;
+    for (int s = 0; s < one->prepared.stages; s++) {
+        if (one->prepared.stage[s].blocks == 0)
+            continue;
+        SR_TRY(first ? try_stage(r, one, s) : time_stage(r, one, s, &ns));
+    }
+    if (!first && (one->best == 0 || ns < one->best))
+        one->best = ns;
+    return SR_OK;
+}
+
+static double fastest(const race *r) {
+    double best = 0;
+    for (int i = 0; i < r->count; i++) {
+        const runner *one = &r->runners[i];
+        if (one->ready && one->best > 0 && (best == 0 || one->best < best))
+            best = one->best;
+    }
+    return best;
+}
+
+static sr_status run_turns(race *r) {
+    const int64_t end = sr_clock_ns() + RACE_NS;
+    for (int turn = 0; turn <= TURNS && (turn <= LEAST_TURNS || sr_clock_ns() < end); turn++) {
+        for (int i = 0; i < r->count; i++) {
+            runner *one = &r->runners[i];
+            if (!one->ready || (i > 0 && turn > 1 && one->best > LOST * fastest(r)))
+                continue;
+            const sr_status status = take_turn(r, one, turn == 0);
+            if (status != SR_OK && i == 0)
+                return status;
+            one->ready = status == SR_OK;
+        }
+    }
+    return SR_OK;
+}
+
+// ---- all together ----
+
+// Candidates that cannot be prepared, or need more memory than the limit, do not take part; the
+// default does, so that its time is known.
+static sr_status prepare_all(race *r, const sr_chooser_candidate *candidates, size_t limit) {
+    for (int i = 0; i < r->count; i++) {
+        runner *one = &r->runners[i];
+        const sr_status status = sr_kernel_prepare_as(r->request, candidates[i].entry,
+                                                      candidates[i].variant, &one->prepared);
+        if (status != SR_OK && (i == 0 || status == SR_E_MEMORY))
+            return status;
+        one->fits = status == SR_OK && one->prepared.workspace + one->prepared.scratch <= limit;
+        one->ready = one->fits || i == 0;
+    }
+    return SR_OK;
+}
+
+static sr_status lay_out(race *r) {
+    size_t workspace = 0, scratch = 0, bytes = 0;
+    for (int i = 0; i < r->count; i++) {
+        const runner *one = &r->runners[i];
+        if (one->ready && one->prepared.workspace > workspace)
+            workspace = one->prepared.workspace;
+        if (one->ready && one->prepared.scratch > scratch)
+            scratch = one->prepared.scratch;
+    }
+    for (int i = 0; i < r->request->args; i++)
+        bytes += bytes_of(r->request, i);
+    const size_t all = bytes + aligned(workspace) + aligned(scratch);
+    if (all > MOST_BYTES)
+        return SR_FAIL(SR_E_LIMIT, "timing would take %zu MiB of memory", all >> 20);
+    SR_TRY(make_pattern());
+    SR_TRY(reserve(all));
+    char *at = ground;
+    for (int i = 0; i < r->request->args; i++) {
+        const size_t own = bytes_of(r->request, i);
+        r->p[i] = own > 0 ? at : NULL;
+        fill_numbers(at, own, r->request->dtype[i]);
+        at += own;
+    }
+    r->workspace = at;
+    r->worker.scratch = at + aligned(workspace);
+    return SR_OK;
+}
+
+static void judge(const race *r, sr_chooser_result *out) {
+    const runner *first = &r->runners[0];
+    int winner = first->fits ? 0 : -1;
+    double best = first->fits ? CLEARLY * first->best : 0;
+    for (int i = 1; i < r->count; i++) {
+        const runner *one = &r->runners[i];
+        if (one->ready && (winner < 0 || one->best < best)) {
+            winner = i;
+            best = one->best;
+        }
+    }
+    out->winner = winner < 0 ? 0 : winner;
+    out->ns = (uint64_t)r->runners[out->winner].best;
+    out->default_ns = (uint64_t)first->best;
+}
+
+sr_status sr_chooser_race(const sr_kernel_request *request, const sr_chooser_candidate *candidates,
+                          int count, size_t workspace, sr_chooser_result *out) {
+    race r = {.request = request, .count = count};
+    sr_kernels_thread_init();
+    sr_status status = prepare_all(&r, candidates, workspace);
+    if (status == SR_OK)
+        status = lay_out(&r);
+    if (status == SR_OK)
+        status = run_turns(&r);
+    if (status == SR_OK)
+        judge(&r, out);
+    for (int i = 0; i < count; i++)
+        sr_prepared_release(&r.runners[i].prepared);
+    return status;
+}
