@@ -13,6 +13,7 @@
 #include "kernels/base/text.h"
 #include "kernels/kernel.h"
 #include "launcher/command.h"
+#include "launcher/info_internal.h"
 #include "trainer/loss.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
@@ -261,7 +262,7 @@ static const struct {
     {"models", print_models},       {"optimizers", print_optimizers},
     {"schedules", print_schedules}, {"transforms", print_transforms},
     {"losses", print_losses},       {"ops", print_ops},
-    {"kernels", print_kernels},
+    {"kernels", print_kernels},     {"chooser", sr_info_chooser},
 };
 #define TABLES (sizeof tables / sizeof *tables)
 
@@ -305,7 +306,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         argp_error(state, plugins ? "too many plug-ins" : "one table at a time");
     else if (key == ARGP_KEY_END && !a->name)
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, ops, kernels, or plugins FILE...");
+                          "transforms, losses, ops, kernels, chooser, or plugins FILE...");
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
     else if (key == ARGP_KEY_END && a->json && strcmp(a->name, "kernels") != 0)
@@ -319,7 +320,10 @@ int sr_cmd_info(int argc, char **argv) {
         parse_option,
         "TABLE\nplugins FILE...",
         "Print a table of what is built in: commands, options (keys of a recipe), models, "
-        "optimizers, schedules, transforms, losses, ops or kernels; or what plug-ins bring, after "
+        "optimizers, schedules, transforms, losses, ops or kernels; or chooser, which of the "
+        "kernels "
+        "that give the same bits were measured to be the fastest here; or what plug-ins bring, "
+        "after "
         "every check that a recipe's go through.",
         NULL,
         NULL,

@@ -11,6 +11,7 @@
 #include "kernels/base/cores.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/pool.h"
+#include "kernels/chooser.h"
 #include "launcher/doctor_internal.h"
 #include "launcher/start.h"
 
@@ -136,6 +137,17 @@ static void look_at_folder(sr_findings *f) {
     }
 }
 
+static void look_at_cache(sr_findings *f) {
+    const sr_chooser_options options = {.on = true};
+    sr_chooser_use(&options);
+    const char *folder = sr_chooser_folder();
+    if (folder)
+        sr_findings_add(f, SR_FINDING_OK, "cache", "%s (serried info chooser)", folder);
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "cache",
+                        "none: set HOME or SERRIED_CACHE, or kernels are timed by every run");
+}
+
 static void look_at_gpus(sr_findings *f) {
     char path[32];
     int count = 0;
@@ -157,5 +169,6 @@ void sr_doctor_look_at_machine(sr_findings *findings) {
     look_at_shared_memory(findings);
     look_at_limits(findings);
     look_at_folder(findings);
+    look_at_cache(findings);
     look_at_gpus(findings);
 }

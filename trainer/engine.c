@@ -9,8 +9,10 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
+#include "kernels/chooser.h"
 #include "kernels/device/device.h"
 #include "trainer/engine_trace_internal.h"
+#include "trainer/fingerprint.h"
 #include "trainer/train.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
@@ -101,6 +103,14 @@ static sr_status create_executors(sr_engine *e, bool one) {
     return SR_OK;
 }
 
+static void use_chooser(const sr_recipe *recipe) {
+    char fingerprint[SR_FINGERPRINT_BYTES];
+    const sr_chooser_options options = {.on = recipe->chooser != SR_CHOOSER_OFF,
+                                        .workspace = (size_t)recipe->chooser_workspace,
+                                        .numerics = sr_fingerprint(fingerprint)};
+    sr_chooser_use(&options);
+}
+
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -120,6 +130,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         e->mean[c] = e->recipe->data.mean.items[c];
         e->std[c] = e->recipe->data.std.items[c];
     }
+    use_chooser(o->recipe);
     SR_TRY(sr_device_open(o->device, &e->device));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));

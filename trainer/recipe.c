@@ -125,6 +125,11 @@ static void read_image(sr_recipe_inside *in) {
                   small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
 }
 
+// Choices within a numerics class change no bit; the word is that of the first recipes.
+static void read_chooser(sr_recipe_inside *in) {
+    row(in, "chooser")->counts_as = in->v.recipe.chooser == SR_CHOOSER_FREE ? "free" : "class";
+}
+
 static void read_lanes(sr_recipe_inside *in) {
     sr_recipe *r = &in->v.recipe;
     int64_t lanes = 1;
@@ -292,6 +297,7 @@ static sr_status resolve(sr_recipe_inside *in) {
     SR_TRY(carry_expected(in));
     refuse_unknown(in, in->written, "");
     read_image(in);
+    read_chooser(in);
     read_lanes(in);
     read_length(in);
     read_on_corrupt(in);

@@ -58,8 +58,10 @@ typedef enum sr_wire {
 
 // Among which candidates the fastest algorithm may be chosen.
 typedef enum sr_chooser {
-    SR_CHOOSER_CLASS = 0, // candidates are timed within a numerics class only
-    SR_CHOOSER_FREE,      // across classes: writes a lock file that becomes part of the numerics
+    SR_CHOOSER_ON = 0, // candidates are timed within a numerics class: the same bits
+    SR_CHOOSER_OFF,    // every kernel as it is by default, nothing is timed
+    SR_CHOOSER_FREE,   // across classes: other bits
+    SR_CHOOSER_CLASS,  // what SR_CHOOSER_ON was called before
 } sr_chooser;
 
 // What happens where the last batch of an epoch is not full.
@@ -169,6 +171,7 @@ typedef struct sr_recipe {
     } checkpoint;
     int64_t memory_budget;                // bytes; 0: none
     int chooser;                          // sr_chooser
+    int64_t chooser_workspace;            // bytes
     double deadline_report, deadline_act; // seconds
     sr_string_list plugins;
     int64_t profile_begin, profile_end; // steps [begin, end) of the trace; equal: none

@@ -11,7 +11,7 @@
 static const char *const tasks[] = {"classify", "detect", "segment", "gan", NULL};
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};
-static const char *const choosers[] = {"class", "free", NULL};
+static const char *const choosers[] = {"on", "off", "free", "class", NULL};
 static const char *const tails[] = {"straddle", "drop", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 
@@ -96,8 +96,13 @@ static const sr_option recipe_options[] = {
      SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
     {"memory.budget", "bytes for activations, met by computing again; 0: no limit", SR_OPT_SIZE,
      AT(recipe.memory_budget), "0", 0, MANY, NULL, NEUTRAL},
-    {"chooser", "kernels are timed within a numerics class, or across classes (free)", SR_OPT_ENUM,
-     AT(recipe.chooser), "class", 0, 0, choosers, NUMERICS},
+    // Part of identity as one of two: whether bits may be other ones.
+    {"chooser",
+     "time kernels that give the same bits, and take the fastest (on; class is its old name), time "
+     "nothing (off), or choose across numerics classes (free)",
+     SR_OPT_ENUM, AT(recipe.chooser), "on", 0, 0, choosers, NUMERICS},
+    {"chooser_workspace", "memory that a kernel may need to be chosen", SR_OPT_SIZE,
+     AT(recipe.chooser_workspace), "256MiB", 1, MANY, NULL, NEUTRAL},
     {"deadline.report", "a wait longer than this is reported by name; at most half of deadline.act",
      SR_OPT_DURATION, AT(recipe.deadline_report), "10s", 0.01, 1e6, NULL, NEUTRAL},
     {"deadline.act", "a wait longer than this ends the job", SR_OPT_DURATION,

@@ -36,6 +36,7 @@ static const char *const allowed[] = {
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
     "PMI_SIZE",
+    "SERRIED_CACHE",
     "SERRIED_CPU_MASK",
     "SERRIED_PIN",
     "SERRIED_THREADS",

@@ -5,7 +5,7 @@
 A small recipe with batch norm, residuals, dropout, random crops and flips, label smoothing, an average of
 parameters, an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run
 (one rank, one thread) one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data
-workers, threads instead of processes, backend, stopped and resumed on another number of ranks; then
+workers, threads instead of processes, backend, what the chooser takes, stopped and resumed on another number of ranks; then
 seeded combinations; and once without `lanes` given. Every run must end with the digest and the metrics of
 its precision's base.
 
@@ -22,8 +22,10 @@ import time
 
 import suite
 
-def environment(threads=None, omp=None, device=None):
+def environment(threads=None, omp=None, device=None, cache=None):
     more = {"SERRIED_THREADS": str(threads or 1)}
+    if cache:
+        more["SERRIED_CACHE"] = cache
     if omp:
         more["OMP_NUM_THREADS"] = str(omp)
     if device:
@@ -46,14 +48,36 @@ class Digests(suite.Suite):
             told = json.load(file)
         return told["status"], (told["digest"], told["metrics"]["val_top1"], told["metrics"]["val_loss"])
 
-    def train(self, name, ranks=1, values=(), threads=None, omp=None):
+    def train(self, name, ranks=1, values=(), threads=None, omp=None, cache=None):
         run = os.path.join(self.folder, name.replace(" ", "_"))
-        done = subprocess.run(self.command(run, ranks, values), env=environment(threads, omp, self.device),
-                              capture_output=True, text=True, timeout=110, check=False)
+        self.timed = 0
+        done = subprocess.run(self.command(run, ranks, values),
+                              env=environment(threads, omp, self.device, cache), capture_output=True, text=True, timeout=110, check=False)
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: exit code {done.returncode}")
+        self.timed = done.stderr.count("kernels were timed")
         return self.result(run)[1]
+
+    def chooser(self, precision, values):
+        """With an empty cache, with the filled one, with a damaged one, and without: the second run times
+        nothing, where the first has something to time at all."""
+        cache = os.path.join(self.folder, f"cache {precision}")
+        self.expect(precision, "an empty cache of choices", self.train(f"{precision} c0", 1, values, cache=cache))
+        first = self.timed
+        self.expect(precision, "a filled cache", self.train(f"{precision} c1", 2, values, cache=cache))
+        again = self.timed
+        for name in os.listdir(cache) if first else ():
+            with open(os.path.join(cache, name), "ab") as file:
+                file.write(b"x" * (name != "lock"))
+        self.expect(precision, "a damaged cache", self.train(f"{precision} c2", 1, values, cache=cache))
+        damaged = self.timed
+        self.expect(precision, "chooser=off", self.train(f"{precision} c3", 2, values + ["chooser=off"]))
+        self.count += 1
+        good = again == 0 and self.timed == 0 and damaged == first
+        self.failed += not good
+        print(f"{'ok' if good else 'DIFFERS':8} {precision} plans that timed kernels: {first} with an empty cache, "
+              f"{again} with a filled one, {damaged} with a damaged one, {self.timed} without", flush=True)
 
     def expect(self, precision, name, result):
         self.count += 1
@@ -114,6 +138,7 @@ class Digests(suite.Suite):
                         self.train(f"{precision} w{workers}", 1, values + [f"data.workers={workers}"]))
         self.expect(precision, "data stages as threads",
                     self.train(f"{precision} dt", 2, values + ["data.processes=0"]))
+        self.chooser(precision, values)
         self.stopped_and_resumed(precision, values, 1, 3)
         self.stopped_and_resumed(precision, values, 2, 1)
 
