@@ -13,6 +13,7 @@
 #include "kernels/device/device.h"
 #include "trainer/engine_trace_internal.h"
 #include "trainer/fingerprint.h"
+#include "trainer/placement.h"
 #include "trainer/train.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
@@ -83,6 +84,19 @@ static sr_status create_targets(sr_engine *e) {
     return e->targets && e->target_segment && e->lane_values && e->zeros ? SR_OK : SR_E_MEMORY;
 }
 
+// Threads that an executor starts compute where this one does meanwhile.
+static sr_status create_executor(sr_engine *e, int index) {
+    const sr_cpu_set rank = sr_cpu_set_of_thread();
+    sr_cpu_set lane;
+    const int threads = e->threads / e->executor_count;
+    if (!sr_placement_of_lane("/sys", &rank, e->executor_count, index, &lane))
+        return sr_executor_create(e->device, threads, &e->executors[index]);
+    SR_TRY(sr_cpu_set_bind(&lane));
+    const sr_status status = sr_executor_create(e->device, threads, &e->executors[index]);
+    const sr_status back = sr_cpu_set_bind(&rank);
+    return status == SR_OK ? back : status;
+}
+
 // As many lanes at a time as there are cores; left-over cores join the lanes' teams.
 static sr_status create_executors(sr_engine *e, bool one) {
     int local = e->lane_end - e->lane_begin;
@@ -92,7 +106,7 @@ static sr_status create_executors(sr_engine *e, bool one) {
     if (!e->executors || !e->runs)
         return SR_E_MEMORY;
     for (int i = 0; i < e->executor_count; i++) {
-        SR_TRY(sr_executor_create(e->device, e->threads / e->executor_count, &e->executors[i]));
+        SR_TRY(create_executor(e, i));
         e->runs[i].engine = e;
         e->runs[i].key = sr_alloc(64, "lane key");
         if (!e->runs[i].key)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shares of processors (placement.h). The whole rank keeps to its share, with the threads of its
-// exchange and its data processes, and not each lane to a core: a lane whose core something else
-// takes for a while may move within the share. Values of lanes are pages that nobody has touched
-// before the lane's own threads do, so that the kernel puts them on the node of the share.
+// exchange and its data processes. A lane keeps to a part of it where that has several NUMA nodes,
+// and not to a core: a lane whose core something else takes for a while may move. Values of lanes
+// are pages that nobody has touched before the lane's own threads do, so that the kernel puts them
+// on the node of the share.
 #include "trainer/placement.h"
 
 #include <stdio.h>
@@ -83,4 +84,12 @@ sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
     }
     sr_free(seats);
     return status;
+}
+
+bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
+                          sr_cpu_set *out) {
+    sr_cpu_place places[SR_CPUS];
+    const int count = sr_cpu_places_read(sys, rank, places);
+    return lanes > 1 && pins() && sr_cpu_places_nodes(places, count) > 1 &&
+           sr_cpu_share(places, count, lanes, index, out);
 }

@@ -3,9 +3,9 @@
 #include "test_support.h"
 
 #include <sched.h>
-#include <sys/stat.h>
 
 #include "kernels/base/cores.h"
+#include "machine_fixture.h"
 
 static sr_cpu_set set_of(const char *text) {
     sr_cpu_set set;
@@ -36,40 +36,6 @@ static void test_lists_of_processors(void **state) {
 
 // ---- Machines ----
 
-static void write_file(const char *folder, const char *name, const char *text) {
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (char *at = path + strlen(folder) + 1; (at = strchr(at, '/')) != NULL; at++) {
-        *at = '\0';
-        (void)mkdir(path, 0700);
-        *at = '/';
-    }
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(0, fclose(file));
-}
-
-static void write_cpu(const char *folder, int cpu, int package, int core) {
-    char name[128], text[16];
-    (void)snprintf(name, sizeof name, "devices/system/cpu/cpu%d/topology/core_id", cpu);
-    (void)snprintf(text, sizeof text, "%d\n", core);
-    write_file(folder, name, text);
-    (void)snprintf(name, sizeof name, "devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
-    (void)snprintf(text, sizeof text, "%d\n", package);
-    write_file(folder, name, text);
-}
-
-// Two packages of four cores with two threads each, numbered as Linux does: cores first, then their
-// second threads; packages take turns.
-static void make_machine(char *folder) {
-    test_folder_make(folder);
-    for (int cpu = 0; cpu < 16; cpu++)
-        write_cpu(folder, cpu, cpu % 2, cpu % 8 / 2);
-    write_file(folder, "devices/system/node/node0/cpulist", "0,2,4,6,8,10,12,14\n");
-    write_file(folder, "devices/system/node/node1/cpulist", "1,3,5,7,9,11,13,15\n");
-}
-
 static void expect_share(const sr_cpu_place *places, int count, int ranks, int index,
                          const char *want) {
     char text[64];
@@ -82,7 +48,7 @@ static void test_ranks_share_nodes_and_cores(void **state) {
     (void)state;
     char folder[256];
     sr_cpu_place places[SR_CPUS];
-    make_machine(folder);
+    machine_make(folder);
     const sr_cpu_set all = set_of("0-15");
     const int count = sr_cpu_places_read(folder, &all, places);
     assert_int_equal(16, count);
@@ -105,7 +71,7 @@ static void test_a_mask_is_respected(void **state) {
     (void)state;
     char folder[256];
     sr_cpu_place places[SR_CPUS];
-    make_machine(folder);
+    machine_make(folder);
     const sr_cpu_set mask = set_of("1,2,3,10");
     const int count = sr_cpu_places_read(folder, &mask, places);
     assert_int_equal(4, count);
@@ -121,7 +87,7 @@ static void test_shares_cover_the_machine(void **state) {
     (void)state;
     char folder[256];
     sr_cpu_place places[SR_CPUS];
-    make_machine(folder);
+    machine_make(folder);
     const sr_cpu_set all = set_of("0-15");
     const int count = sr_cpu_places_read(folder, &all, places);
     for (int ranks = 1; ranks <= 8; ranks++) {
@@ -148,7 +114,7 @@ static void test_an_unknown_machine(void **state) {
     char folder[256];
     sr_cpu_place places[SR_CPUS];
     test_folder_make(folder);
-    write_file(folder, "devices/system/node/node0/cpulist", "nonsense\n");
+    machine_write(folder, "devices/system/node/node0/cpulist", "nonsense\n");
     const sr_cpu_set mask = set_of("4-7");
     const int count = sr_cpu_places_read(folder, &mask, places);
     assert_int_equal(4, sr_cpu_places_cores(places, count));

@@ -6,6 +6,7 @@
 
 #include "collective/backend_local_internal.h"
 #include "kernels/base/pool.h"
+#include "machine_fixture.h"
 #include "trainer/placement.h"
 
 enum { MOST_RANKS = 8 };
@@ -120,12 +121,40 @@ static void test_settings_of_the_environment(void **state) {
     assert_int_equal(0, unsetenv("SERRIED_THREADS"));
 }
 
+static void expect_lane(const char *sys, const char *cpus, int lanes, int index, const char *want) {
+    char text[64];
+    sr_cpu_set of, lane;
+    assert_ok(sr_cpu_set_parse(cpus, &of));
+    assert_true(sr_placement_of_lane(sys, &of, lanes, index, &lane));
+    assert_string_equal(want, sr_cpu_set_text(&lane, text, sizeof text));
+}
+
+static void test_lanes_keep_to_a_node(void **state) {
+    (void)state;
+    char sys[256];
+    sr_cpu_set of, lane;
+    machine_make(sys);
+    expect_lane(sys, "0-15", 2, 0, "0,2,4,6,8,10,12,14");
+    expect_lane(sys, "0-15", 2, 1, "1,3,5,7,9,11,13,15");
+    expect_lane(sys, "0-15", 8, 3, "6,14");
+    expect_lane(sys, "0-3", 2, 1, "1,3");
+    assert_ok(sr_cpu_set_parse("0,2,4,6", &of)); // of one node
+    assert_false(sr_placement_of_lane(sys, &of, 2, 0, &lane));
+    assert_ok(sr_cpu_set_parse("0-15", &of));
+    assert_false(sr_placement_of_lane(sys, &of, 1, 0, &lane));
+    assert_int_equal(0, setenv("SERRIED_PIN", "0", 1));
+    assert_false(sr_placement_of_lane(sys, &of, 2, 0, &lane));
+    assert_int_equal(0, unsetenv("SERRIED_PIN"));
+    test_folder_remove(sys);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_with_one_mask_share_it),
         cmocka_unit_test(test_a_mask_of_ones_own_stays),
         cmocka_unit_test(test_more_ranks_than_cores_run_anywhere),
         cmocka_unit_test(test_settings_of_the_environment),
+        cmocka_unit_test(test_lanes_keep_to_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
