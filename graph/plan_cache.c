@@ -63,6 +63,7 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
     SR_TRY(sr_grow(&plans, &cache->capacity, cache->count + 1, sizeof *cache->plans, "plan cache"));
     cache->plans = plans;
     const sr_status status = sr_plan_compile(context, &plan);
+    const int64_t end = sr_clock_ns();
     sr_chooser_save();
     SR_TRY(status);
     drop_over_limit(cache, context);
@@ -71,7 +72,7 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
     sr_context_stats *stats = &context->stats;
     stats->plans_compiled++;
     stats->prepare_ns += (uint64_t)plan->prepare_ns;
-    stats->compile_ns += (uint64_t)(sr_clock_ns() - start - plan->prepare_ns);
+    stats->compile_ns += (uint64_t)(end - start - plan->prepare_ns);
     if (plan->range_bytes > stats->planned_peak_bytes) {
         stats->planned_peak_bytes = plan->range_bytes;
         stats->live_bound_bytes = plan->live_bound;
