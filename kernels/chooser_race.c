@@ -4,7 +4,8 @@
 // A turn of a candidate runs a sample of each stage's blocks, a few neighbours at several places,
 // and reckons the time of all; a request that takes a second is so timed in milliseconds, on the
 // caches' state that it has in the middle of a run. Turns of candidates alternate, so that a noisy
-// moment hits all; the fastest turn counts, as noise only adds.
+// moment hits all; the fastest turn counts, as noise only adds. Time is the thread's own, so that a
+// turn in which another thread had the processor is no longer for it.
 //
 // Arguments lie one behind the other in memory that is kept from race to race. Inputs are a
 // mebibyte of random numbers again and again: zeros, denormals and infinities would be faster or
@@ -181,11 +182,11 @@ static sr_kernel_args args_of(const race *r, const runner *one, int s) {
 static sr_status try_stage(race *r, runner *one, int s) {
     const sr_kernel_stage *stage = &one->prepared.stage[s];
     const sr_kernel_args args = args_of(r, one, s);
-    const int64_t start = sr_clock_ns();
+    const int64_t start = sr_clock_thread_ns();
     int64_t done = 0, taken;
     do {
         SR_TRY(stage->run(&args, done, &r->worker));
-        taken = sr_clock_ns() - start;
+        taken = sr_clock_thread_ns() - start;
         done++;
     } while (done < stage->blocks &&
              (taken < STAGE_NS || (done < FEW_BLOCKS && taken < LONG_STAGE_NS)));
@@ -202,14 +203,14 @@ static sr_status time_stage(race *r, runner *one, int s, double *ns) {
     const int64_t count = one->blocks[s] > others ? others : one->blocks[s];
     const int64_t places = (count + NEIGHBOURS - 1) / NEIGHBOURS;
     const int64_t apart = places > 0 ? others / places : 0;
-    const int64_t start = sr_clock_ns();
+    const int64_t start = sr_clock_thread_ns();
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = count == others ? i : i / NEIGHBOURS * apart + i % NEIGHBOURS;
         SR_TRY(stage->run(&args, block, &r->worker));
     }
-    const int64_t middle = sr_clock_ns();
+    const int64_t middle = sr_clock_thread_ns();
     SR_TRY(stage->run(&args, others, &r->worker));
-    *ns += (double)(sr_clock_ns() - middle);
+    *ns += (double)(sr_clock_thread_ns() - middle);
     if (count > 0)
         *ns += (double)(middle - start) / (double)count * (double)others;
     return SR_OK;

@@ -5,10 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-int64_t sr_clock_ns(void) {
+static int64_t read_clock(clockid_t clock) {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); // cannot fail with this clock
+    (void)clock_gettime(clock, &now); // cannot fail with these clocks
     return (int64_t)now.tv_sec * SR_NS_PER_S + now.tv_nsec;
+}
+
+int64_t sr_clock_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t sr_clock_thread_ns(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void sr_clock_sleep_ns(int64_t ns) {

@@ -18,7 +18,7 @@
 // ---- kernels that take their time ----
 
 enum { BLOCKS = 40, SLOW_US = 60, MUCH = 1 << 20 };
-enum { RETRIES = 5 };   // where others take the processor away
+enum { RETRIES = 5 };   // where the processor is slower for a while
 static int pause_us[3]; // of each block, by variant
 static size_t needs[3]; // workspace by variant
 static bool fails[3];
@@ -31,8 +31,8 @@ static sr_status wait_block(const sr_kernel_args *args, int64_t block, sr_worker
     assert_true(block >= 0 && block < BLOCKS);
     assert_true(x[0] != 0 && x[1] != x[0] && x[0] >= -1 && x[0] <= 1); // never zeros
     runs[variant]++;
-    const int64_t end = sr_clock_ns() + pause_us[variant] * INT64_C(1000);
-    while (sr_clock_ns() < end) {
+    const int64_t end = sr_clock_thread_ns() + pause_us[variant] * INT64_C(1000);
+    while (sr_clock_thread_ns() < end) {
     }
     return SR_OK;
 }
