@@ -284,18 +284,9 @@ static void take_step(sr_context *c, sr_executor *e, sr_tensor w, sr_tensor bias
     assert_int_equal(sr_executor_wait(e), SR_OK);
 }
 
-static long resident_pages(void) {
-    long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    assert_non_null(file);
-    assert_int_equal(2, fscanf(file, "%ld %ld", &all, &resident)); // NOLINT(cert-err34-c)
-    (void)fclose(file);
-    return resident;
-}
-
-static void test_a_thousand_steps_take_no_memory(void **state) {
+static void test_a_thousand_steps_allocate_nothing(void **state) {
     (void)state;
-    enum { STEPS = 1000, SPARE_PAGES = 32 }; // pages of stacks and libraries touched late
+    enum { STEPS = 1000 };
     const sr_info filter = {.dtype = SR_F32, .rank = 4, .dim = {8, 8, 3, 3}};
     const sr_info channels = {.dtype = SR_F32, .rank = 1, .dim = {8}};
     sr_context *c = new_context(0);
@@ -304,16 +295,12 @@ static void test_a_thousand_steps_take_no_memory(void **state) {
     assert_int_equal(sr_executor_create(sr_context_device(c), threads, &e), SR_OK);
     sr_tensor w = sr_variable(c, "w", &filter, NULL), b = sr_variable(c, "b", &channels, NULL);
     uint64_t allocations = 0;
-    long pages = 0;
     for (int step = 0; step < STEPS; step++) {
         take_step(c, e, w, b);
-        if (step == 1) {
+        if (step == 1)
             allocations = sr_memory_get_stats().allocations;
-            pages = resident_pages();
-        }
     }
     assert_int_equal(allocations, sr_memory_get_stats().allocations);
-    assert_true(resident_pages() <= pages + SPARE_PAGES);
     assert_int_equal(1, sr_context_get_stats(c).plans_compiled);
     sr_executor_free(e);
     sr_context_free(c);
@@ -351,7 +338,7 @@ int main(void) {
         cmocka_unit_test(test_targets_wait_for_readers_of_a_variable),
         cmocka_unit_test(test_unbound_input_is_an_error),
         cmocka_unit_test(test_memory_passes_are_bit_neutral),
-        cmocka_unit_test(test_a_thousand_steps_take_no_memory),
+        cmocka_unit_test(test_a_thousand_steps_allocate_nothing),
         cmocka_unit_test(test_failed_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
