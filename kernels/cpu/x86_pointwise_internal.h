@@ -62,7 +62,8 @@ SR_INLINE pw_panel pw_panel_of(const sr_x86_pointwise *g, int64_t panel) {
 SR_INLINE int pw_tile_rows(int vectors, int64_t left) {
     if (left <= PW_LAST_ROWS)
         return PW_FEW_ROWS;
-    return vectors == SR_X86_POINTWISE_VECTORS ? PW_ROWS : PW_NARROW_ROWS;
+    static const int rows[] = {PW_NARROW_ROWS, PW_ROWS};
+    return rows[vectors == SR_X86_POINTWISE_VECTORS];
 }
 
 // ---- stage 0: weights ----
