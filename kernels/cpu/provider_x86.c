@@ -305,16 +305,17 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
     return row_prepare(SR_X86_WINOGRAD_DW_POINTS, request, out);
 }
 
-#define ROW(id, suffix, class, fits, make, ways)                                                   \
+#define ROW(id, suffix, class, fits, make, ways, on)                                               \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/x86" suffix, .provider = "x86", .numerics_class = class, .supports = fits,   \
-        .prepare = make, .dtypes = "f32 bf16", .needs = SR_CPU_AVX2, .variants = ways              \
+        .prepare = make, .dtypes = "f32 bf16", .needs = on, .variants = ways                       \
     }
-#define ENTRY(id, class) ROW(id, "", class, supports, prepare, NULL)
+#define ENTRY(id, class) ROW(id, "", class, supports, prepare, NULL, SR_CPU_AVX2)
 #define WINOGRAD(id, ways)                                                                         \
-    ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare, ways)
-#define POINTWISE(id) ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare, NULL)
+    ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare, ways, SR_CPU_AVX2)
+#define POINTWISE(id)                                                                              \
+    ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare, NULL, SR_CPU_AVX512)
 
 // "reference": the reference's bits. The others have their own order of sums or polynomials.
 static const sr_kernel_entry entries[] = {
@@ -350,7 +351,7 @@ static const sr_kernel_entry entries[] = {
     WINOGRAD(conv2d_dx, sr_x86_winograd_variants),
     WINOGRAD(conv2d_dw, NULL),
     ROW(conv2d_dw, "-winograd-points", "x86-winograd-points-f32", points_supports, points_prepare,
-        NULL),
+        NULL, SR_CPU_AVX2),
     POINTWISE(conv2d),
     POINTWISE(conv2d_dx),
 };

@@ -29,19 +29,12 @@
 #include "kernels/cpu/x86_internal.h"
 #include "kernels/cpu/x86_vector_internal.h"
 
-// Registers hold the sums of some rows and the vectors of a panel; with AVX2, whose vectors are two
-// registers, of one of them after the other. The last rows of a pass are taken a few at a time.
-#if defined(__AVX512F__)
+// Registers hold the sums of some rows and the vectors of a panel. The last rows of a pass are
+// taken a few at a time.
 #define PW_VECTORS SR_X86_POINTWISE_VECTORS
 #define PW_ROWS 9         // of a panel of three vectors
 #define PW_NARROW_ROWS 14 // of one or two
 #define PW_LAST_ROWS 8
-#else
-#define PW_VECTORS 1
-#define PW_ROWS 6
-#define PW_NARROW_ROWS PW_ROWS
-#define PW_LAST_ROWS 4
-#endif
 #define PW_FEW_ROWS 4
 _Static_assert(PW_NARROW_ROWS <= SR_X86_POINTWISE_ROWS, "scratch has room for a tile more");
 
@@ -188,7 +181,7 @@ SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bo
 SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, bool half) {
     pw_tile t = *tile;
     t.pitch = pitch > 0 ? pitch : t.pitch;
-    const int64_t width = PW_VECTORS > 1 ? vectors * SR_LANES : t.width;
+    const int64_t width = vectors * SR_LANES;
     const float *w = t.w;
     const char *fetch = t.fetch;
     sr_vf sum[PW_NARROW_ROWS][PW_VECTORS];
@@ -223,18 +216,12 @@ typedef void (*pw_tile_fn)(pw_tile *tile);
         pw_multiply(tile, rows, vectors, pitch, half);                                             \
     }
 // By number of vectors.
-#if defined(__AVX512F__)
 #define PW_TILES(name, narrow, wide, pitch, half)                                                  \
     PW_TILE(name##_1, narrow, 1, pitch, half)                                                      \
     PW_TILE(name##_2, narrow, 2, pitch, half)                                                      \
     PW_TILE(name##_3, wide, 3, pitch, half)
 #define PW_ROW(name)                                                                               \
     { name##_1, name##_2, name##_3 }
-#else
-#define PW_TILES(name, narrow, wide, pitch, half) PW_TILE(name##_1, narrow, 1, pitch, half)
-#define PW_ROW(name)                                                                               \
-    { name##_1 }
-#endif
 PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, false)
 PW_TILES(pw_half, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, true)
 PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, false)

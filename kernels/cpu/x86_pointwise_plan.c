@@ -22,6 +22,9 @@ const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT] = {64, 128, 256, 
 
 bool sr_x86_pointwise_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
+    // With AVX2's sixteen registers oneDNN's are faster (resnet50: 1.15x in a step).
+    if ((sr_cpu_features() & SR_CPU_AVX512) == 0)
+        return false;
     // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
     if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
         return false;

@@ -3,7 +3,9 @@
 #include "kernels/cpu/x86_activation_internal.h"
 #include "kernels/cpu/x86_conv_dw_internal.h"
 #include "kernels/cpu/x86_elementwise_internal.h"
+#if defined(__AVX512F__)
 #include "kernels/cpu/x86_pointwise_internal.h"
+#endif
 #include "kernels/cpu/x86_pool_internal.h"
 #include "kernels/cpu/x86_random_internal.h"
 #include "kernels/cpu/x86_rows_internal.h"
@@ -54,6 +56,8 @@ const sr_x86_set SR_X86_SET = {{
     WINOGRAD(conv2d_dw, {{wg_dw_f32, wg_dw_join}}, {{wg_dw_bf16, wg_dw_join}}),
     [SR_X86_WINOGRAD_DW_POINTS] = {{{wg_dw_transform_f32, wg_dw_point, wg_dw_join}},
                                    {{wg_dw_transform_bf16, wg_dw_point, wg_dw_join}}},
+#if defined(__AVX512F__)
     POINTWISE(conv2d, {{pw_weights_f32, pw_forward_f32}}, {{pw_weights_bf16, pw_forward_bf16}}),
     POINTWISE(conv2d_dx, {{pw_weights_f32, pw_dx_f32}}, {{pw_weights_bf16, pw_dx_bf16}}),
+#endif
 }};
