@@ -229,19 +229,11 @@ static const char about[] =
     "  mpirun -n 2 serried bench ranks resnet50\n"
     "  mpirun -n 2 serried bench ranks resnet50 --precision bf16 --json";
 
-static int64_t whole(struct argp_state *state, const char *text, int64_t most) {
-    char *end;
-    const long long value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 1 || value > most)
-        argp_error(state, "'%s' is no whole number from 1 to %lld", text, (long long)most);
-    return value;
-}
-
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     bench *b = state->input;
     switch (key) {
     case KEY_BATCH:
-        b->samples = whole(state, value, 1 << 20);
+        b->samples = sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_PRECISION:
         if (strcmp(value, "fp32") != 0 && strcmp(value, "bf16") != 0)
@@ -249,16 +241,16 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         b->precision = value;
         return 0;
     case KEY_IMAGE:
-        b->image = whole(state, value, 8192);
+        b->image = sr_command_number(state, NULL, value, 1, 8192);
         return 0;
     case KEY_PAIRS:
-        b->pairs = (int)whole(state, value, SR_SERIES_MAX);
+        b->pairs = (int)sr_command_number(state, NULL, value, 1, SR_SERIES_MAX);
         return 0;
     case KEY_STEPS:
-        b->steps = (int)whole(state, value, 1 << 20);
+        b->steps = (int)sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_SECONDS:
-        b->seconds = (double)whole(state, value, 1 << 20);
+        b->seconds = (double)sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_JSON:
         b->json = true;

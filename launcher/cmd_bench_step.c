@@ -381,14 +381,6 @@ static const char *either(struct argp_state *state, const char *value, const cha
     return value;
 }
 
-static int64_t whole(struct argp_state *state, const char *text, int64_t most) {
-    char *end;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 1 || value > most)
-        argp_error(state, "'%s' is no whole number from 1 to %lld", text, (long long)most);
-    return value;
-}
-
 static error_t parse_peer(int key, char *value, struct argp_state *state, sr_step_options *o) {
     switch (key) {
     case KEY_PEER:
@@ -407,7 +399,7 @@ static error_t parse_peer(int key, char *value, struct argp_state *state, sr_ste
         o->peer_malloc = either(state, value, "tcmalloc", "default");
         return 0;
     case KEY_PEER_PROCESSES:
-        o->peer_processes = (int)whole(state, value, SR_STEP_PEERS);
+        o->peer_processes = (int)sr_command_number(state, NULL, value, 1, SR_STEP_PEERS);
         return 0;
     case KEY_PEER_ANY_GROUPS:
         o->peer_any_groups = true;
@@ -421,31 +413,31 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_step_options *o = state->input;
     switch (key) {
     case KEY_BATCH:
-        o->batch = whole(state, value, 1 << 20);
+        o->batch = sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_LANES:
-        o->lanes = whole(state, value, 1 << 16);
+        o->lanes = sr_command_number(state, NULL, value, 1, 1 << 16);
         return 0;
     case KEY_PRECISION:
         o->precision = value;
         return 0;
     case KEY_IMAGE:
-        o->image = whole(state, value, 8192);
+        o->image = sr_command_number(state, NULL, value, 1, 8192);
         return 0;
     case KEY_CLASSES:
-        o->classes = whole(state, value, 1 << 20);
+        o->classes = sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_THREADS:
-        o->threads = (int)whole(state, value, 1024);
+        o->threads = (int)sr_command_number(state, NULL, value, 1, 1024);
         return 0;
     case KEY_BLOCKS:
-        o->blocks = (int)whole(state, value, SR_SERIES_MAX);
+        o->blocks = (int)sr_command_number(state, NULL, value, 1, SR_SERIES_MAX);
         return 0;
     case KEY_STEPS:
-        o->steps = (int)whole(state, value, 1 << 20);
+        o->steps = (int)sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_SECONDS:
-        o->seconds = (double)whole(state, value, 1 << 20);
+        o->seconds = (double)sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_PROFILE:
         o->profile = true;

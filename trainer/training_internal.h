@@ -97,7 +97,7 @@ SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
 // data.on_corrupt.
 SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
 void sr_training_forget_damage(sr_training *t);
-// train_trace.c: before and after a step, on all ranks; 'last': no step follows in this session.
+// train_trace.c: before and after a step, on all ranks; 'last': this process takes no further step.
 SR_NODISCARD sr_status sr_training_trace_begin(sr_training *t);
 SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
 // train_pictures.c

@@ -5,13 +5,13 @@
 //
 // Tolerances. Rounding grows with depth, and batch norm over few values amplifies it, so the
 // yardstick is the distance D of PyTorch's own float32 logits from its float64 ones, which the file
-// tells: ours are within delta = 6 D, as D is the larger of as few as two samples' and may well be
-// a third of what it is on average. A gradient is not continuous: where the input of a ReLU (or two
-// candidates of a maximum) lies within delta of zero, fp32 may take the other side. The share of
-// such elements is at most delta (density 0.4 on either side of zero), and each changes the
-// gradient by its own size, so that the relative distance of gradients is sqrt(delta) for each
-// layer, sqrt(layers delta) for independent ones. A projection with random signs of a difference of
-// norm n is a random number of standard deviation n: 5 of them.
+// tells: the worst of three orders of summation that are as good as ours (they differ by a factor
+// of 2.5 among themselves), and ours are within delta = 2 D. A gradient is not continuous: where
+// the input of a ReLU (or two candidates of a maximum) lies within delta of zero, fp32 may take the
+// other side. The share of such elements is at most delta (density 0.4 on either side of zero), and
+// each changes the gradient by its own size, so that the relative distance of gradients is
+// sqrt(delta) for each layer, sqrt(layers delta) for independent ones. A projection with random
+// signs of a difference of norm n is a random number of standard deviation n: 5 of them.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 
 enum { PICTURES = 1 << 20, LABELS = PICTURES + 1, PROJECTIONS = 2 };
 
-static const double deviations = 5, factor = 6, flips = 3;
+static const double deviations = 5, factor = 2, flips = 3;
 
 typedef struct golden {
     network *net;
