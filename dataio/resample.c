@@ -15,6 +15,8 @@
 
 #define ONE (1 << SR_RESAMPLE_WEIGHT_BITS)
 
+enum { AHEAD = 6, LINE = 64 }; // rows of output; bytes
+
 // The taps of one axis: output i sums 'taps' inputs from first[i] on.
 typedef struct axis {
     int32_t *first;
@@ -26,19 +28,29 @@ typedef struct axis {
 } axis;
 
 struct sr_resampler {
+    const sr_resample_set *set;
     axis x, y;
+    uint8_t *groups;
+    size_t group_capacity;
     const uint8_t **rows;
     size_t row_capacity;
     int16_t *line;
     size_t line_capacity;
 };
 
-sr_status sr_resampler_create(sr_resampler **out) {
+sr_status sr_resampler_create_with(const sr_resample_set *set, sr_resampler **out) {
     sr_resampler *resampler = sr_alloc(sizeof *resampler, "resampler");
     if (!resampler)
         return SR_E_MEMORY;
+    resampler->set = set;
     *out = resampler;
     return SR_OK;
+}
+
+sr_status sr_resampler_create(sr_resampler **out) {
+    const sr_resample_set *sets[SR_RESAMPLE_MOST_SETS];
+    const int count = sr_resample_sets(sets);
+    return sr_resampler_create_with(sets[count - 1], out);
 }
 
 static void axis_release(axis *a) {
@@ -54,7 +66,12 @@ void sr_resampler_free(sr_resampler *resampler) {
     axis_release(&resampler->y);
     sr_free(resampler->rows);
     sr_free(resampler->line);
+    sr_free(resampler->groups);
     sr_free(resampler);
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {
@@ -173,6 +190,27 @@ static bool fits(const sr_pixels *in, const sr_resize *r) {
            r->window.y + r->window.height <= r->output_height;
 }
 
+static sr_status prepare_line(sr_resampler *r, sr_resample_line *line) {
+    if (!r->set->prepare)
+        return SR_OK;
+    SR_TRY(sr_grow((void **)&r->groups, &r->group_capacity, r->set->group_bytes(line), 1,
+                   "resize groups"));
+    line->groups = r->groups;
+    r->set->prepare(line);
+    return SR_OK;
+}
+
+// Raw pictures come from memory: the rows of outputs AHEAD of this one are fetched, each once.
+static void fetch_rows(const sr_pixels *in, const axis *ax, const axis *ay, int64_t last,
+                       int64_t *fetched) {
+    const int64_t end = smaller(ay->first[last] + ay->taps, ay->end);
+    for (; *fetched < end; ++*fetched) {
+        const uint8_t *row = in->data + 3 * (*fetched * in->width + ax->begin);
+        for (int64_t i = 0; i < 3 * (ax->end - ax->begin); i += LINE)
+            __builtin_prefetch(row + i);
+    }
+}
+
 static sr_status make_rows(sr_resampler *r, const sr_pixels *in, const sr_resize *resize,
                            uint8_t *out) {
     const axis *ax = &r->x, *ay = &r->y;
@@ -184,7 +222,15 @@ static sr_status make_rows(sr_resampler *r, const sr_pixels *in, const sr_resize
     SR_TRY(sr_grow((void **)&r->line, &r->line_capacity, line, sizeof *r->line, "resize line"));
     for (int64_t i = 0; i < width; i++)
         ax->first[i] -= (int32_t)ax->begin;
+    sr_resample_line plan = {.first = ax->first,
+                             .weights = ax->weights,
+                             .taps = ax->taps,
+                             .n = width,
+                             .flip = resize->flip};
+    SR_TRY(prepare_line(r, &plan));
+    int64_t fetched = ay->begin;
     for (int64_t y = 0; y < resize->window.height; y++) {
+        fetch_rows(in, ax, ay, smaller(y + AHEAD, resize->window.height - 1), &fetched);
         for (int t = 0; t < ay->taps; t++) {
             int64_t row = clamp(ay->first[y] + t, 0, ay->end - 1);
             r->rows[t] = in->data + 3 * (row * in->width + ax->begin);
@@ -193,10 +239,8 @@ static sr_status make_rows(sr_resampler *r, const sr_pixels *in, const sr_resize
         int taps = ay->taps;
         while (taps > 2 && weights[taps - 1] == 0 && weights[taps - 2] == 0)
             taps -= 2;
-        sr_resample_columns(r->rows, weights, taps, span, r->line);
-        uint8_t *to = out + 3 * y * width;
-        sr_resample_row(r->line, ax->first, ax->weights, ax->taps, width,
-                        resize->flip ? to + 3 * (width - 1) : to, resize->flip ? -3 : 3);
+        r->set->columns(r->rows, weights, taps, span, r->line);
+        r->set->row(&plan, r->line, out + 3 * y * width);
     }
     return SR_OK;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops of resizing for x86-64: two taps per multiply-add (SSE2, part of the base set, so
-// that no dispatch is needed; the decoder before it takes ten times as long).
+// Inner loops of resizing for any x86-64 processor: two taps per multiply-add (SSE2).
 #include <emmintrin.h>
 #include <string.h>
 
@@ -36,8 +35,8 @@ static void columns16(const uint8_t *const *rows, const int16_t *weights, int ta
     _mm_storeu_si128((__m128i *)(void *)(out + i + 8), s2);
 }
 
-void sr_resample_columns(const uint8_t *const *rows, const int16_t *weights, int taps, int64_t n,
-                         int16_t *out) {
+static void columns(const uint8_t *const *rows, const int16_t *weights, int taps, int64_t n,
+                    int16_t *out) {
     const int shift = SR_RESAMPLE_WEIGHT_BITS - SR_RESAMPLE_ROW_BITS;
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -50,14 +49,16 @@ void sr_resample_columns(const uint8_t *const *rows, const int16_t *weights, int
     }
 }
 
-void sr_resample_row(const int16_t *in, const int32_t *first, const int16_t *weights, int taps,
-                     int64_t n, uint8_t *out, int64_t step) {
+static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
     const int shift = SR_RESAMPLE_WEIGHT_BITS + SR_RESAMPLE_ROW_BITS;
     const __m128i half = _mm_set1_epi32(1 << (shift - 1));
-    for (int64_t i = 0; i < n; i++, out += step, weights += taps) {
-        const int16_t *p = in + 3 * (int64_t)first[i];
+    const int16_t *weights = line->weights;
+    const int64_t step = line->flip ? -3 : 3;
+    out += line->flip ? 3 * (line->n - 1) : 0;
+    for (int64_t i = 0; i < line->n; i++, out += step, weights += line->taps) {
+        const int16_t *p = in + 3 * (int64_t)line->first[i];
         __m128i sum = half;
-        for (int t = 0; t < taps; t += 2, p += 6) {
+        for (int t = 0; t < line->taps; t += 2, p += 6) {
             __m128i pixels = load(p); // r0 g0 b0 r1 g1 b1 - -
             __m128i pairs = _mm_unpacklo_epi16(pixels, _mm_srli_si128(pixels, 6));
             sum = _mm_add_epi32(sum, _mm_madd_epi16(pairs, weight_pair(weights + t)));
@@ -70,3 +71,5 @@ void sr_resample_row(const int16_t *in, const int32_t *first, const int16_t *wei
         out[2] = (uint8_t)(rgb >> 16);
     }
 }
+
+const sr_resample_set sr_resample_sse2 = {.columns = columns, .row = row};

@@ -8,6 +8,7 @@
 #include "dataio/decode.h"
 #include "dataio/picture.h"
 #include "dataio/resample.h"
+#include "dataio/resample_rows_internal.h"
 #include "dataio/transform.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
@@ -691,8 +692,54 @@ static void test_small_pictures(void **state) {
     }
 }
 
+// All sets of inner loops give the same bytes: shrunk and enlarged, windows, mirrored, any width.
+static void test_resample_sets(void **state) {
+    (void)state;
+    enum { CASES = 300, MOST_SIDE = 150 };
+    const sr_resample_set *sets[SR_RESAMPLE_MOST_SETS];
+    const int count = sr_resample_sets(sets);
+    sr_resampler *resampler[SR_RESAMPLE_MOST_SETS];
+    uint8_t *out[SR_RESAMPLE_MOST_SETS], *in = picture_make(MOST_SIDE, MOST_SIDE, 3);
+    for (int s = 0; s < count; s++) {
+        assert_ok(sr_resampler_create_with(sets[s], &resampler[s]));
+        out[s] = sr_alloc(3 * MOST_SIDE * MOST_SIDE + 1, "pixels");
+    }
+    for (uint32_t i = 0; i < CASES; i++) {
+        sr_rng rng;
+        sr_rng_init(&rng, 17, i, 0, 0);
+        const sr_pixels pixels = {.data = in,
+                                  .width = 1 + sr_rng_below(&rng, MOST_SIDE),
+                                  .height = 1 + sr_rng_below(&rng, MOST_SIDE),
+                                  .channels = 3};
+        sr_resize r = {.width = sr_rng_uniform(&rng, 0.3, (double)pixels.width),
+                       .height = sr_rng_uniform(&rng, 0.3, (double)pixels.height),
+                       .output_width = 1 + sr_rng_below(&rng, MOST_SIDE),
+                       .output_height = 1 + sr_rng_below(&rng, MOST_SIDE),
+                       .flip = sr_rng_below(&rng, 2) == 1};
+        r.x = sr_rng_uniform(&rng, 0, (double)pixels.width - r.width);
+        r.y = sr_rng_uniform(&rng, 0, (double)pixels.height - r.height);
+        r.window = (sr_region){.width = 1 + sr_rng_below(&rng, (uint32_t)r.output_width),
+                               .height = 1 + sr_rng_below(&rng, (uint32_t)r.output_height)};
+        r.window.x = sr_rng_below(&rng, (uint32_t)(r.output_width - r.window.width + 1));
+        r.window.y = sr_rng_below(&rng, (uint32_t)(r.output_height - r.window.height + 1));
+        const size_t bytes = (size_t)(3 * r.window.width * r.window.height);
+        for (int s = 0; s < count; s++) {
+            out[s][bytes] = 0x5a;
+            assert_ok(sr_resample(resampler[s], &pixels, &r, out[s]));
+            assert_int_equal(0x5a, out[s][bytes]); // nothing behind the window is touched
+            assert_memory_equal(out[0], out[s], bytes);
+        }
+    }
+    for (int s = 0; s < count; s++) {
+        sr_resampler_free(resampler[s]);
+        sr_free(out[s]);
+    }
+    sr_free(in);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resample_sets),
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_row_index),
         cmocka_unit_test(test_row_index_numbers),
