@@ -32,7 +32,7 @@ struct sr_canvas {
 
     sr_box *boxes;
     int64_t box_count, box_capacity;
-    int64_t decode_ns;
+    int64_t resize_ns;
 };
 
 sr_status sr_canvas_create(int64_t box_capacity, sr_canvas **out) {
@@ -69,9 +69,8 @@ void sr_canvas_free(sr_canvas *canvas) {
 sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
                          const sr_canvas_identity *identity, int64_t target_height,
                          int64_t target_width, uint8_t *target) {
-    int64_t begin = sr_clock_ns(), width, height;
+    int64_t width, height;
     SR_TRY(sr_decoder_open(canvas->decoder, picture, &width, &height));
-    canvas->decode_ns += sr_clock_ns() - begin;
     canvas->identity = *identity;
     canvas->target = target;
     canvas->target_width = target_width;
@@ -106,7 +105,13 @@ int64_t sr_canvas_target_height(const sr_canvas *canvas) {
 }
 
 int64_t sr_canvas_decode_ns(const sr_canvas *canvas) {
-    return canvas->decode_ns;
+    const sr_decode_times t = sr_decoder_times(canvas->decoder);
+    return t.header + t.entropy + t.transform + t.colour + t.library;
+}
+
+sr_canvas_times sr_canvas_get_times(const sr_canvas *canvas) {
+    return (sr_canvas_times){.decode = sr_decoder_times(canvas->decoder),
+                             .resize = canvas->resize_ns};
 }
 
 sr_box *sr_canvas_boxes(sr_canvas *canvas, int64_t *count) {
@@ -189,9 +194,7 @@ static sr_status render(sr_canvas *canvas, uint8_t *to) {
     int scale = decode_scale(canvas);
     sr_region region = needed_region(canvas);
     sr_pixels source;
-    int64_t begin = sr_clock_ns();
     SR_TRY(sr_decoder_read(canvas->decoder, &region, scale, &source));
-    canvas->decode_ns += sr_clock_ns() - begin;
     double inverse = 1.0 / scale; // exact: a power of two
     // The box is the whole crop although only the region was decoded: taps outside of the decoded
     // pixels belong to outputs outside of the window.
@@ -203,7 +206,10 @@ static sr_status render(sr_canvas *canvas, uint8_t *to) {
                         .output_height = canvas->full_h,
                         .window = canvas->window,
                         .flip = canvas->flip};
-    return sr_resample(canvas->resampler, &source, &resize, to);
+    const int64_t begin = sr_clock_ns();
+    SR_TRY(sr_resample(canvas->resampler, &source, &resize, to));
+    canvas->resize_ns += sr_clock_ns() - begin;
+    return SR_OK;
 }
 
 static sr_status force(sr_canvas *canvas) {

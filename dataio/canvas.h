@@ -76,7 +76,15 @@ SR_NODISCARD sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64
 // The picture is at the target. SR_E_SHAPE naming both sizes when it has another one.
 SR_NODISCARD sr_status sr_canvas_finish(sr_canvas *canvas);
 
-// Time spent in decoding since the canvas was made.
+// Nanoseconds spent since the canvas was made: on decoding, and on resizing it.
+typedef struct sr_canvas_times {
+    sr_decode_times decode;
+    int64_t resize;
+} sr_canvas_times;
+
+// What this canvas has spent.
+sr_canvas_times sr_canvas_get_times(const sr_canvas *canvas);
+// All of them on decoding.
 int64_t sr_canvas_decode_ns(const sr_canvas *canvas);
 
 #ifdef __cplusplus

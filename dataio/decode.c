@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dataio/decode_internal.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 
 typedef enum picture_kind { PICTURE_JPEG, PICTURE_PNG, PICTURE_RAW } picture_kind;
@@ -21,6 +22,7 @@ struct sr_decoder {
     int orientation;
     int64_t width, height; // as stored
     sr_pixel_buffer pixels, turned;
+    sr_decode_times times;
 };
 
 sr_status sr_pixel_buffer_fit(sr_pixel_buffer *buffer, size_t bytes) {
@@ -56,7 +58,7 @@ sr_status sr_decoder_create(sr_decoder **out) {
     sr_decoder *decoder = sr_alloc(sizeof *decoder, "picture decoder");
     if (!decoder)
         return SR_E_MEMORY;
-    sr_status status = sr_jpeg_create(&decoder->jpeg);
+    sr_status status = sr_jpeg_create(&decoder->times, &decoder->jpeg);
     if (status != SR_OK) {
         sr_free(decoder);
         return status;
@@ -146,8 +148,7 @@ static sr_status open_raw(sr_decoder *decoder) {
     return SR_OK;
 }
 
-sr_status sr_decoder_open(sr_decoder *decoder, const sr_encoded *encoded, int64_t *width,
-                          int64_t *height) {
+static sr_status open_stored(sr_decoder *decoder, const sr_encoded *encoded) {
     static const uint8_t png_signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     decoder->encoded = *encoded;
     decoder->orientation = 1;
@@ -168,12 +169,25 @@ sr_status sr_decoder_open(sr_decoder *decoder, const sr_encoded *encoded, int64_
         return SR_FAIL(SR_E_LIMIT, "a picture of %lld x %lld is over the limit of %lld pixels",
                        (long long)decoder->width, (long long)decoder->height,
                        (long long)SR_DECODE_MAX_PIXELS);
+    return SR_OK;
+}
+
+sr_status sr_decoder_open(sr_decoder *decoder, const sr_encoded *encoded, int64_t *width,
+                          int64_t *height) {
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = open_stored(decoder, encoded);
+    decoder->times.header += sr_clock_ns() - begin;
+    SR_TRY(status);
     if (encoded->orientation >= 1 && encoded->orientation <= 8)
         decoder->orientation = encoded->orientation;
     bool turned = decoder->orientation >= 5;
     *width = turned ? decoder->height : decoder->width;
     *height = turned ? decoder->width : decoder->height;
     return SR_OK;
+}
+
+sr_decode_times sr_decoder_times(const sr_decoder *decoder) {
+    return decoder->times;
 }
 
 int sr_decoder_max_scale(const sr_decoder *decoder) {
@@ -194,15 +208,13 @@ static void stored_place(const sr_decoder *decoder, int64_t x, int64_t y, int64_
 
 static sr_status read_stored(sr_decoder *decoder, const sr_region *region, int scale,
                              sr_pixels *out) {
-    switch (decoder->kind) {
-    case PICTURE_JPEG:
+    if (decoder->kind == PICTURE_JPEG)
         return sr_jpeg_read(decoder->jpeg, region, scale, &decoder->pixels, out);
-    case PICTURE_PNG:
-        return png_read(decoder, out);
-    case PICTURE_RAW:
-        return raw_read(decoder, out);
-    }
-    return SR_FAIL(SR_E_INTERNAL, "unknown kind of picture");
+    const int64_t begin = sr_clock_ns();
+    const sr_status status =
+        decoder->kind == PICTURE_PNG ? png_read(decoder, out) : raw_read(decoder, out);
+    decoder->times.library += sr_clock_ns() - begin;
+    return status;
 }
 
 static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pixels *out) {

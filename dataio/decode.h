@@ -52,6 +52,15 @@ typedef struct sr_pixels {
     int channels;
 } sr_pixels;
 
+// Nanoseconds spent since the decoder was made.
+typedef struct sr_decode_times {
+    int64_t header;    // reading headers and making tables
+    int64_t entropy;   // of our own decoding of JPEGs: coefficients,
+    int64_t transform; // samples,
+    int64_t colour;    // and RGB
+    int64_t library;   // pictures that libraries read, and raw ones
+} sr_decode_times;
+
 // Keeps its buffers from picture to picture. One thread at a time.
 typedef struct sr_decoder sr_decoder;
 
@@ -63,6 +72,8 @@ void sr_decoder_free(sr_decoder *decoder);
 // of the upright picture. SR_E_DATA, SR_E_LIMIT.
 SR_NODISCARD sr_status sr_decoder_open(sr_decoder *decoder, const sr_encoded *encoded,
                                        int64_t *width, int64_t *height);
+// What this decoder has spent.
+sr_decode_times sr_decoder_times(const sr_decoder *decoder);
 // Largest of 1, 2, 4, 8 by which this picture can be scaled down while decoding.
 int sr_decoder_max_scale(const sr_decoder *decoder);
 // Decodes at least the region (of the upright full-size picture) at 1/scale. The result holds, at

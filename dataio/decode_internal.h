@@ -16,7 +16,8 @@ typedef struct sr_pixel_buffer {
 SR_NODISCARD sr_status sr_pixel_buffer_fit(sr_pixel_buffer *buffer, size_t bytes);
 void sr_pixel_buffer_release(sr_pixel_buffer *buffer);
 
-SR_NODISCARD sr_status sr_jpeg_create(sr_jpeg **out);
+// Times are added to *times.
+SR_NODISCARD sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out);
 void sr_jpeg_free(sr_jpeg *jpeg);
 // Size as stored (not turned) and the EXIF orientation (1 when there is none).
 SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
@@ -25,11 +26,15 @@ SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, in
 SR_NODISCARD sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale,
                                     sr_pixel_buffer *buffer, sr_pixels *out);
 
+// Offset i of the picture's row index.
+uint32_t sr_jpeg_segment(const sr_encoded *encoded, int64_t i);
+
 // -- row index ---------------------------------------------------------------------------------
 
 // What of a JPEG with a row index has to be decoded for some of its rows.
 typedef struct sr_jpeg_cut {
     int64_t first, rows; // rows of MCUs
+    int64_t parts;       // segments of a row
     int64_t mcu_height;  // pixels
     int64_t height;      // of the whole picture, pixels
 } sr_jpeg_cut;

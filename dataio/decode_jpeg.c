@@ -17,6 +17,8 @@
 
 #include "dataio/decode_internal.h"
 #include "dataio/exif.h"
+#include "dataio/jpeg_region_internal.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 
 #define MARGIN 2 // pixels; fancy upsampling looks one chroma sample to each side
@@ -30,10 +32,13 @@ struct sr_jpeg {
     jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
     sr_encoded encoded;
+    sr_decode_times *times;
+    sr_jpeg_region *own;
+    bool usual;          // it can be read by 'own'
     bool header_read;    // of the whole picture, and nothing else since
     int64_t rows_before; // rows of pixels that a cut leaves out above
     int mcu_height;
-    bool one_segment_a_row;
+    int64_t parts; // segments of a row of MCUs; 0: they do not end with rows
     sr_pixel_buffer cut;
 };
 
@@ -63,10 +68,18 @@ static void on_progress(j_common_ptr info) {
     }
 }
 
-sr_status sr_jpeg_create(sr_jpeg **out) {
+sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out) {
     sr_jpeg *jpeg = sr_alloc(sizeof *jpeg, "JPEG decoder");
     if (!jpeg)
         return SR_E_MEMORY;
+    const sr_jpeg_set *sets[SR_JPEG_MOST_SETS];
+    const int count = sr_jpeg_sets(sets);
+    const sr_status made = sr_jpeg_region_create(sets[count - 1], times, &jpeg->own);
+    if (made != SR_OK) {
+        sr_free(jpeg);
+        return made;
+    }
+    jpeg->times = times;
     jpeg->info.err = jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = on_error;
     jpeg->errors.emit_message = on_message;
@@ -74,6 +87,7 @@ sr_status sr_jpeg_create(sr_jpeg **out) {
     jpeg->progress.progress_monitor = on_progress;
     if (setjmp(jpeg->escape) != 0) {
         sr_status status = SR_FAIL(SR_E_MEMORY, "JPEG decoder: %s", jpeg->message);
+        sr_jpeg_region_free(jpeg->own);
         sr_free(jpeg);
         return status;
     }
@@ -89,6 +103,7 @@ void sr_jpeg_free(sr_jpeg *jpeg) {
     if (!jpeg)
         return;
     jpeg_destroy_decompress(&jpeg->info);
+    sr_jpeg_region_free(jpeg->own);
     sr_pixel_buffer_release(&jpeg->cut);
     sr_free(jpeg);
 }
@@ -118,13 +133,20 @@ static sr_status begin_whole(sr_jpeg *jpeg) {
     bool single = info->num_components == 1;
     jpeg->mcu_height = DCTSIZE * (single ? 1 : info->max_v_samp_factor);
     unsigned width = DCTSIZE * (single ? 1u : (unsigned)info->max_h_samp_factor);
-    jpeg->one_segment_a_row = info->restart_interval == (info->image_width + width - 1) / width;
+    const unsigned columns = (info->image_width + width - 1) / width;
+    jpeg->parts = 0;
+    if (info->restart_interval > 0 && columns % info->restart_interval == 0)
+        jpeg->parts = columns / info->restart_interval;
     return SR_OK;
 }
 
 sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width, int64_t *height,
                        int *orientation) {
     jpeg->encoded = *encoded;
+    jpeg->header_read = false;
+    jpeg->usual = sr_jpeg_region_open(jpeg->own, encoded, width, height, orientation);
+    if (jpeg->usual)
+        return SR_OK;
     SR_TRY(begin_whole(jpeg));
     *width = jpeg->info.image_width;
     *height = jpeg->info.image_height;
@@ -239,7 +261,11 @@ static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
     last = last < all ? last : all;
     if (last - first == all)
         return SR_OK;
-    sr_jpeg_cut cut = {.first = first, .rows = last - first, .mcu_height = mcu, .height = height};
+    sr_jpeg_cut cut = {.first = first,
+                       .rows = last - first,
+                       .parts = jpeg->parts,
+                       .mcu_height = mcu,
+                       .height = height};
     size_t bytes;
     SR_TRY(sr_jpeg_cut_rows(&jpeg->encoded, &cut, &jpeg->cut, &bytes));
     unsigned width = jpeg->info.image_width;
@@ -253,12 +279,12 @@ static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
     return SR_OK;
 }
 
-sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pixel_buffer *buffer,
-                       sr_pixels *out) {
+static sr_status read_by_library(sr_jpeg *jpeg, const sr_region *region, int scale,
+                                 sr_pixel_buffer *buffer, sr_pixels *out) {
     // A second region of the same picture: from the header again.
     if (!jpeg->header_read)
         SR_TRY(begin_whole(jpeg));
-    if (jpeg->encoded.segments && jpeg->one_segment_a_row)
+    if (jpeg->encoded.segments && jpeg->parts > 0)
         SR_TRY(begin_cut(jpeg, region, scale));
     jpeg->header_read = false;
     job j = {.jpeg = jpeg, .region = region, .scale = scale, .buffer = buffer, .out = out};
@@ -270,4 +296,17 @@ sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pix
         out->channels = 3;
     }
     return SR_OK;
+}
+
+sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pixel_buffer *buffer,
+                       sr_pixels *out) {
+    bool done = false;
+    if (jpeg->usual)
+        SR_TRY(sr_jpeg_region_read(jpeg->own, region, scale, buffer, out, &done));
+    if (done)
+        return SR_OK;
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = read_by_library(jpeg, region, scale, buffer, out);
+    jpeg->times->library += sr_clock_ns() - begin;
+    return status;
 }

@@ -61,7 +61,9 @@ static sr_status make_record(packing *p, slot *s, sr_picture_worker *worker) {
     const sr_layout_file *file = &p->layout.files[s->file];
     const sr_source_file *from = &p->source->files[file->source];
     const sr_picture_options options = {.max_side = p->options.max_side,
-                                        .quality = p->options.quality};
+                                        .quality = p->options.quality,
+                                        .raw = p->options.raw,
+                                        .segments = p->options.segments};
     sr_sample sample = {.label = file->label, .name = from->path, .name_bytes = strlen(from->path)};
     SR_TRY(sr_source_read(p->source, file->source, &s->source, &s->source_capacity));
     if (p->check_only)
@@ -241,7 +243,7 @@ static uint64_t free_space(const char *folder) {
 static sr_status check_space(packing *p) {
     char need[16], have[16];
     p->free_bytes = free_space(p->state.folder);
-    if (p->options.max_side > 0 || p->free_bytes >= p->source->bytes / 10 * 8)
+    if (p->options.max_side > 0 || p->options.raw || p->free_bytes >= p->source->bytes / 10 * 8)
         return SR_OK;
     return SR_FAIL(SR_E_NO_SPACE, "%s: about %s are needed, %s are free; nothing was written",
                    p->state.folder, sr_text_bytes(p->source->bytes, need),

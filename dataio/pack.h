@@ -35,6 +35,8 @@ typedef struct sr_pack_options {
     double val_fraction;   // 0 <= f < 1
     int64_t max_side;      // 0: as they are
     int quality;           // of re-encoding, 1..100; 0: 90
+    bool raw;              // pixels instead of JPEG and PNG
+    int segments;          // of a row of a JPEG (picture.h)
     int64_t allow_refused; // more refused files than this make the result SR_E_DATA
     int workers;           // threads; 0: sr_cpu_count()
     uint64_t shard_bytes;  // 0: SR_SHARD_TARGET_BYTES

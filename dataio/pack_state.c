@@ -141,6 +141,10 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
     sr_text_add(&line, "pack %d val %.17g side %" PRId64 " quality %d shard %" PRIu64 "\n",
                 PACK_VERSION, o->val_fraction, o->max_side, o->max_side ? o->quality : 0,
                 o->shard_bytes);
+    if (o->segments != 0 && o->segments != 1) // 1 is the default
+        sr_text_add(&line, "segments %d\n", o->segments);
+    if (o->raw)
+        sr_text_add(&line, "raw\n");
     sr_status status = SR_OK;
     for (size_t i = 0; i < source->count && status == SR_OK; i++) {
         const sr_source_file *f = &source->files[i];

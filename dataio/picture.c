@@ -17,6 +17,7 @@
 #define DEFAULT_QUALITY 90
 
 struct sr_picture_worker {
+    sr_picture_options options; // of the picture that is worked on
     picture_jpeg *jpeg;
     sr_decoder *decoder;
     sr_resampler *resampler;
@@ -131,6 +132,14 @@ static sr_status fit_pixels(sr_picture_worker *worker, size_t bytes) {
     return sr_grow(&worker->pixels.data, &worker->pixels.capacity, bytes, 1, "pixels");
 }
 
+// Segments of a row of the picture's stream; 0: it gets no index.
+static int segments_of(const sr_picture_worker *worker, const sr_sample *picture) {
+    const int wanted = worker->options.segments;
+    if (wanted == SR_PICTURE_NO_INDEX || shorter_side(picture) < SR_PICTURE_INDEX_SIDE)
+        return 0;
+    return wanted > 0 ? wanted : 1;
+}
+
 // Encodes worker->pixels (RGB; of a grey picture one of the equal channels) as out's new stream.
 static sr_status encode_pixels(sr_picture_worker *worker, sr_sample *out, int quality,
                                bool subsample) {
@@ -139,9 +148,8 @@ static sr_status encode_pixels(sr_picture_worker *worker, sr_sample *out, int qu
     size_t pixels = (size_t)(out->width * out->height);
     for (size_t i = 0; channels == 1 && i < pixels; i++)
         rgb[i] = rgb[3 * i];
-    bool rows = shorter_side(out) >= SR_PICTURE_INDEX_SIDE;
     SR_TRY(sr_picture_jpeg_encode(worker->jpeg, rgb, out->width, out->height, channels, quality,
-                                  subsample, rows, &worker->stream));
+                                  subsample, segments_of(worker, out), &worker->stream));
     out->data = worker->stream.data;
     out->bytes = worker->stream.bytes;
     out->encoded = true;
@@ -149,13 +157,13 @@ static sr_status encode_pixels(sr_picture_worker *worker, sr_sample *out, int qu
     return SR_OK;
 }
 
-static sr_status resize(sr_picture_worker *worker, const sr_picture_options *options,
-                        sr_sample *out) {
+// Makes worker->pixels the picture with its shorter side brought down to 'side'.
+static sr_status shrink(sr_picture_worker *worker, int64_t side, sr_sample *out) {
     sr_pixels in;
-    SR_TRY(read_pixels(worker, out, options->max_side, &in));
+    SR_TRY(read_pixels(worker, out, side, &in));
     int64_t shorter = shorter_side(out);
-    int64_t width = (out->width * options->max_side + shorter / 2) / shorter;
-    int64_t height = (out->height * options->max_side + shorter / 2) / shorter;
+    int64_t width = (out->width * side + shorter / 2) / shorter;
+    int64_t height = (out->height * side + shorter / 2) / shorter;
     SR_TRY(fit_pixels(worker, (size_t)(width * height) * 3));
     sr_resize job = {.width = (double)in.width,
                      .height = (double)in.height,
@@ -165,16 +173,43 @@ static sr_status resize(sr_picture_worker *worker, const sr_picture_options *opt
     SR_TRY(sr_resample(worker->resampler, &in, &job, worker->pixels.data));
     out->width = width;
     out->height = height;
-    return encode_pixels(worker, out, options->quality ? options->quality : DEFAULT_QUALITY, true);
+    return SR_OK;
+}
+
+// Makes worker->pixels the picture as it is.
+static sr_status copy_pixels(sr_picture_worker *worker, const sr_sample *picture) {
+    sr_pixels in;
+    SR_TRY(read_pixels(worker, picture, 0, &in));
+    SR_TRY(fit_pixels(worker, (size_t)(in.width * in.height) * 3));
+    memcpy(worker->pixels.data, in.data, worker->pixels.bytes);
+    return SR_OK;
 }
 
 static sr_status convert_cmyk(sr_picture_worker *worker, sr_sample *out) {
-    sr_pixels in;
-    SR_TRY(read_pixels(worker, out, 0, &in));
-    SR_TRY(fit_pixels(worker, (size_t)(in.width * in.height) * 3));
-    memcpy(worker->pixels.data, in.data, worker->pixels.bytes);
+    SR_TRY(copy_pixels(worker, out));
     out->channels = 3;
     return encode_pixels(worker, out, CMYK_QUALITY, false);
+}
+
+// The picture as the options want it: smaller, or as pixels.
+static sr_status convert(sr_picture_worker *worker, sr_sample *out, unsigned *flags) {
+    const sr_picture_options *o = &worker->options;
+    const bool smaller = o->max_side > 0 && shorter_side(out) > o->max_side;
+    if (smaller) {
+        SR_TRY(shrink(worker, o->max_side, out));
+        *flags |= SR_PICTURE_WAS_RESIZED;
+    } else if (o->raw) {
+        SR_TRY(copy_pixels(worker, out));
+    }
+    if (smaller && !o->raw)
+        return encode_pixels(worker, out, o->quality ? o->quality : DEFAULT_QUALITY, true);
+    if (o->raw) {
+        out->data = worker->pixels.data;
+        out->bytes = worker->pixels.bytes;
+        out->encoded = false;
+        out->channels = 3;
+    }
+    return SR_OK;
 }
 
 // -- one picture -------------------------------------------------------------------------------
@@ -194,8 +229,8 @@ static sr_status normalise_jpeg(sr_picture_worker *worker, const uint8_t *data, 
               (facts.components == 1 ? (unsigned)SR_PICTURE_IS_GREY : 0u) |
               (facts.cmyk ? (unsigned)SR_PICTURE_IS_CMYK : 0u);
     // Also for CMYK, where the stream is not kept: this is what reads all of the source.
-    SR_TRY(sr_picture_jpeg_transcode(worker->jpeg, data, bytes,
-                                     shorter_side(out) >= SR_PICTURE_INDEX_SIDE, &worker->stream));
+    SR_TRY(sr_picture_jpeg_transcode(worker->jpeg, data, bytes, segments_of(worker, out),
+                                     &worker->stream));
     if (facts.cmyk)
         return convert_cmyk(worker, out);
     out->data = worker->stream.data;
@@ -204,7 +239,7 @@ static sr_status normalise_jpeg(sr_picture_worker *worker, const uint8_t *data, 
 }
 
 static sr_status add_index(sr_picture_worker *worker, sr_sample *out) {
-    if (shorter_side(out) < SR_PICTURE_INDEX_SIDE ||
+    if (segments_of(worker, out) == 0 || !out->encoded ||
         sr_picture_sniff(out->data, out->bytes, NULL) != SR_PICTURE_JPEG)
         return SR_OK;
     SR_TRY(sr_picture_jpeg_index(out->data, out->bytes, &worker->index));
@@ -235,7 +270,7 @@ sr_status sr_picture_check(sr_picture_worker *worker, const uint8_t *data, size_
     SR_TRY(check_length(bytes));
     sr_picture_kind kind = sr_picture_sniff(data, bytes, NULL);
     if (kind == SR_PICTURE_JPEG)
-        return sr_picture_jpeg_transcode(worker->jpeg, data, bytes, false, NULL);
+        return sr_picture_jpeg_transcode(worker->jpeg, data, bytes, 0, NULL);
     if (kind == SR_PICTURE_PNG)
         return sr_picture_png(data, bytes, &worker->pixels, &worker->stream, &sample, &flags);
     return refuse_kind(data, bytes);
@@ -245,6 +280,7 @@ sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data, s
                                const sr_picture_options *options, sr_sample *out, unsigned *flags) {
     sr_sample sample = {.orientation = 1};
     unsigned met = 0;
+    worker->options = *options;
     SR_TRY(check_length(bytes));
     sr_picture_kind kind = sr_picture_sniff(data, bytes, NULL);
     if (kind == SR_PICTURE_JPEG)
@@ -253,10 +289,7 @@ sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data, s
         SR_TRY(sr_picture_png(data, bytes, &worker->pixels, &worker->stream, &sample, &met));
     else
         return refuse_kind(data, bytes);
-    if (options->max_side > 0 && shorter_side(&sample) > options->max_side) {
-        SR_TRY(resize(worker, options, &sample));
-        met |= SR_PICTURE_WAS_RESIZED;
-    }
+    SR_TRY(convert(worker, &sample, &met));
     SR_TRY(add_index(worker, &sample));
     if (sample.orientation > 1)
         met |= SR_PICTURE_IS_ORIENTED;

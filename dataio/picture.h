@@ -4,7 +4,7 @@
 // - JPEG is transcoded without loss: the coefficients stay, so the pixels stay; Huffman tables are
 //   optimal, progressive and arithmetic ones become sequential Huffman, metadata is dropped. Where
 //   the shorter side is at least SR_PICTURE_INDEX_SIDE there is a restart marker after every row of
-//   MCUs and an index of them (record.h, key segments).
+//   MCUs, or several in it, and an index of them (record.h, key segments).
 // - CMYK and YCCK become RGB, encoded at quality 95 without chroma subsampling.
 // - Greyscale stays greyscale (decoders replicate it).
 // - PNG of 8 bits, grey or RGB, stays byte for byte; palettes, alpha, other depths become PNG of
@@ -12,6 +12,7 @@
 // - Orientation is told, not applied.
 // - With max_side the shorter side is brought down to it (antialiased) and the picture encoded as
 //   JPEG at 'quality'.
+// - With 'raw' every picture is stored as pixels, u8 [height, width, 3].
 // A decoder's warning is a refusal: what a decoder has to guess is no training data.
 #ifndef SR_DATAIO_PICTURE_H
 #define SR_DATAIO_PICTURE_H
@@ -48,9 +49,14 @@ sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char 
 // one. Never decides how a file is read.
 bool sr_picture_named(const char *name);
 
+#define SR_PICTURE_NO_INDEX (-1)   // instead of a number of segments
+#define SR_PICTURE_MAX_SEGMENTS 64 // of a row
+
 typedef struct sr_picture_options {
     int64_t max_side; // 0: as it is
     int quality;      // 0: 90
+    bool raw;         // as RGB of 8 bits, not as JPEG or PNG
+    int segments;     // of a row, at most: the largest divisor of its MCUs; 0: 1; or NO_INDEX
 } sr_picture_options;
 
 enum { // what was met, for counts

@@ -24,14 +24,14 @@ void sr_picture_jpeg_free(picture_jpeg *jpeg);
 // The header, within the limits.
 SR_NODISCARD sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
                                              jpeg_facts *out);
-// Lossless transcode into 'out', with a restart marker per row of MCUs where 'rows'. With out NULL
-// the source is only read to its end.
+// Lossless transcode into 'out', with so many segments, at most, in a row of MCUs (0: one
+// for all). With out NULL the source is only read to its end.
 SR_NODISCARD sr_status sr_picture_jpeg_transcode(picture_jpeg *jpeg, const uint8_t *data,
-                                                 size_t bytes, bool rows, picture_bytes *out);
+                                                 size_t bytes, int segments, picture_bytes *out);
 // Encodes packed pixels of 1 or 3 channels. subsample: 4:2:0, else 4:4:4.
 SR_NODISCARD sr_status sr_picture_jpeg_encode(picture_jpeg *jpeg, const uint8_t *pixels,
                                               int64_t width, int64_t height, int channels,
-                                              int quality, bool subsample, bool rows,
+                                              int quality, bool subsample, int segments,
                                               picture_bytes *out);
 // Offsets of the rows' segments of such a stream (record.h), little-endian u32, into 'out'.
 SR_NODISCARD sr_status sr_picture_jpeg_index(const uint8_t *data, size_t bytes, picture_bytes *out);

@@ -135,7 +135,7 @@ void sr_picture_jpeg_free(picture_jpeg *jpeg) {
 typedef struct job {
     const uint8_t *data;
     size_t bytes;
-    bool rows;
+    int segments;
     jpeg_facts facts;
     // encoding only
     int64_t width, height;
@@ -196,6 +196,19 @@ sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t 
     return SR_OK;
 }
 
+// MCUs of a segment: a row of them, or the largest part of one that has at most so many in a row.
+static unsigned interval_of(const struct jpeg_compress_struct *out, int segments) {
+    unsigned most = 1;
+    for (int c = 0; c < out->num_components && out->num_components > 1; c++)
+        if ((unsigned)out->comp_info[c].h_samp_factor > most)
+            most = (unsigned)out->comp_info[c].h_samp_factor;
+    const unsigned columns = (out->image_width + DCTSIZE * most - 1) / (DCTSIZE * most);
+    unsigned parts = (unsigned)segments;
+    while (parts > 1 && columns % parts != 0)
+        parts--;
+    return parts > 0 ? columns / parts : 0;
+}
+
 static void transcode(picture_jpeg *jpeg, job *j) {
     read_header(jpeg, j);
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&jpeg->in);
@@ -204,15 +217,15 @@ static void transcode(picture_jpeg *jpeg, job *j) {
     jpeg_copy_critical_parameters(&jpeg->in, &jpeg->out);
     jpeg->out.optimize_coding = TRUE;
     jpeg->out.arith_code = FALSE;
-    jpeg->out.restart_in_rows = j->rows ? 1 : 0;
+    jpeg->out.restart_interval = interval_of(&jpeg->out, j->segments);
     jpeg_write_coefficients(&jpeg->out, coefficients);
     jpeg_finish_compress(&jpeg->out);
     (void)jpeg_finish_decompress(&jpeg->in);
 }
 
 sr_status sr_picture_jpeg_transcode(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
-                                    bool rows, picture_bytes *out) {
-    job j = {.data = data, .bytes = bytes, .rows = rows};
+                                    int segments, picture_bytes *out) {
+    job j = {.data = data, .bytes = bytes, .segments = segments};
     jpeg->target = out;
     return run(jpeg, &j, transcode);
 }
@@ -229,7 +242,7 @@ static void encode(picture_jpeg *jpeg, job *j) {
         out->comp_info[0].h_samp_factor = out->comp_info[0].v_samp_factor = 1;
     out->optimize_coding = TRUE;
     out->dct_method = JDCT_ISLOW;
-    out->restart_in_rows = j->rows ? 1 : 0;
+    out->restart_interval = interval_of(out, j->segments);
     jpeg_start_compress(out, TRUE);
     size_t stride = (size_t)(j->width * j->channels);
     while (out->next_scanline < out->image_height) {
@@ -244,9 +257,9 @@ static void encode(picture_jpeg *jpeg, job *j) {
 
 sr_status sr_picture_jpeg_encode(picture_jpeg *jpeg, const uint8_t *pixels, int64_t width,
                                  int64_t height, int channels, int quality, bool subsample,
-                                 bool rows, picture_bytes *out) {
+                                 int segments, picture_bytes *out) {
     job j = {.data = pixels,
-             .rows = rows,
+             .segments = segments,
              .width = width,
              .height = height,
              .channels = channels,

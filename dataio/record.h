@@ -114,9 +114,11 @@ SR_NODISCARD sr_status sr_record_end(sr_record_writer *writer);
 // to be applied after decoding), segments bytes (see below), name bytes (where the sample came
 // from, as "cat/0001.jpg"; for messages).
 //
-// segments: row index of a JPEG with one restart marker per row of MCUs: n + 1 little-endian u32
-// offsets into data for n rows. Bytes [o[i], o[i+1]) hold row i's entropy-coded data and, but for
-// the last row, the two bytes of the restart marker after it; o[n] is where the EOI marker stands.
+// segments: row index of a JPEG with a restart marker at the end of each row of MCUs, and perhaps
+// more of them in equal distances (its restart interval divides a row): n + 1 little-endian u32
+// offsets into data for n segments. Bytes [o[i], o[i+1]) hold segment i's entropy-coded data and,
+// but for the last one, the two bytes of the restart marker after it; o[n] is where the EOI marker
+// stands.
 
 // The keys of such a record and their kinds, as a shard's header has them.
 #define SR_SAMPLE_PROTOCOL                                                                         \
@@ -132,7 +134,7 @@ typedef struct sr_sample {
     int64_t label;        // first of the label list; -1 when there is none
     int orientation;      // 1..8
     const void *segments; // little-endian u32, not aligned; NULL when there are none
-    size_t segment_count; // offsets, so MCU rows + 1
+    size_t segment_count; // offsets, so segments + 1
     const char *name;     // not terminated; NULL when there is none
     size_t name_bytes;
 } sr_sample;

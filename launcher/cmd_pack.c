@@ -12,13 +12,17 @@
 #include "kernels/base/text.h"
 #include "launcher/command.h"
 
-enum { KEY_VAL = 0x100, KEY_SIZE, KEY_QUALITY, KEY_REFUSED };
+enum { KEY_VAL = 0x100, KEY_SIZE, KEY_QUALITY, KEY_RAW, KEY_INDEX, KEY_REFUSED };
 
 static const struct argp_option options[] = {
     {"val-fraction", KEY_VAL, "F", 0,
      "without a val split: hold out the last F of every class, in byte order of names", 0},
     {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer", 0},
     {"quality", KEY_QUALITY, "Q", 0, "JPEG quality of shrunk pictures, 1..100 (default: 90)", 0},
+    {"raw", KEY_RAW, NULL, 0,
+     "store pixels instead of JPEG: several times as large and as fast to read", 0},
+    {"row-index", KEY_INDEX, "N", 0,
+     "parts of each row of a JPEG that can be decoded alone, 0 (no index) to 64 (default: 1)", 0},
     {"allow-refused", KEY_REFUSED, "N", 0, "end with 0 although up to N files were refused", 0},
     {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
     {0}};
@@ -49,6 +53,15 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case KEY_QUALITY:
         o->quality = (int)sr_command_number(state, "--quality", value, 1, 100);
+        break;
+    case KEY_RAW:
+        o->raw = true;
+        break;
+    case KEY_INDEX:
+        o->segments =
+            (int)sr_command_number(state, "--row-index", value, 0, SR_PICTURE_MAX_SEGMENTS);
+        if (o->segments == 0)
+            o->segments = SR_PICTURE_NO_INDEX;
         break;
     case KEY_REFUSED:
         o->allow_refused = sr_command_number(state, "--allow-refused", value, 0, 1L << 40);

@@ -169,6 +169,68 @@ static void test_png_kinds(void **state) {
     }
 }
 
+// Pixels instead of a stream: those of the decoder, upright or not as the record tells.
+static void test_raw(void **state) {
+    fixture *f = *state;
+    const test_picture pictures[] = {{.width = 150, .height = 140},
+                                     {.width = 150, .height = 140, .components = 1},
+                                     {.width = 140, .height = 130, .components = 4},
+                                     {.width = 160, .height = 140, .orientation = 6}};
+    for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++) {
+        const test_picture *p = &pictures[i];
+        const sr_picture_options raw = {.raw = true}, smaller = {.raw = true, .max_side = 70};
+        size_t bytes;
+        unsigned flags;
+        sr_sample stored;
+        sr_pixels pixels;
+        uint8_t *source = test_jpeg(p, &bytes);
+        assert_ok(sr_picture_normalise(f->worker, source, bytes, &raw, &stored, &flags));
+        assert_false(stored.encoded);
+        assert_null(stored.segments);
+        assert_true(stored.width == p->width && stored.height == p->height && stored.channels == 3);
+        assert_int_equal(p->width * p->height * 3, stored.bytes);
+        assert_int_equal(p->orientation ? p->orientation : 1, stored.orientation);
+        decode_all(f->decoder, source, bytes, 1, &pixels);
+        if (p->components != 4) // whose pixels went through a JPEG of quality 95
+            assert_memory_equal(pixels.data, stored.data, stored.bytes);
+        assert_ok(sr_picture_normalise(f->worker, source, bytes, &smaller, &stored, &flags));
+        assert_true((flags & (unsigned)SR_PICTURE_WAS_RESIZED) != 0);
+        assert_int_equal(70, stored.width < stored.height ? stored.width : stored.height);
+        assert_int_equal(stored.width * stored.height * 3, stored.bytes);
+        free(source);
+    }
+}
+
+// Rows of MCUs in several segments: the largest number up to what is asked for that divides them.
+static void test_segments(void **state) {
+    fixture *f = *state;
+    const struct {
+        unsigned width;
+        int wanted, segments; // of a row
+    } cases[] = {{192, 0, 1},
+                 {192, 1, 1},
+                 {192, 4, 4},
+                 {192, 5, 4},
+                 {208, 8, 1},
+                 {208, 13, 13},
+                 {192, SR_PICTURE_NO_INDEX, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const test_picture p = {.width = cases[i].width, .height = 160};
+        const sr_picture_options options = {.segments = cases[i].wanted};
+        size_t bytes;
+        unsigned flags;
+        sr_sample stored;
+        uint8_t *source = test_jpeg(&p, &bytes);
+        assert_ok(sr_picture_normalise(f->worker, source, bytes, &options, &stored, &flags));
+        if (cases[i].segments == 0)
+            assert_null(stored.segments);
+        else
+            check_index(&stored, 10 * cases[i].segments);
+        check_same_pixels(f, source, bytes, &stored);
+        free(source);
+    }
+}
+
 static void test_max_side(void **state) {
     fixture *f = *state;
     test_picture p = {.width = 640, .height = 400};
@@ -348,6 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jpeg_kinds), cmocka_unit_test(test_cmyk),
         cmocka_unit_test(test_png_kinds),  cmocka_unit_test(test_max_side),
+        cmocka_unit_test(test_raw),        cmocka_unit_test(test_segments),
         cmocka_unit_test(test_truncated),  cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_limits),     cmocka_unit_test(test_not_pictures),
         cmocka_unit_test(test_exif),       cmocka_unit_test(test_sums),

@@ -81,6 +81,7 @@ static void test_row_index(void **state) {
                                   {.subsample = 1},
                                   {.color = PICTURE_GREY},
                                   {.subsample = 2, .quality = 30}};
+    const int segments[] = {0, 1, 4, 11};
     sr_picture_worker *worker;
     assert_ok(sr_picture_worker_create(&worker));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -88,8 +89,8 @@ static void test_row_index(void **state) {
         unsigned flags;
         sr_sample sample;
         uint8_t *data = picture_encode(171, 233, 5, &kinds[i], &bytes);
-        assert_ok(
-            sr_picture_normalise(worker, data, bytes, &(sr_picture_options){0}, &sample, &flags));
+        assert_ok(sr_picture_normalise(
+            worker, data, bytes, &(sr_picture_options){.segments = segments[i]}, &sample, &flags));
         assert_non_null(sample.segments);
         sr_encoded e = {.data = sample.data,
                         .bytes = sample.bytes,

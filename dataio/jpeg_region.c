@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// A region of a usual JPEG (see jpeg_region_internal.h).
+//
+//   entropy-coded data -> coefficients of a row of MCUs -> samples of each component -> RGB
+//
+// Only MCUs that the region touches, or that chroma between its samples needs, are stored and
+// transformed. Those before them are read without being stored; with a row index reading begins at
+// the segment where the first of them lies, and in every row at that of the row's first one. What
+// lies behind the last one is not looked at.
+#include "dataio/jpeg_region_internal.h"
+
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+// Samples of a component at the scale of decoding, of all blocks of the region's MCUs.
+typedef struct plane {
+    int side;              // of a block
+    int64_t width, height; // of the whole component
+    sr_pixel_buffer buffer;
+    uint8_t *first; // sample (x, y)
+    int64_t x, y, stride;
+} plane;
+
+struct sr_jpeg_region {
+    const sr_jpeg_set *set;
+    sr_decode_times *times;
+    sr_encoded encoded;
+    sr_jpeg_stream stream;
+    int64_t width, height;         // of the picture at the scale of decoding
+    int64_t mcu_width, mcu_height; // at this scale
+    int h, v;                      // pixels of a sample of chroma
+    range columns, rows;           // of MCUs
+    plane planes[SR_JPEG_COMPONENTS];
+    sr_pixel_buffer plain;            // a segment's data without stuffed zeros
+    sr_pixel_buffer coefficients;     // of a row of MCUs
+    sr_pixel_buffer mixed, chroma[2]; // rows of chroma on their way to full size
+
+    // Where reading stands.
+    sr_jpeg_bits bits;
+    int64_t segment, next, end; // MCUs: the next one, and where the segment ends
+    size_t source;              // what follows the segment in the file
+    int32_t dc[SR_JPEG_COMPONENTS];
+};
+
+sr_status sr_jpeg_region_create(const sr_jpeg_set *set, sr_decode_times *times,
+                                sr_jpeg_region **out) {
+    sr_jpeg_region *d = sr_alloc(sizeof *d, "JPEG decoder");
+    if (!d)
+        return SR_E_MEMORY;
+    d->set = set;
+    d->times = times;
+    *out = d;
+    return SR_OK;
+}
+
+void sr_jpeg_region_free(sr_jpeg_region *d) {
+    if (!d)
+        return;
+    for (int c = 0; c < SR_JPEG_COMPONENTS; c++)
+        sr_pixel_buffer_release(&d->planes[c].buffer);
+    sr_pixel_buffer_release(&d->plain);
+    sr_pixel_buffer_release(&d->coefficients);
+    sr_pixel_buffer_release(&d->mixed);
+    sr_pixel_buffer_release(&d->chroma[0]);
+    sr_pixel_buffer_release(&d->chroma[1]);
+    sr_free(d);
+}
+
+bool sr_jpeg_region_open(sr_jpeg_region *d, const sr_encoded *encoded, int64_t *width,
+                         int64_t *height, int *orientation) {
+    d->encoded = *encoded;
+    if (!sr_jpeg_stream_read(&d->stream, encoded->data, encoded->bytes))
+        return false;
+    *width = d->stream.width;
+    *height = d->stream.height;
+    *orientation = d->stream.orientation;
+    return true;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+// ---- Segments ----
+
+enum { MARK = 0xff, STUFFED = 0x00, RST0 = 0xd0, EOI = 0xd9 };
+
+// Copies entropy-coded data up to the next marker, without the zeros behind 0xff. Returns the place
+// of the marker, or SIZE_MAX where there is none.
+static size_t unstuff(const uint8_t *data, size_t at, size_t bytes, uint8_t *to, size_t *count) {
+    uint8_t *begin = to;
+    for (;;) {
+        const uint8_t *mark = memchr(data + at, MARK, bytes - at);
+        if (!mark || (size_t)(mark - data) + 1 >= bytes)
+            return SIZE_MAX;
+        const size_t run = (size_t)(mark - data) - at;
+        memcpy(to, data + at, run);
+        to += run;
+        at += run;
+        if (data[at + 1] != STUFFED) {
+            *count = (size_t)(to - begin);
+            return at;
+        }
+        *to++ = MARK;
+        at += 2;
+    }
+}
+
+// Makes the data from 'from' on the segment that is read.
+static sr_status begin_segment(sr_jpeg_region *d, int64_t segment, size_t from, bool *done) {
+    const sr_jpeg_stream *s = &d->stream;
+    const int64_t all = s->columns * s->rows;
+    size_t count = 0;
+    SR_TRY(sr_pixel_buffer_fit(&d->plain, s->bytes - from + SR_JPEG_BITS_SLACK));
+    const size_t marker = unstuff(s->data, from, s->bytes, d->plain.data, &count);
+    d->segment = segment;
+    d->next = segment * s->restart;
+    d->end = s->restart > 0 ? smaller(d->next + s->restart, all) : all;
+    const int expected = d->end == all ? EOI : RST0 + (int)(segment & 7);
+    *done = marker != SIZE_MAX && s->data[marker + 1] == expected;
+    if (!*done)
+        return SR_OK;
+    d->source = marker + 2;
+    memset(d->plain.data + count, 0, SR_JPEG_BITS_SLACK);
+    d->bits =
+        (sr_jpeg_bits){.begin = d->plain.data, .next = d->plain.data, .end = d->plain.data + count};
+    memset(d->dc, 0, sizeof d->dc);
+    return SR_OK;
+}
+
+// Whether a segment that was read to its end leaves filling bits only.
+static bool ends_well(const sr_jpeg_region *d) {
+    const int64_t used = 8 * (d->bits.next - d->bits.begin) - d->bits.count;
+    const int64_t left = 8 * (d->bits.end - d->bits.begin) - used;
+    return left >= 0 && left < 8;
+}
+
+// Reads MCUs of this segment and the next ones.
+static sr_status read_mcus(sr_jpeg_region *d, int64_t count, sr_jpeg_target *target, bool *done) {
+    *done = true;
+    while (count > 0) {
+        const int64_t n = smaller(count, d->end - d->next);
+        *done = d->set->read_mcus(&d->stream, &d->bits, d->dc, n, target);
+        if (!*done)
+            return SR_OK;
+        d->next += n;
+        count -= n;
+        if (d->next < d->end)
+            continue;
+        *done = ends_well(d);
+        if (*done && count > 0)
+            SR_TRY(begin_segment(d, d->segment + 1, d->source, done));
+        if (!*done)
+            return SR_OK;
+    }
+    return SR_OK;
+}
+
+// Whether the row index, where there is one, has an offset for each segment and the end.
+static bool index_fits(const sr_jpeg_region *d) {
+    const sr_jpeg_stream *s = &d->stream;
+    if (!d->encoded.segments)
+        return true;
+    if (s->restart == 0)
+        return false;
+    const int64_t segments = (s->columns * s->rows + s->restart - 1) / s->restart;
+    return d->encoded.segment_count == (size_t)segments + 1;
+}
+
+// Comes to an MCU that lies ahead, by the shortest way.
+static sr_status go_to(sr_jpeg_region *d, int64_t mcu, bool *done) {
+    *done = true;
+    if (mcu >= d->end && d->encoded.segments) {
+        const int64_t segment = mcu / d->stream.restart;
+        const size_t from = sr_jpeg_segment(&d->encoded, segment);
+        *done = from >= d->stream.scan && from < d->stream.bytes;
+        if (*done)
+            SR_TRY(begin_segment(d, segment, from, done));
+        if (!*done)
+            return SR_OK;
+    }
+    return mcu > d->next ? read_mcus(d, mcu - d->next, NULL, done) : SR_OK;
+}
+
+// ---- Coefficients and samples ----
+
+// The MCUs that hold the region and the chroma beside it.
+static range mcus_of(int64_t begin, int64_t end, int64_t side, int64_t factor, int64_t all) {
+    const int64_t beside = factor > 1 ? factor : 0;
+    return (range){larger(begin - beside, 0) / side,
+                   smaller((end + beside + side - 1) / side, all)};
+}
+
+static sr_status fit_planes(sr_jpeg_region *d) {
+    const sr_jpeg_stream *s = &d->stream;
+    const int64_t columns = d->columns.end - d->columns.begin, rows = d->rows.end - d->rows.begin;
+    const int64_t lanes = d->set->lanes;
+    for (int c = 0; c < s->components; c++) {
+        const sr_jpeg_component *component = &s->component[c];
+        plane *p = &d->planes[c];
+        const int64_t blocks = (columns * component->h + lanes - 1) / lanes * lanes;
+        p->stride = blocks * p->side + 2 * SR_JPEG_ROW_SLACK;
+        p->x = d->columns.begin * component->h * p->side;
+        p->y = d->rows.begin * component->v * p->side;
+        SR_TRY(sr_pixel_buffer_fit(&p->buffer,
+                                   (size_t)(p->stride * (rows * component->v * p->side + 1))));
+        p->first = p->buffer.data + SR_JPEG_ROW_SLACK;
+    }
+    return SR_OK;
+}
+
+// Groups of blocks in a row of blocks of the region.
+static int64_t groups_of(const sr_jpeg_region *d, int c) {
+    const int64_t blocks = (d->columns.end - d->columns.begin) * d->stream.component[c].h;
+    return (blocks + d->set->lanes - 1) / d->set->lanes;
+}
+
+static sr_status fit_target(sr_jpeg_region *d, sr_jpeg_target *out, size_t *bytes) {
+    size_t offset[SR_JPEG_COMPONENTS][2], total = 0;
+    const size_t group = (size_t)d->set->lanes * SR_JPEG_BLOCK * sizeof(int16_t);
+    for (int c = 0; c < d->stream.components; c++) {
+        for (int v = 0; v < d->stream.component[c].v; v++) {
+            offset[c][v] = total;
+            total += (size_t)groups_of(d, c) * group;
+        }
+    }
+    SR_TRY(sr_pixel_buffer_fit(&d->coefficients, total));
+    for (int c = 0; c < d->stream.components; c++)
+        for (int v = 0; v < d->stream.component[c].v; v++)
+            out->row[c][v] = (int16_t *)(void *)(d->coefficients.data + offset[c][v]);
+    *bytes = total;
+    return SR_OK;
+}
+
+static void transform_row(sr_jpeg_region *d, const sr_jpeg_target *target, int64_t row) {
+    for (int c = 0; c < d->stream.components; c++) {
+        const sr_jpeg_component *component = &d->stream.component[c];
+        const plane *p = &d->planes[c];
+        for (int v = 0; v < component->v; v++) {
+            const int64_t y = ((row - d->rows.begin) * component->v + v) * p->side;
+            d->set->transform(target->row[c][v], groups_of(d, c), d->stream.quant[component->quant],
+                              p->side, p->first + y * p->stride, p->stride);
+        }
+    }
+}
+
+// Nanoseconds since then, which becomes now.
+static int64_t lap(int64_t *since) {
+    const int64_t now = sr_clock_ns(), elapsed = now - *since;
+    *since = now;
+    return elapsed;
+}
+
+static sr_status read_planes(sr_jpeg_region *d, bool *done) {
+    const int64_t columns = d->stream.columns;
+    int64_t since = sr_clock_ns();
+    sr_jpeg_target target = {.column = 0};
+    size_t bytes;
+    SR_TRY(fit_planes(d));
+    SR_TRY(fit_target(d, &target, &bytes));
+    d->next = d->end = 0;
+    *done = index_fits(d);
+    if (*done && !d->encoded.segments)
+        SR_TRY(begin_segment(d, 0, d->stream.scan, done));
+    for (int64_t row = d->rows.begin; row < d->rows.end && *done; row++) {
+        SR_TRY(go_to(d, row * columns + d->columns.begin, done));
+        if (!*done)
+            return SR_OK;
+        memset(d->coefficients.data, 0, bytes);
+        target.column = 0;
+        SR_TRY(read_mcus(d, d->columns.end - d->columns.begin, &target, done));
+        if (!*done)
+            return SR_OK;
+        d->times->entropy += lap(&since);
+        transform_row(d, &target, row);
+        d->times->transform += lap(&since);
+    }
+    return SR_OK;
+}
+
+// ---- Pixels ----
+
+// Sample (x, y), or the nearest one above or below that exists.
+static const uint8_t *sample(const sr_jpeg_region *d, int c, int64_t x, int64_t y) {
+    const plane *p = &d->planes[c];
+    y = smaller(larger(y, 0), p->height - 1);
+    return p->first + (y - p->y) * p->stride + (x - p->x);
+}
+
+// A row of chroma at the size of luma, where that has twice the columns.
+static void spread_chroma(sr_jpeg_region *d, int c, int64_t y, range columns, uint8_t *out) {
+    const bool tall = d->v == 2;
+    // One sample more on each side; beyond the picture's border the last one again.
+    const range need = {columns.begin / 2 - 1, (columns.end + 1) / 2 + 1};
+    const range have = {larger(need.begin, 0), smaller(need.end, d->planes[c].width)};
+    const int64_t n = have.end - have.begin, beyond = y % 2 ? 1 : -1;
+    int16_t *const mixed = (int16_t *)(void *)(d->mixed.data + SR_JPEG_ROW_SLACK);
+    int16_t *const to = mixed + (have.begin - need.begin);
+    if (tall) {
+        d->set->mix_rows(sample(d, c, have.begin, y / 2), sample(d, c, have.begin, y / 2 + beyond),
+                         n, to);
+    } else {
+        const uint8_t *from = sample(d, c, have.begin, y);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i];
+    }
+    if (need.begin < have.begin)
+        mixed[0] = to[0];
+    if (need.end > have.end)
+        to[n] = to[n - 1];
+    d->set->spread_row(mixed + 1, need.end - need.begin - 2, tall ? 8 : 1, tall ? 7 : 2,
+                       tall ? 4 : 2, out);
+}
+
+// A row of chroma at the size of luma, from columns.begin on.
+static const uint8_t *make_chroma(sr_jpeg_region *d, int c, int64_t y, range columns) {
+    uint8_t *row = d->chroma[c - 1].data;
+    if (d->h == 2)
+        spread_chroma(d, c, y, columns, row);
+    else if (d->v == 2)
+        d->set->blend_rows(sample(d, c, columns.begin, y / 2),
+                           sample(d, c, columns.begin, y / 2 + (y % 2 ? 1 : -1)),
+                           columns.end - columns.begin, y % 2 ? 2 : 1, row);
+    else
+        return sample(d, c, columns.begin, y);
+    return row;
+}
+
+static sr_status fit_rows(sr_jpeg_region *d, int64_t width) {
+    const size_t row = (size_t)width + 2 * SR_JPEG_ROW_SLACK;
+    SR_TRY(sr_pixel_buffer_fit(&d->mixed, sizeof(int16_t) * row + SR_JPEG_ROW_SLACK));
+    SR_TRY(sr_pixel_buffer_fit(&d->chroma[0], row));
+    return sr_pixel_buffer_fit(&d->chroma[1], row);
+}
+
+static sr_status make_pixels(sr_jpeg_region *d, range columns, range rows, sr_pixel_buffer *buffer,
+                             sr_pixels *out) {
+    const int64_t width = columns.end - columns.begin, height = rows.end - rows.begin;
+    SR_TRY(sr_pixel_buffer_fit(buffer, (size_t)(3 * width * height) + SR_JPEG_ROW_SLACK));
+    SR_TRY(fit_rows(d, width));
+    uint8_t *to = buffer->data;
+    for (int64_t y = rows.begin; y < rows.end; y++, to += 3 * width) {
+        const uint8_t *cb = NULL, *cr = NULL;
+        if (d->stream.components > 1) {
+            cb = make_chroma(d, 1, y, columns);
+            cr = make_chroma(d, 2, y, columns);
+        }
+        d->set->colour_row(sample(d, 0, columns.begin, y), cb, cr, width, to);
+    }
+    *out = (sr_pixels){.data = buffer->data,
+                       .width = width,
+                       .height = height,
+                       .x = columns.begin,
+                       .y = rows.begin,
+                       .channels = 3};
+    return SR_OK;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+// Sizes at this scale. Chroma of fewer samples is reduced less, as the library has it. False where
+// the library would repeat samples instead of interpolating.
+static bool set_scale(sr_jpeg_region *d, int scale) {
+    const sr_jpeg_stream *s = &d->stream;
+    const sr_jpeg_component *luma = &s->component[0];
+    const int side = SR_JPEG_SIDE / scale;
+    const int chroma = scale > 1 && luma->h == 2 && luma->v == 2 ? 2 * side : side;
+    for (int c = 0; c < s->components; c++) {
+        plane *p = &d->planes[c];
+        p->side = c == 0 ? side : chroma;
+        p->width = ceil_div(s->width * s->component[c].h * p->side, luma->h * SR_JPEG_SIDE);
+        p->height = ceil_div(s->height * s->component[c].v * p->side, luma->v * SR_JPEG_SIDE);
+    }
+    d->width = ceil_div(s->width, scale);
+    d->height = ceil_div(s->height, scale);
+    d->mcu_width = s->mcu_width / scale;
+    d->mcu_height = s->mcu_height / scale;
+    d->h = luma->h * side / chroma;
+    d->v = luma->v * side / chroma;
+    const bool equal = s->components == 1 || (d->h == 1 && d->v == 1);
+    return equal || (side > 1 && (d->h == 1 || d->planes[1].width > 2));
+}
+
+sr_status sr_jpeg_region_read(sr_jpeg_region *d, const sr_region *region, int scale,
+                              sr_pixel_buffer *buffer, sr_pixels *out, bool *done) {
+    *done = set_scale(d, scale);
+    if (!*done)
+        return SR_OK;
+    // Pairs of pixels have their chroma in common.
+    const range columns = {region->x / scale / d->h * d->h,
+                           smaller(ceil_div(region->x + region->width, scale), d->width)};
+    const range rows = {region->y / scale,
+                        smaller(ceil_div(region->y + region->height, scale), d->height)};
+    d->columns = mcus_of(columns.begin, columns.end, d->mcu_width, d->h, d->stream.columns);
+    d->rows = mcus_of(rows.begin, rows.end, d->mcu_height, d->v, d->stream.rows);
+    SR_TRY(read_planes(d, done));
+    if (!*done)
+        return SR_OK;
+    const int64_t begin = sr_clock_ns();
+    SR_TRY(make_pixels(d, columns, rows, buffer, out));
+    d->times->colour += sr_clock_ns() - begin;
+    return SR_OK;
+}

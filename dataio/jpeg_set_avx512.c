@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of decoding JPEGs for processors with AVX-512 F and BW; compiled with those
+// flags.
+#define SR_JPEG_SET sr_jpeg_avx512
+#include "dataio/jpeg_loops_internal.h"

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of decoding JPEGs for any processor, without vectors.
+#define SR_JPEG_SET sr_jpeg_plain
+#define SR_JPEG_WITHOUT_VECTORS
+#include "dataio/jpeg_loops_internal.h"

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The headers of a usual JPEG, read into tables that decoding wants.
+//
+// Usual: baseline or extended sequential Huffman coding of 8 bits, one scan, greyscale or YCbCr
+// with chroma at full or half size in either direction. Everything else is left to the library, and
+// so is the verdict on files that are not as they should be: what is read here is decoded as the
+// library would, bit for bit. Source: ITU-T T.81, B.2 (markers), C and F.2.2 (Huffman tables);
+// JFIF 1.02.
+#ifndef SR_DATAIO_JPEG_STREAM_INTERNAL_H
+#define SR_DATAIO_JPEG_STREAM_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SR_JPEG_COMPONENTS 3
+#define SR_JPEG_TABLES 4
+#define SR_JPEG_BLOCK 64      // coefficients, and pixels, of a block
+#define SR_JPEG_SIDE 8        // of a block
+#define SR_JPEG_MCU_BLOCKS 6  // most: four of luma, two of chroma
+#define SR_JPEG_LOOK_BITS 10  // of a code that one look-up knows
+#define SR_JPEG_WHOLE_BITS 11 // of a code with its number that one look-up knows
+
+// What the next bits mean: bits 0..5 length of code and number together, 8..13 length of the code,
+// 16..21 by how much the number is shifted down, 24..31 places to go on in the block, 32..63 what
+// is added to a number that begins with 0 (T.81, F.2.2.1: EXTEND). 0: the code is longer than
+// SR_JPEG_LOOK_BITS, or none.
+typedef uint64_t sr_jpeg_symbol;
+#define SR_JPEG_SYMBOL(code, skip, size)                                                           \
+    ((uint64_t)((code) + (size)) | (uint64_t)(code) << 8 | (uint64_t)(63 - (size)) << 16 |         \
+     (uint64_t)(skip) << 24 | (uint64_t)(1 - (1 << (size))) << 32)
+#define SR_JPEG_SKIP(symbol) ((int)((symbol) >> 24 & 255))
+#define SR_JPEG_SKIP_END 128  // places that an end of block goes on
+#define SR_JPEG_SKIP_NONE 255 // those of no code
+
+// A code with its number: bits 0..7 length of both, 8..15 places to go on, 16..31 the number. 0:
+// they are longer than SR_JPEG_WHOLE_BITS.
+typedef uint32_t sr_jpeg_whole;
+
+typedef struct sr_jpeg_huffman {
+    bool defined;
+    sr_jpeg_whole whole[1 << SR_JPEG_WHOLE_BITS]; // of AC tables
+    sr_jpeg_symbol look[1 << SR_JPEG_LOOK_BITS];
+    uint32_t first[18]; // by length: the first longer code, as the upper of 16 bits; beyond 16: all
+    int32_t offset[17]; // by length: place of its first code in symbols, less that code
+    sr_jpeg_symbol symbols[256];
+} sr_jpeg_huffman;
+
+typedef struct sr_jpeg_component {
+    int h, v;          // blocks of an MCU
+    int quant, dc, ac; // tables
+} sr_jpeg_component;
+
+typedef struct sr_jpeg_stream {
+    const uint8_t *data;
+    size_t bytes, scan; // where entropy-coded data begins
+    int64_t width, height;
+    int orientation; // EXIF code; 1 where there is none
+    int components;  // 1 or 3
+    sr_jpeg_component component[SR_JPEG_COMPONENTS];
+    int64_t restart;                               // MCUs of a segment; 0: all
+    int64_t mcu_width, mcu_height, columns, rows;  // pixels of an MCU; MCUs
+    uint16_t quant[SR_JPEG_TABLES][SR_JPEG_BLOCK]; // by row and column
+    bool quant_defined[SR_JPEG_TABLES];
+    sr_jpeg_huffman dc[SR_JPEG_TABLES], ac[SR_JPEG_TABLES];
+} sr_jpeg_stream;
+
+// Places of coefficients in the order of the file (T.81, figure A.6): row * 8 + column.
+extern const uint8_t sr_jpeg_zigzag[SR_JPEG_BLOCK];
+
+// Reads the headers; the bytes are borrowed. False where the stream is not usual or not whole.
+bool sr_jpeg_stream_read(sr_jpeg_stream *stream, const uint8_t *data, size_t bytes);
+
+// The symbol of a code longer than SR_JPEG_LOOK_BITS, from the next 16 bits; SR_JPEG_SKIP_NONE
+// where there is no such code.
+static inline sr_jpeg_symbol sr_jpeg_long_symbol(const sr_jpeg_huffman *table, uint32_t bits) {
+    int length = SR_JPEG_LOOK_BITS + 1;
+    while (bits >= table->first[length])
+        length++;
+    if (length > 16)
+        return SR_JPEG_SYMBOL(0, SR_JPEG_SKIP_NONE, 0);
+    return table->symbols[(uint8_t)((int32_t)(bits >> (16 - length)) + table->offset[length])];
+}
+
+#endif
