@@ -45,6 +45,9 @@ SR_NODISCARD sr_status sr_peer_wait(sr_peer *peer, double limit_seconds, double 
 SR_NODISCARD sr_status sr_peer_memory(sr_peer *peer, double limit_seconds, double *bytes);
 // Processor time that it has used so far, of all its threads.
 double sr_peer_cpu_seconds(const sr_peer *peer);
+// Holds it, so that what it does on its own account takes nothing from others; sr_peer_begin wakes
+// it.
+void sr_peer_pause(sr_peer *peer);
 // Ends it; NULL is legal.
 void sr_peer_stop(sr_peer *peer);
 

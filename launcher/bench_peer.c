@@ -30,6 +30,7 @@ struct sr_peer {
     FILE *messages;  // its standard error
     char line[LINE]; // what came from it and is not used up
     size_t have;     // bytes in 'line'
+    bool paused;
     char about[LINE];
 };
 
@@ -199,6 +200,8 @@ sr_status sr_peer_ready(sr_peer *peer, double limit_seconds, const char **about)
 }
 
 sr_status sr_peer_begin(sr_peer *peer, int steps) {
+    if (peer->paused)
+        peer->paused = kill(peer->process, SIGCONT) != 0;
     if (dprintf(peer->to, "run %d\n", steps) < 0)
         return ended(peer);
     return SR_OK;
@@ -240,6 +243,10 @@ double sr_peer_cpu_seconds(const sr_peer *peer) {
                           &user, &system) != 2)
         return 0;
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+void sr_peer_pause(sr_peer *peer) {
+    peer->paused = kill(peer->process, SIGSTOP) == 0;
 }
 
 void sr_peer_stop(sr_peer *peer) {

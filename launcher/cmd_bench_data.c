@@ -64,15 +64,10 @@ static void parse_image(arguments *a, const char *text, struct argp_state *state
     a->pipeline.image_height = a->pipeline.image_width = whole_number(text, "image", state);
 }
 
-// "name key=value key=value": the name is cut off in place (the text is argv's).
 static void add_transform(arguments *a, char *text, struct argp_state *state) {
     if (a->pipeline.transform_count == MOST_TRANSFORMS)
         argp_error(state, "more than %d transforms", MOST_TRANSFORMS);
-    char *rest = strchr(text, ' ');
-    if (rest)
-        *rest++ = '\0';
-    a->transforms[a->pipeline.transform_count++] =
-        (sr_transform_spec){.name = text, .arguments = rest};
+    a->transforms[a->pipeline.transform_count++] = sr_command_transform(text);
 }
 
 static void parse_order(arguments *a, const char *text, struct argp_state *state) {

@@ -140,6 +140,13 @@ long sr_command_number(struct argp_state *state, const char *name, const char *t
     return value;
 }
 
+sr_transform_spec sr_command_transform(char *text) {
+    char *rest = strchr(text, ' ');
+    if (rest)
+        *rest++ = '\0';
+    return (sr_transform_spec){.name = text, .arguments = rest};
+}
+
 int sr_command_fail(sr_status status) {
     const char *message = sr_error_message();
     // Mistakes in recipes begin with their place and need no name before them.

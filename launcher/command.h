@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "dataio/pipeline.h"
 #include "kernels/base/status.h"
 
 struct argp_state;
@@ -36,6 +37,9 @@ int sr_command_fail(sr_status status);
 // own mistakes do, with 'name' (NULL: none) before it.
 long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,
                        long high);
+
+// "NAME KEY=VALUE ..." of the command line; the name is cut off in place, all is borrowed.
+sr_transform_spec sr_command_transform(char *text);
 
 // Commands, one file cmd_NAME.c each.
 #define SR_COMMAND_GROUP(title)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Benchmarks: series of measurements, peers that answer, fail and hang (shell scripts take the part
-// of PyTorch), and `serried bench step` and `bench op` from their command lines to their JSON. No
-// speed is judged.
+// of PyTorch), and `serried bench step`, `bench op` and `bench decode` from their command lines to
+// their JSON. No speed is judged.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "launcher/bench_internal.h"
+#include "tests/unit/pictures.h"
 #include "trainer/json_tree.h"
 
 static const char *program;
@@ -372,6 +374,50 @@ static void test_bench_op(void **state) {
     assert_int_equal(run("bench op --filter no-such-kernel"), 2);
 }
 
+static double median(const sr_json *json, const char *part, const char *key) {
+    return number(sr_json_get(sr_json_get(json, part), key), "median");
+}
+
+// Stages, both ways, and loaders beside it, one of which fails.
+static void test_bench_decode(void **state) {
+    (void)state;
+    static const char peer[] =
+        "[ $1 = dali ] && { echo 'no DALI here' >&2; exit 1; }\n"
+        "ls $2 | wc -l >&2\n"
+        "printf 'ready {\"version\": \"%s 1\", \"bytes_per_picture\": 5}\\n' $1\n"
+        "while read -r run count; do echo 0.5; done\n";
+    const sr_json *json;
+    char line[256], path[80], data[64];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    snprintf(data, sizeof data, "%s/data", folder);
+    assert_int_equal(mkdir(data, 0700), 0);
+    pictures_pack(data, 6, 200, 160, 0);
+    snprintf(path, sizeof path, "%s/data_peers.py", folder);
+    assert_int_equal(sr_file_write_atomic(path, peer, sizeof peer - 1), SR_OK);
+    snprintf(line, sizeof line, "bench decode %s --image 64 --seconds 1 --peers --json", data);
+    assert_int_equal(run(line), 0);
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", &arena, &json), SR_OK);
+    assert_true(number(json, "pictures") == 6 && number(json, "image") == 64);
+    assert_true(median(json, "indexed", "images_per_s") >
+                median(json, "indexed", "normalised_images_per_s"));
+    assert_true(number(sr_json_get(json, "indexed"), "entropy_us") > 0);
+    assert_true(number(sr_json_get(json, "indexed"), "library_us") == 0);
+    assert_true(median(json, "ffcv", "images_per_s") == 12);
+    assert_string_equal("torchvision 1",
+                        sr_json_string(sr_json_get(sr_json_get(json, "torchvision"), "version")));
+    assert_non_null(strstr(sr_json_string(sr_json_get(sr_json_get(json, "dali"), "not_measured")),
+                           "no DALI here"));
+    sr_arena_release(&arena);
+    snprintf(line, sizeof line, "bench decode %s --image 64 --seconds 1 -t random_resized_crop",
+             data);
+    assert_int_equal(run(line), 0);
+    assert_non_null(strstr(output, "entropy decoding"));
+    snprintf(line, sizeof line, "bench decode %s --peers -t resize", data);
+    assert_int_equal(run(line), 2); // peers have these two transforms alone
+    assert_int_equal(run("bench decode /nowhere"), 2);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
@@ -381,7 +427,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_peer_fails),      cmocka_unit_test(test_bench_step),
         cmocka_unit_test(test_bench_step_sees), cmocka_unit_test(test_bench_op),
         cmocka_unit_test(test_peer_settings),   cmocka_unit_test(test_peer_mask),
-        cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_markdown),        cmocka_unit_test(test_bench_decode),
     };
     return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
 }

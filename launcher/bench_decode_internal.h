@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench decode: what is measured, and who reports and compares it.
+#ifndef SR_LAUNCHER_BENCH_DECODE_INTERNAL_H
+#define SR_LAUNCHER_BENCH_DECODE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dataio/canvas.h"
+#include "dataio/transform.h"
+#include "kernels/kernel.h"
+#include "launcher/bench_internal.h"
+
+enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_PEERS = 3 };
+// With the row index, and without looking at it.
+enum { SR_DECODE_INDEXED, SR_DECODE_IGNORED, SR_DECODE_WAYS };
+// As u8, and normalised to float.
+enum { SR_DECODE_BYTES, SR_DECODE_FLOATS, SR_DECODE_KINDS };
+enum {
+    SR_DECODE_HEADER,
+    SR_DECODE_ENTROPY,
+    SR_DECODE_TRANSFORM,
+    SR_DECODE_COLOUR,
+    SR_DECODE_LIBRARY,
+    SR_DECODE_RESIZE,
+    SR_DECODE_REST,
+    SR_DECODE_NORMALISE,
+    SR_DECODE_STAGES
+};
+
+// A data loader beside ours; one process for each kind.
+typedef struct sr_decode_peer {
+    sr_peer *process[SR_DECODE_KINDS];
+    char version[64];
+    double picture_bytes;
+    sr_series per_s[SR_DECODE_KINDS]; // images
+    char reason[256];                 // why it was not measured; "": it was
+} sr_decode_peer;
+
+typedef struct sr_decode_record {
+    void *data;
+    size_t bytes;
+} sr_decode_record;
+
+typedef struct sr_decode_bench {
+    const char *path, *split;
+    sr_transform_spec transforms[SR_DECODE_TRANSFORMS];
+    int transform_count;
+    int64_t side, memory;
+    double seconds;
+    bool json, peers;
+
+    sr_decode_record *records;
+    int64_t count;
+    uint64_t bytes;
+    bool has_index;
+    sr_transform_chain *chain;
+    sr_canvas *canvas;
+    uint8_t *pixels;
+    float *floats;
+    sr_kernel_request request; // of normalising
+    sr_prepared normalise;
+    sr_series per_s[SR_DECODE_WAYS][SR_DECODE_KINDS]; // images
+    int64_t stage_ns[SR_DECODE_WAYS][SR_DECODE_STAGES], images[SR_DECODE_WAYS];
+    sr_decode_peer peer[SR_DECODE_PEERS];
+    char folder[32]; // of their pictures
+} sr_decode_bench;
+
+// bench_decode_peers.c: tests/peers/data_peers.py for each of them, on files of the same pictures.
+// One that does not start has its reason. SR_E_USAGE where the measured transforms are not theirs.
+SR_NODISCARD sr_status sr_decode_peers_start(sr_decode_bench *b);
+// A round of each.
+SR_NODISCARD sr_status sr_decode_peers_round(sr_decode_bench *b);
+void sr_decode_peers_stop(sr_decode_bench *b);
+extern const char *const sr_decode_peer_names[SR_DECODE_PEERS];
+
+// bench_decode_report.c: to stdout.
+SR_NODISCARD sr_status sr_decode_report(const sr_decode_bench *b);
+
+#endif
