@@ -6,23 +6,18 @@
 #ifndef SR_DATAIO_JPEG_REDUCE_INTERNAL_H
 #define SR_DATAIO_JPEG_REDUCE_INTERNAL_H
 
-#include "dataio/jpeg_set_internal.h"
+#include "dataio/jpeg_transform_internal.h"
 
-enum { RD_BITS = 13, RD_BETWEEN = 2, RD_FIRST = RD_BITS - RD_BETWEEN, RD_LAST = RD_BITS + 5 };
-enum { // times 2^13, rounded
+enum { // times 2^13, rounded; beside those of whole blocks
     RD_0_211164243 = 1730,
     RD_0_509795579 = 4176,
     RD_0_601344887 = 4926,
     RD_0_720959822 = 5906,
-    RD_0_765366865 = 6270,
     RD_0_850430095 = 6967,
-    RD_0_899976223 = 7373,
     RD_1_061594337 = 8697,
     RD_1_272758580 = 10426,
     RD_1_451774981 = 11893,
-    RD_1_847759065 = 15137,
     RD_2_172734803 = 17799,
-    RD_2_562915447 = 20995,
     RD_3_624509785 = 29692,
 };
 
@@ -39,12 +34,12 @@ static inline int32_t rd_descale(uint32_t sum, int bits) {
 static void rd_four(const int32_t *in, int step, int bits, int32_t *out, int out_step) {
     const int32_t x0 = in[0], x1 = in[step], x2 = in[2 * step], x3 = in[3 * step],
                   x5 = in[5 * step], x6 = in[6 * step], x7 = in[7 * step];
-    const uint32_t even = rd_times(x0, 1 << (RD_BITS + 1));
-    const uint32_t turn = rd_times(x2, RD_1_847759065) - rd_times(x6, RD_0_765366865);
+    const uint32_t even = rd_times(x0, 1 << (JT_BITS + 1));
+    const uint32_t turn = rd_times(x2, JT_1_847759065) - rd_times(x6, JT_0_765366865);
     const uint32_t inner = rd_times(x5, RD_1_451774981) - rd_times(x7, RD_0_211164243) -
                            rd_times(x3, RD_2_172734803) + rd_times(x1, RD_1_061594337);
-    const uint32_t outer = rd_times(x3, RD_0_899976223) - rd_times(x7, RD_0_509795579) -
-                           rd_times(x5, RD_0_601344887) + rd_times(x1, RD_2_562915447);
+    const uint32_t outer = rd_times(x3, JT_0_899976223) - rd_times(x7, RD_0_509795579) -
+                           rd_times(x5, RD_0_601344887) + rd_times(x1, JT_2_562915447);
     out[0] = rd_descale(even + turn + outer, bits + 1);
     out[3 * out_step] = rd_descale(even + turn - outer, bits + 1);
     out[out_step] = rd_descale(even - turn + inner, bits + 1);
@@ -53,7 +48,7 @@ static void rd_four(const int32_t *in, int step, int bits, int32_t *out, int out
 
 // The same to two; all even ones but the first count for nothing.
 static void rd_two(const int32_t *in, int step, int bits, int32_t *out, int out_step) {
-    const uint32_t even = rd_times(in[0], 1 << (RD_BITS + 2));
+    const uint32_t even = rd_times(in[0], 1 << (JT_BITS + 2));
     const uint32_t odd =
         rd_times(in[5 * step], RD_0_850430095) - rd_times(in[7 * step], RD_0_720959822) -
         rd_times(in[3 * step], RD_1_272758580) + rd_times(in[step], RD_3_624509785);
@@ -74,15 +69,15 @@ static void rd_block(const int32_t *x, int side, uint8_t *out, int64_t stride) {
     }
     for (int c = 0; c < SR_JPEG_SIDE; c++) {
         if (side == 4)
-            rd_four(x + c, SR_JPEG_SIDE, RD_FIRST, between + c, SR_JPEG_SIDE);
+            rd_four(x + c, SR_JPEG_SIDE, JT_FIRST, between + c, SR_JPEG_SIDE);
         else
-            rd_two(x + c, SR_JPEG_SIDE, RD_FIRST, between + c, SR_JPEG_SIDE);
+            rd_two(x + c, SR_JPEG_SIDE, JT_FIRST, between + c, SR_JPEG_SIDE);
     }
     for (int r = 0; r < side; r++) {
         if (side == 4)
-            rd_four(between + r * SR_JPEG_SIDE, 1, RD_LAST, row, 1);
+            rd_four(between + r * SR_JPEG_SIDE, 1, JT_LAST, row, 1);
         else
-            rd_two(between + r * SR_JPEG_SIDE, 1, RD_LAST, row, 1);
+            rd_two(between + r * SR_JPEG_SIDE, 1, JT_LAST, row, 1);
         for (int c = 0; c < side; c++)
             out[r * stride + c] = rd_byte(row[c]);
     }

@@ -93,25 +93,23 @@ static int64_t larger(int64_t a, int64_t b) {
 
 // ---- Segments ----
 
-enum { MARK = 0xff, STUFFED = 0x00, RST0 = 0xd0, EOI = 0xd9 };
-
 // Copies entropy-coded data up to the next marker, without the zeros behind 0xff. Returns the place
 // of the marker, or SIZE_MAX where there is none.
 static size_t unstuff(const uint8_t *data, size_t at, size_t bytes, uint8_t *to, size_t *count) {
     uint8_t *begin = to;
     for (;;) {
-        const uint8_t *mark = memchr(data + at, MARK, bytes - at);
+        const uint8_t *mark = memchr(data + at, SR_JPEG_MARK, bytes - at);
         if (!mark || (size_t)(mark - data) + 1 >= bytes)
             return SIZE_MAX;
         const size_t run = (size_t)(mark - data) - at;
         memcpy(to, data + at, run);
         to += run;
         at += run;
-        if (data[at + 1] != STUFFED) {
+        if (data[at + 1] != SR_JPEG_STUFFED) {
             *count = (size_t)(to - begin);
             return at;
         }
-        *to++ = MARK;
+        *to++ = SR_JPEG_MARK;
         at += 2;
     }
 }
@@ -126,7 +124,7 @@ static sr_status begin_segment(sr_jpeg_region *d, int64_t segment, size_t from, 
     d->segment = segment;
     d->next = segment * s->restart;
     d->end = s->restart > 0 ? smaller(d->next + s->restart, all) : all;
-    const int expected = d->end == all ? EOI : RST0 + (int)(segment & 7);
+    const int expected = d->end == all ? SR_JPEG_EOI : SR_JPEG_RST0 + (int)(segment & 7);
     *done = marker != SIZE_MAX && s->data[marker + 1] == expected;
     if (!*done)
         return SR_OK;
@@ -173,7 +171,7 @@ static bool index_fits(const sr_jpeg_region *d) {
         return true;
     if (s->restart == 0)
         return false;
-    const int64_t segments = (s->columns * s->rows + s->restart - 1) / s->restart;
+    const int64_t segments = sr_jpeg_ceil_div(s->columns * s->rows, s->restart);
     return d->encoded.segment_count == (size_t)segments + 1;
 }
 
@@ -198,18 +196,22 @@ static sr_status go_to(sr_jpeg_region *d, int64_t mcu, bool *done) {
 static range mcus_of(int64_t begin, int64_t end, int64_t side, int64_t factor, int64_t all) {
     const int64_t beside = factor > 1 ? factor : 0;
     return (range){larger(begin - beside, 0) / side,
-                   smaller((end + beside + side - 1) / side, all)};
+                   smaller(sr_jpeg_ceil_div(end + beside, side), all)};
+}
+
+// Groups of blocks in a row of blocks of the region.
+static int64_t groups_of(const sr_jpeg_region *d, int c) {
+    const int64_t blocks = (d->columns.end - d->columns.begin) * d->stream.component[c].h;
+    return sr_jpeg_ceil_div(blocks, d->set->lanes);
 }
 
 static sr_status fit_planes(sr_jpeg_region *d) {
     const sr_jpeg_stream *s = &d->stream;
-    const int64_t columns = d->columns.end - d->columns.begin, rows = d->rows.end - d->rows.begin;
-    const int64_t lanes = d->set->lanes;
+    const int64_t rows = d->rows.end - d->rows.begin;
     for (int c = 0; c < s->components; c++) {
         const sr_jpeg_component *component = &s->component[c];
         plane *p = &d->planes[c];
-        const int64_t blocks = (columns * component->h + lanes - 1) / lanes * lanes;
-        p->stride = blocks * p->side + 2 * SR_JPEG_ROW_SLACK;
+        p->stride = groups_of(d, c) * d->set->lanes * p->side + 2 * SR_JPEG_ROW_SLACK;
         p->x = d->columns.begin * component->h * p->side;
         p->y = d->rows.begin * component->v * p->side;
         SR_TRY(sr_pixel_buffer_fit(&p->buffer,
@@ -217,12 +219,6 @@ static sr_status fit_planes(sr_jpeg_region *d) {
         p->first = p->buffer.data + SR_JPEG_ROW_SLACK;
     }
     return SR_OK;
-}
-
-// Groups of blocks in a row of blocks of the region.
-static int64_t groups_of(const sr_jpeg_region *d, int c) {
-    const int64_t blocks = (d->columns.end - d->columns.begin) * d->stream.component[c].h;
-    return (blocks + d->set->lanes - 1) / d->set->lanes;
 }
 
 static sr_status fit_target(sr_jpeg_region *d, sr_jpeg_target *out, size_t *bytes) {
@@ -366,10 +362,6 @@ static sr_status make_pixels(sr_jpeg_region *d, range columns, range rows, sr_pi
     return SR_OK;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 // Sizes at this scale. Chroma of fewer samples is reduced less, as the library has it. False where
 // the library would repeat samples instead of interpolating.
 static bool set_scale(sr_jpeg_region *d, int scale) {
@@ -380,11 +372,12 @@ static bool set_scale(sr_jpeg_region *d, int scale) {
     for (int c = 0; c < s->components; c++) {
         plane *p = &d->planes[c];
         p->side = c == 0 ? side : chroma;
-        p->width = ceil_div(s->width * s->component[c].h * p->side, luma->h * SR_JPEG_SIDE);
-        p->height = ceil_div(s->height * s->component[c].v * p->side, luma->v * SR_JPEG_SIDE);
+        p->width = sr_jpeg_ceil_div(s->width * s->component[c].h * p->side, luma->h * SR_JPEG_SIDE);
+        p->height =
+            sr_jpeg_ceil_div(s->height * s->component[c].v * p->side, luma->v * SR_JPEG_SIDE);
     }
-    d->width = ceil_div(s->width, scale);
-    d->height = ceil_div(s->height, scale);
+    d->width = sr_jpeg_ceil_div(s->width, scale);
+    d->height = sr_jpeg_ceil_div(s->height, scale);
     d->mcu_width = s->mcu_width / scale;
     d->mcu_height = s->mcu_height / scale;
     d->h = luma->h * side / chroma;
@@ -400,9 +393,9 @@ sr_status sr_jpeg_region_read(sr_jpeg_region *d, const sr_region *region, int sc
         return SR_OK;
     // Pairs of pixels have their chroma in common.
     const range columns = {region->x / scale / d->h * d->h,
-                           smaller(ceil_div(region->x + region->width, scale), d->width)};
+                           smaller(sr_jpeg_ceil_div(region->x + region->width, scale), d->width)};
     const range rows = {region->y / scale,
-                        smaller(ceil_div(region->y + region->height, scale), d->height)};
+                        smaller(sr_jpeg_ceil_div(region->y + region->height, scale), d->height)};
     d->columns = mcus_of(columns.begin, columns.end, d->mcu_width, d->h, d->stream.columns);
     d->rows = mcus_of(rows.begin, rows.end, d->mcu_height, d->v, d->stream.rows);
     SR_TRY(read_planes(d, done));

@@ -6,23 +6,6 @@
 
 #include "dataio/exif.h"
 
-enum {
-    MARK = 0xff,
-    SOF0 = 0xc0, // baseline
-    SOF1 = 0xc1, // extended sequential
-    DHT = 0xc4,
-    RST0 = 0xd0,
-    SOI = 0xd8,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb,
-    DRI = 0xdd,
-    APP0 = 0xe0,
-    APP1 = 0xe1,
-    APP14 = 0xee,
-    APP15 = 0xef,
-    COM = 0xfe,
-};
 enum { CODE_LENGTHS = 16, MAX_DC = 11, MAX_AC = 10, ZEROS = 16 };
 
 const uint8_t sr_jpeg_zigzag[SR_JPEG_BLOCK] = {
@@ -149,10 +132,6 @@ static bool read_huffman(sr_jpeg_stream *s, part p) {
 
 // ---- The frame ----
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static bool read_frame(headers *h, part p) {
     sr_jpeg_stream *s = h->s;
     if (h->frame || p.bytes < 6 || p.data[0] != 8)
@@ -184,8 +163,8 @@ static bool plan_frame(sr_jpeg_stream *s) {
         return false;
     s->mcu_width = (int64_t)h * SR_JPEG_SIDE;
     s->mcu_height = (int64_t)v * SR_JPEG_SIDE;
-    s->columns = ceil_div(s->width, s->mcu_width);
-    s->rows = ceil_div(s->height, s->mcu_height);
+    s->columns = sr_jpeg_ceil_div(s->width, s->mcu_width);
+    s->rows = sr_jpeg_ceil_div(s->height, s->mcu_height);
     for (int c = 1; c < s->components; c++) {
         sr_jpeg_component *chroma = &s->component[c];
         if (chroma->h != 1 || chroma->v != 1)
@@ -225,35 +204,35 @@ static bool read_scan(headers *h, part p) {
 // ---- Markers ----
 
 static void read_app(headers *h, int marker, part p) {
-    if (marker == APP0 && p.bytes >= 14 && memcmp(p.data, "JFIF", 5) == 0) {
+    if (marker == SR_JPEG_APP0 && p.bytes >= 14 && memcmp(p.data, "JFIF", 5) == 0) {
         h->jfif = true;
         h->strange = h->strange || p.data[5] != 1; // the library warns of other revisions
     }
-    if (marker == APP14 && p.bytes >= 12 && memcmp(p.data, "Adobe", 5) == 0) {
+    if (marker == SR_JPEG_APP14 && p.bytes >= 12 && memcmp(p.data, "Adobe", 5) == 0) {
         h->adobe = true;
         h->transform = p.data[11];
     }
-    if (marker == APP1 && h->s->orientation == 1)
+    if (marker == SR_JPEG_APP1 && h->s->orientation == 1)
         h->s->orientation = sr_exif_of_marker(p.data, p.bytes);
 }
 
 static bool read_marker(headers *h, int marker, part p) {
     switch (marker) {
-    case SOF0:
-    case SOF1:
+    case SR_JPEG_SOF0:
+    case SR_JPEG_SOF1:
         return read_frame(h, p);
-    case DHT:
+    case SR_JPEG_DHT:
         return read_huffman(h->s, p);
-    case DQT:
+    case SR_JPEG_DQT:
         return read_quant(h->s, p);
-    case DRI:
+    case SR_JPEG_DRI:
         h->s->restart = p.bytes == 2 ? u16(p.data) : 0;
         return p.bytes == 2;
-    case SOS:
+    case SR_JPEG_SOS:
         return read_scan(h, p);
     default:
         read_app(h, marker, p);
-        return marker == COM || (marker >= APP0 && marker <= APP15);
+        return marker == SR_JPEG_COM || (marker >= SR_JPEG_APP0 && marker <= SR_JPEG_APP15);
     }
 }
 
@@ -266,10 +245,10 @@ bool sr_jpeg_stream_read(sr_jpeg_stream *s, const uint8_t *data, size_t bytes) {
     s->restart = 0;
     for (int i = 0; i < SR_JPEG_TABLES; i++)
         s->quant_defined[i] = s->dc[i].defined = s->ac[i].defined = false;
-    if (bytes < 4 || data[0] != MARK || data[1] != SOI)
+    if (bytes < 4 || data[0] != SR_JPEG_MARK || data[1] != SR_JPEG_SOI)
         return false;
     for (;;) {
-        if (bytes - at < 4 || data[at] != MARK)
+        if (bytes - at < 4 || data[at] != SR_JPEG_MARK)
             return false;
         const int marker = data[at + 1];
         const size_t length = u16(data + at + 2);
@@ -278,7 +257,7 @@ bool sr_jpeg_stream_read(sr_jpeg_stream *s, const uint8_t *data, size_t bytes) {
         if (!read_marker(&h, marker, (part){data + at + 4, length - 2}))
             return false;
         at += 2 + length;
-        if (marker == SOS)
+        if (marker == SR_JPEG_SOS)
             break;
     }
     s->scan = at;

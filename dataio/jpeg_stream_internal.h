@@ -21,6 +21,29 @@
 #define SR_JPEG_LOOK_BITS 10  // of a code that one look-up knows
 #define SR_JPEG_WHOLE_BITS 11 // of a code with its number that one look-up knows
 
+enum { // markers (T.81, table B.1), behind SR_JPEG_MARK
+    SR_JPEG_MARK = 0xff,
+    SR_JPEG_STUFFED = 0x00, // no marker: 0xff stands for itself
+    SR_JPEG_SOF0 = 0xc0,    // baseline
+    SR_JPEG_SOF1 = 0xc1,    // extended sequential
+    SR_JPEG_DHT = 0xc4,
+    SR_JPEG_RST0 = 0xd0,
+    SR_JPEG_SOI = 0xd8,
+    SR_JPEG_EOI = 0xd9,
+    SR_JPEG_SOS = 0xda,
+    SR_JPEG_DQT = 0xdb,
+    SR_JPEG_DRI = 0xdd,
+    SR_JPEG_APP0 = 0xe0,
+    SR_JPEG_APP1 = 0xe1,
+    SR_JPEG_APP14 = 0xee,
+    SR_JPEG_APP15 = 0xef,
+    SR_JPEG_COM = 0xfe,
+};
+
+static inline int64_t sr_jpeg_ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
 // What the next bits mean: bits 0..5 length of code and number together, 8..13 length of the code,
 // 16..21 by how much the number is shifted down, 24..31 places to go on in the block, 32..63 what
 // is added to a number that begins with 0 (T.81, F.2.2.1: EXTEND). 0: the code is longer than
