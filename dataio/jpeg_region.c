@@ -222,7 +222,7 @@ static sr_status fit_planes(sr_jpeg_region *d) {
 }
 
 static sr_status fit_target(sr_jpeg_region *d, sr_jpeg_target *out, size_t *bytes) {
-    size_t offset[SR_JPEG_COMPONENTS][2], total = 0;
+    size_t offset[SR_JPEG_COMPONENTS][2] = {{0}}, total = 0;
     const size_t group = (size_t)d->set->lanes * SR_JPEG_BLOCK * sizeof(int16_t);
     for (int c = 0; c < d->stream.components; c++) {
         for (int v = 0; v < d->stream.component[c].v; v++) {
