@@ -111,8 +111,10 @@ SR_NODISCARD sr_status sr_record_end(sr_record_writer *writer);
 // Keys of the original classification schema: data bytes, encoded int64 (> 0: a JPEG or PNG stream,
 // else raw u8 HWC), shape [int64] (height, width, channels as stored, before orientation), label
 // [int64]. Our own keys, absent where they have nothing to say: orientation int64 (EXIF code 2..8,
-// to be applied after decoding), segments bytes (see below), name bytes (where the sample came
-// from, as "cat/0001.jpg"; for messages).
+// to be applied after decoding), segments bytes (see below), zstd int64 (1: data is one zstd frame
+// of the raw pixels), mask bytes (one zstd frame of u8 [height, width], turned as the picture is
+// stored: the class of each pixel, 255 for none), name bytes (where the sample came from, as
+// "cat/0001.jpg"; for messages).
 //
 // segments: row index of a JPEG with a restart marker at the end of each row of MCUs, and perhaps
 // more of them in equal distances (its restart interval divides a row): n + 1 little-endian u32
@@ -123,19 +125,26 @@ SR_NODISCARD sr_status sr_record_end(sr_record_writer *writer);
 // The keys of such a record and their kinds, as a shard's header has them.
 #define SR_SAMPLE_PROTOCOL                                                                         \
     "{data: bytes, encoded: int64, shape: [int64], label: [int64], orientation: int64, "           \
-    "segments: bytes, name: bytes}"
+    "segments: bytes, zstd: int64, name: bytes}"
+// Those of a picture with a mask.
+#define SR_SEGMENTATION_PROTOCOL                                                                   \
+    "{data: bytes, encoded: int64, shape: [int64], orientation: int64, segments: bytes, "          \
+    "zstd: int64, mask: bytes, name: bytes}"
 
-// A picture with a class.
+// A picture with a class or a mask.
 typedef struct sr_sample {
     const void *data;
     size_t bytes;
-    bool encoded;
+    bool encoded; // a JPEG or PNG, not raw pixels
+    bool zstd;    // raw pixels, compressed
     int64_t height, width, channels;
     int64_t label;        // first of the label list; -1 when there is none
     int orientation;      // 1..8
     const void *segments; // little-endian u32, not aligned; NULL when there are none
     size_t segment_count; // offsets, so segments + 1
-    const char *name;     // not terminated; NULL when there is none
+    const void *mask;     // a zstd frame; NULL when there is none
+    size_t mask_bytes;
+    const char *name; // not terminated; NULL when there is none
     size_t name_bytes;
 } sr_sample;
 
@@ -150,13 +159,15 @@ uint32_t sr_sample_segment(const sr_sample *sample, size_t i);
 //
 // {id: bytes, content: bytes, height, width, depth: int64, object: [{name: bytes, xmin, ymin, xmax,
 // ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}. Pixels, continuous
-// coordinates with (0, 0) at the corner of the first pixel. Absent numbers are 0.
+// coordinates with (0, 0) at the corner of the first pixel. Absent numbers are 0. Our own keys:
+// orientation, segments and zstd as above; raw int64 (1: content is u8 HWC, not a JPEG or PNG).
 
 // The keys of such a record and their kinds, as a shard's header has them.
 #define SR_DETECTION_PROTOCOL                                                                      \
     "{id: bytes, content: bytes, height: int64, width: int64, depth: int64, orientation: int64, "  \
-    "segments: bytes, object: [{name: bytes, label: int64, xmin: float64, ymin: float64, "         \
-    "xmax: float64, ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}"
+    "segments: bytes, raw: int64, zstd: int64, object: [{name: bytes, label: int64, "              \
+    "xmin: float64, ymin: float64, xmax: float64, ymax: float64, difficult: int64, mask: bytes, "  \
+    "polygons: [[float64]]}]}"
 
 // A box of a picture; corners in pixels.
 typedef struct sr_object {

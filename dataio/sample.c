@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two schemas that serried itself writes: a picture with a class, a picture with boxes
+// The schemas that serried itself writes: a picture with a class, with a mask, with boxes
 // (see record.h). Readers take any order of keys and records of other writers of these schemas.
 #include <string.h>
 
@@ -28,15 +28,24 @@ static void put_orientation(sr_record_writer *writer, const sr_sample *sample) {
         sr_record_put_int64(writer, "orientation", sample->orientation);
 }
 
+static void put_zstd(sr_record_writer *writer, const sr_sample *sample) {
+    if (sample->zstd)
+        sr_record_put_int64(writer, "zstd", 1);
+}
+
 sr_status sr_sample_write(sr_record_writer *writer, const sr_sample *sample) {
     const int64_t shape[3] = {sample->height, sample->width, sample->channels};
     sr_record_begin(writer);
     sr_record_put_bytes(writer, "data", sample->data, sample->bytes);
     sr_record_put_int64(writer, "encoded", sample->encoded);
     sr_record_put_int64s(writer, "shape", shape, 3);
-    sr_record_put_int64s(writer, "label", &sample->label, sample->label >= 0);
+    if (sample->mask == NULL || sample->label >= 0)
+        sr_record_put_int64s(writer, "label", &sample->label, sample->label >= 0);
     put_orientation(writer, sample);
     put_segments(writer, sample);
+    put_zstd(writer, sample);
+    if (sample->mask != NULL)
+        sr_record_put_bytes(writer, "mask", sample->mask, sample->mask_bytes);
     if (sample->name != NULL)
         sr_record_put_bytes(writer, "name", sample->name, sample->name_bytes);
     return sr_record_end(writer);
@@ -57,6 +66,14 @@ static sr_status take_orientation(const sr_feature *feature, sr_sample *out) {
     if (feature->i64 < 0 || feature->i64 > 8)
         return SR_FAIL(SR_E_DATA, "key 'orientation' is %lld, not 1..8", (long long)feature->i64);
     out->orientation = feature->i64 == 0 ? 1 : (int)feature->i64;
+    return SR_OK;
+}
+
+static sr_status take_bool(const char *key, const sr_feature *feature, bool *out) {
+    SR_TRY(check_kind(key, feature, SR_FEATURE_INT64));
+    if (feature->i64 != 0 && feature->i64 != 1)
+        return SR_FAIL(SR_E_DATA, "key '%s' is %lld, not 0 or 1", key, (long long)feature->i64);
+    *out = feature->i64 == 1;
     return SR_OK;
 }
 
@@ -97,6 +114,10 @@ static sr_status take_sample_key(const char *key, size_t n, const sr_feature *fe
         return take_orientation(feature, out);
     } else if (is_key(key, n, "segments")) {
         return take_segments(feature, out);
+    } else if (is_key(key, n, "zstd")) {
+        return take_bool("zstd", feature, &out->zstd);
+    } else if (is_key(key, n, "mask")) {
+        return take_bytes("mask", feature, &out->mask, &out->mask_bytes);
     } else if (is_key(key, n, "name")) {
         SR_TRY(check_kind("name", feature, SR_FEATURE_BYTES));
         out->name = (const char *)feature->data;
@@ -154,6 +175,9 @@ sr_status sr_detection_write(sr_record_writer *writer, const sr_sample *picture,
     sr_record_put_int64(writer, "depth", picture->channels);
     put_orientation(writer, picture);
     put_segments(writer, picture);
+    if (!picture->encoded)
+        sr_record_put_int64(writer, "raw", 1);
+    put_zstd(writer, picture);
     sr_record_open_list(writer, "object");
     for (size_t i = 0; i < count; i++)
         put_object(writer, &objects[i]);
@@ -181,6 +205,14 @@ static sr_status take_detection_key(const char *key, size_t n, const sr_feature 
         return take_orientation(feature, &out->picture);
     if (is_key(key, n, "segments"))
         return take_segments(feature, &out->picture);
+    if (is_key(key, n, "zstd"))
+        return take_bool("zstd", feature, &out->picture.zstd);
+    if (is_key(key, n, "raw")) {
+        bool raw = false;
+        SR_TRY(take_bool("raw", feature, &raw));
+        out->picture.encoded = !raw;
+        return SR_OK;
+    }
     if (is_key(key, n, "object")) {
         SR_TRY(check_kind("object", feature, SR_FEATURE_LIST));
         out->objects = sr_feature_entries(feature);

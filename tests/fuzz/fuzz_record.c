@@ -76,9 +76,10 @@ static void fuzz_detection(const uint8_t *data, size_t size, sr_record_writer *w
 }
 
 static void fuzz_record(const uint8_t *data, size_t size, sr_arena *arena) {
-    const char *const texts[] = {SR_SAMPLE_PROTOCOL, SR_DETECTION_PROTOCOL};
+    const char *const texts[] = {SR_SAMPLE_PROTOCOL, SR_SEGMENTATION_PROTOCOL,
+                                 SR_DETECTION_PROTOCOL};
     sr_record_writer writer = {0};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const sr_type *protocol;
         require(sr_protocol_parse(texts[i], arena, &protocol) == SR_OK);
         (void)!sr_protocol_check(protocol, data, size);
