@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dataio/decode_internal.h"
+#include "dataio/zstd_frame.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 
@@ -20,8 +21,9 @@ struct sr_decoder {
     sr_encoded encoded;
     picture_kind kind;
     int orientation;
-    int64_t width, height; // as stored
-    sr_pixel_buffer pixels, turned;
+    int64_t width, height;                    // as stored
+    sr_pixel_buffer pixels, turned, expanded; // expanded: of a compressed raw picture
+    sr_zstd zstd;
     sr_decode_times times;
 };
 
@@ -46,6 +48,7 @@ sr_encoded sr_encoded_of(const sr_sample *picture) {
     return (sr_encoded){.data = picture->data,
                         .bytes = picture->bytes,
                         .raw = !picture->encoded,
+                        .zstd = picture->zstd,
                         .height = picture->height,
                         .width = picture->width,
                         .channels = picture->channels,
@@ -73,6 +76,8 @@ void sr_decoder_free(sr_decoder *decoder) {
     sr_jpeg_free(decoder->jpeg);
     sr_pixel_buffer_release(&decoder->pixels);
     sr_pixel_buffer_release(&decoder->turned);
+    sr_pixel_buffer_release(&decoder->expanded);
+    sr_zstd_release(&decoder->zstd);
     sr_free(decoder);
 }
 
@@ -122,8 +127,22 @@ static sr_status png_read(sr_decoder *decoder, sr_pixels *out) {
     return SR_OK;
 }
 
+// From here on the decoder holds a plain raw picture.
+static sr_status expand_raw(sr_decoder *decoder) {
+    sr_encoded *e = &decoder->encoded;
+    const size_t bytes = (size_t)(e->width * e->height * e->channels);
+    SR_TRY(sr_pixel_buffer_fit(&decoder->expanded, bytes));
+    SR_TRY(sr_zstd_expand(&decoder->zstd, e->data, e->bytes, decoder->expanded.data, bytes));
+    e->data = decoder->expanded.data;
+    e->bytes = bytes;
+    e->zstd = false;
+    return SR_OK;
+}
+
 static sr_status raw_read(sr_decoder *decoder, sr_pixels *out) {
     const sr_encoded *e = &decoder->encoded;
+    if (e->zstd)
+        SR_TRY(expand_raw(decoder));
     *out = (sr_pixels){.data = e->data, .width = e->width, .height = e->height, .channels = 3};
     if (e->channels == 3)
         return SR_OK;
@@ -140,7 +159,7 @@ static sr_status open_raw(sr_decoder *decoder) {
     const sr_encoded *e = &decoder->encoded;
     if (e->width < 1 || e->height < 1 || e->width > 1 << 20 || e->height > 1 << 20 ||
         (e->channels != 1 && e->channels != 3 && e->channels != 4) ||
-        e->bytes != (size_t)(e->width * e->height * e->channels))
+        (!e->zstd && e->bytes != (size_t)(e->width * e->height * e->channels)))
         return SR_FAIL(SR_E_DATA, "raw picture of shape [%lld, %lld, %lld] has %zu bytes",
                        (long long)e->height, (long long)e->width, (long long)e->channels, e->bytes);
     decoder->width = e->width;

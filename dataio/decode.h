@@ -29,6 +29,7 @@ typedef struct sr_encoded {
     const uint8_t *data;
     size_t bytes;
     bool raw;                        // u8 [height, width, channels] instead of JPEG or PNG
+    bool zstd;                       // the raw pixels are one compressed frame (zstd_frame.h)
     int64_t height, width, channels; // of a raw picture: channels 1, 3 or 4
     int orientation;                 // EXIF code 1..8; 0: as the file says
     const void *segments;            // JPEG's row index (dataio/record.h), or NULL

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits and classes of a list of paths (rules: layout.h).
-//
-// The paths are in byte order, so folders of one level come in runs; nothing here reads files.
+// What formats share when they lay out a source (layout.h): classes and paths.
 #include "dataio/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LEVELS 64
+#include "dataio/format.h"
+#include "kernels/base/file.h"
+
+#define NAMES_BYTES_MAX ((size_t)16 << 20)
 
 const char *const sr_split_names[SR_SPLIT_COUNT] = {"train", "val", "test"};
 
-// The folder of a path at a level, or false when the path has no folder there.
-static bool folder_at(const char *path, int level, const char **name, size_t *bytes) {
+// -- paths -------------------------------------------------------------------------------------
+
+int sr_split_find(const char *name, size_t bytes) {
+    for (int s = 0; s < SR_SPLIT_COUNT; s++)
+        if (strlen(sr_split_names[s]) == bytes && memcmp(name, sr_split_names[s], bytes) == 0)
+            return s;
+    return -1;
+}
+
+bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes) {
     for (int i = 0;; i++) {
         const char *slash = strchr(path, '/');
         if (slash == NULL)
@@ -27,76 +36,31 @@ static bool folder_at(const char *path, int level, const char **name, size_t *by
     }
 }
 
-static int split_of(const char *name, size_t bytes) {
-    for (int s = 0; s < SR_SPLIT_COUNT; s++)
-        if (strlen(sr_split_names[s]) == bytes && memcmp(name, sr_split_names[s], bytes) == 0)
-            return s;
-    return -1;
-}
-
-typedef struct level {
-    bool splits[SR_SPLIT_COUNT];
-    int other_folders; // distinct in a row; 2 stands for more
-    bool strays;       // pictures that lie directly here
-    bool deeper;       // some picture has a folder below
-} level;
-
-static level look_at(const sr_source *source, int number) {
-    level l = {0};
-    const char *last = NULL;
-    size_t last_bytes = 0;
-    for (size_t i = 0; i < source->count; i++) {
-        const char *name, *below;
-        size_t bytes, below_bytes;
-        if (!folder_at(source->files[i].path, number, &name, &bytes)) {
-            l.strays = true;
-            continue;
-        }
-        l.deeper = l.deeper || folder_at(source->files[i].path, number + 1, &below, &below_bytes);
-        int split = split_of(name, bytes);
-        if (split >= 0) {
-            l.splits[split] = true;
-        } else if (last == NULL || bytes != last_bytes || memcmp(name, last, bytes) != 0) {
-            l.other_folders += l.other_folders < 2;
-            last = name;
-            last_bytes = bytes;
-        }
+int sr_path_split(const char *path) {
+    const char *name;
+    size_t bytes;
+    int split = -1;
+    for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++) {
+        int found = sr_split_find(name, bytes);
+        split = found >= 0 ? found : split;
     }
-    return l;
+    return split;
 }
 
-static bool holds_splits(const level *l) {
-    bool any = l->splits[SR_SPLIT_TRAIN] || l->splits[SR_SPLIT_VAL] || l->splits[SR_SPLIT_TEST];
-    bool pair = l->splits[SR_SPLIT_TRAIN] && (l->splits[SR_SPLIT_VAL] || l->splits[SR_SPLIT_TEST]);
-    return (any && l->other_folders == 0) || pair;
+const char *sr_path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
-// The level of the splits (*has_splits) or of the classes.
-static int find_level(const sr_source *source, bool *has_splits) {
-    level l = look_at(source, 0);
-    for (int number = 0;; number++) {
-        int folders = l.splits[0] + l.splits[1] + l.splits[2] + l.other_folders;
-        bool leading = folders == 1 && !l.strays && l.deeper && number < MAX_LEVELS;
-        level below = leading ? look_at(source, number + 1) : l;
-        *has_splits = holds_splits(&l);
-        // A leading folder may itself be called "test" or "train".
-        if (*has_splits && !(leading && holds_splits(&below) && below.splits[SR_SPLIT_TRAIN]))
-            return number;
-        if (!*has_splits && !leading)
-            return number;
-        l = below;
-    }
+size_t sr_path_stem_bytes(const char *path) {
+    const char *name = sr_path_name(path), *dot = strrchr(name, '.');
+    return dot != NULL && dot != name ? (size_t)(dot - path) : strlen(path);
 }
 
 // -- classes -----------------------------------------------------------------------------------
 
-typedef struct name_list {
-    void *items; // const char *
-    size_t count, capacity;
-} name_list;
-
-static sr_status add_name(name_list *list, sr_arena *arena, const char *name, size_t bytes) {
-    if (list->count > 0) { // paths are sorted: equal names come in runs
+sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
+    if (list->count > 0) { // equal names often come in runs
         const char *last = ((const char **)list->items)[list->count - 1];
         if (strlen(last) == bytes && memcmp(last, name, bytes) == 0)
             return SR_OK;
@@ -114,7 +78,33 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int find_class(const sr_layout *layout, const char *name, size_t bytes) {
+sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list) {
+    sr_free(layout->classes);
+    layout->classes = list->items;
+    layout->class_count = 0;
+    size_t count = list->count, kept = 0;
+    *list = (sr_name_list){0};
+    if (count > 0)
+        qsort(layout->classes, count, sizeof *layout->classes, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(layout->classes[kept - 1], layout->classes[i]) != 0)
+            layout->classes[kept++] = layout->classes[i];
+    if (kept > INT32_MAX)
+        return SR_FAIL(SR_E_LIMIT, "%zu classes are too many", kept);
+    layout->class_count = (int)kept;
+    return SR_OK;
+}
+
+static int find_given_class(const sr_layout *layout, const char *name, size_t bytes) {
+    for (int i = 0; i < layout->class_count; i++)
+        if (strlen(layout->classes[i]) == bytes && memcmp(layout->classes[i], name, bytes) == 0)
+            return i;
+    return -1;
+}
+
+int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes) {
+    if (layout->names_given)
+        return find_given_class(layout, name, bytes);
     int low = 0, high = layout->class_count;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -132,98 +122,121 @@ static int find_class(const sr_layout *layout, const char *name, size_t bytes) {
     return -1;
 }
 
-// Class names of the split that gives them, sorted, each once ("a/" sorts after "a-/" in paths).
-static sr_status collect_classes(const sr_source *source, int level_number, bool has_splits,
-                                 int split, sr_layout *out) {
-    name_list list = {0};
-    sr_status status = SR_OK;
-    for (size_t i = 0; i < source->count && status == SR_OK; i++) {
-        const char *name;
-        size_t bytes;
-        if (has_splits && (!folder_at(source->files[i].path, level_number, &name, &bytes) ||
-                           split_of(name, bytes) != split))
-            continue;
-        if (folder_at(source->files[i].path, level_number + has_splits, &name, &bytes))
-            status = add_name(&list, &out->arena, name, bytes);
+sr_status sr_layout_number_classes(sr_layout *layout, int64_t count) {
+    if (layout->class_count > 0) { // given by the user
+        if (count > layout->class_count)
+            return SR_FAIL(SR_E_DATA, "class %lld is met, but only %d class names are given",
+                           (long long)count - 1, layout->class_count);
+        return SR_OK;
     }
-    out->classes = list.items;
-    SR_TRY(status);
-    if (list.count > 0)
-        qsort(out->classes, list.count, sizeof *out->classes, by_name);
-    size_t kept = 0;
-    for (size_t i = 0; i < list.count; i++)
-        if (kept == 0 || strcmp(out->classes[kept - 1], out->classes[i]) != 0)
-            out->classes[kept++] = out->classes[i];
-    if (kept > INT32_MAX)
-        return SR_FAIL(SR_E_LIMIT, "%s: too many classes", source->path);
-    out->class_count = (int)kept;
+    if (count > INT32_MAX)
+        return SR_FAIL(SR_E_LIMIT, "%lld classes are too many", (long long)count);
+    layout->classes = sr_alloc_array((size_t)count, sizeof *layout->classes, "classes");
+    if (layout->classes == NULL)
+        return SR_E_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "%lld", (long long)i);
+        if ((layout->classes[i] = sr_arena_strdup(&layout->arena, name)) == NULL)
+            return SR_E_MEMORY;
+    }
+    layout->class_count = (int)count;
     return SR_OK;
 }
 
-// -- files -------------------------------------------------------------------------------------
+sr_status sr_layout_map_label(sr_layout *layout, int64_t number, int label, const char *name) {
+    void *labels = layout->labels;
+    SR_TRY(sr_grow(&labels, &layout->label_capacity, layout->label_count + 1,
+                   sizeof *layout->labels, "labels"));
+    layout->labels = labels;
+    layout->labels[layout->label_count++] =
+        (sr_label_name){.number = number, .label = label, .name = name};
+    return SR_OK;
+}
 
-static sr_status place(sr_source *source, int level_number, bool has_splits, size_t i,
-                       sr_layout *out) {
-    const char *path = source->files[i].path, *name;
+sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *out) {
+    size_t low = 0, high = layout->label_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (layout->labels[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == layout->label_count || layout->labels[low].number != number)
+        return SR_FAIL(SR_E_DATA, "an object of category %lld, which is not defined",
+                       (long long)number);
+    if (layout->labels[low].label < 0)
+        return SR_FAIL(SR_E_DATA, "an object of class '%.100s', which is none of the %d classes",
+                       layout->labels[low].name, layout->class_count);
+    *out = layout->labels[low].label;
+    return SR_OK;
+}
+
+// Names given by the user, one a line, in the order of the classes' numbers.
+static sr_status read_class_names(const char *path, sr_layout *layout) {
+    void *text;
     size_t bytes;
-    sr_layout_file *file = &out->files[i];
-    *file = (sr_layout_file){.source = (uint32_t)i, .label = -1, .split = SR_SPLIT_TRAIN};
-    if (has_splits) {
-        int split = folder_at(path, level_number, &name, &bytes) ? split_of(name, bytes) : -1;
-        if (split < 0)
-            return sr_source_refuse(source, path, "lies outside of train, val and test");
-        file->split = (int8_t)split;
+    SR_TRY(sr_file_read(path, NAMES_BYTES_MAX, &text, &bytes));
+    sr_name_list list = {0};
+    sr_status status = SR_OK;
+    for (char *at = text; status == SR_OK && *at != '\0';) {
+        size_t line = strcspn(at, "\n"), length = line;
+        while (length > 0 && (at[length - 1] == '\r' || at[length - 1] == ' '))
+            length--;
+        if (length > 0)
+            status = sr_name_list_add(&list, &layout->arena, at, length);
+        at += line + (at[line] == '\n');
     }
-    if (!folder_at(path, level_number + has_splits, &name, &bytes)) {
-        out->unlabelled += file->split == SR_SPLIT_TEST;
-        return file->split == SR_SPLIT_TEST
-                   ? SR_OK
-                   : sr_source_refuse(source, path, "lies in no class folder");
-    }
-    file->label = find_class(out, name, bytes);
-    if (file->label < 0) {
-        return SR_FAIL(SR_E_DATA,
-                       "%s: class '%.*s' of %s is not among the %d classes of train (%s); rename "
-                       "or remove it",
-                       source->path, bytes > 200 ? 200 : (int)bytes, name,
-                       sr_split_names[file->split], out->class_count, path);
-    }
-    out->split_count[file->split]++;
-    return SR_OK;
+    sr_free(text);
+    layout->classes = list.items;
+    layout->class_count = (int)list.count;
+    layout->names_given = true;
+    SR_TRY(status);
+    return list.count > 0 ? SR_OK : SR_FAIL(SR_E_DATA, "%s: no class names, one a line", path);
 }
 
-static sr_status make(sr_source *source, sr_layout *out) {
-    bool has_splits;
-    if (source->count == 0) {
-        return SR_FAIL(SR_E_DATA,
-                       "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are no "
-                       "pictures",
-                       source->path, source->refused_count,
-                       (unsigned long long)(source->other + source->hidden));
-    }
-    if (source->count > UINT32_MAX)
+// -- the whole ---------------------------------------------------------------------------------
+
+sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
+    if (source->files.count > UINT32_MAX)
         return SR_FAIL(SR_E_LIMIT, "%s: more than 2^32 pictures", source->path);
-    int number = find_level(source, &has_splits);
-    for (int split = 0; split < SR_SPLIT_COUNT && out->class_count == 0; split++) {
-        sr_free(out->classes);
-        out->classes = NULL;
-        SR_TRY(collect_classes(source, number, has_splits, split, out));
-    }
-    if (out->class_count == 0)
-        return SR_FAIL(SR_E_DATA,
-                       "%s: pictures lie in no class folders; expected CLASS/picture or "
-                       "{train,val}/CLASS/picture",
-                       source->path);
-    for (size_t i = 0; i < source->count; i++)
-        SR_TRY(place(source, number, has_splits, i, out));
+    layout->count = source->files.count;
+    layout->files = sr_alloc_array(layout->count, sizeof *layout->files, "layout");
+    if (layout->files == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < layout->count; i++)
+        layout->files[i] = (sr_layout_file){.source = (uint32_t)i, .split = -1};
     return SR_OK;
 }
 
-sr_status sr_layout_make(sr_source *source, sr_layout *out) {
-    sr_layout layout = {.count = source->count};
+static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
+    if (class_names != NULL)
+        SR_TRY(read_class_names(class_names, out));
+    SR_TRY(source->format->lay_out(source, out));
+    SR_TRY(sr_notes_end(&out->notes));
+    uint64_t placed = 0;
+    for (size_t i = 0; i < out->count; i++)
+        if (out->files[i].split >= 0) {
+            out->split_count[out->files[i].split]++;
+            placed++;
+        }
+    if (placed > 0)
+        return SR_OK;
+    return SR_FAIL(
+        SR_E_DATA,
+        "%s: nothing to pack (read as %s): %zu pictures found, %zu files refused%s%s%s%s",
+        source->path, source->format->help, source->files.count, source->refused_count,
+        source->refused_count ? ", the first: " : "",
+        source->refused_count ? source->refused[0].path : "", source->refused_count ? ": " : "",
+        source->refused_count ? source->refused[0].reason : "");
+}
+
+sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out) {
+    sr_layout layout = {0};
     sr_arena_init(&layout.arena);
-    layout.files = sr_alloc_array(source->count, sizeof *layout.files, "layout");
-    sr_status status = layout.files ? make(source, &layout) : SR_E_MEMORY;
+    sr_spool_init(&layout.notes.spool, source->spool.folder);
+    sr_status status = make(source, class_names, &layout);
     if (status != SR_OK) {
         sr_layout_release(&layout);
         return status;
@@ -235,6 +248,8 @@ sr_status sr_layout_make(sr_source *source, sr_layout *out) {
 void sr_layout_release(sr_layout *layout) {
     sr_free(layout->files);
     sr_free(layout->classes);
+    sr_free(layout->labels);
+    sr_spool_release(&layout->notes.spool);
     sr_arena_release(&layout->arena);
     *layout = (sr_layout){0};
 }

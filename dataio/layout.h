@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From paths to splits and classes.
-//
-// Leading folders that all pictures share are passed over. Then comes either a level whose folders
-// are splits (train, val, test; of other folders beside train and one of these the pictures are
-// refused) and below it the classes, or the level of the classes itself. Everything deeper belongs
-// to the class. The order of classes is the byte order of their names; all splits take the list of
-// train where there is one, and a class that only another split has is an error.
+// What a format says about the files of a source: splits, classes, and what a record needs.
 #ifndef SR_DATAIO_LAYOUT_H
 #define SR_DATAIO_LAYOUT_H
 
@@ -13,34 +7,106 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dataio/format.h"
+#include "dataio/notes.h"
+#include "dataio/source.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum { SR_SPLIT_TRAIN = 0, SR_SPLIT_VAL, SR_SPLIT_TEST, SR_SPLIT_COUNT };
+// "train", "val", "test".
 extern const char *const sr_split_names[SR_SPLIT_COUNT];
+// The split of this name, or -1.
+int sr_split_find(const char *name, size_t bytes);
 
+// What kind of records come out.
+typedef enum sr_schema {
+    SR_SCHEMA_CLASS = 0, // a picture with a class
+    SR_SCHEMA_OBJECTS,   // a picture with boxes
+    SR_SCHEMA_MASK,      // a picture with a class for each pixel
+    SR_SCHEMA_RECORD,    // finished records, kept as they are
+} sr_schema;
+
+// One sample.
 typedef struct sr_layout_file {
-    uint32_t source; // index into the source's files
-    int32_t label;   // -1: in no split (refused or ignored)
-    int8_t split;
+    uint64_t note;          // OBJECTS: of its last annotation (notes.h); MASK: 1 + mask in files
+    uint32_t source;        // index into source->files
+    uint32_t width, height; // OBJECTS: as the annotation says; 0: unknown
+    int32_t label;          // CLASS; else 0
+    int8_t split;           // -1: in none: refused, left out or an annotation
 } sr_layout_file;
 
+// Pixels that are no picture file: one size for all samples of a source; height 0: there are none.
+typedef struct sr_layout_pixels {
+    int64_t height, width, channels;
+    bool planes; // [channels, height, width] instead of [height, width, channels]
+} sr_layout_pixels;
+
+// What the label of a note means.
+typedef struct sr_label_name {
+    int64_t number;
+    int32_t label;    // class, or -1 where there is none of this name
+    const char *name; // as annotated
+} sr_label_name;
+
 typedef struct sr_layout {
+    sr_schema schema;
     sr_layout_file *files; // in the source's order
     size_t count;
     const char **classes;
     int class_count;
-    uint64_t unlabelled; // pictures of test without a class folder, left out
+    bool names_given;   // by the user: not sorted
+    bool count_classes; // MASK without given names: as many classes as the masks have ids
+    sr_layout_pixels pixels;
+    const char *protocol; // RECORD: of the records
+    sr_notes notes;
+    struct sr_label_name *labels; // of notes, sorted by number
+    size_t label_count, label_capacity;
+    uint64_t masks;      // pictures that are masks of others
+    uint64_t unlabelled; // pictures that no annotation, list or class folder speaks of: left out
+    uint64_t strays;     // annotations of pictures that nobody named: left out
     uint64_t split_count[SR_SPLIT_COUNT];
     sr_arena arena;
 } sr_layout;
 
-// Refuses single files through the source; SR_E_DATA where nothing is left or classes do not agree.
-SR_NODISCARD sr_status sr_layout_make(sr_source *source, sr_layout *out);
+// Lays out the source by its format. class_names: one name a line, or NULL. Refuses single files
+// through the source; SR_E_DATA where nothing is left or classes do not agree.
+SR_NODISCARD sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out);
 void sr_layout_release(sr_layout *layout);
+
+// -- for formats -------------------------------------------------------------------------------
+
+// A growing list of names in the layout's arena.
+typedef struct sr_name_list {
+    void *items; // const char *
+    size_t count, capacity;
+} sr_name_list;
+
+// Room for source->files.count samples, all in no split.
+SR_NODISCARD sr_status sr_layout_begin(sr_layout *layout, const sr_source *source);
+// Adds a name, though not twice in a row.
+SR_NODISCARD sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name,
+                                        size_t bytes);
+// Makes the names the layout's classes: sorted, each once. The list is empty afterwards.
+SR_NODISCARD sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list);
+// Classes "0", "1", ... where no names were given; SR_E_DATA where too few were.
+SR_NODISCARD sr_status sr_layout_number_classes(sr_layout *layout, int64_t count);
+// Tells the class of a note's label; numbers rise from call to call.
+SR_NODISCARD sr_status sr_layout_map_label(sr_layout *layout, int64_t number, int label,
+                                           const char *name);
+// The class of a note's label. SR_E_DATA where it has none.
+SR_NODISCARD sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *out);
+// Index of a class by name or -1.
+int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes);
+// The folder of a path at a level (0: the first), or false when the path has none there.
+bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes);
+// The split that a folder of the path names, the deepest one that does; -1 where none does.
+int sr_path_split(const char *path);
+// The path without its last part's ending.
+size_t sr_path_stem_bytes(const char *path);
+// The last part of a path.
+const char *sr_path_name(const char *path);
 
 #ifdef __cplusplus
 }

@@ -3,13 +3,16 @@
 //
 // pack.txt is lines of "key value"; the first is "serried-pack 1", the last "state complete" or
 // "state packing". It holds a hash of everything that decides the result: the options and the
-// path, length and time of every file of the source.
+// path, length and time of every file of the source. While packing it also says how far that has
+// come, with a line "refusal PATH REASON" for every file that was refused on the way (bytes up to
+// 0x20, 0x7f and % in them as %XX).
 #include "dataio/pack_state.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/format.h"
 #include "kernels/base/file.h"
 #include "kernels/base/process.h"
 #include "kernels/base/text.h"
@@ -80,6 +84,9 @@ void sr_pack_state_close(sr_pack_state *state) {
     if (state->lock >= 0)
         (void)close(state->lock);
     sr_free(state->folder);
+    for (size_t i = 0; i < state->progress.refused_count; i++)
+        sr_free(state->progress.refused[i]);
+    sr_free(state->progress.refused);
     *state = (sr_pack_state){.lock = -1};
 }
 
@@ -114,9 +121,20 @@ static sr_status count_entry(sr_pack_state *state, const char *name, void *user)
     return SR_OK;
 }
 
+// A shard that state->progress counts.
+static bool is_finished_shard(const sr_pack_state *state, const char *name) {
+    char split[SR_SPLIT_MAX + 1];
+    uint32_t number;
+    if (!state->begun || !sr_shard_parse_name(name, split, &number))
+        return false;
+    const int s = sr_split_find(split, strlen(split));
+    return s >= 0 && (s < state->progress.split ||
+                      (s == state->progress.split && number < state->progress.shards));
+}
+
 static sr_status remove_entry(sr_pack_state *state, const char *name, void *user) {
     (void)user;
-    if (!is_ours(name) || strcmp(name, "pack.txt") == 0)
+    if (!is_ours(name) || strcmp(name, "pack.txt") == 0 || is_finished_shard(state, name))
         return SR_OK;
     if (unlinkat(state->lock, name, 0) != 0)
         return SR_FAIL(SR_E_IO, "%s/%s: cannot remove: %s", state->folder, name, strerror(errno));
@@ -135,6 +153,43 @@ static sr_status write_file(const sr_pack_state *state, const char *name, const 
 
 // -- identity ----------------------------------------------------------------------------------
 
+static sr_status hash_file(sr_sha256 *sha, const char *path, const char *what) {
+    void *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL)
+        return SR_OK;
+    SR_TRY(sr_file_read(path, SIZE_MAX / 2, &text, &bytes));
+    sr_status status = sr_sha256_update(sha, what, strlen(what) + 1);
+    if (status == SR_OK)
+        status = sr_sha256_update(sha, text, bytes);
+    sr_free(text);
+    return status;
+}
+
+static sr_status hash_list(sr_sha256 *sha, const sr_file_list *list, sr_text *line) {
+    sr_status status = SR_OK;
+    for (size_t i = 0; i < list->count && status == SR_OK; i++) {
+        const sr_source_file *f = &list->items[i];
+        sr_text_add(line, "%s\n%" PRIu64 " %" PRId64 "\n", f->path, f->bytes, f->mtime);
+        status = sr_text_check(line);
+        if (status == SR_OK)
+            status = sr_sha256_update(sha, line->data, line->length);
+        sr_text_clear(line);
+    }
+    return status;
+}
+
+static void add_options(sr_text *line, const sr_pack_options *o) {
+    if (o->subset > 0)
+        sr_text_add(line, "subset %" PRId64 "\n", o->subset);
+    if (o->subset_part > 0)
+        sr_text_add(line, "subset part %.17g\n", o->subset_part);
+    if (o->zstd)
+        sr_text_add(line, "zstd\n");
+    if (o->void_class > 0)
+        sr_text_add(line, "void %d\n", o->void_class - 1);
+}
+
 static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_source *source) {
     sr_text line;
     sr_text_init(&line);
@@ -145,15 +200,16 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         sr_text_add(&line, "segments %d\n", o->segments);
     if (o->raw)
         sr_text_add(&line, "raw\n");
-    sr_status status = SR_OK;
-    for (size_t i = 0; i < source->count && status == SR_OK; i++) {
-        const sr_source_file *f = &source->files[i];
-        sr_text_add(&line, "%s\n%" PRIu64 " %" PRId64 "\n", f->path, f->bytes, f->mtime);
-        status = sr_text_check(&line);
-        if (status == SR_OK)
-            status = sr_sha256_update(sha, line.data, line.length);
-        sr_text_clear(&line);
-    }
+    add_options(&line, o);
+    if (source->format->wants != NULL)
+        sr_text_add(&line, "format %s\n", source->format->name);
+    sr_status status = hash_list(sha, &source->files, &line);
+    if (status == SR_OK && source->format->wants != NULL)
+        status = hash_list(sha, &source->papers, &line);
+    if (status == SR_OK)
+        status = hash_file(sha, o->list, "list");
+    if (status == SR_OK)
+        status = hash_file(sha, o->classes, "classes");
     for (size_t i = 0; i < source->refused_count && status == SR_OK; i++)
         status =
             sr_sha256_update(sha, source->refused[i].path, strlen(source->refused[i].path) + 1);
@@ -175,13 +231,21 @@ static sr_status make_identity(sr_pack_state *state, const sr_pack_options *opti
 
 // -- pack.txt ----------------------------------------------------------------------------------
 
-static void print_state(const sr_pack_state *state, const sr_pack_report *report, sr_text *out) {
-    sr_text_add(out, "serried-pack %d\nidentity %s\n", PACK_VERSION, state->identity);
-    if (report == NULL) {
-        char sign[SR_PROCESS_SIGN_BYTES];
-        sr_text_add(out, "by %s\nstate packing\n", sr_process_sign(sign));
-        return;
-    }
+// The counts that only some sources have stand there only where they are met.
+typedef struct count {
+    const char *name;
+    size_t offset; // of an int64_t in the report
+} count;
+
+static const count counts[] = {
+    {"outside", offsetof(sr_pack_report, outside)},
+    {"annotations", offsetof(sr_pack_report, annotations)},
+    {"strays", offsetof(sr_pack_report, strays)},
+    {"objects", offsetof(sr_pack_report, objects)},
+    {"degenerate", offsetof(sr_pack_report, degenerate)},
+};
+
+static void print_report(const sr_pack_report *report, sr_text *out) {
     for (int s = 0; s < SR_SPLIT_COUNT; s++)
         sr_text_add(out, "%s %" PRId64 "\n", sr_split_names[s], report->records[s]);
     sr_text_add(out, "classes %" PRId64 "\nbytes %" PRIu64 "\nrefused %" PRId64 "\n",
@@ -190,7 +254,51 @@ static void print_state(const sr_pack_state *state, const sr_pack_report *report
                 report->ignored, report->unlabelled, report->val_existed);
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
         sr_text_add(out, "%s %" PRId64 "\n", flag_names[i], report->met[i]);
-    sr_text_add(out, "state complete\n");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const int64_t *value =
+            (const int64_t *)(const void *)((const char *)report + counts[i].offset);
+        if (*value > 0)
+            sr_text_add(out, "%s %" PRId64 "\n", counts[i].name, *value);
+    }
+}
+
+static void add_escaped(sr_text *out, const char *text) {
+    for (const uint8_t *p = (const uint8_t *)text; *p; p++)
+        sr_text_add(out, *p <= 0x20 || *p == 0x7f || *p == '%' ? "%%%02X" : "%c", *p);
+}
+
+static sr_status write_progress(sr_pack_state *state, const sr_source *source, size_t listed) {
+    const sr_pack_progress *p = &state->progress;
+    char sign[SR_PROCESS_SIGN_BYTES];
+    sr_text text;
+    sr_text_init(&text);
+    sr_text_add(&text, "serried-pack %d\nidentity %s\nby %s\n", PACK_VERSION, state->identity,
+                sr_process_sign(sign));
+    if (state->begun) {
+        sr_text_add(&text, "checked %d\nfound %" PRId64 "\nsplit %d\nshards %u\n", p->checked,
+                    p->classes, p->split, p->shards);
+        sr_text_add(&text, "position %" PRIu64 "\nrefused_checked %zu\n", p->position,
+                    p->refused_checked);
+        print_report(&p->report, &text);
+    }
+    for (size_t i = listed; state->begun && source && i < source->refused_count; i++) {
+        sr_text_add(&text, "refusal ");
+        add_escaped(&text, source->refused[i].path);
+        sr_text_add(&text, " ");
+        add_escaped(&text, source->refused[i].reason);
+        sr_text_add(&text, "\n");
+    }
+    for (size_t i = 0; state->begun && !source && i + 1 < p->refused_count; i += 2) {
+        sr_text_add(&text, "refusal ");
+        add_escaped(&text, p->refused[i]);
+        sr_text_add(&text, " ");
+        add_escaped(&text, p->refused[i + 1]);
+        sr_text_add(&text, "\n");
+    }
+    sr_text_add(&text, "state packing\n");
+    sr_status status = write_file(state, "pack.txt", &text);
+    sr_text_release(&text);
+    return status;
 }
 
 // The number after "\nkey " in the text, or 0.
@@ -212,22 +320,70 @@ static void parse_report(const char *text, sr_pack_report *out) {
     out->val_existed = number_of(text, "val_existed") != 0;
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
         out->met[i] = number_of(text, flag_names[i]);
-    out->was_complete = true;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *(int64_t *)(void *)((char *)out + counts[i].offset) = number_of(text, counts[i].name);
 }
 
-// An unfinished pack holds nothing of value, whatever it was to be; a finished one is kept.
+static sr_status add_refusal(sr_pack_progress *p, const char *escaped, size_t bytes) {
+    void *items = p->refused;
+    SR_TRY(sr_grow(&items, &p->refused_capacity, p->refused_count + 1, sizeof *p->refused,
+                   "refused files"));
+    p->refused = items;
+    char *out = sr_alloc(bytes + 1, "refused files");
+    if (out == NULL)
+        return SR_E_MEMORY;
+    p->refused[p->refused_count++] = out;
+    for (size_t i = 0; i < bytes; i++) {
+        const char digits[3] = {escaped[i], i + 2 < bytes ? escaped[i + 1] : '0',
+                                i + 2 < bytes ? escaped[i + 2] : '0'};
+        if (digits[0] != '%') {
+            *out++ = digits[0];
+            continue;
+        }
+        const char hex[3] = {digits[1], digits[2], '\0'};
+        *out++ = (char)strtol(hex, NULL, 16);
+        i += 2;
+    }
+    return SR_OK;
+}
+
+static sr_status parse_progress(const char *text, sr_pack_progress *p) {
+    p->checked = number_of(text, "checked") != 0;
+    p->classes = number_of(text, "found");
+    p->split = (int)number_of(text, "split");
+    p->shards = (uint32_t)number_of(text, "shards");
+    p->position = (uint64_t)number_of(text, "position");
+    p->refused_checked = (size_t)number_of(text, "refused_checked");
+    parse_report(text, &p->report);
+    static const char key[] = "\nrefusal ";
+    for (const char *at = text; (at = strstr(at, key)) != NULL;) {
+        at += sizeof key - 1;
+        size_t path = strcspn(at, " \n"), reason = strcspn(at + path, "\n");
+        SR_TRY(add_refusal(p, at, path));
+        SR_TRY(add_refusal(p, at + path + (reason > 0), reason > 0 ? reason - 1 : 0));
+        at += path + reason;
+    }
+    return SR_OK;
+}
+
+// An unfinished pack of something else holds nothing of value; a finished one is kept.
 static sr_status compare_text(sr_pack_state *state, const char *text, sr_pack_report *report) {
     char wanted[128];
     (void)snprintf(wanted, sizeof wanted, "\nidentity %s\n", state->identity);
-    if (strncmp(text, "serried-pack ", 13) == 0 && strstr(text, "\nstate packing\n") != NULL)
-        return SR_OK;
-    if (strncmp(text, "serried-pack ", 13) != 0 || strstr(text, wanted) == NULL)
+    const bool ours = strncmp(text, "serried-pack ", 13) == 0;
+    const bool same = strstr(text, wanted) != NULL;
+    if (ours && strstr(text, "\nstate packing\n") != NULL) {
+        state->begun = same && strstr(text, "\nposition ") != NULL;
+        return state->begun ? parse_progress(text, &state->progress) : SR_OK;
+    }
+    if (!ours || !same)
         return SR_FAIL(SR_E_EXISTS,
                        "%s holds another data set, or the source or options have changed since it "
                        "was packed; name another folder, or: rm -r %s",
                        state->folder, state->folder);
     state->complete = true;
     parse_report(text, report);
+    report->was_complete = true;
     return SR_OK;
 }
 
@@ -243,7 +399,7 @@ sr_status sr_pack_state_compare(sr_pack_state *state, const sr_pack_options *opt
     char *path = sr_path_join(state->folder, "pack.txt");
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_file_read(path, 1 << 20, &text, &bytes);
+    sr_status status = sr_file_read(path, (size_t)1 << 30, &text, &bytes);
     sr_free(path);
     if (status == SR_E_NOT_FOUND)
         return SR_FAIL(SR_E_EXISTS,
@@ -257,13 +413,13 @@ sr_status sr_pack_state_compare(sr_pack_state *state, const sr_pack_options *opt
 }
 
 sr_status sr_pack_state_begin(sr_pack_state *state) {
-    sr_text text;
-    sr_text_init(&text);
-    print_state(state, NULL, &text);
-    sr_status status = write_file(state, "pack.txt", &text);
-    sr_text_release(&text);
-    SR_TRY(status);
+    SR_TRY(write_progress(state, NULL, 0));
     return each_entry(state, remove_entry, NULL);
+}
+
+sr_status sr_pack_state_save(sr_pack_state *state, const sr_source *source, size_t listed) {
+    state->begun = true;
+    return write_progress(state, source, listed);
 }
 
 // -- refused.csv -------------------------------------------------------------------------------
@@ -312,7 +468,9 @@ sr_status sr_pack_state_finish(sr_pack_state *state, sr_source *source,
     sr_text text;
     SR_TRY(write_refused(state, source));
     sr_text_init(&text);
-    print_state(state, report, &text);
+    sr_text_add(&text, "serried-pack %d\nidentity %s\n", PACK_VERSION, state->identity);
+    print_report(report, &text);
+    sr_text_add(&text, "state complete\n");
     sr_status status = write_file(state, "pack.txt", &text);
     sr_text_release(&text);
     return status;

@@ -11,6 +11,7 @@
 #include "dataio/decode.h"
 #include "dataio/picture_internal.h"
 #include "dataio/resample.h"
+#include "dataio/zstd_frame.h"
 #include "kernels/base/memory.h"
 
 #define CMYK_QUALITY 95
@@ -21,7 +22,9 @@ struct sr_picture_worker {
     picture_jpeg *jpeg;
     sr_decoder *decoder;
     sr_resampler *resampler;
-    picture_bytes stream, index, pixels;
+    picture_bytes stream, index, pixels, planes;
+    sr_zstd zstd;
+    int64_t source_width, source_height; // of the last picture
 };
 
 // -- kinds -------------------------------------------------------------------------------------
@@ -102,6 +105,8 @@ void sr_picture_worker_free(sr_picture_worker *worker) {
     sr_free(worker->stream.data);
     sr_free(worker->index.data);
     sr_free(worker->pixels.data);
+    sr_free(worker->planes.data);
+    sr_zstd_release(&worker->zstd);
     sr_free(worker);
 }
 
@@ -191,6 +196,23 @@ static sr_status convert_cmyk(sr_picture_worker *worker, sr_sample *out) {
     return encode_pixels(worker, out, CMYK_QUALITY, false);
 }
 
+// Makes 'pixels' what is stored, as they are or as a frame.
+static sr_status store_pixels(sr_picture_worker *worker, const void *pixels, int64_t channels,
+                              sr_sample *out) {
+    out->data = pixels;
+    out->bytes = (size_t)(out->height * out->width * channels);
+    out->encoded = false;
+    out->channels = channels;
+    if (!worker->options.zstd)
+        return SR_OK;
+    SR_TRY(sr_zstd_compress(&worker->zstd, pixels, out->bytes, &worker->stream.data,
+                            &worker->stream.capacity, &worker->stream.bytes));
+    out->data = worker->stream.data;
+    out->bytes = worker->stream.bytes;
+    out->zstd = true;
+    return SR_OK;
+}
+
 // The picture as the options want it: smaller, or as pixels.
 static sr_status convert(sr_picture_worker *worker, sr_sample *out, unsigned *flags) {
     const sr_picture_options *o = &worker->options;
@@ -203,13 +225,7 @@ static sr_status convert(sr_picture_worker *worker, sr_sample *out, unsigned *fl
     }
     if (smaller && !o->raw)
         return encode_pixels(worker, out, o->quality ? o->quality : DEFAULT_QUALITY, true);
-    if (o->raw) {
-        out->data = worker->pixels.data;
-        out->bytes = worker->pixels.bytes;
-        out->encoded = false;
-        out->channels = 3;
-    }
-    return SR_OK;
+    return o->raw ? store_pixels(worker, worker->pixels.data, 3, out) : SR_OK;
 }
 
 // -- one picture -------------------------------------------------------------------------------
@@ -289,6 +305,8 @@ sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data, s
         SR_TRY(sr_picture_png(data, bytes, &worker->pixels, &worker->stream, &sample, &met));
     else
         return refuse_kind(data, bytes);
+    worker->source_width = sample.width;
+    worker->source_height = sample.height;
     SR_TRY(convert(worker, &sample, &met));
     SR_TRY(add_index(worker, &sample));
     if (sample.orientation > 1)
@@ -298,6 +316,55 @@ sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data, s
     sample.name_bytes = out->name_bytes;
     *out = sample;
     *flags = met;
+    return SR_OK;
+}
+
+void sr_picture_source_size(const sr_picture_worker *worker, int64_t *width, int64_t *height) {
+    *width = worker->source_width;
+    *height = worker->source_height;
+}
+
+// [channels, height, width] -> [height, width, channels], into worker->planes.
+static sr_status interleave(sr_picture_worker *worker, const uint8_t *data, size_t pixels,
+                            size_t channels) {
+    SR_TRY(sr_grow(&worker->planes.data, &worker->planes.capacity, pixels * channels, 1, "pixels"));
+    uint8_t *out = worker->planes.data;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < channels; c++)
+            *out++ = data[c * pixels + i];
+    return SR_OK;
+}
+
+sr_status sr_picture_normalise_pixels(sr_picture_worker *worker, const uint8_t *data,
+                                      int64_t height, int64_t width, int64_t channels, bool planes,
+                                      const sr_picture_options *options, sr_sample *out,
+                                      unsigned *flags) {
+    worker->options = *options;
+    worker->source_width = width;
+    worker->source_height = height;
+    *flags = 0;
+    if (planes && channels > 1) {
+        SR_TRY(interleave(worker, data, (size_t)(height * width), (size_t)channels));
+        data = worker->planes.data;
+    }
+    sr_sample sample = {.data = data,
+                        .bytes = (size_t)(height * width * channels),
+                        .height = height,
+                        .width = width,
+                        .channels = channels,
+                        .orientation = 1,
+                        .label = out->label,
+                        .name = out->name,
+                        .name_bytes = out->name_bytes};
+    const void *pixels = data;
+    if (options->max_side > 0 && shorter_side(&sample) > options->max_side) {
+        SR_TRY(shrink(worker, options->max_side, &sample));
+        *flags |= SR_PICTURE_WAS_RESIZED;
+        pixels = worker->pixels.data; // of three channels
+        channels = 3;
+    }
+    SR_TRY(store_pixels(worker, pixels, channels, &sample));
+    *out = sample;
     return SR_OK;
 }
 

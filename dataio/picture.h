@@ -12,7 +12,9 @@
 // - Orientation is told, not applied.
 // - With max_side the shorter side is brought down to it (antialiased) and the picture encoded as
 //   JPEG at 'quality'.
-// - With 'raw' every picture is stored as pixels, u8 [height, width, 3].
+// - With 'raw' every picture is stored as pixels, u8 [height, width, 3], with 'zstd' too as one
+//   compressed frame of them (zstd_frame.h).
+// - What comes as pixels stays pixels, of one or three channels.
 // A decoder's warning is a refusal: what a decoder has to guess is no training data.
 #ifndef SR_DATAIO_PICTURE_H
 #define SR_DATAIO_PICTURE_H
@@ -56,6 +58,7 @@ typedef struct sr_picture_options {
     int64_t max_side; // 0: as it is
     int quality;      // 0: 90
     bool raw;         // as RGB of 8 bits, not as JPEG or PNG
+    bool zstd;        // what is stored as pixels is compressed
     int segments;     // of a row, at most: the largest divisor of its MCUs; 0: 1; or NO_INDEX
 } sr_picture_options;
 
@@ -82,6 +85,14 @@ void sr_picture_worker_free(sr_picture_worker *worker);
 SR_NODISCARD sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data,
                                             size_t bytes, const sr_picture_options *options,
                                             sr_sample *out, unsigned *flags);
+// The same for pixels, u8 [height, width, channels] or, with 'planes', [channels, height, width];
+// channels is 1 or 3.
+SR_NODISCARD sr_status sr_picture_normalise_pixels(sr_picture_worker *worker, const uint8_t *data,
+                                                   int64_t height, int64_t width, int64_t channels,
+                                                   bool planes, const sr_picture_options *options,
+                                                   sr_sample *out, unsigned *flags);
+// Size of the last picture as it was stored before max_side.
+void sr_picture_source_size(const sr_picture_worker *worker, int64_t *width, int64_t *height);
 // Whether sr_picture_normalise would take the picture, at less cost: all of it is read.
 SR_NODISCARD sr_status sr_picture_check(sr_picture_worker *worker, const uint8_t *data,
                                         size_t bytes);

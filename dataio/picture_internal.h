@@ -5,6 +5,9 @@
 
 #include "dataio/picture.h"
 
+struct spng_ctx;
+struct spng_ihdr;
+
 typedef struct picture_bytes {
     void *data;
     size_t bytes, capacity;
@@ -40,5 +43,11 @@ SR_NODISCARD sr_status sr_picture_jpeg_index(const uint8_t *data, size_t bytes, 
 // 0.
 SR_NODISCARD sr_status sr_picture_png(const uint8_t *data, size_t bytes, picture_bytes *pixels,
                                       picture_bytes *out, sr_sample *sample, unsigned *flags);
+// A decoder for a PNG whose chunks are all whole, with the limits set; *bytes becomes the length
+// without what stands behind IEND.
+SR_NODISCARD sr_status sr_picture_png_open(const uint8_t *data, size_t *bytes,
+                                           struct spng_ctx **out, struct spng_ihdr *header);
+// What an error code of libspng means; 0 is SR_OK.
+SR_NODISCARD sr_status sr_picture_png_check(int error);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define CHUNK_MAX ((size_t)16 << 20)
 
-static sr_status check(int error) {
+sr_status sr_picture_png_check(int error) {
     if (error == 0)
         return SR_OK;
     if (error == SPNG_EMEM)
@@ -53,30 +53,42 @@ static sr_status check_chunks(const uint8_t *data, size_t bytes, size_t *end) {
 
 static sr_status open_png(spng_ctx *png, const uint8_t *data, size_t bytes,
                           struct spng_ihdr *header) {
-    SR_TRY(check(spng_set_image_limits(png, INT32_MAX, INT32_MAX)));
-    SR_TRY(check(spng_set_chunk_limits(png, CHUNK_MAX, 4 * CHUNK_MAX)));
-    SR_TRY(check(spng_set_png_buffer(png, data, bytes)));
-    SR_TRY(check(spng_get_ihdr(png, header)));
+    SR_TRY(sr_picture_png_check(spng_set_image_limits(png, INT32_MAX, INT32_MAX)));
+    SR_TRY(sr_picture_png_check(spng_set_chunk_limits(png, CHUNK_MAX, 4 * CHUNK_MAX)));
+    SR_TRY(sr_picture_png_check(spng_set_png_buffer(png, data, bytes)));
+    SR_TRY(sr_picture_png_check(spng_get_ihdr(png, header)));
     if ((int64_t)header->width * header->height > SR_PICTURE_MAX_PIXELS)
         return SR_FAIL(SR_E_LIMIT, "PNG: %u x %u is over the limit of %lld Mpx", header->width,
                        header->height, (long long)(SR_PICTURE_MAX_PIXELS >> 20));
     return SR_OK;
 }
 
-static sr_status decode(const uint8_t *data, size_t bytes, picture_bytes *pixels,
-                        struct spng_ihdr *header, int *orientation) {
+sr_status sr_picture_png_open(const uint8_t *data, size_t *bytes, struct spng_ctx **out,
+                              struct spng_ihdr *header) {
+    SR_TRY(check_chunks(data, *bytes, bytes));
     spng_ctx *png = spng_ctx_new(0);
     if (png == NULL)
-        return check(SPNG_EMEM);
-    sr_status status = open_png(png, data, bytes, header);
-    if (status == SR_OK) {
-        pixels->bytes = (size_t)header->width * header->height * 3;
-        status = sr_grow(&pixels->data, &pixels->capacity, pixels->bytes, 1, "pixels");
+        return sr_picture_png_check(SPNG_EMEM);
+    sr_status status = open_png(png, data, *bytes, header);
+    if (status != SR_OK) {
+        spng_ctx_free(png);
+        return status;
     }
+    *out = png;
+    return SR_OK;
+}
+
+static sr_status decode(const uint8_t *data, size_t *bytes, picture_bytes *pixels,
+                        struct spng_ihdr *header, int *orientation) {
+    spng_ctx *png;
+    SR_TRY(sr_picture_png_open(data, bytes, &png, header));
+    pixels->bytes = (size_t)header->width * header->height * 3;
+    sr_status status = sr_grow(&pixels->data, &pixels->capacity, pixels->bytes, 1, "pixels");
     if (status == SR_OK)
-        status = check(spng_decode_image(png, pixels->data, pixels->bytes, SPNG_FMT_RGB8, 0));
+        status = sr_picture_png_check(
+            spng_decode_image(png, pixels->data, pixels->bytes, SPNG_FMT_RGB8, 0));
     if (status == SR_OK)
-        status = check(spng_decode_chunks(png));
+        status = sr_picture_png_check(spng_decode_chunks(png));
     struct spng_exif exif;
     *orientation = 1;
     if (status == SR_OK && spng_get_exif(png, &exif) == 0)
@@ -90,7 +102,7 @@ static sr_status take_buffer(spng_ctx *png, picture_bytes *out) {
     size_t bytes;
     void *data = spng_get_png_buffer(png, &bytes, &error);
     if (data == NULL)
-        return check(error ? error : SPNG_EMEM);
+        return sr_picture_png_check(error ? error : SPNG_EMEM);
     sr_status status = sr_grow(&out->data, &out->capacity, bytes, 1, "PNG");
     if (status == SR_OK) {
         memcpy(out->data, data, bytes);
@@ -106,13 +118,13 @@ static sr_status encode(const picture_bytes *pixels, const struct spng_ihdr *sou
     header.color_type = grey ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
     spng_ctx *png = spng_ctx_new(SPNG_CTX_ENCODER);
     if (png == NULL)
-        return check(SPNG_EMEM);
-    sr_status status = check(spng_set_option(png, SPNG_ENCODE_TO_BUFFER, 1));
+        return sr_picture_png_check(SPNG_EMEM);
+    sr_status status = sr_picture_png_check(spng_set_option(png, SPNG_ENCODE_TO_BUFFER, 1));
     if (status == SR_OK)
-        status = check(spng_set_ihdr(png, &header));
+        status = sr_picture_png_check(spng_set_ihdr(png, &header));
     if (status == SR_OK)
-        status = check(spng_encode_image(png, pixels->data, pixels->bytes, SPNG_FMT_PNG,
-                                         SPNG_ENCODE_FINALIZE));
+        status = sr_picture_png_check(spng_encode_image(png, pixels->data, pixels->bytes,
+                                                        SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
     if (status == SR_OK)
         status = take_buffer(png, out);
     spng_ctx_free(png);
@@ -124,8 +136,7 @@ sr_status sr_picture_png(const uint8_t *data, size_t bytes, picture_bytes *pixel
     struct spng_ihdr header = {0};
     int orientation = 1;
     out->bytes = 0;
-    SR_TRY(check_chunks(data, bytes, &bytes));
-    SR_TRY(decode(data, bytes, pixels, &header, &orientation));
+    SR_TRY(decode(data, &bytes, pixels, &header, &orientation));
     bool grey = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ||
                 header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA;
     bool plain = header.bit_depth == 8 && (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ||

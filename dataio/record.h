@@ -158,16 +158,24 @@ uint32_t sr_sample_segment(const sr_sample *sample, size_t i);
 // -- the record of a picture with boxes --------------------------------------------------------
 //
 // {id: bytes, content: bytes, height, width, depth: int64, object: [{name: bytes, xmin, ymin, xmax,
-// ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}. Pixels, continuous
-// coordinates with (0, 0) at the corner of the first pixel. Absent numbers are 0. Our own keys:
-// orientation, segments and zstd as above; raw int64 (1: content is u8 HWC, not a JPEG or PNG).
+// ymax: float64, difficult: int64, mask: bytes, polygons: [[float64]]}]}. Pixels of the upright
+// picture, continuous coordinates with (0, 0) at the corner of the first pixel. Absent numbers are
+// 0. mask: run lengths as COCO's compressed string (dataio/rle.h). Our own keys: orientation,
+// segments and zstd as above; raw int64 (1: content is u8 HWC, not a JPEG or PNG); of an object
+// label int64 and crowd int64 (1: a region of many objects, COCO's iscrowd).
 
 // The keys of such a record and their kinds, as a shard's header has them.
 #define SR_DETECTION_PROTOCOL                                                                      \
     "{id: bytes, content: bytes, height: int64, width: int64, depth: int64, orientation: int64, "  \
     "segments: bytes, raw: int64, zstd: int64, object: [{name: bytes, label: int64, "              \
-    "xmin: float64, ymin: float64, xmax: float64, ymax: float64, difficult: int64, mask: bytes, "  \
-    "polygons: [[float64]]}]}"
+    "xmin: float64, ymin: float64, xmax: float64, ymax: float64, difficult: int64, "               \
+    "crowd: int64, mask: bytes, polygons: [[float64]]}]}"
+
+// One polygon of an object's outline: x and y of each point.
+typedef struct sr_polygon {
+    const double *numbers;
+    size_t count; // of numbers
+} sr_polygon;
 
 // A box of a picture; corners in pixels.
 typedef struct sr_object {
@@ -176,8 +184,12 @@ typedef struct sr_object {
     int64_t label; // class number; -1 when only the name is given
     double xmin, ymin, xmax, ymax;
     bool difficult;
+    bool crowd;       // a region of many objects
     const void *mask; // run lengths; NULL when there are none
     size_t mask_bytes;
+    const sr_polygon *polygons; // for writing; NULL when there are none
+    size_t polygon_count;
+    sr_record_cursor outlines; // when read: a list for each polygon
 } sr_object;
 
 // A picture with boxes.
@@ -186,7 +198,7 @@ typedef struct sr_detection {
     sr_record_cursor objects; // for sr_detection_next
 } sr_detection;
 
-// 'count' objects; polygons are written with the record writer where a caller has them.
+// 'count' objects.
 SR_NODISCARD sr_status sr_detection_write(sr_record_writer *writer, const sr_sample *picture,
                                           const sr_object *objects, size_t count);
 // Pointers of *out lie in the record. SR_E_DATA names what is missing or of another kind.

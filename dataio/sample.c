@@ -150,6 +150,17 @@ uint32_t sr_sample_segment(const sr_sample *sample, size_t i) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+static void put_polygons(sr_record_writer *writer, const sr_object *object) {
+    sr_record_open_list(writer, "polygons");
+    for (size_t i = 0; i < object->polygon_count; i++) {
+        sr_record_open_list(writer, NULL);
+        for (size_t j = 0; j < object->polygons[i].count; j++)
+            sr_record_put_float64(writer, NULL, object->polygons[i].numbers[j]);
+        sr_record_close(writer);
+    }
+    sr_record_close(writer);
+}
+
 static void put_object(sr_record_writer *writer, const sr_object *object) {
     sr_record_open_map(writer, NULL);
     sr_record_put_bytes(writer, "name", object->name, object->name_bytes);
@@ -160,8 +171,12 @@ static void put_object(sr_record_writer *writer, const sr_object *object) {
     sr_record_put_float64(writer, "xmax", object->xmax);
     sr_record_put_float64(writer, "ymax", object->ymax);
     sr_record_put_int64(writer, "difficult", object->difficult);
+    if (object->crowd)
+        sr_record_put_int64(writer, "crowd", 1);
     if (object->mask != NULL)
         sr_record_put_bytes(writer, "mask", object->mask, object->mask_bytes);
+    if (object->polygon_count > 0)
+        put_polygons(writer, object);
     sr_record_close(writer);
 }
 
@@ -261,8 +276,14 @@ static sr_status take_object_key(const char *key, size_t n, const sr_feature *fe
         out->difficult = feature->i64 != 0;
         return check_kind("difficult", feature, SR_FEATURE_INT64);
     }
+    if (is_key(key, n, "crowd"))
+        return take_bool("crowd", feature, &out->crowd);
     if (is_key(key, n, "mask"))
         return take_bytes("mask", feature, &out->mask, &out->mask_bytes);
+    if (is_key(key, n, "polygons")) {
+        out->outlines = sr_feature_entries(feature);
+        return check_kind("polygons", feature, SR_FEATURE_LIST);
+    }
     return SR_OK;
 }
 

@@ -5,34 +5,65 @@
 // allowed (everything else is packed then); 1: disk full and other failures of the machine.
 #include <argp.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dataio/pack.h"
 #include "kernels/base/text.h"
 #include "launcher/command.h"
 
-enum { KEY_VAL = 0x100, KEY_SIZE, KEY_QUALITY, KEY_RAW, KEY_INDEX, KEY_REFUSED };
+enum {
+    KEY_VAL = 0x100,
+    KEY_SUBSET,
+    KEY_LIST,
+    KEY_CLASSES,
+    KEY_VOID,
+    KEY_SIZE,
+    KEY_QUALITY,
+    KEY_RAW,
+    KEY_ZSTD,
+    KEY_INDEX,
+    KEY_SHARD,
+    KEY_REFUSED,
+};
 
 static const struct argp_option options[] = {
     {"val-fraction", KEY_VAL, "F", 0,
      "without a val split: hold out the last F of every class, in byte order of names", 0},
+    {"subset", KEY_SUBSET, "N|F", 0,
+     "of every split only the first N samples, or this part of them (0 < F < 1), in the order of "
+     "records",
+     0},
+    {"list", KEY_LIST, "FILE", 0,
+     "take what FILE lists, lines of path TAB class [TAB split]; without SRC paths are relative to "
+     "FILE's folder",
+     0},
+    {"classes", KEY_CLASSES, "FILE", 0, "names of the classes in the order of their numbers", 0},
+    {"void", KEY_VOID, "ID", 0, "class id of masks that means none, beside 255", 0},
     {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer", 0},
     {"quality", KEY_QUALITY, "Q", 0, "JPEG quality of shrunk pictures, 1..100 (default: 90)", 0},
     {"raw", KEY_RAW, NULL, 0,
      "store pixels instead of JPEG: several times as large and as fast to read", 0},
+    {"zstd", KEY_ZSTD, NULL, 0, "compress what is stored as pixels", 0},
     {"row-index", KEY_INDEX, "N", 0,
      "parts of each row of a JPEG that can be decoded alone, 0 (no index) to 64 (default: 1)", 0},
+    {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, as 64MiB (default: 256MiB)", 0},
     {"allow-refused", KEY_REFUSED, "N", 0, "end with 0 although up to N files were refused", 0},
     {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
     {0}};
 
 static const char about[] =
-    "Packs a folder CLASS/picture or {train,val,test}/CLASS/picture, or a tar of one (also "
-    "compressed, also a tar of one tar per class), into DST. JPEG and PNG, told by content; pixels "
-    "do not change unless --max-size is given.\v"
+    "Packs what is in SRC, a folder, tar or file, into DST. What it is is told by its content:\n"
+    "folders CLASS/picture or {train,val,test}/CLASS/picture; COCO's JSON; Pascal VOC's XML; "
+    "pictures and masks in two parallel folders; WebDataset's shards; CIFAR's and MNIST's files of "
+    "pixels; KPLRecords. All of these also inside of a tar (also compressed). Pictures are JPEG "
+    "and "
+    "PNG; their pixels do not change unless --max-size is given.\v"
     "Damaged files are refused and named in DST/refused.csv; everything else is packed. The result "
-    "is the same for any number of workers. A killed pack is finished by the same command.";
+    "is the same for any number of workers. A killed pack goes on where it was by the same "
+    "command.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;
@@ -42,11 +73,56 @@ static double parse_fraction(struct argp_state *state, const char *text) {
     return value;
 }
 
+// A number of samples, or a part with a decimal point.
+static void parse_subset(struct argp_state *state, const char *text, sr_pack_options *out) {
+    char *end;
+    if (strpbrk(text, ".eE") == NULL) {
+        out->subset = sr_command_number(state, "--subset", text, 1, LONG_MAX);
+        return;
+    }
+    out->subset_part = strtod(text, &end);
+    if (*end != '\0' || !(out->subset_part > 0 && out->subset_part < 1))
+        argp_error(state, "'%s' is neither a number of samples nor a part, 0 < F < 1", text);
+}
+
+static void parse_shard_size(struct argp_state *state, const char *text, sr_pack_options *out) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+    char *end;
+    const double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && strcmp(end, units[i].name) == 0 && number * units[i].bytes >= 1 &&
+            number * units[i].bytes < 1e15)
+            out->shard_bytes = (uint64_t)(number * units[i].bytes);
+    if (out->shard_bytes == 0)
+        argp_error(state, "'%s' is no size, as 64MiB", text);
+}
+
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_pack_options *o = state->input;
     switch (key) {
     case KEY_VAL:
         o->val_fraction = parse_fraction(state, value);
+        break;
+    case KEY_SUBSET:
+        parse_subset(state, value, o);
+        break;
+    case KEY_LIST:
+        o->list = value;
+        break;
+    case KEY_CLASSES:
+        o->classes = value;
+        break;
+    case KEY_VOID:
+        o->void_class = 1 + (int)sr_command_number(state, "--void", value, 0, 255);
+        break;
+    case KEY_ZSTD:
+        o->zstd = true;
+        break;
+    case KEY_SHARD:
+        parse_shard_size(state, value, o);
         break;
     case KEY_SIZE:
         o->max_side = sr_command_number(state, "--max-size", value, 1, 65535);
@@ -78,6 +154,10 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
             o->destination = value;
         break;
     case ARGP_KEY_END:
+        if (o->destination == NULL && o->list != NULL) { // the list says where the pictures are
+            o->destination = o->source;
+            o->source = NULL;
+        }
         if (o->destination == NULL)
             argp_error(state, "SRC and DST are needed");
         break;
@@ -93,14 +173,26 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool 
               stderr);
     if (o->val_fraction > 0 && !r->val_existed && r->records[SR_SPLIT_VAL] == 0)
         fputs("note: every class is too small for --val-fraction; there is no val split\n", stderr);
-    if (r->classes == 1)
+    if (r->classes == 1 && r->annotations == 0)
         fputs("note: all pictures are of one class; is every class a folder of its own?\n", stderr);
     if (r->unlabelled > 0)
-        fprintf(stderr, "note: %" PRId64 " pictures of test lie in no class folder: left out\n",
+        fprintf(stderr, "note: of %" PRId64 " pictures no label is known: left out\n",
                 r->unlabelled);
+    if (r->strays > 0)
+        fprintf(stderr,
+                "note: %" PRId64 " annotations are of pictures that nothing names: left out\n",
+                r->strays);
     if (r->refused > 0 && !failed) // a failure says it by itself
         fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
                 r->refused == 1 ? " was" : "s were", o->destination);
+}
+
+// Returns what stands before the next count.
+static const char *print_count(const char *between, int64_t count, const char *what) {
+    if (count <= 0)
+        return between;
+    printf("%s%" PRId64 " %s", between, count, what);
+    return ", ";
 }
 
 static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
@@ -118,16 +210,20 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
         printf(" (was already packed)\n");
     else
         printf(", %.1f s\n", r->seconds);
+    if (r->resumed > 0)
+        printf("  went on after %" PRId64 " records of an interrupted pack\n", r->resumed);
+    if (r->objects > 0)
+        printf("  %" PRId64 " boxes, %" PRId64 " of them empty or outside of their picture\n",
+               r->objects, r->degenerate);
     between = "  ";
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
-        if (r->met[i] > 0) {
-            printf("%s%" PRId64 " %s", between, r->met[i], sr_pack_flag_name(i));
-            between = ", ";
-        }
-    if (r->ignored > 0)
-        printf("%s%" PRId64 " file%s ignored (hidden, or no picture)", between, r->ignored,
-               r->ignored == 1 ? "" : "s");
-    if (*between == ',' || r->ignored > 0)
+        between = print_count(between, r->met[i], sr_pack_flag_name(i));
+    between = print_count(between, r->annotations, "annotation files");
+    between = print_count(between, r->outside, "outside of the subset");
+    between = print_count(between, r->ignored,
+                          r->ignored == 1 ? "file ignored (hidden, or nothing that is read)"
+                                          : "files ignored (hidden, or nothing that is read)");
+    if (*between == ',')
         printf("\n");
 }
 

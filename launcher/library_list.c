@@ -4,6 +4,7 @@
 #include "launcher/library_list_internal.h"
 
 #include <archive.h>
+#include <expat.h>
 #include <libfyaml.h>
 #include <openssl/crypto.h>
 #include <spng.h>
@@ -76,6 +77,12 @@ static const char *yajl(char text[SR_LIBRARY_TEXT]) {
     return text;
 }
 
+static const char *expat(char text[SR_LIBRARY_TEXT]) {
+    const XML_Expat_Version v = XML_ExpatVersionInfo();
+    snprintf(text, SR_LIBRARY_TEXT, "%d.%d.%d", v.major, v.minor, v.micro);
+    return text;
+}
+
 static const char *cairo(char text[SR_LIBRARY_TEXT]) {
     (void)text;
 #ifdef SR_WITH_CAIRO
@@ -102,7 +109,7 @@ static const sr_library libraries[] = {
     {"Open MPI", openmpi}, {"libjpeg-turbo", libjpeg}, {"zstd", zstd},
     {"libfyaml", fyaml},   {"xxHash", xxhash},         {"OpenSSL", openssl},
     {"libspng", spng},     {"libarchive", libarchive}, {"yajl", yajl},
-    {"cairo", cairo},      {"oneDNN", onednn},
+    {"expat", expat},      {"cairo", cairo},           {"oneDNN", onednn},
 };
 
 const sr_library *sr_libraries(size_t *count) {

@@ -52,6 +52,7 @@ LISTS = [
     ("dataio/transform_list.def", "sr_transform_", r"dataio/transforms/transform_\w+\.c"),
     ("dataio/transformer_list.def", "sr_transformer_", r"dataio/transformer_\w+\.c"),
     ("dataio/format_list.def", "sr_format_", r"dataio/format_\w+\.c"),
+    ("dataio/source_kind_list.def", "sr_source_kind_", r"dataio/source_\w+\.c"),
     ("trainer/models/model_list.def", "sr_model_", r"trainer/models/model_\w+\.c"),
     ("trainer/losses/loss_list.def", "sr_loss_", r"trainer/losses/loss_\w+\.c"),
     ("trainer/tasks/task_list.def", "sr_task_", r"trainer/tasks/task_\w+\.c"),

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dataio/format.h"
 #include "dataio/layout.h"
 #include "dataio/picture.h"
 #include "kernels/base/memory.h"
@@ -27,10 +26,10 @@ static bool leads_out(const char *path) {
 static void read_all(sr_source *source) {
     void *buffer = NULL;
     size_t capacity = 0;
-    for (size_t i = 0; i < source->count; i++) {
-        const sr_source_file *file = &source->files[i];
+    for (size_t i = 0; i < source->files.count; i++) {
+        const sr_source_file *file = &source->files.items[i];
         require(!leads_out(file->path) && file->bytes <= SR_PICTURE_MAX_BYTES);
-        if (sr_source_read(source, i, &buffer, &capacity) == SR_OK)
+        if (sr_source_read(source, file, &buffer, &capacity) == SR_OK)
             require(sr_picture_sniff(buffer, (size_t)file->bytes, NULL) != SR_PICTURE_NONE);
     }
     sr_free(buffer);
@@ -44,9 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (sr_source_open(path, "/tmp", &source) == SR_OK) {
+    if (sr_source_open(path, NULL, "/tmp", &source) == SR_OK) {
         read_all(source);
-        if (sr_layout_make(source, &layout) == SR_OK)
+        if (sr_layout_make(source, NULL, &layout) == SR_OK)
             sr_layout_release(&layout);
         sr_source_free(source);
     }

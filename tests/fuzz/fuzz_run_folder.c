@@ -7,6 +7,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
+#include "dataio/format.h"
 #include "dataio/pack_state.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -80,7 +81,7 @@ static void fuzz_judgement(const char *name, const uint8_t *data, size_t size) {
 
 static void fuzz_pack_state(const uint8_t *data, size_t size) {
     const sr_pack_options options = {.shard_bytes = 1};
-    sr_source source = {.folder = -1, .archive = -1, .spool = -1};
+    sr_source source = {.folder = -1, .format = sr_format_at(0)};
     sr_pack_report report = {0};
     sr_pack_state state;
     void *first, *second;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Importer: a folder of pictures, in the layout of ImageFolder (CLASS/file, or train/CLASS/file and
-// val/CLASS/file; any depth below the class).
+// Source: a folder and all that is below it.
 //
 // Links are followed, as they are the user's own; a link to a folder that is being walked is left
-// out, so that loops end. Only the first bytes of each file are read here.
+// out, so that loops end. Only the first bytes of each file are read here. Archives are entered
+// where no picture lies beside them (a folder of shards, or of one tar for each class): otherwise
+// they are taken for what the pictures came from.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataio/format.h"
+#include "dataio/source_internal.h"
+#include "kernels/base/file.h"
 #include "kernels/base/text.h"
 
 #define MAX_DEPTH 32
@@ -20,6 +22,7 @@
 typedef struct walk {
     sr_source *source;
     sr_text path;
+    sr_file_list archives; // looked into at the end
     int depth;
     struct {
         dev_t device;
@@ -33,21 +36,39 @@ static sr_status refuse_errno(walk *w, const char *action, int error) {
     return sr_source_refuse(w->source, w->path.data, reason);
 }
 
+static sr_status keep_archive(walk *w, const sr_source_file *file) {
+    void *items = w->archives.items;
+    SR_TRY(sr_grow(&items, &w->archives.capacity, w->archives.count + 1, sizeof *file, "archives"));
+    w->archives.items = items;
+    sr_source_file *kept = &w->archives.items[w->archives.count];
+    *kept = *file;
+    kept->path = sr_arena_strdup(&w->source->arena, file->path);
+    if (kept->path == NULL)
+        return SR_E_MEMORY;
+    w->archives.count++;
+    return SR_OK;
+}
+
+static sr_status offer_file(sr_source *source, const sr_source_file *file, const uint8_t *head,
+                            size_t head_bytes) {
+    sr_offer offer;
+    SR_TRY(sr_source_offer(source, file->path, head, head_bytes, file->bytes, &offer));
+    return offer != SR_OFFER_NOTHING ? sr_source_add(source, file, offer) : SR_OK;
+}
+
 static sr_status take_file(walk *w, int fd, const struct stat *info) {
-    uint8_t head[32];
-    bool wanted;
+    uint8_t head[SR_SOURCE_HEAD];
     ssize_t got = pread(fd, head, sizeof head, 0);
     if (got < 0)
         return refuse_errno(w, "cannot read", errno);
-    SR_TRY(sr_source_offer(w->source, w->path.data, head, (size_t)got, &wanted));
-    if (!wanted)
-        return SR_OK;
-    return sr_source_add(w->source,
-                         &(sr_source_file){.path = w->path.data,
-                                           .bytes = (uint64_t)info->st_size,
-                                           .mtime = (int64_t)info->st_mtim.tv_sec * 1000000000 +
-                                                    info->st_mtim.tv_nsec,
-                                           .in = -1});
+    const sr_source_file file = {.path = w->path.data,
+                                 .bytes = (uint64_t)info->st_size,
+                                 .mtime = (int64_t)info->st_mtim.tv_sec * 1000000000 +
+                                          info->st_mtim.tv_nsec,
+                                 .in = -1};
+    if (sr_source_is_archive(head, (size_t)got))
+        return keep_archive(w, &file);
+    return offer_file(w->source, &file, head, (size_t)got);
 }
 
 static sr_status walk_folder(walk *w, int fd, const struct stat *info);
@@ -135,6 +156,26 @@ static sr_status walk_folder(walk *w, int fd, const struct stat *info) {
     return status;
 }
 
+static sr_status enter_archive(sr_source *source, const sr_source_file *file, bool enter) {
+    uint8_t head[SR_SOURCE_HEAD];
+    size_t head_bytes = file->bytes < sizeof head ? (size_t)file->bytes : sizeof head;
+    bool is_archive = false;
+    int store, fd = openat(source->folder, file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return SR_FAIL(SR_E_IO, "%s/%s: cannot open: %s", source->path, file->path,
+                       strerror(errno));
+    sr_status status = sr_file_read_at(fd, file->path, 0, head, head_bytes);
+    if (status == SR_OK && enter) {
+        status = sr_source_add_store(source, file->path, -1, &store);
+        if (status == SR_OK)
+            status =
+                sr_source_read_archive(source, fd, store, file->bytes, file->path, &is_archive);
+    }
+    (void)close(fd);
+    SR_TRY(status);
+    return is_archive ? SR_OK : offer_file(source, file, head, head_bytes);
+}
+
 static sr_status list(sr_source *source) {
     walk w = {.source = source};
     struct stat info;
@@ -144,19 +185,23 @@ static sr_status list(sr_source *source) {
     sr_text_init(&w.path);
     sr_status status = walk_folder(&w, fd, &info);
     sr_text_release(&w.path);
+    const bool enter = source->files.count == 0;
+    for (size_t i = 0; i < w.archives.count && status == SR_OK; i++)
+        status = enter_archive(source, &w.archives.items[i], enter);
+    sr_free(w.archives.items);
     return status;
 }
 
-static bool recognises(const sr_format_probe *probe) {
+static bool recognises(const sr_source_probe *probe) {
     return probe->folder;
 }
 
-extern const sr_format sr_format_folder;
-const sr_format sr_format_folder = {
-    .struct_size = sizeof(sr_format),
-    .abi = SR_FORMAT_ABI,
+extern const sr_source_kind sr_source_kind_folder;
+const sr_source_kind sr_source_kind_folder = {
+    .struct_size = sizeof(sr_source_kind),
+    .abi = SR_SOURCE_KIND_ABI,
     .name = "folder",
-    .help = "a folder CLASS/picture or {train,val}/CLASS/picture",
+    .help = "a folder",
     .recognises = recognises,
     .list = list,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Importer: tar archives, plain or compressed, and tars inside of them (as ILSVRC's training set,
+// Source: tar archives, plain or compressed, and tars inside of them (as ILSVRC's training set,
 // one tar per class: the inner name without .tar becomes a folder).
 //
 // libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
@@ -10,15 +10,13 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataio/format.h"
 #include "dataio/picture.h"
+#include "dataio/source_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 
@@ -44,14 +42,12 @@ typedef struct reading {
     // An entry whose offset is known when the next header is found: its data ends, padded to 512,
     // where that begins.
     bool waiting, waiting_is_tar;
+    sr_offer offer; // what the entry was taken as
     sr_source_file file;
     char name[MAX_NAME];
-    uint8_t head[SR_FORMAT_HEAD];
+    uint8_t head[SR_SOURCE_HEAD];
     size_t head_bytes;
 } reading;
-
-static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
-                             const char *prefix, int nesting, bool *is_archive);
 
 // -- libarchive's callbacks --------------------------------------------------------------------
 
@@ -82,7 +78,7 @@ static la_int64_t on_skip(struct archive *archive, void *user, la_int64_t reques
 
 static sr_status damaged(const reading *r) {
     return SR_FAIL(SR_E_DATA, "%s: damaged archive%s%s after %zu pictures: %s", r->source->path,
-                   r->prefix[0] ? ", in " : "", r->prefix, r->source->count,
+                   r->prefix[0] ? ", in " : "", r->prefix, r->source->files.count,
                    archive_error_string(r->archive) ? archive_error_string(r->archive)
                                                     : "unknown cause");
 }
@@ -134,49 +130,11 @@ static bool is_tar(const uint8_t *head, size_t bytes) {
 
 // -- contents ----------------------------------------------------------------------------------
 
-static sr_status open_spool(sr_source *source) {
-    if (source->spool >= 0)
-        return SR_OK;
-    source->spool = open(source->spool_folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (source->spool >= 0)
-        return SR_OK;
-    char *path = sr_path_join(source->spool_folder, "spool-XXXXXX"); // no O_TMPFILE there
-    if (path == NULL)
-        return SR_E_MEMORY;
-    source->spool = mkostemp(path, O_CLOEXEC);
-    int error = errno;
-    if (source->spool >= 0)
-        (void)unlink(path);
-    sr_free(path);
-    if (source->spool < 0)
-        return SR_FAIL(SR_E_IO, "%s: cannot make a temporary file: %s", source->spool_folder,
-                       strerror(error));
-    return SR_OK;
-}
-
-static sr_status spool_bytes(sr_source *source, const void *data, size_t bytes) {
-    const uint8_t *at = data;
-    while (bytes > 0) {
-        ssize_t n = pwrite(source->spool, at, bytes, (off_t)source->spooled);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return SR_FAIL(errno == ENOSPC || errno == EDQUOT ? SR_E_NO_SPACE : SR_E_IO,
-                           "%s: the temporary file of %llu MiB for the unpacked archive: %s",
-                           source->spool_folder, (unsigned long long)(source->spooled >> 20),
-                           strerror(errno));
-        at += n;
-        bytes -= (size_t)n;
-        source->spooled += (uint64_t)n;
-    }
-    return SR_OK;
-}
-
 // The rest of the entry, after its head, into the spool.
 static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
-    SR_TRY(open_spool(r->source));
-    *offset = r->source->spooled;
-    SR_TRY(spool_bytes(r->source, r->head, r->head_bytes));
+    sr_spool *spool = &r->source->spool;
+    *offset = spool->bytes;
+    SR_TRY(sr_spool_append(spool, r->head, r->head_bytes));
     uint8_t buffer[READ_BYTES];
     for (;;) {
         la_ssize_t n = archive_read_data(r->archive, buffer, sizeof buffer);
@@ -184,22 +142,22 @@ static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
             return damaged(r);
         if (n == 0)
             break;
-        SR_TRY(spool_bytes(r->source, buffer, (size_t)n));
+        SR_TRY(sr_spool_append(spool, buffer, (size_t)n));
     }
-    *bytes = r->source->spooled - *offset;
+    *bytes = spool->bytes - *offset;
     return SR_OK;
 }
 
+static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
+                             const char *name, int nesting, bool *is_archive);
+
 static sr_status enter_tar(reading *r, int fd, int in, uint64_t offset, uint64_t bytes) {
-    char prefix[MAX_NAME + 2];
-    size_t n = strlen(r->name);
-    if (n > 4 && strcmp(r->name + n - 4, ".tar") == 0)
-        n -= 4;
-    (void)snprintf(prefix, sizeof prefix, "%.*s/", (int)n, r->name);
     if (r->nesting == MAX_NESTING)
         return sr_source_refuse(r->source, r->name, "archives nested too deeply");
     bool is_archive;
-    SR_TRY(read_region(r->source, fd, in, offset, bytes, prefix, r->nesting + 1, &is_archive));
+    if (in == r->source->spool_store)
+        SR_TRY(sr_spool_flush(&r->source->spool));
+    SR_TRY(read_region(r->source, fd, in, offset, bytes, r->name, r->nesting + 1, &is_archive));
     return is_archive ? SR_OK : sr_source_refuse(r->source, r->name, "not an archive inside");
 }
 
@@ -209,7 +167,7 @@ static sr_status settle(reading *r, uint64_t end) {
         return SR_OK;
     r->waiting = false;
     uint64_t padded = (r->file.bytes + 511) / 512 * 512;
-    uint8_t again[SR_FORMAT_HEAD];
+    uint8_t again[SR_SOURCE_HEAD];
     if (end < padded || end > r->region->bytes)
         return SR_FAIL(SR_E_DATA, "%s: truncated archive: %s is cut off", r->source->path, r->name);
     uint64_t offset = r->region->begin + end - padded;
@@ -222,7 +180,7 @@ static sr_status settle(reading *r, uint64_t end) {
     r->file.path = r->name;
     r->file.in = r->region->in;
     r->file.offset = offset;
-    return sr_source_add(r->source, &r->file);
+    return sr_source_add(r->source, &r->file, r->offer);
 }
 
 static sr_status take_contents(reading *r, bool tar) {
@@ -231,19 +189,21 @@ static sr_status take_contents(reading *r, bool tar) {
         r->waiting_is_tar = tar;
         return SR_OK;
     }
-    if (!tar && r->file.bytes > SR_PICTURE_MAX_BYTES) {
+    if (!tar && r->offer == SR_OFFER_PICTURE && r->file.bytes > SR_PICTURE_MAX_BYTES) {
         r->file.path = r->name;
-        return sr_source_add(r->source, &r->file); // which refuses it
+        return sr_source_add(r->source, &r->file, r->offer); // which refuses it
     }
     uint64_t offset = 0, bytes = 0;
+    int spool;
+    SR_TRY(sr_source_spool_store(r->source, &spool));
     SR_TRY(spool_entry(r, &offset, &bytes));
     if (tar)
-        return enter_tar(r, r->source->spool, 1, offset, bytes);
+        return enter_tar(r, r->source->spool.fd, spool, offset, bytes);
     r->file.path = r->name;
-    r->file.in = 1;
+    r->file.in = spool;
     r->file.offset = offset;
     r->file.bytes = bytes;
-    return sr_source_add(r->source, &r->file);
+    return sr_source_add(r->source, &r->file, r->offer);
 }
 
 // -- entries -----------------------------------------------------------------------------------
@@ -271,11 +231,10 @@ static sr_status take_entry(reading *r, struct archive_entry *entry) {
             break;
         r->head_bytes += (size_t)n;
     }
-    bool wanted = is_tar(r->head, r->head_bytes) && !sr_source_is_hidden(r->name);
-    if (wanted)
+    if (is_tar(r->head, r->head_bytes) && !sr_source_is_hidden(r->name))
         return take_contents(r, true);
-    SR_TRY(sr_source_offer(r->source, r->name, r->head, r->head_bytes, &wanted));
-    return wanted ? take_contents(r, false) : SR_OK;
+    SR_TRY(sr_source_offer(r->source, r->name, r->head, r->head_bytes, r->file.bytes, &r->offer));
+    return r->offer != SR_OFFER_NOTHING ? take_contents(r, false) : SR_OK;
 }
 
 static sr_status read_entries(reading *r) {
@@ -313,14 +272,35 @@ static sr_status open_archive(reading *r) {
     return archive_read_open1(a) == ARCHIVE_OK ? read_entries(r) : SR_OK;
 }
 
+// What stands before the names of an archive's contents: its own name without .tar and the like.
+static char *make_prefix(const char *name) {
+    static const char *const endings[] = {".tar",     ".tar.gz",  ".tgz",
+                                          ".tar.zst", ".tar.bz2", ".tar.xz"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t ending = strlen(endings[i]);
+        if (n > ending && strcmp(name + n - ending, endings[i]) == 0) {
+            n -= ending;
+            break;
+        }
+    }
+    char *prefix = sr_alloc(n + 2, "archive reader");
+    if (prefix != NULL && n > 0) {
+        memcpy(prefix, name, n);
+        prefix[n] = '/';
+    }
+    return prefix;
+}
+
 // Offers the contents of one archive; *is_archive is false when it is none.
 static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
-                             const char *prefix, int nesting, bool *is_archive) {
+                             const char *name, int nesting, bool *is_archive) {
+    char *prefix = make_prefix(name);
     reading *r = sr_alloc(sizeof *r, "archive reader");
     region *part = sr_alloc(sizeof *part, "archive reader");
     sr_status status = SR_E_MEMORY;
     *is_archive = false;
-    if (r == NULL || part == NULL)
+    if (r == NULL || part == NULL || prefix == NULL)
         goto out;
     part->fd = fd;
     part->in = in;
@@ -340,22 +320,29 @@ static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, 
     (void)archive_read_free(r->archive);
 out:
     sr_free(part);
+    sr_free(prefix);
     sr_free(r);
     return status;
+}
+
+sr_status sr_source_read_archive(sr_source *source, int fd, int store, uint64_t bytes,
+                                 const char *name, bool *is_archive) {
+    return read_region(source, fd, store, 0, bytes, name, 0, is_archive);
 }
 
 static sr_status list(sr_source *source) {
     struct stat info;
     bool is_archive;
-    if (fstat(source->archive, &info) != 0)
+    const int fd = source->stores[0].fd;
+    if (fstat(fd, &info) != 0)
         return SR_FAIL(SR_E_IO, "%s: %s", source->path, strerror(errno));
-    SR_TRY(read_region(source, source->archive, 0, 0, (uint64_t)info.st_size, "", 0, &is_archive));
+    SR_TRY(read_region(source, fd, 0, 0, (uint64_t)info.st_size, "", 0, &is_archive));
     return is_archive
                ? SR_OK
                : SR_FAIL(SR_E_DATA, "%s: damaged or empty archive: no first header", source->path);
 }
 
-static bool recognises(const sr_format_probe *probe) {
+bool sr_source_is_archive(const uint8_t *head, size_t head_bytes) {
     static const struct {
         size_t bytes;
         const char *magic;
@@ -364,21 +351,23 @@ static bool recognises(const sr_format_probe *probe) {
                       {6, "\xfd"
                           "7zXZ\0"},
                       {4, "\x28\xb5\x2f\xfd"}};
-    if (probe->folder)
-        return false;
     for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++)
-        if (probe->head_bytes >= compressed[i].bytes &&
-            memcmp(probe->head, compressed[i].magic, compressed[i].bytes) == 0)
+        if (head_bytes >= compressed[i].bytes &&
+            memcmp(head, compressed[i].magic, compressed[i].bytes) == 0)
             return true;
-    return is_tar(probe->head, probe->head_bytes);
+    return is_tar(head, head_bytes);
 }
 
-extern const sr_format sr_format_tar;
-const sr_format sr_format_tar = {
-    .struct_size = sizeof(sr_format),
-    .abi = SR_FORMAT_ABI,
+static bool recognises(const sr_source_probe *probe) {
+    return !probe->folder && sr_source_is_archive(probe->head, probe->head_bytes);
+}
+
+extern const sr_source_kind sr_source_kind_tar;
+const sr_source_kind sr_source_kind_tar = {
+    .struct_size = sizeof(sr_source_kind),
+    .abi = SR_SOURCE_KIND_ABI,
     .name = "tar",
-    .help = "a tar of such a folder, also compressed, also with tars inside",
+    .help = "a tar, also compressed, also with tars inside",
     .recognises = recognises,
     .list = list,
 };

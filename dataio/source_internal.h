@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kinds of sources share among themselves.
+#ifndef SR_DATAIO_SOURCE_INTERNAL_H
+#define SR_DATAIO_SOURCE_INTERNAL_H
+
+#include "dataio/source.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// By its first bytes the file may be a tar, plain or compressed.
+bool sr_source_is_archive(const uint8_t *head, size_t head_bytes);
+// Offers the contents of an archive of 'bytes' bytes, whose store number and name in the source
+// these are; *is_archive is false when it is none.
+SR_NODISCARD sr_status sr_source_read_archive(sr_source *source, int fd, int store, uint64_t bytes,
+                                              const char *name, bool *is_archive);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
