@@ -55,13 +55,9 @@ static int list_split(const char *path) {
     } lists[] = {{"ImageSets/Main/train.txt", SR_SPLIT_TRAIN},
                  {"ImageSets/Main/val.txt", SR_SPLIT_VAL},
                  {"ImageSets/Main/test.txt", SR_SPLIT_TEST}};
-    const size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const size_t m = strlen(lists[i].ending);
-        if (n >= m && strcmp(path + n - m, lists[i].ending) == 0 &&
-            (n == m || path[n - m - 1] == '/'))
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (sr_path_ends_with(path, lists[i].ending))
             return lists[i].split;
-    }
     return -1;
 }
 

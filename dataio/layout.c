@@ -57,6 +57,11 @@ size_t sr_path_stem_bytes(const char *path) {
     return dot != NULL && dot != name ? (size_t)(dot - path) : strlen(path);
 }
 
+bool sr_path_ends_with(const char *path, const char *name) {
+    const size_t n = strlen(path), m = strlen(name);
+    return m > 0 && m <= n && strcmp(path + n - m, name) == 0 && (m == n || path[n - m - 1] == '/');
+}
+
 // -- classes -----------------------------------------------------------------------------------
 
 sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
@@ -82,6 +87,7 @@ sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list) {
     sr_free(layout->classes);
     layout->classes = list->items;
     layout->class_count = 0;
+    layout->sorted = true;
     size_t count = list->count, kept = 0;
     *list = (sr_name_list){0};
     if (count > 0)
@@ -95,7 +101,7 @@ sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list) {
     return SR_OK;
 }
 
-static int find_given_class(const sr_layout *layout, const char *name, size_t bytes) {
+static int find_unsorted(const sr_layout *layout, const char *name, size_t bytes) {
     for (int i = 0; i < layout->class_count; i++)
         if (strlen(layout->classes[i]) == bytes && memcmp(layout->classes[i], name, bytes) == 0)
             return i;
@@ -103,8 +109,8 @@ static int find_given_class(const sr_layout *layout, const char *name, size_t by
 }
 
 int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes) {
-    if (layout->names_given)
-        return find_given_class(layout, name, bytes);
+    if (!layout->sorted)
+        return find_unsorted(layout, name, bytes);
     int low = 0, high = layout->class_count;
     while (low < high) {
         int middle = (low + high) / 2;

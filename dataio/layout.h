@@ -56,7 +56,8 @@ typedef struct sr_layout {
     size_t count;
     const char **classes;
     int class_count;
-    bool names_given;   // by the user: not sorted
+    bool names_given;   // by the user
+    bool sorted;        // the classes are in byte order
     bool count_classes; // MASK without given names: as many classes as the masks have ids
     sr_layout_pixels pixels;
     const char *protocol; // RECORD: of the records
@@ -105,6 +106,8 @@ bool sr_path_folder_at(const char *path, int level, const char **name, size_t *b
 int sr_path_split(const char *path);
 // The path without its last part's ending.
 size_t sr_path_stem_bytes(const char *path);
+// Does the path end with the name, whole parts of it? False for the empty name.
+bool sr_path_ends_with(const char *path, const char *name);
 // The last part of a path.
 const char *sr_path_name(const char *path);
 

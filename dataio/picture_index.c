@@ -69,12 +69,6 @@ size_t sr_picture_index_find(const sr_picture_index *index, const char *stem, si
     return high - low;
 }
 
-// Does the path end with the name, whole parts of it?
-static bool ends_with(const char *path, const char *name) {
-    const size_t n = strlen(path), m = strlen(name);
-    return m > 0 && m <= n && strcmp(path + n - m, name) == 0 && (m == n || path[n - m - 1] == '/');
-}
-
 // Folders that both paths begin with.
 static int common_folders(const char *a, const char *b) {
     int folders = 0;
@@ -93,7 +87,7 @@ bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wan
     for (size_t i = first; i < first + count; i++) {
         const char *path = files[index->files[i]].path;
         // Most significant first: the whole name, the split, the place.
-        int score = ends_with(path, wanted->name) ? 2048 : 0;
+        int score = sr_path_ends_with(path, wanted->name) ? 2048 : 0;
         score += wanted->split >= 0 && sr_path_split(path) == wanted->split ? 1024 : 0;
         score += common_folders(path, wanted->near);
         unique = score != best && (score > best || unique);

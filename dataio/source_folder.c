@@ -176,7 +176,7 @@ static sr_status enter_archive(sr_source *source, const sr_source_file *file, bo
     return is_archive ? SR_OK : offer_file(source, file, head, head_bytes);
 }
 
-static sr_status list(sr_source *source) {
+sr_status sr_source_list_folder(sr_source *source) {
     walk w = {.source = source};
     struct stat info;
     int fd = dup(source->folder); // closedir takes the one it is given
@@ -203,5 +203,5 @@ const sr_source_kind sr_source_kind_folder = {
     .name = "folder",
     .help = "a folder",
     .recognises = recognises,
-    .list = list,
+    .list = sr_source_list_folder,
 };
