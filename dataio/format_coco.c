@@ -134,26 +134,17 @@ static sr_status recognises(sr_source *source, bool *fits) {
 
 // -- places ------------------------------------------------------------------------------------
 
-// The split that a word of a name speaks of, or -1.
-static int split_of_words(const char *name, size_t bytes) {
-    bool begin = true;
-    for (size_t i = 0; i < bytes; i++) {
-        for (int s = 0; begin && s < SR_SPLIT_COUNT; s++) {
-            const size_t n = strlen(sr_split_names[s]);
-            if (n <= bytes - i && memcmp(name + i, sr_split_names[s], n) == 0)
-                return s;
-        }
-        begin = strchr("_-. ", name[i]) != NULL;
-    }
-    return -1;
+// The path of a JSON that was named itself, which knows more than that below its folder.
+static const char *full_path(const sr_source *source, const sr_source_file *paper) {
+    const bool itself = source->folder >= 0 && source->store_count > 0 && paper->in < 0;
+    return itself ? source->path : paper->path;
 }
 
-static int split_of_paper(const char *path) {
-    const char *name = sr_path_name(path), *folder;
-    size_t bytes;
-    int split = split_of_words(name, strlen(name));
-    for (int level = 0; split < 0 && sr_path_folder_at(path, level, &folder, &bytes); level++)
-        split = split_of_words(folder, bytes);
+static int split_of_paper(const sr_source *source, const sr_source_file *paper) {
+    const char *path = full_path(source, paper), *name = sr_path_name(path);
+    int split = sr_split_word(name, strlen(name));
+    if (split < 0)
+        split = sr_path_split_word(path);
     return split < 0 ? SR_SPLIT_TRAIN : split;
 }
 
@@ -280,9 +271,8 @@ static void settle_images(reading *r) {
 
 static sr_status read_file(reading *r, const sr_source_file *paper) {
     r->paper = paper;
-    r->split = split_of_paper(paper->path);
-    // A file that was named itself, one in a folder, or one in an archive.
-    const bool itself = r->source->folder >= 0 && r->source->store_count > 0 && paper->in < 0;
+    r->split = split_of_paper(r->source, paper);
+    const bool itself = full_path(r->source, paper) == r->source->path;
     (void)snprintf(r->path, sizeof r->path, "%s%s%s", r->source->path,
                    itself                   ? ""
                    : r->source->folder >= 0 ? "/"
@@ -320,12 +310,13 @@ static sr_status settle_classes(reading *r, const sr_source_file *const *papers,
     sr_name_list classes = {0};
     int first = SR_SPLIT_COUNT;
     for (size_t i = 0; i < count; i++)
-        first = split_of_paper(papers[i]->path) < first ? split_of_paper(papers[i]->path) : first;
+        first = split_of_paper(r->source, papers[i]) < first ? split_of_paper(r->source, papers[i])
+                                                             : first;
     if (r->category_count > 0)
         qsort(categories, r->category_count, sizeof *categories, by_file_and_id);
     sr_status status = SR_OK;
     for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++)
-        if (split_of_paper(papers[categories[i].file]->path) == first &&
+        if (split_of_paper(r->source, papers[categories[i].file]) == first &&
             !has_class(&classes, categories[i].name))
             status = sr_name_list_add(&classes, &layout->arena, categories[i].name,
                                       strlen(categories[i].name));

@@ -171,10 +171,11 @@ static sr_status add_objects(reading *r, const sr_voc *voc, bool train, sr_layou
         const size_t before = r->names.count;
         SR_TRY(sr_name_table_get(&r->names, &r->layout->arena, o->name, strlen(o->name), &number));
         if (r->names.count > before) {
-            r->in_train =
-                sr_realloc(r->in_train, before, r->names.count * sizeof *r->in_train, "classes");
-            if (r->in_train == NULL)
+            bool *grown = sr_realloc(r->in_train, before * sizeof *grown,
+                                     r->names.count * sizeof *grown, "classes");
+            if (grown == NULL)
                 return SR_E_MEMORY;
+            r->in_train = grown;
         }
         r->in_train[number] = r->in_train[number] || train;
         const sr_note note = {.label = number,

@@ -47,6 +47,30 @@ int sr_path_split(const char *path) {
     return split;
 }
 
+int sr_split_word(const char *name, size_t bytes) {
+    bool begin = true;
+    for (size_t i = 0; i < bytes; i++) {
+        for (int s = 0; begin && s < SR_SPLIT_COUNT; s++) {
+            const size_t n = strlen(sr_split_names[s]);
+            if (n <= bytes - i && memcmp(name + i, sr_split_names[s], n) == 0)
+                return s;
+        }
+        begin = strchr("_-. ", name[i]) != NULL;
+    }
+    return -1;
+}
+
+int sr_path_split_word(const char *path) {
+    const char *folder;
+    size_t bytes;
+    int split = -1;
+    for (int level = 0; sr_path_folder_at(path, level, &folder, &bytes); level++) {
+        const int found = sr_split_word(folder, bytes);
+        split = found >= 0 ? found : split;
+    }
+    return split;
+}
+
 const char *sr_path_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -179,24 +203,46 @@ sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *o
     return SR_OK;
 }
 
-// Names given by the user, one a line, in the order of the classes' numbers.
-static sr_status read_class_names(const char *path, sr_layout *layout) {
-    void *text;
-    size_t bytes;
-    SR_TRY(sr_file_read(path, NAMES_BYTES_MAX, &text, &bytes));
-    sr_name_list list = {0};
-    sr_status status = SR_OK;
-    for (char *at = text; status == SR_OK && *at != '\0';) {
+// The lines of a text that are not empty, without what only ends them.
+static sr_status split_lines(const char *text, sr_arena *arena, sr_name_list *out) {
+    for (const char *at = text; *at != '\0';) {
         size_t line = strcspn(at, "\n"), length = line;
         while (length > 0 && (at[length - 1] == '\r' || at[length - 1] == ' '))
             length--;
         if (length > 0)
-            status = sr_name_list_add(&list, &layout->arena, at, length);
+            SR_TRY(sr_name_list_add(out, arena, at, length));
         at += line + (at[line] == '\n');
     }
+    return SR_OK;
+}
+
+static void take_names(sr_layout *layout, sr_name_list *list) {
+    sr_free(layout->classes);
+    layout->classes = list->items;
+    layout->class_count = (int)list->count;
+}
+
+sr_status sr_layout_name_classes(sr_layout *layout, const char *text, int count) {
+    sr_name_list list = {0};
+    if (layout->names_given)
+        return SR_OK;
+    const sr_status status = split_lines(text, &layout->arena, &list);
+    if (status == SR_OK && list.count == (size_t)count)
+        take_names(layout, &list);
+    else
+        sr_free(list.items);
+    return status;
+}
+
+// Names given by the user, one a line, in the order of the classes' numbers.
+static sr_status read_class_names(const char *path, sr_layout *layout) {
+    void *text;
+    size_t bytes;
+    sr_name_list list = {0};
+    SR_TRY(sr_file_read(path, NAMES_BYTES_MAX, &text, &bytes));
+    const sr_status status = split_lines(text, &layout->arena, &list);
     sr_free(text);
-    layout->classes = list.items;
-    layout->class_count = (int)list.count;
+    take_names(layout, &list);
     layout->names_given = true;
     SR_TRY(status);
     return list.count > 0 ? SR_OK : SR_FAIL(SR_E_DATA, "%s: no class names, one a line", path);

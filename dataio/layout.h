@@ -98,12 +98,20 @@ SR_NODISCARD sr_status sr_layout_map_label(sr_layout *layout, int64_t number, in
                                            const char *name);
 // The class of a note's label. SR_E_DATA where it has none.
 SR_NODISCARD sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *out);
+// Makes the lines of a text the names of the classes, where there are exactly so many; else, and
+// where names were given, nothing changes.
+SR_NODISCARD sr_status sr_layout_name_classes(sr_layout *layout, const char *text, int count);
 // Index of a class by name or -1.
 int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes);
 // The folder of a path at a level (0: the first), or false when the path has none there.
 bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes);
 // The split that a folder of the path names, the deepest one that does; -1 where none does.
 int sr_path_split(const char *path);
+// The split of which a folder's name has a word, as "imagenet-val-000012"; the deepest one that
+// does; -1 where none does.
+int sr_path_split_word(const char *path);
+// The split that a word of a name begins with; -1 where none does.
+int sr_split_word(const char *name, size_t bytes);
 // The path without its last part's ending.
 size_t sr_path_stem_bytes(const char *path);
 // Does the path end with the name, whole parts of it? False for the empty name.

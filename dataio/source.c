@@ -14,8 +14,11 @@
 
 #include "dataio/format.h"
 #include "dataio/picture.h"
+#include "dataio/source_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
+
+#define MAX_OPEN 64 // stores whose files stay open
 
 #define SOURCE_KIND(name) extern const sr_source_kind sr_source_kind_##name;
 #include "dataio/source_kind_list.def"
@@ -123,6 +126,21 @@ sr_status sr_source_add_store(sr_source *source, const char *path, int fd, int *
     source->stores[source->store_count] = (sr_source_store){.path = copy, .fd = fd};
     *out = (int)source->store_count++;
     return SR_OK;
+}
+
+sr_status sr_source_store_of(sr_source *source, const sr_source_file *file, int *out) {
+    *out = file->in;
+    if (file->in >= 0)
+        return SR_OK;
+    int fd = -1; // many are opened when they are read
+    if (source->store_count < MAX_OPEN &&
+        (fd = openat(source->folder, file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
+        return SR_FAIL(SR_E_IO, "%s/%s: cannot open: %s", source->path, file->path,
+                       strerror(errno));
+    sr_status status = sr_source_add_store(source, file->path, fd, out);
+    if (status != SR_OK && fd >= 0)
+        (void)close(fd);
+    return status;
 }
 
 sr_status sr_source_spool_store(sr_source *source, int *out) {
@@ -243,7 +261,8 @@ static sr_status open_source(sr_source *source, const char *path, const char *li
     if (source->path == NULL || source->spool.folder == NULL || (list && source->list == NULL))
         return SR_E_MEMORY;
     SR_TRY(open_path(source, path));
-    SR_TRY(source->kind->list(source));
+    SR_TRY(list != NULL && source->folder >= 0 ? sr_source_list_listed(source)
+                                               : source->kind->list(source));
     SR_TRY(sr_spool_flush(&source->spool));
     SR_TRY(sort_source(source));
     return sr_format_find(source);

@@ -127,6 +127,8 @@ SR_NODISCARD sr_status sr_source_refuse_for(sr_source *source, const char *path,
                                             ...) SR_PRINTF(3, 4);
 // A file that holds many; *out is its number. The path is copied, the descriptor taken over.
 SR_NODISCARD sr_status sr_source_add_store(sr_source *source, const char *path, int fd, int *out);
+// The store that holds a file's bytes, at file->offset; a file of its own becomes one.
+SR_NODISCARD sr_status sr_source_store_of(sr_source *source, const sr_source_file *file, int *out);
 // The number of the store that is the spool.
 SR_NODISCARD sr_status sr_source_spool_store(sr_source *source, int *out);
 // The name is hidden: a part begins with a dot, or is a system's own (__MACOSX).

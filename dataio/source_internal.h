@@ -11,6 +11,8 @@ extern "C" {
 
 // By its first bytes the file may be a tar, plain or compressed.
 bool sr_source_is_archive(const uint8_t *head, size_t head_bytes);
+// Offers what source->list names below source->folder.
+SR_NODISCARD sr_status sr_source_list_listed(sr_source *source);
 // Offers all files below source->folder.
 SR_NODISCARD sr_status sr_source_list_folder(sr_source *source);
 // Offers the contents of an archive of 'bytes' bytes, whose store number and name in the source

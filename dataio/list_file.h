@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of pictures: lines "path TAB label [TAB split]".
+#ifndef SR_DATAIO_LIST_FILE_H
+#define SR_DATAIO_LIST_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_LIST_MAX_BYTES ((size_t)4 << 30)
+
+typedef struct sr_list_entry {
+    const char *path, *label;
+    int8_t split; // of layout.h; -1: not told
+} sr_list_entry;
+
+// A list in memory; texts lie in its own copy of the file.
+typedef struct sr_list {
+    void *text;
+    void *entries; // sr_list_entry, in the order of the file
+    size_t count, capacity;
+} sr_list;
+
+// SR_E_DATA "path:line: what was expected".
+SR_NODISCARD sr_status sr_list_read(const char *path, sr_list *out);
+// Parses 'bytes' bytes of memory of sr_alloc with a zero behind them, which the list takes over,
+// also on failure; name: for messages.
+SR_NODISCARD sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out);
+void sr_list_release(sr_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
