@@ -328,6 +328,41 @@ static void test_killed(void **state) {
     assert_true(unfinished > 0);
 }
 
+// Killed when its third shard is there: the same command takes over what is finished, whatever has
+// happened to the rest.
+static void test_goes_on(void **state) {
+    (void)state;
+    put_classes("src", abc, 3, 30);
+    put_file("src/a/bad, one%.jpg", "\xff\xd8\xff broken", 10);
+    const sr_pack_options options = {.val_fraction = 0.1, .shard_bytes = 6000, .allow_refused = 1};
+    sr_pack_report report;
+    assert_ok(pack(in_top("src"), in_top("whole"), options, &report));
+    for (int round = 0; round < 3;) {
+        pid_t child = fork();
+        int exit_status;
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(pack(in_top("src"), in_top("dst"), options, &report) != SR_OK);
+        while (!sr_path_exists(in_top("dst/train-00003.kpl")) && kill(child, 0) == 0)
+            ;
+        (void)kill(child, SIGKILL);
+        assert_int_equal(child, waitpid(child, &exit_status, 0));
+        if (!WIFSIGNALED(exit_status)) { // it was faster
+            test_folder_remove(in_top("dst"));
+            continue;
+        }
+        if (round == 1) // damaged meanwhile: from the beginning
+            put_file("dst/train-00001.kpl", "half", 4);
+        assert_ok(pack(in_top("src"), in_top("dst"), options, &report));
+        assert_true(round == 1 ? report.resumed == 0 : report.resumed > 0);
+        assert_int_equal(1, report.refused);
+        assert_int_equal(81, report.records[SR_SPLIT_TRAIN]);
+        assert_same_folders(in_top("whole"), in_top("dst"));
+        test_folder_remove(in_top("dst"));
+        round++;
+    }
+}
+
 static void test_interrupted_state(void **state) {
     (void)state;
     put_classes("src", abc, 3, 10);
@@ -548,19 +583,13 @@ static void test_damaged_tar(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_folder),
-        TEST(test_hold_out_rule),
-        TEST(test_wild),
-        TEST(test_any_workers),
-        TEST(test_destination),
-        TEST(test_killed),
-        TEST(test_interrupted_state),
-        TEST(test_classes_agree),
-        TEST(test_layouts),
-        TEST(test_links),
-        TEST(test_tar),
-        TEST(test_tar_of_tars),
-        TEST(test_damaged_tar),
+        TEST(test_folder),        TEST(test_hold_out_rule),
+        TEST(test_wild),          TEST(test_any_workers),
+        TEST(test_destination),   TEST(test_killed),
+        TEST(test_goes_on),       TEST(test_interrupted_state),
+        TEST(test_classes_agree), TEST(test_layouts),
+        TEST(test_links),         TEST(test_tar),
+        TEST(test_tar_of_tars),   TEST(test_damaged_tar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "tests/unit/crash_image.h"
 #include "tests/unit/pictures.h"
 
+static uint64_t shard_bytes; // 0: the usual
 static char top[256], source[300], place[300], image[300], want[300];
 
 static void make_source(void) {
@@ -37,13 +38,13 @@ static sr_status pack(const char *parent, int64_t max_side) {
                                      .max_side = max_side,
                                      .allow_refused = 1,
                                      .workers = 1,
+                                     .shard_bytes = shard_bytes,
                                      .quiet = true};
     (void)snprintf(folder, sizeof folder, "%s/data", parent);
     return sr_pack(&options, &report);
 }
 
 static int set_up(void **state) {
-    (void)state;
     crash_reset();
     (void)snprintf(top, sizeof top, "%s/serried-test-XXXXXX",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -53,6 +54,7 @@ static int set_up(void **state) {
     (void)snprintf(image, sizeof image, "%s/image", top);
     (void)snprintf(want, sizeof want, "%s/want", top);
     make_source();
+    shard_bytes = *state ? *(const uint64_t *)*state : 0;
     assert_int_equal(0, mkdir(want, 0700));
     assert_ok(pack(want, 0));
     return mkdir(place, 0700);
@@ -88,6 +90,12 @@ static void into_a_new_folder(void **state) {
     lose_power();
 }
 
+// A shard for each record, so that there is much to go on from.
+static void into_many_shards(void **state) {
+    (void)state;
+    lose_power();
+}
+
 // What is there is of a pack with other options that was killed: its shards have to go first.
 static void over_an_unfinished_pack(void **state) {
     (void)state;
@@ -110,8 +118,10 @@ static void other_options_change_nothing(void **state) {
 }
 
 int main(void) {
+    static uint64_t one_each = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(into_a_new_folder, set_up, tear_down),
+        cmocka_unit_test_prestate_setup_teardown(into_many_shards, set_up, tear_down, &one_each),
         cmocka_unit_test_setup_teardown(over_an_unfinished_pack, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_options_change_nothing, set_up, tear_down),
     };

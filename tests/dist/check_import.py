@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Packing what is large: a COCO file in bounded memory, broken ones explained by their place, and many samples packed
+with kills at random instants, byte for byte as undisturbed. Real sources where SERRIED_TEST_DATA names their folder.
+
+  check_import.py SERRIED [--all] [--seed N]
+
+With --all the COCO file has 500 MB and there are a million samples of 32 x 32; without, 4 MB and 20,000.
+"""
+import argparse
+import filecmp
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tarfile
+import time
+
+import suite
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RSS_LIMIT = 256 << 10  # KiB
+
+
+class Import(suite.Suite):
+    def run(self, *line):
+        """Exit code, what was said, and the largest resident set in KiB."""
+        process = subprocess.Popen([self.serried, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, said, usage.ru_maxrss
+
+    # -- COCO ----------------------------------------------------------------------------------
+
+    def coco(self, megabytes):
+        top = os.path.join(self.folder, "coco")
+        json = os.path.join(top, "annotations", "instances_train2017.json")
+        self.run("render", os.path.join(top, "train2017"), "--count", "50")
+        os.makedirs(os.path.dirname(json))
+        for order in ((), ("--annotations-first",)):
+            made = subprocess.run([sys.executable, os.path.join(HERE, "make_coco.py"), os.path.join(top, "train2017"),
+                                   json, str(megabytes), *order], check=True, capture_output=True, text=True)
+            data = os.path.join(self.folder, "coco-packed")
+            begin = time.monotonic()
+            code, said, rss = self.run("pack", top, data)
+            print(f"        {os.path.getsize(json) / 1e6:.0f} MB of JSON: {time.monotonic() - begin:.1f} s, "
+                  f"{rss / 1024:.0f} MiB resident")
+            self.report(code == 0 and "500 train; 4 classes" in said and f"{made.stdout.strip()} boxes" in said,
+                        f"COCO of {megabytes} MB {' '.join(order)}", said[-600:])
+            self.report(rss < RSS_LIMIT, f"in less than {RSS_LIMIT >> 10} MiB", f"{rss} KiB")
+            shutil.rmtree(data, ignore_errors=True)
+        self.broken(top, json)
+        shutil.rmtree(top)
+
+    def broken(self, top, json):
+        """The same file with one byte spoilt, cut off, or with a value of another kind."""
+        with open(json, "rb") as file:
+            whole = file.read(3_000_000)
+        data = os.path.join(self.folder, "broken-packed")
+        line = whole.count(b"\n", 0, whole.index(b'"bbox"', 1_000_000)) + 1
+        at = whole.index(b'"bbox": [', 1_000_000)
+        for name, spoilt, place in (
+                ("cut off", whole[:1_500_000], whole.count(b"\n", 0, 1_500_000) + 1),
+                ("a letter for a number", whole[:at + 9] + b"x" + whole[at + 10:], line),
+                ("a string for a number", whole[:at + 9] + b'"x",' + whole[at + 9:], line)):
+            with open(json, "wb") as file:
+                file.write(spoilt)
+            code, said, _ = self.run("pack", top, data)
+            good = code == 3 and re.search(rf"instances_train2017\.json:{place}:\d+: ", said) and not os.path.exists(data)
+            self.report(good, f"broken COCO: {name}, line {place}", f"exit code {code}: {said[-300:]}")
+
+    # -- many samples --------------------------------------------------------------------------
+
+    def million(self, count, kills, rng):
+        source = os.path.join(self.folder, "idx")
+        os.makedirs(source)
+        block = rng.randbytes(1024 * 1000)
+        with open(os.path.join(source, "train-images-idx3-ubyte"), "wb") as file:
+            file.write(struct.pack(">IIII", 0x803, count, 32, 32))
+            for i in range(count // 1000):
+                file.write(block[i % 1000:] + block[:i % 1000])
+        with open(os.path.join(source, "train-labels-idx1-ubyte"), "wb") as file:
+            file.write(struct.pack(">II", 0x801, count) + bytes(i % 7 for i in range(count)))
+        whole, killed = os.path.join(self.folder, "whole"), os.path.join(self.folder, "killed")
+        line = ["pack", source, None, "--val-fraction", "0.01", "--shard-size", f"{max(1, count // 50000)}MiB"]
+        begin = time.monotonic()
+        code, said, rss = self.run(*[whole if word is None else word for word in line])
+        seconds = time.monotonic() - begin
+        print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
+        self.report(code == 0 and "7 classes" in said, f"packs {count} samples", said[-600:])
+        went_on, done, spent = 0, None, 0
+        for _ in range(kills):
+            process = subprocess.Popen([self.serried, *[killed if word is None else word for word in line]],
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            try:
+                process.wait(rng.uniform(0.02, seconds * 0.6))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+            done = process.stdout.read()
+            went_on += "went on after" in done
+            spent += 1
+            if process.returncode == 0:
+                break
+        code, said, _ = self.run(*[killed if word is None else word for word in line])
+        went_on += "went on after" in said
+        self.report(code == 0 and went_on > 0, f"goes on after {spent} kills", said[-600:])
+        names = sorted(os.listdir(whole))
+        same = names == sorted(os.listdir(killed)) and not filecmp.cmpfiles(whole, killed, names, shallow=False)[1]
+        self.report(same, "byte for byte as undisturbed", str(sorted(os.listdir(killed))))
+        for folder in (source, whole, killed):
+            shutil.rmtree(folder)
+
+    # -- real sources --------------------------------------------------------------------------
+
+    def real(self, folder):
+        """Every file of a tar is packed, an annotation, left out, ignored or named in refused.csv."""
+        for name in ("imagenet300.tar", "bccd.tar", "camvid.tar"):
+            path, data = os.path.join(folder, name), os.path.join(self.folder, "real")
+            if not os.path.exists(path):
+                print(f"        NOT RUN: {path} is not there")
+                continue
+            with tarfile.open(path) as archive:
+                files = sum(member.isfile() for member in archive)
+            code, said, _ = self.run("pack", path, data)
+            with open(os.path.join(data, "pack.txt"), encoding="utf-8") as file:
+                told = dict(row.split() for row in file)
+            count = sum(int(told.get(key, 0)) for key in
+                        ("train", "val", "test", "refused", "ignored", "annotations", "unlabelled"))
+            self.report(code in (0, 3) and count == files, f"{name}: {files} files, all accounted for",
+                        f"{count}: {told} {said[-300:]}")
+            shutil.rmtree(data)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("serried")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    def body(folder):
+        checks = Import(options.serried, folder)
+        checks.coco(500 if options.all else 4)
+        checks.million(1_000_000 if options.all else 21_000, 10, random.Random(options.seed))
+        if "SERRIED_TEST_DATA" in os.environ:
+            checks.real(os.environ["SERRIED_TEST_DATA"])
+        else:
+            print("        NOT RUN: real sources, as SERRIED_TEST_DATA does not name their folder")
+        return checks
+
+    suite.run(body)
+
+
+if __name__ == "__main__":
+    main()
