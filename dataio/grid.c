@@ -8,7 +8,9 @@
 
 #include "dataio/decode.h"
 #include "dataio/label_font.h"
+#include "dataio/mask_png.h"
 #include "dataio/resample.h"
+#include "dataio/zstd_frame.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
@@ -145,6 +147,32 @@ static sr_status draw_objects(sr_grid *grid, const place *p, int64_t width, int6
     }
 }
 
+// Blends the classes' colours over the picture; pixels without a class stay.
+static sr_status draw_mask(sr_grid *grid, int index, const sr_sample *picture) {
+    const place p = find_place(grid, index, picture->width, picture->height);
+    const size_t bytes = (size_t)(picture->width * picture->height);
+    uint8_t *ids = sr_alloc(bytes, "mask");
+    sr_zstd zstd = {0};
+    if (ids == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_zstd_expand(&zstd, picture->mask, picture->mask_bytes, ids, bytes);
+    for (int64_t y = 0; y < p.height && status == SR_OK; y++) {
+        const uint8_t *row = ids + (2 * y + 1) * picture->height / (2 * p.height) * picture->width;
+        uint8_t *to = grid->pixels + 3 * ((p.y + y) * grid->width + p.x);
+        for (int64_t x = 0; x < p.width; x++, to += 3) {
+            const uint8_t id = row[(2 * x + 1) * picture->width / (2 * p.width)];
+            const uint8_t *color = box_colors[id % (sizeof box_colors / sizeof *box_colors)];
+            // Classes of one colour differ in how strong it is.
+            const int part = 96 + 32 * (id / 6 % 4);
+            for (int c = 0; c < 3 && id != SR_MASK_VOID; c++)
+                to[c] = (uint8_t)((to[c] * (256 - part) + color[c] * part) / 256);
+        }
+    }
+    sr_zstd_release(&zstd);
+    sr_free(ids);
+    return status;
+}
+
 sr_status sr_grid_put_sample(sr_grid *grid, int index, const sr_sample *picture,
                              const sr_detection *objects, const char *label) {
     sr_encoded encoded = sr_encoded_of(picture);
@@ -154,6 +182,10 @@ sr_status sr_grid_put_sample(sr_grid *grid, int index, const sr_sample *picture,
     sr_region all = {.width = width, .height = height};
     SR_TRY(sr_decoder_read(grid->decoder, &all, 1, &pixels));
     SR_TRY(sr_grid_put(grid, index, pixels.data, pixels.width, pixels.height, label));
+    // A mask is turned as the picture is stored, so only one that is stored upright is drawn.
+    if (picture->mask != NULL && width == picture->width && height == picture->height &&
+        picture->orientation <= 1)
+        SR_TRY(draw_mask(grid, index, picture));
     place p = find_place(grid, index, width, height);
     return objects ? draw_objects(grid, &p, width, height, *objects) : SR_OK;
 }

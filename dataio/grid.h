@@ -22,7 +22,8 @@ void sr_grid_free(sr_grid *grid);
 // Puts packed RGB pixels (scaled to fit) and a label (UTF-8, may be NULL) into cell 'index'.
 SR_NODISCARD sr_status sr_grid_put(sr_grid *grid, int index, const uint8_t *rgb, int64_t width,
                                    int64_t height, const char *label);
-// The same from a record's picture, decoded and upright; objects are drawn as boxes (NULL: none).
+// The same from a record's picture, decoded and upright; objects are drawn as boxes (NULL: none),
+// a mask as colours.
 SR_NODISCARD sr_status sr_grid_put_sample(sr_grid *grid, int index, const sr_sample *picture,
                                           const sr_detection *objects, const char *label);
 // Packed RGB of the whole canvas, borrowed.

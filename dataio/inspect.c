@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking at packed data (see inspect.h): the library side of serried verify, stat and show.
-#include "dataio/inspect.h"
+#include "dataio/inspect_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -147,9 +147,8 @@ sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
 
 // -- stat --------------------------------------------------------------------------------------
 
-// The picture of a record of either schema; *objects is set for one with boxes.
-static sr_status read_picture(sr_dataset *dataset, int64_t index, sr_sample *picture,
-                              sr_detection *objects, bool *has_objects) {
+sr_status sr_inspect_read(sr_dataset *dataset, int64_t index, sr_sample *picture,
+                          sr_detection *objects, bool *has_objects) {
     const void *data;
     size_t bytes;
     SR_TRY(sr_dataset_read(dataset, index, &data, &bytes));
@@ -170,7 +169,7 @@ static sr_status sum_samples(sr_dataset *dataset, sr_channel_sums *sums) {
         sr_sample picture;
         sr_detection objects;
         bool has_objects;
-        status = read_picture(dataset, i, &picture, &objects, &has_objects);
+        status = sr_inspect_read(dataset, i, &picture, &objects, &has_objects);
         if (status == SR_OK)
             status = sr_picture_sum(worker, &picture, sums);
         if (status != SR_OK) {
@@ -203,6 +202,8 @@ sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out) {
         status = sum_samples(dataset, &sums);
         stat.has_mean = status == SR_OK && sr_channel_sums_get(&sums, stat.mean, stat.std);
     }
+    if (status == SR_OK)
+        status = sr_inspect_objects(dataset, &stat);
     if (status != SR_OK) {
         sr_split_stat_release(&stat);
         return status;
@@ -213,6 +214,8 @@ sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out) {
 
 void sr_split_stat_release(sr_split_stat *stat) {
     sr_free(stat->class_records);
+    sr_free(stat->class_boxes);
+    sr_free(stat->class_pixels);
     *stat = (sr_split_stat){0};
 }
 
@@ -223,7 +226,7 @@ static sr_status put_record(sr_dataset *dataset, int64_t index, sr_grid *grid, i
     sr_detection objects;
     bool has_objects;
     char label[64];
-    SR_TRY(read_picture(dataset, index, &picture, &objects, &has_objects));
+    SR_TRY(sr_inspect_read(dataset, index, &picture, &objects, &has_objects));
     bool known = picture.label >= 0 && picture.label < sr_dataset_class_count(dataset);
     const char *name = known ? sr_dataset_class_name(dataset, (int)picture.label) : NULL;
     if (name != NULL)

@@ -39,6 +39,14 @@ typedef struct sr_split_stat {
     int64_t *class_records; // [class_count], by label
     double mean[3], std[3]; // of R, G, B / 255; all 0 where nothing could be decoded
     bool has_mean;
+    // of pictures with boxes or masks
+    bool has_boxes, has_masks;
+    int64_t looked_at; // records that what follows was counted in: all, or evenly spaced ones
+    int64_t boxes, difficult;
+    int64_t small, large; // boxes whose area is below 32 x 32, at least 96 x 96 (COCO's sizes)
+    double sides[5];      // least, quartiles and largest of the square roots of the boxes' areas
+    int64_t *class_boxes; // [class_count]
+    uint64_t pixels, *class_pixels; // of masks; [class_count]
 } sr_split_stat;
 
 // Mean and deviation are those found when packing, else of up to 256 evenly spaced samples.

@@ -118,6 +118,13 @@ static const sr_source_file *source_of(const packing *p, uint32_t file) {
     return &p->source->files.items[p->layout.files[file].source];
 }
 
+// What a sample takes in memory, about: its file and, as a mean, its annotations, whose record is
+// somewhat larger than they are in the notes.
+static uint64_t bytes_of(const packing *p, uint32_t file) {
+    const uint64_t notes = p->layout.notes.spool.bytes;
+    return source_of(p, file)->bytes + 2 * (notes / (p->layout.count ? p->layout.count : 1));
+}
+
 // Runs the samples order[first..count) of the layout through the pool.
 static sr_status run_files(packing *p, const uint32_t *order, size_t first, size_t count) {
     size_t stride = count / SAMPLED + 1;
@@ -130,7 +137,7 @@ static sr_status run_files(packing *p, const uint32_t *order, size_t first, size
         while (next + n < count && n < BATCH_FILES && (n == 0 || bytes < BATCH_BYTES)) {
             p->slots[n].file = order[next + n];
             p->slots[n].sampled = (next + n) % stride == 0 && p->layout.schema != SR_SCHEMA_RECORD;
-            bytes += source_of(p, order[next + n])->bytes;
+            bytes += bytes_of(p, order[next + n]);
             n++;
         }
         sr_pool_run(p->pool, (int64_t)n, run_slot, p);

@@ -14,7 +14,7 @@
 #include "launcher/subject.h"
 #include "trainer/checkpoint.h"
 
-enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_CELL };
+enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_CELL, KEY_TERMINAL };
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "the picture's file (default: show.png)", 0},
@@ -23,16 +23,20 @@ static const struct argp_option options[] = {
     {"split", KEY_SPLIT, "NAME", 0, "train, val or test (default: the first there is)", 0},
     {"columns", KEY_COLUMNS, "N", 0, "pictures in a row (default: 6)", 0},
     {"size", KEY_CELL, "PX", 0, "longer side of a shown picture (default: 128)", 0},
+    {"terminal", KEY_TERMINAL, NULL, 0,
+     "show it in the terminal too, also where stdout is none that is known", 0},
     {0}};
 
 static const char about[] =
-    "Writes samples of a shard or data set with their labels (and boxes) as one picture, and shows "
+    "Writes samples of a shard or data set with their labels, boxes and masks as one picture, and "
+    "shows "
     "it where stdout is a terminal of colours and UTF-8. Of a checkpoint or run folder: the list "
     "of tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;
     long first, count, columns, cell;
+    bool terminal; // asked for
 } arguments;
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -46,6 +50,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case KEY_FIRST:
         a->first = sr_command_number(state, "--first", value, 0, LONG_MAX);
+        break;
+    case KEY_TERMINAL:
+        a->terminal = true;
         break;
     case KEY_SPLIT:
         a->split = value;
@@ -83,18 +90,19 @@ static bool takes_utf8(void) {
 }
 
 // Characters in a row of the terminal that can show colours and half blocks; 0 where there is none.
-static int terminal_columns(void) {
+static int terminal_columns(bool asked) {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct winsize size;
-    if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || !takes_utf8() ||
-        (term && strcmp(term, "dumb") == 0))
+    if (no_color && *no_color)
+        return 0;
+    if (!asked && (!isatty(STDOUT_FILENO) || !takes_utf8() || (term && strcmp(term, "dumb") == 0)))
         return 0;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 static sr_status draw(const arguments *a, sr_grid *grid) {
     SR_TRY(sr_grid_write_png(grid, a->output));
-    int columns = terminal_columns();
+    int columns = terminal_columns(a->terminal);
     if (columns > 0)
         SR_TRY(sr_grid_print(grid, columns, stdout));
     printf("%s\n", a->output);

@@ -71,6 +71,11 @@ static void add_triple(sr_text *out, const char *name, const double v[3]) {
     sr_text_add(out, "]");
 }
 
+// The class's part of the masks' pixels.
+static double share_of(const sr_split_stat *stat, int c) {
+    return stat->pixels ? (double)stat->class_pixels[c] / (double)stat->pixels : 0.0;
+}
+
 static void add_json(const sr_dataset *set, const char *split, const sr_split_stat *stat,
                      sr_text *out) {
     sr_text_add(out, "{\"name\": ");
@@ -84,13 +89,55 @@ static void add_json(const sr_dataset *set, const char *split, const sr_split_st
         add_triple(out, "mean", stat->mean);
         add_triple(out, "std", stat->std);
     }
+    if (stat->has_boxes || stat->has_masks)
+        sr_text_add(out, ", \"looked_at\": %" PRId64, stat->looked_at);
+    if (stat->has_boxes) {
+        sr_text_add(out,
+                    ", \"boxes\": %" PRId64 ", \"difficult\": %" PRId64 ", \"small\": %" PRId64
+                    ", \"medium\": %" PRId64 ", \"large\": %" PRId64 ", \"sides\": [",
+                    stat->boxes, stat->difficult, stat->small,
+                    stat->boxes - stat->small - stat->large, stat->large);
+        for (int i = 0; i < 5; i++) {
+            sr_text_add(out, i ? ", " : "");
+            sr_text_add_json_number(out, stat->sides[i]);
+        }
+        sr_text_add(out, "]");
+    }
     sr_text_add(out, ", \"classes\": [");
     for (int c = 0; c < stat->class_count; c++) {
         sr_text_add(out, c ? ", {\"name\": " : "{\"name\": ");
         sr_text_add_json_string(out, sr_dataset_class_name(set, c));
-        sr_text_add(out, ", \"records\": %" PRId64 "}", stat->class_records[c]);
+        sr_text_add(out, ", \"records\": %" PRId64, stat->class_records[c]);
+        if (stat->has_boxes)
+            sr_text_add(out, ", \"boxes\": %" PRId64, stat->class_boxes[c]);
+        if (stat->has_masks) {
+            sr_text_add(out, ", \"share\": ");
+            sr_text_add_json_number(out, share_of(stat, c));
+        }
+        sr_text_add(out, "}");
     }
     sr_text_add(out, "]}");
+}
+
+static void add_boxes(const sr_split_stat *stat, sr_text *out) {
+    sr_text_add(out,
+                "  %" PRId64 " boxes, %.1f a picture, %" PRId64 " difficult; %" PRId64
+                " small, %" PRId64 " medium, %" PRId64 " large (below 32 x 32, 96 x 96)\n",
+                stat->boxes, stat->looked_at ? (double)stat->boxes / (double)stat->looked_at : 0.0,
+                stat->difficult, stat->small, stat->boxes - stat->small - stat->large, stat->large);
+    sr_text_add(out, "  sides (of the root of the area): %.0f .. %.0f | %.0f | %.0f .. %.0f\n",
+                stat->sides[0], stat->sides[1], stat->sides[2], stat->sides[3], stat->sides[4]);
+}
+
+// What stands behind a class, and what its bar shows.
+static double add_class(const sr_split_stat *stat, int c, char *text, size_t capacity) {
+    if (stat->has_masks) {
+        (void)snprintf(text, capacity, "%7.2f%%", 100 * share_of(stat, c));
+        return share_of(stat, c);
+    }
+    const int64_t count = stat->has_boxes ? stat->class_boxes[c] : stat->class_records[c];
+    (void)snprintf(text, capacity, "%8" PRId64, count);
+    return (double)count;
 }
 
 static void add_lines(const sr_dataset *set, const char *split, const sr_split_stat *stat,
@@ -106,13 +153,21 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
                     stat->mean[0], stat->mean[1], stat->mean[2], stat->std[0], stat->std[1],
                     stat->std[2]);
     sr_text_add(out, "  content %s\n", sr_dataset_identity(set));
-    int64_t most = 1;
-    for (int c = 0; c < stat->class_count; c++)
-        most = stat->class_records[c] > most ? stat->class_records[c] : most;
+    if (stat->has_boxes)
+        add_boxes(stat, out);
+    if (stat->looked_at > 0 && stat->looked_at < stat->records)
+        sr_text_add(out, "  of %" PRId64 " evenly spaced records:\n", stat->looked_at);
+    char text[32];
+    double most = 0;
+    for (int c = 0; c < stat->class_count; c++) {
+        const double value = add_class(stat, c, text, sizeof text);
+        most = value > most ? value : most;
+    }
     for (int c = 0; c < stat->class_count && c < CLASSES_SHOWN; c++) {
-        int bar = (int)(stat->class_records[c] * 40 / most);
-        sr_text_add(out, "  %4d %-24.24s %8" PRId64 " %.*s\n", c, sr_dataset_class_name(set, c),
-                    stat->class_records[c], bar, "########################################");
+        const double value = add_class(stat, c, text, sizeof text);
+        const int bar = most > 0 ? (int)(value * 40 / most) : 0;
+        sr_text_add(out, "  %4d %-24.24s %s %.*s\n", c, sr_dataset_class_name(set, c), text, bar,
+                    "########################################");
     }
     if (stat->class_count > CLASSES_SHOWN)
         sr_text_add(out, "  ... %d more classes (all with --json)\n",

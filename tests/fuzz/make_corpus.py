@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of fuzz targets: tests/fuzz/make_corpus.py. What fuzzing finds is added beside
 them under the name that libFuzzer gives it. The seeds of recipe are recipes, kept by hand."""
+import gzip
 import io
 import os
 import struct
@@ -351,6 +352,47 @@ STAGES = [
 ]
 
 
+# ---- importers: the first byte picks the parser (fuzz_import.c) ----------------------------------------
+
+COCO = (b'{"info": {"a": [null, {}]}, "images": [{"id": 5, "file_name": "a/1.jpg", "width": 30, "height": 20}],\n'
+        b'"annotations": [{"image_id": 5, "category_id": 90, "bbox": [1, 2.5, 10, 4], "iscrowd": 0, "segmentation": '
+        b'[[1, 2.5, 11, 2.5, 11, 6.5], [1e3, -2]]}, {"category_id": 2, "image_id": 5, "bbox": [0, 0, 3, 2], "iscrowd": '
+        b'1, "segmentation": {"counts": [1, 4, 1], "size": [2, 3]}}, {"bbox": [0, 0, 1, 1], "image_id": 7, '
+        b'"category_id": 1, "segmentation": {"size": [2, 3], "counts": "141"}}],'
+        b'"categories": [{"id": 90, "name": "ant\\u00e9"}, {"id": 2, "name": "b"}]}')
+VOC = (b'<?xml version="1.0" encoding="UTF-8"?>\n<annotation><filename>a &amp; b.jpg</filename><size><width>40</width>'
+       b'<height>30</height><depth>3</depth></size><object><name>dog</name><part><name>head</name><bndbox><xmin>1'
+       b'</xmin></bndbox></part><bndbox><xmin>1</xmin><ymin> 2.5 </ymin><xmax>1e2</xmax><ymax>-3</ymax></bndbox>'
+       b'<difficult>1</difficult></object></annotation>')
+CIFAR10 = b"".join(bytes([i]) + bytes([i]) * 3072 for i in (3, 9))
+CIFAR100 = b"".join(bytes([i, 5 * i]) + bytes([i]) * 3072 for i in (3, 19))
+IDX_PICTURES = struct.pack(">IIII", 0x803, 2, 2, 3) + bytes(range(12))
+IDX_LABELS = struct.pack(">II", 0x801, 2) + b"\7\2"
+
+
+def idx(labels, pictures):
+    return b"\5" + struct.pack("<H", len(labels)) + labels + pictures
+
+
+IMPORTS = [
+    b"\x00" + b"61X13mN000`0", b"\0", b"\0oooooooo", b"\0PPPPPPPP@",
+    b"\1" + COCO, b"\1" + COCO[:-2], b"\1" + COCO.replace(b"90", b"1e999"), b"\1" + COCO.replace(b"[1, 4, 1]", b"[9]"),
+    b"\1" + COCO.replace(b"4]", b"4, 5]", 1), b'\1{"images": []}', b'\1[{"images": []}]', b"\1" + b'{"a":' * 70,
+    b'\1{"images": [{"id": 1, "id": 2, "file_name": "a", "file_name": "b"}]}', b"\1{}", b"\1",
+    b"\2" + VOC, b"\2" + VOC[:-9], b"\2<annotation><object/></annotation>", b"\2<html/>",
+    b'\2<!DOCTYPE annotation [<!ENTITY a "aaaa">]><annotation><filename>&a;</filename></annotation>',
+    b"\2" + b"<annotation>" * 40, b"\2" + VOC.replace(b"1e2", b"nan"),
+    b"\3a b.jpg\tred fox\r\n\nc.jpg\t1\tval\n", b"\3a\tb\tc\n", b"\3a\n", b"\3\n\n", b"\3a\tb\0",
+    b"\4" + CIFAR10, b"\4" + CIFAR100, b"\4" + CIFAR10[:-1], b"\4\xff" + CIFAR10[1:], b"\4",
+    idx(IDX_LABELS, IDX_PICTURES), idx(IDX_LABELS[:-1], IDX_PICTURES), idx(IDX_LABELS, IDX_PICTURES[:-1]),
+    idx(IDX_LABELS, gzip.compress(IDX_PICTURES, mtime=0)), idx(IDX_LABELS, gzip.compress(IDX_PICTURES, mtime=0)[:-9]),
+    idx(b"", IDX_PICTURES), idx(IDX_LABELS, struct.pack(">IIII", 0x803, 2, 0, 3)),
+    idx(IDX_LABELS, struct.pack(">IIII", 0x803, 2**32 - 1, 2**32 - 1, 2**32 - 1)),
+    *(b"\6" + png(5, 3, depth, color) for depth, color in ((8, 0), (1, 0), (2, 0), (4, 0), (8, 2), (16, 0))),
+    b"\6\x89PNG\r\n\x1a\n",
+]
+
+
 def main():
     for number, (kind, text) in enumerate(OPTIONS):
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
@@ -359,7 +401,7 @@ def main():
     for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
                           ("archive", ARCHIVES), ("decode", DECODES), ("checkpoint", CHECKPOINTS),
                           ("run_folder", RUN_FILES), ("stage", STAGES),
-                          ("chooser", MEASUREMENTS)):
+                          ("chooser", MEASUREMENTS), ("import", IMPORTS)):
         for number, data in enumerate(seeds):
             write(target, f"seed{number:02}", data)
 
