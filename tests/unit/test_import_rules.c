@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single rules of importing: broken annotations explained by their place, annotations of pictures
+// that shrink or are turned, lists, subsets, compressed pixels, and what stat says of it all.
+#include "tests/unit/import_fixture.h"
+
+#include "dataio/decode.h"
+#include "dataio/inspect.h"
+#include "dataio/mask_png.h"
+#include "dataio/rle.h"
+#include "dataio/zstd_frame.h"
+
+// -- annotations ------------------------------------------------------------------------------
+
+static void test_broken_coco(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } broken[] = {
+        {"{\"images\": [\n  {\"id\": 1,\n \"file_name\": \"1.jpg\"},,", ".json:3:"},
+        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}], \"annotations\": [{\"image_id\": "
+         "1,\n\"category_id\": 1}]}",
+         ".json:2:18: an annotation without bbox"},
+        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"},\n{\"id\": 1, \"file_name\": "
+         "\"1.jpg\"}]}",
+         ".json:2:32: image id 1 stands twice"},
+        {"{\"images\": [{\"id\": \"a\"}]}", ".json:1:23: a string where a number"},
+        {"{\"images\": [{\"id\": 1.5}]}", "1.5 is no whole number"},
+        {"{\"images\": [{\"file_name\": \"1.jpg\"}]}", "an image without id"},
+        {"{\"images\": [], \"annotations\": [{\"bbox\": [1, 2, 3]}]}", "bbox of 3 numbers"},
+        {"{\"images\": [], \"annotations\": [{\"bbox\": [1, 2, 1e999, 4]}]}", "too large"},
+        {"{\"images\": [], \"annotations\": [{\"segmentation\": [[1, 2, 3]]}]}",
+         "a polygon of 3 numbers"},
+        {"{\"images\": [], \"annotations\": [{\"segmentation\": {\"counts\": [3], \"size\": [2, "
+         "2]}}]}",
+         "run lengths cover 3 pixels"},
+        {"{\"images\": [], \"annotations\": [{\"segmentation\": {\"counts\": \"~~\", \"size\": [2, "
+         "2]}}]}",
+         "damaged run lengths"},
+        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}]", ".json:1:"},
+    };
+    put_jpeg("src/1.jpg", 20, 20);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        sr_pack_report report;
+        put_text("src/a.json", broken[i].text);
+        assert_status(SR_E_DATA,
+                      pack(in_top("src/a.json"), in_top("dst"), (sr_pack_options){0}, &report));
+        if (strstr(sr_error_message(), broken[i].said) == NULL)
+            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].said);
+        assert_false(sr_path_exists(in_top("dst")));
+    }
+}
+
+// The path of the JSON: pictures beside it, or beside its folder.
+static void test_json_path(void **state) {
+    (void)state;
+    sr_pack_report report;
+    make_coco();
+    assert_ok(pack(in_top("src/annotations/instances_val2017.json"), in_top("dst"),
+                   (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_VAL]);
+    assert_int_equal(5, report.unlabelled);
+    put_text("src/val2017/own.json", coco_val);
+    assert_ok(pack(in_top("src/val2017/own.json"), in_top("dst2"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_VAL]);
+}
+
+static void test_shrunk_annotations(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_object o;
+    make_coco();
+    assert_ok(pack(in_top("src"), in_top("dst"),
+                   (sr_pack_options){.max_side = 10, .allow_refused = 9}, &report));
+    one_object("train", "train2017/1.jpg", &o); // 30 x 20 -> 15 x 10
+    check_box(&o, 0.5, 1.25, 5.5, 3.25);
+    one_object("train", "train2017/2.jpg", &o);
+    sr_rle rle = {0};
+    assert_ok(sr_rle_parse(&rle, o.mask, o.mask_bytes));
+    assert_ok(sr_rle_check(&rle, 10, 15));
+    sr_rle_release(&rle);
+    run("rm -r '%s' '%s'", in_top("dst"), in_top("src"));
+    make_masks();
+    assert_ok(pack(in_top("src"), in_top("dst"),
+                   (sr_pack_options){.max_side = 12, .allow_refused = 9, .void_class = 12},
+                   &report));
+    size_t bytes;
+    sr_sample sample;
+    sr_zstd zstd = {0};
+    uint8_t ids[15 * 12];
+    void *record = find_record("val", "images/val/1.jpg", &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    assert_true(sample.height == 12 && sample.width == 15);
+    assert_ok(sr_zstd_expand(&zstd, sample.mask, sample.mask_bytes, ids, sizeof ids));
+    assert_true(ids[0] == 1 && ids[1] == 0 && ids[2] == SR_MASK_VOID); // columns 1, 3, 5
+    assert_int_equal(2, class_count("train", "0"));
+    sr_zstd_release(&zstd);
+    free(record);
+}
+
+// A folder of compressed shards; beside pictures archives are not looked into.
+static void test_shards(void **state) {
+    (void)state;
+    sr_pack_report report;
+    make_webdataset();
+    run("gzip '%s'", in_top("src/val-0000.tar"));
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 9}, &report));
+    check_webdataset(&report);
+    put_jpeg("src/cat/1.jpg", 20, 20);
+    assert_ok(pack(in_top("src"), in_top("dst2"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(2, report.ignored);
+}
+
+// Boxes of a picture that EXIF turns: as stored where the sizes say so, else of the upright one.
+static void test_turned(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_detection d;
+    size_t bytes;
+    put_picture("src/stored.jpg", &(test_picture){.width = 40, .height = 30, .orientation = 6});
+    put_picture("src/upright.jpg", &(test_picture){.width = 40, .height = 30, .orientation = 6});
+    put_text("src/stored.xml", "<annotation><size><width>40</width><height>30</height></size>"
+                               "</annotation>");
+    put_text("src/upright.xml", "<annotation><size><width>30</width><height>40</height></size>"
+                                "</annotation>");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+    void *record = find_record("train", "stored.jpg", &bytes);
+    assert_ok(sr_detection_read(record, bytes, &d));
+    assert_int_equal(1, d.picture.orientation);
+    free(record);
+    record = find_record("train", "upright.jpg", &bytes);
+    assert_ok(sr_detection_read(record, bytes, &d));
+    assert_int_equal(6, d.picture.orientation);
+    free(record);
+}
+
+static void test_bad_lists(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } bad[] = {{"1.jpg\tcat\n1.jpg\n", "list.tsv:2: expected"},
+               {"1.jpg\tcat\ttrain\tx\n", "list.tsv:1: expected"},
+               {"1.jpg\tcat\tvalid\n", "list.tsv:1: split 'valid'"},
+               {"\n\n", "empty list"}};
+    put_jpeg("1.jpg", 20, 20);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        sr_pack_report report;
+        put_text("list.tsv", bad[i].text);
+        assert_status(SR_E_DATA, pack(NULL, in_top("dst"),
+                                      (sr_pack_options){.list = in_top("list.tsv")}, &report));
+        assert_message(bad[i].said);
+    }
+    sr_pack_report report; // numbers are the classes' numbers; the list's folder is the source
+    put_text("list.tsv", "1.jpg\t7\n");
+    assert_ok(pack(NULL, in_top("dst"), (sr_pack_options){.list = in_top("list.tsv")}, &report));
+    assert_int_equal(8, report.classes);
+    assert_int_equal(7, label_of("train", "1.jpg"));
+}
+
+static void test_subset(void **state) {
+    (void)state;
+    sr_pack_report all, part;
+    make_cifar();
+    assert_ok(pack(in_top("src"), in_top("all"), (sr_pack_options){.allow_refused = 9}, &all));
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 9, .subset = 7},
+                   &part));
+    assert_int_equal(7, part.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(3, part.records[SR_SPLIT_TEST]);
+    assert_int_equal(13, part.outside);
+    sr_dataset *a, *b; // the first of the whole
+    assert_ok(sr_dataset_open(in_top("all"), "train", &a));
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &b));
+    for (int64_t i = 0; i < 7; i++) {
+        const void *x, *y;
+        size_t n, m;
+        assert_ok(sr_dataset_read(a, i, &x, &n));
+        assert_ok(sr_dataset_read(b, i, &y, &m));
+        assert_int_equal(n, m);
+        assert_memory_equal(x, y, n);
+    }
+    sr_dataset_free(a);
+    sr_dataset_free(b);
+    assert_ok(pack(in_top("src"), in_top("half"),
+                   (sr_pack_options){.allow_refused = 9, .subset_part = 0.5}, &part));
+    assert_int_equal(10, part.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, part.records[SR_SPLIT_TEST]);
+}
+
+static void test_rle(void **state) {
+    (void)state;
+    static const uint32_t counts[] = {0, 5, 1000000, 3, 3, 4000000000u, 1, 0, 7};
+    sr_rle rle = {0}, again = {0};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        assert_ok(sr_rle_add(&rle, counts[i]));
+    assert_ok(sr_rle_print(&rle));
+    assert_ok(sr_rle_parse(&again, rle.text, rle.text_bytes));
+    assert_int_equal(rle.count, again.count);
+    assert_memory_equal(counts, again.counts, sizeof counts);
+    // As COCO's own tools write [6, 1, 40, 4, 5, 4, 5, 4, 21].
+    static const uint32_t theirs[] = {6, 1, 40, 4, 5, 4, 5, 4, 21};
+    rle.count = 0;
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        assert_ok(sr_rle_add(&rle, theirs[i]));
+    assert_ok(sr_rle_print(&rle));
+    assert_int_equal(12, rle.text_bytes);
+    assert_memory_equal("61X13mN000`0", rle.text, 12);
+    assert_status(SR_E_DATA, sr_rle_parse(&again, "h", 1)); // more follows, but nothing does
+    sr_rle_release(&rle);
+    sr_rle_release(&again);
+}
+
+// Compressed pixels are decoded to those that were stored plainly.
+static void test_zstd(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_decoder *decoder;
+    size_t bytes[2];
+    void *record[2];
+    sr_pixels pixels[2];
+    put_jpeg("src/cat/1.jpg", 40, 30);
+    assert_ok(sr_decoder_create(&decoder));
+    for (int z = 0; z < 2; z++) {
+        sr_sample sample;
+        int64_t width, height;
+        assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.raw = true, .zstd = z == 1},
+                       &report));
+        record[z] = find_record("train", "1.jpg", &bytes[z]);
+        assert_ok(sr_sample_read(record[z], bytes[z], &sample));
+        assert_true(!sample.encoded && sample.zstd == (z == 1));
+        const sr_encoded encoded = sr_encoded_of(&sample);
+        assert_ok(sr_decoder_open(decoder, &encoded, &width, &height));
+        assert_ok(sr_decoder_read(decoder, &(sr_region){.width = 40, .height = 30}, 1, &pixels[z]));
+        run("rm -r '%s'", in_top("dst"));
+    }
+    assert_int_not_equal(bytes[0], bytes[1]);
+    assert_memory_equal(pixels[0].data, pixels[1].data, 40 * 30 * 3);
+    free(record[0]);
+    free(record[1]);
+    sr_decoder_free(decoder);
+}
+
+static void test_stat(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_dataset *set;
+    sr_split_stat stat;
+    sr_grid *grid;
+    make_coco();
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 9}, &report));
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+    assert_ok(sr_inspect_stat(set, &stat));
+    assert_true(stat.has_boxes && stat.boxes == 3 && stat.looked_at == 3 && stat.difficult == 1);
+    assert_true(stat.small == 3 && stat.large == 0);
+    assert_true(stat.class_boxes[0] == 2 && stat.class_boxes[1] == 1);
+    assert_true(stat.sides[0] == 0 && stat.sides[4] > 24.4 && stat.sides[4] < 24.6); // of 600
+    sr_split_stat_release(&stat);
+    sr_dataset_free(set);
+    run("rm -r '%s' '%s'", in_top("dst"), in_top("src"));
+    make_masks();
+    assert_ok(pack(in_top("src"), in_top("dst"),
+                   (sr_pack_options){.allow_refused = 9, .void_class = 12}, &report));
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+    assert_ok(sr_inspect_stat(set, &stat));
+    assert_true(stat.has_masks && stat.pixels == 600 && stat.class_pixels[1] == 200);
+    assert_ok(sr_inspect_grid(set, 0, 1, 1, 30, &grid)); // neighbours of other classes
+    int64_t width, height;
+    const uint8_t *p = sr_grid_pixels(grid, &width, &height) + 3 * (16 * width + 6);
+    assert_true(p[0] > p[3] && p[4] > p[1]); // red over the first, green over the second
+    sr_grid_free(grid);
+    sr_split_stat_release(&stat);
+    sr_dataset_free(set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
+        TEST(test_broken_coco), TEST(test_json_path), TEST(test_shrunk_annotations),
+        TEST(test_turned),      TEST(test_shards),    TEST(test_bad_lists),
+        TEST(test_subset),      TEST(test_rle),       TEST(test_zstd),
+        TEST(test_stat),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
