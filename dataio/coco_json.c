@@ -108,7 +108,7 @@ static void add_place(const parser *p) {
             line = p->chunk + i + 1;
         }
     sr_error_prefix("%s:%llu:%llu", p->reading->path, (unsigned long long)lines + 1,
-                    (unsigned long long)(place(p) - line + 1));
+                    (unsigned long long)place(p) - line + 1);
 }
 
 // Ends the parsing; for callbacks.

@@ -156,13 +156,16 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
         status = add_paper(&a, &source->papers.items[i], &v);
     if (status == SR_OK)
         status = sr_layout_begin(out, source);
-    for (size_t i = 0; status == SR_OK && i < out->count; i++) {
+    const uint8_t *labels = a.labels;
+    for (size_t i = 0; status == SR_OK && labels != NULL && i < out->count; i++) {
         const char *name = sr_path_name(source->files.items[i].path);
-        out->files[i].label = ((const uint8_t *)a.labels)[i];
+        out->files[i].label = labels[i];
         out->files[i].split = strstr(name, "test") != NULL ? SR_SPLIT_TEST : SR_SPLIT_TRAIN;
     }
     sr_free(a.labels);
     SR_TRY(status);
+    if (v == NULL) // nothing was recognised after all: the caller says so
+        return SR_OK;
     out->pixels = (sr_layout_pixels){.height = SIDE, .width = SIDE, .channels = 3, .planes = true};
     return find_names(source, v, out);
 }

@@ -109,12 +109,13 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
                                       : sr_source_refuse(source, path, "lies in no class folder");
     }
     const int label = sr_layout_find_class(out, name, bytes);
-    if (label < 0)
+    if (label < 0) {
         return SR_FAIL(SR_E_DATA,
                        "%s: class '%.*s' of %s is not among the %d classes of train (%s); rename "
                        "or remove it",
                        source->path, bytes > 200 ? 200 : (int)bytes, name, sr_split_names[split],
                        out->class_count, path);
+    }
     out->files[i].label = label;
     out->files[i].split = (int8_t)split;
     return SR_OK;
@@ -122,12 +123,13 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     bool has_splits;
-    if (source->files.count == 0)
+    if (source->files.count == 0) {
         return SR_FAIL(SR_E_DATA,
                        "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are no "
                        "pictures",
                        source->path, source->refused_count,
                        (unsigned long long)(source->other + source->hidden + source->papers.count));
+    }
     SR_TRY(sr_layout_begin(out, source));
     int number = find_level(source, &has_splits);
     for (int split = 0; split < SR_SPLIT_COUNT && out->class_count == 0; split++)

@@ -262,8 +262,9 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
         status = add_pairs(&a, files, count);
     if (status == SR_OK)
         status = sr_layout_begin(out, source);
-    for (size_t i = 0; status == SR_OK && i < out->count; i++) {
-        out->files[i].label = ((const uint8_t *)a.labels)[i];
+    const uint8_t *labels = a.labels;
+    for (size_t i = 0; status == SR_OK && labels != NULL && i < out->count; i++) {
+        out->files[i].label = labels[i];
         out->files[i].split = (int8_t)split_of(source->files.items[i].path);
     }
     sr_free(a.labels);

@@ -99,7 +99,7 @@ static int by_size(const void *a, const void *b) {
 
 static void find_quartiles(counting *c) {
     const size_t count = (size_t)c->stat->boxes;
-    if (count == 0)
+    if (count == 0 || c->sides == NULL)
         return;
     qsort(c->sides, count, sizeof(float), by_size);
     for (size_t q = 0; q < 5; q++)

@@ -23,8 +23,8 @@ static void unpack(uint8_t *data, size_t width, size_t height, unsigned depth) {
     for (size_t y = height; y-- > 0;) {
         for (size_t x = width; x-- > 0;) {
             const unsigned shift = 8 - depth - (unsigned)(x * depth % 8);
-            data[y * width + x] =
-                (uint8_t)(data[y * row_bytes + x * depth / 8] >> shift & ((1u << depth) - 1));
+            const unsigned packed = data[y * row_bytes + x * depth / 8];
+            data[y * width + x] = (uint8_t)(packed >> shift & ((1u << depth) - 1));
         }
     }
 }

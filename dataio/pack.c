@@ -32,6 +32,7 @@ typedef struct packing {
     sr_layout layout;
     size_t listed; // refusals by listing and layout, which every run finds again
     sr_arena arena;
+    char list_folder[4096]; // the source where only a list was named
     sr_pool *pool;
     sr_pack_worker *workers;
     sr_pack_slot *slots;
@@ -453,11 +454,10 @@ static void folder_of(const char *path, char *out, size_t capacity) {
 
 static sr_status run(packing *p) {
     sr_pack_options *o = &p->job.options;
-    char folder[4096];
     SR_TRY(check_options(o));
     if (o->source == NULL && o->list != NULL) {
-        folder_of(o->list, folder, sizeof folder);
-        o->source = folder;
+        folder_of(o->list, p->list_folder, sizeof p->list_folder);
+        o->source = p->list_folder;
     }
     if (!sr_path_exists(o->source))
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such file or folder", o->source);

@@ -80,7 +80,7 @@ sr_status sr_picture_png_open(const uint8_t *data, size_t *bytes, struct spng_ct
 
 static sr_status decode(const uint8_t *data, size_t *bytes, picture_bytes *pixels,
                         struct spng_ihdr *header, int *orientation) {
-    spng_ctx *png;
+    spng_ctx *png = NULL;
     SR_TRY(sr_picture_png_open(data, bytes, &png, header));
     pixels->bytes = (size_t)header->width * header->height * 3;
     sr_status status = sr_grow(&pixels->data, &pixels->capacity, pixels->bytes, 1, "pixels");

@@ -60,15 +60,16 @@ static sr_status list(sr_source *source) {
     if (got > 0 && head[0] != '{' && memcmp(head, "\xef\xbb\xbf", got < 3 ? 1 : 3) != 0)
         return sr_source_add(source, &file, SR_OFFER_PAPER);
     char folder[4096];
-    if (snprintf(folder, sizeof folder - 3, "%.*s", name ? (int)(name - source->path) + 1 : 2,
-                 name ? source->path : "./") >= (int)sizeof folder - 3)
+    if (snprintf(folder, sizeof folder, "%.*s", name ? (int)(name - source->path) + 1 : 2,
+                 name ? source->path : "./") >= (int)sizeof folder)
         return SR_FAIL(SR_E_USAGE, "%s: too long a path", source->path);
     SR_TRY(list_around(source, folder, &info));
     if (source->files.count > 0)
         return SR_OK;
     forget(source);
-    (void)strcat(folder, "..");
-    return list_around(source, folder, &info);
+    char above[sizeof folder + 3];
+    (void)snprintf(above, sizeof above, "%s..", folder);
+    return list_around(source, above, &info);
 }
 
 extern const sr_source_kind sr_source_kind_file;

@@ -194,10 +194,14 @@ static void add_xml(sr_text *text, const char *value) {
 static bool same_voc(const sr_voc *a, const sr_voc *b) {
     bool same = strcmp(a->filename, b->filename) == 0 && a->width == b->width &&
                 a->height == b->height && a->count == b->count;
-    for (size_t i = 0; i < a->count && same; i++)
+    for (size_t i = 0; i < a->count && same; i++) {
         same = strcmp(a->objects[i].name, b->objects[i].name) == 0 &&
                a->objects[i].difficult == b->objects[i].difficult &&
-               memcmp(a->objects[i].box, b->objects[i].box, sizeof a->objects[i].box) == 0;
+               a->objects[i].box[0] == b->objects[i].box[0] &&
+               a->objects[i].box[1] == b->objects[i].box[1] &&
+               a->objects[i].box[2] == b->objects[i].box[2] &&
+               a->objects[i].box[3] == b->objects[i].box[3];
+    }
     return same;
 }
 

@@ -152,7 +152,7 @@ static inline int class_count(const char *split, const char *first) {
 }
 
 static inline int64_t label_of(const char *split, const char *name) {
-    size_t bytes;
+    size_t bytes = 0;
     sr_sample sample;
     void *record = find_record(split, name, &bytes);
     assert_ok(sr_sample_read(record, bytes, &sample));

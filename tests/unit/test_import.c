@@ -208,7 +208,7 @@ static void put_kplrecord(const char *folder, int count) {
     for (int i = 0; i < count; i++) {
         const int64_t label = i % 3;
         sr_record_begin(&writer);
-        sr_record_put_bytes(&writer, "data", "pixels", (size_t)(2 + i));
+        sr_record_put_bytes(&writer, "data", "pixels", 2 + (size_t)i);
         sr_record_put_int64s(&writer, "label", &label, 1);
         assert_ok(sr_record_end(&writer));
         memcpy(data + offsets[i], writer.data, writer.bytes);

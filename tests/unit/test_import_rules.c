@@ -214,7 +214,7 @@ static void test_zstd(void **state) {
     (void)state;
     sr_pack_report report;
     sr_decoder *decoder;
-    size_t bytes[2];
+    size_t bytes[2] = {0, 0};
     void *record[2];
     sr_pixels pixels[2];
     put_jpeg("src/cat/1.jpg", 40, 30);
