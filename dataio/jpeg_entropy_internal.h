@@ -146,15 +146,22 @@ JD_INLINE bool jd_step(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
     return true;
 }
 
+// As many coefficients as fit between refills; whether the block goes on.
+JD_INLINE bool jd_steps(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
+    jd_refill(h);
+    for (int i = 0; i < JD_STEPS; i++)
+        if (!jd_step(job, h, whole))
+            return false;
+    return true;
+}
+
 static jd_state jd_finish(jd_job *job, jd_track *t, jd_hot *out) {
     jd_hot h = *out;
     sr_jpeg_whole whole;
     jd_state state;
     do {
-        do {
-            jd_refill(&h);
-        } while (jd_step(job, &h, &whole) && jd_step(job, &h, &whole) && jd_step(job, &h, &whole) &&
-                 jd_step(job, &h, &whole) && jd_step(job, &h, &whole));
+        while (jd_steps(job, &h, &whole)) {
+        }
         state = jd_turn(job, t, &h, whole);
     } while (state == JD_GOES_ON);
     *out = h;

@@ -360,7 +360,7 @@ static const uint8_t *make_chroma(sr_jpeg_region *d, int c, int64_t y, range col
 
 static sr_status fit_rows(sr_jpeg_region *d, int64_t width) {
     const size_t row = (size_t)width + 2 * SR_JPEG_ROW_SLACK;
-    SR_TRY(sr_pixel_buffer_fit(&d->mixed, sizeof(int16_t) * row + SR_JPEG_ROW_SLACK));
+    SR_TRY(sr_pixel_buffer_fit(&d->mixed, sizeof(int16_t) * row));
     SR_TRY(sr_pixel_buffer_fit(&d->chroma[0], row));
     return sr_pixel_buffer_fit(&d->chroma[1], row);
 }

@@ -16,8 +16,10 @@
 #define SR_JPEG_MAX_LANES 4
 // Bytes that must be readable (zeros) behind entropy-coded data: more than an MCU can take.
 #define SR_JPEG_BITS_SLACK 2048
-// Bytes readable and writable before and behind rows of samples, and behind pixels.
-#define SR_JPEG_ROW_SLACK 64
+// Bytes readable and writable before and behind rows of samples, and behind pixels: loops over rows
+// do whole rounds of SR_JPEG_ROUND samples.
+#define SR_JPEG_ROW_SLACK 128
+#define SR_JPEG_ROUND 32
 
 // Entropy-coded data of one segment, without the zeros that are stuffed in behind 0xff.
 typedef struct sr_jpeg_bits {

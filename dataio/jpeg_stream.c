@@ -160,13 +160,14 @@ static void list_parts(sr_jpeg_stream *s) {
     s->parts = 0;
     for (int c = 0; c < s->components; c++) {
         const sr_jpeg_component *component = &s->component[c];
-        for (int i = 0; i < component->v * component->h; i++)
+        for (int i = 0; i < component->v * component->h; i++) {
             s->part[s->parts++] = (sr_jpeg_part){.dc = &s->dc[component->dc],
                                                  .ac = &s->ac[component->ac],
                                                  .component = c,
                                                  .row = i / component->h,
                                                  .column = i % component->h,
                                                  .across = component->h};
+        }
     }
 }
 
