@@ -3,7 +3,7 @@
 //
 // A row's outputs are made sixteen bytes at a time, whatever pixels and colours they are: their
 // taps lie within 64 numbers of the row between the passes, from which one permutation takes the
-// pairs of two neighbouring taps. Where pictures shrink so much that they do not, the SSE2 loop.
+// pairs of two neighbouring taps. Where pictures shrink so much that they do not, the AVX2 loop.
 #include <immintrin.h>
 #include <string.h>
 
@@ -107,7 +107,7 @@ static inline void row_of_pairs(const sr_resample_line *line, const int16_t *in,
 static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
     const groups *g = line->groups;
     if (g->count == 0)
-        sr_resample_sse2.row(line, in, out);
+        sr_resample_avx2.row(line, in, out);
     else if (g->pairs == 1)
         row_of_pairs(line, in, 1, out);
     else if (g->pairs == 2)
