@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
-
 #include "dataio/dataset.h"
 #include "dataio/decode.h"
 #include "dataio/record.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/library_jpeg.h"
 #include "tests/unit/test_support.h"
 
 enum { CROPS = 100, THOROUGH = 10, MCU = 16 };
@@ -25,29 +24,6 @@ typedef struct picture {
     int64_t width, height;
     uint8_t *whole;
 } picture;
-
-static void decode_whole(picture *p) {
-    struct jpeg_decompress_struct info;
-    struct jpeg_error_mgr errors;
-    info.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&info);
-    jpeg_mem_src(&info, p->encoded.data, p->encoded.bytes);
-    (void)jpeg_read_header(&info, TRUE);
-    info.out_color_space = JCS_RGB;
-    (void)jpeg_start_decompress(&info);
-    p->width = info.output_width;
-    p->height = info.output_height;
-    const size_t row = (size_t)p->width * 3;
-    p->whole = sr_alloc(row * (size_t)p->height, "pixels");
-    assert_non_null(p->whole);
-    while (info.output_scanline < info.output_height) {
-        JSAMPROW pointer = p->whole + info.output_scanline * row;
-        (void)jpeg_read_scanlines(&info, &pointer, 1);
-    }
-    (void)jpeg_finish_decompress(&info);
-    assert_int_equal(errors.num_warnings, 0);
-    jpeg_destroy_decompress(&info);
-}
 
 static void check_crop(sr_decoder *decoder, const picture *p, const sr_region *r) {
     int64_t w, h;
@@ -110,7 +86,8 @@ static void test_crops(void **state) {
         }
         p.encoded = sr_encoded_of(&sample);
         p.encoded.orientation = 1;
-        decode_whole(&p);
+        p.whole = library_jpeg(p.encoded.data, p.encoded.bytes, 1, &p.width, &p.height);
+        assert_non_null(p.whole);
         sr_rng rng;
         sr_rng_init(&rng, 41, (uint32_t)i, 0, 0);
         for (int k = 0; k < CROPS; k++) {
