@@ -34,7 +34,7 @@ struct sr_pipeline {
     int64_t fill_samples;
     void *damaged; // int64_t: different samples that were replaced
     size_t damaged_count, damaged_capacity;
-    char last_damage[sizeof((sr_stage_error *)0)->message];
+    char last_damage[1200];
     char count_names[SR_SLOT_MAX_ARRAYS][64];
 };
 
@@ -267,8 +267,7 @@ static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
         SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
                        "damaged samples"));
         ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
-        (void)snprintf(p->last_damage, sizeof p->last_damage, "%.*s",
-                       (int)sizeof place->error.message - 1, place->error.message);
+        (void)sr_stage_error_text(&place->error, p->dataset, p->last_damage);
     }
     if ((int64_t)p->damaged_count <= plan->options.skip_limit)
         return SR_OK;
@@ -280,7 +279,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_plan *plan = &p->view.plan;
     sr_place_header *place = sr_stage_place(plan, p->next);
     int64_t counts[SR_SLOT_MAX_ARRAYS];
-    SR_TRY(sr_stage_error_adopt(&place->error));
+    SR_TRY(sr_stage_error_adopt(&place->error, p->dataset));
     SR_TRY(sr_stage_check_slot(&p->view, place, counts));
     if (place->replaced > 0)
         SR_TRY(note_damage(p, place));
@@ -295,7 +294,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
 }
 
 sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
-    SR_TRY(sr_stage_error_adopt(&pipeline->failure));
+    SR_TRY(sr_stage_error_adopt(&pipeline->failure, NULL));
     if (pipeline->next >= pipeline->view.plan.total) {
         *out = (sr_slot){0};
         *end = true;
@@ -307,7 +306,7 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
         status = take_slot(pipeline, out);
     if (status != SR_OK) {
         if (status != SR_E_ARGUMENT) // the caller's mistake is not the end
-            sr_stage_error_set(&pipeline->failure, status);
+            sr_stage_error_set(&pipeline->failure, status, -1);
         return status;
     }
     pipeline->next++;

@@ -184,6 +184,7 @@ static int64_t dealt_so_far(const sr_stage_plan *plan) {
 static sr_status begin(reader *r) {
     const sr_stage_plan *plan = r->plan;
     const sr_pipeline_options *o = &r->stage->options;
+    SR_TRY(sr_stage_close_in(r->stage, SR_SANDBOX_READ));
     SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
     sr_sampler_options options = {.order = o->order,
                                   .seed = o->seed,

@@ -46,6 +46,7 @@ sr_status sr_transform_find(const char *name, const sr_transform **out) {
 
 typedef struct link {
     const sr_transform *transform;
+    const char *origin; // of a plug-in's
     void *options;
 } link;
 
@@ -107,6 +108,7 @@ sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
     for (; chain->count < count; chain->count++) {
         link *l = &chain->links[chain->count];
         SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        l->origin = sr_table_origin(&transforms, specs[chain->count].name);
         SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);
     }
     *out = chain;
@@ -124,6 +126,13 @@ void sr_transform_chain_free(sr_transform_chain *chain) {
     sr_free(chain);
 }
 
+// A plug-in's failures are told with where it came from: the sample may be sound.
+static sr_status blame(const link *l, sr_status status) {
+    if (status != SR_OK && l->origin)
+        sr_error_prefix("transform %s of %s", l->transform->name, l->origin);
+    return status;
+}
+
 sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas) {
     const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
@@ -131,7 +140,7 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
         sr_rng_init(&rng, who->seed, (uint32_t)who->position,
                     (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
         sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
-        SR_TRY(chain->links[i].transform->apply(canvas, &call));
+        SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
     }
     return sr_canvas_finish(canvas);
 }

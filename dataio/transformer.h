@@ -34,9 +34,10 @@ typedef struct sr_transformer_context {
     const sr_pipeline_options *options;
     const sr_transform_chain *chain;
     sr_canvas *canvas;
-    // Opens the data set on first use, for those that need its class names.
-    sr_status (*dataset)(void *user, sr_dataset **out);
-    void *user;
+    // Names of the data set's classes. The data set itself is not to be had: a transformer works
+    // behind walls (dataio/sandbox.h), and opens what it needs before its first sample or never.
+    const char *const *classes;
+    int64_t class_count;
 } sr_transformer_context;
 
 typedef struct sr_transformer_call {

@@ -33,10 +33,8 @@ static sr_status class_of(const sr_transformer_context *context, const sr_object
         *out = object->label;
         return SR_OK;
     }
-    sr_dataset *dataset;
-    SR_TRY(context->dataset(context->user, &dataset));
-    for (int i = 0; i < sr_dataset_class_count(dataset); i++) {
-        const char *name = sr_dataset_class_name(dataset, i);
+    for (int64_t i = 0; i < context->class_count; i++) {
+        const char *name = context->classes[i];
         if (strlen(name) == object->name_bytes &&
             memcmp(name, object->name, object->name_bytes) == 0) {
             *out = i;
