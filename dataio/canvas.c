@@ -11,12 +11,14 @@
 #include "dataio/decode_internal.h"
 #include "dataio/resample.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 
 struct sr_canvas {
     sr_decoder *decoder;
     sr_resampler *resampler;
     sr_canvas_identity identity;
+    uint64_t draws; // what was noted of them
     uint8_t *target;
     int64_t target_width, target_height;
     int64_t width, height; // as it stands
@@ -72,6 +74,7 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
     int64_t width, height;
     SR_TRY(sr_decoder_open(canvas->decoder, picture, &width, &height));
     canvas->identity = *identity;
+    canvas->draws = 0;
     canvas->target = target;
     canvas->target_width = target_width;
     canvas->target_height = target_height;
@@ -86,6 +89,15 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
 
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas) {
     return &canvas->identity;
+}
+
+void sr_canvas_note_draws(sr_canvas *canvas, uint64_t draws) {
+    const uint64_t facts[] = {draws, (uint64_t)canvas->width, (uint64_t)canvas->height};
+    canvas->draws = sr_hash64_seed(facts, sizeof facts, canvas->draws);
+}
+
+uint64_t sr_canvas_get_draws(const sr_canvas *canvas) {
+    return canvas->draws;
 }
 
 int64_t sr_canvas_width(const sr_canvas *canvas) {

@@ -45,6 +45,10 @@ SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *pictu
                                       int64_t target_width, uint8_t *target);
 // Of the sample that is open. Borrowed until the next open.
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas);
+// Notes what a transform has drawn and made of the picture's size; the chain calls it after each.
+void sr_canvas_note_draws(sr_canvas *canvas, uint64_t draws);
+// A hash of all that was noted since the sample was opened.
+uint64_t sr_canvas_get_draws(const sr_canvas *canvas);
 // Size of the picture as it stands, and of the target, in pixels:
 int64_t sr_canvas_width(const sr_canvas *canvas);
 int64_t sr_canvas_height(const sr_canvas *canvas);

@@ -67,6 +67,8 @@ typedef struct sr_stage_state {
 typedef struct sr_row_state {
     int64_t replaced; // 1 + the damaged sample whose place another one took; 0: none
     int64_t counts[SR_SLOT_MAX_ARRAYS];
+    int64_t epoch;
+    uint64_t order; // hash of position, sample and draws
 } sr_row_state;
 
 typedef struct sr_place_header {
@@ -195,8 +197,5 @@ int64_t sr_crew_restarts(const sr_crew *crew);
 // Process of a stage, for tests; 0 with threads or after its end.
 pid_t sr_crew_pid(const sr_crew *crew, int number);
 void sr_crew_stop(sr_crew *crew);
-
-// For tests: process of stage 'number' of an open pipeline.
-pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
 
 #endif

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "kernels/base/hash.h"
 #include "kernels/base/table.h"
 
 #define SR_TRANSFORM(name) extern const sr_transform sr_transform_##name;
@@ -47,6 +48,7 @@ sr_status sr_transform_find(const char *name, const sr_transform **out) {
 typedef struct link {
     const sr_transform *transform;
     const char *origin; // of a plug-in's
+    uint64_t identity;  // hash of name and arguments
     void *options;
 } link;
 
@@ -93,6 +95,11 @@ static sr_status parse_options(sr_transform_chain *chain, link *l, const char *a
     return l->transform->check ? l->transform->check(l->options) : SR_OK;
 }
 
+static uint64_t identify(const sr_transform_spec *spec) {
+    const char *arguments = spec->arguments ? spec->arguments : "";
+    return sr_hash64_seed(arguments, strlen(arguments), sr_hash64(spec->name, strlen(spec->name)));
+}
+
 sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
                                     sr_transform_chain **out) {
     sr_transform_chain *chain = sr_alloc(sizeof *chain, "transform chain");
@@ -108,6 +115,7 @@ sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
     for (; chain->count < count; chain->count++) {
         link *l = &chain->links[chain->count];
         SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        l->identity = identify(&specs[chain->count]);
         l->origin = sr_table_origin(&transforms, specs[chain->count].name);
         SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);
     }
@@ -141,6 +149,8 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
                     (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
         sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
         SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
+        // The word that would come next tells what was drawn: nobody takes it from this stream.
+        sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));
     }
     return sr_canvas_finish(canvas);
 }

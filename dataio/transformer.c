@@ -12,6 +12,7 @@
 
 #include "dataio/stage_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
@@ -106,6 +107,10 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
         call.rows[i] = sr_stage_at(t->place, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
     }
     SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
+    const uint64_t who[] = {(uint64_t)cell->position, (uint64_t)sample,
+                            sr_canvas_get_draws(w->canvas)};
+    states[t->sample].order = sr_hash64(who, sizeof who);
+    states[t->sample].epoch = cell->epoch;
     for (int i = 0; i < w->stage->arrays; i++) {
         assert(call.counts[i] <= w->stage->array[i].capacity);
         states[t->sample].counts[i] = call.counts[i];
