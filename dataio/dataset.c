@@ -359,6 +359,29 @@ sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard
     return SR_OK;
 }
 
+// Consecutive samples lie one behind the other, shard by shard.
+void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count,
+                       sr_dataset_advice advice) {
+    const int64_t end = first + count;
+    for (int64_t i = first; i < end;) {
+        int shard, fd, at;
+        uint64_t begin, offset, bytes;
+        if (sr_dataset_locate(dataset, i, &shard, &begin, &bytes) != SR_OK ||
+            get_file(dataset, shard, &fd) != SR_OK)
+            return;
+        offset = begin;
+        for (i++; i < end; i++) {
+            uint64_t next, more;
+            if (sr_dataset_locate(dataset, i, &at, &next, &more) != SR_OK || at != shard)
+                break;
+            offset = next;
+            bytes = more;
+        }
+        (void)posix_fadvise(fd, (off_t)begin, (off_t)(offset + bytes - begin),
+                            advice == SR_DATASET_SOON ? POSIX_FADV_WILLNEED : POSIX_FADV_DONTNEED);
+    }
+}
+
 char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out) {
     if (index < 0 || index >= dataset->count) {
         (void)snprintf(out, 300, "sample %lld", (long long)index);

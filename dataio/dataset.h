@@ -51,6 +51,13 @@ SR_NODISCARD sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const
 // Where a sample lies, for sequential reading: shard number, offset and length in it.
 SR_NODISCARD sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard,
                                          uint64_t *offset, uint64_t *bytes);
+// What becomes of the bytes of consecutive samples.
+typedef enum sr_dataset_advice {
+    SR_DATASET_SOON = 0, // they are read next: the kernel may fetch all of them in one go
+    SR_DATASET_DONE,     // they are not read again soon: they need not stay in the page cache
+} sr_dataset_advice;
+// Tells the kernel; a hint, which changes no result and never fails.
+void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count, sr_dataset_advice advice);
 // "train-00002.kpl record 17" into out (at least 300 bytes), for messages.
 char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out);
 

@@ -3,8 +3,11 @@
 //
 // In chunk-wise order it reads each piece of a lane's stream in one go and keeps the records until
 // the shuffle buffer deals them; the processes of one host take turns at that, so that a spinning
-// disk sees one sequential reader at a time. A restarted reader counts what the rings were given
-// and goes on behind it; records that its predecessor had read ahead are read again one by one.
+// disk sees one sequential reader at a time, and tell the kernel of a whole piece before its first
+// record, so that the disk sees requests as large as it takes them. Of a data set that memory
+// cannot hold no piece stays in the page cache: it comes again only after all others. A restarted
+// reader counts what the rings were given and goes on behind it; records that its predecessor had
+// read ahead are read again one by one.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
@@ -32,6 +35,7 @@ typedef struct reader {
     sr_reader_cache cache;
     lane_ahead *ahead; // of all lanes
     int turn;          // descriptor that is locked while a piece is read; -1: none
+    bool impatient;    // the last turn did not come: somebody holds it who does not read
     int shard;         // where the last read ended, to count seeks
     uint64_t offset;
 } reader;
@@ -46,29 +50,42 @@ static sr_status read_record(reader *r, int64_t sample, const void **data, size_
         atomic_fetch_add_explicit(&r->stage->state->seeks, 1, memory_order_relaxed);
     r->shard = shard;
     r->offset = offset + length;
-    sr_status status = sr_dataset_read(r->dataset, sample, data, bytes);
+    const sr_reader_disk *disk = r->stage->disk;
+    sr_status status = disk ? disk->read(disk->user, r->dataset, sample, data, bytes)
+                            : sr_dataset_read(r->dataset, sample, data, bytes);
     atomic_fetch_add_explicit(&r->stage->state->bytes, (int64_t)length, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->stage->state->first_ns, sr_clock_ns() - begin,
                               memory_order_relaxed);
     return status;
 }
 
-// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long.
+// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long,
+// nor again before one has come.
 static void take_turn(reader *r) {
-    int64_t deadline = sr_clock_ns() + TURN_WAIT_NS;
-    while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && sr_clock_ns() < deadline &&
-           !sr_stage_stopped(r->stage))
-        sr_clock_sleep_ns(TURN_POLL_NS);
+    if (r->stage->disk) {
+        r->stage->disk->take_turn(r->stage->disk->user);
+        return;
+    }
+    const int64_t deadline = sr_clock_ns() + (r->impatient ? 0 : TURN_WAIT_NS);
+    r->impatient = false;
+    while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && !r->impatient) {
+        r->impatient = sr_clock_ns() >= deadline || sr_stage_stopped(r->stage);
+        if (!r->impatient)
+            sr_clock_sleep_ns(TURN_POLL_NS);
+    }
 }
 
 static void give_turn(reader *r) {
-    if (r->turn >= 0)
+    if (r->stage->disk)
+        r->stage->disk->give_turn(r->stage->disk->user);
+    else if (r->turn >= 0)
         (void)flock(r->turn, LOCK_UN);
 }
 
 static sr_status read_piece(reader *r, const sr_piece *piece) {
     sr_status status = SR_OK;
     take_turn(r);
+    sr_dataset_advise(r->dataset, piece->sample, piece->count, SR_DATASET_SOON);
     for (int64_t i = 0; i < piece->count && status == SR_OK; i++) {
         const void *data;
         size_t bytes;
@@ -79,6 +96,8 @@ static sr_status read_piece(reader *r, const sr_piece *piece) {
             status = SR_OK; // met again when its turn to be dealt comes
     }
     give_turn(r);
+    if (r->plan->beyond_memory)
+        sr_dataset_advise(r->dataset, piece->sample, piece->count, SR_DATASET_DONE);
     return status;
 }
 

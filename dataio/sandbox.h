@@ -39,7 +39,7 @@ typedef struct sr_sandbox_support {
 // Asks the kernel; changes nothing.
 sr_sandbox_support sr_sandbox_get_support(void);
 // Closes this process in, for good, with as many walls as there are. 'path' is the data set of
-// SR_SANDBOX_READ: a folder, whose links to files elsewhere stay good, or a file. SR_E_SYSTEM where
+// SR_SANDBOX_READ: a folder, whose own links to elsewhere stay good, or a file. SR_E_SYSTEM where
 // the kernel has a wall and does not put it up.
 SR_NODISCARD sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path);
 // Limits the memory that this process may take from here on: beyond it allocations fail. False

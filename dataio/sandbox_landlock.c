@@ -60,17 +60,16 @@ static ruleset rules_of(int version) {
     return r;
 }
 
-// Allows to read what 'name' (in folder 'at') is: a file, or where those are asked for a folder and
-// all beneath it. One that is not there needs no rule.
-static sr_status allow(int set, int at, const char *name, bool folders) {
+// Allows to read what 'name' (in folder 'at') is or links to: a file, or a folder and all beneath
+// it. One that is not there needs no rule.
+static sr_status allow(int set, int at, const char *name) {
     struct stat info;
     const int fd = openat(at, name, O_PATH | O_CLOEXEC);
     if (fd < 0)
         return SR_OK;
     const bool folder = fstat(fd, &info) != 0 || S_ISDIR(info.st_mode);
     const path_rule rule = {.allowed = FS_READ_FILE | (folder ? FS_READ_DIR : 0), .fd = fd};
-    const long failed =
-        folder && !folders ? 0 : syscall(ADD_RULE, set, RULE_PATH_BENEATH, &rule, 0u);
+    const long failed = syscall(ADD_RULE, set, RULE_PATH_BENEATH, &rule, 0u);
     const int error = errno;
     (void)close(fd);
     if (failed != 0)
@@ -78,15 +77,20 @@ static sr_status allow(int set, int at, const char *name, bool folders) {
     return SR_OK;
 }
 
-// Rights go by where a file lies, so the shards that a folder links to need their own.
+static bool is_link(int at, const char *name) {
+    struct stat info;
+    return fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+}
+
+// Rights go by where a file lies, so what a folder links to needs its own.
 static sr_status allow_links(int set, const char *folder) {
     DIR *dir = opendir(folder);
     sr_status status = SR_OK;
     if (dir == NULL)
         return SR_OK;
     for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;)
-        if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
-            status = allow(set, dirfd(dir), entry->d_name, false);
+        if (is_link(dirfd(dir), entry->d_name))
+            status = allow(set, dirfd(dir), entry->d_name);
     (void)closedir(dir);
     return status;
 }
@@ -94,7 +98,7 @@ static sr_status allow_links(int set, const char *folder) {
 static sr_status allow_dataset(int set, const char *path) {
     struct stat info;
     if (stat(path, &info) == 0) {
-        SR_TRY(allow(set, AT_FDCWD, path, true));
+        SR_TRY(allow(set, AT_FDCWD, path));
         return S_ISDIR(info.st_mode) ? allow_links(set, path) : SR_OK;
     }
     // The common beginning of several files: those lie in its folder.
@@ -102,7 +106,7 @@ static sr_status allow_dataset(int set, const char *path) {
     if (copy == NULL)
         return SR_E_MEMORY;
     const char *folder = dirname(copy);
-    sr_status status = allow(set, AT_FDCWD, folder, true);
+    sr_status status = allow(set, AT_FDCWD, folder);
     if (status == SR_OK)
         status = allow_links(set, folder);
     sr_free(copy);

@@ -192,6 +192,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     if (o->order == SR_ORDER_CHUNKS)
         sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
                                &plan->buffer);
+    plan->beyond_memory = sizes.total > sr_shared_available();
     SR_TRY(plan_rings(plan, &sizes));
     uint64_t at = 0;
     take(&at, sizeof(sr_stage_header) +

@@ -99,6 +99,7 @@ typedef struct sr_stage_plan {
     int64_t samples, block;          // of a slot; of a block, divides samples
     int64_t count;                   // samples of the data set
     int64_t chunk, buffer;           // of the sampler
+    bool beyond_memory;              // the data set does not fit into what memory there is
     uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
     uint64_t places;                 // offset of place 0
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
@@ -119,6 +120,15 @@ typedef struct sr_stage_header {
     sr_stage_state states[]; // reader, iterator, transformers
 } sr_stage_header;
 
+// What a reader reads with, for tests; NULL: the data set, and turns with the readers of this host.
+typedef struct sr_reader_disk {
+    sr_status (*read)(void *user, sr_dataset *dataset, int64_t sample, const void **data,
+                      size_t *bytes);
+    void (*take_turn)(void *user);
+    void (*give_turn)(void *user);
+    void *user;
+} sr_reader_disk;
+
 // One stage's view. One thread.
 typedef struct sr_stage {
     sr_stage_plan plan;      // checked
@@ -135,6 +145,7 @@ typedef struct sr_stage {
     const char **classes;
     char *class_text; // that they point to
     sr_dataset *dataset;
+    const sr_reader_disk *disk;
     int arrays;
     sr_array_spec array[SR_SLOT_MAX_ARRAYS];
 } sr_stage;

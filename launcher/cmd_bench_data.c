@@ -106,6 +106,10 @@ static double rate(const result *r, int64_t busy_ns) {
     return busy_ns > 0 ? (double)r->stats.samples / ((double)busy_ns / 1e9) : 0;
 }
 
+static double bytes_per_seek(const result *r) {
+    return (double)r->stats.bytes_read / (double)(r->stats.seeks > 0 ? r->stats.seeks : 1);
+}
+
 typedef struct stage_row {
     const char *name;
     int64_t busy_ns;
@@ -132,10 +136,10 @@ static sr_status print_json(const result *r, const arguments *a) {
     for (int i = 0; i < STAGES; i++)
         sr_text_add(&text, ", \"%s_per_core_s\": %.1f", rows[i].name, rate(r, rows[i].busy_ns));
     sr_text_add(&text,
-                ", \"bytes_per_s\": %.0f, \"seeks\": %" PRId64
+                ", \"bytes_per_s\": %.0f, \"bytes_per_seek\": %.0f, \"seeks\": %" PRId64
                 ", \"fill_reader\": %.3f, \"fill_iterator\": %.3f}",
-                (double)r->stats.bytes_read / r->seconds, r->stats.seeks, r->stats.ring_fill[0],
-                r->stats.ring_fill[1]);
+                (double)r->stats.bytes_read / r->seconds, bytes_per_seek(r), r->stats.seeks,
+                r->stats.ring_fill[0], r->stats.ring_fill[1]);
     sr_status status = sr_text_check(&text);
     if (status == SR_OK)
         printf("%s\n", text.data);
@@ -145,7 +149,7 @@ static sr_status print_json(const result *r, const arguments *a) {
 
 static void print_table(const result *r, const arguments *a) {
     stage_row rows[STAGES];
-    char bytes[16];
+    char bytes[16], run[16];
     stage_rows(r, rows);
     printf("%.0f images/s: %" PRId64 " samples in %.1f s, images of %" PRId64 " x %" PRId64 "\n",
            r->images_per_s, r->stats.samples, r->seconds, a->pipeline.options.image_height,
@@ -154,9 +158,11 @@ static void print_table(const result *r, const arguments *a) {
     for (int i = 0; i < STAGES; i++)
         printf("%-10s %18.0f %12.2f\n", rows[i].name, rate(r, rows[i].busy_ns),
                (double)rows[i].busy_ns / 1e9 / r->seconds);
-    printf("read %s/s, %" PRId64 " seeks; reader's rings %.0f %% full, slots %.0f %% full\n",
+    printf("read %s/s, %" PRId64
+           " seeks, %s between them; reader's rings %.0f %% full, slots %.0f %% full\n",
            sr_text_bytes((uint64_t)((double)r->stats.bytes_read / r->seconds), bytes),
-           r->stats.seeks, 100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);
+           r->stats.seeks, sr_text_bytes((uint64_t)bytes_per_seek(r), run),
+           100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);
 }
 
 static sr_status bench(arguments *a) {

@@ -256,6 +256,49 @@ static void test_golden(void **state) {
     }
 }
 
+// A data set of 10^9 samples of 100 KiB costs no more memory than the shuffle buffers of the lanes
+// that are asked for, and example-wise order none at all, wherever one begins.
+static void check_giant(sr_data_order order, uint64_t most_bytes) {
+    const int64_t count = INT64_C(1000000000), batch = 256;
+    enum { LANES_OF_RANK = 2, ALL_LANES = 64 };
+    int64_t chunk, buffer;
+    sr_sampler_plan_chunks(count, count * 100 * 1024, ALL_LANES, &chunk, &buffer);
+    const uint64_t before = sr_memory_get_stats().live_bytes;
+    sr_sampler *sampler = make(order, count, batch, ALL_LANES, chunk, buffer);
+    const int64_t places[] = {0, count / batch * batch, 7 * count / batch * batch};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        for (int64_t k = 0; k < 2000; k++) {
+            const int64_t lane = k % LANES_OF_RANK, step = k / (LANES_OF_RANK * 4);
+            const int64_t inside = k / LANES_OF_RANK % 4;
+            sr_draw d;
+            if (order != SR_ORDER_EXAMPLES && i > 0)
+                break; // the end of a pass; a replay of 15 * 10^6 samples
+            assert_ok(sr_sampler_at(sampler, places[i] + step * batch + lane * 4 + inside, &d));
+            assert_in_range(d.sample, 0, count - 1);
+        }
+    }
+    const uint64_t taken = sr_memory_get_stats().live_bytes - before;
+    assert_in_range(taken, 1, most_bytes);
+    sr_sampler_free(sampler);
+    assert_int_equal(before, sr_memory_get_stats().live_bytes);
+}
+
+static void test_giant(void **state) {
+    (void)state;
+    check_giant(SR_ORDER_SEQUENTIAL, 256);
+    check_giant(SR_ORDER_EXAMPLES, 256);
+    check_giant(SR_ORDER_CHUNKS, 64 << 10); // 64 lanes of 200 bytes; two buffers of 40 samples
+}
+
+// All of a smaller giant's epoch, sampled: chunks of the permuted sequence are met once.
+static void test_giant_chunks(void **state) {
+    (void)state;
+    const int64_t chunks = INT64_C(1000000000) / 40;
+    sr_permutation p = sr_permutation_make(1, 3, 7, chunks);
+    for (int64_t i = 0; i < chunks; i += 99991)
+        assert_int_equal(i, sr_permutation_inverse(&p, sr_permutation_at(&p, i)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation),  cmocka_unit_test(test_permutation_uniform),
@@ -263,7 +306,8 @@ int main(void) {
         cmocka_unit_test(test_any_way),      cmocka_unit_test(test_shuffles),
         cmocka_unit_test(test_pieces),       cmocka_unit_test(test_window),
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_giant),
+        cmocka_unit_test(test_giant_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
