@@ -31,6 +31,9 @@
 #endif
 
 #define WRITING ((uint64_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
+#define NEW_WORLDS                                                                                 \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
+     CLONE_NEWNET)
 #define OWN_PROCESS UINT64_MAX // instead of a value: this process's number
 
 // A call that is allowed, where argument 'argument', masked, has that value (mask 0: always).
@@ -54,9 +57,9 @@ static const rule compute[] = {
     {SYS_mremap, 0, 0, 0}, {SYS_brk, 0, 0, 0}, {SYS_madvise, 0, 0, 0}, {SYS_mincore, 0, 0, 0},
     {SYS_membarrier, 0, 0, 0}, {SYS_getrandom, 0, 0, 0},
     // threads, but no processes
-    {SYS_clone, 0, CLONE_THREAD, CLONE_THREAD}, {SYS_set_robust_list, 0, 0, 0},
+    {SYS_clone, 0, CLONE_THREAD | NEW_WORLDS, CLONE_THREAD}, {SYS_set_robust_list, 0, 0, 0},
     {SYS_set_tid_address, 0, 0, 0}, {SYS_rseq, 0, 0, 0}, {SYS_sched_getaffinity, 0, 0, 0},
-    {SYS_sched_setaffinity, 0, 0, 0}, {SYS_exit, 0, 0, 0}, {SYS_exit_group, 0, 0, 0},
+    {SYS_exit, 0, 0, 0}, {SYS_exit_group, 0, 0, 0},
     {SYS_prctl, 0, UINT32_MAX, PR_SET_NAME},
     // signals, to itself alone
     {SYS_rt_sigaction, 0, 0, 0}, {SYS_rt_sigprocmask, 0, 0, 0}, {SYS_rt_sigreturn, 0, 0, 0},

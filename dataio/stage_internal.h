@@ -99,7 +99,7 @@ typedef struct sr_stage_plan {
     int64_t samples, block;          // of a slot; of a block, divides samples
     int64_t count;                   // samples of the data set
     int64_t chunk, buffer;           // of the sampler
-    bool beyond_memory;              // the data set does not fit into what memory there is
+    int32_t beyond_memory;           // not 0: the data set is larger than what memory there is
     uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
     uint64_t places;                 // offset of place 0
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings

@@ -163,13 +163,14 @@ static sr_status print_json(const bench *b, const arguments *a) {
     sr_text_add_json_string(&text, a->pipeline.options.dataset);
     sr_text_add(&text, ", \"slot_ms\": %.3f, \"goal_ms\": %d, \"worst_ms\": %.3f",
                 sr_series_median(&b->waits), GOAL_MS, worst_of_all(b));
-    for (int k = 0; k < KINDS; k++)
+    for (int k = 0; k < KINDS; k++) {
+        const kind *one = &b->kinds[k];
         sr_text_add(&text,
                     ", \"%s\": {\"kills\": %d, \"stall_median_ms\": %.3f, "
                     "\"stall_worst_ms\": %.3f, \"lost_median_ms\": %.3f}",
-                    b->kinds[k].name, b->kinds[k].stalls.count,
-                    sr_series_median(&b->kinds[k].stalls), sr_series_max(&b->kinds[k].stalls),
-                    sr_series_median(&b->kinds[k].lost));
+                    one->name, one->stalls.count, sr_series_median(&one->stalls),
+                    sr_series_max(&one->stalls), sr_series_median(&one->lost));
+    }
     sr_text_add(&text, "}");
     sr_status status = sr_text_check(&text);
     if (status == SR_OK)
