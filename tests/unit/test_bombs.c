@@ -141,11 +141,11 @@ static file wide_png(void) { // just over the limit, and its pixels are there
 }
 
 static file profile_png(void) {
-    return make_png(10, 10, (size_t)100 << 20, 310);
+    return make_png(10, 10, (size_t)70 << 20, 310);
 }
 
 static file long_png(void) { // more pixels than it says
-    return make_png(10, 10, 0, (size_t)100 << 20);
+    return make_png(10, 10, 0, (size_t)70 << 20);
 }
 
 static file empty_png(void) { // and fewer
@@ -170,8 +170,8 @@ static const bomb bombs[] = {
     {"150 scans of 132 Mpx", large_scans, false, "scans of 132000000 pixels", 700},
     {"a PNG of 2^40 pixels", huge_png, false, "over the limit of", 64},
     {"a PNG of 144 Mpx", wide_png, false, "over the limit of", 64},
-    {"a colour profile of 100 MiB", profile_png, true, "PNG: ", 200},
-    {"a PNG with 100 MiB too many", long_png, true, "PNG: ", 64},
+    {"a colour profile of 70 MiB", profile_png, true, "PNG: ", 200},
+    {"a PNG with 70 MiB too many", long_png, true, "PNG: ", 64},
     {"a PNG with 48 MB too few", empty_png, false, "PNG: ", 128},
 };
 
