@@ -18,6 +18,8 @@ static const sr_transform *const built_in[] = {
 #undef SR_TRANSFORM
 };
 
+const char *const sr_resize_filter_names[] = {"bilinear", "bicubic", "fast", NULL};
+
 static sr_status check(const void *descriptor) {
     const sr_transform *transform = descriptor;
     return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");

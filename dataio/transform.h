@@ -38,6 +38,9 @@ typedef struct sr_transform {
     sr_status (*apply)(sr_canvas *canvas, const sr_transform_call *call);
 } sr_transform;
 
+// Names of sr_resize_filter, for option tables. NULL-terminated.
+extern const char *const sr_resize_filter_names[];
+
 // All transforms: those of transform_list.def, then those of plug-ins.
 const sr_transform *const *sr_transforms(size_t *count);
 // Adds a plug-in's (trainer/plugins.h); 'origin' must live on.

@@ -12,7 +12,7 @@ import sys
 
 import suite
 
-PLUGINS = ["model_strided", "transform_solarize", "loss_flooded", "op_swish"]
+PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish"]
 WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 

@@ -560,7 +560,7 @@ static void test_boxes(void **state) {
     sr_canvas_flip(b.canvas); // 70..90, 10..40, 96..100
     // The third goes, the first is cut.
     assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
-    assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
+    assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
     const sr_box *got = sr_canvas_boxes(b.canvas, &n);
     assert_int_equal(2, n);
     assert_memory_equal(&got[0], &((sr_box){25, 5, 32, 15, 1}), sizeof(sr_box));
@@ -584,7 +584,7 @@ static void test_noted_or_done(void **state) {
             assert_ok(sr_canvas_pixels(b.canvas, &pixels));
         sr_canvas_flip(b.canvas);
         assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
-        assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
+        assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
         assert_ok(sr_canvas_finish(b.canvas));
         if (!done)
             memcpy(first, b.target, sizeof first);
@@ -604,7 +604,7 @@ static void test_window(void **state) {
         sr_region r = {40, 20, SIDE, SIDE};
         for (int forced = 0; forced <= 1; forced++) {
             open_at(&b, 0, 0, 0);
-            assert_ok(sr_canvas_resize(b.canvas, 105, 70, exact != 0));
+            assert_ok(sr_canvas_resize(b.canvas, 105, 70, SR_FILTER_BILINEAR, exact != 0));
             if (forced)
                 assert_ok(sr_canvas_pixels(b.canvas, &pixels));
             assert_ok(sr_canvas_crop(b.canvas, &r));
