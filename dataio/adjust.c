@@ -132,8 +132,9 @@ static void stretch(const int64_t count[256], uint8_t table[256]) {
         low++;
     while (high > 0 && count[high] == 0)
         high--;
+    const double scale = high > low ? 255.0 / (high - low) : 1;
     for (int v = 0; v < 256; v++)
-        table[v] = high <= low ? (uint8_t)v : clip((v - low) * 255 / (high - low));
+        table[v] = high > low ? clip((int64_t)(v * scale - low * scale)) : (uint8_t)v;
 }
 
 void sr_adjust_autocontrast(uint8_t *p, int64_t pixels) {
