@@ -37,6 +37,7 @@ fail:
 void sr_canvas_free(sr_canvas *canvas) {
     if (!canvas)
         return;
+    sr_canvas_free(canvas->aside);
     sr_decoder_free(canvas->decoder);
     sr_resampler_free(canvas->resampler);
     for (int p = 0; p < SR_PLANES; p++) {
@@ -138,7 +139,8 @@ int64_t sr_canvas_target_height(const sr_canvas *canvas) {
 
 int64_t sr_canvas_decode_ns(const sr_canvas *canvas) {
     const sr_decode_times t = sr_decoder_times(canvas->decoder);
-    return t.header + t.entropy + t.transform + t.colour + t.library;
+    const int64_t own = t.header + t.entropy + t.transform + t.colour + t.library;
+    return own + (canvas->aside ? sr_canvas_decode_ns(canvas->aside) : 0);
 }
 
 sr_canvas_times sr_canvas_get_times(const sr_canvas *canvas) {
@@ -273,11 +275,11 @@ static sr_status spare(const sr_canvas *canvas, sr_plane *plane, int64_t width, 
 }
 
 static bool has_target_size(const sr_canvas *canvas, int64_t width, int64_t height) {
-    return width == canvas->target_width && height == canvas->target_height;
+    return width == canvas->target_width && height == canvas->target_height &&
+           canvas->planes[SR_PLANE_PICTURE].target;
 }
 
-// What is noted becomes pixels, at the target where they have its size unless they go 'aside'.
-static sr_status force(sr_canvas *canvas, bool aside) {
+sr_status sr_canvas_force(sr_canvas *canvas, bool aside) {
     if (!canvas->pending)
         return SR_OK;
     aside = aside || !has_target_size(canvas, canvas->width, canvas->height);
@@ -298,7 +300,7 @@ sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
                                sr_canvas_step *out) {
     // Where the new picture goes to the target, the present one is decoded beside it.
     const bool into_target = has_target_size(canvas, width, height);
-    SR_TRY(force(canvas, into_target));
+    SR_TRY(sr_canvas_force(canvas, into_target));
     *out = (sr_canvas_step){.width = canvas->width, .height = canvas->height};
     for (int i = 0; i < canvas->plane_count; i++) {
         sr_plane *plane = &canvas->planes[i];
@@ -311,6 +313,20 @@ sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
         canvas->planes[i].pixels = out->to[i];
     canvas->width = width;
     canvas->height = height;
+    return SR_OK;
+}
+
+void sr_canvas_set_foreign(sr_canvas *canvas, const sr_foreign_source *source) {
+    canvas->foreign = source;
+}
+
+sr_status sr_canvas_open_foreign(sr_canvas *canvas, int number, sr_canvas **out) {
+    bool there = false;
+    if (canvas->foreign && !canvas->aside)
+        SR_TRY(sr_canvas_create(canvas->box_capacity, &canvas->aside));
+    if (canvas->foreign)
+        SR_TRY(canvas->foreign->open(canvas->foreign->user, number, canvas->aside, &there));
+    *out = there ? canvas->aside : NULL;
     return SR_OK;
 }
 
@@ -411,7 +427,7 @@ sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
         return SR_FAIL(SR_E_ARGUMENT, "resize to %lld x %lld", (long long)width, (long long)height);
     float sx = (float)width / (float)canvas->width, sy = (float)height / (float)canvas->height;
     if (canvas->pending && canvas->resized)
-        SR_TRY(force(canvas, false));
+        SR_TRY(sr_canvas_force(canvas, false));
     if (canvas->pending) {
         canvas->full_w = width;
         canvas->full_h = height;
@@ -435,7 +451,7 @@ sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
 }
 
 sr_status sr_canvas_pixels(sr_canvas *canvas, uint8_t **pixels) {
-    SR_TRY(force(canvas, false));
+    SR_TRY(sr_canvas_force(canvas, false));
     *pixels = canvas->planes[SR_PLANE_PICTURE].pixels;
     return SR_OK;
 }
@@ -447,14 +463,13 @@ sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void **out) {
 }
 
 sr_status sr_canvas_finish(sr_canvas *canvas) {
-    if (!has_target_size(canvas, canvas->width, canvas->height)) {
+    if (!has_target_size(canvas, canvas->width, canvas->height))
         return SR_FAIL(SR_E_SHAPE,
                        "after all transforms the picture is %lld x %lld, but the recipe's image is "
                        "%lld x %lld; end with a crop or resize to that size",
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->target_width, (long long)canvas->target_height);
-    }
-    SR_TRY(force(canvas, false));
+    SR_TRY(sr_canvas_force(canvas, false));
     for (int i = 0; i < canvas->plane_count; i++) {
         const sr_plane *plane = &canvas->planes[i];
         if (plane->pixels != plane->target)

@@ -128,6 +128,27 @@ SR_NODISCARD sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64
 // The picture is at the target. SR_E_SHAPE naming both sizes when it has another one.
 SR_NODISCARD sr_status sr_canvas_finish(sr_canvas *canvas);
 
+// -- samples of other positions ---------------------------------------------------------------
+
+#define SR_FOREIGN_MOST 8 // that go along with a sample
+
+// Where foreign samples come from: of the same slot, drawn by (seed, position).
+typedef struct sr_foreign_source {
+    // Opens foreign sample 'number' on the canvas, which has no target; *there is false where there
+    // is none or it is damaged.
+    sr_status (*open)(void *user, int number, sr_canvas *canvas, bool *there);
+    void *user;
+} sr_foreign_source;
+// For all that is opened from now on; borrowed. NULL: there are none.
+void sr_canvas_set_foreign(sr_canvas *canvas, const sr_foreign_source *source);
+// Opens a foreign sample, with its boxes and mask, on a canvas of its own, which stays valid until
+// the next call. NULL where there is none, or it is damaged: its own position, in the same slot,
+// tells of that.
+SR_NODISCARD sr_status sr_canvas_open_foreign(sr_canvas *canvas, int number, sr_canvas **out);
+// Lays the whole of another canvas over this one, its first pixel at (x, y); boxes come along, cut
+// as for crop.
+SR_NODISCARD sr_status sr_canvas_paste(sr_canvas *canvas, sr_canvas *other, int64_t x, int64_t y);
+
 // Nanoseconds spent since the canvas was made: on decoding, and on resizing it.
 typedef struct sr_canvas_times {
     sr_decode_times decode;

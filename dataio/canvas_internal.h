@@ -41,6 +41,8 @@ struct sr_canvas {
     int32_t *columns; // of sr_resample_nearest
     size_t column_capacity;
     sr_pixel_buffer scratch;
+    const sr_foreign_source *foreign;
+    sr_canvas *aside; // of foreign samples
 
     sr_box *boxes;
     int64_t box_count, box_capacity;
@@ -54,6 +56,8 @@ typedef struct sr_canvas_step {
     uint8_t *to[SR_PLANES]; // to be written whole
 } sr_canvas_step;
 
+// What is noted becomes pixels, at the target where they have its size unless they go 'aside'.
+SR_NODISCARD sr_status sr_canvas_force(sr_canvas *canvas, bool aside);
 // Begins a new picture of this size, made from the present one: carries out what is noted. 'from'
 // stays valid until the next change. Boxes are the caller's.
 SR_NODISCARD sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,

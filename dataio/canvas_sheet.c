@@ -100,6 +100,46 @@ sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *p) {
     return SR_OK;
 }
 
+// The part of one side that both have: 'count' pixels from *mine and from *theirs on.
+static int64_t common(int64_t side, int64_t other_side, int64_t at, int64_t *mine,
+                      int64_t *theirs) {
+    *mine = at > 0 ? at : 0;
+    *theirs = at < 0 ? -at : 0;
+    const int64_t left = side - *mine, right = other_side - *theirs;
+    return left < right ? left : right;
+}
+
+static sr_status paste_boxes(sr_canvas *canvas, const sr_canvas *other, int64_t x, int64_t y) {
+    const float dx = (float)x, dy = (float)y;
+    for (int64_t i = 0; i < other->box_count; i++) {
+        sr_box b = other->boxes[i];
+        b.x1 += dx;
+        b.x2 += dx;
+        b.y1 += dy;
+        b.y2 += dy;
+        if (sr_canvas_cut_box(&b, canvas->width, canvas->height))
+            SR_TRY(sr_canvas_add_box(canvas, &b));
+    }
+    return SR_OK;
+}
+
+sr_status sr_canvas_paste(sr_canvas *canvas, sr_canvas *other, int64_t x, int64_t y) {
+    int64_t to_x, to_y, from_x, from_y;
+    const int64_t width = common(canvas->width, other->width, x, &to_x, &from_x);
+    const int64_t height = common(canvas->height, other->height, y, &to_y, &from_y);
+    SR_TRY(sr_canvas_force(canvas, false));
+    SR_TRY(sr_canvas_force(other, false));
+    for (int i = 0; i < canvas->plane_count && i < other->plane_count && width > 0; i++) {
+        sr_plane *mine = &canvas->planes[i];
+        const sr_plane *theirs = &other->planes[i];
+        for (int64_t row = 0; row < height; row++)
+            memcpy(mine->pixels + mine->channels * ((to_y + row) * canvas->width + to_x),
+                   theirs->pixels + mine->channels * ((from_y + row) * other->width + from_x),
+                   (size_t)(mine->channels * width));
+    }
+    return paste_boxes(canvas, other, x, y);
+}
+
 sr_status sr_canvas_rewrite(sr_canvas *canvas, const uint8_t **from, uint8_t **to) {
     sr_canvas_step step;
     SR_TRY(sr_canvas_step_begin(canvas, canvas->width, canvas->height, &step));

@@ -80,8 +80,9 @@ static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
 // Each ring holds the largest record twice, and beyond that eight blocks as far as memory goes.
 static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
     uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
-    uint64_t least = 2 * (sizes->largest + ALIGN) + 4096;
-    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * (mean + ALIGN);
+    uint64_t together = 1 + (uint64_t)plan->foreign; // records of a cell
+    uint64_t least = 2 * together * (sizes->largest + ALIGN) + 4096;
+    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * together * (mean + ALIGN);
     if (wanted < (UINT64_C(256) << 10))
         wanted = UINT64_C(256) << 10;
     uint64_t slots = (uint64_t)plan->slots * plan->place.bytes;
@@ -169,12 +170,23 @@ static int64_t plan_total(const sr_stage_plan *plan) {
     return o->steps > 0 ? o->steps * lanes : INT64_MAX;
 }
 
+// How many foreign samples the transforms want.
+static sr_status plan_foreign(sr_stage_plan *plan) {
+    sr_transform_chain *chain;
+    SR_TRY(
+        sr_transform_chain_create(plan->options.transforms, plan->options.transform_count, &chain));
+    plan->foreign = sr_transform_chain_foreign(chain);
+    sr_transform_chain_free(chain);
+    return SR_OK;
+}
+
 static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     const sr_pipeline_options *o = &plan->options;
     const sr_transformer *transformer;
     sr_array_spec specs[SR_SLOT_MAX_ARRAYS];
     record_sizes sizes;
     SR_TRY(sr_transformer_find(o->transformer, &transformer));
+    SR_TRY(plan_foreign(plan));
     SR_TRY(measure(dataset, &sizes));
     plan->magic = SR_STAGE_MAGIC;
     plan->parent = getpid();
@@ -265,8 +277,8 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
     if (plan->magic != SR_STAGE_MAGIC || plan->workers < 1 ||
         plan->workers > SR_STAGE_MAX_WORKERS || plan->slots < 1 || plan->total < 0 ||
         plan->samples < 1 || plan->samples > MOST_SAMPLES || plan->block < 1 ||
-        plan->samples % plan->block != 0 || plan->count < 1 || plan->chunk < 0 ||
-        plan->buffer < 0 || !options_fit(plan))
+        plan->samples % plan->block != 0 || plan->foreign < 0 || plan->foreign > SR_FOREIGN_MOST ||
+        plan->count < 1 || plan->chunk < 0 || plan->buffer < 0 || !options_fit(plan))
         return false;
     states -= (uint64_t)(SR_STAGE_MAX_WORKERS - plan->workers) * sizeof(sr_stage_state);
     return plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&

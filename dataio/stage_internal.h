@@ -97,6 +97,7 @@ typedef struct sr_stage_plan {
     int32_t workers;
     int64_t slots, total;            // places; slots to deliver (INT64_MAX: for ever)
     int64_t samples, block;          // of a slot; of a block, divides samples
+    int32_t foreign;                 // records of the slot that go along with each
     int64_t count;                   // samples of the data set
     int64_t chunk, buffer;           // of the sampler
     int32_t beyond_memory;           // not 0: the data set is larger than what memory there is

@@ -22,6 +22,9 @@ const char *const sr_resize_filter_names[] = {"bilinear", "bicubic", "fast", NUL
 
 static sr_status check(const void *descriptor) {
     const sr_transform *transform = descriptor;
+    if (transform->foreign < 0 || transform->foreign > SR_FOREIGN_MOST)
+        return SR_FAIL(SR_E_USAGE, "it wants %d foreign samples; there are up to %d",
+                       transform->foreign, SR_FOREIGN_MOST);
     return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");
 }
 
@@ -134,6 +137,14 @@ void sr_transform_chain_free(sr_transform_chain *chain) {
     sr_free(chain->links);
     sr_arena_release(&chain->arena);
     sr_free(chain);
+}
+
+int sr_transform_chain_foreign(const sr_transform_chain *chain) {
+    int most = 0;
+    for (int i = 0; i < chain->count; i++)
+        most =
+            chain->links[i].transform->foreign > most ? chain->links[i].transform->foreign : most;
+    return most;
 }
 
 // A plug-in's failures are told with where it came from: the sample may be sound.

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/bundle_internal.h"
 #include "dataio/stage_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/hash.h"
@@ -58,6 +59,9 @@ typedef struct worker {
     sr_transformer_context context;
     sr_transform_chain *chain;
     sr_canvas *canvas;
+    // Of the sample under way: who it is, its record, and those that go along.
+    sr_canvas_identity identity;
+    sr_bundle_part parts[SR_BUNDLE_MOST];
 } worker;
 
 // Where the k-th sample of this worker's ring belongs.
@@ -90,6 +94,19 @@ static sr_status judge_memory(const worker *w, sr_status status) {
                    sr_text_bytes(SR_SANDBOX_MEMORY, most));
 }
 
+static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *there) {
+    worker *w = user;
+    *there = false;
+    if (number < 0 || number >= w->plan->foreign || !w->parts[1 + number].data)
+        return SR_OK;
+    const sr_transformer_call call = {.record = w->parts[1 + number].data,
+                                      .bytes = w->parts[1 + number].bytes,
+                                      .identity = w->identity};
+    const sr_status status = w->transformer->open(&w->context, canvas, &call);
+    *there = status == SR_OK;
+    return sr_stage_is_sample_error(status) ? SR_OK : status;
+}
+
 static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t sample,
                        const void *record, size_t bytes) {
     const sr_place_map *m = &w->plan->place;
@@ -106,6 +123,7 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
         uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1;
         call.rows[i] = sr_stage_at(t->place, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
     }
+    w->identity = call.identity;
     SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
     const uint64_t who[] = {(uint64_t)cell->position, (uint64_t)sample,
                             sr_canvas_get_draws(w->canvas)};
@@ -146,11 +164,16 @@ static sr_status cell_error(const worker *w, const sr_cell *cell) {
 
 // *blamed: the sample whose name belongs before the error, or -1 where the message has it.
 static sr_status make_row(worker *w, const target *t, const sr_cell *cell, int64_t *blamed) {
+    const void *data = sr_ring_bytes_of(w->ring, cell);
     *blamed = -1;
+    memset(w->parts, 0, sizeof w->parts);
     if (cell->status != SR_OK)
         return cell_error(w, cell);
-    sr_status status =
-        apply(w, t, cell, cell->sample, sr_ring_bytes_of(w->ring, cell), (size_t)cell->bytes);
+    w->parts[0] = (sr_bundle_part){data, (size_t)cell->bytes};
+    if (w->plan->foreign > 0 &&
+        !sr_bundle_open(data, (size_t)cell->bytes, 1 + w->plan->foreign, w->parts))
+        return sr_stage_astray("records that go together");
+    sr_status status = apply(w, t, cell, cell->sample, w->parts[0].data, w->parts[0].bytes);
     *blamed = status == SR_OK ? -1 : cell->sample;
     return status;
 }
@@ -303,6 +326,8 @@ sr_status sr_transformer_run(sr_stage *stage) {
     SR_TRY_GOTO(sr_canvas_create(BOXES_MARGIN * boxes, &w.canvas), done);
     w.context.chain = w.chain;
     w.context.canvas = w.canvas;
+    const sr_foreign_source source = {.open = open_foreign, .user = &w};
+    sr_canvas_set_foreign(w.canvas, &source);
     SR_TRY_GOTO(close_in(stage), done);
     status = run(&w);
 done:

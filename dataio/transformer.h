@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SR_TRANSFORMER_ABI 1u
+#define SR_TRANSFORMER_ABI 2u
 
 // An array of the slot, seen from one sample.
 typedef struct sr_array_spec {
@@ -55,6 +55,10 @@ typedef struct sr_transformer {
     // The arrays for these options; their number (ragged ones count twice towards
     // SR_SLOT_MAX_ARRAYS).
     int (*arrays)(const sr_pipeline_options *options, sr_array_spec *out);
+    // Opens the call's record on a canvas, with its boxes or mask. The targets are the call's rows;
+    // NULL for a foreign sample, whose canvas has none.
+    sr_status (*open)(const sr_transformer_context *context, sr_canvas *canvas,
+                      const sr_transformer_call *call);
     // Fills the rows, of a ragged array at most its capacity (SR_E_LIMIT where a sample has more:
     // behind them are the rows of others). Errors of the group of SR_E_DATA concern this sample
     // alone.

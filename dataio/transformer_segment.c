@@ -20,7 +20,8 @@ static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
     return 2;
 }
 
-static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+static sr_status open_record(const sr_transformer_context *context, sr_canvas *canvas,
+                             const sr_transformer_call *call) {
     const sr_pipeline_options *o = context->options;
     sr_sample sample;
     SR_TRY(sr_sample_read(call->record, call->bytes, &sample));
@@ -28,9 +29,13 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
         return SR_FAIL(SR_E_DATA, "the record has no classes of pixels in its key 'mask'; pack "
                                   "pictures together with their masks");
     sr_encoded picture = sr_encoded_of(&sample);
-    SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
-                          o->image_width, call->rows[0]));
-    SR_TRY(sr_canvas_open_mask(context->canvas, sample.mask, sample.mask_bytes, call->rows[1]));
+    SR_TRY(sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,
+                          call->rows[0]));
+    return sr_canvas_open_mask(canvas, sample.mask, sample.mask_bytes, call->rows[1]);
+}
+
+static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+    SR_TRY(open_record(context, context->canvas, call));
     return sr_transform_chain_apply(context->chain, context->canvas);
 }
 
@@ -40,5 +45,6 @@ const sr_transformer sr_transformer_segment = {
     .name = "segment",
     .help = "a picture and the class of each of its pixels",
     .arrays = arrays,
+    .open = open_record,
     .apply = apply,
 };

@@ -41,7 +41,7 @@ static void write_data_set(void) {
 
 static void prepare(void) {
     static const char *const names[TRANSFORMERS] = {"classify", "detect"};
-    static const sr_transform_spec flip = {"flip", "p=0.5"};
+    static const sr_transform_spec flip = {"flip", "probability=0.5"};
     sr_dataset *dataset;
     if (originals[0] != NULL)
         return;

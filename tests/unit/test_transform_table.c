@@ -92,6 +92,14 @@ static const struct table_case {
     {{"sharpness", "factor=4"}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x21bf3ff4b81946b9)},
     {{"gaussian_blur", NULL}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x2bad61126b449357)},
     {{"lighting", NULL}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x6151ba5fbf0a5d82)},
+    {{"mosaic", NULL},
+     {"random_affine", "to_image=true"},
+     SEEN | TURNED,
+     UINT64_C(0xcb36e070ed51cba8)},
+    {{"mosaic", "probability=0.5 center=[0.5, 0.5]"},
+     {"resize", "stretch=true"},
+     SEEN,
+     UINT64_C(0x72a3f95e8e42a8db)},
     {{"auto_augment", NULL}, {"center_crop", NULL}, TURNED, UINT64_C(0xfbc8ce825e748d15)},
     {{"auto_augment", "policy=cifar10 filter=bilinear"},
      {"center_crop", NULL},
@@ -107,17 +115,19 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 
 static const sr_box object = {58, 31, 97, 74, OBJECT};
 
+// With a mask as a frame, and without the object for those beside it.
 typedef struct scene {
-    uint8_t *pixels;
-    void *mask; // a frame
-    size_t mask_bytes;
+    uint8_t *pixels, *empty_pixels;
+    void *mask, *empty_mask;
+    size_t mask_bytes, empty_mask_bytes;
 } scene;
 
 static void scene_make(scene *s) {
     sr_zstd zstd = {0};
-    size_t capacity = 0;
+    size_t capacity = 0, empty_capacity = 0;
     uint8_t mask[WIDTH * HEIGHT];
-    *s = (scene){.pixels = picture_make(WIDTH, HEIGHT, 4)};
+    *s = (scene){.pixels = picture_make(WIDTH, HEIGHT, 4),
+                 .empty_pixels = picture_make(WIDTH, HEIGHT, 8)};
     for (int y = 0; y < HEIGHT; y++) {
         for (int x = 0; x < WIDTH; x++) {
             uint8_t *p = s->pixels + 3 * (size_t)(y * WIDTH + x);
@@ -131,12 +141,35 @@ static void scene_make(scene *s) {
         }
     }
     assert_ok(sr_zstd_compress(&zstd, mask, sizeof mask, &s->mask, &capacity, &s->mask_bytes));
+    memset(mask, 0, sizeof mask);
+    assert_ok(sr_zstd_compress(&zstd, mask, sizeof mask, &s->empty_mask, &empty_capacity,
+                               &s->empty_mask_bytes));
+    for (int i = 0; i < WIDTH * HEIGHT * 3; i++)
+        s->empty_pixels[i] /= 3;
     sr_zstd_release(&zstd);
 }
 
 static void scene_free(scene *s) {
     sr_free(s->pixels);
+    sr_free(s->empty_pixels);
     sr_free(s->mask);
+    sr_free(s->empty_mask);
+}
+
+// Foreign samples: the scene without the object; the last one is damaged.
+static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *there) {
+    const scene *s = user;
+    const sr_encoded picture = {.data = s->empty_pixels,
+                                .bytes = (size_t)WIDTH * HEIGHT * 3,
+                                .raw = true,
+                                .width = number % 2 ? HEIGHT : WIDTH,
+                                .height = number % 2 ? WIDTH : HEIGHT,
+                                .channels = 3};
+    *there = number < 2;
+    if (!*there)
+        return SR_OK;
+    SR_TRY(sr_canvas_open(canvas, &picture, &(sr_canvas_identity){0}, SIDE, SIDE, NULL));
+    return sr_canvas_open_mask(canvas, s->empty_mask, s->empty_mask_bytes, NULL);
 }
 
 // What comes out of one application.
@@ -301,6 +334,8 @@ static void test_table(void **state) {
     int changed = 0;
     scene_make(&s);
     assert_ok(sr_canvas_create(16, &canvas));
+    const sr_foreign_source source = {.open = open_foreign, .user = &s};
+    sr_canvas_set_foreign(canvas, &source);
     for (size_t i = 0; i < CASES; i++) {
         const uint64_t hash = check_case(&cases[i], &s, canvas);
         if (hash != cases[i].golden) {

@@ -10,7 +10,6 @@
 #include "dataio/resample.h"
 #include "dataio/resample_rows_internal.h"
 #include "dataio/transform.h"
-#include "dataio/zstd_frame.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/pictures.h"
@@ -618,93 +617,6 @@ static void test_window(void **state) {
     teardown(&b);
 }
 
-// The class that a mask shows at a pixel: the one in which the pixel's centre lies.
-static int64_t seen_at(int64_t i, int64_t count, int64_t begin, int64_t size) {
-    return begin + (2 * i + 1) * size / (2 * count);
-}
-
-// Every pixel of the mask has a number of its own: crop, resize and flip, noted or done, however
-// the picture is stored, show those in which the centres lie.
-static void test_mask_geometry(void **state) {
-    (void)state;
-    enum { W = 14, H = 12 };
-    const sr_region crop = {2, 1, 7, 9};
-    uint8_t stored[W * H], rgb[3 * W * H], target[SIDE * SIDE * 3], seen[SIDE * SIDE], *pixels;
-    const sr_canvas_identity who = {0};
-    sr_zstd zstd = {0};
-    void *frame = NULL;
-    size_t capacity = 0, bytes;
-    sr_decoder *decoder;
-    sr_canvas *canvas;
-    for (int i = 0; i < W * H; i++)
-        stored[i] = rgb[3 * (size_t)i] = rgb[3 * (size_t)i + 1] = rgb[3 * (size_t)i + 2] =
-            (uint8_t)i;
-    assert_ok(sr_decoder_create(&decoder));
-    assert_ok(sr_canvas_create(1, &canvas));
-    assert_ok(sr_zstd_compress(&zstd, stored, sizeof stored, &frame, &capacity, &bytes));
-    for (int code = 1; code <= 8; code++) {
-        const sr_encoded e = {.data = rgb,
-                              .bytes = sizeof rgb,
-                              .raw = true,
-                              .height = H,
-                              .width = W,
-                              .channels = 3,
-                              .orientation = code};
-        int64_t w, h;
-        sr_pixels upright;
-        assert_ok(sr_decoder_open(decoder, &e, &w, &h));
-        assert_ok(sr_decoder_read(decoder, &(sr_region){0, 0, w, h}, 1, &upright));
-        for (int done = 0; done <= 3; done++) {
-            assert_ok(sr_canvas_open(canvas, &e, &who, SIDE, SIDE, target));
-            assert_ok(sr_canvas_open_mask(canvas, frame, bytes, seen));
-            if (done & 1)
-                assert_ok(sr_canvas_pixels(canvas, &pixels));
-            assert_ok(sr_canvas_crop(canvas, &crop));
-            if (done & 2)
-                assert_ok(sr_canvas_pixels(canvas, &pixels));
-            assert_ok(sr_canvas_resize(canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
-            sr_canvas_flip(canvas);
-            assert_ok(sr_canvas_finish(canvas));
-            for (int i = 0; i < SIDE * SIDE; i++)
-                assert_int_equal(*pixel(&upright,
-                                        seen_at(SIDE - 1 - i % SIDE, SIDE, crop.x, crop.width),
-                                        seen_at(i / SIDE, SIDE, crop.y, crop.height)),
-                                 seen[i]);
-        }
-    }
-    const sr_encoded other = {.data = rgb,
-                              .bytes = sizeof rgb - 3 * W,
-                              .raw = true,
-                              .height = H - 1,
-                              .width = W,
-                              .channels = 3};
-    assert_ok(sr_canvas_open(canvas, &other, &who, SIDE, SIDE, target));
-    assert_status(SR_E_DATA, sr_canvas_open_mask(canvas, frame, bytes, seen));
-    assert_message("14 x 11");
-    sr_free(frame);
-    sr_zstd_release(&zstd);
-    sr_decoder_free(decoder);
-    sr_canvas_free(canvas);
-}
-
-// A warp that leads nowhere is refused, and so is a sheet beyond all limits.
-static void test_bad_geometry(void **state) {
-    (void)state;
-    bench b;
-    setup(&b, NULL, 0, 100, 80);
-    open_at(&b, 0, 0, 0);
-    const sr_warp flat = {.inverse = {1, 1, 0, 1, 1, 0}, .width = 10, .height = 10};
-    const sr_warp far = {.inverse = {1e9, 0, 0, 0, 1, 0}, .width = 10, .height = 10};
-    const sr_warp unknown = {.inverse = {NAN, 0, 0, 0, 1, 0}, .width = 10, .height = 10};
-    assert_status(SR_E_ARGUMENT, sr_canvas_warp(b.canvas, &flat));
-    assert_status(SR_E_ARGUMENT, sr_canvas_warp(b.canvas, &far));
-    assert_status(SR_E_ARGUMENT, sr_canvas_warp(b.canvas, &unknown));
-    assert_message("cannot warp");
-    const sr_placing huge = {.width = 1 << 20, .height = 1 << 20};
-    assert_status(SR_E_ARGUMENT, sr_canvas_place(b.canvas, &huge));
-    teardown(&b);
-}
-
 // The share of area and the shape of random crops, from where a single marked pixel's box goes.
 static void test_random_resized_crop(void **state) {
     (void)state;
@@ -867,8 +779,6 @@ int main(void) {
         cmocka_unit_test(test_pad_crop),
         cmocka_unit_test(test_boxes),
         cmocka_unit_test(test_noted_or_done),
-        cmocka_unit_test(test_mask_geometry),
-        cmocka_unit_test(test_bad_geometry),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_random_resized_crop),
         cmocka_unit_test(test_options),
