@@ -320,10 +320,29 @@ void sr_canvas_set_foreign(sr_canvas *canvas, const sr_foreign_source *source) {
     canvas->foreign = source;
 }
 
+static sr_status need_aside(sr_canvas *canvas) {
+    return canvas->aside ? SR_OK : sr_canvas_create(canvas->box_capacity, &canvas->aside);
+}
+
+sr_status sr_canvas_copy(sr_canvas *canvas, sr_canvas **out) {
+    uint8_t *pixels;
+    SR_TRY(need_aside(canvas));
+    SR_TRY(sr_canvas_pixels(canvas, &pixels));
+    const sr_encoded picture = {.data = pixels,
+                                .bytes = (size_t)(3 * canvas->width * canvas->height),
+                                .raw = true,
+                                .height = canvas->height,
+                                .width = canvas->width,
+                                .channels = 3};
+    SR_TRY(sr_canvas_open(canvas->aside, &picture, &canvas->identity, canvas->target_height,
+                          canvas->target_width, NULL));
+    *out = canvas->aside;
+    return SR_OK;
+}
+
 sr_status sr_canvas_open_foreign(sr_canvas *canvas, int number, sr_canvas **out) {
     bool there = false;
-    if (canvas->foreign && !canvas->aside)
-        SR_TRY(sr_canvas_create(canvas->box_capacity, &canvas->aside));
+    SR_TRY(need_aside(canvas));
     if (canvas->foreign)
         SR_TRY(canvas->foreign->open(canvas->foreign->user, number, canvas->aside, &there));
     *out = there ? canvas->aside : NULL;

@@ -119,6 +119,9 @@ SR_NODISCARD sr_status sr_canvas_pixels(sr_canvas *canvas, uint8_t **pixels);
 SR_NODISCARD sr_status sr_canvas_rewrite(sr_canvas *canvas, const uint8_t **from, uint8_t **to);
 // Working memory of a transform, its contents unknown. Borrowed until the next call. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void **out);
+// The picture as it stands, without boxes and mask, on a canvas of its own, which stays valid while
+// this one does not change, and until the next call or sr_canvas_open_foreign.
+SR_NODISCARD sr_status sr_canvas_copy(sr_canvas *canvas, sr_canvas **out);
 // A new picture of another size made from the present one: *from stays valid until the next call,
 // *to is to be written whole. dx, dy: where the old origin lies in the new picture, for the boxes
 // (centre rule as for crop) and the mask.

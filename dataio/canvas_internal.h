@@ -42,7 +42,7 @@ struct sr_canvas {
     size_t column_capacity;
     sr_pixel_buffer scratch;
     const sr_foreign_source *foreign;
-    sr_canvas *aside; // of foreign samples
+    sr_canvas *aside; // of foreign samples and copies
 
     sr_box *boxes;
     int64_t box_count, box_capacity;

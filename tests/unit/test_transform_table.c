@@ -92,6 +92,7 @@ static const struct table_case {
     {{"sharpness", "factor=4"}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x21bf3ff4b81946b9)},
     {{"gaussian_blur", NULL}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x2bad61126b449357)},
     {{"lighting", NULL}, {"center_crop", NULL}, STAYS | SEEN, UINT64_C(0x6151ba5fbf0a5d82)},
+    {{"augmix", NULL}, {"center_crop", NULL}, STAYS, UINT64_C(0xa0fc4def240f82e1)},
     {{"mosaic", NULL},
      {"random_affine", "to_image=true"},
      SEEN | TURNED,
