@@ -350,13 +350,15 @@ sr_status sr_canvas_open_foreign(sr_canvas *canvas, int number, sr_canvas **out)
 }
 
 static void mirror(uint8_t *pixels, int64_t width, int64_t height, int channels) {
-    for (int64_t y = 0; y < height; y++, pixels += channels * width)
-        for (int64_t a = 0, b = width - 1; a < b; a++, b--)
+    for (int64_t y = 0; y < height; y++, pixels += channels * width) {
+        for (int64_t a = 0, b = width - 1; a < b; a++, b--) {
             for (int c = 0; c < channels; c++) {
                 uint8_t swap = pixels[channels * a + c];
                 pixels[channels * a + c] = pixels[channels * b + c];
                 pixels[channels * b + c] = swap;
             }
+        }
+    }
 }
 
 void sr_canvas_flip(sr_canvas *canvas) {
@@ -419,6 +421,18 @@ sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
     return SR_OK;
 }
 
+sr_status sr_canvas_check_size(int64_t width, int64_t height) {
+    if (width < 1 || height < 1)
+        return SR_FAIL(SR_E_ARGUMENT, "a picture of %lld x %lld is empty", (long long)width,
+                       (long long)height);
+    if (width > SR_DECODE_MAX_PIXELS / height)
+        return SR_FAIL(SR_E_LIMIT,
+                       "a transform would make a picture of %lld x %lld, over the limit of %lld "
+                       "pixels; resize it first, or lower the transform's sizes",
+                       (long long)width, (long long)height, (long long)SR_DECODE_MAX_PIXELS);
+    return SR_OK;
+}
+
 static sr_status resize_pixels(sr_canvas *canvas, int64_t width, int64_t height,
                                sr_resize_filter filter) {
     sr_canvas_step step;
@@ -442,8 +456,7 @@ static sr_status resize_pixels(sr_canvas *canvas, int64_t width, int64_t height,
 
 sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
                            sr_resize_filter filter, bool exact) {
-    if (width < 1 || height < 1)
-        return SR_FAIL(SR_E_ARGUMENT, "resize to %lld x %lld", (long long)width, (long long)height);
+    SR_TRY(sr_canvas_check_size(width, height));
     float sx = (float)width / (float)canvas->width, sy = (float)height / (float)canvas->height;
     if (canvas->pending && canvas->resized)
         SR_TRY(sr_canvas_force(canvas, false));
@@ -482,12 +495,13 @@ sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void **out) {
 }
 
 sr_status sr_canvas_finish(sr_canvas *canvas) {
-    if (!has_target_size(canvas, canvas->width, canvas->height))
+    if (!has_target_size(canvas, canvas->width, canvas->height)) {
         return SR_FAIL(SR_E_SHAPE,
                        "after all transforms the picture is %lld x %lld, but the recipe's image is "
                        "%lld x %lld; end with a crop or resize to that size",
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->target_width, (long long)canvas->target_height);
+    }
     SR_TRY(sr_canvas_force(canvas, false));
     for (int i = 0; i < canvas->plane_count; i++) {
         const sr_plane *plane = &canvas->planes[i];

@@ -78,7 +78,8 @@ typedef enum sr_resize_filter {
     SR_FILTER_BICUBIC,      // antialiased; cubic convolution with a = -1/2
     SR_FILTER_FAST,         // the two nearest pixels of each direction, however much it shrinks
 } sr_resize_filter;
-// exact: never uses the decoder's own scaling, as other frameworks do.
+// exact: never uses the decoder's own scaling, as other frameworks do. SR_E_LIMIT over
+// SR_DECODE_MAX_PIXELS.
 SR_NODISCARD sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
                                         sr_resize_filter filter, bool exact);
 // Mirrors left and right.
@@ -97,7 +98,8 @@ typedef struct sr_placing {
     sr_border border;
     uint8_t color[3];
 } sr_placing;
-// Lays the picture on a sheet of another size; boxes as for crop.
+// Lays the picture on a sheet of another size; boxes as for crop. SR_E_LIMIT for one of more than
+// SR_DECODE_MAX_PIXELS.
 SR_NODISCARD sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *placing);
 
 // An affine change. Continuous coordinates, as of boxes: the centre of the first pixel is

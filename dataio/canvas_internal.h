@@ -56,6 +56,9 @@ typedef struct sr_canvas_step {
     uint8_t *to[SR_PLANES]; // to be written whole
 } sr_canvas_step;
 
+// SR_E_LIMIT where a new picture would be over SR_DECODE_MAX_PIXELS, SR_E_ARGUMENT for an empty
+// one.
+SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
 // What is noted becomes pixels, at the target where they have its size unless they go 'aside'.
 SR_NODISCARD sr_status sr_canvas_force(sr_canvas *canvas, bool aside);
 // Begins a new picture of this size, made from the present one: carries out what is noted. 'from'

@@ -86,9 +86,7 @@ static void lay_plane(const sr_canvas_step *step, const sr_placing *p, int plane
 }
 
 sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *p) {
-    if (p->width < 1 || p->height < 1 || p->width * p->height > SR_DECODE_MAX_PIXELS)
-        return SR_FAIL(SR_E_ARGUMENT, "a sheet of %lld x %lld for a picture", (long long)p->width,
-                       (long long)p->height);
+    SR_TRY(sr_canvas_check_size(p->width, p->height));
     if (p->x <= 0 && p->y <= 0 && p->x + canvas->width >= p->width &&
         p->y + canvas->height >= p->height)
         return sr_canvas_crop(canvas, &(sr_region){-p->x, -p->y, p->width, p->height});
@@ -302,13 +300,14 @@ static bool in_bounds(const sr_warp *warp) {
 
 sr_status sr_canvas_warp(sr_canvas *canvas, const sr_warp *warp) {
     forward f;
-    if (!in_bounds(warp) || !invert(warp->inverse, &f))
+    if (!in_bounds(warp) || !invert(warp->inverse, &f)) {
         return SR_FAIL(SR_E_ARGUMENT,
                        "cannot warp a picture of %lld x %lld to %lld x %lld by [%g %g %g; %g %g "
                        "%g]",
                        (long long)canvas->width, (long long)canvas->height, (long long)warp->width,
                        (long long)warp->height, warp->inverse[0], warp->inverse[1],
                        warp->inverse[2], warp->inverse[3], warp->inverse[4], warp->inverse[5]);
+    }
     sr_canvas_step step;
     SR_TRY(sr_canvas_step_begin(canvas, warp->width, warp->height, &step));
     for (int i = 0; i < canvas->plane_count; i++)

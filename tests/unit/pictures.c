@@ -141,10 +141,11 @@ void pictures_pack(const char *folder, int count, int width, int height, int box
 // The squares of picture_make.
 static size_t make_mask(sr_zstd *zstd, int width, int height, void **frame, size_t *capacity) {
     size_t bytes;
-    uint8_t *mask = sr_alloc((size_t)(width * height), "mask");
+    const size_t pixels = (size_t)width * (size_t)height;
+    uint8_t *mask = sr_alloc(pixels, "mask");
     for (int i = 0; i < width * height; i++)
         mask[i] = (uint8_t)((i % width / 8 + i / width / 8) % 2);
-    assert_ok(sr_zstd_compress(zstd, mask, (size_t)(width * height), frame, capacity, &bytes));
+    assert_ok(sr_zstd_compress(zstd, mask, pixels, frame, capacity, &bytes));
     sr_free(mask);
     return bytes;
 }

@@ -21,68 +21,92 @@ static int64_t seen_at(int64_t i, int64_t count, int64_t begin, int64_t size) {
     return begin + (2 * i + 1) * size / (2 * count);
 }
 
-// Every pixel of the mask has a number of its own: crop, resize and flip, noted or done, however
-// the picture is stored, show those in which the centres lie.
+// A raw picture and its mask, in which every pixel has a number of its own.
+enum { W = 14, H = 12 };
+
+typedef struct numbered {
+    uint8_t rgb[3 * W * H], seen[SIDE * SIDE], target[3 * SIDE * SIDE];
+    void *frame;
+    size_t frame_bytes;
+    sr_encoded picture;
+    sr_canvas *canvas;
+} numbered;
+
+static void numbered_make(numbered *n) {
+    sr_zstd zstd = {0};
+    size_t capacity = 0;
+    uint8_t mask[W * H];
+    *n = (numbered){
+        .picture = {.bytes = sizeof n->rgb, .raw = true, .height = H, .width = W, .channels = 3}};
+    n->picture.data = n->rgb;
+    for (size_t i = 0; i < sizeof mask; i++) {
+        mask[i] = (uint8_t)i;
+        memset(n->rgb + 3 * i, (int)i, 3);
+    }
+    assert_ok(sr_zstd_compress(&zstd, mask, sizeof mask, &n->frame, &capacity, &n->frame_bytes));
+    sr_zstd_release(&zstd);
+    assert_ok(sr_canvas_create(1, &n->canvas));
+}
+
+static void numbered_free(numbered *n) {
+    sr_canvas_free(n->canvas);
+    sr_free(n->frame);
+}
+
+static const sr_region crop = {2, 1, 7, 9};
+
+// Crop, resize and flip; 'done' says before which of them pixels are asked for.
+static void change(numbered *n, int done) {
+    uint8_t *pixels;
+    const sr_canvas_identity who = {0};
+    assert_ok(sr_canvas_open(n->canvas, &n->picture, &who, SIDE, SIDE, n->target));
+    assert_ok(sr_canvas_open_mask(n->canvas, n->frame, n->frame_bytes, n->seen));
+    if (done & 1)
+        assert_ok(sr_canvas_pixels(n->canvas, &pixels));
+    assert_ok(sr_canvas_crop(n->canvas, &crop));
+    if (done & 2)
+        assert_ok(sr_canvas_pixels(n->canvas, &pixels));
+    assert_ok(sr_canvas_resize(n->canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
+    sr_canvas_flip(n->canvas);
+    assert_ok(sr_canvas_finish(n->canvas));
+}
+
+// Noted or done, however the picture is stored: the pixels in which the centres lie are seen.
 static void test_mask_geometry(void **state) {
     (void)state;
-    enum { W = 14, H = 12 };
-    const sr_region crop = {2, 1, 7, 9};
-    uint8_t stored[W * H], rgb[3 * W * H], target[SIDE * SIDE * 3], seen[SIDE * SIDE], *pixels;
-    const sr_canvas_identity who = {0};
-    sr_zstd zstd = {0};
-    void *frame = NULL;
-    size_t capacity = 0, bytes;
+    numbered n;
     sr_decoder *decoder;
-    sr_canvas *canvas;
-    for (int i = 0; i < W * H; i++)
-        stored[i] = rgb[3 * (size_t)i] = rgb[3 * (size_t)i + 1] = rgb[3 * (size_t)i + 2] =
-            (uint8_t)i;
+    numbered_make(&n);
     assert_ok(sr_decoder_create(&decoder));
-    assert_ok(sr_canvas_create(1, &canvas));
-    assert_ok(sr_zstd_compress(&zstd, stored, sizeof stored, &frame, &capacity, &bytes));
-    for (int code = 1; code <= 8; code++) {
-        const sr_encoded e = {.data = rgb,
-                              .bytes = sizeof rgb,
-                              .raw = true,
-                              .height = H,
-                              .width = W,
-                              .channels = 3,
-                              .orientation = code};
+    for (n.picture.orientation = 1; n.picture.orientation <= 8; n.picture.orientation++) {
         int64_t w, h;
         sr_pixels upright;
-        assert_ok(sr_decoder_open(decoder, &e, &w, &h));
+        assert_ok(sr_decoder_open(decoder, &n.picture, &w, &h));
         assert_ok(sr_decoder_read(decoder, &(sr_region){0, 0, w, h}, 1, &upright));
         for (int done = 0; done <= 3; done++) {
-            assert_ok(sr_canvas_open(canvas, &e, &who, SIDE, SIDE, target));
-            assert_ok(sr_canvas_open_mask(canvas, frame, bytes, seen));
-            if (done & 1)
-                assert_ok(sr_canvas_pixels(canvas, &pixels));
-            assert_ok(sr_canvas_crop(canvas, &crop));
-            if (done & 2)
-                assert_ok(sr_canvas_pixels(canvas, &pixels));
-            assert_ok(sr_canvas_resize(canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
-            sr_canvas_flip(canvas);
-            assert_ok(sr_canvas_finish(canvas));
-            for (int i = 0; i < SIDE * SIDE; i++)
-                assert_int_equal(*pixel(&upright,
-                                        seen_at(SIDE - 1 - i % SIDE, SIDE, crop.x, crop.width),
-                                        seen_at(i / SIDE, SIDE, crop.y, crop.height)),
-                                 seen[i]);
+            change(&n, done);
+            for (int i = 0; i < SIDE * SIDE; i++) {
+                const int64_t x = seen_at(SIDE - 1 - i % SIDE, SIDE, crop.x, crop.width);
+                const int64_t y = seen_at(i / SIDE, SIDE, crop.y, crop.height);
+                assert_int_equal(*pixel(&upright, x, y), n.seen[i]);
+            }
         }
     }
-    const sr_encoded other = {.data = rgb,
-                              .bytes = sizeof rgb - 3 * W,
-                              .raw = true,
-                              .height = H - 1,
-                              .width = W,
-                              .channels = 3};
-    assert_ok(sr_canvas_open(canvas, &other, &who, SIDE, SIDE, target));
-    assert_status(SR_E_DATA, sr_canvas_open_mask(canvas, frame, bytes, seen));
-    assert_message("14 x 11");
-    sr_free(frame);
-    sr_zstd_release(&zstd);
     sr_decoder_free(decoder);
-    sr_canvas_free(canvas);
+    numbered_free(&n);
+}
+
+static void test_mask_of_another_size(void **state) {
+    (void)state;
+    numbered n;
+    const sr_canvas_identity who = {0};
+    numbered_make(&n);
+    n.picture.height--;
+    n.picture.bytes -= (size_t)3 * W;
+    assert_ok(sr_canvas_open(n.canvas, &n.picture, &who, SIDE, SIDE, n.target));
+    assert_status(SR_E_DATA, sr_canvas_open_mask(n.canvas, n.frame, n.frame_bytes, n.seen));
+    assert_message("14 x 11");
+    numbered_free(&n);
 }
 
 // Where pixel i of a sheet comes from on a side of n; -1: nowhere.
@@ -151,13 +175,18 @@ static void test_bad_geometry(void **state) {
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &unknown));
     assert_message("cannot warp");
     const sr_placing huge = {.width = 1 << 20, .height = 1 << 20};
-    assert_status(SR_E_ARGUMENT, sr_canvas_place(canvas, &huge));
+    assert_status(SR_E_LIMIT, sr_canvas_place(canvas, &huge));
+    assert_status(SR_E_LIMIT,
+                  sr_canvas_resize(canvas, huge.width, huge.height, SR_FILTER_BILINEAR, true));
+    assert_message("resize it first");
+    assert_status(SR_E_ARGUMENT, sr_canvas_resize(canvas, 0, 5, SR_FILTER_BILINEAR, true));
     sr_canvas_free(canvas);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mask_geometry),
+        cmocka_unit_test(test_mask_of_another_size),
         cmocka_unit_test(test_sheets),
         cmocka_unit_test(test_bad_geometry),
     };
