@@ -71,7 +71,7 @@ typedef enum sr_on_corrupt {
 typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
-    const char *transformer; // "classify", "detect"; NULL: classify
+    const char *transformer; // "classify", "detect", "segment"; NULL: classify
     const sr_transform_spec *transforms;
     int transform_count;
     int64_t image_height, image_width; // of the slot's images after all transforms

@@ -20,7 +20,7 @@ static const struct argp_option options[] = {
     {"workers", 'w', "N", 0, "transformer processes (as many as cores)", 0},
     {"order", KEY_ORDER, "ORDER", 0, "examples, chunks or sequential (examples)", 0},
     {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
-    {"transformer", KEY_TRANSFORMER, "NAME", 0, "classify or detect (classify)", 0},
+    {"transformer", KEY_TRANSFORMER, "NAME", 0, "classify, detect or segment (classify)", 0},
     {"threads", KEY_THREADS, NULL, 0, "stages as threads instead of processes", 0},
     {0},
 };
