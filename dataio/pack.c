@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "dataio/dataset.h"
 #include "dataio/pack_state.h"
 #include "dataio/record.h"
 #include "kernels/base/clock.h"
@@ -194,7 +195,8 @@ static sr_status write_split(packing *p, int split, uint32_t *order) {
                                                .split = sr_split_names[split],
                                                .classes = p->layout.classes,
                                                .class_count = p->layout.class_count,
-                                               .target_bytes = p->options.shard_bytes},
+                                               .target_bytes = p->options.shard_bytes,
+                                               .format = p->options.format},
                           &p->writer));
     sr_status status = run_files(p, order, count);
     if (status == SR_OK && p->report->records[split] > 0)
@@ -263,22 +265,13 @@ static sr_status make_workers(packing *p) {
 
 static sr_status sum_bytes(packing *p) {
     for (int split = 0; split < SR_SPLIT_COUNT; split++) {
-        for (uint32_t i = 0; p->report->records[split] > 0; i++) {
-            char name[SR_SHARD_NAME_MAX];
-            sr_shard shard;
-            char *path =
-                sr_path_join(p->state.folder, sr_shard_file_name(sr_split_names[split], i, name));
-            if (path == NULL)
-                return SR_E_MEMORY;
-            sr_status status = sr_shard_load(path, &shard);
-            sr_free(path);
-            SR_TRY(status);
-            p->report->bytes += shard.file_bytes;
-            bool last = shard.last;
-            sr_shard_release(&shard);
-            if (last)
-                break;
-        }
+        sr_dataset *dataset;
+        if (p->report->records[split] == 0)
+            continue;
+        SR_TRY(sr_dataset_open_records(p->state.folder, sr_split_names[split], &dataset));
+        for (int i = 0; i < sr_dataset_shard_count(dataset); i++)
+            p->report->bytes += sr_dataset_shard(dataset, i)->file_bytes;
+        sr_dataset_free(dataset);
     }
     return SR_OK;
 }

@@ -145,6 +145,8 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         sr_text_add(&line, "segments %d\n", o->segments);
     if (o->raw)
         sr_text_add(&line, "raw\n");
+    if (o->format != NULL && strcmp(o->format, "shards") != 0)
+        sr_text_add(&line, "format %s\n", o->format);
     sr_status status = SR_OK;
     for (size_t i = 0; i < source->count && status == SR_OK; i++) {
         const sr_source_file *f = &source->files[i];
@@ -263,6 +265,7 @@ sr_status sr_pack_state_begin(sr_pack_state *state) {
     sr_status status = write_file(state, "pack.txt", &text);
     sr_text_release(&text);
     SR_TRY(status);
+    SR_TRY(sr_writer_sweep(state->folder));
     return each_entry(state, remove_entry, NULL);
 }
 
