@@ -410,7 +410,8 @@ void sr_stage_release(sr_stage *stage) {
 
 sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out) {
     if (!stage->dataset)
-        SR_TRY(sr_dataset_open_records(stage->options.dataset, stage->options.split, &stage->dataset));
+        SR_TRY(
+            sr_dataset_open_records(stage->options.dataset, stage->options.split, &stage->dataset));
     *out = stage->dataset;
     return SR_OK;
 }
