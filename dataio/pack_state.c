@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/store_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/process.h"
 #include "kernels/base/text.h"
@@ -265,7 +266,7 @@ sr_status sr_pack_state_begin(sr_pack_state *state) {
     sr_status status = write_file(state, "pack.txt", &text);
     sr_text_release(&text);
     SR_TRY(status);
-    SR_TRY(sr_writer_sweep(state->folder));
+    SR_TRY(sr_store_sweep(state->folder));
     return each_entry(state, remove_entry, NULL);
 }
 

@@ -94,8 +94,6 @@ void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums);
 SR_NODISCARD sr_status sr_writer_close(sr_writer *writer);
 // Ends the writer without its last shard; NULL is legal. Shards that are finished stay.
 void sr_writer_abort(sr_writer *writer);
-// Removes from a data set's folder what interrupted writers of folders for splits have left there.
-SR_NODISCARD sr_status sr_writer_sweep(const char *folder);
 
 // -- reading -----------------------------------------------------------------------------------
 

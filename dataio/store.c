@@ -72,7 +72,7 @@ sr_status sr_store_remove_files(const char *folder, const char *const *names, si
     return status;
 }
 
-sr_status sr_writer_sweep(const char *folder) {
+sr_status sr_store_sweep(const char *folder) {
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
         for (int s = 0; s < SR_SPLIT_COUNT && stores[i]->sweep != NULL; s++) {
             char *path = sr_path_join(folder, sr_split_names[s]);

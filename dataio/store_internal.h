@@ -53,6 +53,9 @@ struct sr_writer {
 // The table; NULL ends it.
 const sr_store *sr_store_at(size_t index);
 
+// Removes from a data set's folder what interrupted writers of folders for splits have left there.
+SR_NODISCARD sr_status sr_store_sweep(const char *folder);
+
 // "FOLDER/SPLIT" of the writer, into new memory (sr_free).
 char *sr_store_split_folder(const sr_writer *writer);
 // The same folder, made where it is missing and durable.
