@@ -3,6 +3,7 @@
 //
 // A store is told by its file's first page, or by its name where that is damaged. Its part has the
 // entries of the table of contents; where a record lies is looked up in the tree each time.
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static sr_status load_file(const char *file, size_t skip, sr_shard *out) {
         status = take_contents(&lmdb, out);
     (void)close(fd);
     SR_TRY(status);
+    assert(out->path != NULL);
     out->file_bytes = lmdb.bytes;
     if (skip > 0)
         out->file = out->path + skip + (out->path[skip] == '/');

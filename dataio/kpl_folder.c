@@ -82,11 +82,8 @@ static sr_status check_files(kpl_folder *f) {
                        "%s is %s: its writer ended before it closed the data set; write it again",
                        f->index.path, f->index.data ? "empty" : "missing");
     if (f->meta.data == NULL)
-        return SR_FAIL(
-            SR_E_DATA,
-            "%s is missing: it says of what kind the records' values are; restore it, or "
-            "write the data set again",
-            f->meta.path);
+        return SR_FAIL(SR_E_DATA, "%s, the protocol, is missing; restore it, or write it again",
+                       f->meta.path);
     if (stat(f->data_path, &info) != 0)
         return SR_FAIL(SR_E_DATA, "%s, the records: %s; restore it, or write the data set again",
                        f->data_path, strerror(errno));
@@ -182,17 +179,18 @@ sr_status sr_kpl_sums_encode(const kpl_folder *f, const shard_header *header,
 }
 
 static sr_status check_tail(const kpl_folder *f, const uint8_t *tail) {
+    const kpl_file *const files[] = {&f->index, &f->meta, &f->prop};
     if (sr_hash64(tail, 24) != get_u64(tail + 24))
         return SR_FAIL(SR_E_CHECKSUM, "%s: bits have changed behind the index; restore a copy",
                        f->sums.path);
-    const kpl_file *const files[] = {&f->index, &f->meta, &f->prop};
-    for (size_t i = 0; i < 3; i++)
-        if (files[i]->hash != get_u64(tail + 8 * i))
-            return SR_FAIL(
-                SR_E_CHECKSUM,
-                "%s is not what it was when %s was made: restore it; or, if the data set "
-                "was written anew, remove %s",
-                files[i]->path, f->sums.path, f->sums.path);
+    for (size_t i = 0; i < 3; i++) {
+        if (files[i]->hash == get_u64(tail + 8 * i))
+            continue;
+        return SR_FAIL(SR_E_CHECKSUM,
+                       "%s is not what it was when %s was made: restore it; or, if the "
+                       "data set was written anew, remove %s",
+                       files[i]->path, f->sums.path, f->sums.path);
+    }
     return SR_OK;
 }
 
@@ -202,15 +200,15 @@ static sr_status check_sums(const kpl_folder *f, const uint8_t *data, size_t byt
         return SR_FAIL(SR_E_DATA, "%s: %s; restore a copy", f->sums.path,
                        bytes - used < KPL_SUMS_TAIL ? "truncated" : "something was appended");
     SR_TRY(check_tail(f, data + used));
-    if (part->file_bytes != f->data_bytes)
-        return SR_FAIL(SR_E_DATA,
-                       "%s has %llu bytes, %s says %llu: %s; restore it; or, if the data set was "
-                       "written anew, remove %s",
-                       f->data_path, (unsigned long long)f->data_bytes, f->sums.path,
-                       (unsigned long long)part->file_bytes,
-                       f->data_bytes < part->file_bytes ? "truncated" : "something was appended",
-                       f->sums.path);
-    return SR_OK;
+    if (part->file_bytes == f->data_bytes)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA,
+                   "%s has %llu bytes, %s says %llu: %s; restore it; or, if the data set "
+                   "was written anew, remove %s",
+                   f->data_path, (unsigned long long)f->data_bytes, f->sums.path,
+                   (unsigned long long)part->file_bytes,
+                   f->data_bytes < part->file_bytes ? "truncated" : "something was appended",
+                   f->sums.path);
 }
 
 sr_status sr_kpl_sums_decode(const kpl_folder *f, const uint8_t *data, size_t bytes,

@@ -226,36 +226,41 @@ static int count_entries(const char *folder) {
     return count;
 }
 
+static void check_writer(const char *format, const sr_record_writer *record) {
+    char *folder = in_top(format);
+    const sr_writer_options options = {.folder = folder, .format = format};
+    sr_writer *writer;
+    sr_dataset *set;
+    assert_ok(sr_make_folders(folder));
+    assert_ok(sr_writer_open(&options, &writer));
+    sr_writer_abort(writer); // nothing was begun
+    assert_ok(sr_writer_open(&options, &writer));
+    assert_ok(sr_writer_append(writer, record->data, record->bytes));
+    assert_false(sr_dataset_has_split(folder, "train")); // not before it is closed
+    sr_writer_abort(writer);
+    assert_int_equal(0, count_entries(folder));
+    assert_ok(sr_writer_open(&options, &writer));
+    assert_status(SR_E_DATA, sr_writer_close(writer)); // nothing was appended
+    assert_ok(sr_writer_open(&options, &writer));
+    assert_ok(sr_writer_append(writer, record->data, record->bytes));
+    assert_ok(sr_writer_close(writer));
+    assert_status(SR_E_EXISTS, sr_writer_open(&options, &writer));
+    assert_ok(sr_dataset_open(folder, "train", &set));
+    sr_dataset_free(set);
+}
+
 static void writers_refuse_and_clean_up(void **state) {
     (void)state;
     sr_writer *writer;
-    sr_dataset *set;
     sr_record_writer record = {0};
-    assert_status(SR_E_USAGE,
-                  sr_writer_open(&(sr_writer_options){.folder = top, .format = "tape"}, &writer));
+    sr_writer_options options = {.folder = top, .format = "tape"};
+    assert_status(SR_E_USAGE, sr_writer_open(&options, &writer));
     assert_message("it writes: shards, kpl-dir");
+    options = (sr_writer_options){.folder = top, .split = "..", .format = "kpl-dir"};
+    assert_status(SR_E_USAGE, sr_writer_open(&options, &writer));
     make_record(&record, 1);
-    for (size_t i = 0; sr_store_at(i) != NULL; i++) {
-        const char *format = sr_store_at(i)->name;
-        char *folder = in_top(format);
-        assert_ok(sr_make_folders(folder));
-        const sr_writer_options options = {.folder = folder, .format = format};
-        assert_ok(sr_writer_open(&options, &writer));
-        sr_writer_abort(writer); // nothing was begun
-        assert_ok(sr_writer_open(&options, &writer));
-        assert_ok(sr_writer_append(writer, record.data, record.bytes));
-        assert_false(sr_dataset_has_split(folder, "train")); // not before it is closed
-        sr_writer_abort(writer);
-        assert_int_equal(0, count_entries(folder));
-        assert_ok(sr_writer_open(&options, &writer));
-        assert_status(SR_E_DATA, sr_writer_close(writer)); // nothing was appended
-        assert_ok(sr_writer_open(&options, &writer));
-        assert_ok(sr_writer_append(writer, record.data, record.bytes));
-        assert_ok(sr_writer_close(writer));
-        assert_status(SR_E_EXISTS, sr_writer_open(&options, &writer));
-        assert_ok(sr_dataset_open(folder, "train", &set));
-        sr_dataset_free(set);
-    }
+    for (size_t i = 0; sr_store_at(i) != NULL; i++)
+        check_writer(sr_store_at(i)->name, &record);
     sr_record_writer_release(&record);
 }
 
@@ -288,11 +293,12 @@ static uint64_t stream(const char *folder) {
             assert_ok(sr_pipeline_next(pipeline, &slot, &end));
             if (end)
                 break;
-            const sr_array *image = sr_slot_find(&slot, "image");
-            const sr_array *label = sr_slot_find(&slot, "label");
-            assert_true(image != NULL && label != NULL);
-            hash = sr_hash64_seed(image->data, (size_t)3 * 16 * 16 * 3, hash);
-            hash = sr_hash64_seed(label->data, 3 * sr_dtype_size(label->dtype), hash);
+            assert_int_equal(2, slot.arrays); // image, label: three samples
+            for (int i = 0; i < slot.arrays; i++)
+                hash = sr_hash64_seed(
+                    slot.array[i].data,
+                    (size_t)3 * (i ? sr_dtype_size(slot.array[i].dtype) : (size_t)16 * 16 * 3),
+                    hash);
             sr_pipeline_release(pipeline, &slot);
         }
         sr_pipeline_close(pipeline);
@@ -513,7 +519,7 @@ static void broken_directories_are_named(void **state) {
         {"root.index", "root.index is empty: its writer ended before it closed", 0},
         {"root.index", "root.index is missing", -1},
         {"root.index", "root.index: index: the message is cut off", 5},
-        {"root.meta", "root.meta is missing", -1},
+        {"root.meta", "root.meta, the protocol, is missing", -1},
         {"root.meta", "root.meta: protocol (Meta), line ", 100},
         {"root.data", "root.data, the records: No such file", -1},
         {"root.data", "root.data has 100 bytes, ", 100},
