@@ -76,6 +76,8 @@ typedef struct sr_writer_options {
     int class_count;       // 0: records have no class
     const char *protocol;  // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
     uint64_t target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record stands alone.
+    uint32_t first_shard;  // to go on: number of the first shard,
+    uint64_t first_record; // and of its first record
     const char *format;    // "shards" (NULL), "kpl-dir", "lmdb": what holds the records
 } sr_writer_options;
 
@@ -87,6 +89,8 @@ SR_NODISCARD sr_status sr_writer_open(const sr_writer_options *options, sr_write
 // Appends one record (any writer's bytes). SR_E_DATA when it does not follow the protocol or its
 // label is no class. The bytes are copied to the file before return.
 SR_NODISCARD sr_status sr_writer_append(sr_writer *writer, const void *record, size_t bytes);
+// Number of the shard that is written or comes next: those before it are durable.
+uint32_t sr_writer_shard(const sr_writer *writer);
 // Counts pixels of the record that was appended last.
 void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums);
 // Makes the last shard durable and ends the writer, also on failure (what was not yet renamed is

@@ -17,7 +17,7 @@ typedef struct sr_store {
     const char *name, *help; // name: of the container, as `pack --format` has it
     size_t state_bytes;      // of writer->state, zeroed at the start
     bool one_part;           // a split is one part, of any size
-    // SR_E_EXISTS where the folder has this split already.
+    // SR_E_EXISTS where the folder has this split, or the shard that comes first, already.
     sr_status (*refuse)(const sr_writer *writer);
     // A part begins; sets writer->at to the offset of its first record.
     sr_status (*begin)(sr_writer *writer);

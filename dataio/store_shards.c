@@ -20,7 +20,7 @@ static char *shard_path(const sr_writer *writer, uint32_t number) {
 }
 
 static sr_status refuse_shards(const sr_writer *writer) {
-    char *path = shard_path(writer, 0);
+    char *path = shard_path(writer, writer->header.number);
     if (path == NULL)
         return SR_E_MEMORY;
     sr_status status = SR_OK;

@@ -60,6 +60,8 @@ static sr_status prepare(sr_writer *writer, const sr_writer_options *options) {
     writer->header.split = sr_arena_strdup(&writer->arena, split);
     if (writer->state == NULL || writer->folder == NULL || writer->header.split == NULL)
         return SR_E_MEMORY;
+    writer->header.number = options->first_shard;
+    writer->header.first_record = options->first_record;
     writer->target = options->target_bytes ? options->target_bytes : SR_SHARD_TARGET_BYTES;
     SR_TRY(sr_protocol_parse(options->protocol ? options->protocol : SR_SAMPLE_PROTOCOL,
                              &writer->arena, &writer->protocol));
@@ -160,6 +162,10 @@ sr_status sr_writer_append(sr_writer *writer, const void *record, size_t bytes) 
         return SR_FAIL(writer->broken, "%s: the writer has failed before", writer->folder);
     writer->broken = write_record(writer, record, bytes, &facts);
     return writer->broken;
+}
+
+uint32_t sr_writer_shard(const sr_writer *writer) {
+    return writer->header.number;
 }
 
 void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums) {
