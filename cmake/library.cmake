@@ -48,6 +48,7 @@ endforeach()
 install(FILES serried.h DESTINATION ${SERRIED_HEADERS})
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
   FILES_MATCHING PATTERN "*.yaml")
+install(FILES dataio/kplrecord.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/serried)
 
 # Relative to the file itself, so that a moved prefix still works.
 file(RELATIVE_PATH SERRIED_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -18,6 +18,7 @@ endif()
 target_compile_definitions(sr_flags INTERFACE _GNU_SOURCE
   $<$<BOOL:${SERRIED_WITH_ONEDNN}>:SR_WITH_ONEDNN=1>
   $<$<BOOL:${SERRIED_WITH_CAIRO}>:SR_WITH_CAIRO=1>
+  $<$<BOOL:${SERRIED_WITH_LMDB}>:SR_WITH_LMDB=1>
   $<$<BOOL:${SERRIED_WITH_X86}>:SR_WITH_X86=1>)
 target_include_directories(sr_flags INTERFACE ${CMAKE_SOURCE_DIR})
 

@@ -92,12 +92,13 @@ static sr_status run_child(int number, char *const *plugins, int words) {
     sr_stage stage = {.parent_pidfd = -1};
     SR_TRY(sr_shared_attach(SR_STAGE_FD, &memory));
     sr_status status = sr_stage_init(&stage, &memory, number);
+    stage.own_process = true;
     if (status == SR_OK)
         status = watch_parent(&stage);
     if (status == SR_OK) {
         status = load_plugins(plugins, words);
         if (status != SR_OK)
-            sr_stage_error_set(&stage.state->error, status); // the rank tells it
+            sr_stage_error_set(&stage.state->error, status, -1); // the rank tells it
     }
     if (status == SR_OK) {
         char name[32];
@@ -326,7 +327,7 @@ sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
     for (int i = 0; i < crew->count; i++) {
         member *m = &crew->members[i];
         const sr_stage_state *state = &crew->header->states[i];
-        SR_TRY(sr_stage_error_adopt(&state->error));
+        SR_TRY(sr_stage_error_adopt(&state->error, dataset));
         if (m->pid == 0)
             continue;
         int end = 0;
@@ -334,7 +335,7 @@ sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
         if (got == 0 || (got < 0 && errno == EINTR))
             continue;
         m->pid = 0;
-        SR_TRY(sr_stage_error_adopt(&state->error));
+        SR_TRY(sr_stage_error_adopt(&state->error, dataset));
         if (got > 0 && WIFEXITED(end) && WEXITSTATUS(end) == 0 &&
             atomic_load(&state->activity) == SR_ACTIVITY_DONE)
             continue;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A split of a folder of shards, or one shard, as samples by number (see dataset.h).
+// A split of a data set as samples by number, whatever container holds it (see dataset.h).
 //
-// Opening reads and checks every header and index and that the shards are exactly those of one
-// complete split; records are read with pread and checked each time. Descriptors are opened at
-// first use and a few are kept, so that a data set of a thousand shards costs a handful.
+// The container finds and checks the parts (container.h); records are read with pread and checked
+// each time. Descriptors are opened at first use and a few are kept, so that a data set of a
+// thousand shards costs a handful.
 // Not here: order (sampler.h) and decoding (decode.h).
 #include "dataio/dataset.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,15 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/container.h"
+#include "dataio/protocol.h"
 #include "dataio/shard_internal.h"
 #include "kernels/base/file.h"
-#include "kernels/base/text.h"
 
 #define OPEN_FILES 8
 
 struct sr_dataset {
-    sr_shard *shards;
-    size_t shard_count, shard_capacity;
+    const sr_container *container;
+    sr_parts parts;
+    uint64_t *first; // [parts.count] number of each part's first sample
     int64_t count;
     int64_t median_side;
     char identity[SR_SHA256_HEX];
@@ -40,115 +41,27 @@ struct sr_dataset {
 
 // -- opening -----------------------------------------------------------------------------------
 
-static sr_status no_data_set(const char *path) {
+static sr_status find_container(const char *path, const sr_container **out) {
     struct stat info;
     if (stat(path, &info) != 0)
         return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    *out = sr_container_find(path);
+    if (*out != NULL)
+        return SR_OK;
     return SR_FAIL(SR_E_USAGE,
-                   "%s is not packed: no shard (*.kpl) of serried; run: serried pack %s %s.packed",
+                   "%s is not packed: no shard (*.kpl), KPLRecord directory or LMDB store of "
+                   "serried; run: serried pack %s %s.packed",
                    path, path, path);
 }
 
-// Highest number + 1 of the split's shards in the folder; 0 when there is none.
-static sr_status count_shards(const char *folder, const char *split, uint32_t *count,
-                              bool *any_split) {
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", folder, strerror(errno));
-    *count = 0;
-    *any_split = false;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char name[SR_SPLIT_MAX + 1];
-        uint32_t number;
-        if (!sr_shard_parse_name(entry->d_name, name, &number))
-            continue;
-        *any_split = true;
-        if (strcmp(name, split) == 0 && number >= *count)
-            *count = number + 1;
+static sr_status count_samples(sr_dataset *dataset) {
+    dataset->first = sr_alloc_array(dataset->parts.count, sizeof *dataset->first, "parts");
+    if (dataset->first == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < dataset->parts.count; i++) {
+        dataset->first[i] = (uint64_t)dataset->count;
+        dataset->count += dataset->parts.items[i].count;
     }
-    (void)closedir(dir);
-    return SR_OK;
-}
-
-static sr_status add_shard(sr_dataset *dataset, const char *path) {
-    void *shards = dataset->shards;
-    SR_TRY(sr_grow(&shards, &dataset->shard_capacity, dataset->shard_count + 1,
-                   sizeof *dataset->shards, "shards"));
-    dataset->shards = shards;
-    SR_TRY(sr_shard_load(path, &dataset->shards[dataset->shard_count]));
-    dataset->count += dataset->shards[dataset->shard_count++].count;
-    return SR_OK;
-}
-
-static bool same_classes(const sr_shard *a, const sr_shard *b) {
-    if (a->class_count != b->class_count || strcmp(a->meta, b->meta) != 0)
-        return false;
-    for (int i = 0; i < a->class_count; i++)
-        if (strcmp(a->classes[i], b->classes[i]) != 0)
-            return false;
-    return true;
-}
-
-// That shard i continues the shards before it.
-static sr_status check_place(const sr_dataset *dataset, size_t i, const char *split) {
-    const sr_shard *shard = &dataset->shards[i];
-    uint64_t before =
-        i ? dataset->shards[i - 1].first_record + (uint64_t)dataset->shards[i - 1].count : 0;
-    bool last = i + 1 == dataset->shard_count;
-    if (shard->number != i || strcmp(shard->split, split) != 0)
-        return SR_FAIL(SR_E_DATA, "%s was renamed: its header says split %s, shard %u", shard->path,
-                       shard->split, shard->number);
-    if (shard->first_record != before || !same_classes(shard, &dataset->shards[0]))
-        return SR_FAIL(SR_E_DATA, "%s belongs to another data set than the shards before it",
-                       shard->path);
-    if (shard->last && !last)
-        return SR_FAIL(SR_E_DATA, "%s is the last shard of its split, but %s follows", shard->path,
-                       dataset->shards[i + 1].file);
-    if (last && !shard->last)
-        return SR_FAIL(SR_E_DATA,
-                       "the shards after %s are missing: packing was interrupted (run the same "
-                       "pack command again) or they were removed",
-                       shard->path);
-    return SR_OK;
-}
-
-static sr_status open_folder(sr_dataset *dataset, const char *folder, const char *split) {
-    uint32_t count;
-    bool any_split;
-    SR_TRY(count_shards(folder, split, &count, &any_split));
-    if (!any_split)
-        return no_data_set(folder);
-    if (count == 0)
-        return SR_FAIL(SR_E_NOT_FOUND,
-                       "%s has no split '%s': no %s-*.kpl is there; copy it again, or pack again",
-                       folder, split, split);
-    for (uint32_t i = 0; i < count; i++) {
-        char name[SR_SHARD_NAME_MAX];
-        char *path = sr_path_join(folder, sr_shard_file_name(split, i, name));
-        if (path == NULL)
-            return SR_E_MEMORY;
-        sr_status status = add_shard(dataset, path);
-        sr_free(path);
-        SR_TRY(status);
-    }
-    for (size_t i = 0; i < dataset->shard_count; i++)
-        SR_TRY(check_place(dataset, i, split));
-    return SR_OK;
-}
-
-static sr_status open_path(sr_dataset *dataset, const char *path, const char *split) {
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode))
-        return open_folder(dataset, path, split ? split : "train");
-    const char *dot = strrchr(path, '.');
-    if (!sr_shard_is(path) && (dot == NULL || strcmp(dot, ".kpl") != 0))
-        return no_data_set(path);
-    SR_TRY(add_shard(dataset, path));
-    if (split != NULL && strcmp(dataset->shards[0].split, split) != 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s is a shard of split '%s', not '%s'", path,
-                       dataset->shards[0].split, split);
     return SR_OK;
 }
 
@@ -157,10 +70,10 @@ static sr_status hash_identity(sr_dataset *dataset) {
     uint8_t digest[SR_SHA256_BYTES];
     SR_TRY(sr_sha256_create(&sha));
     sr_status status = SR_OK;
-    for (size_t s = 0; s < dataset->shard_count && status == SR_OK; s++) {
-        for (int64_t i = 0; i < dataset->shards[s].count && status == SR_OK; i++) {
+    for (size_t s = 0; s < dataset->parts.count && status == SR_OK; s++) {
+        for (int64_t i = 0; i < dataset->parts.items[s].count && status == SR_OK; i++) {
             uint8_t hash[8];
-            put_u64(hash, dataset->shards[s].entries[i].hash);
+            put_u64(hash, dataset->parts.items[s].entries[i].hash);
             status = sr_sha256_update(sha, hash, sizeof hash);
         }
     }
@@ -178,14 +91,14 @@ static int by_side(const void *a, const void *b) {
 // Median over the shards' medians, each counted with its records. Records are in mixed order
 // (pack.h), so that a shard is a fair sample of the split.
 static sr_status find_median(sr_dataset *dataset) {
-    const sr_shard **order = sr_alloc_array(dataset->shard_count, sizeof *order, "medians");
+    const sr_shard **order = sr_alloc_array(dataset->parts.count, sizeof *order, "medians");
     if (order == NULL)
         return SR_E_MEMORY;
-    for (size_t i = 0; i < dataset->shard_count; i++)
-        order[i] = &dataset->shards[i];
-    qsort(order, dataset->shard_count, sizeof *order, by_side);
+    for (size_t i = 0; i < dataset->parts.count; i++)
+        order[i] = &dataset->parts.items[i];
+    qsort(order, dataset->parts.count, sizeof *order, by_side);
     int64_t seen = 0;
-    for (size_t i = 0; i < dataset->shard_count && 2 * seen <= dataset->count; i++) {
+    for (size_t i = 0; i < dataset->parts.count && 2 * seen <= dataset->count; i++) {
         dataset->median_side = order[i]->median_side;
         seen += order[i]->count;
     }
@@ -193,15 +106,22 @@ static sr_status find_median(sr_dataset *dataset) {
     return SR_OK;
 }
 
-sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out) {
+static sr_status open_all(sr_dataset *dataset, const char *path, const char *split,
+                          bool records_only) {
+    SR_TRY(find_container(path, &dataset->container));
+    SR_TRY(dataset->container->load(path, split, records_only, &dataset->parts));
+    SR_TRY(count_samples(dataset));
+    return records_only ? SR_OK : hash_identity(dataset);
+}
+
+static sr_status open_split(const char *path, const char *split, bool records_only,
+                            sr_dataset **out) {
     sr_dataset *dataset = sr_alloc(sizeof *dataset, "data set");
     if (dataset == NULL)
         return SR_E_MEMORY;
     for (int i = 0; i < OPEN_FILES; i++)
         dataset->files[i].fd = -1;
-    sr_status status = open_path(dataset, path, split);
-    if (status == SR_OK)
-        status = hash_identity(dataset);
+    sr_status status = open_all(dataset, path, split, records_only);
     if (status == SR_OK)
         status = find_median(dataset);
     if (status != SR_OK) {
@@ -212,34 +132,35 @@ sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out)
     return SR_OK;
 }
 
+sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out) {
+    return open_split(path, split, false, out);
+}
+
+sr_status sr_dataset_open_records(const char *path, const char *split, sr_dataset **out) {
+    return open_split(path, split, true, out);
+}
+
 void sr_dataset_free(sr_dataset *dataset) {
     if (dataset == NULL)
         return;
     for (int i = 0; i < OPEN_FILES; i++)
         if (dataset->files[i].fd >= 0)
             (void)close(dataset->files[i].fd);
-    for (size_t i = 0; i < dataset->shard_count; i++)
-        sr_shard_release(&dataset->shards[i]);
-    sr_free(dataset->shards);
+    sr_parts_release(&dataset->parts);
+    sr_free(dataset->first);
     sr_free(dataset->buffer);
     sr_free(dataset);
 }
 
 bool sr_dataset_has_split(const char *path, const char *split) {
-    struct stat info;
-    if (stat(path, &info) != 0)
+    sr_split_list list = {0};
+    const sr_container *container = sr_path_exists(path) ? sr_container_find(path) : NULL;
+    if (container == NULL || container->splits(path, &list) != SR_OK)
         return false;
-    if (S_ISDIR(info.st_mode)) {
-        uint32_t count = 0;
-        bool any_split = false;
-        return count_shards(path, split, &count, &any_split) == SR_OK && count > 0;
-    }
-    sr_shard shard;
-    if (!sr_shard_is(path) || sr_shard_load(path, &shard) != SR_OK)
-        return false;
-    bool same = strcmp(shard.split, split) == 0;
-    sr_shard_release(&shard);
-    return same;
+    for (int i = 0; i < list.count; i++)
+        if (strcmp(list.names[i], split) == 0)
+            return true;
+    return false;
 }
 
 // -- what it holds -----------------------------------------------------------------------------
@@ -249,11 +170,11 @@ int64_t sr_dataset_count(const sr_dataset *dataset) {
 }
 
 int sr_dataset_class_count(const sr_dataset *dataset) {
-    return dataset->shards[0].class_count;
+    return dataset->parts.items[0].class_count;
 }
 
 const char *sr_dataset_class_name(const sr_dataset *dataset, int index) {
-    const sr_shard *shard = &dataset->shards[0];
+    const sr_shard *shard = &dataset->parts.items[0];
     return index >= 0 && index < shard->class_count ? shard->classes[index] : NULL;
 }
 
@@ -267,33 +188,36 @@ int64_t sr_dataset_median_side(const sr_dataset *dataset) {
 
 bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]) {
     sr_channel_sums sums = {0};
-    for (size_t i = 0; i < dataset->shard_count; i++)
-        sr_channel_sums_add(&sums, &dataset->shards[i].sums);
+    for (size_t i = 0; i < dataset->parts.count; i++)
+        sr_channel_sums_add(&sums, &dataset->parts.items[i].sums);
     return sr_channel_sums_get(&sums, mean, std);
 }
 
+const char *sr_dataset_part_name(const sr_dataset *dataset) {
+    return dataset->parts.count == 1 ? dataset->container->part : dataset->container->parts;
+}
+
 int sr_dataset_shard_count(const sr_dataset *dataset) {
-    return (int)dataset->shard_count;
+    return (int)dataset->parts.count;
 }
 
 const sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index) {
-    return &dataset->shards[index];
+    return &dataset->parts.items[index];
 }
 
 // -- reading -----------------------------------------------------------------------------------
 
-// The shard of a sample by bisection; *index becomes its number inside.
-static int find_shard(const sr_dataset *dataset, int64_t *index) {
-    uint64_t base = dataset->shards[0].first_record, wanted = base + (uint64_t)*index;
-    size_t low = 0, high = dataset->shard_count;
+// The part of a sample by bisection; *index becomes its number inside.
+static int find_part(const sr_dataset *dataset, int64_t *index) {
+    size_t low = 0, high = dataset->parts.count;
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
-        if (dataset->shards[middle].first_record <= wanted)
+        if (dataset->first[middle] <= (uint64_t)*index)
             low = middle;
         else
             high = middle;
     }
-    *index = (int64_t)(wanted - dataset->shards[low].first_record);
+    *index -= (int64_t)dataset->first[low];
     return (int)low;
 }
 
@@ -315,10 +239,10 @@ static sr_status get_file(sr_dataset *dataset, int shard, int *fd) {
         if (dataset->files[i].used < dataset->files[oldest].used)
             oldest = i;
     }
-    int opened = open(dataset->shards[shard].path, O_RDONLY | O_CLOEXEC);
+    int opened = open(dataset->parts.items[shard].path, O_RDONLY | O_CLOEXEC);
     if (opened < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
-                       dataset->shards[shard].path, strerror(errno));
+                       dataset->parts.items[shard].path, strerror(errno));
     if (dataset->files[oldest].fd >= 0)
         (void)close(dataset->files[oldest].fd);
     dataset->files[oldest].fd = opened;
@@ -328,24 +252,41 @@ static sr_status get_file(sr_dataset *dataset, int shard, int *fd) {
     return SR_OK;
 }
 
+// That the bytes are those that were written, or, where nobody has noted that, that they are a
+// record of the protocol.
+static sr_status check_record(const sr_shard *part, int64_t record, const void *data,
+                              size_t bytes) {
+    if (part->check == NULL) {
+        if (sr_hash64(data, bytes) == part->entries[record].hash)
+            return SR_OK;
+        return SR_FAIL(SR_E_CHECKSUM,
+                       "%s record %lld: bits have changed (serried verify names them); restore the "
+                       "file or pack again",
+                       part->path, (long long)record);
+    }
+    sr_status status = sr_protocol_check(part->check, data, bytes);
+    if (status != SR_OK)
+        sr_error_prefix("%s record %lld", part->path, (long long)record);
+    return status;
+}
+
 sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data, size_t *bytes) {
     SR_TRY(check_index(dataset, index));
     int64_t record = index;
-    int number = find_shard(dataset, &record), fd = -1;
-    const sr_shard *shard = &dataset->shards[number];
-    const sr_shard_entry *entry = &shard->entries[record];
+    int number = find_part(dataset, &record), fd = -1;
+    const sr_shard *part = &dataset->parts.items[number];
+    size_t length = (size_t)part->entries[record].bytes;
+    uint64_t offset = part->entries[record].offset;
     SR_TRY(get_file(dataset, number, &fd));
     void *buffer = dataset->buffer;
-    SR_TRY(sr_grow(&buffer, &dataset->capacity, (size_t)entry->bytes + 1, 1, "record"));
+    SR_TRY(sr_grow(&buffer, &dataset->capacity, length + 1, 1, "record"));
     dataset->buffer = buffer;
-    SR_TRY(sr_file_read_at(fd, shard->path, entry->offset, buffer, (size_t)entry->bytes));
-    if (sr_hash64(buffer, (size_t)entry->bytes) != entry->hash)
-        return SR_FAIL(SR_E_CHECKSUM,
-                       "%s record %lld: bits have changed (serried verify names them); restore the "
-                       "shard or pack again",
-                       shard->path, (long long)record);
+    if (dataset->container->place != NULL)
+        SR_TRY(dataset->container->place(part, fd, record, &offset));
+    SR_TRY(sr_file_read_at(fd, part->path, offset, buffer, length));
+    SR_TRY(check_record(part, record, buffer, length));
     *data = buffer;
-    *bytes = (size_t)entry->bytes;
+    *bytes = length;
     return SR_OK;
 }
 
@@ -353,10 +294,35 @@ sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard
                             uint64_t *bytes) {
     SR_TRY(check_index(dataset, index));
     int64_t record = index;
-    *shard = find_shard(dataset, &record);
-    *offset = dataset->shards[*shard].entries[record].offset;
-    *bytes = dataset->shards[*shard].entries[record].bytes;
+    *shard = find_part(dataset, &record);
+    *offset = dataset->parts.items[*shard].entries[record].offset;
+    *bytes = dataset->parts.items[*shard].entries[record].bytes;
     return SR_OK;
+}
+
+// Consecutive samples lie one behind the other, shard by shard.
+void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count,
+                       sr_dataset_advice advice) {
+    const int64_t end = first + count;
+    if (dataset->container->place != NULL)
+        return; // where records lie is known when they are read
+    for (int64_t i = first; i < end;) {
+        int shard, fd, at;
+        uint64_t begin, offset, bytes;
+        if (sr_dataset_locate(dataset, i, &shard, &begin, &bytes) != SR_OK ||
+            get_file(dataset, shard, &fd) != SR_OK)
+            return;
+        offset = begin;
+        for (i++; i < end; i++) {
+            uint64_t next, more;
+            if (sr_dataset_locate(dataset, i, &at, &next, &more) != SR_OK || at != shard)
+                break;
+            offset = next;
+            bytes = more;
+        }
+        (void)posix_fadvise(fd, (off_t)begin, (off_t)(offset + bytes - begin),
+                            advice == SR_DATASET_SOON ? POSIX_FADV_WILLNEED : POSIX_FADV_DONTNEED);
+    }
 }
 
 char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out) {
@@ -365,7 +331,8 @@ char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out
         return out;
     }
     int64_t record = index;
-    int shard = find_shard(dataset, &record);
-    (void)snprintf(out, 300, "%.250s record %lld", dataset->shards[shard].file, (long long)record);
+    int shard = find_part(dataset, &record);
+    (void)snprintf(out, 300, "%.250s record %lld", dataset->parts.items[shard].file,
+                   (long long)record);
     return out;
 }

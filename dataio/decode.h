@@ -23,6 +23,8 @@ extern "C" {
 #define SR_DECODE_MAX_PIXELS (INT64_C(1) << 27)
 // Scans of a progressive JPEG; encoders write about ten, hostile files thousands.
 #define SR_DECODE_MAX_SCANS 200
+// Pixels times scans of one: each scan goes over all of them, however few bytes it has.
+#define SR_DECODE_MAX_WORK (INT64_C(1) << 31)
 
 // An encoded picture; all pointers are borrowed.
 typedef struct sr_encoded {

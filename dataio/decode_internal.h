@@ -16,6 +16,15 @@ typedef struct sr_pixel_buffer {
 SR_NODISCARD sr_status sr_pixel_buffer_fit(sr_pixel_buffer *buffer, size_t bytes);
 void sr_pixel_buffer_release(sr_pixel_buffer *buffer);
 
+// The picture as it is stored: its size, and how it is turned (EXIF code 1..8).
+typedef struct sr_stored_shape {
+    int64_t width, height;
+    int orientation;
+} sr_stored_shape;
+sr_stored_shape sr_decoder_stored(const sr_decoder *decoder);
+// Where pixel (x, y) of the upright picture is stored.
+void sr_stored_place(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx, int64_t *sy);
+
 // Times are added to *times.
 SR_NODISCARD sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out);
 void sr_jpeg_free(sr_jpeg *jpeg);

@@ -62,10 +62,16 @@ static void on_message(j_common_ptr info, int level) {
 
 static void on_progress(j_common_ptr info) {
     sr_jpeg *jpeg = info->client_data;
-    if (jpeg->info.input_scan_number > SR_DECODE_MAX_SCANS) {
+    const int64_t scans = jpeg->info.input_scan_number;
+    const int64_t pixels = (int64_t)jpeg->info.image_width * jpeg->info.image_height;
+    if (scans <= SR_DECODE_MAX_SCANS && scans * pixels <= SR_DECODE_MAX_WORK)
+        return;
+    if (scans > SR_DECODE_MAX_SCANS)
         snprintf(jpeg->message, sizeof jpeg->message, "more than %d scans", SR_DECODE_MAX_SCANS);
-        longjmp(jpeg->escape, 1);
-    }
+    else
+        snprintf(jpeg->message, sizeof jpeg->message, "more than %d scans of %lld pixels",
+                 (int)scans - 1, (long long)pixels);
+    longjmp(jpeg->escape, 1);
 }
 
 sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out) {

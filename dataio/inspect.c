@@ -2,146 +2,45 @@
 // Looking at packed data (see inspect.h): the library side of serried verify, stat and show.
 #include "dataio/inspect_internal.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dataio/picture.h"
 #include "dataio/record.h"
-#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
 #define STAT_SAMPLES 256
 
-// -- which splits ------------------------------------------------------------------------------
+// -- which splits, and are they whole ----------------------------------------------------------
 
-static int rank_of(const char *split) {
-    static const char *const known[] = {"train", "val", "test"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(split, known[i]) == 0)
-            return i;
-    return 3;
+bool sr_inspect_is(const char *path) {
+    return sr_container_find(path) != NULL;
 }
 
-static int by_rank(const void *a, const void *b) {
-    int x = rank_of(a), y = rank_of(b);
-    return x != y ? x - y : strcmp(a, b);
-}
-
-static void add_split(sr_split_list *list, const char *split) {
-    for (int i = 0; i < list->count; i++)
-        if (strcmp(list->names[i], split) == 0)
-            return;
-    if (list->count < SR_INSPECT_MAX_SPLITS)
-        (void)snprintf(list->names[list->count++], SR_SPLIT_MAX + 1, "%s", split);
-}
-
-static sr_status folder_splits(const char *path, sr_split_list *out) {
-    DIR *dir = opendir(path);
-    if (dir == NULL)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", path, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char split[SR_SPLIT_MAX + 1];
-        uint32_t number;
-        if (sr_shard_parse_name(entry->d_name, split, &number))
-            add_split(out, split);
-    }
-    (void)closedir(dir);
-    qsort(out->names, (size_t)out->count, sizeof out->names[0], by_rank);
+static sr_status find_container(const char *path, const sr_container **out) {
+    *out = sr_container_find(path);
+    if (*out == NULL)
+        return SR_FAIL(SR_E_USAGE, "%s is no data set of serried", path);
     return SR_OK;
 }
 
 sr_status sr_inspect_splits(const char *path, sr_split_list *out) {
+    const sr_container *container;
     *out = (sr_split_list){0};
-    if (sr_path_is_folder(path))
-        return folder_splits(path, out);
-    sr_shard shard;
-    SR_TRY(sr_shard_load(path, &shard));
-    add_split(out, shard.split);
-    sr_shard_release(&shard);
+    SR_TRY(find_container(path, &container));
+    SR_TRY(container->splits(path, out));
+    sr_split_list_sort(out);
     return SR_OK;
-}
-
-bool sr_inspect_is(const char *path) {
-    if (sr_path_is_folder(path)) {
-        sr_split_list list = {0};
-        return folder_splits(path, &list) == SR_OK && list.count > 0;
-    }
-    const char *dot = strrchr(path, '.');
-    return sr_path_exists(path) && (sr_shard_is(path) || (dot && strcmp(dot, ".kpl") == 0));
-}
-
-// -- verify ------------------------------------------------------------------------------------
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-typedef struct name_list {
-    void *items; // char *
-    size_t count, capacity;
-} name_list;
-
-static sr_status list_shards(const char *folder, sr_arena *arena, name_list *out) {
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", folder, strerror(errno));
-    sr_status status = SR_OK;
-    for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;) {
-        char split[SR_SPLIT_MAX + 1];
-        uint32_t number;
-        if (!sr_shard_parse_name(entry->d_name, split, &number))
-            continue;
-        status = sr_grow(&out->items, &out->capacity, out->count + 1, sizeof(char *), "shards");
-        char *name = status == SR_OK ? sr_arena_strdup(arena, entry->d_name) : NULL;
-        if (status == SR_OK && name == NULL)
-            status = SR_E_MEMORY;
-        if (status == SR_OK)
-            ((char **)out->items)[out->count++] = name;
-    }
-    (void)closedir(dir);
-    if (out->count > 0)
-        qsort(out->items, out->count, sizeof(char *), by_text);
-    return status;
-}
-
-// Opening a split checks how its shards fit together; what single shards lack was told before.
-static void verify_splits(const char *folder, sr_damage_fn damage, void *user,
-                          sr_verify_result *result) {
-    sr_split_list list = {0};
-    if (folder_splits(folder, &list) != SR_OK)
-        return;
-    for (int i = 0; i < list.count; i++) {
-        sr_dataset *dataset;
-        if (sr_dataset_open(folder, list.names[i], &dataset) == SR_OK) {
-            sr_dataset_free(dataset);
-            continue;
-        }
-        damage(user, sr_error_message());
-        result->damaged++;
-    }
 }
 
 sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
                             sr_verify_result *result) {
+    const sr_container *container;
     *result = (sr_verify_result){0};
-    if (!sr_path_is_folder(path))
-        return sr_shard_verify(path, damage, user, result);
-    name_list list = {0};
-    sr_arena arena;
-    sr_arena_init(&arena);
-    sr_status status = list_shards(path, &arena, &list);
-    for (size_t i = 0; i < list.count && status == SR_OK; i++) {
-        char *file = sr_path_join(path, ((char **)list.items)[i]);
-        status = file ? sr_shard_verify(file, damage, user, result) : SR_E_MEMORY;
-        sr_free(file);
-    }
-    if (status == SR_OK && result->damaged == 0)
-        verify_splits(path, damage, user, result);
-    sr_free(list.items);
-    sr_arena_release(&arena);
+    SR_TRY(find_container(path, &container));
+    sr_status status = container->verify(path, damage, user, result);
+    result->part = result->shards == 1 ? container->part : container->parts;
     return status;
 }
 

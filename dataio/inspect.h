@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dataio/container.h"
 #include "dataio/dataset.h"
 #include "dataio/grid.h"
 #include "dataio/shard.h"
@@ -14,19 +15,11 @@
 extern "C" {
 #endif
 
-#define SR_INSPECT_MAX_SPLITS 16
-
-typedef struct sr_split_list {
-    char names[SR_INSPECT_MAX_SPLITS][SR_SPLIT_MAX + 1]; // train, val, test, then by name
-    int count;
-} sr_split_list;
-
-// True for a shard (by content, or by its name where the content is damaged) and for a folder that
-// holds shards.
+// True for what a container holds (container.h): by content, or by names where that is damaged.
 bool sr_inspect_is(const char *path);
 // The splits of a data set folder, or the one of a shard.
 SR_NODISCARD sr_status sr_inspect_splits(const char *path, sr_split_list *out);
-// Checks every byte of a shard, or of all shards of a folder, and that splits are complete. Damage
+// Checks every byte of a shard, or of all splits of a folder, and that they are complete. Damage
 // is told through the callback; a status is only for what could not be looked at.
 SR_NODISCARD sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
                                          sr_verify_result *result);

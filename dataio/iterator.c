@@ -75,6 +75,7 @@ static void take_error(const sr_stage_plan *plan, sr_place_header *place) {
         int32_t status = atomic_load_explicit(&errors[b].status, memory_order_acquire);
         if (status == SR_OK && (place->error.message[0] || !errors[b].message[0]))
             continue;
+        place->error.sample = errors[b].sample;
         memcpy(place->error.where, errors[b].where, sizeof errors[b].where);
         memcpy(place->error.message, errors[b].message, sizeof errors[b].message);
         atomic_store_explicit(&place->error.status, status, memory_order_release);
@@ -103,6 +104,7 @@ static sr_status assemble(sr_stage *stage, int64_t slot) {
 
 sr_status sr_iterator_run(sr_stage *stage) {
     uint64_t ready = atomic_load_explicit(&stage->header->ready, memory_order_acquire);
+    SR_TRY(sr_stage_close_in(stage, SR_SANDBOX_COMPUTE));
     if (ready > (uint64_t)stage->plan.total)
         return sr_stage_astray("the number of slots that are ready");
     for (int64_t slot = (int64_t)ready; slot < stage->plan.total && wait_rows(stage, slot); slot++)

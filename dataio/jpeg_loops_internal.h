@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One set of inner loops: included by a file for each width of vectors, which names it SR_JPEG_SET.
+// One set of inner loops: included by a file for each width of vectors, which names it SR_JPEG_SET
+// and its Huffman decoding SR_JPEG_READ.
 #ifndef SR_DATAIO_JPEG_LOOPS_INTERNAL_H
 #define SR_DATAIO_JPEG_LOOPS_INTERNAL_H
 
-#include "dataio/jpeg_entropy_internal.h"
 #include "dataio/jpeg_reduce_internal.h"
 #include "dataio/jpeg_rows_internal.h"
 #include "dataio/jpeg_transform_internal.h"
-
-static bool read_mcus(const sr_jpeg_stream *s, sr_jpeg_bits *bits, int32_t *dc, int64_t count,
-                      sr_jpeg_target *target) {
-    return target ? jd_read(s, bits, dc, count, target, JT_LANES, true)
-                  : jd_read(s, bits, dc, count, NULL, JT_LANES, false);
-}
 
 static void transform(const int16_t *coefficients, int64_t groups, const uint16_t *quant, int side,
                       uint8_t *out, int64_t stride) {
@@ -26,7 +20,7 @@ static void transform(const int16_t *coefficients, int64_t groups, const uint16_
 #define JL_NAME_OF(set) JL_NAME(set)
 const sr_jpeg_set SR_JPEG_SET = {.name = JL_NAME_OF(SR_JPEG_SET),
                                  .lanes = JT_LANES,
-                                 .read_mcus = read_mcus,
+                                 .read_mcus = SR_JPEG_READ,
                                  .transform = transform,
                                  .mix_rows = jr_mix_rows,
                                  .blend_rows = jr_blend_rows,

@@ -27,6 +27,15 @@ typedef struct plane {
     int64_t x, y, stride;
 } plane;
 
+// A reading of the stream. With a row index there are two, each at a row of its own.
+typedef struct track {
+    sr_pixel_buffer plain;        // the segment's data without stuffed zeros
+    sr_pixel_buffer coefficients; // of a row of MCUs
+    size_t coefficient_bytes;
+    int64_t segment, next, end; // MCUs: the next one, and where the segment ends
+    size_t source;              // what follows the segment in the file
+} track;
+
 struct sr_jpeg_region {
     const sr_jpeg_set *set;
     sr_decode_times *times;
@@ -37,15 +46,9 @@ struct sr_jpeg_region {
     int h, v;                      // pixels of a sample of chroma
     range columns, rows;           // of MCUs
     plane planes[SR_JPEG_COMPONENTS];
-    sr_pixel_buffer plain;            // a segment's data without stuffed zeros
-    sr_pixel_buffer coefficients;     // of a row of MCUs
     sr_pixel_buffer mixed, chroma[2]; // rows of chroma on their way to full size
-
-    // Where reading stands.
-    sr_jpeg_bits bits;
-    int64_t segment, next, end; // MCUs: the next one, and where the segment ends
-    size_t source;              // what follows the segment in the file
-    int32_t dc[SR_JPEG_COMPONENTS];
+    track tracks[SR_JPEG_RUNS];
+    sr_jpeg_run runs[SR_JPEG_RUNS]; // of the tracks
 };
 
 sr_status sr_jpeg_region_create(const sr_jpeg_set *set, sr_decode_times *times,
@@ -64,8 +67,10 @@ void sr_jpeg_region_free(sr_jpeg_region *d) {
         return;
     for (int c = 0; c < SR_JPEG_COMPONENTS; c++)
         sr_pixel_buffer_release(&d->planes[c].buffer);
-    sr_pixel_buffer_release(&d->plain);
-    sr_pixel_buffer_release(&d->coefficients);
+    for (int i = 0; i < SR_JPEG_RUNS; i++) {
+        sr_pixel_buffer_release(&d->tracks[i].plain);
+        sr_pixel_buffer_release(&d->tracks[i].coefficients);
+    }
     sr_pixel_buffer_release(&d->mixed);
     sr_pixel_buffer_release(&d->chroma[0]);
     sr_pixel_buffer_release(&d->chroma[1]);
@@ -114,50 +119,56 @@ static size_t unstuff(const uint8_t *data, size_t at, size_t bytes, uint8_t *to,
     }
 }
 
-// Makes the data from 'from' on the segment that is read.
-static sr_status begin_segment(sr_jpeg_region *d, int64_t segment, size_t from, bool *done) {
+// Makes the data from 'from' on the segment that track i reads.
+static sr_status begin_segment(sr_jpeg_region *d, int i, int64_t segment, size_t from, bool *done) {
     const sr_jpeg_stream *s = &d->stream;
+    track *t = &d->tracks[i];
     const int64_t all = s->columns * s->rows;
     size_t count = 0;
-    SR_TRY(sr_pixel_buffer_fit(&d->plain, s->bytes - from + SR_JPEG_BITS_SLACK));
-    const size_t marker = unstuff(s->data, from, s->bytes, d->plain.data, &count);
-    d->segment = segment;
-    d->next = segment * s->restart;
-    d->end = s->restart > 0 ? smaller(d->next + s->restart, all) : all;
-    const int expected = d->end == all ? SR_JPEG_EOI : SR_JPEG_RST0 + (int)(segment & 7);
+    SR_TRY(sr_pixel_buffer_fit(&t->plain, s->bytes - from + SR_JPEG_BITS_SLACK));
+    uint8_t *plain = t->plain.data;
+    const size_t marker = unstuff(s->data, from, s->bytes, plain, &count);
+    t->segment = segment;
+    t->next = segment * s->restart;
+    t->end = s->restart > 0 ? smaller(t->next + s->restart, all) : all;
+    const int expected = t->end == all ? SR_JPEG_EOI : SR_JPEG_RST0 + (int)(segment & 7);
     *done = marker != SIZE_MAX && s->data[marker + 1] == expected;
     if (!*done)
         return SR_OK;
-    d->source = marker + 2;
-    memset(d->plain.data + count, 0, SR_JPEG_BITS_SLACK);
-    d->bits =
-        (sr_jpeg_bits){.begin = d->plain.data, .next = d->plain.data, .end = d->plain.data + count};
-    memset(d->dc, 0, sizeof d->dc);
+    t->source = marker + 2;
+    memset(plain + count, 0, SR_JPEG_BITS_SLACK);
+    d->runs[i].bits = (sr_jpeg_bits){.begin = plain, .next = plain, .end = plain + count};
+    memset(d->runs[i].dc, 0, sizeof d->runs[i].dc);
     return SR_OK;
 }
 
 // Whether a segment that was read to its end leaves filling bits only.
-static bool ends_well(const sr_jpeg_region *d) {
-    const int64_t used = 8 * (d->bits.next - d->bits.begin) - d->bits.count;
-    const int64_t left = 8 * (d->bits.end - d->bits.begin) - used;
+static bool ends_well(const sr_jpeg_bits *bits) {
+    const int64_t used = 8 * (bits->next - bits->begin) - bits->count;
+    const int64_t left = 8 * (bits->end - bits->begin) - used;
     return left >= 0 && left < 8;
 }
 
-// Reads MCUs of this segment and the next ones.
-static sr_status read_mcus(sr_jpeg_region *d, int64_t count, sr_jpeg_target *target, bool *done) {
+// Reads as many MCUs on each of the first 'tracks' tracks, from their segments and the next ones;
+// segments of two tracks are equally long, and as much of each was read.
+static sr_status read_mcus(sr_jpeg_region *d, int tracks, int64_t count, bool store, bool *done) {
     *done = true;
     while (count > 0) {
-        const int64_t n = smaller(count, d->end - d->next);
-        *done = d->set->read_mcus(&d->stream, &d->bits, d->dc, n, target);
-        if (!*done)
-            return SR_OK;
-        d->next += n;
+        for (int i = 0; i < tracks; i++) {
+            const track *t = &d->tracks[i];
+            if (t->next == t->end)
+                SR_TRY(begin_segment(d, i, t->segment + 1, t->source, done));
+            if (!*done)
+                return SR_OK;
+        }
+        const int64_t n = smaller(count, d->tracks[0].end - d->tracks[0].next);
+        *done = d->set->read_mcus(&d->stream, d->runs, tracks, n, d->set->lanes, store);
         count -= n;
-        if (d->next < d->end)
-            continue;
-        *done = ends_well(d);
-        if (*done && count > 0)
-            SR_TRY(begin_segment(d, d->segment + 1, d->source, done));
+        for (int i = 0; i < tracks && *done; i++) {
+            track *t = &d->tracks[i];
+            t->next += n;
+            *done = t->next < t->end || ends_well(&d->runs[i].bits);
+        }
         if (!*done)
             return SR_OK;
     }
@@ -175,19 +186,24 @@ static bool index_fits(const sr_jpeg_region *d) {
     return d->encoded.segment_count == (size_t)segments + 1;
 }
 
-// Comes to an MCU that lies ahead, by the shortest way.
-static sr_status go_to(sr_jpeg_region *d, int64_t mcu, bool *done) {
+// Begins the segment of an MCU by the row index.
+static sr_status find_segment(sr_jpeg_region *d, int i, int64_t mcu, bool *done) {
+    const int64_t segment = mcu / d->stream.restart;
+    const size_t from = sr_jpeg_segment(&d->encoded, segment);
+    *done = from >= d->stream.scan && from < d->stream.bytes;
+    return *done ? begin_segment(d, i, segment, from, done) : SR_OK;
+}
+
+// Brings tracks to the column of the region's first MCU in this row and the next ones.
+static sr_status go_to(sr_jpeg_region *d, int tracks, int64_t row, bool *done) {
     *done = true;
-    if (mcu >= d->end && d->encoded.segments) {
-        const int64_t segment = mcu / d->stream.restart;
-        const size_t from = sr_jpeg_segment(&d->encoded, segment);
-        *done = from >= d->stream.scan && from < d->stream.bytes;
-        if (*done)
-            SR_TRY(begin_segment(d, segment, from, done));
-        if (!*done)
-            return SR_OK;
+    for (int i = 0; i < tracks && *done && d->encoded.segments; i++) {
+        const int64_t mcu = (row + i) * d->stream.columns + d->columns.begin;
+        if (tracks > 1 || mcu >= d->tracks[i].end)
+            SR_TRY(find_segment(d, i, mcu, done));
     }
-    return mcu > d->next ? read_mcus(d, mcu - d->next, NULL, done) : SR_OK;
+    const int64_t ahead = row * d->stream.columns + d->columns.begin - d->tracks[0].next;
+    return *done && ahead > 0 ? read_mcus(d, tracks, ahead, false, done) : SR_OK;
 }
 
 // ---- Coefficients and samples ----
@@ -221,20 +237,22 @@ static sr_status fit_planes(sr_jpeg_region *d) {
     return SR_OK;
 }
 
-static sr_status fit_target(sr_jpeg_region *d, sr_jpeg_target *out, size_t *bytes) {
+// Room for a row's coefficients on track i.
+static sr_status fit_target(sr_jpeg_region *d, int i) {
     size_t offset[SR_JPEG_COMPONENTS][2] = {{0}}, total = 0;
     const size_t group = (size_t)d->set->lanes * SR_JPEG_BLOCK * sizeof(int16_t);
+    sr_pixel_buffer *buffer = &d->tracks[i].coefficients;
     for (int c = 0; c < d->stream.components; c++) {
         for (int v = 0; v < d->stream.component[c].v; v++) {
             offset[c][v] = total;
             total += (size_t)groups_of(d, c) * group;
         }
     }
-    SR_TRY(sr_pixel_buffer_fit(&d->coefficients, total));
+    SR_TRY(sr_pixel_buffer_fit(buffer, total));
     for (int c = 0; c < d->stream.components; c++)
         for (int v = 0; v < d->stream.component[c].v; v++)
-            out->row[c][v] = (int16_t *)(void *)(d->coefficients.data + offset[c][v]);
-    *bytes = total;
+            d->runs[i].target.row[c][v] = (int16_t *)(void *)(buffer->data + offset[c][v]);
+    d->tracks[i].coefficient_bytes = total;
     return SR_OK;
 }
 
@@ -257,28 +275,36 @@ static int64_t lap(int64_t *since) {
     return elapsed;
 }
 
+// Coefficients of 'tracks' rows of MCUs from 'row' on.
+static sr_status read_rows(sr_jpeg_region *d, int tracks, int64_t row, bool *done) {
+    SR_TRY(go_to(d, tracks, row, done));
+    for (int i = 0; i < tracks && *done; i++) {
+        memset(d->tracks[i].coefficients.data, 0, d->tracks[i].coefficient_bytes);
+        d->runs[i].target.column = 0;
+    }
+    return *done ? read_mcus(d, tracks, d->columns.end - d->columns.begin, true, done) : SR_OK;
+}
+
 static sr_status read_planes(sr_jpeg_region *d, bool *done) {
-    const int64_t columns = d->stream.columns;
+    // Of two tracks each begins at a row's first segment.
+    const bool paired =
+        d->encoded.segments && d->stream.restart > 0 && d->stream.columns % d->stream.restart == 0;
     int64_t since = sr_clock_ns();
-    sr_jpeg_target target = {.column = 0};
-    size_t bytes;
     SR_TRY(fit_planes(d));
-    SR_TRY(fit_target(d, &target, &bytes));
-    d->next = d->end = 0;
+    for (int i = 0; i < SR_JPEG_RUNS; i++)
+        SR_TRY(fit_target(d, i));
+    d->tracks[0].next = d->tracks[0].end = 0;
     *done = index_fits(d);
     if (*done && !d->encoded.segments)
-        SR_TRY(begin_segment(d, 0, d->stream.scan, done));
-    for (int64_t row = d->rows.begin; row < d->rows.end && *done; row++) {
-        SR_TRY(go_to(d, row * columns + d->columns.begin, done));
-        if (!*done)
-            return SR_OK;
-        memset(d->coefficients.data, 0, bytes);
-        target.column = 0;
-        SR_TRY(read_mcus(d, d->columns.end - d->columns.begin, &target, done));
+        SR_TRY(begin_segment(d, 0, 0, d->stream.scan, done));
+    for (int64_t row = d->rows.begin; row < d->rows.end && *done;) {
+        const int tracks = paired && row + 1 < d->rows.end ? 2 : 1;
+        SR_TRY(read_rows(d, tracks, row, done));
         if (!*done)
             return SR_OK;
         d->times->entropy += lap(&since);
-        transform_row(d, &target, row);
+        for (int i = 0; i < tracks; i++)
+            transform_row(d, &d->runs[i].target, row++);
         d->times->transform += lap(&since);
     }
     return SR_OK;
@@ -334,7 +360,7 @@ static const uint8_t *make_chroma(sr_jpeg_region *d, int c, int64_t y, range col
 
 static sr_status fit_rows(sr_jpeg_region *d, int64_t width) {
     const size_t row = (size_t)width + 2 * SR_JPEG_ROW_SLACK;
-    SR_TRY(sr_pixel_buffer_fit(&d->mixed, sizeof(int16_t) * row + SR_JPEG_ROW_SLACK));
+    SR_TRY(sr_pixel_buffer_fit(&d->mixed, sizeof(int16_t) * row));
     SR_TRY(sr_pixel_buffer_fit(&d->chroma[0], row));
     return sr_pixel_buffer_fit(&d->chroma[1], row);
 }

@@ -24,33 +24,18 @@ enum {                    // times 2^16, rounded
     JR_CENTRE = 128,
 };
 
-static void jr_mix_rows(const uint8_t *near, const uint8_t *far, int64_t n, int16_t *out) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (int16_t)(3 * near[i] + far[i]);
+static void jr_mix_rows(const uint8_t *restrict near, const uint8_t *restrict far, int64_t n,
+                        int16_t *restrict out) {
+    for (int64_t i = 0; i < n; i += SR_JPEG_ROUND)
+        for (int64_t k = i; k < i + SR_JPEG_ROUND; k++)
+            out[k] = (int16_t)(3 * near[k] + far[k]);
 }
 
-static void jr_blend_rows(const uint8_t *near, const uint8_t *far, int64_t n, int bias,
-                          uint8_t *out) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (uint8_t)((3 * near[i] + far[i] + bias) >> 2);
-}
-
-static inline void jr_spread_one(const int16_t *in, int first, int second, int shift,
-                                 uint8_t *out) {
-    out[0] = (uint8_t)((3 * in[0] + in[-1] + first) >> shift);
-    out[1] = (uint8_t)((3 * in[0] + in[1] + second) >> shift);
-}
-
-static inline uint8_t jr_byte(int value) {
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-}
-
-static inline void jr_colour_one(int y, int cb, int cr, uint8_t *rgb) {
-    cb -= JR_CENTRE;
-    cr -= JR_CENTRE;
-    rgb[0] = jr_byte(y + ((JR_RED_CR * cr + JR_HALF) >> JR_BITS));
-    rgb[1] = jr_byte(y + ((JR_GREEN_CB * cb + JR_GREEN_CR * cr + JR_HALF) >> JR_BITS));
-    rgb[2] = jr_byte(y + ((JR_BLUE_CB * cb + JR_HALF) >> JR_BITS));
+static void jr_blend_rows(const uint8_t *restrict near, const uint8_t *restrict far, int64_t n,
+                          int bias, uint8_t *restrict out) {
+    for (int64_t i = 0; i < n; i += SR_JPEG_ROUND)
+        for (int64_t k = i; k < i + SR_JPEG_ROUND; k++)
+            out[k] = (uint8_t)((3 * near[k] + far[k] + bias) >> 2);
 }
 
 #if defined(__AVX2__)
@@ -59,14 +44,13 @@ static inline __m256i jr_load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-// 16 samples to 32 a round; the last ones one by one.
+// 16 samples to 32 a round.
 static void jr_spread_row(const int16_t *in, int64_t n, int first, int second, int shift,
                           uint8_t *out) {
     const __m256i before = _mm256_set1_epi16((int16_t)first);
     const __m256i behind = _mm256_set1_epi16((int16_t)second);
     const __m128i by = _mm_cvtsi32_si128(shift);
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
+    for (int64_t i = 0; i < n; i += SR_JPEG_ROUND / 2) {
         const __m256i x = jr_load(in + i), three = _mm256_add_epi16(x, _mm256_add_epi16(x, x));
         const __m256i a = _mm256_add_epi16(three, _mm256_add_epi16(jr_load(in + i - 1), before));
         const __m256i b = _mm256_add_epi16(three, _mm256_add_epi16(jr_load(in + i + 1), behind));
@@ -74,8 +58,6 @@ static void jr_spread_row(const int16_t *in, int64_t n, int first, int second, i
         _mm256_storeu_si256((__m256i *)(void *)(out + 2 * i),
                             _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
     }
-    for (; i < n; i++)
-        jr_spread_one(in + i, first, second, shift, out + 2 * i);
 }
 
 // Where the bytes of a third of r g b r g b ... come from in 16 bytes of each colour; -1: zero.
@@ -145,23 +127,38 @@ static inline jr_colours jr_convert(__m256i y, __m256i cb, __m256i cr) {
 
 static void jr_colour_row(const uint8_t *luma, const uint8_t *cb, const uint8_t *cr, int64_t n,
                           uint8_t *rgb) {
-    int64_t i = 0;
-    for (; i + 32 <= n && cb; i += 32, rgb += 96) {
+    for (int64_t i = 0; i < n && cb; i += SR_JPEG_ROUND, rgb += 3 * SR_JPEG_ROUND) {
         const __m256i y = jr_load(luma + i), b = jr_load(cb + i), r = jr_load(cr + i);
         const jr_colours low = jr_convert(jr_widen(y, 0), jr_widen(b, 0), jr_widen(r, 0));
         const jr_colours high = jr_convert(jr_widen(y, 1), jr_widen(b, 1), jr_widen(r, 1));
         jr_store_rgb(_mm256_packus_epi16(low.r, high.r), _mm256_packus_epi16(low.g, high.g),
                      _mm256_packus_epi16(low.b, high.b), rgb);
     }
-    for (; i + 32 <= n && !cb; i += 32, rgb += 96) {
+    for (int64_t i = 0; i < n && !cb; i += SR_JPEG_ROUND, rgb += 3 * SR_JPEG_ROUND) {
         const __m256i y = jr_load(luma + i);
         jr_store_rgb(y, y, y, rgb);
     }
-    for (; i < n; i++, rgb += 3)
-        jr_colour_one(luma[i], cb ? cb[i] : JR_CENTRE, cr ? cr[i] : JR_CENTRE, rgb);
 }
 
 #else
+
+static inline void jr_spread_one(const int16_t *in, int first, int second, int shift,
+                                 uint8_t *out) {
+    out[0] = (uint8_t)((3 * in[0] + in[-1] + first) >> shift);
+    out[1] = (uint8_t)((3 * in[0] + in[1] + second) >> shift);
+}
+
+static inline uint8_t jr_byte(int value) {
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+static inline void jr_colour_one(int y, int cb, int cr, uint8_t *rgb) {
+    cb -= JR_CENTRE;
+    cr -= JR_CENTRE;
+    rgb[0] = jr_byte(y + ((JR_RED_CR * cr + JR_HALF) >> JR_BITS));
+    rgb[1] = jr_byte(y + ((JR_GREEN_CB * cb + JR_GREEN_CR * cr + JR_HALF) >> JR_BITS));
+    rgb[2] = jr_byte(y + ((JR_BLUE_CB * cb + JR_HALF) >> JR_BITS));
+}
 
 static void jr_spread_row(const int16_t *in, int64_t n, int first, int second, int shift,
                           uint8_t *out) {

@@ -16,8 +16,10 @@
 #define SR_JPEG_MAX_LANES 4
 // Bytes that must be readable (zeros) behind entropy-coded data: more than an MCU can take.
 #define SR_JPEG_BITS_SLACK 2048
-// Bytes readable and writable before and behind rows of samples, and behind pixels.
-#define SR_JPEG_ROW_SLACK 64
+// Bytes readable and writable before and behind rows of samples, and behind pixels: loops over rows
+// do whole rounds of SR_JPEG_ROUND samples.
+#define SR_JPEG_ROW_SLACK 128
+#define SR_JPEG_ROUND 32
 
 // Entropy-coded data of one segment, without the zeros that are stuffed in behind 0xff.
 typedef struct sr_jpeg_bits {
@@ -32,13 +34,24 @@ typedef struct sr_jpeg_target {
     int64_t column;                      // of the next MCU, counted from the first in the rows
 } sr_jpeg_target;
 
+// A segment that is being read.
+typedef struct sr_jpeg_run {
+    sr_jpeg_bits bits;
+    int32_t dc[SR_JPEG_COMPONENTS]; // the last one of each component
+    sr_jpeg_target target;
+} sr_jpeg_run;
+#define SR_JPEG_RUNS 2 // most that are read at once
+
+// Reads as many MCUs of each of 'count' runs, and stores their coefficients or not. False where the
+// data are not as they should be.
+typedef bool sr_jpeg_read_fn(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t mcus,
+                             int lanes, bool store);
+extern sr_jpeg_read_fn sr_jpeg_read_plain, sr_jpeg_read_bmi;
+
 typedef struct sr_jpeg_set {
     const char *name;
     int lanes;
-    // Reads 'count' MCUs, with the last DC value of each component in 'dc'; stores their
-    // coefficients where there is a target. False where the data are not as they should be.
-    bool (*read_mcus)(const sr_jpeg_stream *s, sr_jpeg_bits *bits, int32_t *dc, int64_t count,
-                      sr_jpeg_target *target);
+    sr_jpeg_read_fn *read_mcus;
     // Samples of groups of blocks, 'side' (8, 4, 2, 1) in each direction of a block: as many rows
     // of side * lanes * groups bytes.
     void (*transform)(const int16_t *coefficients, int64_t groups, const uint16_t *quant, int side,

@@ -77,8 +77,7 @@ static uint32_t fill_whole(sr_jpeg_huffman *h, uint32_t at, int code, uint8_t va
     }
     for (int i = 0; i < 1 << size; i++) {
         const int number = size == 0 || i >> (size - 1) ? i : i + 1 - (1 << size);
-        const sr_jpeg_whole whole =
-            (uint32_t)total | (uint32_t)skip << 8 | (uint32_t)(uint16_t)number << 16;
+        const sr_jpeg_whole whole = SR_JPEG_WHOLE(total, skip, number);
         for (uint32_t n = 1u << (SR_JPEG_WHOLE_BITS - total); n > 0; n--)
             h->whole[at++] = whole;
     }
@@ -157,6 +156,21 @@ static bool read_frame(headers *h, part p) {
 }
 
 // Luma of one or two blocks in either direction, and one block of chroma.
+static void list_parts(sr_jpeg_stream *s) {
+    s->parts = 0;
+    for (int c = 0; c < s->components; c++) {
+        const sr_jpeg_component *component = &s->component[c];
+        for (int i = 0; i < component->v * component->h; i++) {
+            s->part[s->parts++] = (sr_jpeg_part){.dc = &s->dc[component->dc],
+                                                 .ac = &s->ac[component->ac],
+                                                 .component = c,
+                                                 .row = i / component->h,
+                                                 .column = i % component->h,
+                                                 .across = component->h};
+        }
+    }
+}
+
 static bool plan_frame(sr_jpeg_stream *s) {
     const int h = s->component[0].h, v = s->component[0].v;
     if (h < 1 || h > 2 || v < 1 || v > 2)
@@ -170,6 +184,7 @@ static bool plan_frame(sr_jpeg_stream *s) {
         if (chroma->h != 1 || chroma->v != 1)
             return false;
     }
+    list_parts(s);
     return true;
 }
 

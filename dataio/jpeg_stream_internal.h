@@ -59,6 +59,8 @@ typedef uint64_t sr_jpeg_symbol;
 // A code with its number: bits 0..7 length of both, 8..15 places to go on, 16..31 the number. 0:
 // they are longer than SR_JPEG_WHOLE_BITS.
 typedef uint32_t sr_jpeg_whole;
+#define SR_JPEG_WHOLE(bits, skip, number)                                                          \
+    ((uint32_t)(bits) | (uint32_t)(skip) << 8 | (uint32_t)(uint16_t)(number) << 16)
 
 typedef struct sr_jpeg_huffman {
     bool defined;
@@ -74,6 +76,12 @@ typedef struct sr_jpeg_component {
     int quant, dc, ac; // tables
 } sr_jpeg_component;
 
+typedef struct sr_jpeg_part { // a block of an MCU
+    const sr_jpeg_huffman *dc, *ac;
+    int component, row, column;
+    int across; // blocks of the component in a row of an MCU
+} sr_jpeg_part;
+
 typedef struct sr_jpeg_stream {
     const uint8_t *data;
     size_t bytes, scan; // where entropy-coded data begins
@@ -81,6 +89,8 @@ typedef struct sr_jpeg_stream {
     int orientation; // EXIF code; 1 where there is none
     int components;  // 1 or 3
     sr_jpeg_component component[SR_JPEG_COMPONENTS];
+    sr_jpeg_part part[SR_JPEG_MCU_BLOCKS]; // in the order of the file
+    int parts;
     int64_t restart;                               // MCUs of a segment; 0: all
     int64_t mcu_width, mcu_height, columns, rows;  // pixels of an MCU; MCUs
     uint16_t quant[SR_JPEG_TABLES][SR_JPEG_BLOCK]; // by row and column

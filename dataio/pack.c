@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "dataio/dataset.h"
 #include "dataio/pack_record.h"
 #include "dataio/pack_state.h"
 #include "kernels/base/clock.h"
@@ -233,6 +234,7 @@ static sr_status open_writer(packing *p, int split) {
                              .class_count = layout->class_count,
                              .protocol = kept ? layout->protocol : protocols[layout->schema],
                              .target_bytes = p->job.options.shard_bytes,
+                             .format = p->job.options.format,
                              .first_shard = resumed ? progress->shards : 0,
                              .first_record = (uint64_t)p->report->records[split]},
         &p->writer);
@@ -382,22 +384,13 @@ static sr_status make_workers(packing *p) {
 static sr_status sum_bytes(packing *p) {
     p->report->bytes = 0;
     for (int split = 0; split < SR_SPLIT_COUNT; split++) {
-        for (uint32_t i = 0; p->report->records[split] > 0; i++) {
-            char name[SR_SHARD_NAME_MAX];
-            sr_shard shard;
-            char *path =
-                sr_path_join(p->state.folder, sr_shard_file_name(sr_split_names[split], i, name));
-            if (path == NULL)
-                return SR_E_MEMORY;
-            sr_status status = sr_shard_load(path, &shard);
-            sr_free(path);
-            SR_TRY(status);
-            p->report->bytes += shard.file_bytes;
-            bool last = shard.last;
-            sr_shard_release(&shard);
-            if (last)
-                break;
-        }
+        sr_dataset *dataset;
+        if (p->report->records[split] == 0)
+            continue;
+        SR_TRY(sr_dataset_open_records(p->state.folder, sr_split_names[split], &dataset));
+        for (int i = 0; i < sr_dataset_shard_count(dataset); i++)
+            p->report->bytes += sr_dataset_shard(dataset, i)->file_bytes;
+        sr_dataset_free(dataset);
     }
     return SR_OK;
 }

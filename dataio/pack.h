@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing: whatever a format reads (source.h, format.h) -> a folder of shards (shard.h).
+// Packing: whatever a format reads (source.h, format.h) -> a folder of shards (shard.h) or of
+// another container (container.h).
 //
-// DST gets SPLIT-NNNNN.kpl, pack.txt (what was packed; its last line says "complete") and, where
-// files were refused, refused.csv (file,reason; RFC 4180). The bytes of all of them are a function
-// of the source's files and the options: not of workers, time or an interruption in between.
+// DST gets SPLIT-NNNNN.kpl or a folder for each split, pack.txt (what was packed; its last line
+// says "complete") and, where files were refused, refused.csv (file,reason; RFC 4180). The bytes of
+// all of them are a function of the source's files and the options: not of workers, time or an
+// interruption in between.
 //
 // Records of a split stand in a fixed mixed order, so that neighbouring records are of any class
 // and shuffling by chunks works: the samples in byte order of their paths, shuffled by
@@ -50,6 +52,7 @@ typedef struct sr_pack_options {
     int64_t allow_refused; // more refused files than this make the result SR_E_DATA
     int workers;           // threads; 0: sr_cpu_count()
     uint64_t shard_bytes;  // 0: SR_SHARD_TARGET_BYTES
+    const char *format;    // of the writer (shard.h), as "kpl-dir"; NULL: "shards"
     bool quiet;            // no progress line
 } sr_pack_options;
 

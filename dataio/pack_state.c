@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "dataio/format.h"
+#include "dataio/store_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/process.h"
 #include "kernels/base/text.h"
@@ -200,6 +201,8 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         sr_text_add(&line, "segments %d\n", o->segments);
     if (o->raw)
         sr_text_add(&line, "raw\n");
+    if (o->format != NULL && strcmp(o->format, "shards") != 0)
+        sr_text_add(&line, "container %s\n", o->format);
     add_options(&line, o);
     if (source->format->wants != NULL)
         sr_text_add(&line, "format %s\n", source->format->name);
@@ -414,6 +417,7 @@ sr_status sr_pack_state_compare(sr_pack_state *state, const sr_pack_options *opt
 
 sr_status sr_pack_state_begin(sr_pack_state *state) {
     SR_TRY(write_progress(state, NULL, 0));
+    SR_TRY(sr_store_sweep(state->folder));
     return each_entry(state, remove_entry, NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "dataio/pipeline.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/stage_internal.h"
@@ -34,7 +35,9 @@ struct sr_pipeline {
     int64_t fill_samples;
     void *damaged; // int64_t: different samples that were replaced
     size_t damaged_count, damaged_capacity;
-    char last_damage[sizeof((sr_stage_error *)0)->message];
+    char last_damage[1200];
+    void *order; // sr_pipeline_order: epochs, in order
+    size_t order_count, order_capacity;
     char count_names[SR_SLOT_MAX_ARRAYS][64];
 };
 
@@ -117,6 +120,7 @@ void sr_pipeline_close(sr_pipeline *pipeline) {
     sr_shared_release(&pipeline->memory);
     sr_dataset_free(pipeline->dataset);
     sr_free(pipeline->damaged);
+    sr_free(pipeline->order);
     sr_free(pipeline);
 }
 
@@ -267,8 +271,7 @@ static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
         SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
                        "damaged samples"));
         ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
-        (void)snprintf(p->last_damage, sizeof p->last_damage, "%.*s",
-                       (int)sizeof place->error.message - 1, place->error.message);
+        (void)sr_stage_error_text(&place->error, p->dataset, p->last_damage);
     }
     if ((int64_t)p->damaged_count <= plan->options.skip_limit)
         return SR_OK;
@@ -276,17 +279,54 @@ static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
                    p->damaged_count, (long long)plan->options.skip_limit, p->last_damage);
 }
 
+// The entry of an epoch; lanes enter it at slightly different times.
+static sr_status find_epoch(sr_pipeline *p, int64_t epoch, sr_pipeline_order **out) {
+    sr_pipeline_order *all = p->order;
+    for (size_t i = p->order_count; i-- > 0 && all[i].epoch >= epoch;) {
+        if (all[i].epoch == epoch) {
+            *out = &all[i];
+            return SR_OK;
+        }
+    }
+    SR_TRY(sr_grow(&p->order, &p->order_capacity, p->order_count + 1, sizeof *all, "epochs"));
+    all = p->order;
+    size_t at = p->order_count++;
+    for (; at > 0 && all[at - 1].epoch > epoch; at--)
+        all[at] = all[at - 1];
+    all[at] = (sr_pipeline_order){.epoch = epoch};
+    *out = &all[at];
+    return SR_OK;
+}
+
+static sr_status note_order(sr_pipeline *p, const sr_place_header *place, int64_t first,
+                            int64_t valid) {
+    const sr_row_state *states = sr_stage_at(place, p->view.plan.place.states);
+    sr_pipeline_order *order = NULL;
+    // Lanes are never further apart than a batch, whatever a process that went astray has written.
+    const int64_t count = p->view.plan.count, reach = p->view.plan.options.batch / count + 1;
+    for (int64_t s = 0; s < valid; s++) {
+        if (states[s].epoch < 0 || llabs(states[s].epoch - (first + s) / count) > reach)
+            return sr_stage_astray("the epoch of a sample");
+        if (!order || order->epoch != states[s].epoch)
+            SR_TRY(find_epoch(p, states[s].epoch, &order));
+        order->samples++;
+        order->hash += states[s].order;
+    }
+    return SR_OK;
+}
+
 static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_plan *plan = &p->view.plan;
     sr_place_header *place = sr_stage_place(plan, p->next);
     int64_t counts[SR_SLOT_MAX_ARRAYS];
-    SR_TRY(sr_stage_error_adopt(&place->error));
+    SR_TRY(sr_stage_error_adopt(&place->error, p->dataset));
     SR_TRY(sr_stage_check_slot(&p->view, place, counts));
     if (place->replaced > 0)
         SR_TRY(note_damage(p, place));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
     slot.first_position = sr_stage_position(plan, p->next, &slot.step, &slot.lane);
     slot.valid = valid_samples(plan, slot.first_position);
+    SR_TRY(note_order(p, place, slot.first_position, slot.valid));
     for (int i = 0; i < p->view.arrays; i++)
         add_array(p, place, i, counts[i], &slot);
     p->stats.samples += slot.valid;
@@ -295,7 +335,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
 }
 
 sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
-    SR_TRY(sr_stage_error_adopt(&pipeline->failure));
+    SR_TRY(sr_stage_error_adopt(&pipeline->failure, NULL));
     if (pipeline->next >= pipeline->view.plan.total) {
         *out = (sr_slot){0};
         *end = true;
@@ -307,7 +347,7 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
         status = take_slot(pipeline, out);
     if (status != SR_OK) {
         if (status != SR_E_ARGUMENT) // the caller's mistake is not the end
-            sr_stage_error_set(&pipeline->failure, status);
+            sr_stage_error_set(&pipeline->failure, status, -1);
         return status;
     }
     pipeline->next++;
@@ -352,6 +392,15 @@ sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline) {
     return (sr_pipeline_damage){.samples = pipeline->damaged,
                                 .count = pipeline->damaged_count,
                                 .last = pipeline->last_damage};
+}
+
+const sr_pipeline_order *sr_pipeline_get_order(const sr_pipeline *pipeline, size_t *count) {
+    *count = pipeline->order_count;
+    return pipeline->order;
+}
+
+int sr_pipeline_stage_count(const sr_pipeline *pipeline) {
+    return SR_STAGE_TRANSFORMER + pipeline->view.plan.workers;
 }
 
 pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number) {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "dataio/dataset.h"
 #include "kernels/base/dtype.h"
@@ -70,7 +71,7 @@ typedef enum sr_on_corrupt {
 typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
-    const char *transformer; // "classify", "detect"; NULL: classify
+    const char *transformer; // "classify", "detect", "segment"; NULL: classify
     const sr_transform_spec *transforms;
     int transform_count;
     int64_t image_height, image_width; // of the slot's images after all transforms
@@ -122,6 +123,21 @@ typedef struct sr_pipeline_damage {
 } sr_pipeline_damage;
 // The damage met so far.
 sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
+
+// What was delivered of an epoch: a sum over its samples (modulo 2^64) of a hash of position,
+// sample and what its augmentation drew. Parts of several ranks add up, and the sums are equal for
+// any ranks, workers and processes.
+typedef struct sr_pipeline_order {
+    int64_t epoch, samples;
+    uint64_t hash;
+} sr_pipeline_order;
+// The epochs met so far, in order. Borrowed until the next slot.
+const sr_pipeline_order *sr_pipeline_get_order(const sr_pipeline *pipeline, size_t *count);
+
+// Number of processes of a pipeline: reader, iterator, transformers.
+int sr_pipeline_stage_count(const sr_pipeline *pipeline);
+// Process 0 (reader), 1 (iterator), 2 ... (transformers); 0 where it is a thread or has ended.
+pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
 
 // Ends the processes and frees all memory.
 void sr_pipeline_close(sr_pipeline *pipeline);

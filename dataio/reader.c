@@ -3,13 +3,17 @@
 //
 // In chunk-wise order it reads each piece of a lane's stream in one go and keeps the records until
 // the shuffle buffer deals them; the processes of one host take turns at that, so that a spinning
-// disk sees one sequential reader at a time. A restarted reader counts what the rings were given
-// and goes on behind it; records that its predecessor had read ahead are read again one by one.
+// disk sees one sequential reader at a time, and tell the kernel of a whole piece before its first
+// record, so that the disk sees requests as large as it takes them. Of a data set that memory
+// cannot hold no piece stays in the page cache: it comes again only after all others. A restarted
+// reader counts what the rings were given and goes on behind it; records that its predecessor had
+// read ahead are read again one by one.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "dataio/bundle_internal.h"
 #include "dataio/reader_cache_internal.h"
 #include "dataio/sampler.h"
 #include "dataio/stage_internal.h"
@@ -30,9 +34,11 @@ typedef struct reader {
     sr_dataset *dataset;
     sr_sampler *sampler;
     sr_reader_cache cache;
-    lane_ahead *ahead; // of all lanes
-    int turn;          // descriptor that is locked while a piece is read; -1: none
-    int shard;         // where the last read ended, to count seeks
+    sr_bundler bundler; // where transforms combine samples
+    lane_ahead *ahead;  // of all lanes
+    int turn;           // descriptor that is locked while a piece is read; -1: none
+    bool impatient;     // the last turn did not come: somebody holds it who does not read
+    int shard;          // where the last read ended, to count seeks
     uint64_t offset;
 } reader;
 
@@ -46,29 +52,42 @@ static sr_status read_record(reader *r, int64_t sample, const void **data, size_
         atomic_fetch_add_explicit(&r->stage->state->seeks, 1, memory_order_relaxed);
     r->shard = shard;
     r->offset = offset + length;
-    sr_status status = sr_dataset_read(r->dataset, sample, data, bytes);
+    const sr_reader_disk *disk = r->stage->disk;
+    sr_status status = disk ? disk->read(disk->user, r->dataset, sample, data, bytes)
+                            : sr_dataset_read(r->dataset, sample, data, bytes);
     atomic_fetch_add_explicit(&r->stage->state->bytes, (int64_t)length, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->stage->state->first_ns, sr_clock_ns() - begin,
                               memory_order_relaxed);
     return status;
 }
 
-// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long.
+// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long,
+// nor again before one has come.
 static void take_turn(reader *r) {
-    int64_t deadline = sr_clock_ns() + TURN_WAIT_NS;
-    while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && sr_clock_ns() < deadline &&
-           !sr_stage_stopped(r->stage))
-        sr_clock_sleep_ns(TURN_POLL_NS);
+    if (r->stage->disk) {
+        r->stage->disk->take_turn(r->stage->disk->user);
+        return;
+    }
+    const int64_t deadline = sr_clock_ns() + (r->impatient ? 0 : TURN_WAIT_NS);
+    r->impatient = false;
+    while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && !r->impatient) {
+        r->impatient = sr_clock_ns() >= deadline || sr_stage_stopped(r->stage);
+        if (!r->impatient)
+            sr_clock_sleep_ns(TURN_POLL_NS);
+    }
 }
 
 static void give_turn(reader *r) {
-    if (r->turn >= 0)
+    if (r->stage->disk)
+        r->stage->disk->give_turn(r->stage->disk->user);
+    else if (r->turn >= 0)
         (void)flock(r->turn, LOCK_UN);
 }
 
 static sr_status read_piece(reader *r, const sr_piece *piece) {
     sr_status status = SR_OK;
     take_turn(r);
+    sr_dataset_advise(r->dataset, piece->sample, piece->count, SR_DATASET_SOON);
     for (int64_t i = 0; i < piece->count && status == SR_OK; i++) {
         const void *data;
         size_t bytes;
@@ -79,6 +98,8 @@ static sr_status read_piece(reader *r, const sr_piece *piece) {
             status = SR_OK; // met again when its turn to be dealt comes
     }
     give_turn(r);
+    if (r->plan->beyond_memory)
+        sr_dataset_advise(r->dataset, piece->sample, piece->count, SR_DATASET_DONE);
     return status;
 }
 
@@ -145,6 +166,37 @@ static sr_status fetch(reader *r, const sr_draw *draw, int lane, int64_t dealt, 
     return read_record(r, draw->sample, data, bytes);
 }
 
+// The record at a position, or what is wrong with it.
+static sr_status draw_record(reader *r, int64_t position, int lane, int64_t dealt,
+                             sr_dealt_record *out) {
+    *out = (sr_dealt_record){.data = ""};
+    SR_TRY(sr_sampler_at(r->sampler, position, &out->draw));
+    if (out->draw.sample >= 0)
+        out->status = fetch(r, &out->draw, lane, dealt, &out->data, &out->bytes, &out->owned);
+    if (out->status == SR_OK || !sr_stage_is_sample_error(out->status))
+        return out->status;
+    out->data = sr_error_message();
+    out->bytes = strlen(out->data) + 1;
+    return SR_OK;
+}
+
+// The same together with others of its slot, all of which are read first.
+static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_dealt_record *out) {
+    const sr_stage_plan *plan = r->plan;
+    int64_t step;
+    int lane;
+    const int64_t first = sr_stage_position(plan, slot, &step, &lane);
+    if (r->bundler.slot != slot) {
+        SR_TRY(sr_bundler_begin(&r->bundler, slot, plan->samples));
+        for (int64_t i = 0; i < plan->samples; i++) {
+            sr_dealt_record one;
+            SR_TRY(draw_record(r, first + i, lane, step * plan->samples + i, &one));
+            SR_TRY(sr_bundler_add(&r->bundler, &one));
+        }
+    }
+    return sr_bundler_take(&r->bundler, r->stage->options.seed, inside, plan->foreign, out);
+}
+
 // Deals sample number 'index' of this rank. *more is false when the stage shall end.
 static sr_status deal(reader *r, int64_t index, bool *more) {
     const sr_stage_plan *plan = r->plan;
@@ -153,22 +205,13 @@ static sr_status deal(reader *r, int64_t index, bool *more) {
     int64_t position = sr_stage_position(plan, slot, &step, &lane) + inside;
     int64_t block = index / plan->block;
     sr_ring *ring = sr_stage_ring(plan, (int)(block % plan->workers));
-    sr_draw draw;
-    SR_TRY(sr_sampler_at(r->sampler, position, &draw));
-    const void *data = "";
-    size_t bytes = 0;
-    uint8_t *owned = NULL;
-    sr_status status = SR_OK;
-    if (draw.sample >= 0)
-        status = fetch(r, &draw, lane, step * plan->samples + inside, &data, &bytes, &owned);
-    if (status != SR_OK) {
-        if (!sr_stage_is_sample_error(status))
-            return status;
-        data = sr_error_message();
-        bytes = strlen(data) + 1;
-    }
-    *more = send(r, ring, &draw, status, data, bytes);
-    sr_free(owned);
+    sr_dealt_record record;
+    if (plan->foreign > 0)
+        SR_TRY(draw_bundle(r, slot, inside, &record));
+    else
+        SR_TRY(draw_record(r, position, lane, step * plan->samples + inside, &record));
+    *more = send(r, ring, &record.draw, record.status, record.data, record.bytes);
+    sr_free(record.owned);
     if (index % plan->block == plan->block - 1)
         sr_bell_ring(&ring->published_bell);
     return SR_OK;
@@ -184,6 +227,7 @@ static int64_t dealt_so_far(const sr_stage_plan *plan) {
 static sr_status begin(reader *r) {
     const sr_stage_plan *plan = r->plan;
     const sr_pipeline_options *o = &r->stage->options;
+    SR_TRY(sr_stage_close_in(r->stage, SR_SANDBOX_READ));
     SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
     sr_sampler_options options = {.order = o->order,
                                   .seed = o->seed,
@@ -201,7 +245,7 @@ static sr_status begin(reader *r) {
 }
 
 sr_status sr_reader_run(sr_stage *stage) {
-    reader r = {.stage = stage, .plan = &stage->plan, .turn = -1, .shard = -1};
+    reader r = {.stage = stage, .plan = &stage->plan, .turn = -1, .shard = -1, .bundler.slot = -1};
     sr_status status = begin(&r);
     int64_t samples = r.plan->samples;
     int64_t total = r.plan->total > INT64_MAX / samples ? INT64_MAX : r.plan->total * samples;
@@ -211,6 +255,7 @@ sr_status sr_reader_run(sr_stage *stage) {
         status = sr_stage_astray("the number of dealt records");
     for (int64_t i = dealt; status == SR_OK && more && i < total; i++)
         status = deal(&r, i, &more);
+    sr_bundler_release(&r.bundler);
     sr_reader_cache_release(&r.cache);
     sr_sampler_free(r.sampler);
     sr_free(r.ahead);

@@ -17,11 +17,19 @@
 
 enum { AHEAD = 6, LINE = 64 }; // rows of output; bytes
 
+// A filter: its weights by distance, and how far it reaches, in pixels of the coarser grid.
+typedef struct kernel {
+    double (*weight)(double distance);
+    double reach;
+    bool narrow; // never wider than its reach in the input
+} kernel;
+
 // The taps of one axis: output i sums 'taps' inputs from first[i] on.
 typedef struct axis {
     int32_t *first;
     int16_t *weights;
     double *exact;
+    const kernel *kernel;
     size_t first_capacity, weight_capacity, exact_capacity;
     int taps;
     int64_t begin, end; // inputs that any output uses
@@ -83,7 +91,8 @@ static void round_weights(const double *exact, int64_t n, double sum, int16_t *w
     int total = 0;
     int64_t largest = 0;
     for (int64_t t = 0; t < n; t++) {
-        int w = (int)(exact[t] / sum * ONE + 0.5);
+        double exactly = exact[t] / sum * ONE;
+        int w = (int)(exactly < 0 ? exactly - 0.5 : exactly + 0.5);
         weights[t] = (int16_t)w;
         total += w;
         if (exact[t] > exact[largest])
@@ -92,20 +101,36 @@ static void round_weights(const double *exact, int64_t n, double sum, int16_t *w
     weights[largest] = (int16_t)(weights[largest] + ONE - total);
 }
 
+static double triangle(double d) {
+    return 1 - d;
+}
+
+// Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981), a = -1/2.
+static double cubic(double d) {
+    const double a = -0.5;
+    return d < 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
+}
+
+static const kernel kernels[] = {[SR_FILTER_BILINEAR] = {triangle, 1, false},
+                                 [SR_FILTER_BICUBIC] = {cubic, 2, false},
+                                 [SR_FILTER_FAST] = {triangle, 1, true}};
+
 // The inputs [*begin, *end) with weight of the output whose centre is given; weights into a->exact.
-static double tap_weights(const axis *a, double centre, double support, int64_t low, int64_t high,
+static double tap_weights(const axis *a, double centre, double unit, int64_t low, int64_t high,
                           int64_t *begin, int64_t *end) {
+    const double reach = a->kernel->reach, support = reach * unit;
     int64_t first = clamp((int64_t)(centre - support + 0.5), low, high - 1), t = first;
     int64_t stop = clamp((int64_t)(centre + support + 0.5), first + 1, high);
     double sum = 0;
-    *begin = first;
-    for (*end = first; t < stop && *end - *begin < a->taps; t++) {
-        double distance = ((double)t - centre + 0.5) / support;
-        double w = 1 - (distance < 0 ? -distance : distance);
-        if (w <= 0 && sum <= 0)
-            *begin = *end = t + 1; // before the triangle
-        if (w <= 0)
+    *begin = *end = first;
+    for (; t < stop && *end - *begin < a->taps; t++) {
+        double distance = ((double)t - centre + 0.5) / unit;
+        distance = distance < 0 ? -distance : distance;
+        if (distance >= reach && *begin == *end)
+            *begin = *end = t + 1; // before the filter
+        if (distance >= reach)
             continue;
+        double w = a->kernel->weight(distance);
         a->exact[t - *begin] = w;
         *end = t + 1;
         sum += w;
@@ -130,7 +155,8 @@ static sr_status axis_grow(axis *a, size_t count) {
 // Outputs [window, window + count) of 'output' in all, over inputs [box, box + size) of 'limit'.
 static sr_status axis_plan(axis *a, double box, double size, int64_t limit, int64_t output,
                            int64_t window, int64_t count) {
-    double scale = size / (double)output, support = scale > 1 ? scale : 1;
+    double scale = size / (double)output, unit = scale > 1 && !a->kernel->narrow ? scale : 1;
+    double support = a->kernel->reach * unit;
     int64_t low = box > 0 ? (int64_t)box : 0, high = (int64_t)(box + size);
     if ((double)high < box + size)
         high++;
@@ -148,7 +174,7 @@ static sr_status axis_plan(axis *a, double box, double size, int64_t limit, int6
     for (int64_t i = 0; i < count; i++) {
         double centre = box + ((double)(window + i) + 0.5) * scale;
         int64_t begin, end;
-        double sum = tap_weights(a, centre, support, low, high, &begin, &end);
+        double sum = tap_weights(a, centre, unit, low, high, &begin, &end);
         round_weights(a->exact, end - begin, sum, a->weights + i * a->taps);
         a->first[i] = (int32_t)begin;
         a->begin = begin < a->begin ? begin : a->begin;
@@ -253,6 +279,7 @@ sr_status sr_resample(sr_resampler *resampler, const sr_pixels *in, const sr_res
                        resize->y, resize->width, resize->height, (long long)in->width,
                        (long long)in->height);
     const sr_region *w = &resize->window;
+    resampler->x.kernel = resampler->y.kernel = &kernels[resize->filter];
     if (copies(in, resize)) {
         copy_window(in, resize, out);
         return SR_OK;
@@ -262,4 +289,22 @@ sr_status sr_resample(sr_resampler *resampler, const sr_pixels *in, const sr_res
     SR_TRY(axis_plan(&resampler->y, resize->y, resize->height, in->height, resize->output_height,
                      w->y, w->height));
     return make_rows(resampler, in, resize, out);
+}
+
+void sr_resample_nearest(const uint8_t *in, int64_t width, int64_t height, const sr_resize *resize,
+                         int32_t *columns, uint8_t *out) {
+    const sr_region *w = &resize->window;
+    const double sx = resize->width / (double)resize->output_width;
+    const double sy = resize->height / (double)resize->output_height;
+    for (int64_t i = 0; i < w->width; i++) {
+        const int64_t x = w->x + (resize->flip ? w->width - 1 - i : i);
+        const double at = resize->x + ((double)x + 0.5) * sx;
+        columns[i] = (int32_t)clamp((int64_t)at, 0, width - 1);
+    }
+    for (int64_t i = 0; i < w->height; i++) {
+        const double at = resize->y + ((double)(w->y + i) + 0.5) * sy;
+        const uint8_t *row = in + width * clamp((int64_t)at, 0, height - 1);
+        for (int64_t x = 0; x < w->width; x++)
+            *out++ = row[columns[x]];
+    }
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Antialiased bilinear resizing of RGB u8 pictures in integer arithmetic.
+// Resizing of RGB u8 pictures in integer arithmetic, and of masks by their nearest pixel.
 //
-// The rule is Pillow's (and torchvision's with antialias): a triangle filter whose width grows with
-// the reduction, evaluated at pixel centres, taps cut at the border of the box and normalised.
-// Results are within one level of Pillow's and the same bits on every processor.
+// The rule is Pillow's (and torchvision's with antialias): a triangle or a cubic whose width grows
+// with the reduction, evaluated at pixel centres, taps cut at the border of the box and normalised;
+// SR_FILTER_FAST is the triangle of one pixel's width (torchvision's without antialias). Results
+// are the same bits on every processor and within one level of Pillow's, except where its cubic
+// cuts what overshoots black or white once more, between the two passes.
 #ifndef SR_DATAIO_RESAMPLE_H
 #define SR_DATAIO_RESAMPLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dataio/canvas.h"
 #include "dataio/decode.h"
 #include "kernels/base/status.h"
 
@@ -25,6 +28,7 @@ typedef struct sr_resize {
     int64_t output_width, output_height; // of the whole resized box
     sr_region window;                    // part of the output that is wanted
     bool flip;                           // mirror the window left to right
+    sr_resize_filter filter;
 } sr_resize;
 
 SR_NODISCARD sr_status sr_resampler_create(sr_resampler **out);
@@ -34,6 +38,10 @@ void sr_resampler_free(sr_resampler *resampler);
 // may reach beyond the input where the window does not: only those pixels need to be there.
 SR_NODISCARD sr_status sr_resample(sr_resampler *resampler, const sr_pixels *in,
                                    const sr_resize *resize, uint8_t *out);
+// The same part of a plane of one byte a pixel, each output being the pixel in which its centre
+// lies. 'columns' has room for window.width numbers.
+void sr_resample_nearest(const uint8_t *in, int64_t width, int64_t height, const sr_resize *resize,
+                         int32_t *columns, uint8_t *out);
 
 #ifdef __cplusplus
 }

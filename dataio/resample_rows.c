@@ -13,6 +13,11 @@ static void columns(const uint8_t *const *rows, const int16_t *weights, int taps
     }
 }
 
+// Only a filter with negative weights leaves 0..255.
+static uint8_t clip(int32_t v) {
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
     const int shift = SR_RESAMPLE_WEIGHT_BITS + SR_RESAMPLE_ROW_BITS;
     const int16_t *weights = line->weights;
@@ -25,7 +30,7 @@ static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
             for (int c = 0; c < 3; c++)
                 sum[c] += weights[t] * p[c];
         for (int c = 0; c < 3; c++)
-            out[c] = (uint8_t)(sum[c] >> shift);
+            out[c] = clip(sum[c] >> shift);
     }
 }
 

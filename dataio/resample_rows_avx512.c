@@ -3,7 +3,7 @@
 //
 // A row's outputs are made sixteen bytes at a time, whatever pixels and colours they are: their
 // taps lie within 64 numbers of the row between the passes, from which one permutation takes the
-// pairs of two neighbouring taps. Where pictures shrink so much that they do not, the SSE2 loop.
+// pairs of two neighbouring taps. Where pictures shrink so much that they do not, the AVX2 loop.
 #include <immintrin.h>
 #include <string.h>
 
@@ -95,7 +95,8 @@ static inline void row_of_pairs(const sr_resample_line *line, const int16_t *in,
             const __m512i both = _mm512_permutex2var_epi16(low, place, high);
             sum = _mm512_add_epi32(sum, _mm512_madd_epi16(both, _mm512_load_si512(t[p].weight)));
         }
-        const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, shift));
+        sum = _mm512_max_epi32(_mm512_srai_epi32(sum, shift), _mm512_setzero_si512());
+        const __m128i bytes = _mm512_cvtusepi32_epi8(sum);
         const int64_t left = 3 * line->n - OUTPUTS * i;
         if (left >= OUTPUTS)
             _mm_storeu_si128((__m128i *)(void *)(out + OUTPUTS * i), bytes);
@@ -107,7 +108,7 @@ static inline void row_of_pairs(const sr_resample_line *line, const int16_t *in,
 static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
     const groups *g = line->groups;
     if (g->count == 0)
-        sr_resample_sse2.row(line, in, out);
+        sr_resample_avx2.row(line, in, out);
     else if (g->pairs == 1)
         row_of_pairs(line, in, 1, out);
     else if (g->pairs == 2)

@@ -40,8 +40,9 @@ typedef struct sr_resample_set {
     void (*prepare)(const sr_resample_line *line);
 } sr_resample_set;
 
-extern const sr_resample_set sr_resample_plain, sr_resample_sse2, sr_resample_avx512;
-#define SR_RESAMPLE_MOST_SETS 3
+extern const sr_resample_set sr_resample_plain, sr_resample_sse2, sr_resample_avx2,
+    sr_resample_avx512;
+#define SR_RESAMPLE_MOST_SETS 4
 // Those that this processor has, the fastest last; returns how many.
 int sr_resample_sets(const sr_resample_set *out[SR_RESAMPLE_MOST_SETS]);
 

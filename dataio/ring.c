@@ -25,9 +25,8 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define ALIGN UINT64_C(64)
 
-// Bytes that can be had without driving the machine out of memory; UINT64_MAX when unknown. Asked
-// first, because the kernel takes pages of a memfd until it kills somebody.
-static uint64_t available_bytes(void) {
+// Asked first, because the kernel takes pages of a memfd until it kills somebody.
+uint64_t sr_shared_available(void) {
     FILE *file = fopen("/proc/meminfo", "re");
     char line[128];
     unsigned long long kib;
@@ -57,7 +56,7 @@ static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
 }
 
 sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
-    if (bytes > available_bytes())
+    if (bytes > sr_shared_available())
         return no_room(bytes, "less memory is available");
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && fd <= STDERR_FILENO) {

@@ -17,6 +17,7 @@
 #define TAG_EXAMPLES 0x80000000u
 #define TAG_CHUNKS 0x80000100u
 #define TAG_BUFFER 0x80000200u
+#define TAG_FOREIGN 0x80000300u
 
 #define CHUNK_BYTES (INT64_C(4) << 20)
 #define LANES_BYTES (INT64_C(512) << 20)
@@ -277,6 +278,18 @@ sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out) {
     }
     *out = draw;
     return SR_OK;
+}
+
+int64_t sr_sampler_foreign(uint64_t seed, int64_t position, int number, int64_t inside,
+                           int64_t samples) {
+    sr_rng rng;
+    int64_t other = inside;
+    if (samples < 2)
+        return inside;
+    sr_rng_init(&rng, seed, (uint32_t)position, (uint32_t)((uint64_t)position >> 32), TAG_FOREIGN);
+    for (int i = 0; i <= number; i++)
+        other = sr_rng_below(&rng, (uint32_t)(samples - 1));
+    return other < inside ? other : other + 1;
 }
 
 void sr_sampler_piece(const sr_sampler *sampler, int lane, int64_t index, sr_piece *out) {

@@ -67,6 +67,12 @@ typedef struct sr_piece {
 
 typedef struct sr_sampler sr_sampler;
 
+// For what combines several samples (mosaic): which other place of the slot goes along with a
+// position, by (seed, position, number) alone. 'inside' is the position's own place among the
+// slot's samples; it is its own company where it is the only one.
+int64_t sr_sampler_foreign(uint64_t seed, int64_t position, int number, int64_t inside,
+                           int64_t samples);
+
 // SR_E_ARGUMENT on sizes that do not fit together.
 SR_NODISCARD sr_status sr_sampler_create(const sr_sampler_options *options, sr_sampler **out);
 void sr_sampler_free(sr_sampler *sampler);

@@ -78,12 +78,13 @@ typedef struct sr_writer_options {
     uint64_t target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record stands alone.
     uint32_t first_shard;  // to go on: number of the first shard,
     uint64_t first_record; // and of its first record
+    const char *format;    // "shards" (NULL), "kpl-dir", "lmdb": what holds the records
 } sr_writer_options;
 
-// Writes the shards of one split, one after the other. One thread at a time.
+// Writes one split: its shards, one after the other, or another container. One thread at a time.
 typedef struct sr_writer sr_writer;
 
-// SR_E_EXISTS where the folder has shards of this split; SR_E_USAGE for a bad protocol.
+// SR_E_EXISTS where the folder has this split; SR_E_USAGE for a bad protocol or format.
 SR_NODISCARD sr_status sr_writer_open(const sr_writer_options *options, sr_writer **out);
 // Appends one record (any writer's bytes). SR_E_DATA when it does not follow the protocol or its
 // label is no class. The bytes are copied to the file before return.
@@ -105,7 +106,8 @@ typedef struct sr_shard_entry {
     uint64_t offset, bytes, hash;
 } sr_shard_entry;
 
-// Header and index of one shard, verified; no descriptor is kept. Immutable after loading.
+// Header and index of one shard, verified; no descriptor is kept. Immutable after loading. Other
+// containers give the same of each of their parts (dataset.h).
 typedef struct sr_shard {
     const char *path, *file; // whole path; last part of it
     const char *split;
@@ -120,6 +122,8 @@ typedef struct sr_shard {
     int64_t median_side;           // 0: unknown
     sr_channel_sums sums;
     sr_shard_entry *entries; // [count]
+    // Not NULL: entries have no hashes; records are checked against this protocol instead.
+    const struct sr_type *check;
     sr_arena arena;
 } sr_shard;
 
@@ -142,6 +146,7 @@ typedef void (*sr_damage_fn)(void *user, const char *message);
 typedef struct sr_verify_result {
     uint64_t shards, records, bytes; // looked at
     uint64_t damaged;                // findings
+    const char *part;                // what 'shards' counts, as "shard" or "LMDB stores"
 } sr_verify_result;
 
 // Checks every byte of a shard and the form of every record; adds to *result and goes on past

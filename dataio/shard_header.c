@@ -111,6 +111,21 @@ sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_shard *
     return decode_classes(at, meta_at, classes, shard);
 }
 
+void sr_shard_index_encode(const sr_shard_entry *entries, size_t n, uint64_t end, uint8_t *out) {
+    size_t bytes = n * SHARD_ENTRY_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        put_u64(out + i * SHARD_ENTRY_BYTES, entries[i].offset);
+        put_u64(out + i * SHARD_ENTRY_BYTES + 8, entries[i].bytes);
+        put_u64(out + i * SHARD_ENTRY_BYTES + 16, entries[i].hash);
+    }
+    uint8_t *footer = out + bytes;
+    put_u64(footer, end);
+    put_u64(footer + 8, n);
+    put_u64(footer + 16, sr_hash64(out, bytes));
+    memcpy(footer + 24, sr_shard_end_magic, 8);
+    put_u64(footer + 32, sr_hash64(footer, 32));
+}
+
 char *sr_shard_file_name(const char *split, uint32_t number, char *out) {
     (void)snprintf(out, SR_SHARD_NAME_MAX, "%.*s-%05u.kpl", SR_SPLIT_MAX, split, number);
     return out;

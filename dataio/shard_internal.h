@@ -59,4 +59,26 @@ SR_NODISCARD sr_status sr_shard_load_header(int fd, uint64_t actual, sr_shard *s
                                             uint64_t *header_bytes);
 SR_NODISCARD sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_shard *shard);
 
+// Index and footer of n records that end at 'end': n * SHARD_ENTRY_BYTES + SHARD_FOOTER_BYTES.
+void sr_shard_index_encode(const sr_shard_entry *entries, size_t n, uint64_t end, uint8_t *out);
+// The other way, for shard->count records that lie from 'begin' to 'end' without gaps.
+SR_NODISCARD sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t end,
+                                             sr_shard *shard);
+// The checks of a header's bytes that need no file: checksum, version, form.
+SR_NODISCARD sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_shard *shard);
+
+// -- tables of contents ------------------------------------------------------------------------
+//
+// Header, index and footer of a shard in one piece, without the records between them: what a
+// container keeps beside records that lie elsewhere. Offsets count from the first record's begin,
+// and file_bytes is the length of all records.
+
+// Into new memory (sr_free).
+SR_NODISCARD sr_status sr_contents_encode(const shard_header *header, const sr_shard_entry *entries,
+                                          uint8_t **out, size_t *bytes);
+// *used is the table's length; more may follow it. 'path' names it in messages, and becomes the
+// part's path.
+SR_NODISCARD sr_status sr_contents_decode(const char *path, const uint8_t *data, size_t bytes,
+                                          sr_shard *out, size_t *used);
+
 #endif

@@ -32,15 +32,19 @@ static sr_status check_start(int fd, uint64_t actual, const sr_shard *shard, uin
     return SR_OK;
 }
 
-static sr_status check_header(const uint8_t *data, uint32_t bytes, uint64_t actual,
-                              sr_shard *shard) {
+sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_shard *shard) {
     if (sr_hash64(data, bytes - 8) != get_u64(data + bytes - 8))
         return SR_FAIL(SR_E_CHECKSUM, "%s: header: bits have changed; pack again or restore a copy",
                        shard->path);
     if (get_u32(data + 8) != SR_SHARD_VERSION)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s: shard version %u; this serried reads version %d",
                        shard->path, get_u32(data + 8), SR_SHARD_VERSION);
-    SR_TRY(sr_shard_header_decode(data, bytes, shard));
+    return sr_shard_header_decode(data, bytes, shard);
+}
+
+static sr_status check_header(const uint8_t *data, uint32_t bytes, uint64_t actual,
+                              sr_shard *shard) {
+    SR_TRY(sr_shard_header_check(data, bytes, shard));
     if (shard->file_bytes != actual)
         return SR_FAIL(SR_E_DATA, "%s: has %llu bytes, its header says %llu: %s", shard->path,
                        (unsigned long long)actual, (unsigned long long)shard->file_bytes,
@@ -87,16 +91,19 @@ static int64_t first_gap(const sr_shard *shard, uint64_t begin, uint64_t end) {
     return at == end ? -1 : shard->count - 1;
 }
 
-static sr_status check_index(const uint8_t *index, uint64_t header_bytes, uint64_t index_offset,
-                             sr_shard *shard) {
+sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t end,
+                                sr_shard *shard) {
     size_t bytes = (size_t)shard->count * SHARD_ENTRY_BYTES;
-    SR_TRY(check_footer(index + bytes, index_offset, shard));
+    SR_TRY(check_footer(index + bytes, end, shard));
+    shard->entries = sr_alloc_array((size_t)shard->count, sizeof *shard->entries, "shard index");
+    if (shard->entries == NULL)
+        return SR_E_MEMORY;
     for (int64_t i = 0; i < shard->count; i++) {
         const uint8_t *e = index + (size_t)i * SHARD_ENTRY_BYTES;
         shard->entries[i] = (sr_shard_entry){get_u64(e), get_u64(e + 8), get_u64(e + 16)};
     }
     bool changed = sr_hash64(index, bytes) != get_u64(index + bytes + 16);
-    int64_t gap = first_gap(shard, header_bytes, index_offset);
+    int64_t gap = first_gap(shard, begin, end);
     if (gap >= 0)
         return SR_FAIL(changed ? SR_E_CHECKSUM : SR_E_DATA,
                        "%s: index: the entry of record %lld %s", shard->path, (long long)gap,
@@ -111,12 +118,11 @@ sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_shard *shard) {
     size_t bytes = (size_t)shard->count * SHARD_ENTRY_BYTES + SHARD_FOOTER_BYTES;
     uint64_t offset = shard->file_bytes - bytes;
     uint8_t *index = sr_alloc(bytes, "shard index");
-    shard->entries = sr_alloc_array((size_t)shard->count, sizeof *shard->entries, "shard index");
-    sr_status status = index && shard->entries ? SR_OK : SR_E_MEMORY;
+    sr_status status = index ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK)
         status = sr_file_read_at(fd, shard->path, offset, index, bytes);
     if (status == SR_OK)
-        status = check_index(index, header_bytes, offset, shard);
+        status = sr_shard_index_decode(index, header_bytes, offset, shard);
     sr_free(index);
     return status;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checking all of a shard and naming what is damaged (see sr_shard_verify in shard.h).
+// Checking all of a shard, or all records of any part of a data set, and naming what is damaged
+// (see sr_shard_verify in shard.h and sr_part_verify in container.h).
 //
 // Records are read in pieces of a few MiB in file order; a damaged record does not end the check.
 // Where the index itself is damaged, records cannot be found any more and the check says so.
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/container.h"
 #include "dataio/protocol.h"
 #include "dataio/record.h"
 #include "dataio/shard_internal.h"
@@ -19,12 +21,15 @@
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 
+#define SEARCH_BYTES (UINT64_C(1) << 35)
+
 typedef struct check {
     sr_damage_fn damage;
     void *user;
     sr_verify_result *result;
+    sr_place_fn place; // NULL: records begin where their entries say
     int fd;
-    sr_shard shard;
+    const sr_shard *part;
     sr_arena arena;
     const sr_type *protocol;
     uint8_t *buffer;
@@ -115,98 +120,135 @@ static void key_at(const uint8_t *record, size_t bytes, size_t byte, char *out, 
         }
 }
 
-static void report_changed(check *c, int64_t i, uint8_t *record, const char *form) {
-    const sr_shard_entry *entry = &c->shard.entries[i];
+static void report_changed(check *c, int64_t i, uint8_t *record, uint64_t offset,
+                           const char *form) {
+    const sr_shard_entry *entry = &c->part->entries[i];
     size_t bit, bytes = (size_t)entry->bytes;
     char name[256], key[128];
     if (find_flipped_bit(c, record, entry, &bit)) {
         record_name(record, bytes, name, sizeof name);
         key_at(record, bytes, bit / 8, key, sizeof key);
         found(c, "%s record %lld%s key '%s': bit %zu of byte %" PRIu64 " has flipped",
-              c->shard.file, (long long)i, name, key, bit % 8, entry->offset + bit / 8);
+              c->part->file, (long long)i, name, key, bit % 8, offset + bit / 8);
         return;
     }
     record_name(record, bytes, name, sizeof name);
     found(c, "%s record %lld%s: bits have changed between bytes %" PRIu64 " and %" PRIu64 "%s",
-          c->shard.file, (long long)i, name, entry->offset, entry->offset + entry->bytes, form);
+          c->part->file, (long long)i, name, offset, offset + entry->bytes, form);
 }
 
-static void check_record(check *c, int64_t i, uint8_t *record) {
-    const sr_shard_entry *entry = &c->shard.entries[i];
+static void check_record(check *c, int64_t i, uint8_t *record, uint64_t offset) {
+    const sr_shard_entry *entry = &c->part->entries[i];
     char name[256], form[512] = "";
-    bool changed = sr_hash64(record, (size_t)entry->bytes) != entry->hash;
+    bool changed = c->part->check == NULL && sr_hash64(record, (size_t)entry->bytes) != entry->hash;
     if (sr_protocol_check(c->protocol, record, (size_t)entry->bytes) != SR_OK)
         (void)snprintf(form, sizeof form, ": %.500s", sr_error_message());
     if (changed) {
-        report_changed(c, i, record, form);
+        report_changed(c, i, record, offset, form);
     } else if (form[0] != '\0') {
         record_name(record, (size_t)entry->bytes, name, sizeof name);
-        found(c, "%s record %lld%s%s", c->shard.file, (long long)i, name, form);
+        found(c, "%s record %lld%s%s", c->part->file, (long long)i, name, form);
     }
+}
+
+static sr_status read_record(check *c, int64_t i, uint64_t *offset) {
+    size_t bytes = (size_t)c->part->entries[i].bytes;
+    if (bytes > c->capacity) {
+        void *buffer = c->buffer;
+        SR_TRY(sr_grow(&buffer, &c->capacity, bytes, 1, "record"));
+        c->buffer = buffer;
+    }
+    *offset = c->part->entries[i].offset;
+    if (c->place != NULL)
+        SR_TRY(c->place(c->part, c->fd, i, offset));
+    return sr_file_read_at(c->fd, c->part->path, *offset, c->buffer, bytes);
 }
 
 static sr_status check_records(check *c) {
-    for (int64_t i = 0; i < c->shard.count; i++) {
-        const sr_shard_entry *entry = &c->shard.entries[i];
-        if (entry->bytes > c->capacity) {
-            void *buffer = c->buffer;
-            SR_TRY(sr_grow(&buffer, &c->capacity, (size_t)entry->bytes, 1, "record"));
-            c->buffer = buffer;
-        }
-        SR_TRY(
-            sr_file_read_at(c->fd, c->shard.path, entry->offset, c->buffer, (size_t)entry->bytes));
-        check_record(c, i, c->buffer);
+    for (int64_t i = 0; i < c->part->count; i++) {
+        uint64_t offset = 0;
+        sr_status status = read_record(c, i, &offset);
+        if (is_finding(status))
+            found(c, "%s", sr_error_message());
+        else if (status != SR_OK)
+            return status;
+        else
+            check_record(c, i, c->buffer, offset);
         c->result->records++;
-        c->result->bytes += entry->bytes;
+        c->result->bytes += c->part->entries[i].bytes;
     }
     return SR_OK;
 }
 
-static sr_status check_name(check *c) {
-    char split[SR_SPLIT_MAX + 1], expected[SR_SHARD_NAME_MAX];
-    uint32_t number;
-    if (sr_shard_parse_name(c->shard.file, split, &number) &&
-        (number != c->shard.number || strcmp(split, c->shard.split) != 0))
-        found(c, "%s: renamed: its header says %s", c->shard.file,
-              sr_shard_file_name(c->shard.split, c->shard.number, expected));
-    return SR_OK;
+static sr_status parse_protocol(check *c) {
+    return sr_meta_parse(c->part->meta, strlen(c->part->meta), &c->arena, &c->protocol);
 }
 
-static sr_status check_all(check *c) {
+// -- a shard -----------------------------------------------------------------------------------
+
+static void check_name(check *c) {
+    char split[SR_SPLIT_MAX + 1], expected[SR_SHARD_NAME_MAX];
+    uint32_t number;
+    if (sr_shard_parse_name(c->part->file, split, &number) &&
+        (number != c->part->number || strcmp(split, c->part->split) != 0))
+        found(c, "%s: renamed: its header says %s", c->part->file,
+              sr_shard_file_name(c->part->split, c->part->number, expected));
+}
+
+static sr_status check_all(check *c, sr_shard *shard) {
     struct stat info;
     uint64_t header_bytes = 0;
     if (fstat(c->fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no shard", c->shard.path);
-    SR_TRY(sr_shard_load_header(c->fd, (uint64_t)info.st_size, &c->shard, &header_bytes));
-    SR_TRY(check_name(c));
-    SR_TRY(sr_shard_load_index(c->fd, header_bytes, &c->shard));
-    SR_TRY(sr_meta_parse(c->shard.meta, strlen(c->shard.meta), &c->arena, &c->protocol));
+        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no shard", shard->path);
+    SR_TRY(sr_shard_load_header(c->fd, (uint64_t)info.st_size, shard, &header_bytes));
+    check_name(c);
+    SR_TRY(sr_shard_load_index(c->fd, header_bytes, shard));
+    SR_TRY(parse_protocol(c));
     return check_records(c);
+}
+
+static sr_status begin(check *c, const char *path) {
+    c->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (c->fd < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
+    c->search_left = SEARCH_BYTES;
+    sr_arena_init(&c->arena);
+    return SR_OK;
+}
+
+// What is wrong with the data is a finding; what could not be looked at a failure.
+static sr_status end(check *c, sr_status status) {
+    if (is_finding(status)) {
+        found(c, "%s", sr_error_message());
+        status = SR_OK;
+    }
+    c->result->shards++;
+    sr_free(c->buffer);
+    sr_arena_release(&c->arena);
+    (void)close(c->fd);
+    return status;
 }
 
 sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
                           sr_verify_result *result) {
-    check c = {.damage = damage,
-               .user = user,
-               .result = result,
-               .shard = {.path = path},
-               .search_left = UINT64_C(1) << 35};
-    c.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (c.fd < 0)
-        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
     const char *slash = strrchr(path, '/');
-    c.shard.file = slash ? slash + 1 : path;
-    sr_arena_init(&c.arena);
-    sr_arena_init(&c.shard.arena);
-    sr_status status = check_all(&c);
-    if (is_finding(status)) {
-        found(&c, "%s", sr_error_message());
-        status = SR_OK;
-    }
-    result->shards++;
-    sr_free(c.buffer);
-    sr_shard_release(&c.shard);
-    sr_arena_release(&c.arena);
-    (void)close(c.fd);
+    sr_shard shard = {.path = path, .file = slash ? slash + 1 : path};
+    check c = {.damage = damage, .user = user, .result = result, .part = &shard};
+    SR_TRY(begin(&c, path));
+    sr_arena_init(&shard.arena);
+    sr_status status = end(&c, check_all(&c, &shard));
+    sr_shard_release(&shard);
     return status;
+}
+
+// -- any part ----------------------------------------------------------------------------------
+
+sr_status sr_part_verify(const sr_shard *part, sr_place_fn place, sr_damage_fn damage, void *user,
+                         sr_verify_result *result) {
+    check c = {.damage = damage, .user = user, .result = result, .place = place, .part = part};
+    SR_TRY(begin(&c, part->path));
+    sr_status status = parse_protocol(&c);
+    if (status == SR_OK)
+        status = check_records(&c);
+    return end(&c, status);
 }

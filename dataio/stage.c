@@ -80,8 +80,9 @@ static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
 // Each ring holds the largest record twice, and beyond that eight blocks as far as memory goes.
 static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
     uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
-    uint64_t least = 2 * (sizes->largest + ALIGN) + 4096;
-    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * (mean + ALIGN);
+    uint64_t together = 1 + (uint64_t)plan->foreign; // records of a cell
+    uint64_t least = 2 * together * (sizes->largest + ALIGN) + 4096;
+    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * together * (mean + ALIGN);
     if (wanted < (UINT64_C(256) << 10))
         wanted = UINT64_C(256) << 10;
     uint64_t slots = (uint64_t)plan->slots * plan->place.bytes;
@@ -141,6 +142,23 @@ static void write_strings(char *to, const sr_pipeline_options *o) {
     }
 }
 
+// The names of classes go along, so that transformers do not open the data set for them.
+static uint64_t classes_bytes(const sr_dataset *dataset) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < sr_dataset_class_count(dataset); i++)
+        bytes += strlen(sr_dataset_class_name(dataset, i)) + 1;
+    return bytes;
+}
+
+static void write_classes(char *to, const sr_dataset *dataset) {
+    for (int i = 0; i < sr_dataset_class_count(dataset); i++) {
+        const char *name = sr_dataset_class_name(dataset, i);
+        size_t n = strlen(name) + 1;
+        memcpy(to, name, n);
+        to += n;
+    }
+}
+
 static int64_t plan_total(const sr_stage_plan *plan) {
     const sr_pipeline_options *o = &plan->options;
     int64_t lanes = o->lane_end - o->lane_begin;
@@ -152,12 +170,23 @@ static int64_t plan_total(const sr_stage_plan *plan) {
     return o->steps > 0 ? o->steps * lanes : INT64_MAX;
 }
 
+// How many foreign samples the transforms want.
+static sr_status plan_foreign(sr_stage_plan *plan) {
+    sr_transform_chain *chain;
+    SR_TRY(
+        sr_transform_chain_create(plan->options.transforms, plan->options.transform_count, &chain));
+    plan->foreign = sr_transform_chain_foreign(chain);
+    sr_transform_chain_free(chain);
+    return SR_OK;
+}
+
 static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     const sr_pipeline_options *o = &plan->options;
     const sr_transformer *transformer;
     sr_array_spec specs[SR_SLOT_MAX_ARRAYS];
     record_sizes sizes;
     SR_TRY(sr_transformer_find(o->transformer, &transformer));
+    SR_TRY(plan_foreign(plan));
     SR_TRY(measure(dataset, &sizes));
     plan->magic = SR_STAGE_MAGIC;
     plan->parent = getpid();
@@ -175,12 +204,16 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     if (o->order == SR_ORDER_CHUNKS)
         sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
                                &plan->buffer);
+    plan->beyond_memory = sizes.total > sr_shared_available();
     SR_TRY(plan_rings(plan, &sizes));
     uint64_t at = 0;
     take(&at, sizeof(sr_stage_header) +
                   (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
     plan->strings_bytes = strings_bytes(o);
     plan->strings = take(&at, plan->strings_bytes);
+    plan->class_count = sr_dataset_class_count(dataset);
+    plan->classes_bytes = classes_bytes(dataset);
+    plan->classes = take(&at, plan->classes_bytes);
     plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
     at = (at + 4095) / 4096 * 4096;
     plan->places = take(&at, plan->place.bytes * (uint64_t)plan->slots);
@@ -196,6 +229,7 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
     sr_stage_header *header = out->base;
     header->plan = plan;
     write_strings((char *)out->base + plan.strings, options);
+    write_classes((char *)out->base + plan.classes, dataset);
     plan.base = out->base;
     uint64_t capacity = sr_stage_ring_capacity(&plan);
     uint64_t ahead = BLOCKS_AHEAD * (uint64_t)plan.block;
@@ -243,11 +277,13 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
     if (plan->magic != SR_STAGE_MAGIC || plan->workers < 1 ||
         plan->workers > SR_STAGE_MAX_WORKERS || plan->slots < 1 || plan->total < 0 ||
         plan->samples < 1 || plan->samples > MOST_SAMPLES || plan->block < 1 ||
-        plan->samples % plan->block != 0 || plan->count < 1 || plan->chunk < 0 ||
-        plan->buffer < 0 || !options_fit(plan))
+        plan->samples % plan->block != 0 || plan->foreign < 0 || plan->foreign > SR_FOREIGN_MOST ||
+        plan->count < 1 || plan->chunk < 0 || plan->buffer < 0 || !options_fit(plan))
         return false;
     states -= (uint64_t)(SR_STAGE_MAX_WORKERS - plan->workers) * sizeof(sr_stage_state);
     return plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
+           plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
+           plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
            plan->rings >= states && plan->ring_bytes % ALIGN == 0 &&
            plan->ring_bytes > sr_ring_bytes(0) &&
            pieces_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
@@ -307,6 +343,23 @@ static bool split_strings(sr_stage *stage) {
     return true;
 }
 
+static sr_status copy_classes(sr_stage *stage) {
+    const sr_stage_plan *plan = &stage->plan;
+    stage->classes =
+        sr_alloc_array((size_t)plan->class_count + 1, sizeof *stage->classes, "class names");
+    stage->class_text = sr_alloc((size_t)plan->classes_bytes + 1, "class names");
+    if (!stage->classes || !stage->class_text)
+        return SR_E_MEMORY;
+    memcpy(stage->class_text, plan->base + plan->classes, (size_t)plan->classes_bytes);
+    const char *at = stage->class_text, *end = at + plan->classes_bytes;
+    for (int64_t i = 0; i < plan->class_count; i++) {
+        stage->classes[i] = at;
+        at += strlen(at); // there is a zero behind the last
+        at += at < end;
+    }
+    return SR_OK;
+}
+
 static sr_status copy_strings(sr_stage *stage) {
     sr_pipeline_options *o = &stage->options;
     stage->transforms =
@@ -321,7 +374,7 @@ static sr_status copy_strings(sr_stage *stage) {
 }
 
 sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number) {
-    *stage = (sr_stage){.header = memory->base, .number = number, .parent_pidfd = -1};
+    *stage = (sr_stage){.header = memory->base, .number = number, .parent_pidfd = -1, .blamed = -1};
     if (memory->bytes >= sizeof *stage->header)
         stage->plan = stage->header->plan;
     if (!plan_fits(&stage->plan, memory->bytes) || number < 0 ||
@@ -334,6 +387,7 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
     if (!split_strings(stage))
         return SR_FAIL(SR_E_ARGUMENT, "stage %d: the options in this shared memory are torn",
                        number);
+    SR_TRY(copy_classes(stage));
     const sr_transformer *transformer;
     SR_TRY(sr_transformer_find(stage->options.transformer, &transformer));
     stage->arrays = transformer->arrays(&stage->options, stage->array);
@@ -347,6 +401,8 @@ void sr_stage_release(sr_stage *stage) {
     sr_dataset_free(stage->dataset);
     sr_free(stage->transforms);
     sr_free(stage->strings);
+    sr_free(stage->classes);
+    sr_free(stage->class_text);
     if (stage->parent_pidfd >= 0)
         close(stage->parent_pidfd);
     *stage = (sr_stage){.parent_pidfd = -1};
@@ -354,9 +410,16 @@ void sr_stage_release(sr_stage *stage) {
 
 sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out) {
     if (!stage->dataset)
-        SR_TRY(sr_dataset_open(stage->options.dataset, stage->options.split, &stage->dataset));
+        SR_TRY(
+            sr_dataset_open_records(stage->options.dataset, stage->options.split, &stage->dataset));
     *out = stage->dataset;
     return SR_OK;
+}
+
+sr_status sr_stage_close_in(sr_stage *stage, sr_sandbox_rights rights) {
+    if (!stage->own_process)
+        return SR_OK;
+    return sr_sandbox_close(rights, stage->options.dataset);
 }
 
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker) {
@@ -433,20 +496,31 @@ bool sr_stage_wait(sr_stage *stage, sr_bell *bell, uint32_t seen) {
     return !sr_stage_stopped(stage);
 }
 
-void sr_stage_error_set(sr_stage_error *error, sr_status status) {
+void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample) {
+    error->sample = sample;
     snprintf(error->where, sizeof error->where, "%s", sr_error_where());
     snprintf(error->message, sizeof error->message, "%s", sr_error_message());
     atomic_store_explicit(&error->status, (int32_t)status, memory_order_release);
 }
 
-sr_status sr_stage_error_adopt(const sr_stage_error *error) {
-    sr_stage_error copy = {.status = SR_OK};
+const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *dataset, char *out) {
+    char name[300];
+    const int most = (int)sizeof error->message - 1; // it ends, whatever is there
+    if (dataset && error->sample >= 0 && error->sample < sr_dataset_count(dataset))
+        (void)snprintf(out, 1200, "%s: %.*s", sr_dataset_sample_name(dataset, error->sample, name),
+                       most, error->message);
+    else
+        (void)snprintf(out, 1200, "%.*s", most, error->message);
+    return out;
+}
+
+sr_status sr_stage_error_adopt(const sr_stage_error *error, const sr_dataset *dataset) {
+    char text[1200], where[sizeof error->where] = "";
     int32_t status = atomic_load_explicit(&error->status, memory_order_acquire);
     if (status == SR_OK)
         return SR_OK;
-    memcpy(copy.where, error->where, sizeof copy.where - 1);
-    memcpy(copy.message, error->message, sizeof copy.message - 1); // ends, whatever is there
-    return sr_error_adopt((sr_status)status, copy.where, copy.message);
+    memcpy(where, error->where, sizeof where - 1);
+    return sr_error_adopt((sr_status)status, where, sr_stage_error_text(error, dataset, text));
 }
 
 bool sr_stage_is_sample_error(sr_status status) {
@@ -462,6 +536,6 @@ void sr_stage_run(sr_stage *stage) {
     else
         status = sr_transformer_run(stage);
     if (status != SR_OK)
-        sr_stage_error_set(&stage->state->error, status);
+        sr_stage_error_set(&stage->state->error, status, stage->blamed);
     sr_stage_activity(stage, SR_ACTIVITY_DONE, -1);
 }

@@ -21,6 +21,7 @@
 
 #include "dataio/pipeline.h"
 #include "dataio/ring_internal.h"
+#include "dataio/sandbox.h"
 #include "dataio/transformer.h"
 
 #define SR_STAGE_MAGIC UINT64_C(0x31617461642d7273) // "sr-data1"
@@ -47,7 +48,8 @@ typedef enum sr_activity {
 
 typedef struct sr_stage_error {
     _Atomic int32_t
-        status; // an sr_status; written last. SR_OK with a message: went on all the same
+        status;     // an sr_status; written last. SR_OK with a message: went on all the same
+    int64_t sample; // whose name belongs before the message, which the rank knows; -1: none
     char where[60];
     char message[768];
 } sr_stage_error;
@@ -65,6 +67,8 @@ typedef struct sr_stage_state {
 typedef struct sr_row_state {
     int64_t replaced; // 1 + the damaged sample whose place another one took; 0: none
     int64_t counts[SR_SLOT_MAX_ARRAYS];
+    int64_t epoch;
+    uint64_t order; // hash of position, sample and draws
 } sr_row_state;
 
 typedef struct sr_place_header {
@@ -93,11 +97,15 @@ typedef struct sr_stage_plan {
     int32_t workers;
     int64_t slots, total;            // places; slots to deliver (INT64_MAX: for ever)
     int64_t samples, block;          // of a slot; of a block, divides samples
+    int32_t foreign;                 // records of the slot that go along with each
     int64_t count;                   // samples of the data set
     int64_t chunk, buffer;           // of the sampler
+    int32_t beyond_memory;           // not 0: the data set is larger than what memory there is
     uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
     uint64_t places;                 // offset of place 0
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
+    uint64_t classes, classes_bytes; // of the class names, each with its terminator
+    int64_t class_count;
     sr_place_map place;
     sr_pipeline_options options; // pointers are meaningless; strings follow in fixed order
     uint8_t *base;               // of the memory in this process; in copies only
@@ -113,17 +121,32 @@ typedef struct sr_stage_header {
     sr_stage_state states[]; // reader, iterator, transformers
 } sr_stage_header;
 
+// What a reader reads with, for tests; NULL: the data set, and turns with the readers of this host.
+typedef struct sr_reader_disk {
+    sr_status (*read)(void *user, sr_dataset *dataset, int64_t sample, const void **data,
+                      size_t *bytes);
+    void (*take_turn)(void *user);
+    void (*give_turn)(void *user);
+    void *user;
+} sr_reader_disk;
+
 // One stage's view. One thread.
 typedef struct sr_stage {
     sr_stage_plan plan;      // checked
     sr_stage_header *header; // shared; its plan is not looked at again
     sr_stage_state *state;
     int number;                  // sr_stage_kind, transformers from SR_STAGE_TRANSFORMER on
+    bool own_process;            // so that walls may be put up around it
+    bool memory_limited;         // by them
+    int64_t blamed;              // sample at which it failed, for what it reports; -1: none
     int parent_pidfd;            // -1 in threads mode
     sr_pipeline_options options; // with good pointers
     sr_transform_spec *transforms;
     char *strings; // that the options point to
+    const char **classes;
+    char *class_text; // that they point to
     sr_dataset *dataset;
+    const sr_reader_disk *disk;
     int arrays;
     sr_array_spec array[SR_SLOT_MAX_ARRAYS];
 } sr_stage;
@@ -135,8 +158,11 @@ SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_da
 // its plan leads outside of it.
 SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number);
 void sr_stage_release(sr_stage *stage);
-// The data set, opened on first use.
+// The data set, opened on first use. Behind the walls of SR_SANDBOX_COMPUTE it cannot be had.
 SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
+// Closes the process of this stage in: from here on it opens nothing but what the rights say. A
+// stage that is a thread goes on as it is.
+SR_NODISCARD sr_status sr_stage_close_in(sr_stage *stage, sr_sandbox_rights rights);
 
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker);
 uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan);
@@ -158,8 +184,11 @@ SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_place
 
 // What all see when shared memory does not hold what only a stage of ours writes there.
 SR_NODISCARD sr_status sr_stage_astray(const char *what);
-void sr_stage_error_set(sr_stage_error *error, sr_status status);
-sr_status sr_stage_error_adopt(const sr_stage_error *error);
+// The thread's error; 'sample': whose name the rank shall put before it, or -1.
+void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample);
+// Its message with the sample's name, as far as 'dataset' (or NULL) knows it; out of 1200 bytes.
+const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *dataset, char *out);
+sr_status sr_stage_error_adopt(const sr_stage_error *error, const sr_dataset *dataset);
 // Whether a failure concerns one sample only.
 bool sr_stage_is_sample_error(sr_status status);
 
@@ -180,8 +209,5 @@ int64_t sr_crew_restarts(const sr_crew *crew);
 // Process of a stage, for tests; 0 with threads or after its end.
 pid_t sr_crew_pid(const sr_crew *crew, int number);
 void sr_crew_stop(sr_crew *crew);
-
-// For tests: process of stage 'number' of an open pipeline.
-pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
 
 #endif

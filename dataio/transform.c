@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "kernels/base/hash.h"
 #include "kernels/base/table.h"
 
 #define SR_TRANSFORM(name) extern const sr_transform sr_transform_##name;
@@ -17,8 +18,13 @@ static const sr_transform *const built_in[] = {
 #undef SR_TRANSFORM
 };
 
+const char *const sr_resize_filter_names[] = {"bilinear", "bicubic", "fast", NULL};
+
 static sr_status check(const void *descriptor) {
     const sr_transform *transform = descriptor;
+    if (transform->foreign < 0 || transform->foreign > SR_FOREIGN_MOST)
+        return SR_FAIL(SR_E_USAGE, "it wants %d foreign samples; there are up to %d",
+                       transform->foreign, SR_FOREIGN_MOST);
     return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");
 }
 
@@ -46,6 +52,8 @@ sr_status sr_transform_find(const char *name, const sr_transform **out) {
 
 typedef struct link {
     const sr_transform *transform;
+    const char *origin; // of a plug-in's
+    uint64_t identity;  // hash of name and arguments
     void *options;
 } link;
 
@@ -92,6 +100,11 @@ static sr_status parse_options(sr_transform_chain *chain, link *l, const char *a
     return l->transform->check ? l->transform->check(l->options) : SR_OK;
 }
 
+static uint64_t identify(const sr_transform_spec *spec) {
+    const char *arguments = spec->arguments ? spec->arguments : "";
+    return sr_hash64_seed(arguments, strlen(arguments), sr_hash64(spec->name, strlen(spec->name)));
+}
+
 sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
                                     sr_transform_chain **out) {
     sr_transform_chain *chain = sr_alloc(sizeof *chain, "transform chain");
@@ -107,6 +120,8 @@ sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
     for (; chain->count < count; chain->count++) {
         link *l = &chain->links[chain->count];
         SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        l->identity = identify(&specs[chain->count]);
+        l->origin = sr_table_origin(&transforms, specs[chain->count].name);
         SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);
     }
     *out = chain;
@@ -124,6 +139,21 @@ void sr_transform_chain_free(sr_transform_chain *chain) {
     sr_free(chain);
 }
 
+int sr_transform_chain_foreign(const sr_transform_chain *chain) {
+    int most = 0;
+    for (int i = 0; i < chain->count; i++)
+        most =
+            chain->links[i].transform->foreign > most ? chain->links[i].transform->foreign : most;
+    return most;
+}
+
+// A plug-in's failures are told with where it came from: the sample may be sound.
+static sr_status blame(const link *l, sr_status status) {
+    if (status != SR_OK && l->origin)
+        sr_error_prefix("transform %s of %s", l->transform->name, l->origin);
+    return status;
+}
+
 sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas) {
     const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
@@ -131,7 +161,9 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
         sr_rng_init(&rng, who->seed, (uint32_t)who->position,
                     (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
         sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
-        SR_TRY(chain->links[i].transform->apply(canvas, &call));
+        SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
+        // The word that would come next tells what was drawn: nobody takes it from this stream.
+        sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));
     }
     return sr_canvas_finish(canvas);
 }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define SR_TRANSFORM_ABI 1u // of sr_transform
+#define SR_TRANSFORM_ABI 2u // of sr_transform
 
 // What one application is given.
 typedef struct sr_transform_call {
@@ -36,7 +36,13 @@ typedef struct sr_transform {
     // Checks what the table cannot (optional). SR_E_USAGE.
     sr_status (*check)(const void *options);
     sr_status (*apply)(sr_canvas *canvas, const sr_transform_call *call);
+    // Samples of other positions that it combines with its own (sr_canvas_open_foreign); at most
+    // SR_FOREIGN_MOST.
+    int foreign;
 } sr_transform;
+
+// Names of sr_resize_filter, for option tables. NULL-terminated.
+extern const char *const sr_resize_filter_names[];
 
 // All transforms: those of transform_list.def, then those of plug-ins.
 const sr_transform *const *sr_transforms(size_t *count);
@@ -53,6 +59,8 @@ SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs,
                                                  sr_transform_chain **out);
 // NULL is legal.
 void sr_transform_chain_free(sr_transform_chain *chain);
+// The most foreign samples that one of them combines with its own.
+int sr_transform_chain_foreign(const sr_transform_chain *chain);
 // Applies all of them, and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
 

@@ -10,9 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/bundle_internal.h"
 #include "dataio/stage_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/text.h"
 
 #define SR_TRANSFORMER(name) extern const sr_transformer sr_transformer_##name;
 #include "dataio/transformer_list.def"
@@ -56,6 +59,9 @@ typedef struct worker {
     sr_transformer_context context;
     sr_transform_chain *chain;
     sr_canvas *canvas;
+    // Of the sample under way: who it is, its record, and those that go along.
+    sr_canvas_identity identity;
+    sr_bundle_part parts[SR_BUNDLE_MOST];
 } worker;
 
 // Where the k-th sample of this worker's ring belongs.
@@ -78,8 +84,27 @@ static target target_of(const worker *w, uint64_t k) {
     return t;
 }
 
-static sr_status open_dataset(void *user, sr_dataset **out) {
-    return sr_stage_dataset(user, out);
+// Behind the memory limit of its process a sample that takes more is that sample's fault.
+static sr_status judge_memory(const worker *w, sr_status status) {
+    char message[640], most[16];
+    if (status != SR_E_MEMORY || !w->stage->memory_limited)
+        return status;
+    snprintf(message, sizeof message, "%s", sr_error_message());
+    return SR_FAIL(SR_E_LIMIT, "%s (a transformer may take %s)", message,
+                   sr_text_bytes(SR_SANDBOX_MEMORY, most));
+}
+
+static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *there) {
+    worker *w = user;
+    *there = false;
+    if (number < 0 || number >= w->plan->foreign || !w->parts[1 + number].data)
+        return SR_OK;
+    const sr_transformer_call call = {.record = w->parts[1 + number].data,
+                                      .bytes = w->parts[1 + number].bytes,
+                                      .identity = w->identity};
+    const sr_status status = w->transformer->open(&w->context, canvas, &call);
+    *there = status == SR_OK;
+    return sr_stage_is_sample_error(status) ? SR_OK : status;
 }
 
 static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t sample,
@@ -98,7 +123,12 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
         uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1;
         call.rows[i] = sr_stage_at(t->place, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
     }
-    SR_TRY(w->transformer->apply(&w->context, &call));
+    w->identity = call.identity;
+    SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
+    const uint64_t who[] = {(uint64_t)cell->position, (uint64_t)sample,
+                            sr_canvas_get_draws(w->canvas)};
+    states[t->sample].order = sr_hash64(who, sizeof who);
+    states[t->sample].epoch = cell->epoch;
     for (int i = 0; i < w->stage->arrays; i++) {
         assert(call.counts[i] <= w->stage->array[i].capacity);
         states[t->sample].counts[i] = call.counts[i];
@@ -119,15 +149,8 @@ static void clear_rows(const worker *w, const target *t) {
     }
 }
 
-static sr_status name_error(worker *w, int64_t sample, sr_status status) {
-    sr_dataset *dataset;
-    char name[300];
-    if (!sr_stage_is_sample_error(status) && status != SR_E_SHAPE)
-        return status;
-    char message[640];
-    snprintf(message, sizeof message, "%s", sr_error_message());
-    SR_TRY(sr_stage_dataset(w->stage, &dataset));
-    return SR_FAIL(status, "%s: %s", sr_dataset_sample_name(dataset, sample, name), message);
+static bool is_nameable(sr_status status) {
+    return sr_stage_is_sample_error(status) || status == SR_E_SHAPE;
 }
 
 // The error that the reader met, which is the cell's text.
@@ -139,12 +162,33 @@ static sr_status cell_error(const worker *w, const sr_cell *cell) {
     return sr_error_adopt((sr_status)cell->status, "reader.c", text);
 }
 
-static sr_status make_row(worker *w, const target *t, const sr_cell *cell) {
+// *blamed: the sample whose name belongs before the error, or -1 where the message has it.
+static sr_status make_row(worker *w, const target *t, const sr_cell *cell, int64_t *blamed) {
+    const void *data = sr_ring_bytes_of(w->ring, cell);
+    *blamed = -1;
+    memset(w->parts, 0, sizeof w->parts);
     if (cell->status != SR_OK)
         return cell_error(w, cell);
-    sr_status status =
-        apply(w, t, cell, cell->sample, sr_ring_bytes_of(w->ring, cell), (size_t)cell->bytes);
-    return name_error(w, cell->sample, status);
+    w->parts[0] = (sr_bundle_part){data, (size_t)cell->bytes};
+    if (w->plan->foreign > 0 &&
+        !sr_bundle_open(data, (size_t)cell->bytes, 1 + w->plan->foreign, w->parts))
+        return sr_stage_astray("records that go together");
+    sr_status status = apply(w, t, cell, cell->sample, w->parts[0].data, w->parts[0].bytes);
+    *blamed = status == SR_OK ? -1 : cell->sample;
+    return status;
+}
+
+static sr_status read_successor(worker *w, const target *t, const sr_cell *cell,
+                                sr_dataset *dataset, int64_t sample) {
+    const void *record;
+    size_t bytes;
+    char name[300], message[640];
+    SR_TRY(sr_dataset_read(dataset, sample, &record, &bytes));
+    sr_status status = apply(w, t, cell, sample, record, bytes);
+    if (!is_nameable(status))
+        return status;
+    snprintf(message, sizeof message, "%s", sr_error_message());
+    return SR_FAIL(status, "%s: %s", sr_dataset_sample_name(dataset, sample, name), message);
 }
 
 // skip: the next sound sample of the data set takes the place of a damaged one. Which one that is
@@ -155,12 +199,7 @@ static sr_status make_successor(worker *w, const target *t, const sr_cell *cell)
     int64_t count = w->plan->count, limit = w->context.options->skip_limit;
     int64_t k = 1;
     for (; k <= limit && k < count; k++) {
-        int64_t sample = (cell->sample + k) % count;
-        const void *record;
-        size_t bytes;
-        sr_status status = sr_dataset_read(dataset, sample, &record, &bytes);
-        if (status == SR_OK)
-            status = name_error(w, sample, apply(w, t, cell, sample, record, bytes));
+        sr_status status = read_successor(w, t, cell, dataset, (cell->sample + k) % count);
         if (status == SR_OK || !sr_stage_is_sample_error(status))
             return status;
     }
@@ -180,20 +219,24 @@ static sr_status process(worker *w, const target *t, const sr_cell *cell) {
         clear_rows(w, t);
         return SR_OK;
     }
-    sr_status status = make_row(w, t, cell);
+    int64_t blamed;
+    sr_status status = make_row(w, t, cell, &blamed);
     if (sr_stage_is_sample_error(status) && w->context.options->on_corrupt == SR_CORRUPT_SKIP) {
         if (errors[t->block].message[0] == '\0')
-            sr_stage_error_set(&errors[t->block], SR_OK);
+            sr_stage_error_set(&errors[t->block], SR_OK, blamed);
         status = make_successor(w, t, cell);
+        blamed = -1;
         states[t->sample].replaced = cell->sample + 1;
     }
     if (status == SR_OK)
         return SR_OK;
-    if (!sr_stage_is_sample_error(status) && status != SR_E_SHAPE)
+    if (!is_nameable(status)) {
+        w->stage->blamed = blamed;
         return status;
+    }
     clear_rows(w, t);
     if (atomic_load_explicit(&errors[t->block].status, memory_order_relaxed) == SR_OK)
-        sr_stage_error_set(&errors[t->block], status);
+        sr_stage_error_set(&errors[t->block], status, blamed);
     return SR_OK;
 }
 
@@ -257,12 +300,22 @@ static sr_status run(worker *w) {
     }
 }
 
+// The last thing before the first sample: plug-ins are loaded and all options parsed. Successors of
+// damaged samples are read here, so where they are allowed the data set's files stay readable.
+static sr_status close_in(sr_stage *stage) {
+    const bool skips = stage->options.on_corrupt == SR_CORRUPT_SKIP;
+    stage->memory_limited = stage->own_process && sr_sandbox_limit_memory(SR_SANDBOX_MEMORY);
+    return sr_stage_close_in(stage, skips ? SR_SANDBOX_READ : SR_SANDBOX_COMPUTE);
+}
+
 sr_status sr_transformer_run(sr_stage *stage) {
     const sr_pipeline_options *o = &stage->options;
     worker w = {.stage = stage,
                 .plan = &stage->plan,
                 .index = stage->number - SR_STAGE_TRANSFORMER,
-                .context = {.options = o, .dataset = open_dataset, .user = stage}};
+                .context = {.options = o,
+                            .classes = stage->classes,
+                            .class_count = stage->plan.class_count}};
     w.ring = sr_stage_ring(w.plan, w.index);
     sr_status status;
     int64_t boxes = 1;
@@ -273,6 +326,9 @@ sr_status sr_transformer_run(sr_stage *stage) {
     SR_TRY_GOTO(sr_canvas_create(BOXES_MARGIN * boxes, &w.canvas), done);
     w.context.chain = w.chain;
     w.context.canvas = w.canvas;
+    const sr_foreign_source source = {.open = open_foreign, .user = &w};
+    sr_canvas_set_foreign(w.canvas, &source);
+    SR_TRY_GOTO(close_in(stage), done);
     status = run(&w);
 done:
     sr_canvas_free(w.canvas);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SR_TRANSFORMER_ABI 1u
+#define SR_TRANSFORMER_ABI 2u
 
 // An array of the slot, seen from one sample.
 typedef struct sr_array_spec {
@@ -34,9 +34,10 @@ typedef struct sr_transformer_context {
     const sr_pipeline_options *options;
     const sr_transform_chain *chain;
     sr_canvas *canvas;
-    // Opens the data set on first use, for those that need its class names.
-    sr_status (*dataset)(void *user, sr_dataset **out);
-    void *user;
+    // Names of the data set's classes. The data set itself is not to be had: a transformer works
+    // behind walls (dataio/sandbox.h), and opens what it needs before its first sample or never.
+    const char *const *classes;
+    int64_t class_count;
 } sr_transformer_context;
 
 typedef struct sr_transformer_call {
@@ -54,6 +55,10 @@ typedef struct sr_transformer {
     // The arrays for these options; their number (ragged ones count twice towards
     // SR_SLOT_MAX_ARRAYS).
     int (*arrays)(const sr_pipeline_options *options, sr_array_spec *out);
+    // Opens the call's record on a canvas, with its boxes or mask. The targets are the call's rows;
+    // NULL for a foreign sample, whose canvas has none.
+    sr_status (*open)(const sr_transformer_context *context, sr_canvas *canvas,
+                      const sr_transformer_call *call);
     // Fills the rows, of a ragged array at most its capacity (SR_E_LIMIT where a sample has more:
     // behind them are the rows of others). Errors of the group of SR_E_DATA concern this sample
     // alone.

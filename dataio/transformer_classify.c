@@ -15,15 +15,26 @@ static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
     return 2;
 }
 
-static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+static sr_status open_sample(const sr_transformer_context *context, sr_canvas *canvas,
+                             const sr_transformer_call *call, sr_sample *sample) {
     const sr_pipeline_options *o = context->options;
-    sr_sample sample;
-    SR_TRY(sr_sample_read(call->record, call->bytes, &sample));
-    if (sample.label < 0 || sample.label > INT32_MAX)
+    SR_TRY(sr_sample_read(call->record, call->bytes, sample));
+    if (sample->label < 0 || sample->label > INT32_MAX)
         return SR_FAIL(SR_E_DATA, "the record has no class in its key 'label'");
-    sr_encoded picture = sr_encoded_of(&sample);
-    SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
-                          o->image_width, call->rows[0]));
+    const sr_encoded picture = sr_encoded_of(sample);
+    return sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,
+                          call->rows[0]);
+}
+
+static sr_status open_record(const sr_transformer_context *context, sr_canvas *canvas,
+                             const sr_transformer_call *call) {
+    sr_sample sample;
+    return open_sample(context, canvas, call, &sample);
+}
+
+static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+    sr_sample sample;
+    SR_TRY(open_sample(context, context->canvas, call, &sample));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));
     int32_t label = (int32_t)sample.label;
     memcpy(call->rows[1], &label, sizeof label);
@@ -36,5 +47,6 @@ const sr_transformer sr_transformer_classify = {
     .name = "classify",
     .help = "a picture and its class",
     .arrays = arrays,
+    .open = open_record,
     .apply = apply,
 };

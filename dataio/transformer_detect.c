@@ -33,10 +33,8 @@ static sr_status class_of(const sr_transformer_context *context, const sr_object
         *out = object->label;
         return SR_OK;
     }
-    sr_dataset *dataset;
-    SR_TRY(context->dataset(context->user, &dataset));
-    for (int i = 0; i < sr_dataset_class_count(dataset); i++) {
-        const char *name = sr_dataset_class_name(dataset, i);
+    for (int64_t i = 0; i < context->class_count; i++) {
+        const char *name = context->classes[i];
         if (strlen(name) == object->name_bytes &&
             memcmp(name, object->name, object->name_bytes) == 0) {
             *out = i;
@@ -52,8 +50,8 @@ static double clamp(double v, double high) {
     return v < 0 ? 0 : v > high ? high : v;
 }
 
-static sr_status add_boxes(const sr_transformer_context *context, sr_detection *detection) {
-    sr_canvas *canvas = context->canvas;
+static sr_status add_boxes(const sr_transformer_context *context, sr_canvas *canvas,
+                           sr_detection *detection) {
     double w = (double)sr_canvas_width(canvas), h = (double)sr_canvas_height(canvas);
     for (;;) {
         sr_object object;
@@ -72,14 +70,20 @@ static sr_status add_boxes(const sr_transformer_context *context, sr_detection *
     }
 }
 
-static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+static sr_status open_record(const sr_transformer_context *context, sr_canvas *canvas,
+                             const sr_transformer_call *call) {
     const sr_pipeline_options *o = context->options;
     sr_detection detection;
     SR_TRY(sr_detection_read(call->record, call->bytes, &detection));
     sr_encoded picture = sr_encoded_of(&detection.picture);
-    SR_TRY(sr_canvas_open(context->canvas, &picture, &call->identity, o->image_height,
-                          o->image_width, call->rows[0]));
-    SR_TRY(add_boxes(context, &detection));
+    SR_TRY(sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,
+                          call->rows[0]));
+    return add_boxes(context, canvas, &detection);
+}
+
+static sr_status apply(const sr_transformer_context *context, sr_transformer_call *call) {
+    const sr_pipeline_options *o = context->options;
+    SR_TRY(open_record(context, context->canvas, call));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));
     const sr_box *boxes = sr_canvas_boxes(context->canvas, &call->counts[1]);
     // The canvas has room for more, as a crop may leave few of many.
@@ -98,5 +102,6 @@ const sr_transformer sr_transformer_detect = {
     .name = "detect",
     .help = "a picture and its boxes",
     .arrays = arrays,
+    .open = open_record,
     .apply = apply,
 };

@@ -12,8 +12,8 @@
 #include "launcher/bench_internal.h"
 
 enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_PEERS = 3 };
-// With the row index, and without looking at it.
-enum { SR_DECODE_INDEXED, SR_DECODE_IGNORED, SR_DECODE_WAYS };
+// With the row index; without looking at it, down to the crop's end; and all of the picture first.
+enum { SR_DECODE_INDEXED, SR_DECODE_IGNORED, SR_DECODE_WHOLE, SR_DECODE_WAYS };
 // As u8, and normalised to float.
 enum { SR_DECODE_BYTES, SR_DECODE_FLOATS, SR_DECODE_KINDS };
 enum {

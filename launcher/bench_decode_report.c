@@ -6,8 +6,9 @@
 #include "kernels/base/text.h"
 #include "launcher/bench_decode_internal.h"
 
-static const char *const way_names[SR_DECODE_WAYS] = {"with the row index", "index ignored"};
-static const char *const way_keys[SR_DECODE_WAYS] = {"indexed", "index_ignored"};
+static const char *const way_names[SR_DECODE_WAYS] = {"with the row index", "index ignored",
+                                                      "whole pictures"};
+static const char *const way_keys[SR_DECODE_WAYS] = {"indexed", "index_ignored", "whole"};
 static const char *const kind_names[SR_DECODE_KINDS] = {"u8", "float"};
 static const char *const kind_keys[SR_DECODE_KINDS] = {"images_per_s", "normalised_images_per_s"};
 static const char *const stage_names[SR_DECODE_STAGES] = {

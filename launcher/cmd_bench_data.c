@@ -4,129 +4,56 @@
 // Runs the pipeline as training does, with nothing to wait for its slots, for some seconds after a
 // warm-up of one step. A stage's images/s is what one core does that does nothing else: the stages
 // run side by side, so the pipeline's own rate is bound by cores / sum of (1 / rate).
-#include <argp.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "dataio/pipeline.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
-#include "launcher/cmd_bench_data.h"
+#include "launcher/bench.h"
+#include "launcher/bench_pipeline_internal.h"
 #include "launcher/command.h"
 
-#define MOST_TRANSFORMS 16
-
 typedef struct arguments {
-    sr_pipeline_options pipeline;
-    sr_transform_spec transforms[MOST_TRANSFORMS];
+    sr_bench_pipeline pipeline;
     double seconds;
+    int64_t order_epochs; // 0: measure
+    int ranks;
     bool json;
 } arguments;
 
-enum { KEY_ORDER = 256, KEY_LANES, KEY_THREADS, KEY_SECONDS, KEY_JSON, KEY_SPLIT, KEY_TRANSFORMER };
+enum { KEY_SECONDS = 256, KEY_JSON, KEY_ORDER_HASH, KEY_RANKS };
 
 static const struct argp_option options[] = {
-    {"image", 'i', "N|HxW", 0, "size of the images after all transforms (224)", 0},
-    {"transform", 't', "'NAME KEY=VALUE ...'", 0,
-     "add a transform; without any: random_resized_crop and flip", 0},
-    {"batch", 'b', "N", 0, "samples of a step (256)", 0},
-    {"lanes", KEY_LANES, "N", 0, "lanes of a step (8)", 0},
-    {"workers", 'w', "N", 0, "transformer processes (as many as cores)", 0},
-    {"order", KEY_ORDER, "ORDER", 0, "examples, chunks or sequential (examples)", 0},
-    {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
-    {"transformer", KEY_TRANSFORMER, "NAME", 0, "classify or detect (classify)", 0},
-    {"threads", KEY_THREADS, NULL, 0, "stages as threads instead of processes", 0},
     {"seconds", KEY_SECONDS, "S", 0, "how long to measure (5)", 0},
+    {"order-hash", KEY_ORDER_HASH, "EPOCHS", 0,
+     "instead: deliver whole epochs and print a hash of order and augmentation of each", 0},
+    {"ranks", KEY_RANKS, "N", 0, "with --order-hash: deal the lanes to so many ranks (1)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
 
-static int64_t whole_number(const char *text, const char *name, struct argp_state *state) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < 0 || value > INT32_MAX)
-        argp_error(state, "--%s=%s is no whole number", name, text);
-    return value;
-}
-
-static void parse_image(arguments *a, const char *text, struct argp_state *state) {
-    int h, w, used = 0;
-    if (sscanf(text, "%dx%d%n", &h, &w, &used) == 2 && text[used] == '\0' && h > 0 && w > 0) {
-        a->pipeline.image_height = h;
-        a->pipeline.image_width = w;
-        return;
-    }
-    a->pipeline.image_height = a->pipeline.image_width = whole_number(text, "image", state);
-}
-
-static void add_transform(arguments *a, char *text, struct argp_state *state) {
-    if (a->pipeline.transform_count == MOST_TRANSFORMS)
-        argp_error(state, "more than %d transforms", MOST_TRANSFORMS);
-    a->transforms[a->pipeline.transform_count++] = sr_command_transform(text);
-}
-
-static void parse_order(arguments *a, const char *text, struct argp_state *state) {
-    static const char *const names[] = {"sequential", "examples", "chunks"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            a->pipeline.order = (sr_data_order)i;
-            return;
-        }
-    argp_error(state, "--order=%s; it is examples, chunks or sequential", text);
-}
-
 static error_t parse(int key, char *text, struct argp_state *state) {
     arguments *a = state->input;
-    sr_pipeline_options *p = &a->pipeline;
     switch (key) {
-    case 'i':
-        parse_image(a, text, state);
-        return 0;
-    case 't':
-        add_transform(a, text, state);
-        return 0;
-    case 'b':
-        p->batch = whole_number(text, "batch", state);
-        return 0;
-    case KEY_LANES:
-        p->lanes = (int)whole_number(text, "lanes", state);
-        return 0;
-    case 'w':
-        p->workers = (int)whole_number(text, "workers", state);
-        return 0;
-    case KEY_ORDER:
-        parse_order(a, text, state);
-        return 0;
-    case KEY_SPLIT:
-        p->split = text;
-        return 0;
-    case KEY_TRANSFORMER:
-        p->transformer = text;
-        return 0;
-    case KEY_THREADS:
-        p->threads = true;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->pipeline;
         return 0;
     case KEY_SECONDS:
         a->seconds = strtod(text, NULL);
         if (!(a->seconds > 0))
             argp_error(state, "--seconds=%s is no time", text);
         return 0;
+    case KEY_ORDER_HASH:
+        a->order_epochs = sr_bench_whole_number(text, "order-hash", state);
+        return 0;
+    case KEY_RANKS:
+        a->ranks = (int)sr_bench_whole_number(text, "ranks", state);
+        return 0;
     case KEY_JSON:
         a->json = true;
         return 0;
-    case ARGP_KEY_ARG:
-        if (p->dataset)
-            argp_error(state, "more than one data set");
-        p->dataset = text;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? a folder of 'serried pack', or one shard");
-        return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -159,7 +86,7 @@ static sr_status measure(sr_pipeline *pipeline, const arguments *a, result *out)
             break;
         sr_pipeline_release(pipeline, &slot);
         now = sr_clock_ns();
-        if (slots + 1 == a->pipeline.lanes) {
+        if (slots + 1 == a->pipeline.options.lanes) {
             warm = sr_pipeline_get_stats(pipeline);
             begin = now;
             until = now + (int64_t)(a->seconds * 1e9);
@@ -177,6 +104,10 @@ static sr_status measure(sr_pipeline *pipeline, const arguments *a, result *out)
 
 static double rate(const result *r, int64_t busy_ns) {
     return busy_ns > 0 ? (double)r->stats.samples / ((double)busy_ns / 1e9) : 0;
+}
+
+static double bytes_per_seek(const result *r) {
+    return (double)r->stats.bytes_read / (double)(r->stats.seeks > 0 ? r->stats.seeks : 1);
 }
 
 typedef struct stage_row {
@@ -199,16 +130,16 @@ static sr_status print_json(const result *r, const arguments *a) {
     stage_rows(r, rows);
     sr_text_init(&text);
     sr_text_add(&text, "{\"bench\": \"data\", \"dataset\": ");
-    sr_text_add_json_string(&text, a->pipeline.dataset);
+    sr_text_add_json_string(&text, a->pipeline.options.dataset);
     sr_text_add(&text, ", \"images_per_s\": %.1f, \"seconds\": %.3f, \"samples\": %" PRId64,
                 r->images_per_s, r->seconds, r->stats.samples);
     for (int i = 0; i < STAGES; i++)
         sr_text_add(&text, ", \"%s_per_core_s\": %.1f", rows[i].name, rate(r, rows[i].busy_ns));
     sr_text_add(&text,
-                ", \"bytes_per_s\": %.0f, \"seeks\": %" PRId64
+                ", \"bytes_per_s\": %.0f, \"bytes_per_seek\": %.0f, \"seeks\": %" PRId64
                 ", \"fill_reader\": %.3f, \"fill_iterator\": %.3f}",
-                (double)r->stats.bytes_read / r->seconds, r->stats.seeks, r->stats.ring_fill[0],
-                r->stats.ring_fill[1]);
+                (double)r->stats.bytes_read / r->seconds, bytes_per_seek(r), r->stats.seeks,
+                r->stats.ring_fill[0], r->stats.ring_fill[1]);
     sr_status status = sr_text_check(&text);
     if (status == SR_OK)
         printf("%s\n", text.data);
@@ -218,24 +149,26 @@ static sr_status print_json(const result *r, const arguments *a) {
 
 static void print_table(const result *r, const arguments *a) {
     stage_row rows[STAGES];
-    char bytes[16];
+    char bytes[16], run[16];
     stage_rows(r, rows);
     printf("%.0f images/s: %" PRId64 " samples in %.1f s, images of %" PRId64 " x %" PRId64 "\n",
-           r->images_per_s, r->stats.samples, r->seconds, a->pipeline.image_height,
-           a->pipeline.image_width);
+           r->images_per_s, r->stats.samples, r->seconds, a->pipeline.options.image_height,
+           a->pipeline.options.image_width);
     printf("%-10s %18s %12s\n", "stage", "images/s a core", "busy cores");
     for (int i = 0; i < STAGES; i++)
         printf("%-10s %18.0f %12.2f\n", rows[i].name, rate(r, rows[i].busy_ns),
                (double)rows[i].busy_ns / 1e9 / r->seconds);
-    printf("read %s/s, %" PRId64 " seeks; reader's rings %.0f %% full, slots %.0f %% full\n",
+    printf("read %s/s, %" PRId64
+           " seeks, %s between them; reader's rings %.0f %% full, slots %.0f %% full\n",
            sr_text_bytes((uint64_t)((double)r->stats.bytes_read / r->seconds), bytes),
-           r->stats.seeks, 100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);
+           r->stats.seeks, sr_text_bytes((uint64_t)bytes_per_seek(r), run),
+           100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);
 }
 
 static sr_status bench(arguments *a) {
     sr_pipeline *pipeline;
     result r = {0};
-    SR_TRY(sr_pipeline_open(&a->pipeline, &pipeline));
+    SR_TRY(sr_pipeline_open(&a->pipeline.options, &pipeline));
     sr_status status = measure(pipeline, a, &r);
     sr_pipeline_close(pipeline);
     SR_TRY(status);
@@ -246,26 +179,15 @@ static sr_status bench(arguments *a) {
 }
 
 int sr_bench_data(int argc, char **argv) {
+    static const struct argp_child children[] = {{&sr_bench_pipeline_argp, 0, NULL, 0}, {0}};
     static const struct argp parser = {
-        options, parse, "DATASET", "How fast the data pipeline delivers, and its slowest stage.",
-        NULL,    NULL,  NULL};
-    arguments a = {.seconds = 5,
-                   .pipeline = {.split = "train",
-                                .image_height = 224,
-                                .image_width = 224,
-                                .order = SR_ORDER_EXAMPLES,
-                                .seed = 1,
-                                .batch = 256,
-                                .lanes = 8}};
+        options,  parse, "DATASET", "How fast the data pipeline delivers, and its slowest stage.",
+        children, NULL,  NULL};
+    arguments a = {.seconds = 5, .ranks = 1};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return sr_status_exit_code(SR_E_USAGE);
-    if (a.pipeline.transform_count == 0) {
-        a.transforms[a.pipeline.transform_count++] =
-            (sr_transform_spec){.name = "random_resized_crop"};
-        a.transforms[a.pipeline.transform_count++] = (sr_transform_spec){.name = "flip"};
-    }
-    a.pipeline.transforms = a.transforms;
-    a.pipeline.lane_end = a.pipeline.lanes;
-    sr_status status = bench(&a);
+    sr_status status = a.order_epochs > 0
+                           ? sr_bench_order(&a.pipeline.options, a.order_epochs, a.ranks, a.json)
+                           : bench(&a);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }

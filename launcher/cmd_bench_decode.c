@@ -2,8 +2,8 @@
 // serried bench decode DATASET: what one core makes of the pictures of a packed data set, by stage.
 //
 // Records lie in memory; each round takes every picture once through the transforms, as training
-// does, and then normalises it to float. Rounds with the row index, and without looking at it, take
-// turns.
+// does, and then normalises it to float. Rounds with the row index, without looking at it, and of
+// whole pictures take turns.
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -82,11 +82,14 @@ static sr_status take_picture(sr_decode_bench *b, int64_t i, int64_t position, i
     sr_sample sample;
     SR_TRY(sr_sample_read(b->records[i].data, b->records[i].bytes, &sample));
     b->has_index = b->has_index || sample.segments;
-    if (way == SR_DECODE_IGNORED)
+    if (way != SR_DECODE_INDEXED)
         sample.segments = NULL;
     const sr_encoded picture = sr_encoded_of(&sample);
     const sr_canvas_identity who = {.seed = 1, .position = position, .sample = i};
     SR_TRY(sr_canvas_open(b->canvas, &picture, &who, b->side, b->side, b->pixels));
+    uint8_t *pixels;
+    if (way == SR_DECODE_WHOLE)
+        SR_TRY(sr_canvas_pixels(b->canvas, &pixels));
     return sr_transform_chain_apply(b->chain, b->canvas);
 }
 

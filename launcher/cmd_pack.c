@@ -26,6 +26,7 @@ enum {
     KEY_ZSTD,
     KEY_INDEX,
     KEY_SHARD,
+    KEY_FORMAT,
     KEY_REFUSED,
 };
 
@@ -50,6 +51,8 @@ static const struct argp_option options[] = {
     {"row-index", KEY_INDEX, "N", 0,
      "parts of each row of a JPEG that can be decoded alone, 0 (no index) to 64 (default: 1)", 0},
     {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, as 64MiB (default: 256MiB)", 0},
+    {"format", KEY_FORMAT, "NAME", 0,
+     "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"allow-refused", KEY_REFUSED, "N", 0, "end with 0 although up to N files were refused", 0},
     {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
     {0}};
@@ -138,6 +141,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
             (int)sr_command_number(state, "--row-index", value, 0, SR_PICTURE_MAX_SEGMENTS);
         if (o->segments == 0)
             o->segments = SR_PICTURE_NO_INDEX;
+        break;
+    case KEY_FORMAT:
+        o->format = value;
         break;
     case KEY_REFUSED:
         o->allow_refused = sr_command_number(state, "--allow-refused", value, 0, 1L << 40);

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "dataio/sandbox.h"
 #include "kernels/base/cores.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/pool.h"
@@ -94,6 +95,22 @@ static void look_at_shared_memory(sr_findings *f) {
                     small ? "; in a container give --shm-size=1g or --ipc=host" : "");
 }
 
+// What stands between a hostile picture and the user's files.
+static void look_at_walls(sr_findings *f) {
+    const sr_sandbox_support support = sr_sandbox_get_support();
+    if (support.seccomp && support.landlock > 0)
+        sr_findings_add(f, SR_FINDING_OK, "data processes",
+                        "closed in by seccomp and Landlock (version %d)", support.landlock);
+    else if (support.seccomp)
+        sr_findings_add(f, SR_FINDING_NOTE, "data processes",
+                        "closed in by seccomp; without Landlock in this kernel those that read can "
+                        "open every file of the user to read it");
+    else
+        sr_findings_add(f, SR_FINDING_WARN, "data processes",
+                        "not closed in: this kernel has no seccomp filters; take pictures from "
+                        "people you trust only");
+}
+
 static void look_at_limits(sr_findings *f) {
     struct rlimit files, locked;
     char text[16];
@@ -167,6 +184,7 @@ void sr_doctor_look_at_machine(sr_findings *findings) {
     look_at_memory(findings);
     look_at_huge_pages(findings);
     look_at_shared_memory(findings);
+    look_at_walls(findings);
     look_at_limits(findings);
     look_at_folder(findings);
     look_at_cache(findings);

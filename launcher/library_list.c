@@ -18,6 +18,9 @@
 #ifdef SR_WITH_CAIRO
 #include <cairo.h>
 #endif
+#ifdef SR_WITH_LMDB
+#include <lmdb.h>
+#endif
 
 #include "kernels/kernel.h"
 
@@ -92,6 +95,18 @@ static const char *cairo(char text[SR_LIBRARY_TEXT]) {
 #endif
 }
 
+static const char *lmdb(char text[SR_LIBRARY_TEXT]) {
+#ifdef SR_WITH_LMDB
+    int major, minor, patch;
+    (void)mdb_version(&major, &minor, &patch);
+    snprintf(text, SR_LIBRARY_TEXT, "%d.%d.%d", major, minor, patch);
+    return text;
+#else
+    (void)text;
+    return "not built in: LMDB stores are read, not written";
+#endif
+}
+
 // Providers of kernels that are libraries of their own say so themselves.
 static const char *onednn(char text[SR_LIBRARY_TEXT]) {
     size_t count;
@@ -109,7 +124,8 @@ static const sr_library libraries[] = {
     {"Open MPI", openmpi}, {"libjpeg-turbo", libjpeg}, {"zstd", zstd},
     {"libfyaml", fyaml},   {"xxHash", xxhash},         {"OpenSSL", openssl},
     {"libspng", spng},     {"libarchive", libarchive}, {"yajl", yajl},
-    {"expat", expat},      {"cairo", cairo},           {"oneDNN", onednn},
+    {"expat", expat},      {"cairo", cairo},           {"LMDB", lmdb},
+    {"oneDNN", onednn},
 };
 
 const sr_library *sr_libraries(size_t *count) {

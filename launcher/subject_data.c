@@ -49,10 +49,9 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
                     status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
                     result.bytes);
     } else {
-        sr_text_add(out, "%s: %s: %" PRIu64 " shard%s, %" PRIu64 " record%s, %s\n", path,
-                    f.any ? "damaged" : "whole", result.shards, result.shards == 1 ? "" : "s",
-                    result.records, result.records == 1 ? "" : "s",
-                    sr_text_bytes(result.bytes, size));
+        sr_text_add(out, "%s: %s: %" PRIu64 " %s, %" PRIu64 " record%s, %s\n", path,
+                    f.any ? "damaged" : "whole", result.shards, result.part, result.records,
+                    result.records == 1 ? "" : "s", sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
         return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " findings, the first: %s", result.damaged,
@@ -143,10 +142,9 @@ static double add_class(const sr_split_stat *stat, int c, char *text, size_t cap
 static void add_lines(const sr_dataset *set, const char *split, const sr_split_stat *stat,
                       sr_text *out) {
     char size[16];
-    sr_text_add(out,
-                "%s: %" PRId64 " record%s in %d shard%s, %s; %d class%s; median side %" PRId64 "\n",
+    sr_text_add(out, "%s: %" PRId64 " record%s in %d %s, %s; %d class%s; median side %" PRId64 "\n",
                 split, stat->records, stat->records == 1 ? "" : "s", stat->shards,
-                stat->shards == 1 ? "" : "s", sr_text_bytes(stat->bytes, size), stat->class_count,
+                sr_dataset_part_name(set), sr_text_bytes(stat->bytes, size), stat->class_count,
                 stat->class_count == 1 ? "" : "es", sr_dataset_median_side(set));
     if (stat->has_mean)
         sr_text_add(out, "  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  (R, G, B of values / 255)\n",

@@ -42,6 +42,7 @@ DOORS = [
     (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
     (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/(provider_)?onednn\w*\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
+    (r"lmdb\.h", r"dataio/store_lmdb\.c|launcher/library_list\.c|tests/.*"),
     (r"cairo.*", r"trainer/plot\w*\.[ch]|launcher/library_list\.c|tests/.*"),
 ]
 
@@ -51,6 +52,8 @@ LISTS = [
     ("collective/backend_list.def", "sr_comm_backend_", r"collective/backend_\w+\.c"),
     ("dataio/transform_list.def", "sr_transform_", r"dataio/transforms/transform_\w+\.c"),
     ("dataio/transformer_list.def", "sr_transformer_", r"dataio/transformer_\w+\.c"),
+    ("dataio/container_list.def", "sr_container_", r"dataio/container_\w+\.c"),
+    ("dataio/store_list.def", "sr_store_", r"dataio/store_\w+\.c"),
     ("dataio/format_list.def", "sr_format_", r"dataio/format_\w+\.c"),
     ("dataio/source_kind_list.def", "sr_source_kind_", r"dataio/source_\w+\.c"),
     ("trainer/models/model_list.def", "sr_model_", r"trainer/models/model_\w+\.c"),

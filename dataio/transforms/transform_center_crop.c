@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The middle of the picture; a smaller picture is padded with black, as torchvision does.
-#include <string.h>
-
 #include "dataio/transform.h"
 
 typedef struct options {
@@ -28,13 +26,7 @@ static sr_status pad(sr_canvas *canvas, int64_t width, int64_t height) {
     int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
     int64_t pw = w > width ? w : width, ph = h > height ? h : height;
     int64_t x = (pw - w) / 2, y = (ph - h) / 2;
-    const uint8_t *from;
-    uint8_t *to;
-    SR_TRY(sr_canvas_replace(canvas, pw, ph, x, y, &from, &to));
-    memset(to, 0, (size_t)(pw * ph) * 3);
-    for (int64_t r = 0; r < h; r++)
-        memcpy(to + 3 * ((y + r) * pw + x), from + 3 * r * w, (size_t)w * 3);
-    return SR_OK;
+    return sr_canvas_place(canvas, &(sr_placing){.width = pw, .height = ph, .x = x, .y = y});
 }
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A square in one colour at a random place, cut at the border: DeVries and Taylor, "Improved
 // Regularization of Convolutional Neural Networks with Cutout" (2017).
-#include "dataio/transform.h"
+#include "dataio/transform_options.h"
 
 typedef struct options {
     int64_t size;
@@ -25,13 +25,7 @@ static const sr_option rows[] = {
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    for (size_t i = 0; i < o->fill.count; i++)
-        if (o->fill.items[i] < 0 || o->fill.items[i] > 255)
-            return SR_FAIL(SR_E_USAGE, "cutout: fill %lld is outside of 0..255",
-                           (long long)o->fill.items[i]);
-    if (o->fill.count != 3)
-        return SR_FAIL(SR_E_USAGE, "cutout: fill wants three values, got %zu", o->fill.count);
-    return SR_OK;
+    return sr_check_color("cutout", "fill", &o->fill);
 }
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pad on all sides, then a random crop of the image size: the usual CIFAR augmentation (pad 4), and
 // with a small reflected pad the random translation of airbench (Jordan, 2024).
-#include <string.h>
-
 #include "dataio/transform.h"
 
 enum { PAD_ZERO, PAD_REFLECT };
@@ -30,32 +28,6 @@ static const sr_option rows[] = {
      .choices = modes},
 };
 
-// Mirrors an index into [0, n) without repeating the border (as numpy's "reflect").
-static int64_t reflect(int64_t i, int64_t n) {
-    int64_t period = n > 1 ? 2 * (n - 1) : 1;
-    i %= period;
-    if (i < 0)
-        i += period;
-    return i < n ? i : period - i;
-}
-
-// One output row: pixels x0 .. x0 + width of the endless mirrored or black-bordered input row.
-static void fill_row(const uint8_t *from, int64_t w, int64_t x0, int64_t width, int mode,
-                     uint8_t *to) {
-    int64_t begin = x0 < 0 ? -x0 : 0, end = w - x0 < width ? w - x0 : width;
-    begin = begin < width ? begin : width;
-    end = end > begin ? end : begin;
-    for (int64_t x = 0; x < begin; x++)
-        memcpy(to + 3 * x, from + 3 * reflect(x0 + x, w), 3);
-    memcpy(to + 3 * begin, from + 3 * (x0 + begin < w ? x0 + begin : 0), (size_t)(end - begin) * 3);
-    for (int64_t x = end; x < width; x++)
-        memcpy(to + 3 * x, from + 3 * reflect(x0 + x, w), 3);
-    if (mode == PAD_ZERO) {
-        memset(to, 0, (size_t)begin * 3);
-        memset(to + 3 * end, 0, (size_t)(width - end) * 3);
-    }
-}
-
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
     int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
@@ -68,17 +40,13 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
                        (long long)w, (long long)h, (long long)o->pad, (long long)tw, (long long)th);
     int64_t y0 = (int64_t)sr_rng_below(call->rng, (uint32_t)free_y + 1) - o->pad;
     int64_t x0 = (int64_t)sr_rng_below(call->rng, (uint32_t)free_x + 1) - o->pad;
-    const uint8_t *from;
-    uint8_t *to;
-    SR_TRY(sr_canvas_replace(canvas, tw, th, -x0, -y0, &from, &to));
-    for (int64_t y = 0; y < th; y++, to += 3 * tw) {
-        int64_t row = y0 + y;
-        if ((row < 0 || row >= h) && o->mode == PAD_ZERO)
-            memset(to, 0, (size_t)tw * 3);
-        else
-            fill_row(from + 3 * w * reflect(row, h), w, x0, tw, o->mode, to);
-    }
-    return SR_OK;
+    return sr_canvas_place(
+        canvas,
+        &(sr_placing){.width = tw,
+                      .height = th,
+                      .x = -x0,
+                      .y = -y0,
+                      .border = o->mode == PAD_REFLECT ? SR_BORDER_REFLECT : SR_BORDER_COLOR});
 }
 
 const sr_transform sr_transform_pad_crop = {

@@ -11,6 +11,7 @@
 typedef struct options {
     sr_float_list scale, ratio;
     bool exact;
+    int filter;
 } options;
 
 static const sr_option rows[] = {
@@ -29,6 +30,12 @@ static const sr_option rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, exact),
      .default_text = "false"},
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
 };
 
 static sr_status check_pair(const char *name, const sr_float_list *list, double most) {
@@ -83,7 +90,7 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     sr_region r = draw(sr_canvas_width(canvas), sr_canvas_height(canvas), o, call->rng);
     SR_TRY(sr_canvas_crop(canvas, &r));
     return sr_canvas_resize(canvas, sr_canvas_target_width(canvas), sr_canvas_target_height(canvas),
-                            o->exact);
+                            (sr_resize_filter)o->filter, o->exact);
 }
 
 const sr_transform sr_transform_random_resized_crop = {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Antialiased bilinear resize: the shorter side to a size (torchvision's Resize), or both sides to
+// Resize: the shorter side to a size (torchvision's Resize), or both sides to
 // the target.
 #include "dataio/transform.h"
 
 typedef struct options {
     int64_t size;
     bool stretch, exact;
+    int filter;
 } options;
 
 static const sr_option rows[] = {
@@ -26,19 +27,25 @@ static const sr_option rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, exact),
      .default_text = "false"},
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
 };
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
     int64_t tw = sr_canvas_target_width(canvas), th = sr_canvas_target_height(canvas);
     if (o->stretch)
-        return sr_canvas_resize(canvas, tw, th, o->exact);
+        return sr_canvas_resize(canvas, tw, th, (sr_resize_filter)o->filter, o->exact);
     int64_t size = o->size > 0 ? o->size : tw < th ? tw : th;
     int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
     // The longer side is rounded down, as torchvision does.
     if (w <= h)
-        return sr_canvas_resize(canvas, size, size * h / w, o->exact);
-    return sr_canvas_resize(canvas, size * w / h, size, o->exact);
+        return sr_canvas_resize(canvas, size, size * h / w, (sr_resize_filter)o->filter, o->exact);
+    return sr_canvas_resize(canvas, size * w / h, size, (sr_resize_filter)o->filter, o->exact);
 }
 
 const sr_transform sr_transform_resize = {

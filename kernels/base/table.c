@@ -49,6 +49,11 @@ const void *sr_table_find(const sr_table *table, const char *name) {
     return find(table, name, &index);
 }
 
+const char *sr_table_origin(const sr_table *table, const char *name) {
+    size_t index;
+    return find(table, name, &index) && table->origins ? table->origins[index] : NULL;
+}
+
 void sr_table_names(const void *all, size_t count, const char **names) {
     for (size_t i = 0; i < count; i++)
         names[i] = head(item(all, i)).name;

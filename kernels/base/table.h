@@ -34,6 +34,8 @@ const void *sr_table_all(const sr_table *table, size_t *count);
 const void *sr_table_find(const sr_table *table, const char *name);
 // SR_E_USAGE with the nearest name.
 SR_NODISCARD sr_status sr_table_choose(const sr_table *table, const char *name, const void **out);
+// Where the descriptor of that name came from; NULL where it is built in, or there is none.
+const char *sr_table_origin(const sr_table *table, const char *name);
 // Adds a NULL-terminated T *const [] (NULL: none) that comes from 'origin', which must live on. All
 // of it or nothing: SR_E_UNSUPPORTED for descriptors of another ABI or size, SR_E_USAGE for one
 // without a name or with a name that is taken, naming both origins.

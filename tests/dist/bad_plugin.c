@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plug-in with one fault, chosen by a macro when it is compiled (check_plugins.py).
+#include <errno.h>
 #include <serried.h>
+#include <stdio.h>
 #include <string.h>
 
 #ifndef ABI
@@ -66,6 +68,12 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     (void)canvas, (void)call;
 #ifdef CRASH_TRANSFORM
     *bad_nowhere = 1;
+#endif
+#ifdef OPEN_LATE
+    FILE *file = fopen("/etc/hostname", "re");
+    if (!file)
+        return SR_FAIL(SR_E_IO, "/etc/hostname: %s", strerror(errno));
+    (void)fclose(file);
 #endif
     return SR_OK;
 }

@@ -12,7 +12,7 @@ import sys
 
 import suite
 
-PLUGINS = ["model_strided", "transform_solarize", "loss_flooded", "op_swish"]
+PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish"]
 WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -182,6 +182,17 @@ class Plugins(suite.Suite):
             self.expect(what, [self.serried, "train", recipe, "-n", "1", "-o", self.path("crashed"), "--fresh",
                                "data.train=" + self.data], codes, words, "/bad.so;", "addr2line -fe ")
 
+    # Behind the walls of its data process a transform opens nothing; as a thread it does.
+    def late(self):
+        self.bad("bad.so", "OPEN_LATE")
+        for processes, codes, words in ((1, [1], ["transform bad of ", "/bad.so: /etc/hostname: ", " record "]),
+                                        (0, [0], [])):
+            recipe = self.path("late.yaml", "base: tiny\nplugins: [bad.so]\naugment: [random_resized_crop, bad]\n"
+                               f"data: {{processes: {processes}}}\n")
+            self.expect(f"a transform that opens a file late, data.processes={processes}",
+                        [self.serried, "train", recipe, "-n", "1", "-o", self.path("late"), "--fresh",
+                         "data.train=" + self.data, "steps=4"], codes, *words)
+
 
 def main():
     build, source = (os.path.abspath(word) for word in sys.argv[1:3])
@@ -196,6 +207,7 @@ def main():
         plugins.refusals()
         plugins.trust()
         plugins.crashes()
+        plugins.late()
         return plugins
 
     suite.run(body)

@@ -41,7 +41,7 @@ static void write_data_set(void) {
 
 static void prepare(void) {
     static const char *const names[TRANSFORMERS] = {"classify", "detect"};
-    static const sr_transform_spec flip = {"flip", "p=0.5"};
+    static const sr_transform_spec flip = {"flip", "probability=0.5"};
     sr_dataset *dataset;
     if (originals[0] != NULL)
         return;
@@ -121,6 +121,13 @@ static void check_strings(const sr_stage *stage) {
     require(sum < stage->plan.strings_bytes);
 }
 
+static void check_classes(const sr_stage *stage) {
+    size_t sum = 0;
+    for (int64_t i = 0; i < stage->plan.class_count; i++)
+        sum += strlen(stage->classes[i]);
+    require(sum <= stage->plan.classes_bytes);
+}
+
 static void check_ring(const sr_shared_memory *memory, const sr_stage *stage, int worker) {
     sr_ring *ring = sr_stage_ring(&stage->plan, worker);
     uint64_t capacity = sr_stage_ring_capacity(&stage->plan);
@@ -140,6 +147,7 @@ static void use(const sr_shared_memory *memory, int number, bool sound) {
     int64_t counts[SR_SLOT_MAX_ARRAYS];
     if (sr_stage_init(&stage, memory, number) == SR_OK) {
         check_strings(&stage);
+        check_classes(&stage);
         for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++)
             check_place(memory, &stage, slot);
         check_place(memory, &stage, INT64_MAX);
@@ -153,7 +161,7 @@ static void use(const sr_shared_memory *memory, int number, bool sound) {
         sr_stage_release(&iterator);
         for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++) {
             const sr_place_header *place = sr_stage_place(&stage.plan, slot);
-            (void)!sr_stage_error_adopt(&place->error);
+            (void)!sr_stage_error_adopt(&place->error, NULL);
             (void)!sr_stage_check_slot(&stage, place, counts);
         }
     }

@@ -134,6 +134,70 @@ SHARDS = [
 ]
 
 
+# ---- containers: the first byte picks what the rest is (fuzz_container.c) ---------------------------
+
+def value(kind, *parts):
+    return (varint(8) + varint(kind) if kind else b"") + b"".join(parts)
+
+
+def texts(*names):
+    return value(4, *[field(6, value(0, field(2, n)) if n else b"") for n in names])
+
+
+def triple(*numbers):
+    return value(4, *[field(6, value(2, varint(4 << 3 | 1) + struct.pack("<d", n))) for n in numbers])
+
+
+def pair(key, content):
+    return field(1, field(1, key) + field(2, content))
+
+
+def contents(records, classes=(b"cat", b"dog"), **changes):
+    whole = bytearray(shard(records, classes, SHARD_META, **changes))
+    header, = struct.unpack_from("<I", whole, 12)
+    lengths = [len(r) for r in records]
+    whole[16:24] = struct.pack("<Q", sum(lengths))
+    index = b"".join(struct.pack("<QQQ", sum(lengths[:i]), n, 0) for i, n in enumerate(lengths))
+    return bytes(whole[:header]) + index + bytes(40)
+
+
+def lmdb_page(number, kind, lower, upper, content, size=256):
+    return struct.pack("<QHHHH", number, 0, kind, lower, upper) + content + bytes(size - 16 - len(content))
+
+
+def lmdb(records, root=2, **changes):
+    """Pages of 256 bytes: two of meta, a leaf, and behind it the table of contents."""
+    table = contents(records, **changes)
+    keys = [struct.pack(">Q", i) for i in range(len(records))] + [b"serried"]
+    nodes, offsets, at = b"", [], 16 + 2 * len(keys)
+    for key, data in zip(keys, [*records, None]):
+        node = struct.pack("<HHHH", len(table if data is None else data), 0, data is None, len(key)) + key
+        node += struct.pack("<Q", 3) if data is None else data
+        offsets.append(at + len(nodes))
+        nodes += node + bytes(len(node) % 2)
+    leaf = struct.pack(f"<{len(offsets)}H", *offsets) + nodes
+    meta = struct.pack("<IIQQ", 0xbeefc0de, 1, 0, 2**20)
+    meta += struct.pack("<IHHQQQQQ", 256, 0, 0, 0, 0, 0, 0, 2**64 - 1)
+    meta += struct.pack("<IHHQQQQQ", 0, 0, 1, 0, 1, 4, len(keys), root) + struct.pack("<Q", 9)
+    pages = -(-(16 + len(table)) // 256)
+    return (lmdb_page(0, 8, 0, 0, meta + struct.pack("<Q", 1)) + lmdb_page(1, 8, 0, 0, meta + bytes(8)) +
+            lmdb_page(2, 2, at, at, leaf) +
+            lmdb_page(3, 4, pages, 0, table, 256 * pages))
+
+
+TINY = entry("data", field(3, b"x"))
+PROPERTY = (pair(b"classes", texts(b"cat", b"", b"v\xc3\xb6gel")) + pair(b"split", value(0, field(2, b"val"))) +
+            pair(b"median_side", value(3, varint(5 << 3) + varint(-5))) +
+            pair(b"mean", triple(0.5, 0.25, 0)) + pair(b"std", triple(1, 2, float("inf"))) +
+            pair(b"other", value(5, field(7, field(1, b"k")))))
+CONTAINERS = [
+    b"\0" + PROPERTY, b"\0" + PROPERTY[:-3], b"\0" + pair(b"classes", value(2)), b"\0" + pair(b"", b""),
+    b"\1" + contents([TINY, b"", TINY]), b"\1" + contents([], ()), b"\1" + contents([TINY], count=2**60),
+    b"\2" + lmdb([TINY, TINY]), b"\2" + lmdb([]), b"\2" + lmdb([TINY], root=3), b"\2" + lmdb([TINY], root=2**63),
+    b"\2" + lmdb([TINY, b"", TINY])[:900],
+]
+
+
 # ---- pictures: flat ones, whose scans are all zeros -------------------------------------------------
 
 def marker(code, data=b""):
@@ -398,7 +462,7 @@ def main():
         write("options", f"seed{number:02}", bytes([kind]) + text.encode())
     for number, data in enumerate(SAFETENSORS):
         write("safetensors", f"seed{number:02}", data)
-    for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("picture", PICTURES),
+    for target, seeds in (("record", RECORDS), ("shard", SHARDS), ("container", CONTAINERS), ("picture", PICTURES),
                           ("archive", ARCHIVES), ("decode", DECODES), ("checkpoint", CHECKPOINTS),
                           ("run_folder", RUN_FILES), ("stage", STAGES),
                           ("chooser", MEASUREMENTS), ("import", IMPORTS)):

@@ -3,7 +3,7 @@
 
     data_peers.py {ffcv|dali|torchvision} FOLDER [--image PX] [--normalise] [--processor N]
 
-FOLDER holds one class of pictures, JPEG or, for FFCV's raw mode, PPM. Each round takes all of them
+FOLDER holds one class of pictures, JPEG or, for raw pixels, PPM. Each round takes all of them
 once through a random resized crop and a flip to PX x PX, as u8 or normalised to float, on one
 processor. Prints "ready JSON" once it is warm, then answers "run K" with the seconds of K rounds.
 FFCV reads a file of its own in FOLDER, made of the same pixels: JPEG at quality 90, or raw.
@@ -111,6 +111,7 @@ def torchvision_rounds(a, files, about):
     import torch
     import torchvision
     from torchvision.io import ImageReadMode, decode_jpeg
+    from PIL import Image
     from torchvision.transforms import v2
     torch.set_num_threads(1)
     steps = [v2.RandomResizedCrop(a.image, scale=SCALE, ratio=RATIO, antialias=True),
@@ -118,12 +119,14 @@ def torchvision_rounds(a, files, about):
     if a.normalise:
         steps += [v2.ToDtype(torch.float32), v2.Normalize(MEAN, STD)]
     transform = v2.Compose(steps)
-    data = [torch.frombuffer(bytearray(open(f, "rb").read()), dtype=torch.uint8) for f in files]
+    raw = files[0].endswith(".ppm")
+    data = [v2.functional.pil_to_tensor(Image.open(f)) if raw else
+            torch.frombuffer(bytearray(open(f, "rb").read()), dtype=torch.uint8) for f in files]
     about["version"] = f"torchvision {torchvision.__version__}"
 
     def run():
-        for encoded in data:
-            transform(decode_jpeg(encoded, mode=ImageReadMode.RGB))
+        for picture in data:
+            transform(picture if raw else decode_jpeg(picture, mode=ImageReadMode.RGB))
         return len(data)
 
     return run

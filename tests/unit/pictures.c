@@ -8,6 +8,7 @@
 
 #include "dataio/record.h"
 #include "dataio/shard.h"
+#include "dataio/zstd_frame.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 
@@ -135,4 +136,53 @@ void pictures_pack(const char *folder, int count, int width, int height, int box
     }
     assert_ok(sr_writer_close(writer));
     sr_record_writer_release(&record);
+}
+
+// The squares of picture_make.
+static size_t make_mask(sr_zstd *zstd, int width, int height, void **frame, size_t *capacity) {
+    size_t bytes;
+    const size_t pixels = (size_t)width * (size_t)height;
+    uint8_t *mask = sr_alloc(pixels, "mask");
+    for (int i = 0; i < width * height; i++)
+        mask[i] = (uint8_t)((i % width / 8 + i / width / 8) % 2);
+    assert_ok(sr_zstd_compress(zstd, mask, pixels, frame, capacity, &bytes));
+    sr_free(mask);
+    return bytes;
+}
+
+void pictures_pack_masks(const char *folder, int count, int width, int height) {
+    static const char *const classes[] = {"low", "high"};
+    const sr_writer_options options = {.folder = folder,
+                                       .classes = classes,
+                                       .class_count = 2,
+                                       .protocol = SR_SEGMENTATION_PROTOCOL,
+                                       .target_bytes = 64 << 10};
+    sr_writer *writer;
+    sr_record_writer record = {0};
+    sr_zstd zstd = {0};
+    void *frame = NULL;
+    size_t capacity = 0;
+    assert_ok(sr_writer_open(&options, &writer));
+    for (int i = 0; i < count; i++) {
+        size_t bytes;
+        uint8_t *data = picture_encode(width, height, (uint32_t)i, &(picture_jpeg){0}, &bytes);
+        const size_t mask_bytes = make_mask(&zstd, width, height, &frame, &capacity);
+        const sr_sample sample = {.data = data,
+                                  .bytes = bytes,
+                                  .encoded = true,
+                                  .height = height,
+                                  .width = width,
+                                  .channels = 3,
+                                  .label = -1,
+                                  .orientation = i % 4 == 3 ? 6 : 1,
+                                  .mask = frame,
+                                  .mask_bytes = mask_bytes};
+        assert_ok(sr_sample_write(&record, &sample));
+        assert_ok(sr_writer_append(writer, record.data, record.bytes));
+        sr_free(data);
+    }
+    assert_ok(sr_writer_close(writer));
+    sr_record_writer_release(&record);
+    sr_zstd_release(&zstd);
+    sr_free(frame);
 }

@@ -25,5 +25,8 @@ uint8_t *picture_encode(int width, int height, uint32_t number, const picture_jp
 // A packed data set of JPEGs in a folder: label i % 10. Sizes vary around width x height. With
 // boxes: records of the detection schema, sample i having i % 5 boxes.
 void pictures_pack(const char *folder, int count, int width, int height, int boxes);
+// The same with masks: class 1 where blue is high, class 0 where it is low (squares of 8 pixels).
+// Every fourth picture is stored turned (EXIF 6).
+void pictures_pack_masks(const char *folder, int count, int width, int height);
 
 #endif

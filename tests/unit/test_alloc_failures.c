@@ -130,15 +130,17 @@ static void check_pack(bool ended_well) {
 
 static sr_status read_data(void) {
     static const sr_transform_spec augment[] = {
+        {.name = "mosaic"},
         {.name = "random_resized_crop", .arguments = "scale=[0.3, 1]"},
         {.name = "flip"},
+        {.name = "gaussian_blur"},
         {.name = "cutout", .arguments = "size=6"},
         {.name = "color_jitter", .arguments = "brightness=0.2 hue=0.1"},
     };
     const sr_pipeline_options options = {.dataset = data,
                                          .split = "train",
                                          .transforms = augment,
-                                         .transform_count = 4,
+                                         .transform_count = 6,
                                          .image_height = SIDE,
                                          .image_width = SIDE,
                                          .order = SR_ORDER_CHUNKS,

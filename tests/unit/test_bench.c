@@ -418,16 +418,57 @@ static void test_bench_decode(void **state) {
     assert_int_equal(run("bench decode /nowhere"), 2);
 }
 
+// Stages, seeks and the order's hash, which ranks and workers leave alone.
+static void test_bench_data(void **state) {
+    (void)state;
+    const sr_json *json;
+    char line[256], data[64], order[sizeof output];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    snprintf(data, sizeof data, "%s/samples", folder);
+    assert_int_equal(mkdir(data, 0700), 0);
+    pictures_pack(data, 90, 40, 32, 0);
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --seconds 0.2 --order chunks --json",
+             data);
+    assert_int_equal(run(line), 0);
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", &arena, &json), SR_OK);
+    assert_true(number(json, "images_per_s") > 0 && number(json, "decode_per_core_s") > 0);
+    assert_true(number(json, "seeks") > 0 && number(json, "bytes_per_seek") > 1000);
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --order-hash 2", data);
+    assert_int_equal(run(line), 0);
+    assert_non_null(strstr(output, "epoch 1: 90 samples, order "));
+    memcpy(order, output, sizeof order);
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --order-hash 2 --ranks 3 -w 2", data);
+    assert_int_equal(run(line), 0);
+    assert_string_equal(order, output);
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --order-hash 1 --ranks 9", data);
+    assert_int_equal(run(line), 2);
+    snprintf(line, sizeof line, "bench recover %s -i 16 -b 16 --kills 1 --json", data);
+    assert_int_equal(run(line), 0);
+    assert_int_equal(sr_json_parse(output, strlen(output), 1000, "bench", &arena, &json), SR_OK);
+    static const char *const kinds[] = {"reader", "iterator", "transformer"};
+    for (int i = 0; i < 3; i++) {
+        assert_true(number(sr_json_get(json, kinds[i]), "kills") == 1);
+        assert_true(number(sr_json_get(json, kinds[i]), "stall_worst_ms") <=
+                    number(json, "worst_ms"));
+    }
+    assert_true(number(json, "worst_ms") > 0);
+    snprintf(line, sizeof line, "bench recover %s --threads", data);
+    assert_int_equal(run(line), 2);
+    sr_arena_release(&arena);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
     program = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_series),          cmocka_unit_test(test_peer),
-        cmocka_unit_test(test_peer_fails),      cmocka_unit_test(test_bench_step),
-        cmocka_unit_test(test_bench_step_sees), cmocka_unit_test(test_bench_op),
-        cmocka_unit_test(test_peer_settings),   cmocka_unit_test(test_peer_mask),
-        cmocka_unit_test(test_markdown),        cmocka_unit_test(test_bench_decode),
+        cmocka_unit_test(test_series),       cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_peer_fails),   cmocka_unit_test(test_bench_step),
+        cmocka_unit_test(test_bench_data),   cmocka_unit_test(test_bench_step_sees),
+        cmocka_unit_test(test_bench_op),     cmocka_unit_test(test_peer_settings),
+        cmocka_unit_test(test_peer_mask),    cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_bench_decode),
     };
     return cmocka_run_group_tests_name("bench", tests, set_up, tear_down);
 }

@@ -13,6 +13,7 @@
 #include "dataio/picture.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/library_jpeg.h"
 #include "tests/unit/test_support.h"
 
 enum { MAX_SEGMENTS = 4096, SCALES = 4 };
@@ -75,58 +76,10 @@ static void encode(const kind *k, jpeg *out) {
     sr_free(row);
 }
 
-typedef struct library {
-    struct jpeg_decompress_struct info;
-    struct jpeg_error_mgr errors;
-    jmp_buf escape;
-    uint8_t *pixels; // sr_free
-    bool whole;
-} library;
-
-static _Noreturn void on_error(j_common_ptr info) {
-    longjmp(((library *)info->client_data)->escape, 1);
-}
-
-static void on_message(j_common_ptr info, int level) {
-    if (level < 0)
-        on_error(info);
-}
-
-static void run_library(library *l, const jpeg *j, int scale) {
-    jpeg_mem_src(&l->info, j->data, j->bytes);
-    (void)jpeg_read_header(&l->info, TRUE);
-    l->info.out_color_space = JCS_RGB;
-    l->info.scale_denom = (unsigned)scale;
-    (void)jpeg_start_decompress(&l->info);
-    const size_t row = (size_t)l->info.output_width * 3;
-    l->pixels = sr_alloc(row * l->info.output_height, "pixels");
-    while (l->info.output_scanline < l->info.output_height) {
-        JSAMPROW pointer = l->pixels + l->info.output_scanline * row;
-        (void)jpeg_read_scanlines(&l->info, &pointer, 1);
-    }
-    (void)jpeg_finish_decompress(&l->info);
-}
-
 // All pixels by the library; NULL where it warns of anything.
 static uint8_t *decode(const jpeg *j, int scale) {
-    library *l = sr_alloc(sizeof *l, "library"); // not automatic: it is changed behind setjmp
-    l->info.err = jpeg_std_error(&l->errors);
-    l->errors.error_exit = on_error;
-    l->errors.emit_message = on_message;
-    l->info.client_data = l;
-    jpeg_create_decompress(&l->info);
-    if (setjmp(l->escape) == 0) {
-        run_library(l, j, scale);
-        l->whole = true;
-    }
-    jpeg_destroy_decompress(&l->info);
-    uint8_t *pixels = l->pixels;
-    if (!l->whole) {
-        sr_free(pixels);
-        pixels = NULL;
-    }
-    sr_free(l);
-    return pixels;
+    int64_t width, height;
+    return library_jpeg(j->data, j->bytes, scale, &width, &height);
 }
 
 // The offsets of all segments, as packing stores them.

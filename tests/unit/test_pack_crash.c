@@ -14,6 +14,7 @@
 
 static uint64_t shard_bytes; // 0: the usual
 static char top[256], source[300], place[300], image[300], want[300];
+static const char *format; // of what is packed
 
 static void make_source(void) {
     for (unsigned i = 0; i < 5; i++) {
@@ -39,6 +40,7 @@ static sr_status pack(const char *parent, int64_t max_side) {
                                      .allow_refused = 1,
                                      .workers = 1,
                                      .shard_bytes = shard_bytes,
+                                     .format = format,
                                      .quiet = true};
     (void)snprintf(folder, sizeof folder, "%s/data", parent);
     return sr_pack(&options, &report);
@@ -60,11 +62,17 @@ static int set_up(void **state) {
     return mkdir(place, 0700);
 }
 
+static int set_up_kpl(void **state) {
+    format = "kpl-dir";
+    return set_up(state);
+}
+
 static int tear_down(void **state) {
     (void)state;
     crash_reset();
     crash_image_forget();
     test_folder_remove(top);
+    format = NULL;
     return 0;
 }
 
@@ -123,6 +131,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(into_a_new_folder, set_up, tear_down),
         cmocka_unit_test_prestate_setup_teardown(into_many_shards, set_up, tear_down, &one_each),
         cmocka_unit_test_setup_teardown(over_an_unfinished_pack, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(into_a_new_folder, set_up_kpl, tear_down),
+        cmocka_unit_test_setup_teardown(over_an_unfinished_pack, set_up_kpl, tear_down),
         cmocka_unit_test_setup_teardown(other_options_change_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

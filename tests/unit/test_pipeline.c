@@ -2,8 +2,10 @@
 // The data pipeline: the same bytes whatever the workers, ranks, processes or threads, a resumed
 // position, and processes killed in the middle; boxes; damage; ends, deadlines and left-overs.
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -570,6 +572,22 @@ static void test_deadline(void **state) {
     sr_pipeline_close(p);
 }
 
+// Somebody holds the turn of this host's readers and never gives it back: that costs one wait.
+static void test_no_turn(void **state) {
+    (void)state;
+    hashes got = {{0}};
+    sr_pipeline_options o = usual();
+    o.order = SR_ORDER_CHUNKS;
+    const hashes *want = expect(SR_ORDER_CHUNKS);
+    int fd = open(pictures, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(0, flock(fd, LOCK_EX | LOCK_NB));
+    const int64_t begin = sr_clock_ns();
+    run(&o, got, 0, NULL);
+    assert_true(sr_clock_ns() - begin < 3 * SR_NS_PER_S); // there are more pieces than that
+    check_same(want, got, 0, STEPS);
+    (void)close(fd);
+}
+
 // -- what is left behind -----------------------------------------------------------------------
 
 static void test_no_leaks(void **state) {
@@ -680,7 +698,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bad_picture), cmocka_unit_test(test_too_many_boxes),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_held_slots),
         cmocka_unit_test(test_deadline),    cmocka_unit_test(test_no_leaks),
-        cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_orphans),     cmocka_unit_test(test_no_turn),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -3,6 +3,7 @@
 // position however it is reached, chunks read in few pieces, and golden draws.
 #include <stdbool.h>
 
+#include "dataio/bundle_internal.h"
 #include "dataio/sampler.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
@@ -240,6 +241,63 @@ static void test_plan(void **state) {
 }
 
 // The order is part of the numerics: a change of it is a change of results.
+// Company is of the same slot, another place each time but where there is only one, all of them
+// equally often.
+static void test_foreign(void **state) {
+    (void)state;
+    enum { SAMPLES = 6, DRAWS = 3000 };
+    int seen[SAMPLES] = {0};
+    for (int64_t p = 0; p < DRAWS; p++) {
+        for (int number = 0; number < 3; number++) {
+            const int64_t other = sr_sampler_foreign(7, p, number, 2, SAMPLES);
+            assert_in_range(other, 0, SAMPLES - 1);
+            assert_int_equal(other, sr_sampler_foreign(7, p, number, 2, SAMPLES));
+            seen[other]++;
+        }
+    }
+    for (int i = 0; i < SAMPLES; i++)
+        assert_in_range(seen[i], i == 2 ? 0 : 1600, i == 2 ? 0 : 2000);
+    assert_int_equal(0, sr_sampler_foreign(7, 9, 0, 0, 1));
+    assert_int_equal(1, sr_sampler_foreign(7, 9, 0, 0, 2));
+}
+
+// Records that go together come apart again; a cell that was cut or is too long is refused.
+static void test_bundle(void **state) {
+    (void)state;
+    enum { SAMPLES = 3, FOREIGN = 2 };
+    static const char *const texts[SAMPLES] = {"first", "", "third one"};
+    sr_bundler bundler = {.slot = -1};
+    sr_dealt_record out;
+    sr_bundle_part parts[1 + FOREIGN];
+    assert_ok(sr_bundler_begin(&bundler, 4, SAMPLES));
+    for (int i = 0; i < SAMPLES; i++) {
+        sr_dealt_record one = {.draw = {.position = 12 + i, .sample = i},
+                               .status = i == 1 ? SR_E_DATA : SR_OK,
+                               .data = texts[i],
+                               .bytes = strlen(texts[i])};
+        assert_ok(sr_bundler_add(&bundler, &one));
+    }
+    assert_ok(sr_bundler_take(&bundler, 3, 1, FOREIGN, &out)); // damaged: alone
+    assert_int_equal(SR_E_DATA, out.status);
+    assert_int_equal(0, out.bytes);
+    assert_ok(sr_bundler_take(&bundler, 3, 0, FOREIGN, &out));
+    assert_true(sr_bundle_open(out.data, out.bytes, 1 + FOREIGN, parts));
+    assert_int_equal(5, parts[0].bytes);
+    assert_memory_equal("first", parts[0].data, 5);
+    for (int i = 0; i < FOREIGN; i++) {
+        const int64_t other = sr_sampler_foreign(3, 12, i, 0, SAMPLES);
+        assert_int_equal(other == 2 ? 9 : 0, parts[1 + i].bytes);
+        if (other == 2)
+            assert_memory_equal(texts[2], parts[1 + i].data, 9);
+        else
+            assert_null(parts[1 + i].data);
+    }
+    for (size_t cut = 0; cut < out.bytes; cut++)
+        assert_false(sr_bundle_open(out.data, cut, 1 + FOREIGN, parts));
+    assert_false(sr_bundle_open(out.data, out.bytes, FOREIGN, parts));
+    sr_bundler_release(&bundler);
+}
+
 static void test_golden(void **state) {
     (void)state;
     const uint64_t golden[] = {UINT64_C(0x1936c5dbed5b020a), UINT64_C(0xe7fe862e2bc653ed)};
@@ -256,6 +314,49 @@ static void test_golden(void **state) {
     }
 }
 
+// A data set of 10^9 samples of 100 KiB costs no more memory than the shuffle buffers of the lanes
+// that are asked for, and example-wise order none at all, wherever one begins.
+static void check_giant(sr_data_order order, uint64_t most_bytes) {
+    const int64_t count = INT64_C(1000000000), batch = 256;
+    enum { LANES_OF_RANK = 2, ALL_LANES = 64 };
+    int64_t chunk, buffer;
+    sr_sampler_plan_chunks(count, count * 100 * 1024, ALL_LANES, &chunk, &buffer);
+    const uint64_t before = sr_memory_get_stats().live_bytes;
+    sr_sampler *sampler = make(order, count, batch, ALL_LANES, chunk, buffer);
+    const int64_t places[] = {0, count / batch * batch, 7 * count / batch * batch};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        for (int64_t k = 0; k < 2000; k++) {
+            const int64_t lane = k % LANES_OF_RANK, step = k / (LANES_OF_RANK * 4);
+            const int64_t inside = k / LANES_OF_RANK % 4;
+            sr_draw d;
+            if (order != SR_ORDER_EXAMPLES && i > 0)
+                break; // the end of a pass; a replay of 15 * 10^6 samples
+            assert_ok(sr_sampler_at(sampler, places[i] + step * batch + lane * 4 + inside, &d));
+            assert_in_range(d.sample, 0, count - 1);
+        }
+    }
+    const uint64_t taken = sr_memory_get_stats().live_bytes - before;
+    assert_in_range(taken, 1, most_bytes);
+    sr_sampler_free(sampler);
+    assert_int_equal(before, sr_memory_get_stats().live_bytes);
+}
+
+static void test_giant(void **state) {
+    (void)state;
+    check_giant(SR_ORDER_SEQUENTIAL, 256);
+    check_giant(SR_ORDER_EXAMPLES, 256);
+    check_giant(SR_ORDER_CHUNKS, 64 << 10); // 64 lanes of 200 bytes; two buffers of 40 samples
+}
+
+// All of a smaller giant's epoch, sampled: chunks of the permuted sequence are met once.
+static void test_giant_chunks(void **state) {
+    (void)state;
+    const int64_t chunks = INT64_C(1000000000) / 40;
+    sr_permutation p = sr_permutation_make(1, 3, 7, chunks);
+    for (int64_t i = 0; i < chunks; i += 99991)
+        assert_int_equal(i, sr_permutation_inverse(&p, sr_permutation_at(&p, i)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation),  cmocka_unit_test(test_permutation_uniform),
@@ -263,7 +364,9 @@ int main(void) {
         cmocka_unit_test(test_any_way),      cmocka_unit_test(test_shuffles),
         cmocka_unit_test(test_pieces),       cmocka_unit_test(test_window),
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_giant),
+        cmocka_unit_test(test_giant_chunks), cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_foreign),      cmocka_unit_test(test_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -560,7 +560,7 @@ static void test_boxes(void **state) {
     sr_canvas_flip(b.canvas); // 70..90, 10..40, 96..100
     // The third goes, the first is cut.
     assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
-    assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
+    assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
     const sr_box *got = sr_canvas_boxes(b.canvas, &n);
     assert_int_equal(2, n);
     assert_memory_equal(&got[0], &((sr_box){25, 5, 32, 15, 1}), sizeof(sr_box));
@@ -584,7 +584,7 @@ static void test_noted_or_done(void **state) {
             assert_ok(sr_canvas_pixels(b.canvas, &pixels));
         sr_canvas_flip(b.canvas);
         assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
-        assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, true));
+        assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
         assert_ok(sr_canvas_finish(b.canvas));
         if (!done)
             memcpy(first, b.target, sizeof first);
@@ -604,7 +604,7 @@ static void test_window(void **state) {
         sr_region r = {40, 20, SIDE, SIDE};
         for (int forced = 0; forced <= 1; forced++) {
             open_at(&b, 0, 0, 0);
-            assert_ok(sr_canvas_resize(b.canvas, 105, 70, exact != 0));
+            assert_ok(sr_canvas_resize(b.canvas, 105, 70, SR_FILTER_BILINEAR, exact != 0));
             if (forced)
                 assert_ok(sr_canvas_pixels(b.canvas, &pixels));
             assert_ok(sr_canvas_crop(b.canvas, &r));
@@ -661,6 +661,30 @@ static void test_options(void **state) {
         {{"cutout", "fill=[1, 2]"}, "three"},
         {{"cutout", "fill=[1, 2, 256]"}, "256"},
         {{"pad_crop", "mode=reflekt"}, "reflect"},
+        {{"rotate", "degrees=[20, 10]"}, "degrees"},
+        {{"rotate", "fill=[1, 2]"}, "three"},
+        {{"shear", "x=[-90, 10]"}, "-80"},
+        {{"random_affine", "translate=[0.1]"}, "translate"},
+        {{"random_affine", "shear=[1, 2, 3]"}, "two or four"},
+        {{"random_affine", "shear=[1, 2, 3, 99]"}, "80"},
+        {{"random_affine", "scale=[0, 1]"}, "scale"},
+        {{"pad", "size=[1, 2]"}, "one or four"},
+        {{"pad", "size=[5000]"}, "4096"},
+        {{"letterbox", "fill=[300, 1, 1]"}, "300"},
+        {{"scale_jitter", "scale=[2]"}, "scale"},
+        {{"multi_scale", "sizes=[]"}, "sizes"},
+        {{"multi_scale", "sizes=[0]"}, "16384"},
+        {{"expand", "ratio=[0.5, 2]"}, "ratio"},
+        {{"iou_crop", "overlaps=[]"}, "overlaps"},
+        {{"iou_crop", "scale=[0.5, 2]"}, "scale"},
+        {{"gaussian_blur", "size=4"}, "even"},
+        {{"gaussian_blur", "sigma=[0, 1]"}, "sigma"},
+        {{"random_erasing", "mode=nois"}, "noise"},
+        {{"random_erasing", "ratio=[1]"}, "ratio"},
+        {{"auto_augment", "policy=cifar"}, "cifar10"},
+        {{"rand_augment", "magnitude=31"}, "levels"},
+        {{"trivial_augment", "fill=[]"}, "three"},
+        {{"resize", "filter=bicubik"}, "bicubic"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_status(SR_E_USAGE, sr_transform_chain_create(&bad[i].spec, 1, &chain));
@@ -716,7 +740,8 @@ static void test_resample_sets(void **state) {
                        .height = sr_rng_uniform(&rng, 0.3, (double)pixels.height),
                        .output_width = 1 + sr_rng_below(&rng, MOST_SIDE),
                        .output_height = 1 + sr_rng_below(&rng, MOST_SIDE),
-                       .flip = sr_rng_below(&rng, 2) == 1};
+                       .flip = sr_rng_below(&rng, 2) == 1,
+                       .filter = (sr_resize_filter)(i % 3)};
         r.x = sr_rng_uniform(&rng, 0, (double)pixels.width - r.width);
         r.y = sr_rng_uniform(&rng, 0, (double)pixels.height - r.height);
         r.window = (sr_region){.width = 1 + sr_rng_below(&rng, (uint32_t)r.output_width),

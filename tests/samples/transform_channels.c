@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transform of one's own: solarization, which inverts what is bright (as in AutoAugment, Cubuk et
-// al. 2019), with some probability. `augment: [flip, solarize: {threshold: 128}]`.
+// A transform of one's own: red, green and blue in another order, with some probability (the last
+// step of SSD's photometric distortion). `augment: [flip, channels: {p: 0.5}]`.
 //
 // What it draws comes from the stream of the call, so a sample's pixels are a function of seed and
 // position, whichever process works on it.
 #include <serried.h>
+#include <string.h>
 
 typedef struct options {
-    int64_t threshold;
     double probability;
 } options;
 
-static const sr_option rows[] = {{.name = "threshold",
-                                  .help = "values from here on are inverted",
-                                  .type = SR_OPT_INT,
-                                  .offset = offsetof(options, threshold),
-                                  .default_text = "128",
-                                  .max = 256},
-                                 {.name = "p",
+static const sr_option rows[] = {{.name = "p",
                                   .help = "how often it happens",
                                   .type = SR_OPT_FLOAT,
                                   .offset = offsetof(options, probability),
@@ -26,27 +20,32 @@ static const sr_option rows[] = {{.name = "threshold",
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
+    uint32_t order[3] = {0, 1, 2};
     uint8_t *pixels;
     if (!(sr_rng_uniform(call->rng, 0, 1) < o->probability))
         return SR_OK;
+    sr_rng_shuffle(call->rng, order, 3);
     SR_TRY(sr_canvas_pixels(canvas, &pixels));
-    int64_t values = 3 * sr_canvas_width(canvas) * sr_canvas_height(canvas);
-    for (int64_t i = 0; i < values; i++)
-        if (pixels[i] >= o->threshold)
-            pixels[i] = (uint8_t)(255 - pixels[i]);
+    const int64_t count = sr_canvas_width(canvas) * sr_canvas_height(canvas);
+    for (int64_t i = 0; i < count; i++, pixels += 3) {
+        uint8_t before[3];
+        memcpy(before, pixels, sizeof before);
+        for (int c = 0; c < 3; c++)
+            pixels[c] = before[order[c]];
+    }
     return SR_OK;
 }
 
 static const sr_transform transform = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
-    .name = "solarize",
-    .help = "inverts bright values",
-    .options = {.name = "solarize", .options = rows, .count = 2, .struct_size = sizeof(options)},
+    .name = "channels",
+    .help = "red, green and blue in another order",
+    .options = {.name = "channels", .options = rows, .count = 1, .struct_size = sizeof(options)},
     .apply = apply};
 
 static const sr_transform *const transforms[] = {&transform, NULL};
-static const sr_plugin plugin = {SR_PLUGIN_HEAD, .name = "solarize", .transforms = transforms};
+static const sr_plugin plugin = {SR_PLUGIN_HEAD, .name = "channels", .transforms = transforms};
 
 const sr_plugin *sr_plugin_entry(void) {
     return &plugin;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stretches each channel to 0..255, with a probability.
+#include "dataio/adjust.h"
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    double probability;
+} options;
+
+static const sr_option rows[] = {
+    SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are stretched"),
+};
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    uint8_t *p;
+    if (!sr_draw_chance(call->rng, o->probability))
+        return SR_OK;
+    SR_TRY(sr_canvas_pixels(canvas, &p));
+    sr_adjust_autocontrast(p, sr_canvas_width(canvas) * sr_canvas_height(canvas));
+    return SR_OK;
+}
+
+const sr_transform sr_transform_autocontrast = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "autocontrast",
+    .help = "stretch each channel to its whole range",
+    .options = {.name = "autocontrast",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .apply = apply,
+};

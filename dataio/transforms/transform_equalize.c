@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equalizes the histogram of each channel, with a probability.
+#include "dataio/adjust.h"
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    double probability;
+} options;
+
+static const sr_option rows[] = {
+    SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are equalized"),
+};
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    uint8_t *p;
+    if (!sr_draw_chance(call->rng, o->probability))
+        return SR_OK;
+    SR_TRY(sr_canvas_pixels(canvas, &p));
+    sr_adjust_equalize(p, sr_canvas_width(canvas) * sr_canvas_height(canvas));
+    return SR_OK;
+}
+
+const sr_transform sr_transform_equalize = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "equalize",
+    .help = "make the histogram of each channel flat",
+    .options = {.name = "equalize",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .apply = apply,
+};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resizes until the whole picture fits into the image size, and fills what is left on both sides,
+// as the YOLO detectors do.
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    int filter;
+    bool exact, no_enlarge;
+    sr_int_list fill;
+} options;
+
+static const sr_option rows[] = {
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
+    {.name = "exact",
+     .help = "decode at full size even where a scaled decode would do",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, exact),
+     .default_text = "false"},
+    {.name = "no_enlarge",
+     .help = "leave smaller pictures at their size",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, no_enlarge),
+     .default_text = "false"},
+    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue beside the picture"),
+};
+
+static sr_status check(const void *opaque) {
+    const options *o = opaque;
+    return sr_check_color("letterbox", "fill", &o->fill);
+}
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    const int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
+    sr_placing placing = {.width = sr_canvas_target_width(canvas),
+                          .height = sr_canvas_target_height(canvas)};
+    int64_t new_w = w, new_h = h;
+    if (!o->no_enlarge || w > placing.width || h > placing.height)
+        sr_fit_inside(w, h, placing.width, placing.height, &new_w, &new_h);
+    if (new_w != w || new_h != h)
+        SR_TRY(sr_canvas_resize(canvas, new_w, new_h, (sr_resize_filter)o->filter, o->exact));
+    placing.x = (placing.width - new_w) / 2;
+    placing.y = (placing.height - new_h) / 2;
+    sr_color_bytes(&o->fill, placing.color);
+    return sr_canvas_place(canvas, &placing);
+}
+
+const sr_transform sr_transform_letterbox = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "letterbox",
+    .help = "fit the whole picture into the image size",
+    .options = {.name = "letterbox",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .check = check,
+    .apply = apply,
+};

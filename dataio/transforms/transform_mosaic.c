@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Four pictures around a point: the sample's own and three foreign ones of its slot, each resized
+// until it fits the image size, on a sheet of twice that size (Bochkovskiy et al., "YOLOv4"
+// (2020)). random_affine with to_image, a crop or a resize makes the image of it. A classification
+// recipe keeps the label of the sample's own picture, which is not what mosaic is for.
+#include "dataio/transform_options.h"
+
+enum { TILES = 4 };
+
+typedef struct options {
+    double probability;
+    sr_float_list center;
+    int filter;
+    bool exact;
+    sr_int_list fill;
+} options;
+
+static const sr_option rows[] = {
+    SR_ROW_PROBABILITY(options, "1", "share of samples that become four; the others get the sheet"),
+    {.name = "center",
+     .help = "where the four meet: smallest and largest share of the sheet's sides",
+     .type = SR_OPT_FLOATS,
+     .offset = offsetof(options, center),
+     .default_text = "[0.25, 0.75]"},
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
+    {.name = "exact",
+     .help = "decode at full size even where a scaled decode would do",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, exact),
+     .default_text = "false"},
+    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue of the sheet"),
+};
+
+static sr_status check(const void *opaque) {
+    const options *o = opaque;
+    SR_TRY(sr_check_range("mosaic", "center", &o->center, 0, 1));
+    return sr_check_color("mosaic", "fill", &o->fill);
+}
+
+// A picture at the size of a tile.
+static sr_status fit(sr_canvas *picture, const sr_canvas *sheet, const options *o) {
+    int64_t w, h;
+    sr_fit_inside(sr_canvas_width(picture), sr_canvas_height(picture),
+                  sr_canvas_target_width(sheet), sr_canvas_target_height(sheet), &w, &h);
+    return sr_canvas_resize(picture, w, h, (sr_resize_filter)o->filter, o->exact);
+}
+
+// Tile 0 and 2 end where the four meet, 1 and 3 begin there; the same for 0, 1 and 2, 3 downwards.
+static int64_t begin_of(int64_t meeting, int64_t side, bool ends) {
+    return ends ? meeting - side : meeting;
+}
+
+static sr_status paste(sr_canvas *canvas, int tile, int64_t x, int64_t y, const options *o) {
+    sr_canvas *other;
+    uint8_t *pixels;
+    SR_TRY(sr_canvas_open_foreign(canvas, tile - 1, &other));
+    if (!other)
+        return SR_OK;
+    SR_TRY(fit(other, canvas, o));
+    const sr_status status = sr_canvas_pixels(other, &pixels);
+    if (status >= SR_E_DATA && status < SR_E_PEER)
+        return SR_OK; // damaged: as if it were not there
+    SR_TRY(status);
+    return sr_canvas_paste(canvas, other, begin_of(x, sr_canvas_width(other), tile % 2 == 0),
+                           begin_of(y, sr_canvas_height(other), tile < 2));
+}
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    sr_placing sheet = {.width = 2 * sr_canvas_target_width(canvas),
+                        .height = 2 * sr_canvas_target_height(canvas)};
+    const bool applied = sr_draw_chance(call->rng, o->probability);
+    const int64_t x = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)sheet.width);
+    const int64_t y = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)sheet.height);
+    SR_TRY(fit(canvas, canvas, o));
+    sheet.x = begin_of(x, sr_canvas_width(canvas), true);
+    sheet.y = begin_of(y, sr_canvas_height(canvas), true);
+    if (!applied) {
+        sheet.x = (sheet.width - sr_canvas_width(canvas)) / 2;
+        sheet.y = (sheet.height - sr_canvas_height(canvas)) / 2;
+    }
+    sr_color_bytes(&o->fill, sheet.color);
+    SR_TRY(sr_canvas_place(canvas, &sheet));
+    for (int tile = 1; tile < TILES && applied; tile++)
+        SR_TRY(paste(canvas, tile, x, y, o));
+    return SR_OK;
+}
+
+const sr_transform sr_transform_mosaic = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "mosaic",
+    .help = "four pictures around a point, on a sheet of twice the image size",
+    .options = {.name = "mosaic",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .check = check,
+    .apply = apply,
+    .foreign = TILES - 1,
+};

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resizes the shorter side to a size drawn from a list, the longer one staying below a limit
+// (torchvision's RandomShortestSize, as in DETR). A crop or pad to the image size is to follow.
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    sr_int_list sizes;
+    int64_t longest;
+    int filter;
+    bool exact;
+} options;
+
+static const sr_option rows[] = {
+    {.name = "sizes",
+     .help = "pixels of the shorter side, one of which is drawn",
+     .type = SR_OPT_INTS,
+     .offset = offsetof(options, sizes),
+     .default_text = "[480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800]"},
+    {.name = "longest",
+     .help = "most pixels of the longer side; 0: any",
+     .type = SR_OPT_INT,
+     .offset = offsetof(options, longest),
+     .default_text = "0",
+     .min = 0,
+     .max = 65536},
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
+    {.name = "exact",
+     .help = "decode at full size even where a scaled decode would do",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, exact),
+     .default_text = "false"},
+};
+
+static sr_status check(const void *opaque) {
+    const options *o = opaque;
+    if (o->sizes.count == 0)
+        return SR_FAIL(SR_E_USAGE, "multi_scale: sizes wants at least one number of pixels");
+    for (size_t i = 0; i < o->sizes.count; i++)
+        if (o->sizes.items[i] < 1 || o->sizes.items[i] > 16384)
+            return SR_FAIL(SR_E_USAGE, "multi_scale: size %lld is outside of 1..16384",
+                           (long long)o->sizes.items[i]);
+    return SR_OK;
+}
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    const int64_t size = o->sizes.items[sr_rng_below(call->rng, (uint32_t)o->sizes.count)];
+    const int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
+    const double shorter = (double)(w < h ? w : h), longer = (double)(w < h ? h : w);
+    double scale = (double)size / shorter;
+    if (o->longest > 0 && longer * scale > (double)o->longest)
+        scale = (double)o->longest / longer;
+    const int64_t new_w = (int64_t)((double)w * scale + 0.5),
+                  new_h = (int64_t)((double)h * scale + 0.5);
+    return sr_canvas_resize(canvas, new_w > 1 ? new_w : 1, new_h > 1 ? new_h : 1,
+                            (sr_resize_filter)o->filter, o->exact);
+}
+
+const sr_transform sr_transform_multi_scale = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "multi_scale",
+    .help = "resize the shorter side to one of several sizes",
+    .options = {.name = "multi_scale",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .check = check,
+    .apply = apply,
+};

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large-scale jitter: a random factor of the size at which the picture just fits, then a random
+// crop where it is larger than the image size and fill to the right and below where it is smaller.
+// Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method" (2021).
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    sr_float_list scale;
+    int filter;
+    bool exact;
+    sr_int_list fill;
+} options;
+
+static const sr_option rows[] = {
+    {.name = "scale",
+     .help = "smallest and largest factor",
+     .type = SR_OPT_FLOATS,
+     .offset = offsetof(options, scale),
+     .default_text = "[0.1, 2]"},
+    {.name = "filter",
+     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(options, filter),
+     .default_text = "bilinear",
+     .choices = sr_resize_filter_names},
+    {.name = "exact",
+     .help = "decode at full size even where a scaled decode would do",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, exact),
+     .default_text = "false"},
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+};
+
+static sr_status check(const void *opaque) {
+    const options *o = opaque;
+    SR_TRY(sr_check_range("scale_jitter", "scale", &o->scale, 0.01, 100));
+    return sr_check_color("scale_jitter", "fill", &o->fill);
+}
+
+// Where a side that is too long begins.
+static int64_t draw_begin(sr_rng *rng, int64_t have, int64_t want) {
+    const int64_t free = have > want ? have - want : 0;
+    return -(int64_t)sr_rng_below(rng, (uint32_t)free + 1);
+}
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    sr_placing placing = {.width = sr_canvas_target_width(canvas),
+                          .height = sr_canvas_target_height(canvas)};
+    const double scale = sr_draw_range(call->rng, &o->scale);
+    int64_t w, h;
+    sr_fit_inside(sr_canvas_width(canvas), sr_canvas_height(canvas),
+                  (int64_t)(scale * (double)placing.width + 0.5),
+                  (int64_t)(scale * (double)placing.height + 0.5), &w, &h);
+    SR_TRY(sr_canvas_resize(canvas, w, h, (sr_resize_filter)o->filter, o->exact));
+    placing.x = draw_begin(call->rng, w, placing.width);
+    placing.y = draw_begin(call->rng, h, placing.height);
+    sr_color_bytes(&o->fill, placing.color);
+    return sr_canvas_place(canvas, &placing);
+}
+
+const sr_transform sr_transform_scale_jitter = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "scale_jitter",
+    .help = "resize by a random factor, then crop or pad to the image size",
+    .options = {.name = "scale_jitter",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .check = check,
+    .apply = apply,
+};

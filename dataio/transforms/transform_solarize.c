@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inverts all values from a threshold on, with a probability.
+#include "dataio/adjust.h"
+#include "dataio/transform_options.h"
+
+typedef struct options {
+    double probability;
+    int64_t threshold;
+} options;
+
+static const sr_option rows[] = {
+    SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are solarized"),
+    {.name = "threshold",
+     .help = "the least value that is inverted",
+     .type = SR_OPT_INT,
+     .offset = offsetof(options, threshold),
+     .default_text = "128",
+     .min = 0,
+     .max = 256},
+};
+
+static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
+    const options *o = call->options;
+    uint8_t *p;
+    if (!sr_draw_chance(call->rng, o->probability))
+        return SR_OK;
+    SR_TRY(sr_canvas_pixels(canvas, &p));
+    sr_adjust_solarize(p, sr_canvas_width(canvas) * sr_canvas_height(canvas), (int)o->threshold);
+    return SR_OK;
+}
+
+const sr_transform sr_transform_solarize = {
+    .struct_size = sizeof(sr_transform),
+    .abi = SR_TRANSFORM_ABI,
+    .name = "solarize",
+    .help = "invert what is bright",
+    .options = {.name = "solarize",
+                .options = rows,
+                .count = sizeof rows / sizeof rows[0],
+                .struct_size = sizeof(options)},
+    .apply = apply,
+};
