@@ -120,6 +120,16 @@ void sr_split_stat_release(sr_split_stat *stat) {
 
 // -- show --------------------------------------------------------------------------------------
 
+// The last part of a sample's name, without what it is a file of.
+static void file_name(const sr_sample *picture, char *out, size_t capacity) {
+    const char *name = picture->name ? picture->name : "", *end = name + picture->name_bytes;
+    for (const char *p = name; p < end; p++)
+        name = *p == '/' ? p + 1 : name;
+    for (const char *p = name; p < end; p++)
+        end = *p == '.' ? p : end;
+    (void)snprintf(out, capacity, "%.*s", (int)(end - name < 60 ? end - name : 60), name);
+}
+
 static sr_status put_record(sr_dataset *dataset, int64_t index, sr_grid *grid, int cell) {
     sr_sample picture;
     sr_detection objects;
@@ -133,9 +143,7 @@ static sr_status put_record(sr_dataset *dataset, int64_t index, sr_grid *grid, i
     else if (picture.label >= 0)
         (void)snprintf(label, sizeof label, "%lld", (long long)picture.label);
     else
-        (void)snprintf(label, sizeof label, "%.*s",
-                       picture.name_bytes > 60 ? 60 : (int)picture.name_bytes,
-                       picture.name ? picture.name : "");
+        file_name(&picture, label, sizeof label);
     return sr_grid_put_sample(grid, cell, &picture, has_objects ? &objects : NULL, label);
 }
 

@@ -128,6 +128,7 @@ static sr_status take_sample_key(const char *key, size_t n, const sr_feature *fe
 
 sr_status sr_sample_read(const void *record, size_t bytes, sr_sample *out) {
     sr_sample sample = {.label = -1, .orientation = 1};
+    bool has_content = false;
     sr_record_cursor entries = sr_record_entries(record, bytes);
     for (;;) {
         const char *key;
@@ -137,10 +138,12 @@ sr_status sr_sample_read(const void *record, size_t bytes, sr_sample *out) {
         SR_TRY(sr_record_next(&entries, &key, &key_bytes, &feature, &more));
         if (!more)
             break;
+        has_content = has_content || is_key(key, key_bytes, "content");
         SR_TRY(take_sample_key(key, key_bytes, &feature, &sample));
     }
     if (sample.data == NULL || sample.bytes == 0)
-        return SR_FAIL(SR_E_DATA, "the record has no key 'data' with a picture");
+        return SR_FAIL(SR_E_DATA, "the record has no key 'data' with a picture%s",
+                       has_content ? "; it is one with boxes, for detection" : "");
     *out = sample;
     return SR_OK;
 }

@@ -20,7 +20,8 @@ static sr_status open_sample(const sr_transformer_context *context, sr_canvas *c
     const sr_pipeline_options *o = context->options;
     SR_TRY(sr_sample_read(call->record, call->bytes, sample));
     if (sample->label < 0 || sample->label > INT32_MAX)
-        return SR_FAIL(SR_E_DATA, "the record has no class in its key 'label'");
+        return SR_FAIL(SR_E_DATA, "the record has no class in its key 'label'%s",
+                       sample->mask ? "; it is one with a mask, for segmentation" : "");
     const sr_encoded picture = sr_encoded_of(sample);
     return sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,
                           call->rows[0]);

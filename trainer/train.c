@@ -158,6 +158,7 @@ static sr_status name_watch(const sr_training *t) {
 
 int sr_train_main(const sr_train_request *request) {
     sr_training t = {.request = request};
+    int code;
     sr_arena_init(&t.arena);
     sr_status status = open_recipe(request, &t.recipe);
     if (status == SR_OK && request->dry_run) {
@@ -180,8 +181,8 @@ int sr_train_main(const sr_train_request *request) {
     if (status != SR_OK) {
         say_failure(recipe_status != SR_OK ? recipe_status : status,
                     recipe_status != SR_OK ? message : sr_error_message());
-        sr_recipe_free(t.recipe);
-        return sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
+        code = sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
+        goto done;
     }
     t.rank = sr_comm_rank(t.comm);
     t.ranks = sr_comm_size(t.comm);
@@ -189,7 +190,8 @@ int sr_train_main(const sr_train_request *request) {
     if (recipe_status == SR_OK && name_watch(&t) != SR_OK)
         SR_WARN("no watchdog: %s", sr_error_message());
     status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
-    int code = end_run(&t, status);
+    code = end_run(&t, status);
+done:
     sr_board_leave(t.entry);
     sr_comm_free(t.comm);
     sr_watch_stop();
