@@ -89,6 +89,25 @@ sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t sc
 sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,
                            uint32_t scope);
 
+// How the samples of a lane are mixed.
+typedef struct sr_mix_opts {
+    double mixup;       // alpha of Beta(alpha, alpha) for mixup; 0: none
+    double cutmix;      // the same for CutMix; with both, either with probability 1/2
+    double probability; // that the lane's samples are mixed in this step
+    uint32_t scope;     // as in sr_dropout
+} sr_mix_opts;
+// Mixed samples and what their targets are: 'weight' times the own label and 1 - weight times
+// 'partner'.
+typedef struct sr_mixed {
+    sr_tensor x;       // as given
+    sr_tensor partner; // i32 [N]: the label of the sample that was mixed in
+    sr_tensor weight;  // f32 [N] (f64 beside f64), one value for the lane
+} sr_mixed;
+// Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019) of x [N,H,W,C], labels i32 [N]: partners
+// are a permutation of the samples, one lambda from Beta(alpha, alpha) and one box serve them all.
+// key as in sr_dropout. Weights of CutMix are exact areas. No gradient.
+sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
+
 // Geometry of a square pooling window, in pixels.
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
@@ -161,6 +180,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_normalize(...) (sr_at(__FILE__, __LINE__), sr_normalize(__VA_ARGS__))
 #define sr_dropout(...) (sr_at(__FILE__, __LINE__), sr_dropout(__VA_ARGS__))
 #define sr_random_normal(...) (sr_at(__FILE__, __LINE__), sr_random_normal(__VA_ARGS__))
+#define sr_mix_batch(...) (sr_at(__FILE__, __LINE__), sr_mix_batch(__VA_ARGS__))
 #define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))
 #define sr_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_avgpool2d(__VA_ARGS__))
 #define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))

@@ -64,6 +64,14 @@ typedef struct sr_dropout_params {
     uint32_t reserved;
 } sr_dropout_params;
 
+// mix_batch: x[n,h,w,c].
+typedef struct sr_mix_params {
+    int64_t n, h, w, c;
+    double mixup, cutmix;     // alpha of Beta(alpha, alpha); 0: not that one
+    double probability;       // that the samples are mixed at all, 0 <= p <= 1
+    uint32_t scope, reserved; // as in sr_dropout_params
+} sr_mix_params;
+
 // Pooling and upsampling: x[n,h,w,c], y[n,p,q,c].
 typedef struct sr_pool_params {
     int64_t n, h, w, c, p, q;

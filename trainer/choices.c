@@ -178,6 +178,13 @@ static sr_status check_lanes(sr_recipe *recipe) {
     return SR_OK;
 }
 
+static sr_status check_mix(sr_recipe *recipe, const sr_task_desc *task) {
+    if ((recipe->mix.mixup > 0 || recipe->mix.cutmix > 0) && !task->mixes)
+        return sr_recipe_fail(recipe, recipe->mix.mixup > 0 ? "mix.mixup" : "mix.cutmix",
+                              "task %s mixes no samples; leave 'mix' out", task->name);
+    return SR_OK;
+}
+
 static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     const sr_task_desc *task;
     sr_choice_model model;
@@ -191,6 +198,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     SR_TRY(sr_choose_task(recipe, &task));
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));
+    SR_TRY(check_mix(recipe, task));
     SR_TRY(sr_choose_metric(recipe, &metric));
     SR_TRY(sr_choose_loss(recipe, task, arena, &loss));
     for (int i = 0; i < recipe->phase_count; i++) {

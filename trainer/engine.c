@@ -197,6 +197,15 @@ void sr_engine_free(sr_engine *e) {
 
 // ---- Recording ----
 
+// Evaluation sees samples as they are.
+static sr_mix_opts mix_of(const sr_recipe *recipe, bool training) {
+    if (!training || !(recipe->mix.probability > 0))
+        return (sr_mix_opts){0};
+    return (sr_mix_opts){.mixup = recipe->mix.mixup,
+                         .cutmix = recipe->mix.cutmix,
+                         .probability = recipe->mix.probability};
+}
+
 static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64_t samples,
                                    int64_t height, int64_t width) {
     const sr_info image = {.dtype = SR_U8, .rank = 4, .dim = {samples, height, width, 3}};
@@ -214,6 +223,7 @@ static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64
                             .std = e->std,
                             .loss_desc = e->loss.desc,
                             .loss_options = e->loss.options,
+                            .mix = mix_of(e->recipe, training),
                             .image = sr_input(e->context, SLOT_IMAGE, &image),
                             .label = sr_input(e->context, SLOT_LABEL, &label),
                             .key = sr_input(e->context, SLOT_KEY, &key),

@@ -130,6 +130,16 @@ static void read_chooser(sr_recipe_inside *in) {
     row(in, "chooser")->counts_as = in->v.recipe.chooser == SR_CHOOSER_FREE ? "free" : "class";
 }
 
+// Recipes that mix nothing keep the identity that they had before there was mixing.
+static void read_mix(const sr_recipe_inside *in) {
+    static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
+    const sr_recipe *r = &in->v.recipe;
+    if ((r->mix.mixup > 0 || r->mix.cutmix > 0) && r->mix.probability > 0)
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
+}
+
 static void read_lanes(sr_recipe_inside *in) {
     sr_recipe *r = &in->v.recipe;
     int64_t lanes = 1;
@@ -260,9 +270,9 @@ static sr_status carry_expected(sr_recipe_inside *in) {
 // The top level in the order in which people read a recipe; what is not named stays in the middle.
 static void order_top(sr_node *root) {
     static const char *const order[] = {
-        "about",    "task",    "model",  "phases", "weights", "weights_reset", "data", "image",
-        "batch",    "lanes",   "epochs", "steps",  "seed",    "precision",     "loss", "optimizer",
-        "schedule", "augment", "eval",   "ema"};
+        "about", "task",      "model",    "phases",  "weights", "weights_reset", "data",
+        "image", "batch",     "lanes",    "epochs",  "steps",   "seed",          "precision",
+        "loss",  "optimizer", "schedule", "augment", "mix",     "eval",          "ema"};
     sr_node *rest = root->first;
     root->first = root->last = NULL;
     root->count = 0;
@@ -298,6 +308,7 @@ static sr_status resolve(sr_recipe_inside *in) {
     refuse_unknown(in, in->written, "");
     read_image(in);
     read_chooser(in);
+    read_mix(in);
     read_lanes(in);
     read_length(in);
     read_on_corrupt(in);

@@ -146,6 +146,10 @@ typedef struct sr_recipe {
 
     const sr_transform_spec *augment; // of training, in order
     int augment_count;
+    struct {
+        double mixup, cutmix; // alpha; 0: none
+        double probability;   // that a lane is mixed in a step
+    } mix;                    // of training samples, after the transforms
 
     struct {
         int64_t resize; // shorter side before the crop

@@ -32,6 +32,7 @@ typedef struct sr_lane_record {
     const double *mean, *std;
     const sr_loss_desc *loss_desc; // NULL where the task has a loss of its own
     const void *loss_options;
+    sr_mix_opts mix;             // of training samples; alphas of 0: none
     sr_tensor image, label, key; // key: i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
     // To be filled by the task:
@@ -47,6 +48,7 @@ typedef struct sr_task_desc {
     int phases;                               // exactly so many; 0: one
     const char *phase_names[SR_MAX_PHASES];   // in order, where there are several
     bool uses_loss;                           // the recipe's `loss`; else it has one of its own
+    bool mixes;                               // knows the recipe's `mix`
     int scalars;                              // sums beside the loss, as logged
     const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
     void (*record)(sr_lane_record *record);   // of training: fills loss and scalars

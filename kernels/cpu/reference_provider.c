@@ -40,6 +40,7 @@ static const char *const signatures[SR_KERNEL_COUNT] = {
     [SR_KERNEL_normalize] = "UT",
     [SR_KERNEL_dropout] = "TIT",
     [SR_KERNEL_random_normal] = "IT",
+    [SR_KERNEL_mix_batch] = "TIITIP",
     [SR_KERNEL_maxpool2d] = "TTU",
     [SR_KERNEL_maxpool2d_grad] = "TUT",
     [SR_KERNEL_avgpool2d] = "TT",

@@ -6,7 +6,7 @@ A small recipe with batch norm, residuals, dropout, random crops and flips, labe
 parameters, an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run
 (one rank, one thread) one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data
 workers, threads instead of processes, backend, what the chooser takes, stopped and resumed on another number of ranks; then
-seeded combinations; and once without `lanes` given. Every run must end with the digest and the metrics of
+seeded combinations; once with mixup and CutMix; and once without `lanes` given. Every run must end with the digest and the metrics of
 its precision's base.
 
   check_digest.py SERRIED RECIPE [--device NAME] [--few]
@@ -153,6 +153,12 @@ class Digests(suite.Suite):
             self.expect(precision, f"{ranks} ranks x {threads}, " + " ".join(v.split(".")[-1] for v in values[1:])[:24],
                         self.train(name, ranks, values, threads))
 
+    def mixed(self):
+        """mixup and CutMix, in some steps of some lanes."""
+        values = ["mix={mixup: 0.2, cutmix: 1, probability: 0.8}"]
+        for ranks in (1, 2, 3):
+            self.expect("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
+
     def default_lanes(self):
         values = ["lanes=~"]
         self.base["default lanes"] = self.train("default 1", 1, values)
@@ -177,6 +183,7 @@ def main():
             if not arguments.few:
                 tests.combinations(precision, 2)
         if not arguments.few:
+            tests.mixed()
             tests.default_lanes()
         return tests
 

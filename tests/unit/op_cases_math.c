@@ -23,6 +23,7 @@ BUILD(cast_f32, sr_cast(in[0], SR_F32))
 BUILD(normalize, sr_normalize(in[0], (const double[]){0.5, 0}, (const double[]){0.25, 1}, SR_F32))
 BUILD(keep_all, sr_dropout(in[0], in[1], 0.0, 3))
 BUILD(normal_pair, sr_random_normal(in[0], SR_F64, 1, (const int64_t[]){2}, 0))
+BUILD(mix_none, sr_mix_batch(in[0], in[1], in[2], (sr_mix_opts){.mixup = 1, .cutmix = 1}).x)
 BUILD(drop_half, sr_dropout(in[0], in[1], 0.5, 3))
 
 WRONG(relu_of_integers, sr_relu(ZEROS(SR_I32, 1, 3)))
@@ -50,6 +51,9 @@ WRONG(cast_to_integers, sr_cast(ZEROS(SR_F32, 1, 3), SR_I32))
 WRONG(normalize_channels, sr_normalize(ZEROS(SR_U8, 2, 3, 5), (const double[5]){0},
                                        (const double[5]){1, 1, 1, 1, 1}, SR_F32))
 WRONG(normal_key, sr_random_normal(ZEROS(SR_I32, 1, 3), SR_F32, 1, (const int64_t[]){2}, 0))
+WRONG(mix_labels, sr_mix_batch(ZEROS(SR_F32, 4, 3, 2, 2, 1), ZEROS(SR_I32, 1, 2),
+                               ZEROS(SR_I32, 1, 4), (sr_mix_opts){.mixup = 1})
+                      .x)
 WRONG(dropout_key, sr_dropout(ZEROS(SR_F32, 1, 3), ZEROS(SR_I32, 1, 3), 0.5, 0))
 
 // ---- Shapes, sums, losses ----
@@ -343,6 +347,17 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_STOPS,
      .wrong = normal_key,
      .message = "random_normal: key [3] i32"},
+
+    {.op = "mix_batch", // what it mixes: test_mix.c
+     .build = mix_none,
+     .inputs = 3,
+     .info = {F64(4, 2, 1, 2, 1), I32(2), I32(4)},
+     .in = {{1, -2, 3, 4}, {1, 0}, {1, 2, 3, 4}},
+     .want = {1, -2, 3, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_STOPS,
+     .wrong = mix_labels,
+     .message = "mix_batch: labels [2] i32 must be i32 [3] to go with [3, 2, 2, 1] f32"},
 
     // Shapes, sums, losses
     {.op = "reshape",

@@ -725,6 +725,7 @@ static void test_identity(void **state) {
         "schedule=constant",
         "expected={a: b}",
         "augment=[]",
+        "mix={cutmix: 1, probability: 0}",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -753,6 +754,7 @@ static void test_identity(void **state) {
         "model.width=2",
         "loss=ce",
         "augment=[flip]",
+        "mix.cutmix=1",
         "weights_reset=[fc]",
     };
     for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)

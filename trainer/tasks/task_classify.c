@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classification by the loss that the recipe chooses; top-1 and top-5 hits are counted.
+//
+// Where the recipe mixes samples (mixup, CutMix), the loss of a sample is that of its own label and
+// that of its partner's, by weight; hits of training count the own label alone.
 #include "trainer/task.h"
 
-static sr_tensor logits_of(sr_lane_record *r) {
-    sr_tensor x = sr_normalize(r->image, r->mean, r->std, r->dtype);
-    return sr_task_forward(r, 0, &x, r->training);
+#define MIX_SCOPE 0x6d780000u // models count up from phase << 16
+
+static sr_tensor pictures(const sr_lane_record *r) {
+    return sr_normalize(r->image, r->mean, r->std, r->dtype);
 }
 
 static sr_tensor infer(sr_lane_record *r) {
-    return sr_cast(logits_of(r), SR_F32);
+    sr_tensor x = pictures(r);
+    return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+}
+
+static sr_tensor loss_of(const sr_lane_record *r, sr_tensor logits, sr_tensor labels) {
+    return r->loss_desc->record(logits, labels, r->loss_options);
+}
+
+static sr_tensor record_mixed(sr_lane_record *r) {
+    sr_mix_opts opts = r->mix;
+    opts.scope = MIX_SCOPE;
+    sr_mixed mixed = sr_mix_batch(pictures(r), r->label, r->key, opts);
+    sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
+    r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->label)),
+                     sr_mul(sr_scale(mixed.weight, -1, 1), loss_of(r, logits, mixed.partner)));
+    return logits;
+}
+
+static sr_tensor record_plain(sr_lane_record *r) {
+    sr_tensor x = pictures(r);
+    sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
+    r->loss = loss_of(r, logits, r->label);
+    return logits;
 }
 
 static void record(sr_lane_record *r) {
-    sr_tensor logits = logits_of(r);
-    r->loss = r->loss_desc->record(logits, r->label, r->loss_options);
+    const bool mixes = r->mix.mixup > 0 || r->mix.cutmix > 0;
+    sr_tensor logits = mixes ? record_mixed(r) : record_plain(r);
     r->scalars[0] = sr_topk_hits(logits, r->label);
 }
 
@@ -24,6 +50,7 @@ const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
                                        .transformer = "classify",
                                        .phases = 1,
                                        .uses_loss = true,
+                                       .mixes = true,
                                        .scalars = 1,
                                        .scalar_names = {"hits"},
                                        .record = record,
