@@ -5,8 +5,8 @@
 //
 // The first stage draws what happens to the lane and keeps it in the workspace; the second does it,
 // one block a sample. All draws come from one stream whose seed is the first draw of (key, scope),
-// in double precision on own elementary functions. One pass over memory that the normalisation has
-// just written: no other provider has an entry.
+// in double precision on own elementary functions. No other provider has an entry: in fp32 this one
+// runs at the speed of memory, and in bf16 it is below a thousandth of a network's step.
 #include <math.h>
 #include <string.h>
 
