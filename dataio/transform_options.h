@@ -52,4 +52,17 @@ void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t mo
         .choices = sr_warp_filter_names                                                            \
     }
 
+#define SR_ROW_RESIZE_FILTER(options_type)                                                         \
+    {                                                                                              \
+        .name = "filter",                                                                          \
+        .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",             \
+        .type = SR_OPT_ENUM, .offset = offsetof(options_type, filter), .default_text = "bilinear", \
+        .choices = sr_resize_filter_names                                                          \
+    }
+#define SR_ROW_EXACT(options_type)                                                                 \
+    {                                                                                              \
+        .name = "exact", .help = "decode at full size even where a scaled decode would do",        \
+        .type = SR_OPT_BOOL, .offset = offsetof(options_type, exact), .default_text = "false"      \
+    }
+
 #endif

@@ -10,17 +10,8 @@ typedef struct options {
 } options;
 
 static const sr_option rows[] = {
-    {.name = "filter",
-     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
-     .type = SR_OPT_ENUM,
-     .offset = offsetof(options, filter),
-     .default_text = "bilinear",
-     .choices = sr_resize_filter_names},
-    {.name = "exact",
-     .help = "decode at full size even where a scaled decode would do",
-     .type = SR_OPT_BOOL,
-     .offset = offsetof(options, exact),
-     .default_text = "false"},
+    SR_ROW_RESIZE_FILTER(options),
+    SR_ROW_EXACT(options),
     {.name = "no_enlarge",
      .help = "leave smaller pictures at their size",
      .type = SR_OPT_BOOL,

@@ -23,17 +23,8 @@ static const sr_option rows[] = {
      .default_text = "0",
      .min = 0,
      .max = 65536},
-    {.name = "filter",
-     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
-     .type = SR_OPT_ENUM,
-     .offset = offsetof(options, filter),
-     .default_text = "bilinear",
-     .choices = sr_resize_filter_names},
-    {.name = "exact",
-     .help = "decode at full size even where a scaled decode would do",
-     .type = SR_OPT_BOOL,
-     .offset = offsetof(options, exact),
-     .default_text = "false"},
+    SR_ROW_RESIZE_FILTER(options),
+    SR_ROW_EXACT(options),
 };
 
 static sr_status check(const void *opaque) {

@@ -3,7 +3,7 @@
 // Convolutions" (2014), with the rules of torchvision's RandomResizedCrop.
 #include <math.h>
 
-#include "dataio/transform.h"
+#include "dataio/transform_options.h"
 #include "kernels/base/math.h"
 
 #define TRIES 10
@@ -25,17 +25,8 @@ static const sr_option rows[] = {
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
      .default_text = "[0.75, 1.3333333333333333]"},
-    {.name = "exact",
-     .help = "decode at full size even where a scaled decode would do",
-     .type = SR_OPT_BOOL,
-     .offset = offsetof(options, exact),
-     .default_text = "false"},
-    {.name = "filter",
-     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
-     .type = SR_OPT_ENUM,
-     .offset = offsetof(options, filter),
-     .default_text = "bilinear",
-     .choices = sr_resize_filter_names},
+    SR_ROW_EXACT(options),
+    SR_ROW_RESIZE_FILTER(options),
 };
 
 static sr_status check_pair(const char *name, const sr_float_list *list, double most) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize: the shorter side to a size (torchvision's Resize), or both sides to
 // the target.
-#include "dataio/transform.h"
+#include "dataio/transform_options.h"
 
 typedef struct options {
     int64_t size;
@@ -22,17 +22,8 @@ static const sr_option rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, stretch),
      .default_text = "false"},
-    {.name = "exact",
-     .help = "decode at full size even where a scaled decode would do",
-     .type = SR_OPT_BOOL,
-     .offset = offsetof(options, exact),
-     .default_text = "false"},
-    {.name = "filter",
-     .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",
-     .type = SR_OPT_ENUM,
-     .offset = offsetof(options, filter),
-     .default_text = "bilinear",
-     .choices = sr_resize_filter_names},
+    SR_ROW_EXACT(options),
+    SR_ROW_RESIZE_FILTER(options),
 };
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
