@@ -132,6 +132,69 @@ static void draw_box(sr_grid *grid, const place *p, const double corner[4],
     }
 }
 
+// A line between two points of the picture, as shares of its sides; what lies outside is moved to
+// the border.
+static void draw_line(sr_grid *grid, const place *p, const double from[2], const double to[2],
+                      const uint8_t color[3]) {
+    const double sides[2] = {(double)(p->width - 1), (double)(p->height - 1)};
+    double at[2], step[2], longest = 1;
+    for (int i = 0; i < 2; i++) {
+        const double begin = from[i] > 0 ? from[i] < 1 ? from[i] : 1 : 0;
+        const double end = to[i] > 0 ? to[i] < 1 ? to[i] : 1 : 0;
+        at[i] = begin * sides[i];
+        step[i] = (end - begin) * sides[i];
+        const double length = step[i] < 0 ? -step[i] : step[i];
+        longest = length > longest ? length : longest;
+    }
+    const int steps = (int)longest;
+    for (int i = 0; i <= steps; i++) {
+        const int64_t x = p->x + (int64_t)(at[0] + step[0] * i / steps + 0.5);
+        const int64_t y = p->y + (int64_t)(at[1] + step[1] * i / steps + 0.5);
+        memcpy(grid->pixels + 3 * (y * grid->width + x), color, 3);
+    }
+}
+
+// A polygon of an object's outline, closed.
+static sr_status draw_polygon(sr_grid *grid, const place *p, const double sides[2],
+                              sr_record_cursor numbers, const uint8_t color[3]) {
+    double first[2] = {0}, last[2] = {0}, next[2] = {0};
+    for (int64_t i = 0;; i++) {
+        const char *key;
+        size_t key_bytes;
+        sr_feature number;
+        bool more;
+        SR_TRY(sr_record_next(&numbers, &key, &key_bytes, &number, &more));
+        if (!more) {
+            if (i > 2)
+                draw_line(grid, p, last, first, color);
+            return SR_OK;
+        }
+        next[i % 2] = number.f64 / sides[i % 2];
+        if (i % 2 == 0)
+            continue;
+        if (i == 1)
+            memcpy(first, next, sizeof first);
+        else
+            draw_line(grid, p, last, next, color);
+        memcpy(last, next, sizeof last);
+    }
+}
+
+static sr_status draw_outlines(sr_grid *grid, const place *p, const double sides[2],
+                               sr_record_cursor outlines, const uint8_t color[3]) {
+    for (;;) {
+        const char *key;
+        size_t key_bytes;
+        sr_feature polygon;
+        bool more;
+        SR_TRY(sr_record_next(&outlines, &key, &key_bytes, &polygon, &more));
+        if (!more)
+            return SR_OK;
+        if (polygon.kind == SR_FEATURE_LIST)
+            SR_TRY(draw_polygon(grid, p, sides, sr_feature_entries(&polygon), color));
+    }
+}
+
 static sr_status draw_objects(sr_grid *grid, const place *p, int64_t width, int64_t height,
                               sr_detection objects) {
     for (unsigned i = 0;; i++) {
@@ -143,7 +206,10 @@ static sr_status draw_objects(sr_grid *grid, const place *p, int64_t width, int6
         const double corner[4] = {object.xmin / (double)width, object.ymin / (double)height,
                                   object.xmax / (double)width, object.ymax / (double)height};
         unsigned kind = object.label >= 0 ? (unsigned)object.label : i;
-        draw_box(grid, p, corner, box_colors[kind % (sizeof box_colors / sizeof *box_colors)]);
+        const uint8_t *color = box_colors[kind % (sizeof box_colors / sizeof *box_colors)];
+        const double sides[2] = {(double)width, (double)height};
+        draw_box(grid, p, corner, color);
+        SR_TRY(draw_outlines(grid, p, sides, object.outlines, color));
     }
 }
 

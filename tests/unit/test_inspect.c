@@ -167,11 +167,19 @@ static void test_hostile_boxes(void **state) {
     (void)state;
     uint8_t pixels[8 * 8 * 3] = {0};
     const double bad = (double)NAN, far = (double)INFINITY;
+    const double numbers[] = {bad, 1, far, -far, 3, bad, -1e300};
+    const sr_polygon strange = {numbers, sizeof numbers / sizeof *numbers};
     const sr_object objects[] = {
         {.name = "a", .name_bytes = 1, .xmin = bad, .ymin = 1, .xmax = 5, .ymax = bad},
         {.name = "b", .name_bytes = 1, .xmin = -far, .ymin = -1e300, .xmax = far, .ymax = 1e300},
         {.name = "c", .name_bytes = 1, .xmin = 7, .ymin = 7, .xmax = 2, .ymax = 2},
-        {.name = "d", .name_bytes = 1, .label = INT64_MAX, .xmax = bad, .ymax = 3}};
+        {.name = "d",
+         .name_bytes = 1,
+         .label = INT64_MAX,
+         .xmax = bad,
+         .ymax = 3,
+         .polygons = &strange,
+         .polygon_count = 1}};
     sr_sample picture = {.data = pixels,
                          .bytes = sizeof pixels,
                          .height = 8,
@@ -197,6 +205,35 @@ static void test_hostile_boxes(void **state) {
     sr_record_writer_release(&record);
 }
 
+static void test_outline(void **state) {
+    (void)state;
+    uint8_t pixels[8 * 8 * 3] = {0};
+    const double triangle[] = {0, 0, 8, 0, 0, 8};
+    const sr_polygon outline = {triangle, 6};
+    const sr_object object = {
+        .name = "a", .name_bytes = 1, .polygons = &outline, .polygon_count = 1};
+    const sr_sample picture = {
+        .data = pixels, .bytes = sizeof pixels, .height = 8, .width = 8, .channels = 3};
+    sr_record_writer record = {0};
+    sr_detection detection;
+    sr_grid *grid;
+    int64_t width, height;
+    assert_ok(sr_detection_write(&record, &picture, &object, 1));
+    assert_ok(sr_detection_read(record.data, record.bytes, &detection));
+    assert_ok(sr_grid_create(1, 1, 24, &grid));
+    assert_ok(sr_grid_put_sample(grid, 0, &picture, &detection, NULL));
+    const uint8_t *drawn = sr_grid_pixels(grid, &width, &height);
+    for (int64_t i = 0; i < 24; i++) {
+        assert_int_equal(255, drawn[3 * (6 * width + 6 + i)]);
+        assert_int_equal(255, drawn[3 * ((6 + i) * width + 6)]);
+        assert_int_equal(255, drawn[3 * ((29 - i) * width + 6 + i)]);
+    }
+    assert_int_equal(0, drawn[3 * (12 * width + 12)]);
+    assert_int_equal(0, drawn[3 * (28 * width + 28)]);
+    sr_grid_free(grid);
+    sr_record_writer_release(&record);
+}
+
 static void test_font(void **state) {
     (void)state;
     uint8_t canvas[40 * 7 * 3] = {0};
@@ -216,6 +253,7 @@ int main(void) {
         TEST(test_verify),
         TEST(test_stat),
         TEST(test_grid),
+        TEST(test_outline),
         cmocka_unit_test(test_hostile_boxes),
         cmocka_unit_test(test_font),
     };
