@@ -267,7 +267,7 @@ static bool invert(const double m[6], forward *out) {
 
 static sr_box hull(const sr_box *b, const forward *f) {
     const double xs[2] = {(double)b->x1, (double)b->x2}, ys[2] = {(double)b->y1, (double)b->y2};
-    double x1 = INFINITY, y1 = INFINITY, x2 = -INFINITY, y2 = -INFINITY;
+    double x1 = HUGE_VAL, y1 = HUGE_VAL, x2 = -HUGE_VAL, y2 = -HUGE_VAL;
     for (int i = 0; i < 4; i++) {
         const double px = xs[i % 2], py = ys[i / 2];
         const double x = f->a * px + f->b * py + f->x, y = f->c * px + f->d * py + f->y;

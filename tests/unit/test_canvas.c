@@ -169,7 +169,7 @@ static void test_bad_geometry(void **state) {
     assert_ok(sr_canvas_open(canvas, &e, &(sr_canvas_identity){0}, SIDE, SIDE, target));
     const sr_warp flat = {.inverse = {1, 1, 0, 1, 1, 0}, .width = 10, .height = 10};
     const sr_warp far = {.inverse = {1e9, 0, 0, 0, 1, 0}, .width = 10, .height = 10};
-    const sr_warp unknown = {.inverse = {NAN, 0, 0, 0, 1, 0}, .width = 10, .height = 10};
+    const sr_warp unknown = {.inverse = {(double)NAN, 0, 0, 0, 1, 0}, .width = 10, .height = 10};
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &flat));
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &far));
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &unknown));

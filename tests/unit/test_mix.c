@@ -159,7 +159,8 @@ static void test_probability_and_choice(void **state) {
         bool same = weight_of(&m) == 1, whole = true;
         for (int64_t i = 0; i < 8 * 16; i++) {
             const double value = array_get(m.y, i);
-            same = same && value == array_get(m.x, i) && array_get(m.partner, i / 16) == i / 16;
+            same = same && value == array_get(m.x, i) &&
+                   array_get(m.partner, i / 16) == (double)(i / 16);
             whole = whole && value == floor(value);
         }
         untouched += same;
@@ -340,7 +341,7 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
         for (int i = 0; i < SAMPLES; i++) {
             double sum = 0, squares = 0;
             for (int k = 0; k < CLASSES; k++) {
-                sum += exp(t[i][k]);
+                sum += exp((double)t[i][k]);
                 squares += (double)t[i][k] * (double)t[i][k];
             }
             between += squares < 0.99;
