@@ -94,12 +94,17 @@ class Import(suite.Suite):
         print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
         self.report(code == 0 and "7 classes" in said, f"packs {count} samples", said[-600:])
         went_on, done, spent = 0, None, 0
-        for _ in range(kills):
+        for kill in range(kills):
             process = subprocess.Popen([self.serried, *[killed if word is None else word for word in line]],
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            try:
-                process.wait(rng.uniform(0.02, seconds * 0.6))
-            except subprocess.TimeoutExpired:
+            # The first as soon as there is something to go on from, the others at any instant.
+            shard = os.path.join(killed, "train-00000.kpl")
+            until = time.monotonic() + (60 if kill == 0 else rng.uniform(0.02, seconds * 0.6))
+            while process.poll() is None and time.monotonic() < until:
+                if kill == 0 and os.path.exists(shard):
+                    break
+                time.sleep(0.002)
+            if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
             done = process.stdout.read()
