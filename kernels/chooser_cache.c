@@ -52,16 +52,15 @@ static uint64_t hash_of_table(void) {
 }
 
 static void write_identity(const char *numerics, char out[SR_CHOOSER_IDENTITY]) {
-    char features[80];
+    char features[80], text[SR_PROVIDER_TEXT];
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
     used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s; %s; %s",
                             (unsigned long long)hash_of_table(), numerics ? numerics : "",
                             sr_cpu_model(), sr_cpu_features_text(sr_cpu_features(), features));
     for (size_t i = 0; i < count && used < SR_CHOOSER_IDENTITY; i++)
-        used +=
-            (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",
-                             providers[i]->version ? providers[i]->version() : providers[i]->name);
+        used += (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",
+                                 sr_provider_numerics(providers[i], text));
 }
 
 // In new memory; *out NULL where the environment names no place.

@@ -140,11 +140,19 @@ typedef struct sr_provider {
     size_t count;
     // Called once per thread that will run kernels (limits a library's own threads); may be NULL.
     void (*thread_init)(void);
-    const char *(*version)(void); // "oneDNN 2.6.3"; NULL: serried's own
+    const char *(*version)(
+        void); // of the library behind it, as "oneDNN 2.6.3"; NULL: serried's own
+    // Version of the bits that the provider's code gives: raised with every change that moves one,
+    // for any request on any processor. It stands in the fingerprint (trainer/fingerprint.h).
+    int numerics;
 } sr_provider;
+
+#define SR_PROVIDER_TEXT 96 // bytes of sr_provider_numerics, its terminator included
 
 // Providers in order; SERRIED_PROVIDERS ("reference,x86"), read once, limits them.
 const sr_provider *const *sr_providers(size_t *count);
+// What decides its bits beside the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
+char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]);
 // Calls every provider's thread_init.
 void sr_kernels_thread_init(void);
 

@@ -56,6 +56,12 @@ void sr_kernels_thread_init(void) {
             providers[i]->thread_init();
 }
 
+char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]) {
+    (void)snprintf(out, SR_PROVIDER_TEXT, "%s %d%s%s", provider->name, provider->numerics,
+                   provider->version ? ", " : "", provider->version ? provider->version() : "");
+    return out;
+}
+
 static const sr_kernel_entry *find_in(const sr_provider *provider,
                                       const sr_kernel_request *request) {
     return find_among(provider->entries, provider->count, request);

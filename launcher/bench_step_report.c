@@ -40,11 +40,11 @@ double sr_step_byte_share(const sr_step_result *r) {
 }
 
 void sr_step_add_providers(sr_text *out) {
+    char text[SR_PROVIDER_TEXT];
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     for (size_t i = 0; i < count; i++)
-        sr_text_add(out, "%s%s", i ? ", " : "",
-                    providers[i]->version ? providers[i]->version() : providers[i]->name);
+        sr_text_add(out, "%s%s", i ? ", " : "", sr_provider_numerics(providers[i], text));
 }
 
 // ---- The table ----

@@ -112,14 +112,14 @@ static bool runs_here(const sr_kernel_entry *entry) {
 }
 
 static void print_kernels(void) {
+    char text[SR_PROVIDER_TEXT];
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     puts("# Of the kernels that can serve a request, the last one does.");
     printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
     for (size_t i = 0; i < count; i++) {
         const sr_provider *provider = providers[i];
-        printf("# %s%s%s\n", provider->name, provider->version ? ": " : "",
-               provider->version ? provider->version() : "");
+        printf("# %s\n", sr_provider_numerics(provider, text));
         for (size_t k = 0; k < provider->count; k++) {
             const sr_kernel_entry *e = &provider->entries[k];
             printf("%-30s %-18s %-19s %-4s %s\n", e->name, e->dtypes ? e->dtypes : "?",
@@ -134,12 +134,12 @@ static void add_member(sr_text *out, const char *name, const char *value) {
 }
 
 static void add_kernel(sr_text *out, const sr_provider *provider, const sr_kernel_entry *e) {
-    char needs[80];
+    char needs[80], text[SR_PROVIDER_TEXT];
     sr_text_add(out, "{\"name\": ");
     sr_text_add_json_string(out, e->name);
     add_member(out, "kernel", sr_kernel_name(e->kernel));
     add_member(out, "computes", sr_kernel_doc(e->kernel));
-    add_member(out, "provider", provider->version ? provider->version() : provider->name);
+    add_member(out, "provider", sr_provider_numerics(provider, text));
     add_member(out, "dtypes", e->dtypes ? e->dtypes : "");
     add_member(out, "numerics", e->numerics_class);
     add_member(out, "needs", e->needs ? sr_cpu_features_text(e->needs, needs) : "");

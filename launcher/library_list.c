@@ -9,8 +9,6 @@
 #include <openssl/crypto.h>
 #include <spng.h>
 #include <stdio.h>
-// jpeglib.h needs stdio.h before it.
-#include <jpeglib.h>
 #include <xxhash.h>
 #include <yajl/yajl_version.h>
 #include <zstd.h>
@@ -22,10 +20,8 @@
 #include <lmdb.h>
 #endif
 
+#include "dataio/data_numerics.h"
 #include "kernels/kernel.h"
-
-#define TEXT_OF(macro) TEXT_OF_IT(macro)
-#define TEXT_OF_IT(macro) #macro
 
 static const char *openmpi(char text[SR_LIBRARY_TEXT]) {
     char line[128] = "";
@@ -39,7 +35,7 @@ static const char *openmpi(char text[SR_LIBRARY_TEXT]) {
 
 static const char *libjpeg(char text[SR_LIBRARY_TEXT]) {
     (void)text;
-    return TEXT_OF(LIBJPEG_TURBO_VERSION) " (when built)";
+    return sr_jpeg_library_version();
 }
 
 static const char *zstd(char text[SR_LIBRARY_TEXT]) {
@@ -107,7 +103,7 @@ static const char *lmdb(char text[SR_LIBRARY_TEXT]) {
 #endif
 }
 
-// Providers of kernels that are libraries of their own say so themselves.
+// Providers of kernels that call a library know its version.
 static const char *onednn(char text[SR_LIBRARY_TEXT]) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);

@@ -5,23 +5,92 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/data_numerics.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/kernel.h"
 
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]) {
-    char features[80];
+    char features[80], provider[SR_PROVIDER_TEXT], data[SR_DATA_NUMERICS_TEXT];
+    const uint32_t here = sr_cpu_features();
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
-    used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; %s",
-                            SR_NUMERICS_VERSION, sr_cpu_features_text(sr_cpu_features(), features));
+    used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; processor %s",
+                            SR_NUMERICS_VERSION,
+                            here ? sr_cpu_features_text(here, features) : "plain");
     for (size_t i = 0; i < count && used < SR_FINGERPRINT_BYTES; i++)
-        used +=
-            (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
-                             providers[i]->version ? providers[i]->version() : providers[i]->name);
+        used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
+                                 sr_provider_numerics(providers[i], provider));
+    if (used < SR_FINGERPRINT_BYTES)
+        (void)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s", sr_data_numerics(data));
     return out;
 }
+
+// ---- what differs ----
+
+// A component; name 0 bytes long behind the last one.
+typedef struct component {
+    const char *name, *what;
+    int name_bytes, what_bytes;
+} component;
+
+// The component that begins at *text, which then is behind it.
+static component next_component(const char **text) {
+    const size_t n = strcspn(*text, ";"), name = strcspn(*text, " ;");
+    const size_t gap = name < n ? name + 1 : name;
+    component c = {*text, *text + gap, (int)name, (int)(n - gap)};
+    if (c.what_bytes == 0) { // of a checkpoint from before parts had versions
+        c.what = "1";
+        c.what_bytes = 1;
+    }
+    *text += n;
+    *text += strspn(*text, "; ");
+    return c;
+}
+
+static component find_component(const char *text, const component *wanted) {
+    component c = next_component(&text);
+    while (c.name_bytes > 0 && (c.name_bytes != wanted->name_bytes ||
+                                memcmp(c.name, wanted->name, (size_t)c.name_bytes) != 0))
+        c = next_component(&text);
+    return c;
+}
+
+static void add_side(sr_text *out, const component *c, const char *place) {
+    sr_text_add(out, "%.*s %s", c->name_bytes ? c->what_bytes : 7,
+                c->name_bytes ? c->what : "nothing", place);
+}
+
+static void add_row(sr_text *out, const component *a, const component *b,
+                    const sr_fingerprint_place *const places[2]) {
+    const component *named = a->name_bytes > 0 ? a : b;
+    sr_text_add(out, "%s%.*s: ", out->length > 0 ? "; " : "", named->name_bytes, named->name);
+    add_side(out, a, places[0]->place);
+    sr_text_add(out, " and ");
+    add_side(out, b, places[1]->place);
+}
+
+void sr_fingerprint_difference(const sr_fingerprint_place *a, const sr_fingerprint_place *b,
+                               sr_text *out) {
+    const sr_fingerprint_place *const places[2] = {a, b};
+    const char *at = a->text;
+    sr_text_clear(out);
+    for (component c = next_component(&at); c.name_bytes > 0; c = next_component(&at)) {
+        const component other = find_component(b->text, &c);
+        if (other.name_bytes == 0 || other.what_bytes != c.what_bytes ||
+            memcmp(other.what, c.what, (size_t)c.what_bytes) != 0)
+            add_row(out, &c, &other, places);
+    }
+    at = b->text;
+    for (component c = next_component(&at); c.name_bytes > 0; c = next_component(&at)) {
+        const component other = find_component(a->text, &c);
+        if (other.name_bytes == 0)
+            add_row(out, &other, &c, places);
+    }
+}
+
+// ---- the ranks' agreement ----
 
 static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     char here[80], there[80], common_text[80];
@@ -52,18 +121,27 @@ static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     return SR_OK;
 }
 
+static sr_status differs(const sr_comm *comm, int rank, const char *there, const char *first) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_fingerprint_difference(&(sr_fingerprint_place){there, "there"},
+                              &(sr_fingerprint_place){first, "on rank 0"}, &text);
+    const sr_status status = SR_FAIL(
+        SR_E_NUMERICS,
+        "rank %d (%s) computes other bits than rank 0: %s; install the same build and libraries on "
+        "all hosts",
+        rank, sr_comm_peer_name(comm, rank), text.data);
+    sr_text_release(&text);
+    return status;
+}
+
 static sr_status compare_fingerprints(sr_comm *comm, char (*all)[SR_FINGERPRINT_BYTES]) {
     char mine[SR_FINGERPRINT_BYTES] = "";
     sr_fingerprint(mine);
     SR_TRY(sr_comm_all_gather(comm, mine, sizeof mine, all, "fingerprints of all ranks"));
-    for (int r = 1; r < sr_comm_size(comm); r++) {
-        if (strncmp(all[r], all[0], SR_FINGERPRINT_BYTES) != 0) {
-            return SR_FAIL(SR_E_NUMERICS,
-                           "rank %d (%s) computes by '%.250s', rank 0 by '%.250s': the bits would "
-                           "differ; install the same build and libraries on all hosts",
-                           r, sr_comm_peer_name(comm, r), all[r], all[0]);
-        }
-    }
+    for (int r = 1; r < sr_comm_size(comm); r++)
+        if (strncmp(all[r], all[0], SR_FINGERPRINT_BYTES) != 0)
+            return differs(comm, r, all[r], all[0]);
     return SR_OK;
 }
 

@@ -180,18 +180,35 @@ sr_status sr_training_save(sr_training *t) {
     return status;
 }
 
-static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
+static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
     char here[SR_FINGERPRINT_BYTES];
+    sr_text text;
+    sr_status status = SR_OK;
+    if (strcmp(m->fingerprint, sr_fingerprint(here)) == 0)
+        return SR_OK;
+    sr_text_init(&text);
+    sr_fingerprint_difference(&(sr_fingerprint_place){m->fingerprint, "in the checkpoint"},
+                              &(sr_fingerprint_place){here, "here"}, &text);
+    if (!t->request->allow_numerics_change)
+        status =
+            SR_FAIL(SR_E_NUMERICS,
+                    "%s was computed with other bits (%s); go on with what computed it, or add "
+                    "--allow-numerics-change to go on here, with a result that differs",
+                    t->place.folder, text.data);
+    else if (t->rank == 0)
+        SR_WARN("%s was computed with other bits (%s): the result differs from that of a run "
+                "without a change",
+                t->place.folder, text.data);
+    sr_text_release(&text);
+    return status;
+}
+
+static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
     if (m->lanes != t->engine->lanes || m->batch != t->engine->batch)
         return SR_FAIL(SR_E_USAGE, "%s was made with batch %lld in %d lanes, not %lld in %d",
                        t->place.folder, (long long)m->batch, m->lanes, (long long)t->engine->batch,
                        t->engine->lanes);
-    if (strcmp(m->fingerprint, sr_fingerprint(here)) == 0 || t->request->allow_numerics_change)
-        return SR_OK;
-    return SR_FAIL(SR_E_NUMERICS,
-                   "%s was computed by '%s', this machine is '%s': the bits would differ; add "
-                   "--allow-numerics-change to go on all the same",
-                   t->place.folder, m->fingerprint, here);
+    return check_numerics(t, m);
 }
 
 sr_status sr_training_load(sr_training *t) {

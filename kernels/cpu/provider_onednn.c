@@ -335,4 +335,5 @@ const sr_provider sr_provider_onednn = {
     .count = sizeof entries / sizeof entries[0],
     .thread_init = thread_init,
     .version = version,
+    .numerics = SR_ONEDNN_NUMERICS,
 };

@@ -363,4 +363,5 @@ const sr_provider sr_provider_x86 = {
     .name = "x86",
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
+    .numerics = SR_X86_NUMERICS,
 };

@@ -11,6 +11,8 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
+#define SR_REFERENCE_NUMERICS 2 // sr_provider.numerics
+
 // Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
 #define SR_REFERENCE_BLOCK 65536
 // Most rows and elements of one leaf of a sum over rows.

@@ -127,4 +127,5 @@ const sr_provider sr_provider_reference = {
     .name = "reference",
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
+    .numerics = SR_REFERENCE_NUMERICS,
 };

@@ -9,6 +9,8 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
+#define SR_X86_NUMERICS 2 // sr_provider.numerics
+
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
 #define SR_X86_BLOCK 65536

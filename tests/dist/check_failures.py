@@ -5,8 +5,10 @@
   check_failures.py SERRIED RECIPE
 """
 import csv
+import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -142,15 +144,20 @@ class Failures(suite.Suite):
         return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=100,
                               check=False)
 
+    def has_avx2(self):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            has = "avx2" in file.read()
+        if not has:
+            print("NOT RUN unequal processors: this one has no feature to hide")
+        return has
+
     def unequal(self):
         """Ranks that differ are found before the first step, or keep to what they have in common."""
         done = self.two_apart("recipes", [], ["optimizer.lr=0.05"], ["optimizer.lr=0.06"])
         self.report(done.returncode == 2 and done.stderr.count("has another recipe") == 1, "unequal recipes",
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            if "avx2" not in file.read():
-                print("NOT RUN unequal processors: this one has no feature to hide")
-                return
+        if not self.has_avx2():
+            return
         mask = ["SERRIED_CPU_MASK=avx2"]
         plain = self.two_apart("equal", [], [], [])
         hidden = self.two_apart("processors", [], [], [], mask)
@@ -183,6 +190,43 @@ class Failures(suite.Suite):
         if code == 0:
             after = self.result("held up", 2)
             self.report(before == after, "ended without exit.json", f"{before}\n{after}")
+
+    def other_numerics(self):
+        """A checkpoint of other bits is refused, naming what differs and the cure; with the cure it goes on. The
+        second one carries what checkpoints did before parts had versions."""
+        values = ["steps=60", "checkpoint.every=[1000it]"]
+        job = subprocess.Popen(self.line("numerics", 1, values), env=suite.environment(), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        folder = self.run_folder("numerics", 1)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and job.poll() is None and not os.path.exists(os.path.join(folder, "log.txt")):
+            time.sleep(0.005)
+        job.send_signal(signal.SIGUSR1)
+        code = job.wait(timeout=60)
+        self.report(code == 75, "stopped to change numerics", f"exit code {code}")
+        if self.has_avx2():
+            self.refused("bits of another processor", values, {"SERRIED_CPU_MASK": "avx2"},
+                         ["processor: avx2", " in the checkpoint and plain here"])
+        path = os.path.join(folder, "last", "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        head = re.sub('"fingerprint": "[^"]*"',
+                      '"fingerprint": "serried-numerics 1; avx2; reference; oneDNN 2.6.3; x86"',
+                      text[:text.rindex(',\n"sha256"')])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'{head},\n"sha256": "{hashlib.sha256(head.encode()).hexdigest()}"}}\n')
+        self.refused("bits of an earlier version", values, {},
+                     ["serried-numerics: 1 in the checkpoint and ", "reference: 1 in the checkpoint and "])
+        done = subprocess.run(self.line("numerics", 1, [*values, "--allow-numerics-change"]), env=suite.environment(),
+                              text=True, capture_output=True, timeout=100, check=False)
+        self.report(done.returncode == 0 and done.stderr.count("was computed with other bits") == 1,
+                    "other numerics allowed", f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+
+    def refused(self, what, values, variables, words):
+        done = subprocess.run(self.line("numerics", 1, values), env=suite.environment(**variables), text=True,
+                              capture_output=True, timeout=100, check=False)
+        good = done.returncode == 4 and all(w in done.stderr for w in [*words, "--allow-numerics-change"])
+        self.report(good, what, f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
 
     def killed(self, ranks):
         """SIGKILL to a rank in the middle; the same command ends at the undisturbed digest and metrics."""
@@ -259,6 +303,7 @@ def check(folder):
     tests.not_finite_aside()
     tests.first_values()
     tests.unequal()
+    tests.other_numerics()
     tests.patience()
     return tests
 
