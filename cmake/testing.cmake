@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions that register tests. Each program runs in the root of the repository; exit code 77 and a
 # line "NOT RUN: reason" mean that it could not run here. Labels: short, long, dist, fuzz, gpu; tree
-# for checks that are the same in every build.
+# for checks that are the same in every build; beside long the part of tests/long-parts that runs it.
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(SERRIED_FUZZ_SECONDS 60 CACHE STRING "Seconds for each fuzz target where they fuzz")
@@ -47,10 +47,11 @@ function(sr_test name)
   sr_test_properties(${name} ${ARG_TIMEOUT} "${ARG_LABELS}")
 endfunction()
 
-# sr_all_test(NAME): test NAME again over all that it otherwise takes a sample of, as NAME_all.
-function(sr_all_test name)
+# sr_all_test(NAME PART): test NAME again over all that it otherwise takes a sample of, as NAME_all in
+# this part of the long suite.
+function(sr_all_test name part)
   add_test(NAME ${name}_all COMMAND ${name} all WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  sr_test_properties(${name}_all 1800 long)
+  sr_test_properties(${name}_all 3600 "long;${part}")
 endfunction()
 
 # sr_check(NAME COMMAND...): a script that checks the tree itself.

@@ -9,7 +9,6 @@ run goes on from the checkpoint before to the undisturbed digest.
 import argparse
 import json
 import os
-import random
 import shutil
 import subprocess
 
@@ -190,12 +189,10 @@ def main():
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", default="1")
     arguments = parser.parse_args()
-    seed = random.SystemRandom().randrange(1 << 32) if arguments.seed == "random" else int(arguments.seed)
-    print(f"seed {seed}", flush=True)
+    dice = suite.show_seed(suite.new_seed() if arguments.seed == "random" else int(arguments.seed))
 
     def check(folder):
-        tests = Damage(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe), folder,
-                       random.Random(seed))
+        tests = Damage(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe), folder, dice)
         tests.prepare(20)
         tests.expect("whole", tests.train(tests.whole), 0)
         with open(os.path.join(tests.whole, "exit.json"), encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Packing what is large: a COCO file in bounded memory, broken ones explained by their place, and many samples packed
-with kills at random instants, byte for byte as undisturbed. Real sources where SERRIED_TEST_DATA names their folder.
+with kills at random instants, byte for byte as undisturbed.
 
   check_import.py SERRIED [--all] [--seed N]
 
@@ -10,14 +10,12 @@ With --all the COCO file has 500 MB and there are a million samples of 32 x 32; 
 import argparse
 import filecmp
 import os
-import random
 import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tarfile
 import time
 
 import suite
@@ -121,42 +119,19 @@ class Import(suite.Suite):
         for folder in (source, whole, killed):
             shutil.rmtree(folder)
 
-    # -- real sources --------------------------------------------------------------------------
-
-    def real(self, folder):
-        """Every file of a tar is packed, an annotation, left out, ignored or named in refused.csv."""
-        for name in ("imagenet300.tar", "bccd.tar", "camvid.tar"):
-            path, data = os.path.join(folder, name), os.path.join(self.folder, "real")
-            if not os.path.exists(path):
-                print(f"        NOT RUN: {path} is not there")
-                continue
-            with tarfile.open(path) as archive:
-                files = sum(member.isfile() for member in archive)
-            code, said, _ = self.run("pack", path, data)
-            with open(os.path.join(data, "pack.txt"), encoding="utf-8") as file:
-                told = dict(row.split() for row in file)
-            count = sum(int(told.get(key, 0)) for key in
-                        ("train", "val", "test", "refused", "ignored", "annotations", "unlabelled"))
-            self.report(code in (0, 3) and count == files, f"{name}: {files} files, all accounted for",
-                        f"{count}: {told} {said[-300:]}")
-            shutil.rmtree(data)
-
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("serried")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int)
     options = parser.parse_args()
+    dice = suite.show_seed(options.seed if options.seed is not None else suite.new_seed() if options.all else 1)
 
     def body(folder):
         checks = Import(options.serried, folder)
         checks.coco(500 if options.all else 4)
-        checks.million(1_000_000 if options.all else 21_000, 10, random.Random(options.seed))
-        if "SERRIED_TEST_DATA" in os.environ:
-            checks.real(os.environ["SERRIED_TEST_DATA"])
-        else:
-            print("        NOT RUN: real sources, as SERRIED_TEST_DATA does not name their folder")
+        checks.million(1_000_000 if options.all else 21_000, 10, dice)
         return checks
 
     suite.run(body)

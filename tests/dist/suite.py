@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks of the real command share: surroundings, a data set of rendered pictures, counting."""
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,17 @@ def under_mpirun(ranks, line):
         return line
     return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
             "1", *line]
+
+
+def new_seed():
+    """That of the long suite (tests/run --seed), otherwise one that was never used; to be printed by show_seed."""
+    return int(os.environ.get("SERRIED_TEST_SEED") or random.SystemRandom().randrange(10**9))
+
+
+def show_seed(seed):
+    """Its own line, which tests/LONG.md takes it from; a source of numbers that starts from it."""
+    print(f"seed {seed}", flush=True)
+    return random.Random(seed)
 
 
 class Suite:

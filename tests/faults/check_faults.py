@@ -10,7 +10,6 @@ is printed and brings the same choice of instants again; what a job is doing at 
 """
 import argparse
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -187,10 +186,8 @@ def check(folder):
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--seed", type=int)
     asked = parser.parse_args()
-    seed = asked.seed if asked.seed is not None else (1 if asked.each == 1 and not asked.kills else
-                                                      random.SystemRandom().randrange(1 << 31))
-    print(f"seed {seed}", flush=True)
-    choice = random.Random(seed)
+    sample = asked.each == 1 and not asked.kills
+    choice = suite.show_seed(asked.seed if asked.seed is not None else 1 if sample else suite.new_seed())
     tests = Faults(os.path.abspath(asked.serried), os.path.abspath(asked.recipe), folder)
     tests.prepare(20)
     tests.prepare_large()

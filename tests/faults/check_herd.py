@@ -100,12 +100,11 @@ def check(folder):
     parser.add_argument("--alive", type=int, default=6)
     parser.add_argument("--seed", type=int)
     asked = parser.parse_args()
-    seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(1 << 31)
-    print(f"seed {seed}", flush=True)
+    choice = suite.show_seed(asked.seed if asked.seed is not None else suite.new_seed())
     herd = Herd(os.path.abspath(asked.serried), os.path.abspath(asked.recipe), folder)
     herd.prepare(20)
     herd.learn()
-    herd.go(asked.jobs, asked.alive, random.Random(seed))
+    herd.go(asked.jobs, asked.alive, choice)
     return herd
 
 

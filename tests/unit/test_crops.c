@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//   test_crops DATASET   (or SERRIED_TEST_PICTURES=DATASET)
+//   test_crops DATASET   (tests/dist/check_real.py)
 //
 // Crops of the pictures of a packed data set, decoded with their row index, are that part of what
 // libjpeg-turbo makes of the whole picture: 100 crops of every picture, and of ten pictures every
 // position of each pair of edges within an MCU.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/dataset.h"
@@ -107,11 +106,10 @@ static void test_crops(void **state) {
 }
 
 int main(int argc, char **argv) {
-    char *path = argc > 1 ? argv[1] : getenv("SERRIED_TEST_PICTURES");
-    if (!path) {
-        (void)printf("NOT RUN: SERRIED_TEST_PICTURES names no packed data set\n");
-        return 77;
+    if (argc != 2) {
+        (void)fputs("usage: test_crops DATASET\n", stderr);
+        return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_crops, path)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_crops, argv[1])};
     return cmocka_run_group_tests_name("crops", tests, NULL, NULL);
 }
