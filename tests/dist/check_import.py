@@ -92,14 +92,15 @@ class Import(suite.Suite):
         print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
         self.report(code == 0 and "7 classes" in said, f"packs {count} samples", said[-600:])
         went_on, done, spent = 0, None, 0
-        for kill in range(kills):
+        shard = os.path.join(killed, "train-00000.kpl")
+        for _ in range(kills):
+            begun = os.path.exists(shard)
             process = subprocess.Popen([self.serried, *[killed if word is None else word for word in line]],
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             # The first as soon as there is something to go on from, the others at any instant.
-            shard = os.path.join(killed, "train-00000.kpl")
-            until = time.monotonic() + (60 if kill == 0 else rng.uniform(0.02, seconds * 0.6))
+            until = time.monotonic() + (rng.uniform(0.02, seconds * 0.6) if begun else 60)
             while process.poll() is None and time.monotonic() < until:
-                if kill == 0 and os.path.exists(shard):
+                if not begun and os.path.exists(shard):
                     break
                 time.sleep(0.002)
             if process.poll() is None:
@@ -108,8 +109,10 @@ class Import(suite.Suite):
             done = process.stdout.read()
             went_on += "went on after" in done
             spent += 1
-            if process.returncode == 0:
+            if process.returncode == 0 and went_on > 0:
                 break
+            if process.returncode == 0:  # it ended before it could be killed, which shows nothing
+                shutil.rmtree(killed)
         code, said, _ = self.run(*[killed if word is None else word for word in line])
         went_on += "went on after" in said
         self.report(code == 0 and went_on > 0, f"goes on after {spent} kills", said[-600:])
