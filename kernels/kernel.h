@@ -145,6 +145,10 @@ typedef struct sr_provider {
     // Version of the bits that the provider's code gives: raised with every change that moves one,
     // for any request on any processor. It stands in the fingerprint (trainer/fingerprint.h).
     int numerics;
+    // Processor features that decide the bits of an entry (kernels/base/cpuid.h). The promise: each
+    // entry gives the same bits on all processors that it runs on and that agree in these. Which
+    // entries run (sr_kernel_entry.needs) decides the bits of a network, too.
+    uint32_t features;
 } sr_provider;
 
 #define SR_PROVIDER_TEXT 96 // bytes of sr_provider_numerics, its terminator included
@@ -153,6 +157,9 @@ typedef struct sr_provider {
 const sr_provider *const *sr_providers(size_t *count);
 // What decides its bits beside the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
 char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]);
+// Processor features that decide bits: of entries, or which of them run. Hosts and masks that
+// differ in others compute the same.
+uint32_t sr_providers_features(void);
 // Calls every provider's thread_init.
 void sr_kernels_thread_init(void);
 

@@ -62,6 +62,18 @@ char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEX
     return out;
 }
 
+uint32_t sr_providers_features(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    uint32_t features = 0;
+    for (size_t i = 0; i < count; i++) {
+        features |= providers[i]->features;
+        for (size_t k = 0; k < providers[i]->count; k++)
+            features |= providers[i]->entries[k].needs;
+    }
+    return features;
+}
+
 static const sr_kernel_entry *find_in(const sr_provider *provider,
                                       const sr_kernel_request *request) {
     return find_among(provider->entries, provider->count, request);

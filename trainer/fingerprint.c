@@ -10,10 +10,15 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/kernel.h"
+#include "trainer/plugins.h"
+
+static uint32_t deciding_features(void) {
+    return sr_providers_features() | sr_plugins_features();
+}
 
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]) {
     char features[80], provider[SR_PROVIDER_TEXT], data[SR_DATA_NUMERICS_TEXT];
-    const uint32_t here = sr_cpu_features();
+    const uint32_t here = sr_cpu_features() & deciding_features();
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
     used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; processor %s",
@@ -95,7 +100,7 @@ void sr_fingerprint_difference(const sr_fingerprint_place *a, const sr_fingerpri
 static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     char here[80], there[80], common_text[80];
     int ranks = sr_comm_size(comm), other = 0;
-    uint32_t mine = sr_cpu_features();
+    uint32_t mine = sr_cpu_features() & deciding_features();
     SR_TRY(sr_comm_all_gather(comm, &mine, sizeof mine, all, "processor features of all ranks"));
     uint32_t common = all[0];
     for (int r = 1; r < ranks; r++) {
@@ -114,7 +119,7 @@ static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
                        other, sr_comm_peer_name(comm, other), there, sr_comm_peer_name(comm, 0),
                        here);
     }
-    sr_cpu_restrict(common);
+    sr_cpu_restrict(common | ~deciding_features());
     if (sr_comm_rank(comm) == 0)
         SR_INFO("processors differ (rank %d has '%s', rank 0 '%s'): all keep to '%s'", other, there,
                 here, sr_cpu_features_text(common, common_text));
@@ -129,7 +134,7 @@ static sr_status differs(const sr_comm *comm, int rank, const char *there, const
     const sr_status status = SR_FAIL(
         SR_E_NUMERICS,
         "rank %d (%s) computes other bits than rank 0: %s; install the same build and libraries on "
-        "all hosts",
+        "all hosts, or leave out the kernels that differ (SERRIED_PROVIDERS=reference,x86)",
         rank, sr_comm_peer_name(comm, rank), text.data);
     sr_text_release(&text);
     return status;

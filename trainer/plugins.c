@@ -124,3 +124,13 @@ sr_status sr_plugins_load(sr_recipe *recipe, sr_plugins_trust trust) {
 bool sr_plugins_loaded(const sr_recipe *recipe) {
     return recipe->plugins.count == 0 || recipe->inside->plugins_loaded;
 }
+
+uint32_t sr_plugins_features(void) {
+    uint32_t features = 0;
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < ops[i]->kernel_count; k++)
+            features |= ops[i]->kernels[k].needs;
+    return features;
+}

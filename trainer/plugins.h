@@ -39,6 +39,9 @@ SR_NODISCARD sr_status sr_plugins_load(sr_recipe *recipe, sr_plugins_trust trust
 // Whether a recipe's plug-ins, where it names any, are there.
 bool sr_plugins_loaded(const sr_recipe *recipe);
 
+// Processor features that kernels of added operators ask for, as sr_providers_features.
+uint32_t sr_plugins_features(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -189,16 +189,17 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
     sr_text_init(&text);
     sr_fingerprint_difference(&(sr_fingerprint_place){m->fingerprint, "in the checkpoint"},
                               &(sr_fingerprint_place){here, "here"}, &text);
-    if (!t->request->allow_numerics_change)
+    if (!t->request->allow_numerics_change) {
         status =
             SR_FAIL(SR_E_NUMERICS,
                     "%s was computed with other bits (%s); go on with what computed it, or add "
                     "--allow-numerics-change to go on here, with a result that differs",
                     t->place.folder, text.data);
-    else if (t->rank == 0)
+    } else if (t->rank == 0) {
         SR_WARN("%s was computed with other bits (%s): the result differs from that of a run "
                 "without a change",
                 t->place.folder, text.data);
+    }
     sr_text_release(&text);
     return status;
 }

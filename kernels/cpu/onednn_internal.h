@@ -24,6 +24,14 @@ sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const
             return sr_onednn_fail(__FILE__, __LINE__, dnnl_status_, #call);                        \
     } while (0)
 
+// Bytes of the first three levels of data caches for each core, as oneDNN reads and computes with
+// them; false where it reads none.
+#define SR_ONEDNN_CACHES 3
+bool sr_onednn_caches(uint32_t bytes[SR_ONEDNN_CACHES]);
+// The same by this way to read a leaf of CPUID: eax, ebx, ecx, edx into out.
+typedef void (*sr_onednn_cpuid)(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
+bool sr_onednn_read_caches(sr_onednn_cpuid read, uint32_t bytes[SR_ONEDNN_CACHES]);
+
 // The CPU engine, made at first use; lives as long as the process.
 sr_status sr_onednn_engine(dnnl_engine_t *out);
 // Limits oneDNN's threads to the calling one; returns the limit before.

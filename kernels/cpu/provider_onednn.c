@@ -58,13 +58,18 @@ static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
 
-// oneDNN is held to the features that serried admits (SERRIED_CPU_MASK, ranks' common set).
+// oneDNN is held to the features that serried admits (SERRIED_CPU_MASK, ranks' common set) and to
+// fp32 arithmetic in full: what its environment variables say of these would change bits.
 static void make_engine(void) {
     const uint32_t features = sr_cpu_features();
     const dnnl_cpu_isa_t isa = features & SR_CPU_AMX_BF16 ? dnnl_cpu_isa_avx512_core_amx
                                : features & SR_CPU_AVX512 ? dnnl_cpu_isa_avx512_core
                                                           : dnnl_cpu_isa_avx2;
     engine_status = dnnl_set_max_cpu_isa(isa);
+    if (engine_status == dnnl_success)
+        engine_status = dnnl_set_cpu_isa_hints(dnnl_cpu_isa_no_hints);
+    if (engine_status == dnnl_success)
+        engine_status = dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
     if (engine_status == dnnl_success)
         engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
@@ -319,11 +324,23 @@ static const sr_kernel_entry entries[] = {
     ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
 };
 
-static const char *version(void) {
-    static char text[32];
+static pthread_once_t version_once = PTHREAD_ONCE_INIT;
+static char version_text[80];
+
+static void write_version(void) {
     const dnnl_version_t *v = dnnl_version();
-    (void)snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-    return text;
+    uint32_t cache[SR_ONEDNN_CACHES];
+    const int n = snprintf(version_text, sizeof version_text, "oneDNN %d.%d.%d", v->major, v->minor,
+                           v->patch);
+    if (sr_onednn_caches(cache))
+        (void)snprintf(version_text + n, sizeof version_text - (size_t)n,
+                       ", caches %u KiB %u KiB %u KiB", cache[0] >> 10, cache[1] >> 10,
+                       cache[2] >> 10);
+}
+
+static const char *version(void) {
+    (void)pthread_once(&version_once, write_version);
+    return version_text;
 }
 
 extern const sr_provider sr_provider_onednn;
@@ -336,4 +353,5 @@ const sr_provider sr_provider_onednn = {
     .thread_init = thread_init,
     .version = version,
     .numerics = SR_ONEDNN_NUMERICS,
+    .features = SR_CPU_AVX2 | SR_CPU_AVX512 | SR_CPU_AMX_BF16, // those that make_engine asks for
 };

@@ -3,9 +3,10 @@
 // weights, for AVX2 and AVX-512 in f32 and bf16.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; which set runs is
-// decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). A row of
-// the table says what dtypes a kernel takes, which further requests it refuses, and how it is cut
-// into blocks; the arithmetic is in the x86_*_internal.h files.
+// decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products
+// of rows for 1x1 convolutions exist on AVX-512 alone: networks differ between the two all the
+// same. A row of the table says what dtypes a kernel takes, which further requests it refuses, and
+// how it is cut into blocks; the arithmetic is in the x86_*_internal.h files.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86_internal.h"

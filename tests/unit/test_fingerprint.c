@@ -10,6 +10,7 @@
 static void holds_every_part(void **state) {
     char text[SR_FINGERPRINT_BYTES], part[SR_PROVIDER_TEXT + 2], numerics[SR_PROVIDER_TEXT];
     char data[SR_DATA_NUMERICS_TEXT], features[80];
+    const uint32_t decide = sr_cpu_features() & sr_providers_features();
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     (void)state;
@@ -22,8 +23,25 @@ static void holds_every_part(void **state) {
         assert_non_null(strstr(text, part));
     }
     assert_non_null(strstr(text, sr_data_numerics(data)));
-    assert_non_null(strstr(text, sr_cpu_features_text(sr_cpu_features(), features)));
+    (void)snprintf(part, sizeof part, "; processor %s; ",
+                   decide ? sr_cpu_features_text(decide, features) : "plain");
+    assert_non_null(strstr(text, part));
     assert_int_equal(0, strncmp(text, "serried-numerics ", 17));
+}
+
+// Which entries run decides bits, and whatever a provider says of its entries.
+static void features_that_decide_are_known(void **state) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    const uint32_t decide = sr_providers_features();
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(0, providers[i]->features & ~decide);
+        for (size_t k = 0; k < providers[i]->count; k++)
+            assert_int_equal(0, providers[i]->entries[k].needs & ~decide);
+        if (strcmp(providers[i]->name, "reference") == 0)
+            assert_int_equal(0, providers[i]->features);
+    }
 }
 
 static void knows_the_loaded_libjpeg(void **state) {
@@ -62,6 +80,7 @@ static void names_what_differs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_every_part),
+        cmocka_unit_test(features_that_decide_are_known),
         cmocka_unit_test(knows_the_loaded_libjpeg),
         cmocka_unit_test(names_what_differs),
     };
