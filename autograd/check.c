@@ -70,10 +70,7 @@ static sr_status read_gradients(check *c) {
     SR_TRY(sr_context_status(c->context));
     for (int i = 0; i < n; i++) {
         size_t bytes = sr_info_bytes(&c->infos[which[i]]);
-        if (sr_is_none(grads[i]))
-            memset(c->gradient[which[i]], 0, bytes);
-        else
-            SR_TRY(sr_read(grads[i], c->gradient[which[i]], bytes));
+        SR_TRY(sr_read(grads[i], c->gradient[which[i]], bytes));
     }
     return SR_OK;
 }

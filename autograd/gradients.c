@@ -4,8 +4,12 @@
 // Every rule records ordinary nodes, so forward and backward are one program: planned together,
 // pruned together, differentiable again. Where a value has several users their gradients are added
 // in the reverse order of the uses. Nothing is computed here.
+#ifndef SR_OPS_PLAIN
+#define SR_OPS_PLAIN // nodes that are recorded here belong to the line of the node or of the call
+#endif
 #include "autograd/gradients.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/record_internal.h"
@@ -29,22 +33,50 @@ static sr_tensor *grad_of(walk *w, uint32_t ref) {
                                    : &w->value_grad[ref];
 }
 
+static bool is_float(const sr_info *info) {
+    return info->dtype == SR_F32 || info->dtype == SR_BF16 || info->dtype == SR_F16 ||
+           info->dtype == SR_F64;
+}
+
+// Whether the gradient of an output flows into input k.
+static bool passes(const walk *w, const sr_node *node, int k) {
+    return !(node->op->stops >> k & 1) && reaches(w, node->input[k]);
+}
+
 static void mark_reaching(walk *w) {
     for (uint32_t i = 0; i < w->nodes; i++) {
         const sr_node *node = &w->context->nodes[i];
-        if (node->op->no_gradient || node->op->updates)
-            continue;
         bool any = false;
         for (int k = 0; k < node->op->inputs; k++)
-            any = any || reaches(w, node->input[k]);
-        for (int k = 0; any && k < node->op->outputs; k++)
-            w->value_reaches[node->first_output + (uint32_t)k] = 1;
+            any = any || passes(w, node, k);
+        for (int k = 0; any && k < node->op->outputs; k++) {
+            const uint32_t ref = node->first_output + (uint32_t)k;
+            w->value_reaches[ref] = is_float(&w->context->values[ref].info);
+        }
     }
 }
 
 static void accumulate(walk *w, uint32_t ref, sr_tensor more) {
     sr_tensor *grad = grad_of(w, ref);
     *grad = sr_is_none(*grad) ? more : sr_add(*grad, more);
+}
+
+// Whether the rule of a node can be asked; an error sticks where it cannot.
+static bool has_rule(sr_context *context, const sr_node *node, const sr_tensor *grad_out) {
+    if (!node->op->derivative) {
+        sr_context_stick(context, SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s has no derivative rule",
+                                          node->file, node->line, node->op->name));
+        return false;
+    }
+    for (int i = 0; i < node->op->outputs; i++) {
+        if ((node->op->hidden >> i & 1) && !sr_is_none(grad_out[i])) {
+            sr_context_stick(context, SR_FAIL(SR_E_UNSUPPORTED,
+                                              "%s:%d: output %d of %s has no derivative rule",
+                                              node->file, node->line, i, node->op->name));
+            return false;
+        }
+    }
+    return true;
 }
 
 // Adds what one node passes on to its inputs.
@@ -59,16 +91,11 @@ static void step_back(walk *w, uint32_t index) {
         any_out = any_out || !sr_is_none(grad_out[i]);
     }
     for (int i = 0; i < node.op->inputs; i++) {
-        wanted[i] = reaches(w, node.input[i]);
+        wanted[i] = passes(w, &node, i);
         any_in = any_in || wanted[i];
     }
-    if (!any_out || !any_in || node.op->no_gradient)
+    if (!any_out || !any_in || !has_rule(context, &node, grad_out))
         return;
-    if (!node.op->derivative) {
-        sr_context_stick(context, SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s has no derivative rule",
-                                          node.file, node.line, node.op->name));
-        return;
-    }
     sr_view_arrays arrays;
     sr_node_view view;
     unsigned char attr[SR_OP_ATTR_BYTES];
@@ -84,30 +111,27 @@ static void step_back(walk *w, uint32_t index) {
 
 // dy in the shape of y. An addition, say, would hand on any other shape unseen.
 static bool gradient_fits(sr_context *context, uint32_t y, sr_tensor dy) {
-    if (sr_is_none(dy))
+    if (sr_is_absent(dy))
         return true;
-    const uint32_t ref = sr_context_ref(context, dy, "sr_gradients");
+    const uint32_t ref = sr_context_ref(context, dy, "sr_gradients: dy");
     if (ref == SR_REF_NONE)
         return false;
     const sr_info *have = sr_context_info(context, ref), *want = sr_context_info(context, y);
     if (memcmp(have, want, sizeof *have) == 0)
         return true;
     char left[96], right[96];
-    sr_context_stick(context,
-                     SR_FAIL(SR_E_SHAPE, "sr_gradients: dy is %s, y is %s: they must be equal",
-                             sr_info_text(have, left), sr_info_text(want, right)));
+    sr_context_refuse(context, SR_E_SHAPE, "sr_gradients: dy is %s, y is %s: they must be equal",
+                      sr_info_text(have, left), sr_info_text(want, right));
     return false;
 }
 
-static sr_tensor seed_gradient(sr_context *context, uint32_t y, sr_tensor dy) {
-    if (!sr_is_none(dy))
-        return dy;
-    sr_info info = *sr_context_info(context, y);
-    sr_info one_info = {.dtype = info.dtype == SR_F64 ? SR_F64 : SR_F32};
-    double one = 1.0;
-    float one_f = 1.0f;
-    sr_tensor s = info.dtype == SR_F64 ? sr_constant(context, &one_info, &one)
-                                       : sr_constant(context, &one_info, &one_f);
+// A tensor of y's or x's shape whose every element is 'value'.
+static sr_tensor filled(sr_context *context, uint32_t ref, double value) {
+    sr_info info = *sr_context_info(context, ref);
+    sr_info scalar = {.dtype = info.dtype == SR_F64 ? SR_F64 : SR_F32};
+    float narrow = (float)value;
+    sr_tensor s = info.dtype == SR_F64 ? sr_constant(context, &scalar, &value)
+                                       : sr_constant(context, &scalar, &narrow);
     return sr_fill_by(s, info.dtype, info.rank, info.dim);
 }
 
@@ -124,35 +148,78 @@ static sr_status allocate(walk *w) {
     return SR_OK;
 }
 
-static void run_walk(walk *w, uint32_t y, sr_tensor dy, const sr_tensor *xs, int count,
-                     sr_tensor *grads) {
-    sr_context *context = w->context;
+// The ref of a float; SR_REF_NONE with the error sticking otherwise. 'what' is built by 'index'
+// (-1: y), and only for an error.
+static uint32_t float_ref(sr_context *context, sr_tensor tensor, int index) {
+    char what[48] = "sr_gradients: y", text[96];
+    const char *fault = sr_context_fault(context, tensor);
+    const sr_info *info = NULL;
+    uint32_t ref = SR_REF_NONE;
+    if (!fault) {
+        ref = sr_context_ref(context, tensor, what);
+        info = sr_context_info(context, ref);
+        if (is_float(info))
+            return ref;
+    }
+    if (index >= 0)
+        (void)snprintf(what, sizeof what, "sr_gradients: xs[%d]", index);
+    if (fault)
+        sr_context_refuse(context, SR_E_ARGUMENT, "%s: %s", what, fault);
+    else
+        sr_context_refuse(context, SR_E_ARGUMENT, "%s is %s: only floats have gradients", what,
+                          sr_info_text(info, text));
+    return SR_REF_NONE;
+}
+
+static bool mark_xs(walk *w, const sr_tensor *xs, int count) {
     for (int i = 0; i < count; i++) {
-        uint32_t ref = sr_context_ref(context, xs[i], "sr_gradients");
+        uint32_t ref = float_ref(w->context, xs[i], i);
         if (ref == SR_REF_NONE)
-            return;
+            return false;
         if (ref & SR_REF_VARIABLE)
             w->variable_reaches[ref & ~SR_REF_VARIABLE] = 1;
         else
             w->value_reaches[ref] = 1;
     }
+    return true;
+}
+
+static void run_walk(walk *w, uint32_t y, sr_tensor dy, const sr_tensor *xs, int count,
+                     sr_tensor *grads) {
+    sr_context *context = w->context;
+    if (!mark_xs(w, xs, count))
+        return;
     mark_reaching(w);
     if (reaches(w, y)) {
-        *grad_of(w, y) = seed_gradient(context, y, dy);
+        *grad_of(w, y) = sr_is_absent(dy) ? filled(context, y, 1) : dy;
+        const char *file = sr_call_file();
+        const int line = sr_call_line();
         for (uint32_t i = w->nodes; i-- > 0 && context->status == SR_OK;)
             step_back(w, i);
+        sr_at(file, line);
     }
-    for (int i = 0; i < count && context->status == SR_OK; i++)
-        grads[i] = *grad_of(w, sr_context_ref(context, xs[i], "sr_gradients"));
+    for (int i = 0; i < count && context->status == SR_OK; i++) {
+        const uint32_t ref = sr_context_ref(context, xs[i], "sr_gradients: xs");
+        sr_tensor *grad = grad_of(w, ref);
+        if (sr_is_none(*grad))
+            *grad = filled(context, ref, 0);
+        grads[i] = *grad;
+    }
 }
 
 void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_tensor *grads) {
+    sr_context *context = sr_context_for(y);
     for (int i = 0; i < count; i++)
-        grads[i] = SR_NONE;
-    sr_context *context = sr_context_of(y);
-    if (!context || context->status != SR_OK)
+        grads[i] = sr_context_none(context);
+    if (!context) {
+        sr_context_refuse(NULL, SR_E_ARGUMENT,
+                          "sr_gradients: y: a tensor is missing, and there is "
+                          "no context");
         return;
-    uint32_t ref = sr_context_ref(context, y, "sr_gradients");
+    }
+    if (context->status != SR_OK)
+        return;
+    uint32_t ref = float_ref(context, y, -1);
     if (ref == SR_REF_NONE || !gradient_fits(context, ref, dy))
         return;
     walk w = {.context = context,
@@ -161,7 +228,7 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
               .variables = (uint32_t)context->variable_count};
     sr_status status = allocate(&w);
     if (status != SR_OK) {
-        sr_context_stick(context, status);
+        sr_context_refuse_status(context, status, "sr_gradients");
         return;
     }
     run_walk(&w, ref, dy, xs, count, grads);

@@ -9,10 +9,18 @@
 extern "C" {
 #endif
 
-// Writes to grads[i] the gradient of sum(y * dy) with respect to xs[i] (same shape; the dtype of a
-// parameter's gradient is the parameter's), SR_NONE where xs[i] does not reach y. dy SR_NONE stands
-// for ones. The recorded nodes are ordinary nodes: gradients of gradients work wherever the rules
-// are differentiable themselves. Errors stick to the context.
+// Writes to grads[i] the gradient of sum(y * dy) with respect to xs[i], in its shape and dtype. dy
+// has the shape of y; SR_NONE stands for ones. The recorded nodes are ordinary nodes: gradients of
+// gradients work wherever the rules are differentiable themselves.
+//
+// Where y does not depend on xs[i], or does so only through inputs at which gradients stop (labels,
+// random keys, steps of a staircase), the gradient is a tensor of zeros. Where the way leads
+// through an operator without a derivative rule (softmax, gradients of operators that are
+// differentiable once), it is an error naming that operator. `serried info ops` shows for each
+// operator which inputs take part (sr_op_gradient_text). y and xs are floats: integers have no
+// gradient.
+//
+// Errors, SR_NONE in y or xs among them, stick to the context.
 void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_tensor *grads);
 
 // Gradient check by central differences in f64 (reference kernels): 'build' records the function of
@@ -28,5 +36,10 @@ SR_NODISCARD sr_status sr_gradient_check(sr_context *context, const sr_info *inf
 
 #ifdef __cplusplus
 }
+#endif
+
+// As in graph/ops.h: errors name the line of the call.
+#ifndef SR_OPS_PLAIN
+#define sr_gradients(...) (sr_at(__FILE__, __LINE__), sr_gradients(__VA_ARGS__))
 #endif
 #endif

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording contexts: life, variables, and the writing down of nodes.
+// Recording contexts: life, steps, errors, and what a tensor refers to.
 //
 // A tensor is (context number, slot, generation). Contexts stand in a global table so that the
-// 8-byte value is enough; the generation makes a tensor of an earlier step a clear error. Nothing
-// runs here (observe.c, executor.c); the first error sticks until the next step.
-#include "graph/context.h"
-
+// 8-byte value is enough; the generation makes a tensor of an earlier step a clear error. Nodes are
+// recorded in recording.c, variables are in variable.c, and nothing runs here (observe.c,
+// executor.c).
+//
+// The first error sticks until the next step. A call that is given no tensor at all belongs to the
+// context that its thread used last: model code of one context runs on one thread, and what failed
+// before carries the number of its context.
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/ops/op_internal.h"
 #include "graph/record_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/text.h"
@@ -22,6 +27,8 @@ static struct {
     sr_context *table[MAX_CONTEXTS];
     // Generations go on when a number is given again, so that tensors of a freed context are stale.
     uint16_t generation[MAX_CONTEXTS];
+    uint64_t serial[MAX_CONTEXTS]; // no two contexts of a process have the same
+    uint64_t created;
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct {
@@ -29,42 +36,23 @@ static _Thread_local struct {
     int line;
 } call_site = {"", 0};
 
+// The context that this thread used last. It may have been freed, and its number given again.
+static _Thread_local struct {
+    uint16_t number;
+    uint64_t serial;
+} current;
+
 void sr_at(const char *file, int line) {
     call_site.file = file;
     call_site.line = line;
 }
 
-size_t sr_info_bytes(const sr_info *info) {
-    return (size_t)sr_info_count(info) * sr_dtype_size(info->dtype);
+const char *sr_call_file(void) {
+    return call_site.file;
 }
 
-sr_status sr_info_check(const sr_info *info) {
-    char text[96];
-    if ((unsigned)info->dtype >= (unsigned)SR_DTYPE_COUNT)
-        return SR_FAIL(SR_E_SHAPE, "a tensor has no dtype (%d)", (int)info->dtype);
-    if (info->rank < 0 || info->rank > SR_MAX_RANK)
-        return SR_FAIL(SR_E_SHAPE, "a tensor has %d dimensions; 0 to %d are possible",
-                       (int)info->rank, SR_MAX_RANK);
-    int64_t count = 1;
-    for (int i = 0; i < info->rank; i++) {
-        if (info->dim[i] < 1)
-            return SR_FAIL(SR_E_SHAPE, "%s: dimensions must be at least 1",
-                           sr_info_text(info, text));
-        if (info->dim[i] > SR_MAX_ELEMENTS / count)
-            return SR_FAIL(SR_E_SHAPE, "%s: its bytes overflow; at most 2^48 elements are possible",
-                           sr_info_text(info, text));
-        count *= info->dim[i];
-    }
-    return SR_OK;
-}
-
-char *sr_info_text(const sr_info *info, char *out) {
-    size_t used = (size_t)snprintf(out, 96, "[");
-    for (int i = 0; i < info->rank && used < 80; i++)
-        used += (size_t)snprintf(out + used, 96 - used, "%s%lld", i ? ", " : "",
-                                 (long long)info->dim[i]);
-    (void)snprintf(out + used, 96 - used, "] %s", sr_dtype_name(info->dtype));
-    return out;
+int sr_call_line(void) {
+    return call_site.line;
 }
 
 // 0 is for variables.
@@ -82,6 +70,7 @@ static sr_status register_context(sr_context *context) {
         contexts.table[i] = context;
         context->number = (uint16_t)(i + 1);
         context->generation = next_generation(contexts.generation[i]);
+        context->serial = contexts.serial[i] = ++contexts.created;
     } else {
         status = SR_FAIL(SR_E_LIMIT, "more than %d recording contexts; free some", MAX_CONTEXTS);
     }
@@ -112,6 +101,7 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
         context->owns_device = true;
     }
     SR_TRY_GOTO(register_context(context), fail);
+    sr_context_use(context);
     *out = context;
     return SR_OK;
 fail:
@@ -125,6 +115,7 @@ void sr_context_free(sr_context *context) {
     if (context->number) {
         (void)pthread_mutex_lock(&contexts.lock);
         contexts.table[context->number - 1] = NULL;
+        contexts.serial[context->number - 1] = 0;
         contexts.generation[context->number - 1] = context->generation;
         (void)pthread_mutex_unlock(&contexts.lock);
     }
@@ -170,6 +161,26 @@ void sr_context_stick(sr_context *context, sr_status status) {
     (void)snprintf(context->where, sizeof context->where, "%s", sr_error_where());
 }
 
+void sr_context_refuse(sr_context *context, sr_status status, const char *fmt, ...) {
+    char text[1024];
+    if (context && context->status != SR_OK)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    status = SR_FAIL(status, "%s:%d: %s", call_site.file, call_site.line, text);
+    if (context)
+        sr_context_stick(context, status);
+}
+
+void sr_context_refuse_status(sr_context *context, sr_status status, const char *what) {
+    if (status == SR_OK || context->status != SR_OK)
+        return;
+    sr_error_prefix("%s:%d: %s", call_site.file, call_site.line, what);
+    sr_context_stick(context, status);
+}
+
 sr_status sr_context_status(sr_context *context) {
     if (context->status == SR_OK)
         return SR_OK;
@@ -177,6 +188,7 @@ sr_status sr_context_status(sr_context *context) {
 }
 
 void sr_context_begin_step(sr_context *context) {
+    sr_context_use(context);
     context->node_count = context->value_count = context->attr_count = 0;
     context->delivery_count = 0;
     context->has_updates = false;
@@ -199,6 +211,11 @@ int64_t sr_context_recorded(sr_context *context) {
 
 // ---- Tensors and refs ----
 
+void sr_context_use(const sr_context *context) {
+    current.number = context->number;
+    current.serial = context->serial;
+}
+
 sr_context *sr_context_of(sr_tensor tensor) {
     sr_context *context = NULL;
     if (tensor.context >= 1 && tensor.context <= MAX_CONTEXTS)
@@ -206,12 +223,19 @@ sr_context *sr_context_of(sr_tensor tensor) {
     return context;
 }
 
-// What is wrong with a tensor in this context and step, or NULL.
-static const char *fault_of(const sr_context *context, sr_tensor tensor) {
+sr_context *sr_context_for(sr_tensor tensor) {
+    sr_context *context = sr_context_of(tensor);
+    if (context || !current.number || contexts.serial[current.number - 1] != current.serial)
+        return context;
+    return contexts.table[current.number - 1];
+}
+
+const char *sr_context_fault(const sr_context *context, sr_tensor tensor) {
     if (sr_is_none(tensor))
-        return "a tensor is missing";
+        return "a tensor is missing: this is SR_NONE, or the result of a call that failed";
     if (tensor.context != context->number)
-        return "a tensor of another context";
+        return sr_context_of(tensor) ? "a tensor of another context"
+                                     : "a tensor of a context that was freed";
     if (tensor.generation == 0)
         return tensor.slot >= 1 && tensor.slot <= context->variable_count
                    ? NULL
@@ -222,13 +246,25 @@ static const char *fault_of(const sr_context *context, sr_tensor tensor) {
 }
 
 uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what) {
-    const char *fault = fault_of(context, tensor);
+    const char *fault = sr_context_fault(context, tensor);
     if (fault) {
-        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "%s:%d: %s: %s", call_site.file,
-                                          call_site.line, what, fault));
+        sr_context_refuse(context, SR_E_ARGUMENT, "%s: %s", what, fault);
         return SR_REF_NONE;
     }
     return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
+}
+
+uint32_t sr_context_ref_of(sr_tensor tensor, const char *what, sr_context **out) {
+    sr_context *context = *out = sr_context_for(tensor);
+    if (context)
+        return context->status == SR_OK ? sr_context_ref(context, tensor, what) : SR_REF_NONE;
+    sr_context_refuse(NULL, SR_E_ARGUMENT, "%s: a tensor is missing, and there is no context",
+                      what);
+    return SR_REF_NONE;
+}
+
+sr_tensor sr_context_none(const sr_context *context) {
+    return (sr_tensor){.context = context ? context->number : 0};
 }
 
 sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref) {
@@ -245,172 +281,31 @@ const sr_info *sr_context_info(const sr_context *context, uint32_t ref) {
     return &context->values[ref].info;
 }
 
-bool sr_tensor_info(sr_tensor tensor, sr_info *out) {
-    sr_context *context = sr_context_of(tensor);
-    if (!context)
-        return false;
-    uint32_t ref = sr_context_ref(context, tensor, "shape");
+bool sr_op_argument(sr_tensor x, const char *what, sr_info *out) {
+    sr_context *context;
+    uint32_t ref = sr_context_ref_of(x, what, &context);
     if (ref == SR_REF_NONE)
         return false;
     *out = *sr_context_info(context, ref);
     return true;
 }
 
-// ---- Growing the record ----
-
-#define GROW(context, array, count, capacity, more)                                                \
-    grow_array((context), (void **)&(context)->array, &(context)->capacity,                        \
-               (context)->count + (more), sizeof *(context)->array)
-
-static bool grow_array(sr_context *context, void **array, size_t *capacity, size_t need,
-                       size_t size) {
-    if (need <= *capacity)
-        return true;
-    sr_status status = sr_grow(array, capacity, need, size, "record of a step");
-    sr_context_stick(context, status);
-    return status == SR_OK;
+bool sr_tensor_info(sr_tensor tensor, sr_info *out) {
+    return sr_op_argument(tensor, "sr_tensor_info", out);
 }
 
-static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t node,
-                          uint32_t output) {
-    if (!GROW(context, values, value_count, value_capacity, 1))
-        return SR_REF_NONE;
-    uint32_t index = (uint32_t)context->value_count++;
-    context->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
-    return index;
+sr_tensor sr_op_failed(void) {
+    return sr_context_none(sr_context_for(SR_NONE));
 }
 
-// The shape that a caller gives to a leaf, with its unused dimensions cleared: shapes are compared
-// as bytes from here on. 'what' is for the message.
-static bool take_info(sr_context *context, const char *what, const sr_info *info, sr_info *out) {
-    sr_status status = sr_info_check(info);
-    if (status != SR_OK) {
-        sr_error_prefix("%s", what);
-        sr_context_stick(context, status);
-        return false;
-    }
-    *out = (sr_info){.dtype = info->dtype, .rank = info->rank};
-    memcpy(out->dim, info->dim, (size_t)info->rank * sizeof *info->dim);
-    return true;
+sr_tensor sr_op_refused(sr_status status, const char *name) {
+    sr_context *context = sr_context_for(SR_NONE);
+    if (context)
+        sr_context_refuse_status(context, status, name);
+    return sr_op_failed();
 }
 
-void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
-                     sr_node_view *view) {
-    const sr_node *n = &context->nodes[node];
-    for (int i = 0; i < n->op->inputs; i++) {
-        uint32_t ref = n->input[i];
-        arrays->input[i] = sr_context_tensor(context, ref);
-        if (ref == SR_REF_NONE)
-            arrays->in[i] = (sr_info){.dtype = SR_DTYPE_COUNT};
-        else
-            arrays->in[i] = *sr_context_info(context, ref);
-    }
-    for (int i = 0; i < n->op->outputs; i++) {
-        uint32_t ref = n->first_output + (uint32_t)i;
-        arrays->output[i] = sr_context_tensor(context, ref);
-        arrays->out[i] = context->values[ref].info;
-    }
-    *view = (sr_node_view){.op = n->op,
-                           .attr = context->attrs + n->attr,
-                           .inputs = n->op->inputs,
-                           .in = arrays->in,
-                           .out = arrays->out,
-                           .input = arrays->input,
-                           .output = arrays->output};
-}
-
-// Resolves the inputs of a call; false when an error sticks.
-static bool resolve_inputs(sr_context *context, const sr_op *op, const sr_tensor *input,
-                           uint32_t *ref, sr_info *info) {
-    for (int i = 0; i < op->inputs; i++) {
-        ref[i] = SR_REF_NONE;
-        info[i] = (sr_info){.dtype = SR_DTYPE_COUNT};
-        if (sr_is_none(input[i]) && i >= op->required)
-            continue;
-        ref[i] = sr_context_ref(context, input[i], op->name);
-        if (ref[i] == SR_REF_NONE)
-            return false;
-        info[i] = *sr_context_info(context, ref[i]);
-        if ((op->updates >> i & 1) && !(ref[i] & SR_REF_VARIABLE)) {
-            sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT,
-                                              "%s:%d: %s: input %d is updated in place and must be "
-                                              "a variable",
-                                              call_site.file, call_site.line, op->name, i));
-            return false;
-        }
-    }
-    return true;
-}
-
-void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output) {
-    sr_context *context = NULL;
-    for (int i = 0; i < op->outputs; i++)
-        output[i] = SR_NONE;
-    for (int i = 0; i < op->inputs && !context; i++)
-        context = sr_context_of(input[i]);
-    if (!context || context->status != SR_OK)
-        return;
-    uint32_t ref[SR_OP_MAX_INPUTS];
-    sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS] = {{0}};
-    if (!resolve_inputs(context, op, input, ref, in))
-        return;
-    sr_node_view view = {.op = op, .attr = attr, .inputs = op->inputs, .in = in, .out = out};
-    sr_status status = op->infer(&view, out);
-    for (int i = 0; i < op->outputs && status == SR_OK; i++) {
-        status = sr_info_check(&out[i]);
-        if (status != SR_OK)
-            sr_error_prefix("%s", op->name);
-    }
-    if (status != SR_OK) {
-        sr_error_prefix("%s:%d", call_site.file, call_site.line);
-        sr_context_stick(context, status);
-        return;
-    }
-    size_t attr_room = (op->attr_size + 7) & ~(size_t)7;
-    if (!GROW(context, nodes, node_count, node_capacity, 1) ||
-        !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
-        !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
-        return;
-    uint32_t index = (uint32_t)context->node_count++;
-    sr_node *node = &context->nodes[index];
-    *node = (sr_node){.op = op,
-                      .file = call_site.file,
-                      .line = call_site.line,
-                      .attr = (uint32_t)context->attr_count,
-                      .first_output = (uint32_t)context->value_count};
-    memcpy(node->input, ref, (size_t)op->inputs * sizeof *ref);
-    memset(context->attrs + context->attr_count, 0, attr_room);
-    if (op->attr_size)
-        memcpy(context->attrs + context->attr_count, attr, op->attr_size);
-    context->attr_count += attr_room;
-    for (int i = 0; i < op->outputs; i++)
-        output[i] = sr_context_tensor(context, add_value(context, &out[i], index, (uint32_t)i));
-    if (op->updates)
-        context->has_updates = true;
-    context->stats.nodes_recorded++;
-}
-
-sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input) {
-    sr_tensor output[SR_OP_MAX_OUTPUTS];
-    sr_record_node(op, attr, input, output);
-    return output[0];
-}
-
-void sr_request_init(sr_kernel_request *request, const sr_node_view *node) {
-    memset(request, 0, sizeof *request);
-    request->args = node->inputs + node->op->outputs;
-    for (int i = 0; i < node->inputs; i++)
-        request->dtype[i] = node->in[i].dtype;
-    for (int i = 0; i < node->op->outputs; i++)
-        request->dtype[node->inputs + i] = node->out[i].dtype;
-    if (node->op->kernel_count) {
-        request->kernel = SR_KERNEL_OWN;
-        request->own = node->op->kernels;
-        request->own_count = node->op->kernel_count;
-    }
-}
-
-// ---- Leaves ----
+// ---- Memory of the step ----
 
 void *sr_context_scratch(sr_context *context, size_t bytes) {
     if (sr_grow(&context->scratch, &context->scratch_capacity, bytes, 1, "record scratch") != SR_OK)
@@ -438,152 +333,4 @@ sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out) {
     context->chunks[context->chunk_count++] = chunk;
     *out = chunk.memory;
     return SR_OK;
-}
-
-static sr_tensor add_variable(sr_context *context, const char *name, const sr_info *info,
-                              void *memory, bool owned) {
-    if (!GROW(context, variables, variable_count, variable_capacity, 1))
-        return SR_NONE;
-    char *copy = sr_strdup(name ? name : "");
-    if (!copy) {
-        sr_context_stick(context, SR_E_MEMORY);
-        return SR_NONE;
-    }
-    uint32_t index = (uint32_t)context->variable_count++;
-    context->variables[index] = (sr_variable_entry){
-        .name = copy, .info = *info, .memory = memory, .owned = owned, .assigned = SR_REF_NONE};
-    return sr_context_tensor(context, SR_REF_VARIABLE | index);
-}
-
-sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info,
-                      const void *data) {
-    void *memory = NULL;
-    sr_info own;
-    if (!take_info(context, name ? name : "variable", info, &own))
-        return SR_NONE;
-    size_t bytes = sr_info_bytes(&own);
-    sr_status status = sr_device_alloc(context->device, bytes, "variables", &memory);
-    if (status != SR_OK) {
-        if (name)
-            sr_error_prefix("%s", name);
-        sr_context_stick(context, status);
-        return SR_NONE;
-    }
-    if (data)
-        sr_device_copy(context->device, memory, data, bytes);
-    sr_tensor variable = add_variable(context, name, &own, memory, true);
-    if (sr_is_none(variable))
-        sr_device_free(context->device, memory);
-    return variable;
-}
-
-sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info, void *memory) {
-    sr_info own;
-    if (!take_info(context, name ? name : "variable", info, &own))
-        return SR_NONE;
-    return add_variable(context, name, &own, memory, false);
-}
-
-static sr_variable_entry *variable_entry(sr_tensor tensor) {
-    sr_context *context = sr_context_of(tensor);
-    if (!context || tensor.generation != 0 || tensor.slot == 0 ||
-        tensor.slot > context->variable_count)
-        return NULL;
-    return &context->variables[tensor.slot - 1];
-}
-
-void sr_variable_move(sr_tensor variable, void *memory) {
-    sr_variable_entry *entry = variable_entry(variable);
-    if (!entry)
-        return;
-    if (entry->owned)
-        sr_device_free(sr_context_of(variable)->device, entry->memory);
-    entry->owned = false;
-    entry->memory = memory;
-}
-
-void *sr_variable_memory(sr_tensor variable) {
-    sr_variable_entry *entry = variable_entry(variable);
-    return entry ? entry->memory : NULL;
-}
-
-const char *sr_variable_name(sr_tensor variable) {
-    sr_variable_entry *entry = variable_entry(variable);
-    return entry ? entry->name : "";
-}
-
-sr_status sr_variable_write(sr_tensor variable, const void *data) {
-    sr_variable_entry *entry = variable_entry(variable);
-    if (!entry)
-        return SR_FAIL(SR_E_ARGUMENT, "sr_variable_write: not a variable");
-    sr_device_copy(sr_context_of(variable)->device, entry->memory, data,
-                   sr_info_bytes(&entry->info));
-    return SR_OK;
-}
-
-void sr_variable_assign(sr_tensor variable, sr_tensor value) {
-    sr_context *context = sr_context_of(variable);
-    sr_variable_entry *entry = variable_entry(variable);
-    if (!context)
-        return;
-    uint32_t ref = sr_context_ref(context, value, "sr_variable_assign");
-    if (ref == SR_REF_NONE)
-        return;
-    const sr_info *info = sr_context_info(context, ref);
-    if (!entry || memcmp(&entry->info, info, sizeof *info) != 0) {
-        char have[96], want[96] = "no variable";
-        if (entry)
-            (void)sr_info_text(&entry->info, want);
-        sr_context_stick(context,
-                         SR_FAIL(SR_E_SHAPE, "sr_variable_assign: %s takes %s, not %s",
-                                 entry ? entry->name : "?", want, sr_info_text(info, have)));
-        return;
-    }
-    entry->assigned = ref;
-    context->has_updates = true;
-}
-
-sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data) {
-    if (context->status != SR_OK)
-        return SR_NONE;
-    void *memory = NULL;
-    sr_info own;
-    if (!take_info(context, "sr_constant", info, &own))
-        return SR_NONE;
-    sr_status status = sr_context_step_alloc(context, sr_info_bytes(&own), &memory);
-    if (status != SR_OK) {
-        sr_context_stick(context, status);
-        return SR_NONE;
-    }
-    sr_device_copy(context->device, memory, data, sr_info_bytes(&own));
-    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
-    if (index != SR_REF_NONE)
-        context->values[index].memory = memory;
-    return sr_context_tensor(context, index);
-}
-
-sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
-    if (context->status != SR_OK)
-        return SR_NONE;
-    if (slot < 0 || slot >= SR_MAX_INPUT_SLOTS) {
-        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "input slot %d; slots are 0..%d", slot,
-                                          SR_MAX_INPUT_SLOTS - 1));
-        return SR_NONE;
-    }
-    sr_info own;
-    if (!take_info(context, "sr_input", info, &own))
-        return SR_NONE;
-    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
-    if (index != SR_REF_NONE)
-        context->values[index].slot = slot;
-    return sr_context_tensor(context, index);
-}
-
-void sr_keep(sr_tensor tensor) {
-    sr_context *context = sr_context_of(tensor);
-    if (!context)
-        return;
-    uint32_t ref = sr_context_ref(context, tensor, "sr_keep");
-    if (ref != SR_REF_NONE && !(ref & SR_REF_VARIABLE))
-        context->values[ref].keep = true;
 }

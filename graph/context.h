@@ -169,4 +169,19 @@ int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, 
 #ifdef __cplusplus
 }
 #endif
+
+// As in graph/ops.h: errors name the line of the call. Calls that make tensors of values have no
+// such macro: they stand among the arguments of operators, whose line it must stay.
+#ifndef SR_OPS_PLAIN
+#define sr_variable_move(...) (sr_at(__FILE__, __LINE__), sr_variable_move(__VA_ARGS__))
+#define sr_variable_memory(...) (sr_at(__FILE__, __LINE__), sr_variable_memory(__VA_ARGS__))
+#define sr_variable_name(...) (sr_at(__FILE__, __LINE__), sr_variable_name(__VA_ARGS__))
+#define sr_variable_write(...) (sr_at(__FILE__, __LINE__), sr_variable_write(__VA_ARGS__))
+#define sr_variable_assign(...) (sr_at(__FILE__, __LINE__), sr_variable_assign(__VA_ARGS__))
+#define sr_read(...) (sr_at(__FILE__, __LINE__), sr_read(__VA_ARGS__))
+#define sr_read_later(...) (sr_at(__FILE__, __LINE__), sr_read_later(__VA_ARGS__))
+#define sr_keep(...) (sr_at(__FILE__, __LINE__), sr_keep(__VA_ARGS__))
+#define sr_compile(...) (sr_at(__FILE__, __LINE__), sr_compile(__VA_ARGS__))
+#define sr_tensor_info(...) (sr_at(__FILE__, __LINE__), sr_tensor_info(__VA_ARGS__))
+#endif
 #endif

@@ -5,6 +5,7 @@
 // A cut runs the part of the record that it needs. What the recorded derivative rules read, and
 // what sr_keep marks, stays in memory of the step; other values are computed again from the record
 // when somebody uses them later.
+#include "graph/ops/op_internal.h"
 #include "graph/record_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
@@ -82,23 +83,18 @@ static sr_status read_now(sr_context *context, uint32_t ref, void *data, size_t 
 }
 
 sr_status sr_read(sr_tensor tensor, void *data, size_t bytes) {
-    sr_context *context = sr_context_of(tensor);
-    if (!context)
-        return SR_FAIL(SR_E_ARGUMENT, "sr_read: no tensor (an earlier call failed)");
-    SR_TRY(sr_context_status(context));
-    uint32_t ref = sr_context_ref(context, tensor, "sr_read");
+    sr_context *context;
+    uint32_t ref = sr_context_ref_of(tensor, "sr_read", &context);
     if (ref == SR_REF_NONE)
-        return sr_context_status(context);
+        return context ? sr_context_status(context) : SR_E_ARGUMENT;
     sr_status status = read_now(context, ref, data, bytes);
     sr_context_stick(context, status);
     return status;
 }
 
 void sr_read_later(sr_tensor tensor, void *data, size_t bytes) {
-    sr_context *context = sr_context_of(tensor);
-    if (!context || context->status != SR_OK)
-        return;
-    uint32_t ref = sr_context_ref(context, tensor, "sr_read_later");
+    sr_context *context;
+    uint32_t ref = sr_context_ref_of(tensor, "sr_read_later", &context);
     if (ref == SR_REF_NONE)
         return;
     sr_status status = check_size(context, ref, bytes, "sr_read_later");
@@ -107,6 +103,7 @@ void sr_read_later(sr_tensor tensor, void *data, size_t bytes) {
         status = sr_grow(&deliveries, &context->delivery_capacity, context->delivery_count + 1,
                          sizeof *context->deliveries, "deliveries");
     if (status != SR_OK) {
+        sr_error_prefix("%s:%d", sr_call_file(), sr_call_line());
         sr_context_stick(context, status);
         return;
     }

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 2          // of sr_op, checked for operators from outside
+#define SR_OP_ABI 3          // of sr_op, checked for operators from outside
 #define SR_OP_MAX_INPUTS 8   // of one operator
 #define SR_OP_MAX_OUTPUTS 4  // of one operator
 #define SR_OP_ATTR_BYTES 128 // of an operator's attributes
@@ -41,7 +41,8 @@ typedef struct sr_op {
     const char *name; // "conv2d"
     const char *help; // one line
     int inputs;       // number of input positions; trailing and optional ones may be SR_NONE
-    int required;     // the first 'required' inputs must be present
+    const char *input_name[SR_OP_MAX_INPUTS]; // "x", as the formula in 'help' has it; for messages
+    int required;                             // the first 'required' inputs must be present
     int outputs;
     size_t
         attr_size; // bytes of the attribute struct, <= SR_OP_ATTR_BYTES, zeroed before it is filled
@@ -59,19 +60,23 @@ typedef struct sr_op {
 
     // Records nodes that compute the gradients of the inputs: grad_out[i] is the gradient of output
     // i (SR_NONE where none flows); wanted[i] says whether grad_in[i] is needed; rules leave
-    // SR_NONE where no gradient flows. Never called when no grad_out is present. NULL: not
-    // differentiable (a gradient that reaches it is an error naming the operator).
+    // SR_NONE where it is zero. Never called when no grad_out is present. NULL: not differentiable:
+    // a gradient that reaches the operator is an error naming it, unless 'stops' has all inputs.
     void (*derivative)(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                        const bool *wanted, sr_tensor *grad_in);
     uint32_t keeps_inputs, keeps_outputs; // bit i: the derivative rule reads input / output i
+    // Where differentiation ends (sr_op_gradient_text puts it into words). Integers never have a
+    // gradient, be they inputs or outputs.
+    uint32_t stops;  // bit i: the gradient of input i is zero: labels, keys, steps of a staircase
+    uint32_t hidden; // bit i: output i is for the rule alone: a gradient of it is an error
+    bool once;       // the rule records an operator without one: there is no second derivative
 
     // Bit (8 * output + input): the output may take the memory of that input when it dies there.
     uint32_t in_place;
     // Inputs that the kernel updates in place (variables only), bit mask: optimiser steps. The node
     // has then no outputs of its own and is never pruned.
     uint32_t updates;
-    bool alias;       // output 0 is input 0 under another shape: no kernel, no memory
-    bool no_gradient; // gradients stop here without an error (labels, metrics)
+    bool alias; // output 0 is input 0 under another shape: no kernel, no memory
 
     // Computes output 0 again with the same bits, from the inputs and then the outputs 1, 2, ... of
     // the node, under the same attributes; NULL: too dear. Lets a plan give memory back in between.
@@ -96,12 +101,29 @@ const sr_op *sr_op_find(const char *name);
 // Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
 SR_NODISCARD sr_status sr_ops_add(const sr_op *const *list, const char *origin);
 
-// Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (SR_NONE
-// after an error; the first error sticks to the context with file and line of sr_at, and operator).
-// The context is that of the first present input.
+// Whether no gradient flows through the operator at all, without an error: all inputs stop.
+static inline bool sr_op_stops(const sr_op *op) {
+    return !op->derivative && op->stops == (1u << op->inputs) - 1;
+}
+#define SR_OP_GRADIENT_TEXT 128 // bytes of that text
+// Where differentiation ends, in words ("x, once; none to labels") into 'out'; returns it.
+char *sr_op_gradient_text(const sr_op *op, char out[SR_OP_GRADIENT_TEXT]);
+
+// Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (none
+// after an error; the first error sticks to the context with file and line of sr_at, operator and
+// input). The context is that of the first present input, or the one that this thread used last.
 void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
 // The same for operators with one output.
 sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
+
+// For calls that look at an argument before they record. Dtype and shape of 'x'; false with the
+// error sticking, where the call returns sr_op_failed(). what: "flatten: x", for the message.
+bool sr_op_argument(sr_tensor x, const char *what, sr_info *out);
+// What a call returns that failed: no tensor, which says in which context.
+sr_tensor sr_op_failed(void);
+// Sticks a failure that has its message, with the place of the call and its name in front; returns
+// sr_op_failed().
+sr_tensor sr_op_refused(sr_status status, const char *name);
 
 // Sets kernel id, args and dtypes from the node's inputs and outputs. Called by the compiler.
 void sr_request_init(sr_kernel_request *request, const sr_node_view *node);

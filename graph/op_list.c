@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of operators: graph/ops/op_list.def, and those of plug-ins.
+#include <stdio.h>
+
 #include "graph/ops/op_internal.h"
 #include "kernels/base/table.h"
 
@@ -37,6 +39,9 @@ static sr_status check(const void *descriptor) {
                        op->inputs, op->required, op->outputs, op->attr_size, SR_OP_MAX_INPUTS,
                        SR_OP_MAX_OUTPUTS, SR_OP_ATTR_BYTES);
     }
+    for (int i = 0; i < op->inputs; i++)
+        if (!op->input_name[i] || !*op->input_name[i])
+            return SR_FAIL(SR_E_USAGE, "input %d has no name: messages need one", i);
     if (!op->infer || (!op->lower && !op->kernel_count && !op->alias))
         return SR_FAIL(SR_E_USAGE, "it needs a rule 'infer', and a rule 'lower' or kernels");
     return check_kernels(op);
@@ -59,4 +64,36 @@ const sr_op *sr_op_find(const char *name) {
 
 sr_status sr_ops_add(const sr_op *const *list, const char *origin) {
     return sr_table_add(&table, list, origin);
+}
+
+// Appends the names of the inputs in 'mask'.
+static size_t list_inputs(const sr_op *op, uint32_t mask, char *out, size_t used) {
+    const char *between = "";
+    for (int i = 0; i < op->inputs && used < SR_OP_GRADIENT_TEXT; i++) {
+        if (!(mask >> i & 1))
+            continue;
+        used += (size_t)snprintf(out + used, SR_OP_GRADIENT_TEXT - used, "%s%s", between,
+                                 op->input_name[i]);
+        between = ", ";
+    }
+    return used;
+}
+
+char *sr_op_gradient_text(const sr_op *op, char out[SR_OP_GRADIENT_TEXT]) {
+    const uint32_t all = (1u << op->inputs) - 1;
+    if (!op->derivative) {
+        (void)snprintf(out, SR_OP_GRADIENT_TEXT, "%s",
+                       op->updates       ? "none: an update"
+                       : sr_op_stops(op) ? "stops here: zero"
+                                         : "an error");
+        return out;
+    }
+    size_t used = list_inputs(op, all & ~op->stops, out, 0);
+    if (op->once && used < SR_OP_GRADIENT_TEXT)
+        used += (size_t)snprintf(out + used, SR_OP_GRADIENT_TEXT - used, ", once");
+    if (op->stops && used < SR_OP_GRADIENT_TEXT) {
+        used += (size_t)snprintf(out + used, SR_OP_GRADIENT_TEXT - used, "; none to ");
+        (void)list_inputs(op, op->stops, out, used);
+    }
+    return out;
 }

@@ -38,7 +38,8 @@ sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts);
 // The same plus bias[K].
 sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts);
 // Transposed convolution (the gradient of sr_conv2d with respect to x): x[N,P,Q,K],
-// w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad + dilation (R - 1) + 1 + output_pad.
+// w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad + dilation (R - 1) + 1 + output_pad,
+// 0 <= output_pad < stride: which of the sizes of y that sr_conv2d would map to x's.
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
 
 // y[N,K] = x[N,C] w[K,C]^T + bias[K]; bias may be SR_NONE.
@@ -53,7 +54,8 @@ sr_tensor sr_channel_sum(sr_tensor x);
 typedef struct sr_batchnorm_out {
     sr_tensor y, mean, var; // statistics of this lane: f32[C], var is the biased one
 } sr_batchnorm_out;
-// y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself.
+// y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself. Differentiable
+// once in y, as often as wanted in mean and var.
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
 // The same with given statistics, f32[C].
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
@@ -83,9 +85,10 @@ sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dt
 // 0 with this probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014). key: i32[4] of
 // (seed low, seed high, step, lane); scope: stable number of the call site. The draw of an element
 // is a function of these and its index (Philox), so gradients and recomputation see the same ones.
+// No gradient into the key.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
-// Standard normal draws; key and scope as in sr_dropout. No gradient.
+// Standard normal draws; key and scope as in sr_dropout. Gradients stop here.
 sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,
                            uint32_t scope);
 
@@ -105,7 +108,7 @@ typedef struct sr_mixed {
 } sr_mixed;
 // Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019) of x [N,H,W,C], labels i32 [N]: partners
 // are a permutation of the samples, one lambda from Beta(alpha, alpha) and one box serve them all.
-// key as in sr_dropout. Weights of CutMix are exact areas. No gradient.
+// key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
 
 // Geometry of a square pooling window, in pixels.
@@ -118,7 +121,7 @@ typedef struct sr_pool2d_opts {
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts);
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // padding is not counted
 sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
-sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
+sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]; once
 sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
 
 // The same elements under another shape (equal count); costs nothing.
@@ -129,11 +132,12 @@ sr_tensor sr_reduce_sum(sr_tensor x);
 
 // loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
 // classes (Szegedy et al. 2016), smoothing 0..1; labels i32[N], negative ones are ignored (loss 0,
-// no gradient), one of K or more fails the run with SR_E_DATA. Differentiable once.
+// no gradient), one of K or more fails the run with SR_E_DATA. Differentiable once; no gradient
+// into the labels.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
 // prob[N,K], f32. Not differentiable (use the loss above).
 sr_tensor sr_softmax(sr_tensor logits);
-// f32[2]: how many labels are the best class, among the five best. No gradient.
+// f32[2]: how many labels are the best class, among the five best. Gradients stop here.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
 // Binary cross-entropy on logits x against a constant target t in [0, 1]: softplus(x) - t x,
 // elementwise.

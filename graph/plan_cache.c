@@ -6,6 +6,7 @@
 // a wrong result.
 #include <string.h>
 
+#include "graph/ops/op_internal.h"
 #include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/chooser.h"

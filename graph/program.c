@@ -91,10 +91,12 @@ static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
     sr_program *p = context->program;
     memset(p->needed, 0, context->node_count);
     for (int i = 0; i < wanted->target_count; i++) {
-        uint32_t ref = sr_context_ref(context, wanted->targets[i].tensor, "target");
-        if (ref == SR_REF_NONE)
+        const char *fault = sr_context_fault(context, wanted->targets[i].tensor);
+        if (fault) {
+            sr_context_refuse(context, SR_E_ARGUMENT, "sr_compile: targets[%d]: %s", i, fault);
             return sr_context_status(context);
-        SR_TRY(need_value(context, ref));
+        }
+        SR_TRY(need_value(context, sr_context_ref(context, wanted->targets[i].tensor, "target")));
     }
     for (size_t i = 0; i < wanted->keep_count; i++)
         SR_TRY(need_value(context, wanted->keep[i]));
@@ -226,11 +228,14 @@ static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
         sr_program_target *out = &p->targets[p->target_count++];
         out->after = SR_REF_NONE;
         SR_TRY(number_of(context, sr_context_ref(context, t->tensor, "target"), &out->value));
-        if (!sr_is_none(t->after)) {
-            uint32_t ref = sr_context_ref(context, t->after, "target's variable");
-            if (ref == SR_REF_NONE || !(ref & SR_REF_VARIABLE))
-                return SR_FAIL(SR_E_ARGUMENT, "sr_target.after is no variable");
-            out->after = ref & ~SR_REF_VARIABLE;
+        if (!sr_is_absent(t->after)) {
+            const char *fault = sr_context_fault(context, t->after);
+            if (fault || t->after.generation != 0) {
+                sr_context_refuse(context, SR_E_ARGUMENT, "sr_compile: targets[%d].after: %s", i,
+                                  fault ? fault : "the tensor is no variable");
+                return sr_context_status(context);
+            }
+            out->after = t->after.slot - 1;
         }
     }
     return SR_OK;

@@ -57,6 +57,7 @@ typedef struct sr_step_chunk {
 
 struct sr_context {
     uint16_t number, generation;
+    uint64_t serial;
     sr_device *device;
     bool owns_device;
     int threads, optimize;
@@ -95,17 +96,44 @@ struct sr_context {
     int64_t record_start_ns; // of this step; 0 once something was observed
 };
 
-// The context of a tensor, or NULL (error set) when the tensor is none or its context is gone.
+// Where the call that is being made stands in model code (sr_at).
+const char *sr_call_file(void);
+int sr_call_line(void);
+
+// This thread now works on this context.
+void sr_context_use(const sr_context *context);
+// The context of a tensor, or NULL where it is none or its context is gone.
 sr_context *sr_context_of(sr_tensor tensor);
+// That, or the context that this thread used last, or NULL: where the error of a call belongs.
+sr_context *sr_context_for(sr_tensor tensor);
+// What is wrong with a tensor in this context and step, or NULL.
+const char *sr_context_fault(const sr_context *context, sr_tensor tensor);
 // The ref of a tensor of this context and step; SR_REF_NONE with the error sticking otherwise.
 uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what);
+// The same for a call that is given nothing but the tensor; *out: where the error sticks, or NULL.
+// SR_REF_NONE also where an error sticks already.
+uint32_t sr_context_ref_of(sr_tensor tensor, const char *what, sr_context **out);
+// SR_NONE itself, as absent optional inputs are given; not the result of a call that failed.
+static inline bool sr_is_absent(sr_tensor t) {
+    return t.context == 0 && sr_is_none(t);
+}
+// What a call returns that failed: no tensor, of this context (NULL: of none).
+sr_tensor sr_context_none(const sr_context *context);
 sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref);
 const sr_info *sr_context_info(const sr_context *context, uint32_t ref);
 
 // Sticks the error that sr_error_message now holds to the context, unless one sticks already.
 void sr_context_stick(sr_context *context, sr_status status);
+// Sticks an error of the call that is being made, with its place in front, unless one sticks
+// already. A NULL context: it is only in sr_error_message.
+void sr_context_refuse(sr_context *context, sr_status status, const char *fmt, ...) SR_PRINTF(3, 4);
+// The same for a status that has its message, which gets place and 'what' in front. SR_OK is legal.
+void sr_context_refuse_status(sr_context *context, sr_status status, const char *what);
 // The recording of a step ends with its first observation: counts its time, returns the time now.
 int64_t sr_context_recorded(sr_context *context);
+// The shape that a caller gives to a leaf, checked, with its unused dimensions cleared: shapes are
+// compared as bytes from here on. False with the error sticking; 'what' is for its message.
+bool sr_context_take_info(sr_context *context, const char *what, const sr_info *info, sr_info *out);
 // Fills a view of a node; the arrays are the caller's.
 typedef struct sr_view_arrays {
     sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS];

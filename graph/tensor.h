@@ -15,7 +15,8 @@ extern "C" {
 #define SR_MAX_RANK 5 // dimensions of a tensor
 
 // A value of a recording context: slot in its record, and the generation (step) it belongs to, so
-// that use after its step is a clear error. Copied freely. All zero is "no tensor" (SR_NONE).
+// that use after its step is a clear error. Copied freely. Slot and generation 0 are "no tensor":
+// SR_NONE, or what a call returns that failed, which still says in which context.
 typedef struct sr_tensor {
     uint32_t slot;
     uint16_t context;    // 1-based number of the context
@@ -25,13 +26,14 @@ typedef struct sr_tensor {
 #ifdef __cplusplus
 #define SR_NONE (sr_tensor{0, 0, 0})
 #else
-// No tensor: what stands for an absent one.
+// No tensor: what stands for an absent optional input. Anywhere else it is an error of the call
+// that is given it, which sticks to the context that this thread used last (sr_context_status).
 #define SR_NONE ((sr_tensor){0})
 #endif
 
 // Whether this is "no tensor".
 static inline bool sr_is_none(sr_tensor t) {
-    return t.context == 0;
+    return t.slot == 0 && t.generation == 0;
 }
 
 // Dtype and shape. Dimensions are at least 1 (a tensor of changing size has a capacity and a
@@ -42,7 +44,8 @@ typedef struct sr_info {
     int64_t dim[SR_MAX_RANK];
 } sr_info;
 
-// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one.
+// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one and
+// for none.
 bool sr_tensor_info(sr_tensor tensor, sr_info *out);
 
 // "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.

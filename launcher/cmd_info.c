@@ -102,9 +102,16 @@ static void print_options(void) {
 static void print_ops(void) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
-    for (size_t i = 0; i < count; i++)
-        printf("%-24s %d-%d -> %d  %s%s\n", ops[i]->name, ops[i]->required, ops[i]->inputs,
-               ops[i]->outputs, ops[i]->help, ops[i]->derivative ? "" : " (no derivative)");
+    puts("# Operators: inputs (required and in all) -> outputs. 'gradient' is where a gradient "
+         "that\n"
+         "# reaches the operator goes on: to these inputs, 'once' where there is no second "
+         "derivative.");
+    for (size_t i = 0; i < count; i++) {
+        char gradient[SR_OP_GRADIENT_TEXT];
+        printf("%-24s %d-%d -> %d  %s (gradient: %s)\n", ops[i]->name, ops[i]->required,
+               ops[i]->inputs, ops[i]->outputs, ops[i]->help,
+               sr_op_gradient_text(ops[i], gradient));
+    }
 }
 
 static bool runs_here(const sr_kernel_entry *entry) {

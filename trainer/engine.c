@@ -237,7 +237,8 @@ static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
     return SR_NONE;
 }
 
-// What each segment gets from a lane, in the order of segments; SR_NONE: zeros.
+// What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
+// statistic, and the stop request.
 static void lane_values(sr_engine *e, const sr_lane_record *r, sr_tensor *values) {
     const sr_phase *phase = e->phases[r->phase];
     sr_tensor *xs = values + phase->segment_count; // scratch behind
@@ -302,9 +303,9 @@ static sr_status sink(void *user, int index, const void *data, size_t bytes) {
     return sr_exchange_put(phase->exchange, run->lane, segment, data);
 }
 
-// Segments that the program does not compute. The stop request goes at once; a parameter that no
-// gradient reaches gets zeros when the lane is through, since a put allows its update.
-static sr_status put_others(sr_engine *e, const sr_lane_run *run, bool lane_is_through) {
+// Segments that the program does not compute: the stop request, and zeros for buffers that nobody
+// reported.
+static sr_status put_others(sr_engine *e, const sr_lane_run *run) {
     const sr_phase *phase = run->phase;
     float stop[SR_FLAT_ALIGN] = {sr_stop_requested() ? 1.0f : 0.0f};
     for (int i = 0, t = 0; i < phase->segment_count; i++) {
@@ -312,9 +313,8 @@ static sr_status put_others(sr_engine *e, const sr_lane_run *run, bool lane_is_t
             t++;
             continue;
         }
-        if ((phase->uses[i].kind == SR_SEGMENT_PARAM) == lane_is_through)
-            SR_TRY(sr_exchange_put(phase->exchange, run->lane, i,
-                                   i == phase->stop_segment ? stop : e->zeros));
+        SR_TRY(sr_exchange_put(phase->exchange, run->lane, i,
+                               i == phase->stop_segment ? stop : e->zeros));
     }
     return SR_OK;
 }
@@ -329,7 +329,7 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     sr_status status = sr_executor_wait(e->executors[i]);
     sr_watch_end(&watch);
     source->done(source->user, run->lane);
-    return status == SR_OK ? put_others(e, run, true) : status;
+    return status;
 }
 
 static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
@@ -348,7 +348,7 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     run->phase = phase;
     run->lane = lane;
     run->target_count = target_count;
-    SR_TRY(put_others(e, run, false));
+    SR_TRY(put_others(e, run));
     run->busy = true;
     set_key(e, step, lane, run->key);
     run->inputs[SLOT_IMAGE] = inputs.image;

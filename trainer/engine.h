@@ -62,7 +62,7 @@ typedef struct sr_engine {
     int target_capacity;
     sr_tensor *lane_values; // scratch of recording
     sr_statistics statistics;
-    float *zeros; // of the largest segment, for parameters that no gradient reaches
+    float *zeros; // of the largest segment, for buffers that nobody reported
     float *device_average;
     struct sr_engine_trace *trace; // NULL: none
 } sr_engine;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building models: names, flat offsets, first values; and the list of shipped ones.
+#ifndef SR_OPS_PLAIN
+#define SR_OPS_PLAIN // sr_forward_statistic is defined here
+#endif
 #include "trainer/model.h"
 
 #include <math.h>
@@ -7,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/op.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/rng.h"
 #include "trainer/built_model.h"
@@ -241,7 +245,9 @@ void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat) {
 
 void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value) {
     sr_statistics *s = forward->statistics;
-    if (!s)
+    sr_info info;
+    if (!sr_op_argument(buffer, "sr_forward_statistic: buffer", &info) ||
+        !sr_op_argument(value, "sr_forward_statistic: value", &info) || !s)
         return;
     if (s->count == s->capacity) {
         size_t capacity = (size_t)s->capacity;

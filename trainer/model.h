@@ -111,4 +111,9 @@ SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const cha
 #ifdef __cplusplus
 }
 #endif
+
+// As in graph/ops.h: errors name the line of the call.
+#ifndef SR_OPS_PLAIN
+#define sr_forward_statistic(...) (sr_at(__FILE__, __LINE__), sr_forward_statistic(__VA_ARGS__))
+#endif
 #endif

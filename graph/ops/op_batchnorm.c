@@ -103,6 +103,7 @@ const sr_op sr_op_batchnorm_train = {
     .name = "batchnorm_train",
     .help = "batch normalisation with the statistics of this batch",
     .inputs = 3,
+    .input_name = {"x", "gamma", "beta"},
     .required = 1,
     .outputs = 3,
     .attr_size = sizeof(batchnorm_attr),
@@ -113,6 +114,7 @@ const sr_op sr_op_batchnorm_train = {
     .keeps_outputs = 6u, // mean, var
     .in_place = SR_IN_PLACE(0, 0),
     .again = &sr_op_batchnorm_infer,
+    .once = true,
 };
 
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps) {
@@ -142,6 +144,7 @@ const sr_op sr_op_batchnorm_grad = {
     .name = "batchnorm_grad",
     .help = "gradients of batchnorm_train",
     .inputs = 5,
+    .input_name = {"x", "dy", "gamma", "mean", "var"},
     .required = 2,
     .outputs = 3,
     .attr_size = sizeof(batchnorm_attr),
@@ -200,6 +203,7 @@ const sr_op sr_op_batchnorm_infer = {
     .name = "batchnorm_infer",
     .help = "batch normalisation with given statistics",
     .inputs = 5,
+    .input_name = {"x", "gamma", "beta", "mean", "var"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(batchnorm_attr),

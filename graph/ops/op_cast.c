@@ -32,6 +32,7 @@ const sr_op sr_op_cast = {
     .name = "cast",
     .help = "the same numbers in another float type, rounded to nearest even",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(cast_attr),

@@ -46,6 +46,7 @@ const sr_op sr_op_bias_add = {
     .name = "bias_add",
     .help = "x + b over the last dimension",
     .inputs = 2,
+    .input_name = {"x", "b"},
     .required = 2,
     .outputs = 1,
     .infer = add_infer,
@@ -82,9 +83,16 @@ static void sum_derivative(sr_context *context, const sr_node_view *node, const 
 }
 
 const sr_op sr_op_channel_sum = {
-    SR_OP_HEAD,         .name = "channel_sum", .help = "sum over all but the last dimension",
-    .inputs = 1,        .required = 1,         .outputs = 1,
-    .infer = sum_infer, .lower = sum_lower,    .derivative = sum_derivative,
+    SR_OP_HEAD,
+    .name = "channel_sum",
+    .help = "sum over all but the last dimension",
+    .inputs = 1,
+    .input_name = {"x"},
+    .required = 1,
+    .outputs = 1,
+    .infer = sum_infer,
+    .lower = sum_lower,
+    .derivative = sum_derivative,
 };
 
 sr_tensor sr_channel_sum(sr_tensor x) {

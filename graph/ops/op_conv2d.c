@@ -152,6 +152,7 @@ const sr_op sr_op_conv2d = {
     .name = "conv2d",
     .help = "convolution of x[N,H,W,C] with w[K,C/groups,R,S], plus bias[K]",
     .inputs = 3,
+    .input_name = {"x", "w", "bias"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
@@ -209,6 +210,7 @@ const sr_op sr_op_conv2d_dx = {
     .name = "conv2d_dx",
     .help = "gradient of conv2d with respect to x; transposed convolution",
     .inputs = 2,
+    .input_name = {"dy", "w"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
@@ -270,6 +272,7 @@ const sr_op sr_op_conv2d_dw = {
     .name = "conv2d_dw",
     .help = "gradient of conv2d with respect to w",
     .inputs = 2,
+    .input_name = {"x", "dy"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
@@ -303,14 +306,44 @@ sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opt
     return sr_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, bias});
 }
 
+// The size of the transposed convolution's image into attr->h and attr->w. The caller names other
+// arguments than conv2d_dx does, so what can be wrong with them is said here.
+static sr_status transposed_size(const sr_info *x, const sr_info *w, int output_pad,
+                                 conv_attr *attr) {
+    char xt[SR_INFO_TEXT], wt[SR_INFO_TEXT];
+    (void)sr_info_text(x, xt);
+    (void)sr_info_text(w, wt);
+    if (x->rank != 4 || w->rank != 4)
+        return SR_FAIL(SR_E_SHAPE, "x %s must be [N,P,Q,K] and w %s [K, C/groups, R, S]", xt, wt);
+    if (w->dim[0] != x->dim[3])
+        return SR_FAIL(SR_E_SHAPE, "w %s needs %lld input channels, x %s has %lld", wt,
+                       (long long)w->dim[0], xt, (long long)x->dim[3]);
+    if (attr->stride_h < 1 || attr->stride_w < 1)
+        return SR_FAIL(SR_E_SHAPE, "stride %dx%d must be positive", attr->stride_h, attr->stride_w);
+    if (output_pad < 0 || output_pad >= attr->stride_h || output_pad >= attr->stride_w)
+        return SR_FAIL(SR_E_SHAPE,
+                       "output_pad %d must be at least 0 and less than the stride, %dx%d: more "
+                       "pixels than that would be another x's",
+                       output_pad, attr->stride_h, attr->stride_w);
+    attr->h = (x->dim[1] - 1) * attr->stride_h - 2 * (int64_t)attr->pad_h +
+              attr->dilation_h * (w->dim[2] - 1) + 1 + output_pad;
+    attr->w = (x->dim[2] - 1) * attr->stride_w - 2 * (int64_t)attr->pad_w +
+              attr->dilation_w * (w->dim[3] - 1) + 1 + output_pad;
+    if (attr->h < 1 || attr->w < 1)
+        return SR_FAIL(
+            SR_E_SHAPE, "x %s and w %s with pad %dx%d and output_pad %d give %lld x %lld pixels",
+            xt, wt, attr->pad_h, attr->pad_w, output_pad, (long long)attr->h, (long long)attr->w);
+    return SR_OK;
+}
+
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad) {
     conv_attr attr = attr_of(opts);
     sr_info xi, wi;
-    if (!sr_tensor_info(x, &xi) || !sr_tensor_info(w, &wi))
-        return SR_NONE;
-    attr.h = (xi.dim[1] - 1) * attr.stride_h - 2 * (int64_t)attr.pad_h +
-             attr.dilation_h * (wi.dim[2] - 1) + 1 + output_pad;
-    attr.w = (xi.dim[2] - 1) * attr.stride_w - 2 * (int64_t)attr.pad_w +
-             attr.dilation_w * (wi.dim[3] - 1) + 1 + output_pad;
+    if (!sr_op_argument(x, "conv2d_transpose: x", &xi) ||
+        !sr_op_argument(w, "conv2d_transpose: w", &wi))
+        return sr_op_failed();
+    const sr_status status = transposed_size(&xi, &wi, output_pad, &attr);
+    if (status != SR_OK)
+        return sr_op_refused(status, "conv2d_transpose");
     return sr_op_binary(&sr_op_conv2d_dx, &attr, x, w);
 }

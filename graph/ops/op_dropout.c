@@ -43,6 +43,7 @@ const sr_op sr_op_dropout = {
     .name = "dropout",
     .help = "drops elements with a probability and scales the others by 1 / (1 - p)",
     .inputs = 2,
+    .input_name = {"x", "key"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(dropout_attr),
@@ -51,6 +52,7 @@ const sr_op sr_op_dropout = {
     .derivative = derivative,
     .keeps_inputs = 2u,
     .in_place = SR_IN_PLACE(0, 0),
+    .stops = 2u, // key
 };
 
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope) {

@@ -19,6 +19,7 @@ const sr_op sr_op_gelu = {
     .name = "gelu",
     .help = "x Phi(x), exact erf form",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .infer = sr_op_infer_like,
@@ -26,6 +27,7 @@ const sr_op sr_op_gelu = {
     .derivative = gelu_derivative,
     .keeps_inputs = 1u,
     .in_place = SR_IN_PLACE(0, 0),
+    .once = true,
 };
 
 static sr_status grad_lower(const sr_node_view *node, sr_kernel_request *request) {
@@ -37,6 +39,7 @@ const sr_op sr_op_gelu_grad = {
     .name = "gelu_grad",
     .help = "dy (Phi(x) + x phi(x))",
     .inputs = 2,
+    .input_name = {"x", "dy"},
     .required = 2,
     .outputs = 1,
     .infer = sr_op_infer_like,

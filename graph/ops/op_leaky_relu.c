@@ -28,6 +28,7 @@ const sr_op sr_op_leaky_relu = {
     .name = "leaky_relu",
     .help = "x where x > 0, else slope x",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(leaky_attr),
@@ -55,6 +56,7 @@ const sr_op sr_op_leaky_relu_grad = {
     .name = "leaky_relu_grad",
     .help = "dy where x > 0, else slope dy",
     .inputs = 2,
+    .input_name = {"x", "dy"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(leaky_attr),
@@ -63,6 +65,7 @@ const sr_op sr_op_leaky_relu_grad = {
     .derivative = grad_derivative,
     .keeps_inputs = 1u,
     .in_place = SR_IN_PLACE(0, 1),
+    .stops = 1u, // x: zero almost everywhere
 };
 
 sr_tensor sr_leaky_relu(sr_tensor x, double slope) {

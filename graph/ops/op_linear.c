@@ -76,6 +76,7 @@ const sr_op sr_op_linear = {
     .name = "linear",
     .help = "y[N,K] = x[N,C] w[K,C]^T + bias[K]",
     .inputs = 3,
+    .input_name = {"x", "w", "bias"},
     .required = 2,
     .outputs = 1,
     .infer = forward_infer,
@@ -112,10 +113,18 @@ static void dx_derivative(sr_context *context, const sr_node_view *node, const s
 }
 
 const sr_op sr_op_linear_dx = {
-    SR_OP_HEAD,         .name = "linear_dx", .help = "gradient of linear with respect to x: dy w",
-    .inputs = 2,        .required = 2,       .outputs = 1,
-    .infer = dx_infer,  .lower = dx_lower,   .derivative = dx_derivative,
-    .keeps_inputs = 3u, .cost = row_cost,
+    SR_OP_HEAD,
+    .name = "linear_dx",
+    .help = "gradient of linear with respect to x: dy w",
+    .inputs = 2,
+    .input_name = {"dy", "w"},
+    .required = 2,
+    .outputs = 1,
+    .infer = dx_infer,
+    .lower = dx_lower,
+    .derivative = dx_derivative,
+    .keeps_inputs = 3u,
+    .cost = row_cost,
 };
 
 // ---- linear_dw: x, dy -> dw ----
@@ -146,10 +155,18 @@ static void dw_derivative(sr_context *context, const sr_node_view *node, const s
 }
 
 const sr_op sr_op_linear_dw = {
-    SR_OP_HEAD,         .name = "linear_dw", .help = "gradient of linear with respect to w: dy^T x",
-    .inputs = 2,        .required = 2,       .outputs = 1,
-    .infer = dw_infer,  .lower = dw_lower,   .derivative = dw_derivative,
-    .keeps_inputs = 3u, .cost = column_cost,
+    SR_OP_HEAD,
+    .name = "linear_dw",
+    .help = "gradient of linear with respect to w: dy^T x",
+    .inputs = 2,
+    .input_name = {"x", "dy"},
+    .required = 2,
+    .outputs = 1,
+    .infer = dw_infer,
+    .lower = dw_lower,
+    .derivative = dw_derivative,
+    .keeps_inputs = 3u,
+    .cost = column_cost,
 };
 
 sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias) {

@@ -58,12 +58,13 @@ const sr_op sr_op_mix_batch = {
     .name = "mix_batch",
     .help = "mixup or cutmix of a lane's samples with a permutation of them",
     .inputs = INPUTS,
+    .input_name = {"x", "labels", "key"},
     .required = INPUTS,
     .outputs = 3,
     .attr_size = sizeof(mix_attr),
     .infer = infer,
     .lower = lower,
-    .no_gradient = true,
+    .stops = 7u,
 };
 
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts) {

@@ -39,19 +39,20 @@ const sr_op sr_op_normalize = {
     .name = "normalize",
     .help = "u8 pictures to floats: (x / 255 - mean) / std per channel",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(normalize_attr),
     .infer = infer,
     .lower = lower,
-    .no_gradient = true,
+    .stops = 1u,
 };
 
 sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dtype dtype) {
     normalize_attr attr = {.dtype = (int32_t)dtype};
     sr_info info;
-    if (!sr_tensor_info(x, &info))
-        return SR_NONE;
+    if (!sr_op_argument(x, "normalize: x", &info))
+        return sr_op_failed();
     const int64_t channels = sr_op_channels(&info);
     for (int64_t c = 0; c < channels && c < SR_NORMALIZE_MAX_CHANNELS; c++) {
         attr.mean[c] = (float)(mean[c] * 255.0);

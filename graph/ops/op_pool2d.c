@@ -123,6 +123,7 @@ const sr_op sr_op_maxpool2d = {
     .name = "maxpool2d",
     .help = "the largest value of each window",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 2,
     .attr_size = sizeof(pool_attr),
@@ -130,6 +131,7 @@ const sr_op sr_op_maxpool2d = {
     .lower = max_lower,
     .derivative = max_derivative,
     .keeps_outputs = 2u,
+    .once = true,
 };
 
 static sr_status max_grad_infer(const sr_node_view *node, sr_info *out) {
@@ -151,6 +153,7 @@ const sr_op sr_op_maxpool2d_grad = {
     .name = "maxpool2d_grad",
     .help = "gradient of maxpool2d",
     .inputs = 2,
+    .input_name = {"dy", "index"},
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
@@ -185,6 +188,7 @@ const sr_op sr_op_avgpool2d = {
     .name = "avgpool2d",
     .help = "the mean of each window, padding not counted",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
@@ -210,6 +214,7 @@ const sr_op sr_op_avgpool2d_grad = {
     .name = "avgpool2d_grad",
     .help = "gradient of avgpool2d",
     .inputs = 1,
+    .input_name = {"dy"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
@@ -261,8 +266,8 @@ static sr_tensor without_pixels(sr_tensor y, const sr_info *x) {
 
 sr_tensor sr_global_avgpool(sr_tensor x) {
     sr_info info;
-    if (!sr_tensor_info(x, &info))
-        return SR_NONE;
+    if (!sr_op_argument(x, "global_avgpool: x", &info))
+        return sr_op_failed();
     const pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
     return without_pixels(sr_op_unary(&sr_op_avgpool2d, &attr, x), &info);
 }
@@ -271,8 +276,8 @@ sr_tensor sr_global_avgpool(sr_tensor x) {
 // maximum is the same, and so is the first place where it stands.
 sr_tensor sr_global_maxpool(sr_tensor x) {
     sr_info info;
-    if (!sr_tensor_info(x, &info))
-        return SR_NONE;
+    if (!sr_op_argument(x, "global_maxpool: x", &info))
+        return sr_op_failed();
     pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
     if (info.dim[1] * info.dim[2] > MAX_WINDOW) {
         attr = whole_attr(1, info.dim[2]);

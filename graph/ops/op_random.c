@@ -37,12 +37,13 @@ const sr_op sr_op_random_normal = {
     .name = "random_normal",
     .help = "standard normal draws, a function of key, scope and element",
     .inputs = 1,
+    .input_name = {"key"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(random_attr),
     .infer = infer,
     .lower = lower,
-    .no_gradient = true,
+    .stops = 1u,
 };
 
 sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,

@@ -14,17 +14,12 @@ static void relu_derivative(sr_context *context, const sr_node_view *node,
 }
 
 const sr_op sr_op_relu = {
-    SR_OP_HEAD,
-    .name = "relu",
-    .help = "max(x, 0)",
-    .inputs = 1,
-    .required = 1,
-    .outputs = 1,
-    .infer = sr_op_infer_like,
-    .lower = relu_lower,
-    .derivative = relu_derivative,
-    .keeps_outputs = 1u,
-    .in_place = SR_IN_PLACE(0, 0),
+    SR_OP_HEAD,           .name = "relu",
+    .help = "max(x, 0)",  .inputs = 1,
+    .input_name = {"x"},  .required = 1,
+    .outputs = 1,         .infer = sr_op_infer_like,
+    .lower = relu_lower,  .derivative = relu_derivative,
+    .keeps_outputs = 1u,  .in_place = SR_IN_PLACE(0, 0),
     .again = &sr_op_relu,
 };
 
@@ -45,6 +40,7 @@ const sr_op sr_op_relu_grad = {
     .name = "relu_grad",
     .help = "dy where y > 0, else 0",
     .inputs = 2,
+    .input_name = {"y", "dy"},
     .required = 2,
     .outputs = 1,
     .infer = sr_op_infer_like,
@@ -52,6 +48,7 @@ const sr_op sr_op_relu_grad = {
     .derivative = grad_derivative,
     .keeps_inputs = 1u,
     .in_place = SR_IN_PLACE(0, 1),
+    .stops = 1u, // y: zero almost everywhere
 };
 
 sr_tensor sr_relu(sr_tensor x) {

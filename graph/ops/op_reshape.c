@@ -37,6 +37,7 @@ const sr_op sr_op_reshape = {
     .name = "reshape",
     .help = "the same elements under another shape",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(reshape_attr),
@@ -54,8 +55,8 @@ sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim) {
 
 sr_tensor sr_flatten(sr_tensor x) {
     sr_info info;
-    if (!sr_tensor_info(x, &info))
-        return SR_NONE;
+    if (!sr_op_argument(x, "flatten: x", &info))
+        return sr_op_failed();
     const int64_t n = info.rank > 0 ? info.dim[0] : 1;
     const int64_t dim[2] = {n, n > 0 ? sr_info_count(&info) / n : 0};
     return sr_reshape(x, 2, dim);

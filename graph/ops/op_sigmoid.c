@@ -20,6 +20,7 @@ const sr_op sr_op_sigmoid = {
     .name = "sigmoid",
     .help = "1 / (1 + exp(-x))",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .infer = sr_op_infer_like,
@@ -49,6 +50,7 @@ const sr_op sr_op_sigmoid_grad = {
     .name = "sigmoid_grad",
     .help = "dy y (1 - y)",
     .inputs = 2,
+    .input_name = {"y", "dy"},
     .required = 2,
     .outputs = 1,
     .infer = sr_op_infer_like,
@@ -80,6 +82,7 @@ const sr_op sr_op_softplus = {
     .name = "softplus",
     .help = "log(1 + exp(x))",
     .inputs = 1,
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
     .infer = sr_op_infer_like,
@@ -96,7 +99,11 @@ sr_tensor sr_softplus(sr_tensor x) {
 // For t = 1 softplus(x) - x is log(1 + exp(-x)); written as the formula says, so that any soft
 // target works.
 sr_tensor sr_bce_with_logits(sr_tensor x, double target) {
+    sr_info info;
+    if (!sr_op_argument(x, "bce_with_logits: x", &info))
+        return sr_op_failed();
     if (target == 0.0)
         return sr_softplus(x);
-    return sr_sub(sr_softplus(x), sr_scale(x, target, 0.0));
+    const sr_tensor linear = sr_scale(x, target, 0.0); // recorded first, whatever the compiler
+    return sr_sub(sr_softplus(x), linear);
 }

@@ -68,6 +68,7 @@ const sr_op sr_op_softmax_xent = {
     .name = "softmax_xent",
     .help = "cross-entropy of softmax with labels, per sample",
     .inputs = 2,
+    .input_name = {"logits", "labels"},
     .required = 2,
     .outputs = 2,
     .attr_size = sizeof(xent_attr),
@@ -76,6 +77,9 @@ const sr_op sr_op_softmax_xent = {
     .derivative = xent_derivative,
     .keeps_inputs = 2u,
     .keeps_outputs = 2u,
+    .stops = 2u, // labels
+    .once = true,
+    .hidden = 2u, // prob
 };
 
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing) {
@@ -109,6 +113,7 @@ const sr_op sr_op_softmax_xent_grad = {
     .name = "softmax_xent_grad",
     .help = "gradient of softmax_xent with respect to the logits",
     .inputs = 3,
+    .input_name = {"prob", "labels", "dloss"},
     .required = 3,
     .outputs = 1,
     .attr_size = sizeof(xent_grad_attr),
@@ -133,6 +138,7 @@ const sr_op sr_op_softmax = {
     .name = "softmax",
     .help = "probabilities of the classes; not differentiable",
     .inputs = 1,
+    .input_name = {"logits"},
     .required = 1,
     .outputs = 1,
     .infer = softmax_infer,
@@ -161,11 +167,12 @@ const sr_op sr_op_topk_hits = {
     .name = "topk_hits",
     .help = "how many labels are the best class, among the five best",
     .inputs = 2,
+    .input_name = {"logits", "labels"},
     .required = 2,
     .outputs = 1,
     .infer = hits_infer,
     .lower = hits_lower,
-    .no_gradient = true,
+    .stops = 3u,
 };
 
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels) {

@@ -34,12 +34,13 @@ const sr_op sr_op_sgd = {
     .name = "sgd",
     .help = "SGD step of p and its momentum m from gradient g, in place",
     .inputs = 4,
+    .input_name = {"p", "m", "g", "hyper"},
     .required = 4,
     .outputs = 0,
     .infer = sgd_infer,
     .lower = sgd_lower,
     .updates = 3u,
-    .no_gradient = true,
+    .stops = 15u,
 };
 
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper) {
@@ -58,10 +59,17 @@ static sr_status ema_lower(const sr_node_view *node, sr_kernel_request *request)
 }
 
 const sr_op sr_op_ema = {
-    SR_OP_HEAD,          .name = "ema",      .help = "moving average e of p, in place",
-    .inputs = 3,         .required = 3,      .outputs = 0,
-    .infer = ema_infer,  .lower = ema_lower, .updates = 1u,
-    .no_gradient = true,
+    SR_OP_HEAD,
+    .name = "ema",
+    .help = "moving average e of p, in place",
+    .inputs = 3,
+    .input_name = {"e", "p", "hyper"},
+    .required = 3,
+    .outputs = 0,
+    .infer = ema_infer,
+    .lower = ema_lower,
+    .updates = 1u,
+    .stops = 7u,
 };
 
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper) {

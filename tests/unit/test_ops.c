@@ -127,6 +127,9 @@ static void test_descriptors_are_whole(void **state) {
         assert_true(op->required >= 1 && op->required <= op->inputs);
         assert_true(op->inputs <= SR_OP_MAX_INPUTS && op->outputs <= SR_OP_MAX_OUTPUTS);
         assert_true(op->attr_size <= SR_OP_ATTR_BYTES);
+        for (int k = 0; k < op->inputs; k++)
+            assert_true(op->input_name[k] && *op->input_name[k]);
+        assert_true(op->stops >> op->inputs == 0 && op->hidden >> op->outputs == 0);
         assert_true(op->keeps_inputs >> op->inputs == 0 && op->keeps_outputs >> op->outputs == 0);
         assert_true(op->updates ? op->outputs == 0 : op->outputs >= 1);
     }
@@ -233,10 +236,11 @@ static sr_tensor record(sr_context *context, const check_user *u, const sr_info 
     return check_build(context, in, (void *)(uintptr_t)u);
 }
 
-// True when the gradient of what the function records is refused for want of a rule.
+// True when the gradient of what the function records, a gradient, with respect to the gradient
+// that it was given is refused for want of a rule.
 static bool is_refused(sr_context *context, const check_user *u, const sr_info *value) {
     sr_tensor in[OP_CASE_INPUTS + 1] = {{0}}, grad;
-    sr_gradients(record(context, u, value, in), SR_NONE, &in[0], 1, &grad);
+    sr_gradients(record(context, u, value, in), SR_NONE, &in[u->c->inputs], 1, &grad);
     if (sr_context_status(context) != SR_E_UNSUPPORTED)
         return false;
     assert_message("has no derivative rule");
@@ -279,20 +283,35 @@ static void test_gradients(void **state) {
     sr_context_free(context);
 }
 
-// Where a gradient ends, and where asking for one is an error that names the operator.
+// The last float input of a case, where the gradient is that of gradient operators; or -1.
+static int last_float(const op_case *c) {
+    int last = -1;
+    for (int i = 0; i < c->inputs; i++)
+        if (is_float(&c->info[i]))
+            last = i;
+    return last;
+}
+
+// Where a gradient ends: zeros of the input's shape, or an error that names the operator.
 static void check_end(const op_case *c) {
     sr_context *context = context_new(0);
     sr_tensor in[OP_CASE_INPUTS] = {{0}}, grad;
-    make_inputs(context, c, SR_F64, false, in);
-    sr_gradients(value_of(context, in, user_of(c)), SR_NONE, &in[0], 1, &grad);
-    assert_true(sr_is_none(grad));
-    if (c->gradient == GRADIENT_STOPS) {
-        assert_ok(sr_context_status(context));
-    } else {
-        assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
-        char text[64];
-        (void)snprintf(text, sizeof text, "%s has no derivative rule", c->op);
-        assert_message(text);
+    const int x = last_float(c);
+    if (x >= 0) {
+        make_inputs(context, c, SR_F64, false, in);
+        sr_gradients(value_of(context, in, user_of(c)), SR_NONE, &in[x], 1, &grad);
+        if (c->gradient == GRADIENT_STOPS) {
+            test_array *got = read_value(grad);
+            assert_int_equal(sr_info_count(&c->info[x]), got->count);
+            for (int64_t i = 0; i < got->count; i++)
+                assert_true(array_get(got, i) == 0);
+        } else {
+            char text[64];
+            assert_true(sr_is_none(grad));
+            assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
+            (void)snprintf(text, sizeof text, "%s has no derivative rule", c->op);
+            assert_message(text);
+        }
     }
     sr_context_free(context);
 }
@@ -306,7 +325,12 @@ static void test_gradients_end(void **state) {
 }
 
 // What a rule reads of its node must be what its descriptor says it keeps, no more and no less.
-static void rule_reads(sr_context *context, uint32_t index, uint32_t *inputs, uint32_t *outputs) {
+typedef struct rule_facts {
+    uint32_t inputs, outputs; // read
+    uint32_t floats, given;   // inputs that are floats, and that got a gradient
+} rule_facts;
+
+static void rule_reads(sr_context *context, uint32_t index, rule_facts *facts) {
     sr_view_arrays arrays;
     sr_node_view view;
     unsigned char attr[SR_OP_ATTR_BYTES];
@@ -326,20 +350,24 @@ static void rule_reads(sr_context *context, uint32_t index, uint32_t *inputs, ui
     const size_t before = context->node_count;
     node.op->derivative(context, &view, grad_out, wanted, grad_in);
     assert_ok(sr_context_status(context));
+    for (int i = 0; i < node.op->inputs; i++) {
+        facts->floats |= (uint32_t)wanted[i] << i;
+        facts->given |= (uint32_t)!sr_is_none(grad_in[i]) << i;
+    }
     for (size_t n = before; n < context->node_count; n++) {
         for (int k = 0; k < context->nodes[n].op->inputs; k++) {
             const uint32_t ref = context->nodes[n].input[k];
             for (int i = 0; i < node.op->inputs; i++)
                 if (ref != SR_REF_NONE && ref == node.input[i])
-                    *inputs |= 1u << i;
+                    facts->inputs |= 1u << i;
             for (int i = 0; i < node.op->outputs; i++)
                 if (ref == node.first_output + (uint32_t)i)
-                    *outputs |= 1u << i;
+                    facts->outputs |= 1u << i;
         }
     }
 }
 
-static void case_reads(const op_case *c, const sr_op *op, uint32_t *inputs, uint32_t *outputs) {
+static void case_reads(const op_case *c, const sr_op *op, rule_facts *facts) {
     sr_context *context = context_new(0);
     sr_tensor in[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, SR_F64, true, in);
@@ -347,26 +375,85 @@ static void case_reads(const op_case *c, const sr_op *op, uint32_t *inputs, uint
     const size_t nodes = context->node_count;
     for (uint32_t n = 0; n < nodes; n++)
         if (context->nodes[n].op == op)
-            rule_reads(context, n, inputs, outputs);
+            rule_reads(context, n, facts);
     sr_context_free(context);
+}
+
+static void gather_facts(const sr_op *op, rule_facts *facts, void **state) {
+    *facts = (rule_facts){0};
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
+        if (strcmp(c->op, op->name) == 0 && c->gradient >= GRADIENT_ONCE)
+            case_reads(c, op, facts);
+        arrays_free(state);
+    }
 }
 
 static void test_rules_read_what_they_keep(void **state) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
     for (size_t o = 0; o < count; o++) {
-        uint32_t inputs = 0, outputs = 0;
+        rule_facts facts;
         if (!ops[o]->derivative)
             continue;
-        for (const op_case *c = case_at(0); c; c = case_after(c)) {
-            if (strcmp(c->op, ops[o]->name) == 0 && c->gradient >= GRADIENT_ONCE)
-                case_reads(c, ops[o], &inputs, &outputs);
-            arrays_free(state);
-        }
-        if (inputs != ops[o]->keeps_inputs || outputs != ops[o]->keeps_outputs)
+        gather_facts(ops[o], &facts, state);
+        if (facts.inputs != ops[o]->keeps_inputs || facts.outputs != ops[o]->keeps_outputs)
             fail_msg("%s: the rule reads inputs %x and outputs %x, keeps says %x and %x",
-                     ops[o]->name, inputs, outputs, ops[o]->keeps_inputs, ops[o]->keeps_outputs);
+                     ops[o]->name, facts.inputs, facts.outputs, ops[o]->keeps_inputs,
+                     ops[o]->keeps_outputs);
     }
+}
+
+// What a descriptor says about where differentiation ends is what its rule does.
+static void test_gradients_flow_where_descriptors_say(void **state) {
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    for (size_t o = 0; o < count; o++) {
+        const sr_op *op = ops[o];
+        rule_facts facts = {0};
+        if (op->derivative)
+            gather_facts(op, &facts, state);
+        if (facts.given != (facts.floats & ~op->stops))
+            fail_msg("%s: the rule gives gradients of inputs %x; of the floats %x, 'stops' has %x",
+                     op->name, facts.given, facts.floats, op->stops);
+    }
+}
+
+// The least that the cases of an operator can do is what its descriptor promises.
+static void test_cases_end_where_descriptors_say(void **state) {
+    (void)state;
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    for (size_t o = 0; o < count; o++) {
+        const sr_op *op = ops[o];
+        const enum op_case_gradient said = !op->derivative
+                                               ? sr_op_stops(op) ? GRADIENT_STOPS : GRADIENT_NONE
+                                           : op->once ? GRADIENT_ONCE
+                                                      : GRADIENT_TWICE;
+        enum op_case_gradient least = GRADIENT_TWICE;
+        for (const op_case *c = case_at(0); c; c = case_after(c))
+            if (strcmp(c->op, op->name) == 0 && c->gradient < least &&
+                (last_float(c) >= 0 || !op->derivative)) // none flows into integers
+                least = c->gradient;
+        if (!op->updates && least != said)
+            fail_msg("%s: its cases can do %d, its descriptor says %d", op->name, (int)least,
+                     (int)said);
+    }
+}
+
+static void expect_gradient_text(const char *op, const char *text) {
+    char got[SR_OP_GRADIENT_TEXT];
+    assert_string_equal(text, sr_op_gradient_text(sr_op_find(op), got));
+}
+
+static void test_descriptors_say_where_gradients_end(void **state) {
+    (void)state;
+    expect_gradient_text("conv2d", "x, w, bias");
+    expect_gradient_text("batchnorm_train", "x, gamma, beta, once");
+    expect_gradient_text("softmax_xent", "logits, once; none to labels");
+    expect_gradient_text("relu_grad", "dy; none to y");
+    expect_gradient_text("topk_hits", "stops here: zero");
+    expect_gradient_text("softmax", "an error");
+    expect_gradient_text("sgd", "none: an update");
 }
 
 // The value and every gradient behind inputs that may be overwritten, with and without the
@@ -403,7 +490,7 @@ static void test_memory_in_place_changes_nothing(void **state) {
     }
 }
 
-// A gradient that is not asked for, or that does not reach, is SR_NONE and costs no node.
+// A gradient that is not asked for costs no node; one that does not reach costs its zeros.
 static void test_unwanted_gradients_are_not_recorded(void **state) {
     sr_context *context = context_new(0);
     const sr_info image = {.dtype = SR_F64, .rank = 4, .dim = {1, 4, 4, 1}};
@@ -414,7 +501,7 @@ static void test_unwanted_gradients_are_not_recorded(void **state) {
     sr_tensor y = sr_conv2d(x, w, (sr_conv2d_opts){0});
     const size_t before = context->node_count;
     sr_gradients(y, SR_NONE, xs, 2, grads);
-    assert_true(!sr_is_none(grads[0]) && sr_is_none(grads[1]));
+    assert_true(!sr_is_none(grads[0]) && !sr_is_none(grads[1]));
     for (size_t i = before; i < context->node_count; i++)
         assert_string_not_equal("conv2d_dx", context->nodes[i].op->name);
     sr_context_free(context);
@@ -447,6 +534,9 @@ int main(void) {
         cmocka_unit_test_teardown(test_gradients, arrays_free),
         cmocka_unit_test_teardown(test_gradients_end, arrays_free),
         cmocka_unit_test_teardown(test_rules_read_what_they_keep, arrays_free),
+        cmocka_unit_test_teardown(test_gradients_flow_where_descriptors_say, arrays_free),
+        cmocka_unit_test(test_cases_end_where_descriptors_say),
+        cmocka_unit_test(test_descriptors_say_where_gradients_end),
         cmocka_unit_test_teardown(test_memory_in_place_changes_nothing, arrays_free),
         cmocka_unit_test_teardown(test_unwanted_gradients_are_not_recorded, arrays_free),
         cmocka_unit_test(test_wrong_label_reaches_the_reader),

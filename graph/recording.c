@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of a step: writing down nodes, constants and inputs.
+#include <string.h>
+
+#include "graph/ops/op_internal.h"
+#include "graph/record_internal.h"
+#include "kernels/device/device.h"
+
+#define GROW(context, array, count, capacity, more)                                                \
+    grow_array((context), (void **)&(context)->array, &(context)->capacity,                        \
+               (context)->count + (more), sizeof *(context)->array)
+
+static bool grow_array(sr_context *context, void **array, size_t *capacity, size_t need,
+                       size_t size) {
+    if (need <= *capacity)
+        return true;
+    sr_status status = sr_grow(array, capacity, need, size, "record of a step");
+    sr_context_stick(context, status);
+    return status == SR_OK;
+}
+
+static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t node,
+                          uint32_t output) {
+    if (!GROW(context, values, value_count, value_capacity, 1))
+        return SR_REF_NONE;
+    uint32_t index = (uint32_t)context->value_count++;
+    context->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
+    return index;
+}
+
+bool sr_context_take_info(sr_context *context, const char *what, const sr_info *info,
+                          sr_info *out) {
+    sr_status status = sr_info_check(info);
+    if (status != SR_OK) {
+        sr_error_prefix("%s", what);
+        sr_context_stick(context, status);
+        return false;
+    }
+    *out = (sr_info){.dtype = info->dtype, .rank = info->rank};
+    memcpy(out->dim, info->dim, (size_t)info->rank * sizeof *info->dim);
+    return true;
+}
+
+void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
+                     sr_node_view *view) {
+    const sr_node *n = &context->nodes[node];
+    for (int i = 0; i < n->op->inputs; i++) {
+        uint32_t ref = n->input[i];
+        arrays->input[i] = sr_context_tensor(context, ref);
+        if (ref == SR_REF_NONE)
+            arrays->in[i] = (sr_info){.dtype = SR_DTYPE_COUNT};
+        else
+            arrays->in[i] = *sr_context_info(context, ref);
+    }
+    for (int i = 0; i < n->op->outputs; i++) {
+        uint32_t ref = n->first_output + (uint32_t)i;
+        arrays->output[i] = sr_context_tensor(context, ref);
+        arrays->out[i] = context->values[ref].info;
+    }
+    *view = (sr_node_view){.op = n->op,
+                           .attr = context->attrs + n->attr,
+                           .inputs = n->op->inputs,
+                           .in = arrays->in,
+                           .out = arrays->out,
+                           .input = arrays->input,
+                           .output = arrays->output};
+}
+
+// Resolves the inputs of a call; false when an error sticks.
+static bool resolve_inputs(sr_context *context, const sr_op *op, const sr_tensor *input,
+                           uint32_t *ref, sr_info *info) {
+    for (int i = 0; i < op->inputs; i++) {
+        ref[i] = SR_REF_NONE;
+        info[i] = (sr_info){.dtype = SR_DTYPE_COUNT};
+        if (sr_is_absent(input[i]) && i >= op->required)
+            continue;
+        const char *fault = sr_context_fault(context, input[i]);
+        if (fault) {
+            sr_context_refuse(context, SR_E_ARGUMENT, "%s: %s: %s", op->name, op->input_name[i],
+                              fault);
+            return false;
+        }
+        ref[i] = input[i].generation == 0 ? SR_REF_VARIABLE | (input[i].slot - 1) : input[i].slot;
+        info[i] = *sr_context_info(context, ref[i]);
+        if ((op->updates >> i & 1) && !(ref[i] & SR_REF_VARIABLE)) {
+            sr_context_refuse(context, SR_E_ARGUMENT,
+                              "%s: %s is updated in place and must be a variable", op->name,
+                              op->input_name[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Shapes of the outputs; false when an error sticks.
+static bool infer_outputs(sr_context *context, const sr_op *op, const void *attr, const sr_info *in,
+                          sr_info *out) {
+    sr_node_view view = {.op = op, .attr = attr, .inputs = op->inputs, .in = in, .out = out};
+    sr_status status = op->infer(&view, out);
+    for (int i = 0; i < op->outputs && status == SR_OK; i++) {
+        status = sr_info_check(&out[i]);
+        if (status != SR_OK)
+            sr_error_prefix("%s", op->name);
+    }
+    if (status == SR_OK)
+        return true;
+    sr_error_prefix("%s:%d", sr_call_file(), sr_call_line());
+    sr_context_stick(context, status);
+    return false;
+}
+
+// The context of a call: that of its first present input, or the one that this thread used last.
+static sr_context *context_of_call(const sr_op *op, const sr_tensor *input) {
+    sr_context *context = NULL;
+    for (int i = 0; i < op->inputs && !context; i++)
+        context = sr_context_of(input[i]);
+    return context ? context : sr_context_for(SR_NONE);
+}
+
+void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output) {
+    sr_context *context = context_of_call(op, input);
+    for (int i = 0; i < op->outputs; i++)
+        output[i] = sr_context_none(context);
+    if (!context) {
+        sr_context_refuse(NULL, SR_E_ARGUMENT,
+                          "%s: %s: a tensor is missing, and there is no "
+                          "context",
+                          op->name, op->input_name[0]);
+        return;
+    }
+    if (context->status != SR_OK)
+        return;
+    uint32_t ref[SR_OP_MAX_INPUTS];
+    sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS] = {{0}};
+    sr_context_use(context);
+    if (!resolve_inputs(context, op, input, ref, in) || !infer_outputs(context, op, attr, in, out))
+        return;
+    size_t attr_room = (op->attr_size + 7) & ~(size_t)7;
+    if (!GROW(context, nodes, node_count, node_capacity, 1) ||
+        !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
+        !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
+        return;
+    uint32_t index = (uint32_t)context->node_count++;
+    sr_node *node = &context->nodes[index];
+    *node = (sr_node){.op = op,
+                      .file = sr_call_file(),
+                      .line = sr_call_line(),
+                      .attr = (uint32_t)context->attr_count,
+                      .first_output = (uint32_t)context->value_count};
+    memcpy(node->input, ref, (size_t)op->inputs * sizeof *ref);
+    memset(context->attrs + context->attr_count, 0, attr_room);
+    if (op->attr_size)
+        memcpy(context->attrs + context->attr_count, attr, op->attr_size);
+    context->attr_count += attr_room;
+    for (int i = 0; i < op->outputs; i++)
+        output[i] = sr_context_tensor(context, add_value(context, &out[i], index, (uint32_t)i));
+    if (op->updates)
+        context->has_updates = true;
+    context->stats.nodes_recorded++;
+}
+
+sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input) {
+    sr_tensor output[SR_OP_MAX_OUTPUTS];
+    sr_record_node(op, attr, input, output);
+    return output[0];
+}
+
+void sr_request_init(sr_kernel_request *request, const sr_node_view *node) {
+    memset(request, 0, sizeof *request);
+    request->args = node->inputs + node->op->outputs;
+    for (int i = 0; i < node->inputs; i++)
+        request->dtype[i] = node->in[i].dtype;
+    for (int i = 0; i < node->op->outputs; i++)
+        request->dtype[node->inputs + i] = node->out[i].dtype;
+    if (node->op->kernel_count) {
+        request->kernel = SR_KERNEL_OWN;
+        request->own = node->op->kernels;
+        request->own_count = node->op->kernel_count;
+    }
+}
+
+// ---- Leaves ----
+
+sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data) {
+    void *memory = NULL;
+    sr_info own;
+    sr_context_use(context);
+    if (context->status != SR_OK || !sr_context_take_info(context, "sr_constant", info, &own))
+        return sr_context_none(context);
+    sr_status status = sr_context_step_alloc(context, sr_info_bytes(&own), &memory);
+    if (status != SR_OK) {
+        sr_context_stick(context, status);
+        return sr_context_none(context);
+    }
+    sr_device_copy(context->device, memory, data, sr_info_bytes(&own));
+    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
+    if (index == SR_REF_NONE)
+        return sr_context_none(context);
+    context->values[index].memory = memory;
+    return sr_context_tensor(context, index);
+}
+
+sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
+    sr_info own;
+    sr_context_use(context);
+    if (context->status != SR_OK)
+        return sr_context_none(context);
+    if (slot < 0 || slot >= SR_MAX_INPUT_SLOTS) {
+        sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "sr_input: slot %d; slots are 0..%d", slot,
+                                          SR_MAX_INPUT_SLOTS - 1));
+        return sr_context_none(context);
+    }
+    if (!sr_context_take_info(context, "sr_input", info, &own))
+        return sr_context_none(context);
+    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
+    if (index == SR_REF_NONE)
+        return sr_context_none(context);
+    context->values[index].slot = slot;
+    return sr_context_tensor(context, index);
+}
+
+void sr_keep(sr_tensor tensor) {
+    sr_context *context;
+    uint32_t ref = sr_context_ref_of(tensor, "sr_keep", &context);
+    if (ref != SR_REF_NONE && !(ref & SR_REF_VARIABLE))
+        context->values[ref].keep = true;
+}
