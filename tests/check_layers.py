@@ -88,6 +88,8 @@ WORDS = [
      "only the launcher ends the process"),
     ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
+    ("skip", r"(?<![\w.>])skip\s*\(\s*\)", r"tests/unit/test_support\.h",
+     "a case that cannot run says why: test_skip(why)"),
     ("lock", r"\bpthread_cond_\w+|\bsem_\w+\s*\(", r"(?!dataio/).*",
      "a process killed inside would leave it locked: use the rings"),
 ]
@@ -154,6 +156,14 @@ def check_joins(name, text, report):
     tables = base == "plugins.c"  # fills the tables of all rooms
     if graph and any(i.startswith("dataio/") for i in included) and "feed" not in base and not tables:
         report(name, 1, "join", "only trainer/feed*.c joins tensors and batches")
+
+
+def check_not_run(name, text, report):
+    """A test says what it leaves out in the form that tests/run counts."""
+    if not name.startswith("tests/") or "selftest" in name or name == "tests/sum_results.py":
+        return
+    for match in re.finditer(r"[\"']\s*NOT RUN(?!: )", text):
+        report(name, text[:match.start()].count("\n") + 1, "not-run", "the line is 'NOT RUN: what and why'")
 
 
 def check_words(name, text, report):
@@ -274,6 +284,7 @@ def check_tree(root):
     for name in files:
         if name.endswith(SOURCES) or os.path.basename(name) == "CMakeLists.txt":
             check_shape(name, read(name), report)
+            check_not_run(name, read(name), report)
         if name.endswith(CODE):
             text = read(name)
             check_includes(name, text, report)

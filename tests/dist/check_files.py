@@ -328,7 +328,7 @@ class Files(suite.Suite):
             self.mounted = libc.mount(b"none", b"/", None, private | everywhere, None) == 0
         if self.mounted and libc.mount(b"none", self.place.encode(), b"tmpfs", 0, options.encode()) == 0:
             return True
-        print(f"NOT RUN a file system of our own: mount: {os.strerror(ctypes.get_errno())}")
+        suite.not_run(f"a file system of our own: mount: {os.strerror(ctypes.get_errno())}")
         return False
 
     # -- folders that cannot be written, limits ---------------------------------------------------

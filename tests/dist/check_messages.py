@@ -95,7 +95,7 @@ class Messages(suite.Suite):
         options = f"size={TINY}"
         if subprocess.run([*inside, f"mount -t tmpfs -o {options} tmpfs {place}"], capture_output=True,
                           check=False).returncode != 0:
-            print(f"NOT RUN read-only and full file systems, {ranks} ranks: this user may not mount")
+            suite.not_run(f"read-only and full file systems, {ranks} ranks: this user may not mount")
             return
         line = self.line(self.recipe, ranks, os.path.join(place, "run"))
         for what, mount, words in [("read-only", "ro," + options, "Read-only file system"),
@@ -113,7 +113,7 @@ class Messages(suite.Suite):
                 "inject=fsync:delay_enter=300000"]
         for tool in ([*inside, f"mount -t tmpfs tmpfs {place}"], [*slow, "true"]):
             if subprocess.run(tool, capture_output=True, check=False).returncode != 0:
-                print("NOT RUN full file system, a late rank: this user may not mount or trace")
+                suite.not_run("full file system, a late rank: this user may not mount or trace")
                 return
         one = ["-np", "1"]
         line = self.line(self.recipe, 2, os.path.join(place, "run"))

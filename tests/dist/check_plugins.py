@@ -153,7 +153,7 @@ class Plugins(suite.Suite):
         shutil.copy(self.path("own.so"), self.path("open/own.so"))
         self.check("folder of everybody", "open/own.so", "open/own.so: its folder can be written by everybody")
         if os.geteuid() != 0:
-            print("NOT RUN: files of other owners (only root can make them)")
+            suite.not_run("files of other owners (only root can make them)")
             return
         os.chown(self.path("own.so"), 12345, -1)
         self.check("file of another user", "own.so", "own.so: the file belongs to user 12345")

@@ -56,7 +56,7 @@ def main():
     source = os.environ.get("SERRIED_TEST_DATA")
     missing = [name for name in TARS if not source or not os.path.exists(os.path.join(source, name))]
     for name in missing:
-        print(f"NOT RUN: {name}: " + (f"not in {source}" if source else "SERRIED_TEST_DATA does not name its folder"))
+        suite.not_run(f"{name}: " + (f"not in {source}" if source else "SERRIED_TEST_DATA does not name its folder"))
     if missing == list(TARS):
         return 77
 

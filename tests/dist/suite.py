@@ -34,6 +34,11 @@ def show_seed(seed):
     return random.Random(seed)
 
 
+def not_run(what):
+    """What cannot be done here, and why; tests/run counts it and names it at its end."""
+    print(f"NOT RUN: {what}", flush=True)
+
+
 class Suite:
     def __init__(self, serried, folder):
         self.serried, self.folder = serried, folder
@@ -56,7 +61,7 @@ class Suite:
 def run(body):
     """Calls body(folder), which returns its suite, and ends with 0 or 1; with 77 where mpirun is missing."""
     if shutil.which("mpirun") is None:
-        print("NOT RUN: mpirun is not installed")
+        not_run("mpirun is not installed")
         sys.exit(77)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="serried-") as folder:

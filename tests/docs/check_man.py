@@ -42,13 +42,16 @@ def findings_of(name, text, page):
 def main():
     command, folder = sys.argv[1:]
     findings, names = [], [line.split()[0] for line in output(command, "info", "commands").splitlines()]
+    groff = shutil.which("groff")
+    if not groff:
+        print("NOT RUN: groff is not installed, so that only words are looked at")
     for name in ["", *names]:
         path = os.path.join(folder, f"serried-{name}.1" if name else "serried.1")
         text = output(command, *([name] if name else []), "--help")
         with open(path, encoding="utf-8") as file:
             findings += findings_of(os.path.basename(path), text, file.read())
-        if shutil.which("groff"):
-            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", path], text=True, capture_output=True,
+        if groff:
+            done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-z", path], text=True, capture_output=True,
                                   check=False)
             findings += done.stderr.splitlines()
     broken = findings_of("selftest", "Usage: x\n  -a, --all    all of it\n", ".SH OPTIONS\nall of it\n")

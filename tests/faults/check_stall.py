@@ -29,7 +29,7 @@ class Disk:
         for line in (["mkfs.ext4", "-q", self.image], ["mount", "-o", "loop", self.image, self.place]):
             done = subprocess.run(line, capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                print(f"NOT RUN: {' '.join(line)}: {done.stderr.strip()}")
+                suite.not_run(f"{' '.join(line)}: {done.stderr.strip()}")
                 sys.exit(77)
 
     def freeze(self, seconds):
@@ -91,7 +91,7 @@ def check(folder):
 
 if __name__ == "__main__":
     if os.geteuid() != 0:
-        print("NOT RUN: mounting a file system takes root")
+        suite.not_run("mounting a file system takes root")
         sys.exit(77)
     if "SERRIED_OWN_MOUNTS" not in os.environ:
         os.environ["SERRIED_OWN_MOUNTS"] = "1"

@@ -292,7 +292,9 @@ static void test_only_own_files_are_believed(void **state) {
     assert_int_equal(0, unlink(path));
     assert_int_equal(0, mkfifo(path, 0600)); // would hang whoever waits for a writer
     assert_int_equal(0, found(0, 3));
-    if (geteuid() == 0) {
+    if (geteuid() != 0) {
+        print_message("NOT RUN: a cache of another user (only root can make one)\n");
+    } else {
         assert_int_equal(0, unlink(path));
         assert_int_equal(0, rename(other, path));
         assert_int_equal(0, chown(path, 12345, 12345));
@@ -376,7 +378,7 @@ static void test_a_second_run_times_nothing(void **state) {
     const sr_kernel_request request = conv_request();
     sr_chooser_candidate candidates[SR_CHOOSER_MAX_CANDIDATES];
     if (sr_chooser_candidates(&request, sr_kernel_find(&request), candidates) < 2)
-        skip();
+        test_skip("this build or processor has one kernel for each request");
     use(false, NULL);
     const sr_chooser_stats before = sr_chooser_get_stats();
     prepare_once();

@@ -107,10 +107,8 @@ static bool built_in(const char *name) {
 }
 
 static void test_chains(void **state) {
-    if (!built_in("x86") || (sr_cpu_features() & SR_CPU_AVX512) == 0) {
-        print_message("NOT RUN: this build or processor has no kernels with AVX-512\n");
-        return;
-    }
+    if (!built_in("x86") || (sr_cpu_features() & SR_CPU_AVX512) == 0)
+        test_skip("this build or processor has no kernels with AVX-512");
     check_all(state);
 }
 

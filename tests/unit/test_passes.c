@@ -107,7 +107,7 @@ static void test_a_residual_block_has_its_chains(void **state) {
     };
     const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
     if (sr_kernel_find_in(&relu, "x86") == NULL || (sr_cpu_features() & SR_CPU_AVX512) == 0)
-        skip();
+        test_skip("this build or processor has no kernels with AVX-512");
     network n;
     sr_target targets[2];
     sr_text text;

@@ -51,7 +51,7 @@ static void place_ranks(int count, const sr_cpu_set *masks, rank *ranks) {
 static void two_processors(sr_cpu_set one[2]) {
     const sr_cpu_set all = sr_cpu_set_of_thread();
     if (sr_cpu_count() < 2)
-        skip();
+        test_skip("one processor");
     one[0] = one[1] = (sr_cpu_set){{0}};
     for (int cpu = 0, found = 0; cpu < SR_CPUS && found < 2; cpu++)
         if (sr_cpu_set_has(&all, cpu))
@@ -66,8 +66,8 @@ static void test_ranks_with_one_mask_share_it(void **state) {
     for (size_t i = 0; i < SR_CPU_WORDS; i++)
         masks[0].words[i] = masks[1].words[i] = one[0].words[i] | one[1].words[i];
     place_ranks(2, masks, ranks);
-    if (!ranks[0].placement.bound) // two threads of one core, or a quota
-        skip();
+    if (!ranks[0].placement.bound)
+        test_skip("the processors are threads of one core, or there is a quota");
     for (int r = 0; r < 2; r++) {
         assert_true(sr_cpu_set_equal(&ranks[r].placement.cpus, &ranks[r].after));
         assert_int_equal(1, sr_cpu_set_count(&ranks[r].after));

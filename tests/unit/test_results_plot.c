@@ -2,20 +2,13 @@
 // Pictures of results: both files appear, at the promised size, with the curves' colours; odd
 // metrics files do no harm. A build without cairo says so.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <spng.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
+#include "tests/unit/test_support.h"
 #include "trainer/csv_file.h"
 #include "trainer/results_plot.h"
 
@@ -38,10 +31,8 @@ static int tear_down(void **state) {
 }
 
 static void needs_cairo(void) {
-    if (!sr_plots_available()) {
-        print_message("NOT RUN: built without cairo\n");
-        skip();
-    }
+    if (!sr_plots_available())
+        test_skip("built without cairo");
 }
 
 // Decodes FOLDER/name; counts pixels near a colour.

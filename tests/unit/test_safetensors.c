@@ -2,22 +2,14 @@
 // safetensors: round trip, the official layout as read by another reader (python3's standard
 // library), crafted bad files, and every single-bit flip of a header.
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "tests/unit/test_support.h"
 #include "trainer/file_sums.h"
 #include "trainer/safetensors.h"
 
@@ -162,10 +154,8 @@ static void python_reads_it(void **state) {
         "assert get('conv1.weight','6f')[2][:3]==[1.0,-2.5,3.25]\n"
         "assert get('mask','5B')==('U8',[5],[1,2,3,4,255])\n"
         "assert get('nothing','')==('F32',[0,4],[])\n";
-    if (access("/usr/bin/python3", X_OK) != 0) {
-        print_message("NOT RUN: /usr/bin/python3 is not there\n");
-        skip();
-    }
+    if (access("/usr/bin/python3", X_OK) != 0)
+        test_skip("/usr/bin/python3 is not there");
     assert_int_equal(sr_safetensors_write(path, tensors, TENSORS, metadata, 1, NULL), SR_OK);
     pid_t child = fork();
     if (child == 0) {

@@ -240,17 +240,14 @@ static int try_with(void *rights) {
     return try_all(*(sr_sandbox_rights *)rights);
 }
 
-static bool has_walls(void) {
-    if (sr_sandbox_get_support().seccomp)
-        return true;
-    print_message("NOT RUN: this kernel has no seccomp filters\n");
-    return false;
+static void need_seccomp(void) {
+    if (!sr_sandbox_get_support().seccomp)
+        test_skip("this kernel has no seccomp filters");
 }
 
 static void test_rights(void **state) {
     (void)state;
-    if (!has_walls())
-        skip();
+    need_seccomp();
     if (sr_sandbox_get_support().landlock == 0)
         print_message("NOT RUN: other files, as this kernel has no Landlock\n");
     for (sr_sandbox_rights r = SR_SANDBOX_COMPUTE; r <= SR_SANDBOX_READ; r++)
@@ -268,7 +265,7 @@ static int try_one_file(void *unused) {
 static void test_one_file(void **state) {
     (void)state;
     if (sr_sandbox_get_support().landlock == 0)
-        skip();
+        test_skip("this kernel has no Landlock");
     assert_int_equal(0, run_apart(try_one_file, NULL));
 }
 
@@ -286,7 +283,7 @@ static void test_memory_limit(void **state) {
     (void)state;
     int code = run_apart(take_memory, NULL);
     if (code == 77)
-        skip(); // a sanitizer
+        test_skip("a sanitizer needs more memory than any limit");
     assert_int_equal(0, code);
 }
 
@@ -354,8 +351,7 @@ static long status_field(pid_t pid, const char *name) {
 
 static void test_every_process(void **state) {
     (void)state;
-    if (!has_walls())
-        skip();
+    need_seccomp();
     static const sr_transform_spec crop[] = {{.name = "random_resized_crop"}};
     sr_pipeline_options o = usual();
     sr_pipeline *p;
@@ -396,8 +392,7 @@ static void run_late(const char *arguments, bool threads, sr_status want) {
 
 static void test_late_plugin(void **state) {
     (void)state;
-    if (!has_walls())
-        skip();
+    need_seccomp();
     run_late("", true, SR_OK);
     run_late("", false, SR_E_IO);
     assert_message("transform late of late.so: /etc/hostname: ");
@@ -408,7 +403,7 @@ static void test_late_plugin(void **state) {
 static void test_hungry_plugin(void **state) {
     (void)state;
     if (run_apart(take_memory, NULL) == 77)
-        skip(); // a sanitizer
+        test_skip("a sanitizer needs more memory than any limit");
     run_late("megabytes=100", false, SR_OK);
     run_late("megabytes=8000", false, SR_E_LIMIT);
     assert_message(" record ");

@@ -33,6 +33,12 @@
             fail_msg("message '%s' lacks '%s'", sr_error_message(), part);                         \
     } while (0)
 
+// Ends the case as one that cannot run here. The reason reaches the closing line of tests/run.
+static inline void test_skip(const char *why) {
+    print_message("NOT RUN: %s\n", why);
+    skip();
+}
+
 // A new folder under $TMPDIR or /tmp, into out[256]; test_folder_remove removes it and all inside.
 static inline void test_folder_make(char *out) {
     const char *root = getenv("TMPDIR");
