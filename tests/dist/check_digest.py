@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One digest, one metric: the bit contract of lanes on the real command.
 
-A small recipe with batch norm, residuals, dropout, random crops and flips, label smoothing, an average of
-parameters, an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run
-(one rank, one thread) one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data
-workers, threads instead of processes, backend, what the chooser takes, stopped and resumed on another number of ranks; then
-seeded combinations; once with mixup and CutMix; and once without `lanes` given. Every run must end with the digest and the metrics of
-its precision's base.
+A small recipe with batch norm, residuals, dropout, random crops and flips, label smoothing, an average of parameters,
+an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run (one rank, one thread)
+one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data workers, threads instead of processes,
+what the chooser's cache holds, stopped and resumed on another number of ranks; then seeded combinations; the same over
+ranks with mixup and CutMix, and without `lanes` given. Every such run must end with the digest and the metrics of its
+base. The bases are compared with nothing and not counted. Every command starts with a cache of choices of its own,
+which is empty where the factor is not that cache.
 
   check_digest.py SERRIED RECIPE [--device NAME] [--few]
 """
@@ -22,22 +23,24 @@ import time
 
 import suite
 
-def environment(threads=None, omp=None, device=None, cache=None):
-    more = {"SERRIED_THREADS": str(threads or 1)}
-    if cache:
-        more["SERRIED_CACHE"] = cache
-    if omp:
-        more["OMP_NUM_THREADS"] = str(omp)
-    if device:
-        more["SERRIED_TEST_DEVICE"] = device
-    return suite.environment(**more)
-
 
 class Digests(suite.Suite):
     def __init__(self, serried, recipe, device, folder):
         super().__init__(serried, folder)
         self.recipe, self.device = recipe, device
         self.base = {}
+        self.caches = 0
+
+    def environment(self, threads=1, omp=None, cache=None):
+        """Of one command; without 'cache' in a new folder."""
+        self.caches += 1
+        more = {"SERRIED_THREADS": str(threads),
+                "SERRIED_CACHE": cache or os.path.join(self.folder, f"cache {self.caches}")}
+        if omp:
+            more["OMP_NUM_THREADS"] = str(omp)
+        if self.device:
+            more["SERRIED_TEST_DEVICE"] = self.device
+        return suite.environment(**more)
 
     def command(self, run, ranks, values):
         return suite.under_mpirun(ranks, [self.serried, "train", self.recipe, "-o", run,
@@ -48,11 +51,10 @@ class Digests(suite.Suite):
             told = json.load(file)
         return told["status"], (told["digest"], told["metrics"]["val_top1"], told["metrics"]["val_loss"])
 
-    def train(self, name, ranks=1, values=(), threads=None, omp=None, cache=None):
+    def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None):
         run = os.path.join(self.folder, name.replace(" ", "_"))
-        self.timed = 0
-        done = subprocess.run(self.command(run, ranks, values),
-                              env=environment(threads, omp, self.device, cache), capture_output=True, text=True, timeout=110, check=False)
+        done = subprocess.run(self.command(run, ranks, values), env=self.environment(threads, omp, cache),
+                              capture_output=True, text=True, timeout=110, check=False)
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: exit code {done.returncode}")
@@ -60,36 +62,43 @@ class Digests(suite.Suite):
         return self.result(run)[1]
 
     def chooser(self, precision, values):
-        """With an empty cache, with the filled one, with a damaged one, and without: the second run times
-        nothing, where the first has something to time at all."""
+        """With a filled cache, with a damaged one, and without: the second run times nothing, where the first has
+        something to time at all."""
         cache = os.path.join(self.folder, f"cache {precision}")
-        self.expect(precision, "an empty cache of choices", self.train(f"{precision} c0", 1, values, cache=cache))
+        filling = self.train(f"{precision} c0", 1, values, cache=cache)
         first = self.timed
-        self.expect(precision, "a filled cache", self.train(f"{precision} c1", 2, values, cache=cache))
+        if filling != self.base[precision]:
+            raise SystemExit(f"{precision}: the base run again has another end: {filling}")
+        self.compare(precision, "a filled cache", self.train(f"{precision} c1", 2, values, cache=cache))
         again = self.timed
         for name in os.listdir(cache) if first else ():
             with open(os.path.join(cache, name), "ab") as file:
                 file.write(b"x" * (name != "lock"))
-        self.expect(precision, "a damaged cache", self.train(f"{precision} c2", 1, values, cache=cache))
+        self.compare(precision, "a damaged cache", self.train(f"{precision} c2", 1, values, cache=cache))
         damaged = self.timed
-        self.expect(precision, "chooser=off", self.train(f"{precision} c3", 2, values + ["chooser=off"]))
-        self.count += 1
+        self.compare(precision, "chooser=off", self.train(f"{precision} c3", 2, values + ["chooser=off"]))
         good = again == 0 and self.timed == 0 and damaged == first
         self.failed += not good
         print(f"{'ok' if good else 'DIFFERS':8} {precision} plans that timed kernels: {first} with an empty cache, "
               f"{again} with a filled one, {damaged} with a damaged one, {self.timed} without", flush=True)
 
-    def expect(self, precision, name, result):
+    def start(self, precision, result):
+        """What the runs that follow are compared with."""
+        self.base[precision] = result
+        self.show("base", precision, "1 rank, 1 thread", result)
+
+    def compare(self, precision, name, result):
         self.count += 1
-        base = self.base.setdefault(precision, result)
-        good = result == base
+        good = result == self.base[precision]
         self.failed += not good
-        print(f"{'ok' if good else 'DIFFERS':8} {precision} {name:34} {result[0][:16]} "
-              f"top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
+        self.show("ok" if good else "DIFFERS", precision, name, result)
+
+    def show(self, word, precision, name, result):
+        print(f"{word:8} {precision} {name:34} {result[0][:16]} top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
 
     def stop(self, run, ranks, values):
         """Starts a run and stops it by SIGUSR1 once it steps; whether it was in time."""
-        job = subprocess.Popen(self.command(run, ranks, values), env=environment(1, None, self.device),
+        job = subprocess.Popen(self.command(run, ranks, values), env=self.environment(),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         digests = os.path.join(run, "digests.csv")
         end = time.monotonic() + 100
@@ -113,30 +122,30 @@ class Digests(suite.Suite):
                 break
         else:
             raise SystemExit(f"{name}: five runs ended before they could be stopped")
-        done = subprocess.run(self.command(run, second, values), env=environment(1, None, self.device),
+        done = subprocess.run(self.command(run, second, values), env=self.environment(),
                               capture_output=True, text=True, timeout=110, check=False)
         if done.returncode != 0:
             print(done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: the resumed run ended with {done.returncode}")
-        self.expect(precision, f"stopped {first} -> {second}", self.result(run)[1])
+        self.compare(precision, f"stopped {first} -> {second}", self.result(run)[1])
 
     def one_factor(self, precision, few):
         values = [f"precision={precision}"]
-        self.expect(precision, "base: 1 rank, 1 thread", self.train(f"{precision} base", 1, values))
+        self.start(precision, self.train(f"{precision} base", 1, values))
         for ranks in ((2, 3) if few else (2, 3, 4)):
-            self.expect(precision, f"{ranks} ranks", self.train(f"{precision} r{ranks}", ranks, values))
-        self.expect(precision, "3 threads", self.train(f"{precision} t3", 1, values, threads=3))
+            self.compare(precision, f"{ranks} ranks", self.train(f"{precision} r{ranks}", ranks, values))
+        self.compare(precision, "3 threads", self.train(f"{precision} t3", 1, values, threads=3))
         if few:
             return
-        self.expect(precision, "2 ranks, 2 threads", self.train(f"{precision} r2t2", 2, values, threads=2))
-        self.expect(precision, "OMP_NUM_THREADS=4", self.train(f"{precision} omp", 1, values, omp=4))
+        self.compare(precision, "2 ranks, 2 threads", self.train(f"{precision} r2t2", 2, values, threads=2))
+        self.compare(precision, "OMP_NUM_THREADS=4", self.train(f"{precision} omp", 1, values, omp=4))
         for bucket in ("4KiB", "1GiB"):
-            self.expect(precision, f"bucket {bucket}",
+            self.compare(precision, f"bucket {bucket}",
                         self.train(f"{precision} b{bucket}", 2, values + [f"exchange.bucket={bucket}"]))
         for workers in (1, 3):
-            self.expect(precision, f"{workers} data workers",
+            self.compare(precision, f"{workers} data workers",
                         self.train(f"{precision} w{workers}", 1, values + [f"data.workers={workers}"]))
-        self.expect(precision, "data stages as threads",
+        self.compare(precision, "data stages as threads",
                     self.train(f"{precision} dt", 2, values + ["data.processes=0"]))
         self.chooser(precision, values)
         self.stopped_and_resumed(precision, values, 1, 3)
@@ -145,25 +154,25 @@ class Digests(suite.Suite):
     def combinations(self, precision, count):
         draw = random.Random(f"serried {precision}")
         for i in range(count):
-            ranks, threads = draw.randint(1, 4), draw.randint(1, 3)
+            ranks, threads = draw.choice([(r, t) for r in (1, 2, 3, 4) for t in (1, 2, 3) if r * t > 1])
             values = [f"precision={precision}", f"data.workers={draw.randint(1, 3)}",
                       f"exchange.bucket={draw.choice(['4KiB', '64KiB', '4MiB'])}",
                       f"data.processes={draw.randint(0, 1)}"]
             name = f"{precision} combination {i}"
-            self.expect(precision, f"{ranks} ranks x {threads}, " + " ".join(v.split(".")[-1] for v in values[1:])[:24],
+            self.compare(precision, f"{ranks} ranks x {threads}, " + " ".join(v.split(".")[-1] for v in values[1:])[:24],
                         self.train(name, ranks, values, threads))
 
     def mixed(self):
         """mixup and CutMix, in some steps of some lanes."""
         values = ["mix={mixup: 0.2, cutmix: 1, probability: 0.8}"]
-        for ranks in (1, 2, 3):
-            self.expect("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
+        self.start("mix", self.train("mix 1", 1, values))
+        for ranks in (2, 3):
+            self.compare("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
 
     def default_lanes(self):
         values = ["lanes=~"]
-        self.base["default lanes"] = self.train("default 1", 1, values)
-        self.count += 1
-        self.expect("default lanes", "2 ranks", self.train("default 2", 2, values))
+        self.start("default lanes", self.train("default 1", 1, values))
+        self.compare("default lanes", "2 ranks", self.train("default 2", 2, values))
 
 
 def main():
