@@ -28,39 +28,90 @@ static void add_series(sr_text *out, const sr_series *s, const sr_series *cpu) {
     sr_text_add(out, "]");
 }
 
+static void add_setting(sr_text *out, const char *text, const sr_step_setting *s) {
+    sr_text_add(out, "{\"setting\": ");
+    sr_text_add_json_string(out, text);
+    add_text(out, "mode", s->mode);
+    add_text(out, "precision", s->precision);
+    add_number(out, "processes", s->processes);
+    add_number(out, "threads", s->threads);
+    add_number(out, "passes", s->passes);
+    sr_text_add(out, ", \"pinned\": %s, \"equal_groups\": %s", s->pinned ? "true" : "false",
+                s->equal_groups ? "true" : "false");
+}
+
 static void add_tries(sr_text *out, const sr_step_result *r) {
     sr_text_add(out, ", \"peer_tried\": [");
     for (int i = 0; i < r->try_count; i++) {
         const sr_step_try *t = &r->tries[i];
-        sr_text_add(out, "%s{\"setting\": ", i ? ", " : "");
-        sr_text_add_json_string(out, t->setting);
-        if (t->images_per_s > 0)
-            add_number(out, "images_per_s", t->images_per_s);
-        else
+        sr_text_add(out, "%s", i ? ", " : "");
+        add_setting(out, t->text, &t->setting);
+        if (t->reason[0]) {
             add_text(out, "not_measured", t->reason);
+        } else {
+            add_number(out, "images_per_s", sr_series_median(&t->per_s));
+            add_number(out, "ratio", 1 / sr_series_median(&t->share));
+        }
         sr_text_add(out, "}");
     }
-    sr_text_add(out, "]");
+    sr_text_add(out, "], \"peer_setting_count\": %d", r->setting_count);
+}
+
+static void add_final(sr_text *out, const sr_step_result *r, int i) {
+    const sr_step_final *f = &r->finals[i];
+    add_setting(out, f->text, &f->setting);
+    if (f->reason[0]) {
+        add_text(out, "not_measured", f->reason);
+    } else {
+        sr_text_add(out, ", \"about\": %s", f->peers.about);
+        add_series(out, &f->per_s, &f->cpu);
+        add_number(out, "ratio", sr_step_ratio(r, i));
+    }
+    sr_text_add(out, "}");
+}
+
+static void add_ratio(sr_text *out, const sr_step_result *r, const char *name, int final) {
+    if (final >= 0)
+        add_number(out, name, sr_step_ratio(r, final));
+    else
+        sr_text_add(out, ", \"%s\": null", name);
+}
+
+static void add_headline(sr_text *out, const sr_step_result *r) {
+    sr_text line;
+    sr_text_init(&line);
+    sr_step_headline(r, &line);
+    add_text(out, "headline", line.data);
+    sr_text_release(&line);
 }
 
 static void add_peer(sr_text *out, const sr_step_result *r) {
+    const int best = sr_step_fastest(r, NULL);
+    add_headline(out, r);
     add_tries(out, r);
-    if (r->theirs.count == 0) {
+    sr_text_add(out, ", \"peer_settings\": [");
+    for (int i = 0; i < r->final_count; i++) {
+        sr_text_add(out, "%s", i ? ", " : "");
+        add_final(out, r, i);
+    }
+    sr_text_add(out, "]");
+    if (best < 0) {
         sr_text_add(out, ", \"peer\": null");
         add_text(out, "peer_not_measured", r->peer_reason);
         return;
     }
-    sr_text_add(out, ", \"peer\": {\"about\": %s, \"processes\": %d", r->peers.about,
-                r->peers.count);
-    add_series(out, &r->theirs, &r->their_cpu);
-    if (r->their_memory > 0)
-        add_number(out, "memory_bytes", r->their_memory);
-    sr_text_add(out, "}");
-    add_number(out, "ratio", sr_series_median(&r->ours) / sr_series_median(&r->theirs));
-    if (r->their_memory > 0)
+    sr_text_add(out, ", \"peer\": ");
+    add_final(out, r, best);
+    add_ratio(out, r, "ratio", best);
+    add_ratio(out, r, "ratio_equal_groups", sr_step_fastest(r, sr_step_equal_groups));
+    add_ratio(out, r, "ratio_other_groups", sr_step_fastest(r, sr_step_other_groups));
+    add_ratio(out, r, "ratio_other_precision", sr_step_fastest(r, sr_step_other_precision));
+    if (r->their_memory > 0) {
+        add_number(out, "peer_memory_bytes", r->their_memory);
         add_number(out, "memory_ratio", r->our_memory / r->their_memory);
-    else
-        add_text(out, "peer_memory_not_measured", r->peer_reason);
+    } else {
+        add_text(out, "peer_memory_not_measured", r->memory_reason);
+    }
 }
 
 static void add_costs(sr_text *out, const sr_step_result *r) {

@@ -9,9 +9,9 @@
 #include "kernels/kernel.h"
 #include "launcher/bench_step_internal.h"
 
-enum { COLUMNS = 8, NAME_WIDTH = 20, CELL = 48 };
+enum { COLUMNS = 9, NAME_WIDTH = 20, CELL = SR_STEP_TEXT };
 
-static const int widths[COLUMNS] = {NAME_WIDTH, 9, 9, 9, 11, 13, 11, 0};
+static const int widths[COLUMNS] = {NAME_WIDTH, 9, 9, 9, 11, 13, 11, 8, 0};
 
 typedef struct row {
     char cell[COLUMNS][CELL]; // the last is a remark, for people
@@ -80,7 +80,7 @@ static void set_memory(char cell[CELL], double bytes) {
 }
 
 static row series_row(const sr_step_result *r, const char *name, const sr_series *s,
-                      const sr_series *cpu, double memory) {
+                      const sr_series *cpu) {
     row line = {{{0}}};
     double median = sr_series_median(s);
     set(line.cell[0], "%s", name);
@@ -89,33 +89,32 @@ static row series_row(const sr_step_result *r, const char *name, const sr_series
     set(line.cell[3], "%.2f", sr_series_max(s));
     set(line.cell[4], "%.1f", 1e3 * (double)r->batch / median);
     set(line.cell[5], "%.1f", 1e3 * sr_series_median(cpu));
-    set_memory(line.cell[6], memory);
     return line;
 }
 
-static void add_peer_rows(report *p) {
+static void add_peer_row(report *p, int final) {
     const sr_step_result *r = p->r;
-    row line = series_row(r, r->peers.name, &r->theirs, &r->their_cpu, r->their_memory), part;
-    set(line.cell[7], "%s, %s", r->peers.mode, r->peers.malloc);
+    const sr_step_final *f = &r->finals[final];
+    if (f->reason[0] || f->per_s.count == 0)
+        return;
+    row line = series_row(r, f->peers.name, &f->per_s, &f->cpu);
+    set(line.cell[7], "%.2fx", sr_step_ratio(r, final));
+    set(line.cell[8], "%s", f->text);
     add_row(p, &line);
-    part = (row){{"ratio"}};
-    set(part.cell[1], "%.2fx", images_per_s(r) / sr_series_median(&r->theirs));
-    if (r->our_memory > 0 && r->their_memory > 0)
-        set(part.cell[6], "%.2fx", r->our_memory / r->their_memory);
-    add_row(p, &part);
 }
 
 static void add_table(report *p) {
     const sr_step_result *r = p->r;
-    static const row heads = {
-        {"images/s", "median", "min", "max", "ms a step", "of processors", "memory", ""}};
+    static const row heads = {{"images/s", "median", "min", "max", "ms a step", "of processors",
+                               "memory", "ours is", ""}};
     add_row(p, &heads);
     if (p->markdown)
-        sr_text_add(&p->text, "|---|---:|---:|---:|---:|---:|---:|---|\n");
-    row ours = series_row(r, "serried " SR_VERSION, &r->ours, &r->our_cpu, r->our_memory);
+        sr_text_add(&p->text, "|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
+    row ours = series_row(r, "serried " SR_VERSION, &r->ours, &r->our_cpu);
+    set_memory(ours.cell[6], r->our_memory);
     add_row(p, &ours);
-    if (r->theirs.count > 0)
-        add_peer_rows(p);
+    for (int i = 0; i < r->final_count; i++)
+        add_peer_row(p, i);
     sr_text_add(&p->text, "\n");
 }
 
@@ -123,7 +122,7 @@ static void add_table(report *p) {
 
 static void add_line(report *p, const char *fmt, ...) SR_PRINTF(2, 3);
 static void add_line(report *p, const char *fmt, ...) {
-    char line[512];
+    char line[1024];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(line, sizeof line, fmt, args);
@@ -154,25 +153,47 @@ static void add_machine(report *p) {
     sr_text_release(&providers);
 }
 
-static void add_peer_lines(report *p) {
+static void add_headline(report *p) {
+    sr_text line;
+    sr_text_init(&line);
+    sr_step_headline(p->r, &line);
+    add_line(p, "%s", line.data);
+    sr_text_release(&line);
+}
+
+static void add_tries(report *p) {
     const sr_step_result *r = p->r;
-    if (r->theirs.count > 0)
-        add_line(p, "%s: %s, %s, %s, %s vectors", r->peers.name, r->peers.mode, r->peers.malloc,
-                 r->peers.layout, r->peers.capability);
-    else
-        add_line(p, "PyTorch: not measured: %s", r->peer_reason);
     for (int i = 0; i < r->try_count; i++) {
         const sr_step_try *t = &r->tries[i];
-        if (t->images_per_s > 0)
-            add_line(p, "tried: %s: %.2f images/s", t->setting, t->images_per_s);
+        if (t->reason[0])
+            add_line(p, "tried: %s: not measured: %s", t->text, t->reason);
         else
-            add_line(p, "tried: %s: not measured: %s", t->setting, t->reason);
+            add_line(p, "tried: %s: %.2f images/s, %.2fx", t->text, sr_series_median(&t->per_s),
+                     1 / sr_series_median(&t->share));
     }
-    if (r->theirs.count > 0 && r->their_memory > 0)
-        add_line(p, "memory: process peak less what was resident before the model; PyTorch's is "
-                    "eager's");
-    else if (r->theirs.count > 0)
-        add_line(p, "memory: PyTorch's not measured: %s", r->peer_reason);
+    for (int i = 0; i < r->final_count; i++)
+        if (r->finals[i].reason[0])
+            add_line(p, "%s: not measured: %s", r->finals[i].text, r->finals[i].reason);
+}
+
+static void add_peer_lines(report *p) {
+    const sr_step_result *r = p->r;
+    char bytes[16];
+    const int best = sr_step_fastest(r, NULL);
+    add_headline(p);
+    add_tries(p);
+    if (best < 0)
+        return;
+    add_line(p, "PyTorch: %s vectors; medians of blocks in turns",
+             r->finals[best].peers.capability);
+    if (r->their_memory > 0) {
+        add_line(p,
+                 "memory: %.2fx the %s of PyTorch's eager mode with equal groups; process peak "
+                 "less what was resident before the model",
+                 r->our_memory / r->their_memory, sr_text_bytes((uint64_t)r->their_memory, bytes));
+    } else {
+        add_line(p, "memory: PyTorch's not measured: %s", r->memory_reason);
+    }
 }
 
 static void add_costs(report *p) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench step: training steps of a recipe's model, ours and PyTorch's in turns.
 //
-// Both keep their model in memory and take blocks of steps, A-B-A-B, on the same number of threads
-// and samples in flight. Data are random, fixed and in memory; ours takes pictures as u8 and
-// normalises them in the step, the peer finds them normalised. Batch norm groups are equal: L lanes
-// are compared with L independent models of the lane's batch (as many processes as there are
-// cores), whose gradients nobody has to add.
+// Both keep their model in memory and take blocks of steps, A-B-A-B, on the same processors and
+// samples in flight. Data are random, fixed and in memory; ours takes pictures as u8 and normalises
+// them in the step, the peer finds them normalised. Its settings are bench_step_setting.c's: those
+// whose batch norm groups are equal to ours (L lanes beside L independent models of the lane's
+// batch, whose gradients nobody has to add), and those with others. The ratio is beside the
+// fastest.
 //
 // It is no test: it says what it measured, and how much other processes disturbed it.
 #include <argp.h>
@@ -26,7 +27,7 @@
 
 enum { WARM_STEPS = 2, TRACED_STEPS = 2, FIXED_OVERRIDES = 8 };
 
-static const double block_seconds = 2, settle_seconds = 0.3;
+static const double block_seconds = 2;
 
 typedef struct bench {
     const sr_step_options *o;
@@ -73,7 +74,9 @@ static sr_status warm_up(bench *b) {
     return SR_OK;
 }
 
-static sr_status our_block(bench *b) {
+// A block that only others are compared with leaves no trace in the result.
+static sr_status our_block(void *user, bool counts, double *images_per_s) {
+    bench *b = user;
     sr_step_result *r = &b->result;
     double seconds;
     uint64_t allocations = sr_memory_get_stats().allocations;
@@ -81,6 +84,9 @@ static sr_status our_block(bench *b) {
     (void)sr_load_of_others();
     double cpu = sr_own_cpu_seconds();
     SR_TRY(sr_bench_engine_step(&b->own, r->steps, &seconds));
+    *images_per_s = (double)(r->steps * r->batch) / seconds;
+    if (!counts)
+        return SR_OK;
     sr_series_add(&r->our_cpu, (sr_own_cpu_seconds() - cpu) / r->steps);
     double others = sr_load_of_others();
     after = sr_context_get_stats(b->own.engine->context);
@@ -90,37 +96,7 @@ static sr_status our_block(bench *b) {
     b->hash_ns += after.hash_ns - before.hash_ns;
     b->our_steps += r->steps;
     r->others = others > r->others ? others : r->others;
-    sr_series_add(&r->ours, (double)(r->steps * r->batch) / seconds);
-    return SR_OK;
-}
-
-// ---- Both ----
-
-// A peer that fails ends its own series, not ours.
-static sr_status try_peer(bench *b, sr_status status) {
-    sr_step_result *r = &b->result;
-    if (status == SR_OK || b->o->needs_peer)
-        return status;
-    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
-    r->theirs.count = 0;
-    sr_step_peers_stop(&r->peers);
-    return SR_OK;
-}
-
-static sr_status run_blocks(bench *b) {
-    int64_t begin = sr_clock_ns();
-    for (int i = 0; i < b->o->blocks; i++) {
-        double spent = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
-        if (spent > b->o->seconds)
-            break;
-        SR_TRY(our_block(b));
-        if (b->result.peers.count == 0)
-            continue;
-        double our_seconds = b->step_seconds * b->result.steps;
-        SR_TRY(try_peer(b, sr_step_peers_block(&b->result.peers, our_seconds, &b->result)));
-        // Threads of the peer that spin for work go to sleep before ours begin.
-        sr_clock_sleep_ns((int64_t)(settle_seconds * (double)SR_NS_PER_S));
-    }
+    sr_series_add(&r->ours, *images_per_s);
     return SR_OK;
 }
 
@@ -178,21 +154,37 @@ static void per_step(bench *b) {
     r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
 }
 
-static sr_status start_peers(bench *b) {
+static sr_status start_finals(bench *b, const sr_step_own *own) {
     sr_step_result *r = &b->result;
-    if (!b->o->no_peer)
-        return try_peer(b, sr_step_peers_start(b->o, r, b->step_seconds * r->steps, &r->peers));
-    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not asked for");
+    if (b->o->no_peer) {
+        (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not asked for");
+        return SR_OK;
+    }
+    const sr_status status = sr_step_finals_start(b->o, own, r);
+    if (status == SR_OK || b->o->needs_peer)
+        return status;
+    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
+    sr_step_finals_stop(r);
+    r->final_count = 0;
     return SR_OK;
+}
+
+// A peer that fails ends its own series, not ours.
+static sr_status check_finals(bench *b) {
+    sr_step_result *r = &b->result;
+    if (r->final_count == 0 || sr_step_fastest(r, NULL) >= 0)
+        return SR_OK;
+    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", r->finals[0].reason);
+    return b->o->needs_peer ? SR_FAIL(SR_E_PEER, "%s", r->peer_reason) : SR_OK;
 }
 
 // Failing, it leaves the speeds as they are.
 static sr_status measure_peer_memory(bench *b) {
     sr_step_result *r = &b->result;
-    sr_status status = r->peers.count > 0 ? sr_step_peers_memory(&r->peers, r) : SR_OK;
+    sr_status status = sr_step_fastest(r, NULL) >= 0 ? sr_step_peers_memory(r) : SR_OK;
     if (status == SR_OK || b->o->needs_peer)
         return status;
-    (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
+    (void)snprintf(r->memory_reason, sizeof r->memory_reason, "%s", sr_error_message());
     return SR_OK;
 }
 
@@ -218,13 +210,16 @@ static sr_status report(const bench *b) {
 
 static sr_status run(bench *b) {
     sr_step_result *r = &b->result;
+    SR_TRY(sr_step_choose_cpus(r->threads, r));
     double before = sr_process_memory_get().resident;
     SR_TRY(create_engine(b));
     SR_TRY(warm_up(b));
     if (b->o->serve)
         return serve(b);
-    SR_TRY(start_peers(b));
-    SR_TRY(run_blocks(b));
+    const sr_step_own own = {our_block, b, b->step_seconds * r->steps};
+    SR_TRY(start_finals(b, &own));
+    SR_TRY(sr_step_take_turns(b->o, &own, r));
+    SR_TRY(check_finals(b));
     per_step(b);
     r->our_memory = sr_process_memory_get().peak - before;
     SR_TRY(measure_peer_memory(b));
@@ -294,7 +289,7 @@ static sr_status load_recipe(bench *b) {
 }
 
 static void release(bench *b) {
-    sr_step_peers_stop(&b->result.peers);
+    sr_step_finals_stop(&b->result);
     sr_bench_engine_release(&b->own);
     sr_trace_free(b->trace); // which the engine may hold after a failure
     sr_comm_free(b->comm);
@@ -320,7 +315,9 @@ enum {
     KEY_PEER_MODE,
     KEY_PEER_MALLOC,
     KEY_PEER_PROCESSES,
-    KEY_PEER_ANY_GROUPS,
+    KEY_PEER_PINNED,
+    KEY_PEER_GROUPS,
+    KEY_PEER_RESIDENT,
     KEY_PROFILE,
     KEY_PLAN,
     KEY_TRACE,
@@ -340,17 +337,22 @@ static const struct argp_option options[] = {
     {"threads", KEY_THREADS, "T", 0, "threads (the cores of this process)", 0},
     {"blocks", KEY_BLOCKS, "N", 0, "blocks of ours, and as many of the peer's (5)", 0},
     {"steps", KEY_STEPS, "K", 0, "steps of a block (as many as take two seconds)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "no further block begins after so long (300)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "no further block begins after so long (600)", 0},
     {"peer", KEY_PEER, NULL, 0, "fail where the peer cannot be measured", 0},
     {"no-peer", KEY_NO_PEER, NULL, 0, "ours alone", 0},
     {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (eager)", 0},
     {"peer-malloc", KEY_PEER_MALLOC, "A", 0, "tcmalloc or default (tcmalloc where installed)", 0},
     {"peer-processes", KEY_PEER_PROCESSES, "N", 0,
-     "processes that share threads and lanes (as many as threads, where lanes divide by it)", 0},
+     "processes that share threads and batch (as many as threads, where it divides by them)", 0},
+    {"peer-pinned", KEY_PEER_PINNED, "yes|no", 0,
+     "a processor of its own for each thread (where there are several processes)", 0},
+    {"peer-groups", KEY_PEER_GROUPS, "equal|other", 0,
+     "only settings whose batch norm sees the groups of ours, or only others (both, in turns)", 0},
     {"peer-best", KEY_PEER_BEST, NULL, 0,
-     "try each mode, allocator and number of processes that is not said, and keep the fastest", 0},
-    {"peer-any-groups", KEY_PEER_ANY_GROUPS, NULL, 0,
-     "processes may split a lane's samples: batch norm then sees other groups than ours", 0},
+     "try every mode, number of processes, pinning and allocator that is not said in turns with "
+     "ours, then measure the fastest two, and the fastest of each group, again",
+     0},
+    {"peer-resident", KEY_PEER_RESIDENT, "N", 0, "settings in memory while they are tried (4)", 0},
     {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
     {"plan", KEY_PLAN, NULL, 0, "tell the steps of a lane's plan", 0},
     {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two further steps", 0},
@@ -401,8 +403,16 @@ static error_t parse_peer(int key, char *value, struct argp_state *state, sr_ste
     case KEY_PEER_PROCESSES:
         o->peer_processes = (int)sr_command_number(state, NULL, value, 1, SR_STEP_PEERS);
         return 0;
-    case KEY_PEER_ANY_GROUPS:
-        o->peer_any_groups = true;
+    case KEY_PEER_PINNED:
+        o->peer_pinned = either(state, value, "yes", "no");
+        return 0;
+    case KEY_PEER_GROUPS:
+        o->peer_groups = strcmp(either(state, value, "equal", "other"), "equal") == 0
+                             ? SR_STEP_GROUPS_EQUAL
+                             : SR_STEP_GROUPS_OTHER;
+        return 0;
+    case KEY_PEER_RESIDENT:
+        o->peer_resident = (int)sr_command_number(state, NULL, value, 1, SR_STEP_TRIES);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -486,7 +496,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 int sr_bench_step(int argc, char **argv) {
     static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
                                        NULL,    NULL};
-    sr_step_options o = {.blocks = 5, .seconds = 300};
+    sr_step_options o = {.blocks = 5, .seconds = 600, .peer_resident = SR_STEP_FINALS};
     bench b = {.o = &o};
     sr_arena_init(&b.arena);
     o.overrides = sr_arena_alloc(&b.arena, ((size_t)argc + 1) * sizeof *o.overrides);
@@ -497,7 +507,7 @@ int sr_bench_step(int argc, char **argv) {
         return 2;
     sr_status status = load_recipe(&b);
     if (status == SR_OK)
-        status = sr_step_peers_check(&o, &b.result);
+        status = sr_step_settings_check(&o, &b.result);
     if (status == SR_OK)
         status = run(&b);
     int code = status == SR_OK ? 0 : sr_command_fail(status);

@@ -31,6 +31,8 @@ def findings_of_words():
         found = tuple(limits[key] for key in KEYS)
         if found != expected or limits["DNNL_MAX_CPU_ISA"] != expected[1]:
             yield f"'{features}': {found}, expected {expected}"
+    if torch_step.binding_of(["0", "3"]) != {"OMP_PROC_BIND": "true", "OMP_PLACES": "{0},{3}"}:
+        yield f"two pinned threads: {torch_step.binding_of(['0', '3'])}"
 
 
 def isas_of(*command, **variables):

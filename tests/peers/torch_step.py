@@ -42,10 +42,10 @@ def arguments():
     p.add_argument("--nesterov", type=int, default=0)
     p.add_argument("--weight-decay", type=float, default=1e-4)
     p.add_argument("--label-smoothing", type=float, default=0.0)
-    p.add_argument("--mode", choices=("auto", "eager", "compile"), default="auto",
-                   help="auto: what README.md found fastest, eager")
+    p.add_argument("--mode", choices=("eager", "compile"), default="eager")
     p.add_argument("--malloc", choices=("auto", "tcmalloc", "default"), default="auto",
                    help="auto: tcmalloc where it is installed")
+    p.add_argument("--cpus", help="0,1: processors, one for each thread; any")
     p.add_argument("--features", help="use no processor features but these; all")
     return p.parse_args()
 
@@ -57,6 +57,11 @@ def limits_of(features):
     return {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": isa, "DNNL_MAX_CPU_ISA": isa,
             "MKL_ENABLE_INSTRUCTIONS": mkl, "OPENBLAS_CORETYPE": openblas,
             "TORCHINDUCTOR_CPP_MARCH": march}
+
+
+def binding_of(cpus):
+    """Environment that gives each OpenMP thread (libgomp's, libiomp's) a processor of its own."""
+    return {"OMP_PROC_BIND": "true", "OMP_PLACES": ",".join(f"{{{cpu}}}" for cpu in cpus)}
 
 
 def enter_environment(a):
@@ -73,6 +78,10 @@ def enter_environment(a):
     environment.pop("LD_PRELOAD", None)
     if library:
         environment["LD_PRELOAD"] = library
+    if a.cpus:
+        cpus = a.cpus.split(",")
+        os.sched_setaffinity(0, set(map(int, cpus)))
+        environment.update(binding_of(cpus))
     os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 
 
@@ -82,10 +91,17 @@ def status_bytes(name):
         return next(int(line.split()[1]) << 10 for line in file if line.startswith(name + ":"))
 
 
-def make_step(a, torch, forward, model):
+def make_optimizer(a, torch, model):
+    """SGD in one loop over all values, where this PyTorch has one for processors."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, a.lr, a.momentum, nesterov=bool(a.nesterov),
-                                weight_decay=a.weight_decay)
+    words = {"nesterov": bool(a.nesterov), "weight_decay": a.weight_decay}
+    try:
+        return torch.optim.SGD(trained, a.lr, a.momentum, fused=True, **words), "fused SGD"
+    except (TypeError, RuntimeError):
+        return torch.optim.SGD(trained, a.lr, a.momentum, **words), "SGD"
+
+
+def make_step(a, torch, forward, optimizer):
     images = torch.randn(a.batch, 3, a.image, a.image)
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(a.classes, (a.batch,))
@@ -126,17 +142,18 @@ def main():
     imported = status_bytes("VmRSS")
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
-    mode = "eager" if a.mode == "auto" else a.mode
-    if mode == "compile" and not hasattr(torch, "compile"):
+    if a.mode == "compile" and not hasattr(torch, "compile"):
         sys.exit(f"PyTorch {torch.__version__} has no torch.compile")
     try:
         model = torch_models.create(a.model, a.classes, a.stem)
     except KeyError:
         sys.exit(f"no network equal to {a.model}")
     model = model.to(memory_format=torch.channels_last).train()
-    step = make_step(a, torch, torch.compile(model) if mode == "compile" else model, model)
+    optimizer, optimizer_name = make_optimizer(a, torch, model)
+    step = make_step(a, torch, torch.compile(model) if a.mode == "compile" else model, optimizer)
     seconds_of(step, 1 + WARM_STEPS)
-    about = {"torch": torch.__version__, "torchvision": torchvision.__version__, "mode": mode,
+    about = {"torch": torch.__version__, "torchvision": torchvision.__version__, "mode": a.mode,
+             "optimizer": optimizer_name, "cpus": sorted(os.sched_getaffinity(0)),
              "threads": torch.get_num_threads(), "capability": capability_of(torch), **found}
     print("ready", json.dumps(about), flush=True)
     for line in sys.stdin:
