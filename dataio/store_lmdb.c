@@ -113,6 +113,9 @@ static sr_status begin_lmdb(sr_writer *writer) {
     sr_status status = path ? sr_atomic_open(&state->file, path) : SR_E_MEMORY;
     sr_free(path);
     SR_TRY(status);
+    if (state->file.temporary == NULL) // which liblmdb opens by its name
+        return SR_FAIL(SR_E_EXISTS, "%s: no regular file of our own can be put there",
+                       state->file.path);
     writer->at = 0;
     return open_env(state);
 }

@@ -224,7 +224,7 @@ static sr_status merge_file(sr_chooser_cache *cache) {
     if (stat(cache->folder, &s) != 0)
         return sr_file_fail(cache->folder, "cannot be looked at", errno);
     SR_TRY(check_owner(cache->folder, &s, true));
-    const int fd = open(cache->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int fd = open(cache->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? SR_OK : sr_file_fail(cache->path, "cannot be opened", errno);
     sr_status status = read_open(cache, fd, &data, &bytes);
@@ -306,9 +306,7 @@ static sr_status write_file(const sr_chooser_cache *cache) {
     memcpy(data + sizeof *header, cache->records, record_bytes);
     header->checksum = sr_hash64(data, bytes);
     sr_atomic_file file;
-    sr_status status = sr_atomic_open(&file, cache->path);
-    if (status == SR_OK && fchmod(file.fd, 0600) != 0)
-        status = sr_file_fail(cache->path, "cannot be made private", errno);
+    sr_status status = sr_atomic_open_private(&file, cache->path);
     if (status == SR_OK)
         status = sr_atomic_write(&file, data, bytes);
     if (status == SR_OK)

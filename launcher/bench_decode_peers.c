@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dataio/record.h"
+#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "launcher/bench_decode_internal.h"
@@ -29,15 +30,16 @@ static sr_status write_picture(const sr_decode_record *record, const char *folde
         return SR_FAIL(SR_E_USAGE, "peers are measured on JPEG and on raw RGB");
     (void)snprintf(path, sizeof path, "%s/%08lld.%s", folder, (long long)number,
                    s.encoded ? "jpg" : "ppm");
-    FILE *file = fopen(path, "wbe");
-    if (!file)
-        return SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+    sr_text content;
+    sr_text_init(&content);
     if (!s.encoded)
-        (void)fprintf(file, "P6\n%lld %lld\n255\n", (long long)s.width, (long long)s.height);
-    const bool written = fwrite(s.data, 1, s.bytes, file) == s.bytes;
-    if (fclose(file) != 0 || !written)
-        return SR_FAIL(SR_E_NO_SPACE, "%s: cannot be written", path);
-    return SR_OK;
+        sr_text_add(&content, "P6\n%lld %lld\n255\n", (long long)s.width, (long long)s.height);
+    sr_text_add_bytes(&content, (const char *)s.data, s.bytes);
+    sr_status status = sr_text_check(&content);
+    if (status == SR_OK)
+        status = sr_file_write_quickly(path, content.data, content.length);
+    sr_text_release(&content);
+    return status;
 }
 
 static void remove_pictures(const sr_decode_bench *b) {

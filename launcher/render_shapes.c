@@ -6,7 +6,6 @@
 // same files. Shapes are inside-tests in their own coordinates, sampled 3 x 3 times a pixel. It is
 // data to see a training work from end to end, not a benchmark.
 #include <argp.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -245,11 +244,9 @@ static sr_status write_picture(const picture *p, const char *folder, int number)
     char path[4096];
     compress(p, 85 + number % 10, &data, &bytes);
     snprintf(path, sizeof path, "%s/%04d.jpg", folder, number);
-    FILE *file = fopen(path, "wbe");
-    bool fine = file && fwrite(data, 1, bytes, file) == bytes;
-    fine = (!file || fclose(file) == 0) && fine;
+    sr_status status = sr_file_write_quickly(path, data, bytes);
     free(data);
-    return fine ? SR_OK : SR_FAIL(SR_E_IO, "cannot write %s: %s", path, strerror(errno));
+    return status;
 }
 
 static sr_status render(const char *target, int count) {

@@ -72,6 +72,20 @@ UNLISTED = {
     "sr_comm_backend_local": "ranks as threads of one process, made by its own function in tests",
 }
 
+# Files are written by kernels/base/file_write.c alone, which knows what may be replaced. These open
+# something for writing that is no result: file -> why.
+WRITER = "kernels/base/file_write.c"
+OPEN_FOR_WRITING = {
+    "kernels/chooser_cache.c": "a lock",
+    "trainer/run_lock.c": "a lock",
+    "trainer/rank_board.c": "memory that a job's processes share, in a new folder of its own",
+    "launcher/start.c": "a lock in that folder",
+    "launcher/start_guard.c": "that lock, and /dev/null for the streams of a process",
+    "dataio/spool.c": "an unnamed temporary file",
+}
+OPENERS = re.compile(r"(?<![\w.>])(?:open|openat|open64)\s*\(([^;]*?)\)\s*[;,)<>=&|]", re.S)
+FOPENS = re.compile(r"(?<![\w.>])f(?:re|d)?open(?:64)?\s*\(([^;]*?)\)\s*[;,)!=&|]", re.S)
+
 # Words that stand nowhere (or only where the second pattern allows), with the reason.
 LIBM = (r"\b(exp|exp2|expm1|log|log2|log10|log1p|pow|tanh|sinh|cosh|erf|erfc|sin|cos|tan|asin|acos|"
         r"atan|atan2|cbrt|hypot|lgamma|tgamma)f?\s*\(")
@@ -86,6 +100,11 @@ WORDS = [
      r"\s*\(", r"kernels/base/memory\.c|.*/cuda/.*|tests/.*", "allocate through sr_alloc"),
     ("exit", r"(?<![\w.>])(exit|abort|quick_exit)\s*\(", r"launcher/.*|tests/.*",
      "only the launcher ends the process"),
+    ("rename", r"(?<![\w.>])(rename|renameat2?|link|linkat|symlink|symlinkat|mkostemps?|mkstemps?|creat|"
+     r"ftruncate|truncate|copy_file_range|sendfile)\s*\(",
+     r"kernels/base/file_write\.c|dataio/(spool|ring)\.c|trainer/run_lock\.c|"
+     r"kernels/device/device_cpu_async\.c|tests/.*",
+     "write files through kernels/base/file.h"),
     ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
     ("skip", r"(?<![\w.>])skip\s*\(\s*\)", r"tests/unit/test_support\.h",
@@ -191,6 +210,21 @@ def check_words(name, text, report):
             report(name, number, "ifdef", "SR_WITH_ stands in list files and CMake only")
 
 
+def check_writing(name, text, report):
+    """No room opens files for writing by itself."""
+    if not name.startswith(ROOMS) or name == WRITER or name in OPEN_FOR_WRITING:
+        return
+    plain = blank(text, strings=False)
+    for match in OPENERS.finditer(plain):
+        if re.search(r"\bO_(WRONLY|RDWR|CREAT|TMPFILE|TRUNC|APPEND)\b", match.group(1)):
+            report(name, plain[:match.start()].count("\n") + 1, "writing",
+                   "opens a file for writing: do it through kernels/base/file.h")
+    for match in FOPENS.finditer(plain):
+        if not re.search(r',\s*"r[be]*"$', match.group(1).strip()):
+            report(name, plain[:match.start()].count("\n") + 1, "writing",
+                   "a stream that is not open for reading alone: write through kernels/base/file.h")
+
+
 def check_shape(name, text, report):
     lines = text.splitlines()
     head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
@@ -290,6 +324,7 @@ def check_tree(root):
             check_includes(name, text, report)
             check_joins(name, text, report)
             check_words(name, text, report)
+            check_writing(name, text, report)
         if name.startswith("recipes/") and not name.endswith((".yaml", ".md", ".txt")):
             report(name, 1, "recipes", "recipes hold YAML only")
     check_names(files, report)

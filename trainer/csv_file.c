@@ -5,7 +5,6 @@
 #include "trainer/csv_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +101,8 @@ static sr_status parse_rows(const char *path, char *at, int64_t row_capacity, sr
 sr_status sr_csv_read(const char *path, sr_csv_table *out) {
     void *data = NULL;
     size_t bytes;
+    if (sr_path_is_stream(path)) // reading one may never end
+        return SR_FAIL(SR_E_DATA, "%s: no regular file, so there are no rows to read", path);
     SR_TRY(sr_file_read(path, MAX_CSV, &data, &bytes));
     sr_csv_table table = {0};
     sr_arena_init(&table.arena);
@@ -211,7 +212,7 @@ sr_status sr_csv_add_text(sr_csv *csv, const char *const *cells) {
 
 sr_status sr_csv_sync(sr_csv *csv) {
     SR_TRY(write_waiting(csv));
-    return fsync(csv->fd) == 0 ? SR_OK : sr_file_fail(csv->path, "cannot fsync", errno);
+    return sr_file_sync(csv->fd, csv->path);
 }
 
 // -- opening ---------------------------------------------------------------------------------
@@ -247,16 +248,12 @@ static void make_header(const char *const *columns, int count, sr_text *out) {
 
 // Keeps a file that cannot be continued under another name; the error says why.
 static sr_status set_aside(const char *path) {
-    sr_text old;
-    sr_text_init(&old);
-    sr_text_add(&old, "%s.old", path);
-    sr_status status = sr_text_check(&old);
-    if (status == SR_OK && rename(path, old.data) == 0)
-        SR_WARN("%s; kept as %s, a new one is begun", sr_error_message(), old.data);
-    else if (status == SR_OK)
-        status = sr_file_fail(path, "cannot be set aside", errno);
-    sr_text_release(&old);
-    return status;
+    char reason[512], *old;
+    (void)snprintf(reason, sizeof reason, "%s", sr_error_message());
+    SR_TRY(sr_move_aside(path, ".old", &old));
+    SR_WARN("%s; kept as %s, a new one is begun", reason, old);
+    sr_free(old);
+    return SR_OK;
 }
 
 static sr_status read_same(const char *path, const char *const *columns, int count,
@@ -273,7 +270,7 @@ static sr_status trim(const char *path, const char *const *columns, int count, i
                       int64_t position, sr_text *out, bool *same) {
     void *data = NULL;
     size_t bytes;
-    sr_csv_table table;
+    sr_csv_table table = {0};
     *same = false;
     sr_status status = position < 0 ? SR_E_NOT_FOUND : sr_file_read(path, MAX_CSV, &data, &bytes);
     if (status == SR_E_NOT_FOUND) {
@@ -294,8 +291,8 @@ static sr_status trim(const char *path, const char *const *columns, int count, i
     return status == SR_OK ? sr_text_check(out) : status;
 }
 
-sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
-                      int position_column, int64_t position, sr_csv **out) {
+static sr_status rewrite(const char *path, const char *const *columns, int column_count,
+                         int position_column, int64_t position) {
     bool same;
     sr_text text;
     sr_text_init(&text);
@@ -303,18 +300,24 @@ sr_status sr_csv_open(const char *path, const char *const *columns, int column_c
     if (status == SR_OK && !same)
         status = sr_file_write_atomic(path, text.data, text.length);
     sr_text_release(&text);
-    SR_TRY(status);
+    return status;
+}
+
+sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
+                      int position_column, int64_t position, sr_csv **out) {
+    const bool stream = sr_path_is_stream(path); // which keeps no rows
+    if (!stream)
+        SR_TRY(rewrite(path, columns, column_count, position_column, position));
     sr_csv *csv = sr_alloc(sizeof *csv, "CSV file");
     if (csv == NULL)
         return SR_E_MEMORY;
     sr_text_init(&csv->waiting);
+    if (stream)
+        make_header(columns, column_count, &csv->waiting);
     csv->columns = column_count;
+    csv->fd = -1;
     csv->path = sr_strdup(path);
-    csv->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (csv->path == NULL)
-        status = SR_E_MEMORY;
-    else if (csv->fd < 0)
-        status = sr_file_fail(path, "cannot open", errno);
+    sr_status status = csv->path ? sr_file_open_lines(path, &csv->fd) : SR_E_MEMORY;
     if (status != SR_OK) {
         sr_csv_close(csv);
         return status;

@@ -60,14 +60,16 @@ static folder_state look_inside(const char *path) {
     return state;
 }
 
-// folder/name whole, with a zero behind it; *text is NULL where it does not exist.
+// folder/name whole, with a zero behind it; *text is NULL where it does not exist, and for a device
+// or a FIFO, which keeps nothing and may never end.
 static sr_status read_file(const char *folder, const char *name, size_t limit, void **text,
                            size_t *bytes) {
     *text = NULL;
     char *path = sr_path_join(folder, name);
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_file_read(path, limit, text, bytes);
+    sr_status status =
+        sr_path_is_stream(path) ? SR_E_NOT_FOUND : sr_file_read(path, limit, text, bytes);
     sr_free(path);
     return status == SR_E_NOT_FOUND ? SR_OK : status;
 }
@@ -299,23 +301,18 @@ static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *opti
 static sr_status move_aside(sr_run_folder *run) {
     char stamp[48];
     for (int attempt = 0; attempt < MAX_STAMPS; ++attempt) {
-        sr_text old;
-        sr_text_init(&old);
+        char ending[64], *old;
         make_stamp(attempt, stamp, sizeof stamp);
-        sr_text_add(&old, "%s.old-%s", run->path, stamp);
-        sr_status status = sr_text_check(&old);
-        bool taken = status == SR_OK && sr_path_exists(old.data);
-        if (status == SR_OK && !taken && rename(run->path, old.data) != 0)
-            status = sr_file_fail(run->path, "cannot be moved aside", errno);
-        if (status == SR_OK && !taken)
-            SR_INFO("%s is kept as %s", run->path, old.data);
-        sr_text_release(&old);
+        (void)snprintf(ending, sizeof ending, ".old-%s", stamp);
+        sr_status status = sr_move_aside(run->path, ending, &old);
+        if (status == SR_E_EXISTS)
+            continue;
         SR_TRY(status);
-        if (!taken) {
-            sr_run_lock_release(&run->lock);
-            SR_TRY(sr_make_folders(run->path));
-            return sr_run_lock_take(run->path, &run->lock);
-        }
+        SR_INFO("%s is kept as %s", run->path, old);
+        sr_free(old);
+        sr_run_lock_release(&run->lock);
+        SR_TRY(sr_make_folders(run->path));
+        return sr_run_lock_take(run->path, &run->lock);
     }
     return SR_FAIL(SR_E_EXISTS, "%s: too many old copies beside it", run->path);
 }

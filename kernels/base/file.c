@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files and files that appear at once (see file.h).
-//
-// The order write, fsync, rename, fsync of the folder is what POSIX file systems need for "the old
-// file or the new one, never a mixture" across a power cut (Pillai et al., OSDI'14). Data paths of
-// the readers do not come here: they have their own descriptors and reads.
+// Reading whole files, and folders (see file.h); writing is in file_write.c. Data paths of the
+// readers do not come here: they have their own descriptors and reads.
 #include "kernels/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/base/file_internal.h"
 #include "kernels/base/memory.h"
-#include "kernels/base/text.h"
-
-#define TEMPORARY_MARK ".tmp-"
 
 sr_status sr_file_fail(const char *path, const char *action, int error) {
     if (error == ENOENT || error == ENOTDIR)
@@ -32,7 +26,7 @@ sr_status sr_file_fail(const char *path, const char *action, int error) {
     return SR_FAIL(SR_E_IO, "%s: %s: %s", path, action, strerror(error));
 }
 
-static int open_retrying(const char *path, int flags, mode_t mode) {
+int sr_file_open_retrying(const char *path, int flags, mode_t mode) {
     int fd;
     do
         fd = open(path, flags, mode);
@@ -75,7 +69,7 @@ out:
 }
 
 sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
-    int fd = open_retrying(path, O_RDONLY | O_CLOEXEC, 0);
+    int fd = sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open", errno);
     struct stat info;
@@ -109,69 +103,7 @@ sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out, 
     return SR_OK;
 }
 
-sr_status sr_atomic_open(sr_atomic_file *file, const char *path) {
-    static atomic_uint counter;
-    *file = (sr_atomic_file){.fd = -1};
-    sr_text name;
-    sr_text_init(&name);
-    sr_text_add(&name, "%s" TEMPORARY_MARK "%ld-%u", path, (long)getpid(),
-                atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
-    sr_status status = sr_text_check(&name);
-    if (status == SR_OK) {
-        file->path = sr_strdup(path);
-        file->temporary = file->path ? sr_strdup(name.data) : NULL;
-        if (file->temporary == NULL)
-            status = SR_E_MEMORY;
-    }
-    sr_text_release(&name);
-    if (status == SR_OK) {
-        // O_TRUNC, not O_EXCL: a dead process with our number may have left this name behind.
-        file->fd = open_retrying(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (file->fd < 0)
-            status = sr_file_fail(file->temporary, "cannot create", errno);
-    }
-    if (status != SR_OK)
-        sr_atomic_abort(file);
-    return status;
-}
-
-sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes) {
-    const char *next = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, next, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return sr_file_fail(path, "cannot write", errno);
-        next += n;
-        bytes -= (size_t)n;
-    }
-    return SR_OK;
-}
-
-sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes) {
-    SR_TRY(sr_file_write(file->fd, file->temporary, data, bytes));
-    file->bytes += (uint64_t)bytes;
-    return SR_OK;
-}
-
-sr_status sr_atomic_write_at(sr_atomic_file *file, uint64_t offset, const void *data,
-                             size_t bytes) {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t n =
-            pwrite(file->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return sr_file_fail(file->temporary, "cannot write", errno);
-        done += (size_t)n;
-    }
-    return SR_OK;
-}
-
-// The folder part of a path ("." without a slash), in new memory.
-static char *folder_of(const char *path) {
+char *sr_file_folder(const char *path) {
     const char *slash = strrchr(path, '/');
     if (slash == NULL)
         return sr_strdup(".");
@@ -181,50 +113,8 @@ static char *folder_of(const char *path) {
     return folder;
 }
 
-sr_status sr_atomic_commit(sr_atomic_file *file) {
-    if (fsync(file->fd) != 0)
-        return sr_file_fail(file->temporary, "cannot fsync", errno);
-    int fd = file->fd;
-    file->fd = -1;
-    if (close(fd) != 0 && errno != EINTR)
-        return sr_file_fail(file->temporary, "cannot close", errno);
-    char *folder = folder_of(file->path);
-    if (folder == NULL)
-        return SR_E_MEMORY;
-    sr_status status = SR_OK;
-    if (rename(file->temporary, file->path) != 0)
-        status = sr_file_fail(file->path, "cannot rename the new file into place", errno);
-    else {
-        sr_free(file->temporary);
-        file->temporary = NULL; // nothing to remove any more
-        status = sr_sync_folder(folder);
-    }
-    sr_free(folder);
-    return status;
-}
-
-void sr_atomic_abort(sr_atomic_file *file) {
-    if (file->fd >= 0)
-        (void)close(file->fd);
-    if (file->temporary != NULL)
-        (void)unlink(file->temporary);
-    sr_free(file->path);
-    sr_free(file->temporary);
-    *file = (sr_atomic_file){.fd = -1};
-}
-
-sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes) {
-    sr_atomic_file file;
-    SR_TRY(sr_atomic_open(&file, path));
-    sr_status status = sr_atomic_write(&file, data, bytes);
-    if (status == SR_OK)
-        status = sr_atomic_commit(&file);
-    sr_atomic_abort(&file);
-    return status;
-}
-
 bool sr_file_is_temporary(const char *name) {
-    return strstr(name, TEMPORARY_MARK) != NULL;
+    return strstr(name, SR_TEMPORARY_MARK) != NULL;
 }
 
 void sr_remove_temporary_files(const char *folder) {
@@ -237,82 +127,17 @@ void sr_remove_temporary_files(const char *folder) {
     (void)closedir(dir);
 }
 
-sr_status sr_link_atomic(const char *path, const char *target) {
-    sr_text name;
-    sr_text_init(&name);
-    sr_text_add(&name, "%s" TEMPORARY_MARK "%ld", path, (long)getpid());
-    sr_status status = sr_text_check(&name);
-    char *folder = folder_of(path);
-    if (folder == NULL)
-        status = SR_E_MEMORY;
-    if (status == SR_OK) {
-        (void)unlink(name.data); // left by a killed process of our number
-        if (symlink(target, name.data) != 0 || rename(name.data, path) != 0) {
-            status = sr_file_fail(path, "cannot be linked", errno);
-            (void)unlink(name.data);
-        } else {
-            status = sr_sync_folder(folder);
-        }
-    }
-    sr_free(folder);
-    sr_text_release(&name);
-    return status;
-}
-
-// The end of the last whole line.
-static sr_status end_of_lines(int fd, const char *path, off_t size, off_t *end) {
-    char block[4096];
-    for (*end = size; *end > 0;) {
-        size_t bytes = *end < (off_t)sizeof block ? (size_t)*end : sizeof block;
-        SR_TRY(sr_file_read_at(fd, path, (uint64_t)*end - bytes, block, bytes));
-        const char *newline = memrchr(block, '\n', bytes);
-        if (newline != NULL) {
-            *end += newline + 1 - (block + bytes);
-            return SR_OK;
-        }
-        *end -= (off_t)bytes;
-    }
-    return SR_OK;
-}
-
-static sr_status cut_torn_line(const char *path) {
-    struct stat info;
-    off_t end = 0;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
-        return SR_OK; // nothing there yet, or a pipe
-    int fd = open_retrying(path, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0)
-        return sr_file_fail(path, "cannot open", errno);
-    sr_status status = end_of_lines(fd, path, info.st_size, &end);
-    if (status == SR_OK && end < info.st_size && ftruncate(fd, end) != 0)
-        status = sr_file_fail(path, "cannot cut off a torn line", errno);
-    (void)close(fd);
-    return status;
-}
-
-sr_status sr_file_open_lines(const char *path, int *fd) {
-    SR_TRY(cut_torn_line(path));
-    int opened = open_retrying(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (opened < 0)
-        return sr_file_fail(path, "cannot open", errno);
-    *fd = opened;
-    return SR_OK;
-}
-
-sr_status sr_file_add_line(int fd, const char *path, const void *line, size_t bytes) {
-    struct stat before;
-    bool known = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
-    sr_status status = sr_file_write(fd, path, line, bytes);
-    if (status != SR_OK && known && ftruncate(fd, before.st_size) != 0)
-        sr_error_prefix("a part of a line stays");
-    return status;
-}
-
 static sr_status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0)
         return SR_OK;
     int error = errno;
     if (error == EEXIST && sr_path_is_folder(path))
+        return SR_OK;
+    char *target = NULL; // of a link that leads nowhere yet
+    if (error == EEXIST && sr_file_target(path, &target) == SR_OK && strcmp(path, target) != 0)
+        error = mkdir(target, 0777) == 0 ? 0 : errno;
+    sr_free(target);
+    if (error == 0)
         return SR_OK;
     return sr_file_fail(path, "cannot make the folder", error);
 }
@@ -337,7 +162,7 @@ sr_status sr_make_folders(const char *path) {
 }
 
 sr_status sr_sync_folder(const char *path) {
-    int fd = open_retrying(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int fd = sr_file_open_retrying(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open the folder", errno);
     // EINVAL: a file system (some network ones) that has nothing to sync for a folder.
@@ -366,6 +191,11 @@ bool sr_path_exists(const char *path) {
 bool sr_path_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool sr_path_is_stream(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 char *sr_path_join(const char *folder, const char *name) {

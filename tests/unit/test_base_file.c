@@ -160,17 +160,6 @@ static void failed_write_leaves_the_old(void **state) {
     sr_free(path);
 }
 
-static void full_disk(void **state) {
-    (void)state;
-    int fd = open("/dev/full", O_WRONLY);
-    if (fd < 0)
-        test_skip("/dev/full is not there");
-    char name[] = "/dev/full";
-    sr_atomic_file file = {.fd = fd, .temporary = name};
-    assert_status(SR_E_NO_SPACE, sr_atomic_write(&file, "x", 1));
-    close(fd);
-}
-
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;
     assert_int_equal(0, getrlimit(RLIMIT_FSIZE, &limit));
@@ -268,7 +257,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(read_at, set_up, tear_down),
         cmocka_unit_test_setup_teardown(abort_leaves_the_old, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_write_leaves_the_old, set_up, tear_down),
-        cmocka_unit_test(full_disk),
         cmocka_unit_test_setup_teardown(lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_and_leftovers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders, set_up, tear_down),

@@ -287,8 +287,13 @@ static void test_only_own_files_are_believed(void **state) {
     assert_int_equal(3, found(0, 3));
     (void)snprintf(other, sizeof other, "%s/other", folder);
     assert_int_equal(0, rename(path, other));
-    assert_int_equal(0, symlink(other, path));
+    assert_int_equal(0, symlink(other, path)); // in a folder that only the user may write
+    assert_int_equal(3, found(0, 3));
+    write_records(3, 1);
+    assert_int_equal(4, found(0, 4));
+    assert_int_equal(0, chmod(other, 0620)); // what counts is the target
     assert_int_equal(0, found(0, 3));
+    assert_int_equal(0, chmod(other, 0600));
     assert_int_equal(0, unlink(path));
     assert_int_equal(0, mkfifo(path, 0600)); // would hang whoever waits for a writer
     assert_int_equal(0, found(0, 3));

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reading and writing of files share.
+#ifndef SR_KERNELS_BASE_FILE_INTERNAL_H
+#define SR_KERNELS_BASE_FILE_INTERNAL_H
+
+#include <sys/types.h>
+
+#define SR_TEMPORARY_MARK ".tmp-"
+
+// open(2), again where a signal came in between.
+int sr_file_open_retrying(const char *path, int flags, mode_t mode);
+// The folder part of a path ("." without a slash), in new memory (sr_free); NULL with the error set
+// when memory is out.
+char *sr_file_folder(const char *path);
+
+#endif

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that writes a file leaves what the file's name stands for: a device and a FIFO are written to, of a
+symbolic link the target is replaced or made, a file keeps owner and mode.
+
+  check_writers.py SERRIED RECIPE
+
+Devices are nodes of our own in a temporary folder, never those of the machine. A file that a command writes and that
+is in no row below is a finding of the last case.
+"""
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+
+import suite
+
+OLD_TIME = 10 ** 9  # of what was there before, in seconds
+OWNER, GROUP = 12345, 23456
+VALUES = ["batch=16", "steps=4", "checkpoint.every=[1it]", "profile=3:4"]
+ALL = ("device", "fifo", "link", "dangling", "mode")
+FILE = ("link", "dangling", "mode")  # what is read back is no stream
+# Files of a run folder, and in which shapes a job that goes on finds them.
+RUN_FILES = {
+    "log.txt": ALL, "log.jsonl": ALL, "digests.csv": ALL, "env.json": ALL, "trace.json": ALL,
+    "exit.json": ALL, "confusion.csv": ALL, "confusion.png": ALL, "confusion.svg": ALL, "results.png": ALL,
+    "results.svg": ALL, "metrics.csv": FILE, "recipe.yaml": FILE, "identity": ("link", "mode"),
+}
+# Not results: a lock, links of our own, folders of generations that are never written twice, pictures of the first
+# step (which a job that goes on does not draw again).
+ASIDE = ("run.lock", "last", "best", "checkpoints", "samples")
+UNTOUCHED = ("recipe.yaml", "identity")  # that a job which goes on does not write again where they are whole
+
+
+class Shape:
+    """What stands at a path before a command writes it, and whether it still does."""
+
+    def __init__(self, kind, path, aside, content=b"old"):
+        self.kind, self.path, self.received = kind, path, b""
+        self.target = os.path.join(aside, "target-of-" + os.path.basename(path))
+        self.reader = None
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(path):
+            os.remove(path)
+        if kind == "device":
+            os.mknod(path, stat.S_IFCHR | 0o640, os.makedev(1, 3))
+            os.chmod(path, 0o640)
+        elif kind == "fifo":
+            os.mkfifo(path, 0o640)
+            self.reader = threading.Thread(target=self.read, daemon=True)
+            self.reader.start()
+        else:
+            end = path if kind == "mode" else self.target
+            if kind != "dangling":
+                with open(end, "wb") as file:
+                    file.write(content)
+                os.chmod(end, 0o640)
+            if kind == "mode" and os.geteuid() == 0:
+                os.chown(end, OWNER, GROUP)
+            if kind != "dangling":
+                os.utime(end, (OLD_TIME, OLD_TIME))
+            if kind != "mode":
+                os.symlink(os.path.relpath(self.target, os.path.dirname(path)), path)
+        self.before = os.lstat(path)
+
+    def read(self):
+        """A log is opened, written and closed more than once: reads on until the end of the test."""
+        while True:
+            with open(self.path, "rb") as file:
+                while True:
+                    data = file.read(1 << 16)
+                    if not data:
+                        break
+                    self.received += data
+
+    def stays(self, written=True):
+        """None, or what is wrong."""
+        now = os.lstat(self.path)
+        same = (now.st_mode, now.st_uid, now.st_gid) == (self.before.st_mode, self.before.st_uid, self.before.st_gid)
+        if not same:
+            return f"{stat.filemode(self.before.st_mode)} became {stat.filemode(now.st_mode)}, owner {now.st_uid}"
+        if self.kind != "mode" and now.st_ino != self.before.st_ino:
+            return "is another node"
+        if self.kind == "device":
+            return None if now.st_rdev == os.makedev(1, 3) else "is another device"
+        if self.kind == "fifo":
+            self.reader.join(0.3)  # the last bytes
+            return None if self.received else "nothing came through"
+        try:
+            end = os.stat(self.path)
+        except OSError as error:
+            return str(error)
+        if not stat.S_ISREG(end.st_mode) or (written and (end.st_size == 0 or end.st_mtime == OLD_TIME)):
+            return "the file was not written"
+        return None
+
+
+class Writers(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe, self.number = recipe, 0
+        self.kinds = list(ALL)
+        try:
+            os.mknod(os.path.join(folder, "probe"), stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            with open(os.path.join(folder, "probe"), "wb"):
+                pass
+        except OSError as error:
+            print(f"NOT RUN: devices as targets: {os.strerror(error.errno or errno.EPERM)}")
+            self.kinds.remove("device")
+        if os.geteuid() != 0:
+            print("NOT RUN: files of other owners (only root can make them)")
+
+    def call(self, line, **more):
+        try:
+            return subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True, timeout=60,
+                                  check=False)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(line, 124, "", "hangs")
+
+    def new_folder(self):
+        self.number += 1
+        folder = os.path.join(self.folder, f"case-{self.number}")
+        os.makedirs(os.path.join(folder, "aside"))
+        return folder
+
+    def judge(self, what, done, shapes, written=None):
+        """The exit code is 0, all shapes stay, and no temporary file is left beside them or their targets."""
+        wrong = [f"{os.path.basename(s.path)}: {s.stays(written is None or os.path.basename(s.path) in written)}"
+                 for s in shapes if s.stays(written is None or os.path.basename(s.path) in written)]
+        folders = {os.path.dirname(s.path) for s in shapes} | {os.path.dirname(s.target) for s in shapes}
+        wrong += [name for folder in folders for name in os.listdir(folder) if ".tmp-" in name]
+        self.report(done.returncode == 0 and not wrong, what,
+                    f"exit code {done.returncode}; {'; '.join(wrong)}\n{done.stderr[-1200:]}")
+
+    # -- one file that the user names ------------------------------------------------------------
+
+    def named(self, what, line, kinds=ALL, name="out"):
+        """line(path) is the command that writes the path."""
+        for kind in (kind for kind in kinds if kind in self.kinds):
+            folder = self.new_folder()
+            shape = Shape(kind, os.path.join(folder, name), os.path.join(folder, "aside"))
+            self.judge(f"{what}: {kind}", self.call(line(shape.path)), [shape])
+
+    def to_descriptor(self):
+        """/dev/fd/N, as /dev/stdout, is a link of /proc that names an open file, whatever its path."""
+        path = os.path.join(self.folder, "opened.png")
+        with open(path, "w+b") as file:
+            os.remove(path)
+            fd = file.fileno()
+            done = subprocess.run([self.serried, "show", self.data, "-n", "2", "-o", f"/dev/fd/{fd}"], pass_fds=(fd,),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            head = file.read(8)
+        stray = [name for name in os.listdir(self.folder) if name.startswith("opened")]
+        self.report(done.returncode == 0 and not stray and b"PNG" in head, "show -o /dev/fd/N",
+                    f"exit code {done.returncode}, {head}, {stray}\n{done.stderr[-500:]}")
+
+    # -- run folders -----------------------------------------------------------------------------
+
+    def begin_run(self):
+        """A run that was killed after step 3 of 4, and what it is called."""
+        self.half = os.path.join(self.folder, "half")
+        done = self.call(self.train_line(self.half))
+        files = sorted(os.listdir(self.half))
+        unknown = [name for name in files if name not in RUN_FILES and name not in ASIDE]
+        missing = [name for name in RUN_FILES if name not in files]
+        self.report(done.returncode == 0 and not unknown and not missing, "the table has all files of a run folder",
+                    f"not in the table: {unknown}, not written: {missing}\n{done.stderr[-800:]}")
+        os.remove(os.path.join(self.half, "exit.json"))
+        shutil.rmtree(os.path.join(self.half, "checkpoints", "00000004"))
+
+    def train_line(self, run):
+        return [self.serried, "train", self.recipe, "-o", run, "data.train=" + self.data, *VALUES]
+
+    def run_folder(self, kind):
+        folder = self.new_folder()
+        run = os.path.join(folder, "run")
+        shutil.copytree(self.half, run, symlinks=True)
+        shapes, written = [], []
+        for name in (name for name, kinds in RUN_FILES.items() if kind in kinds):
+            path, content = os.path.join(run, name), b"{}"
+            if os.path.exists(path):
+                with open(path, "rb") as file:
+                    content = file.read()
+            shapes.append(Shape(kind, path, os.path.join(folder, "aside"), content))
+            if name not in UNTOUCHED or kind == "dangling":
+                written.append(name)
+        self.judge(f"files of a run folder: {kind}", self.call(self.train_line(run)), shapes, written)
+
+    def rows(self, kind):
+        """metrics.csv, which pictures are drawn from where it is a file: its header goes through a stream, too."""
+        folder = self.new_folder()
+        run = os.path.join(folder, "run")
+        shutil.copytree(self.half, run, symlinks=True)
+        shape = Shape(kind, os.path.join(run, "metrics.csv"), os.path.join(folder, "aside"))
+        self.judge(f"metrics.csv: {kind}", self.call(self.train_line(run)), [shape])
+        lines = shape.received.decode().splitlines()
+        if kind == "fifo":
+            self.report(len(lines) == 2 and lines[0].startswith("step,"), "metrics.csv: fifo: rows", str(lines))
+
+    def linked_folders(self):
+        """A run folder and a data set behind links that lead to nothing yet; one is moved aside by --fresh."""
+        folder = self.new_folder()
+        link, far = os.path.join(folder, "run"), os.path.join(folder, "far")
+        os.symlink("far", link)
+        first = self.call(self.train_line(link))
+        again = self.call([*self.train_line(link), "--fresh"])
+        kept = [name for name in os.listdir(folder) if name.startswith("far.old-")]
+        good = first.returncode == again.returncode == 0 and os.path.islink(link) and len(kept) == 1
+        self.report(good and os.path.isfile(os.path.join(far, "exit.json")), "a run folder behind a link",
+                    f"exit codes {first.returncode} {again.returncode}, {os.listdir(folder)}\n"
+                    f"{first.stderr[-500:]}{again.stderr[-500:]}")
+        os.symlink("there", os.path.join(folder, "packed"))
+        done = self.call([self.serried, "pack", self.pictures, os.path.join(folder, "packed")])
+        self.report(done.returncode == 0 and os.path.isfile(os.path.join(folder, "there", "train-00000.kpl")),
+                    "a data set behind a link", done.stderr[-800:])
+
+    # -- files that nobody names -----------------------------------------------------------------
+
+    def journal(self):
+        """pack.txt of a pack that begins again."""
+        for kind in ("link", "mode"):
+            folder = self.new_folder()
+            packed = os.path.join(folder, "packed")
+            self.call([self.serried, "pack", self.pictures, packed])
+            path = os.path.join(packed, "pack.txt")
+            with open(path, "rb") as file:
+                content = file.read().replace(b"state complete", b"state packing")
+            shape = Shape(kind, path, os.path.join(folder, "aside"), content)
+            self.judge(f"pack.txt: {kind}", self.call([self.serried, "pack", self.pictures, packed]), [shape])
+
+    def sums(self):
+        """root.sums, which is made at the first opening of a KPLRecord directory without it."""
+        packed = os.path.join(self.folder, "kpl")
+        self.call([self.serried, "pack", self.pictures, packed, "--format", "kpl-dir"])
+        folder = self.new_folder()
+        shape = Shape("dangling", os.path.join(packed, "train", "root.sums"), os.path.join(folder, "aside"))
+        self.judge("root.sums: dangling", self.call([self.serried, "stat", packed]), [shape])
+
+    def chooser(self):
+        """The chooser's cache; its mode is always 0600."""
+        cache = os.path.join(self.folder, "cache")
+        line = [self.serried, "bench", "step", "cifar10-fast", "--batch", "2", "--steps", "1", "--blocks", "1", "--no-peer"]
+        self.call(line, SERRIED_CACHE=cache)
+        names = [name for name in os.listdir(cache) if name.startswith("chooser-")]
+        self.report(len(names) == 1, "the chooser writes its cache", str(os.listdir(cache)))
+        for kind in (kind for kind in ("device", "fifo", "link", "dangling") if kind in self.kinds and names):
+            folder = self.new_folder()
+            shape = Shape(kind, os.path.join(cache, names[0]), os.path.join(folder, "aside"), b"no cache")
+            self.judge(f"the chooser's cache: {kind}", self.call(line, SERRIED_CACHE=cache), [shape])
+
+
+def check(folder):
+    serried, recipe = os.path.abspath(sys.argv[1]), sys.argv[2]
+    tests = Writers(serried, recipe, folder)
+    tests.prepare(5)
+    tests.pictures = os.path.join(folder, "pictures")
+    picture = os.path.join(tests.pictures, "circle", "0000.jpg")
+    tests.begin_run()
+    tests.named("show -o", lambda path: [serried, "show", tests.data, "-n", "2", "-o", path])
+    tests.to_descriptor()
+    tests.named("predict --save-pixels", lambda path: [serried, "predict", "--save-pixels", path, tests.half, picture])
+    bench = [serried, "bench", "step", recipe, "--steps", "1", "--blocks", "1", "--no-peer"]
+    tests.named("bench step --trace", lambda path: [*bench, "--trace", path])
+    tests.named("bench step --memory-picture", lambda path: [*bench, "--memory-picture", path])
+    tests.named("render", lambda path: [serried, "render", os.path.dirname(os.path.dirname(path)), "--count", "1"],
+                name="pictures/circle/0000.jpg")
+    for kind in tests.kinds:
+        tests.run_folder(kind)
+        if kind in ("device", "fifo"):
+            tests.rows(kind)
+    tests.linked_folders()
+    tests.journal()
+    tests.sums()
+    tests.chooser()
+    return tests
+
+
+if __name__ == "__main__":
+    suite.run(check)
