@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "kernels/base/float_control.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/table.h"
 
@@ -158,6 +159,7 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
     const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
         sr_rng rng;
+        sr_float_control(); // that of a plug-in before may be another
         sr_rng_init(&rng, who->seed, (uint32_t)who->position,
                     (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
         sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/float_control.h"
 #include "kernels/chooser_internal.h"
 #include "kernels/kernel.h"
 
@@ -154,6 +155,7 @@ sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) 
     const sr_kernel_entry *entry = sr_kernel_find(request);
     if (!entry)
         return nothing_serves(request);
+    sr_float_control();
     int variant = 0;
     sr_chooser_choose(request, &entry, &variant);
     return sr_kernel_prepare_as(request, entry, variant, out);

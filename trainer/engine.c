@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/gradients.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
@@ -156,6 +157,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
 }
 
 sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out) {
+    sr_float_control();
     sr_engine *e = sr_alloc(sizeof *e, "engine");
     if (!e)
         return SR_E_MEMORY;
@@ -386,6 +388,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     sr_phase *phase = e->phases[phase_index];
     sr_plan *plan;
     int count;
+    sr_float_control();
     SR_TRY(sr_engine_trace_begin(e->trace));
     SR_TRY(sr_exchange_step_begin(phase->exchange, step));
     sr_status status = record_phase(e, phase_index, &plan, &count);
@@ -422,6 +425,7 @@ sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t
                           float *out, size_t bytes) {
     sr_plan *plan;
     sr_lane_run *run = &e->runs[0];
+    sr_float_control();
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
     sr_lane_record r = begin_record(e, 0, false, samples, height, width);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
 #include "trainer/exchange_internal.h"
@@ -355,6 +356,7 @@ bool sr_exchange_progress(sr_exchange *x, int64_t now) {
     }
     if (failed != SR_OK || !runs)
         return false;
+    sr_float_control();
     bool moved = false;
     sr_status status = sr_comm_poll(x->comm);
     if (status == SR_OK)

@@ -9,6 +9,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel_params.h"
@@ -296,6 +297,7 @@ void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths) {
 
 void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
                        double gradient_scale, sr_ema_settings ema) {
+    sr_float_control();
     for (int i = 0; i < phase->group_count; i++) {
         sr_group_settings *g = &phase->groups[i];
         const sr_hyper_request request = {.lr = lr * g->lr_scale,

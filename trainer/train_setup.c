@@ -12,6 +12,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/log.h"
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/pool.h"
@@ -385,6 +386,7 @@ static sr_status begin(sr_training *t) {
 
 sr_status sr_training_begin(sr_training *t) {
     sr_watch watch;
+    sr_float_control();
     sr_watch_begin_work(&watch, "the start: recipe, data %s, run folder %s",
                         t->recipe->data.train ? t->recipe->data.train : "",
                         t->request->output ? t->request->output : "");

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 
 #define MOST_BYTES ((size_t)1 << 30)
@@ -119,6 +120,7 @@ static sr_status load(sr_plugin_file *file) {
     } entry;
     struct link_map *map;
     void *handle = dlopen(file->path, RTLD_NOW | RTLD_LOCAL);
+    sr_float_control_set(); // one that was linked with -ffast-math has changed it
     if (!handle) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "plug-in %s cannot be loaded: %s; build it against the installed headers "

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/thread.h"
 
@@ -91,6 +92,7 @@ static void wait_while(atomic_uint *word, unsigned seen, atomic_uint *sleeps, in
 }
 
 static void run_share(const sr_pool *pool, int worker) {
+    sr_float_control();
     for (int64_t item = worker; item < pool->count; item += pool->size)
         pool->fn(pool->user, item, worker);
 }
@@ -184,6 +186,7 @@ void sr_pool_run(sr_pool *pool, int64_t count, sr_pool_fn fn, void *user) {
         return;
     assert(atomic_load(&pool->pending) == 0);
     if (pool->size == 1 || count == 1) { // nobody else has an item
+        sr_float_control();
         for (int64_t item = 0; item < count; item++)
             fn(user, item, 0);
         return;

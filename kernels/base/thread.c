@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 
 #define FAULT_STACK_BYTES ((size_t)128 << 10) // vector registers of a frame alone may take 12 KiB
@@ -55,6 +56,7 @@ static void *begin(void *argument) {
     first_call call = *(first_call *)argument;
     void *stack;
     sr_free(argument);
+    sr_float_control_set();   // not that of its creator
     (void)take_stack(&stack); // without it only the report of a crash is lost
     void *result = call.run(call.user);
     give_stack(stack);

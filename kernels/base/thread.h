@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting threads that serve: with every signal blocked that somebody sends, so that the process's
 // handlers run on the threads that wait for them and never in the middle of a kernel or of a
-// message. Signals of the thread's own faults stay open, and have a stack of their own.
+// message. Signals of the thread's own faults stay open, and have a stack of their own. They begin
+// with serried's floating-point control (float_control.h).
 #ifndef SR_KERNELS_BASE_THREAD_H
 #define SR_KERNELS_BASE_THREAD_H
 

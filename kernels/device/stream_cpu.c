@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
@@ -55,6 +56,7 @@ static void pause_at_random(sr_stream *stream) {
 }
 
 static sr_status run_command(sr_stream *stream, const command *c) {
+    sr_float_control();
     if (c->fn)
         return c->fn(c->user);
     pause_at_random(stream);

@@ -4,106 +4,8 @@
 #include "test_support.h"
 
 #include "kernels/base/memory.h"
-#include "kernels/base/rng.h"
-#include "trainer/choices.h"
-#include "trainer/state.h"
+#include "tests/unit/engine_fixture.h"
 #include "trainer/train.h"
-
-enum { SIDE = 32, BATCH = 32, LANES = 4, CLASSES = 5 };
-
-typedef struct fixture {
-    sr_recipe *recipe;
-    sr_comm *comm;
-    sr_engine *engine;
-    uint8_t *images;
-    int32_t *labels;
-} fixture;
-
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
-    fixture *f = user;
-    int64_t first = lane * (BATCH / LANES);
-    *out =
-        (sr_lane_inputs){.image = f->images + first * SIDE * SIDE * 3, .label = f->labels + first};
-    return SR_OK;
-}
-
-static void done(void *user, int lane) {
-    (void)user;
-    (void)lane;
-}
-
-static void fill_pictures(fixture *f) {
-    sr_rng rng;
-    sr_rng_init(&rng, 7, 0, 0, 0);
-    f->images = sr_alloc((size_t)BATCH * SIDE * SIDE * 3, "pictures");
-    f->labels = sr_alloc_array(BATCH, sizeof *f->labels, "labels");
-    assert_non_null(f->images);
-    assert_non_null(f->labels);
-    for (int i = 0; i < BATCH; i++) {
-        f->labels[i] = i % CLASSES;
-        for (int k = 0; k < SIDE * SIDE * 3; k++)
-            f->images[i * SIDE * SIDE * 3 + k] =
-                (uint8_t)(sr_rng_below(&rng, 128) + (uint32_t)(i % CLASSES) * 25);
-    }
-}
-
-static void begin(fixture *f, const char *recipe, int threads, const char *extra) {
-    const char *overrides[] = {"batch=32", "lanes=4", extra};
-    const sr_task_desc *task;
-    const sr_comm_options comm = {.backend = "self"};
-    assert_ok(sr_recipe_load(recipe, overrides, extra ? 3 : 2, &f->recipe));
-    assert_ok(sr_train_check(f->recipe));
-    assert_ok(sr_choose_task(f->recipe, &task));
-    assert_ok(sr_comm_create(&comm, &f->comm));
-    const sr_engine_options options = {.recipe = f->recipe,
-                                       .task = task,
-                                       .comm = f->comm,
-                                       .threads = threads,
-                                       .classes = CLASSES,
-                                       .batch = BATCH,
-                                       .lanes = LANES,
-                                       .image_height = SIDE,
-                                       .image_width = SIDE,
-                                       .seed = 3};
-    assert_ok(sr_engine_create(&options, &f->engine));
-    for (int p = 0; p < f->engine->phase_count; p++)
-        sr_phase_start_average(f->engine->phases[p]);
-    fill_pictures(f);
-}
-
-static void end(fixture *f) {
-    sr_engine_free(f->engine);
-    sr_comm_free(f->comm);
-    sr_recipe_free(f->recipe);
-    sr_free(f->images);
-    sr_free(f->labels);
-}
-
-static double step(fixture *f, int64_t number) {
-    const sr_lane_source source = {.get = get, .done = done, .user = f};
-    const sr_ema_settings ema = {.decay = 0.9, .due = true};
-    double loss = 0;
-    for (int p = 0; p < f->engine->phase_count; p++) {
-        sr_phase_set_step(f->engine->phases[p], number, number * BATCH, 0.05, 1.0 / BATCH, ema);
-        assert_ok(sr_engine_step(f->engine, p, number, &source));
-        loss = sr_phase_loss_sum(f->engine->phases[p]) / BATCH;
-        assert_true(loss == loss);
-    }
-    return loss;
-}
-
-static void run(const char *recipe, int threads, const char *extra, int steps, double *first,
-                double *last, char digest[SR_SHA256_HEX]) {
-    fixture f = {0};
-    begin(&f, recipe, threads, extra);
-    for (int i = 0; i < steps; i++) {
-        *last = step(&f, i);
-        if (i == 0)
-            *first = *last;
-    }
-    assert_ok(sr_state_digest(f.engine, steps * BATCH, steps, digest));
-    end(&f);
-}
 
 static void test_threads_change_no_bit(void **state) {
     (void)state;
@@ -112,7 +14,8 @@ static void test_threads_change_no_bit(void **state) {
         char digest[3][SR_SHA256_HEX];
         double first, last;
         for (int threads = 1; threads <= 3; threads++)
-            run("tests/recipes/tiny.yaml", threads, extra, 8, &first, &last, digest[threads - 1]);
+            engine_run("tests/recipes/tiny.yaml", threads, extra, 8, &first, &last,
+                       digest[threads - 1]);
         assert_string_equal(digest[0], digest[1]);
         assert_string_equal(digest[0], digest[2]);
         assert_true(last < first);
@@ -127,8 +30,8 @@ static void test_mixing(void **state) {
     char digest[4][SR_SHA256_HEX];
     double first, last;
     for (int i = 0; i < 3; i++)
-        run("tests/recipes/tiny.yaml", 1, extra[i], 4, &first, &last, digest[i]);
-    run("tests/recipes/tiny.yaml", 3, extra[0], 4, &first, &last, digest[3]);
+        engine_run("tests/recipes/tiny.yaml", 1, extra[i], 4, &first, &last, digest[i]);
+    engine_run("tests/recipes/tiny.yaml", 3, extra[0], 4, &first, &last, digest[3]);
     assert_string_equal(digest[0], digest[3]);
     assert_string_equal(digest[1], digest[2]);
     assert_string_not_equal(digest[0], digest[2]);
@@ -157,23 +60,23 @@ static void test_mistakes_in_mixing(void **state) {
 
 static void test_a_replayed_step_allocates_nothing(void **state) {
     (void)state;
-    fixture f = {0};
-    begin(&f, "tests/recipes/tiny.yaml", 1, NULL);
+    engine_fixture f = {0};
+    engine_begin(&f, "tests/recipes/tiny.yaml", 1, NULL);
     for (int i = 0; i < 3; i++)
-        (void)step(&f, i);
+        (void)engine_step(&f, i);
     uint64_t before = sr_memory_get_stats().allocations;
     for (int i = 3; i < 6; i++)
-        (void)step(&f, i);
+        (void)engine_step(&f, i);
     assert_int_equal(sr_memory_get_stats().allocations, before);
-    end(&f);
+    engine_end(&f);
 }
 
 static void test_two_phases_step(void **state) {
     (void)state;
     char one[SR_SHA256_HEX], two[SR_SHA256_HEX];
     double first, last;
-    run("toy-gan", 1, NULL, 3, &first, &last, one);
-    run("toy-gan", 2, NULL, 3, &first, &last, two);
+    engine_run("toy-gan", 1, NULL, 3, &first, &last, one);
+    engine_run("toy-gan", 2, NULL, 3, &first, &last, two);
     assert_string_equal(one, two);
 }
 
