@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' problems that test_kernels_providers.c works through: each kernel with parameters
-// and the arrays that these imply.
+// The kernels' problems that test_kernels_providers.c and numerics_digests.c work through: each
+// kernel with parameters and the arrays that these imply.
 #ifndef SR_TESTS_UNIT_KERNEL_CASES_H
 #define SR_TESTS_UNIT_KERNEL_CASES_H
 
@@ -38,7 +38,7 @@ typedef struct problem {
 
 // Poses the problems of a kernel, one after the other, to check_problem; NULL: the kernel has none.
 extern void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel);
-// In test_kernels_providers.c.
+// Of the program that works through them.
 void check_problem(const problem *c);
 
 #endif

@@ -222,10 +222,25 @@ void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, s
     sr_prepared_release(&prepared);
 }
 
-void assert_digest(uint64_t golden) {
+static int reference_numerics(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, "reference") == 0)
+            return providers[i]->numerics;
+    return 0;
+}
+
+void assert_digest(int version, uint64_t golden) {
+    const int now = reference_numerics();
+    if (now != version)
+        fail_msg("the reference's numerics are %d, the golden digest is of %d: write 0x%016llx, of "
+                 "%d",
+                 now, version, (unsigned long long)digest, now);
     if (digest != golden)
-        fail_msg("the kernels give other bits: digest 0x%016llx, golden 0x%016llx; if that is "
-                 "intended, numerics have changed and the golden value with them",
+        fail_msg("bits of the reference moved (0x%016llx, not 0x%016llx) but its version did not: "
+                 "if that is meant, raise SR_REFERENCE_NUMERICS "
+                 "(kernels/cpu/reference_internal.h) and write the new digest",
                  (unsigned long long)digest, (unsigned long long)golden);
 }
 

@@ -47,8 +47,9 @@ sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *para
                (int)(sizeof((test_array *[]){__VA_ARGS__}) / sizeof(test_array *)),                \
                (test_array *[]){__VA_ARGS__})
 
-// The hash of everything that kernel_run has computed so far in this process, in that order.
-void assert_digest(uint64_t golden);
+// The hash of everything that kernel_run has computed so far in this process, in that order, is the
+// golden one of this version of the reference's numerics.
+void assert_digest(int version, uint64_t golden);
 
 // |got - want| <= unit_roundoff |want| + terms sum_roundoff magnitude + tiny
 void assert_near(const char *what, int64_t i, sr_dtype dtype, double got, double want, double terms,

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Digests of every entry of the kernel table, over the problems of kernel_cases.c: f32 and bf16,
+// tails, several blocks.
+#include "tests/numerics/numerics_digests.h"
+
+#include "kernels/base/cpuid.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/memory.h"
+#include "tests/unit/kernel_fixture.h"
+#include "tests/unit/kernel_problem.h"
+#include "tests/unit/test_support.h"
+
+enum { MAX_ENTRIES = 128 };
+
+static const sr_provider *provider; // whose entries run
+static uint64_t digest[MAX_ENTRIES];
+static bool ran[MAX_ENTRIES];
+
+static void run_entry(const problem *c, size_t place, const arrays *inputs) {
+    sr_prepared prepared;
+    assert_ok(sr_kernel_prepare_as(&c->request, &provider->entries[place], 0, &prepared));
+    arrays a = copy_arrays(c, inputs);
+    void *workspace = sr_alloc(prepared.workspace, "a test workspace");
+    void *scratch = sr_alloc(prepared.scratch, "test scratch");
+    assert_ok(sr_prepared_run(&prepared, &c->request, a.p, workspace, scratch));
+    for (int i = 0; i < c->request.args; i++)
+        if (is_result(&c->arg[i]) && a.p[i] != NULL)
+            digest[place] = sr_hash64_seed(a.p[i], bytes_of(c, i), digest[place]);
+    ran[place] = true;
+    sr_free(workspace);
+    sr_free(scratch);
+    free_arrays(&a);
+    sr_prepared_release(&prepared);
+}
+
+void check_problem(const problem *c) {
+    arrays inputs = make_inputs(c);
+    for (size_t k = 0; k < provider->count; k++)
+        if (provider->entries[k].kernel == c->request.kernel &&
+            provider->entries[k].supports(&c->request))
+            run_entry(c, k, &inputs);
+    free_arrays(&inputs);
+}
+
+static void print_heading(void) {
+    char numerics[SR_PROVIDER_TEXT], features[80];
+    const uint32_t decide = provider->features & sr_cpu_features();
+    printf("[%s%s%s]\n", sr_provider_numerics(provider, numerics),
+           provider->features ? "; processor " : "",
+           provider->features ? decide ? sr_cpu_features_text(decide, features) : "plain" : "");
+}
+
+// An entry that could run but has no problem would escape.
+static void print_entry(size_t place) {
+    const sr_kernel_entry *e = &provider->entries[place];
+    const bool cased = kernel_cases[e->kernel] != NULL;
+    if (ran[place])
+        printf("%s %s %016llx\n", e->name, e->numerics_class, (unsigned long long)digest[place]);
+    else if (cased && (e->needs & ~sr_cpu_features()) != 0)
+        printf("%s %s -\n", e->name, e->numerics_class);
+    else if (cased || provider->features || e->needs)
+        fail_msg("%s has no problem in kernel_cases.c that it serves here", e->name);
+}
+
+static void print_provider(void) {
+    memset(digest, 0, sizeof digest);
+    memset(ran, 0, sizeof ran);
+    assert_true(provider->count <= MAX_ENTRIES);
+    for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++)
+        if (kernel_cases[kernel] != NULL)
+            kernel_cases[kernel]((sr_kernel_id)kernel);
+    print_heading();
+    for (size_t k = 0; k < provider->count; k++)
+        print_entry(k);
+}
+
+static void print_providers(bool reference) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++) {
+        provider = providers[i];
+        if ((strcmp(provider->name, "reference") == 0) == reference)
+            print_provider();
+    }
+}
+
+void digests_of_reference(void) {
+    print_providers(true);
+}
+
+void digests_of_providers(void) {
+    print_providers(false);
+}
