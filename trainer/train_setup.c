@@ -98,13 +98,14 @@ static sr_status set_lengths(sr_training *t) {
 
 // ---- First values that depend on data ----
 
-// The first 'count' pictures in the order of the data set; *have: how many there were.
+// The first 'count' pictures in the order of the data set; *have: how many there were. The shorter
+// side is as long as the longer one of the image size, so that any crop lies inside of the picture.
 static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int64_t *have) {
     const sr_recipe *r = t->recipe;
-    char resize[48], crop[48];
-    (void)snprintf(resize, sizeof resize, "size=%lld", (long long)r->image_height);
-    (void)snprintf(crop, sizeof crop, "size=%lld", (long long)r->image_height);
-    const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", crop}};
+    char resize[48];
+    const int64_t side = r->image_height > r->image_width ? r->image_height : r->image_width;
+    (void)snprintf(resize, sizeof resize, "size=%lld", (long long)side);
+    const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", NULL}};
     const sr_pipeline_options options = {.dataset = r->data.train,
                                          .split = "train",
                                          .transforms = specs,

@@ -130,7 +130,10 @@ class Failures(suite.Suite):
                     "not finite beside the loss: not saved", "there is a checkpoint")
 
     def first_values(self):
-        """First values from data go past what the recipe allows to be damaged."""
+        """First values from data: of pictures that are wider or higher, and past what may be damaged."""
+        for shape in ("[32,48]", "[48,32]"):
+            values = ["model=cifar-fast", "steps=2", f"image={shape}", "eval.crop=32"]
+            self.success(f"first values of {shape} pictures", self.line(f"shape {shape[1:3]}", 1, values))
         values = ["model=cifar-fast", "steps=2", "data.on_corrupt=skip:3"]
         self.success("first values from damaged data", self.line("first", 1, values, self.damaged("first", flip_middle)))
 
