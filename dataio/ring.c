@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/file.h"
 #include "kernels/base/text.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -72,7 +73,8 @@ sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out
     while (error == 0 && (error = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
         error = 0;
     if (error != 0) {
-        status = no_room(bytes, strerror(error));
+        status = error == EFBIG ? sr_file_fail("shared memory", "cannot be made", error)
+                                : no_room(bytes, strerror(error));
         goto fail;
     }
     if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {

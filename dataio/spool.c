@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,16 +47,20 @@ static sr_status open_spool(sr_spool *spool) {
     return SR_OK;
 }
 
+static sr_status fail_write(const sr_spool *spool, int error) {
+    char action[96];
+    (void)snprintf(action, sizeof action, "a temporary file of %llu MiB for unpacked contents",
+                   (unsigned long long)(spool->bytes >> 20));
+    return sr_file_fail(spool->folder, action, error);
+}
+
 static sr_status write_all(sr_spool *spool, const uint8_t *data, size_t bytes) {
     while (bytes > 0) {
         ssize_t n = write(spool->fd, data, bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return SR_FAIL(errno == ENOSPC || errno == EDQUOT ? SR_E_NO_SPACE : SR_E_IO,
-                           "%s: the temporary file of %llu MiB for unpacked contents: %s",
-                           spool->folder, (unsigned long long)(spool->bytes >> 20),
-                           strerror(errno));
+            return fail_write(spool, errno);
         data += n;
         bytes -= (size_t)n;
     }

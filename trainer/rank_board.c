@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/process.h"
 
 static sr_status map(const char *path, int fd, int error, size_t bytes, sr_board *out) {
@@ -21,7 +22,7 @@ static sr_status map(const char *path, int fd, int error, size_t bytes, sr_board
     if (fd >= 0)
         (void)close(fd);
     if (error != 0)
-        return SR_FAIL(error == ENOSPC ? SR_E_NO_SPACE : SR_E_IO, "%s: %s", path, strerror(error));
+        return sr_file_fail(path, "cannot be shared", error);
     *out = (sr_board){.entries = memory, .ranks = (int)(bytes / sizeof(sr_board_entry))};
     return SR_OK;
 }

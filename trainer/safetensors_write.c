@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -165,12 +166,12 @@ static sr_status reserve_space(const sr_safetensors_writer *writer) {
     while (result != 0 && errno == EINTR);
     if (result != 0 && (errno == ENOSPC || errno == EDQUOT))
         return fail_space(writer);
-    if (result != 0 && errno == EFBIG)
-        return SR_FAIL(SR_E_IO,
-                       "%s: %llu bytes are over the file size limit of this file system "
-                       "or of ulimit -f",
-                       writer->path, (unsigned long long)writer->total_bytes);
-    return SR_OK;
+    if (result == 0 || errno != EFBIG)
+        return SR_OK;
+    char action[64];
+    (void)snprintf(action, sizeof action, "cannot take %llu bytes",
+                   (unsigned long long)writer->total_bytes);
+    return sr_file_fail(writer->path, action, EFBIG);
 }
 
 static sr_status flush_chunk(sr_safetensors_writer *writer) {

@@ -9,11 +9,24 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/file_internal.h"
 #include "kernels/base/memory.h"
+
+// The limit of a process for the size of files also holds for memory that it shares.
+static sr_status fail_large(const char *path, const char *action) {
+    struct rlimit limit;
+    const char *reason = strerror(EFBIG);
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return SR_FAIL(SR_E_IO, "%s: %s: %s for its file system", path, action, reason);
+    return SR_FAIL(SR_E_IO,
+                   "%s: %s: %s: this process may make files of at most %llu KiB (ulimit -f); lift "
+                   "the limit with 'ulimit -f unlimited' and start again",
+                   path, action, reason, (unsigned long long)limit.rlim_cur >> 10);
+}
 
 sr_status sr_file_fail(const char *path, const char *action, int error) {
     if (error == ENOENT || error == ENOTDIR)
@@ -22,7 +35,7 @@ sr_status sr_file_fail(const char *path, const char *action, int error) {
         return SR_FAIL(SR_E_NO_SPACE, "%s: %s: %s; free space on its file system and try again",
                        path, action, strerror(error));
     if (error == EFBIG)
-        return SR_FAIL(SR_E_IO, "%s: %s: %s; see ulimit -f", path, action, strerror(error));
+        return fail_large(path, action);
     return SR_FAIL(SR_E_IO, "%s: %s: %s", path, action, strerror(error));
 }
 

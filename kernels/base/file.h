@@ -21,7 +21,8 @@ SR_NODISCARD sr_status sr_file_read_at(int fd, const char *path, uint64_t offset
                                        size_t bytes);
 
 // What a failed system call on 'path' means: SR_E_NOT_FOUND, SR_E_NO_SPACE (which says to free
-// some) or SR_E_IO, with "path: action: reason". 'error' is its errno.
+// some) or SR_E_IO (which names ulimit -f where that is the cause), with "path: action: reason".
+// 'error' is its errno.
 SR_NODISCARD sr_status sr_file_fail(const char *path, const char *action, int error);
 // All of it, in order, whatever the calls take at a time.
 SR_NODISCARD sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes);

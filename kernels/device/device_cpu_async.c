@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device_internal.h"
 
@@ -55,9 +56,12 @@ static sr_status async_commit(sr_device *device, void *memory, size_t bytes) {
         return SR_OK;
     if (bytes > r->limit)
         return sr_device_over_limit(r, bytes);
-    if (ftruncate(r->fd, (off_t)bytes) != 0)
+    const int error = ftruncate(r->fd, (off_t)bytes) != 0 ? errno : 0;
+    if (error == EFBIG)
+        return sr_file_fail("device memory", "cannot grow", error);
+    if (error != 0)
         return SR_FAIL(SR_E_MEMORY, "cannot grow device memory to %s: %s; lower the batch or lanes",
-                       sr_text_bytes(bytes, text), strerror(errno));
+                       sr_text_bytes(bytes, text), strerror(error));
     r->committed = bytes;
     return SR_OK;
 }

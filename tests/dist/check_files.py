@@ -344,7 +344,12 @@ class Files(suite.Suite):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 10, 20 << 10))
         limited = os.path.join(self.folder, "limited")
-        self.refused("pack: over ulimit -f", self.pack_line(limited), ["File too large", limited], 1, small_files)
+        words = ["File too large", "at most 20 KiB (ulimit -f)", "ulimit -f unlimited"]
+        self.refused("pack: over ulimit -f", self.pack_line(limited), [*words, limited], 1, small_files)
+        for name, values in (("processes", []), ("threads", ["data.processes=0"]), ("async", ["device=cpu-async"])):
+            run = os.path.join(self.folder, "limited-" + name)
+            line = [self.serried, "train", self.recipe, "-o", run, "data.train=" + self.data, "batch=16", "steps=4"]
+            self.refused(f"train: over ulimit -f, {name}", [*line, *values], words, 1, small_files)
         self.report(not temporary_files(limited) and self.finishes_pack("after ulimit -f", limited),
                     "pack: after ulimit -f", str(temporary_files(limited)))
         if not self.mount("size=24m"):

@@ -152,6 +152,7 @@ static void failed_write_leaves_the_old(void **state) {
     assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &old));
     assert_status(SR_E_IO, status);
     assert_message("cannot write");
+    assert_message("ulimit -f unlimited");
     assert_int_equal(before, entries());
     assert_content(path, "old");
     sr_free(path);
