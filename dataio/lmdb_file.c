@@ -111,8 +111,9 @@ typedef struct tree_page {
 } tree_page;
 
 typedef struct tree_node {
-    const uint8_t *key, *value; // value: of a leaf
+    const uint8_t *key;
     uint32_t key_bytes, flags;
+    uint64_t value;  // leaf: where the value begins in the page
     uint64_t number; // branch: the child
     uint64_t bytes;  // leaf: of the value
 } tree_node;
@@ -134,6 +135,7 @@ static sr_status read_page(const sr_lmdb *file, uint64_t number, uint8_t *data, 
 }
 
 static sr_status get_node(const tree_page *page, uint32_t i, tree_node *out) {
+    // Places are compared as numbers: a pointer behind the page would be undefined by itself.
     uint64_t at = get_u16(page->data + PAGE_HEADER + (size_t)2 * i), end = page->file->page_bytes;
     if (at < PAGE_HEADER || at + NODE_HEADER > end)
         return damaged(page->file, "has a node outside of it", page->number);
@@ -141,7 +143,7 @@ static sr_status get_node(const tree_page *page, uint32_t i, tree_node *out) {
     uint64_t low = get_u16(node) | get_u16(node + 2) << 16;
     tree_node n = {
         .key = node + NODE_HEADER, .key_bytes = get_u16(node + 6), .flags = get_u16(node + 4)};
-    n.value = n.key + n.key_bytes;
+    n.value = at + NODE_HEADER + n.key_bytes;
     uint64_t left = end - at - NODE_HEADER;
     bool fits = n.key_bytes <= left;
     if (page->leaf) {
@@ -183,10 +185,10 @@ static sr_status search_page(const tree_page *page, const void *key, size_t key_
 static sr_status locate_value(const tree_page *page, const tree_node *node, uint64_t *offset) {
     const sr_lmdb *file = page->file;
     if ((node->flags & NODE_BIG) == 0) {
-        *offset = page->number * file->page_bytes + (uint64_t)(node->value - page->data);
+        *offset = page->number * file->page_bytes + node->value;
         return SR_OK;
     }
-    uint64_t first = get_u64(node->value);
+    uint64_t first = get_u64(page->data + node->value);
     uint8_t header[PAGE_HEADER] = {0};
     SR_TRY(read_part(file, first, header, sizeof header));
     uint64_t room = get_u32(header + 12) * file->page_bytes;
@@ -206,7 +208,7 @@ static sr_status descend(const sr_lmdb *file, const void *key, size_t key_bytes,
     uint64_t number = file->root;
     for (int level = 0; level < DEPTH_MAX; level++) {
         tree_page page = {.file = file, .data = buffer};
-        tree_node node = {.key = buffer, .value = buffer};
+        tree_node node = {.key = buffer};
         int order = 0;
         SR_TRY(read_page(file, number, buffer, &page));
         SR_TRY(search_page(&page, key, key_bytes, &node, &order));
