@@ -48,7 +48,8 @@ static sr_status make_picture(const sr_pack_job *job, sr_pack_worker *worker, sr
                                         .raw = o->raw,
                                         .zstd = o->zstd,
                                         .segments = o->segments};
-    *out = (sr_sample){.label = -1, .name = from->path, .name_bytes = strlen(from->path)};
+    const char *name = sr_source_name(job->source, from);
+    *out = (sr_sample){.label = -1, .name = name, .name_bytes = strlen(name)};
     SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
     if (pixels->height == 0)
         return sr_picture_normalise(worker->pictures, slot->source, (size_t)from->bytes, &options,

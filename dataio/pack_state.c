@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a destination folder of packing says about itself (see pack_state.h and pack.h).
 //
-// pack.txt is lines of "key value"; the first is "serried-pack 1", the last "state complete" or
+// pack.txt is lines of "key value"; the first is "serried-pack 2", the last "state complete" or
 // "state packing". It holds a hash of everything that decides the result: the options and the
 // path, length and time of every file of the source. While packing it also says how far that has
 // come, with a line "refusal PATH REASON" for every file that was refused on the way (bytes up to
@@ -26,7 +26,7 @@
 #include "kernels/base/process.h"
 #include "kernels/base/text.h"
 
-#define PACK_VERSION 1 // rises when the same source would give other bytes
+#define PACK_VERSION 2 // rises when the same source would give other bytes
 
 static const char *const flag_names[SR_PICTURE_FLAG_COUNT] = {
     "progressive", "greyscale", "cmyk", "oriented", "png", "png_reduced", "resized"};

@@ -180,13 +180,45 @@ static sr_status sort_files(sr_source *source, sr_file_list *list, uint64_t *byt
     return SR_OK;
 }
 
+// Folders that two paths begin with, their last '/' included.
+static size_t common_folders(const char *a, const char *b) {
+    size_t folders = 0;
+    for (size_t i = 0; a[i] == b[i] && a[i] != '\0'; i++)
+        if (a[i] == '/')
+            folders = i + 1;
+    return folders;
+}
+
+// In sorted lists the first and the last path have in common what all have.
+static void find_root(sr_source *source) {
+    const sr_file_list *lists[] = {&source->files, &source->papers};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (lists[i]->count == 0)
+            continue;
+        const char *begin = lists[i]->items[0].path,
+                   *end = lists[i]->items[lists[i]->count - 1].path;
+        size_t own = common_folders(begin, end);
+        size_t both = first ? common_folders(first, begin) : own;
+        const size_t before = first ? source->root_bytes : own;
+        own = own < both ? own : both;
+        source->root_bytes = own < before ? own : before;
+        first = begin;
+    }
+}
+
 static sr_status sort_source(sr_source *source) {
     uint64_t paper_bytes = 0;
     SR_TRY(sort_files(source, &source->files, &source->bytes));
     SR_TRY(sort_files(source, &source->papers, &paper_bytes));
     if (source->refused_count > 0)
         qsort(source->refused, source->refused_count, sizeof *source->refused, by_refused_path);
+    find_root(source);
     return SR_OK;
+}
+
+const char *sr_source_name(const sr_source *source, const sr_source_file *file) {
+    return file->path + source->root_bytes;
 }
 
 const sr_source_file *sr_file_list_find(const sr_file_list *list, const char *path) {

@@ -61,6 +61,7 @@ typedef struct sr_source {
     uint64_t read, papers_refused; // papers that gave annotations; that are named in 'refused'
     uint64_t bytes;                // of all candidates
     const char *list;              // path of a list of pictures, or NULL
+    size_t root_bytes;             // of all paths, what leads to the folder that holds all files
     // the kind's
     sr_arena arena;
     int folder; // descriptor of the folder, or -1
@@ -97,6 +98,9 @@ SR_NODISCARD sr_status sr_source_open(const char *path, const char *list, const 
                                       sr_source **out);
 // NULL is legal.
 void sr_source_free(sr_source *source);
+// The file's path from the folder that holds all files: the same for a folder, a tar of it, and a
+// tar that holds the folder itself.
+const char *sr_source_name(const sr_source *source, const sr_source_file *file);
 // The whole content of a file into a growing buffer (sr_free), with a zero byte after it.
 // Thread-safe.
 SR_NODISCARD sr_status sr_source_read(const sr_source *source, const sr_source_file *file,

@@ -111,17 +111,30 @@ static const char *refuse_type(struct archive_entry *entry) {
     }
 }
 
-// Prefix and name without a leading "./" into r->name; false when it does not fit.
+// Prefix and name, without parts that are "." or empty, into r->name; false when it does not fit.
 static bool take_name(reading *r, struct archive_entry *entry) {
     const char *name = archive_entry_pathname_utf8(entry);
     if (name == NULL)
         name = archive_entry_pathname(entry);
     if (name == NULL)
         name = "";
-    while (strncmp(name, "./", 2) == 0)
-        name += 2;
-    int n = snprintf(r->name, sizeof r->name, "%s%s", r->prefix, name);
-    return n > (int)strlen(r->prefix) && (size_t)n < sizeof r->name;
+    size_t used = strlen(r->prefix);
+    if (used + strlen(name) + 1 >= sizeof r->name)
+        return false;
+    memcpy(r->name, r->prefix, used + 1);
+    if (name[0] == '/') // which is refused by name
+        r->name[used++] = '/';
+    for (size_t bytes; name[0] != '\0'; name += bytes + (name[bytes] == '/')) {
+        bytes = strcspn(name, "/");
+        if (bytes == 0 || (bytes == 1 && name[0] == '.'))
+            continue;
+        memcpy(r->name + used, name, bytes);
+        used += bytes;
+        if (name[bytes] == '/')
+            r->name[used++] = '/';
+    }
+    r->name[used] = '\0';
+    return true;
 }
 
 static bool is_tar(const uint8_t *head, size_t bytes) {
@@ -210,8 +223,10 @@ static sr_status take_contents(reading *r, bool tar) {
 
 static sr_status take_entry(reading *r, struct archive_entry *entry) {
     if (!take_name(r, entry))
-        return sr_source_refuse(r->source, r->name, "a name that is empty or too long");
-    const char *reason = refuse_name(r->name + strlen(r->prefix));
+        return sr_source_refuse(r->source, r->prefix, "a name that is too long");
+    const char *name = r->name + strlen(r->prefix), *reason = refuse_name(name);
+    if (name[0] == '\0' && archive_entry_filetype(entry) != AE_IFDIR)
+        reason = "a name that is empty";
     if (reason == NULL && archive_entry_filetype(entry) == AE_IFDIR &&
         archive_entry_hardlink(entry) == NULL)
         return SR_OK;

@@ -415,7 +415,7 @@ static void test_layouts(void **state) {
     put_jpeg("three/x/y/only/1.jpg", 1); // one class below leading folders
     assert_ok(pack(in_top("three"), in_top("d3"), (sr_pack_options){0}, &report));
     assert_int_equal(1, list_split(in_top("d3"), "train", names, 16));
-    assert_string_equal("0:x/y/only/1.jpg", names[0]);
+    assert_string_equal("0:1.jpg", names[0]);
     put_jpeg("four/train/1.jpg", 1); // no classes at all
     put_jpeg("four/val/1.jpg", 1);
     assert_status(SR_E_DATA, pack(in_top("four"), in_top("d4"), (sr_pack_options){0}, &report));
@@ -508,8 +508,8 @@ static void test_tar(void **state) {
         sr_pack_report report;
         assert_status(SR_E_DATA, pack(in_top(tar), in_top(dst), (sr_pack_options){0}, &report));
         assert_int_equal(3, list_split(in_top(dst), "train", names, 16));
-        assert_string_equal("0:x/y/train/cat/1.jpg", names[0]);
-        assert_string_equal("0:x/y/train/cat/2.jpg", names[1]);
+        assert_string_equal("0:train/cat/1.jpg", names[0]);
+        assert_string_equal("0:train/cat/2.jpg", names[1]);
         assert_int_equal(1, list_split(in_top(dst), "val", names, 16));
         assert_int_equal(2, report.ignored);
         assert_int_equal(6, report.refused);
@@ -526,6 +526,43 @@ static void test_tar(void **state) {
     assert_int_equal(0, system(command)); // NOLINT(cert-env33-c)
     free(picture);
     free(small);
+}
+
+// A folder, tars of what is in it and of the folder itself, and a folder of one of these: the same
+// data set, byte for byte.
+static void test_a_tar_is_its_folder(void **state) {
+    (void)state;
+    static const struct {
+        const char *make, *source;
+    } ways[] = {
+        {"tar -C src -cf inside.tar .", "inside.tar"},
+        {"tar -cf with.tar src", "with.tar"},
+        {"tar --format=ustar -cf reversed.tar src/c src/b src/a", "reversed.tar"},
+        {"tar --format=pax -czf dots.tar.gz ./src/././a .//src//b src/c", "dots.tar.gz"},
+        {"mkdir -p deep/er && cp -r src deep/er && mkdir deep/empty", "deep"},
+    };
+    put_classes("src", abc, 3, 4);
+    put_jpeg("src/b/lower/\xc3\xbc \xff.jpg", 7); // not all of it UTF-8
+    put_jpeg("src/c-d/1.jpg", 8);                 // '-' sorts before '/'
+    sr_pack_report report;
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.val_fraction = 0.3}, &report));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char command[2300], dst[16];
+        (void)snprintf(command, sizeof command, "cd '%s' && LC_ALL=C %s%s", in_top("."),
+                       ways[i].make, i == 2 || i == 3 ? " src/c-d" : "");
+        assert_int_equal(0, system(command)); // NOLINT(cert-env33-c)
+        (void)snprintf(dst, sizeof dst, "d%zu", i);
+        assert_ok(pack(in_top(ways[i].source), in_top(dst), (sr_pack_options){.val_fraction = 0.3},
+                       &report));
+        assert_int_equal(0, report.refused);
+        static const char *const splits[] = {"train", "val"};
+        for (int s = 0; s < 2; s++) {
+            (void)snprintf(command, sizeof command,
+                           "cd '%s' && cmp dst/%s-00000.kpl %s/%s-00000.kpl", in_top("."),
+                           splits[s], dst, splits[s]);
+            assert_int_equal(0, system(command)); // NOLINT(cert-env33-c)
+        }
+    }
 }
 
 static void test_tar_of_tars(void **state) {
@@ -583,13 +620,21 @@ static void test_damaged_tar(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_folder),        TEST(test_hold_out_rule),
-        TEST(test_wild),          TEST(test_any_workers),
-        TEST(test_destination),   TEST(test_killed),
-        TEST(test_goes_on),       TEST(test_interrupted_state),
-        TEST(test_classes_agree), TEST(test_layouts),
-        TEST(test_links),         TEST(test_tar),
-        TEST(test_tar_of_tars),   TEST(test_damaged_tar),
+        TEST(test_folder),
+        TEST(test_hold_out_rule),
+        TEST(test_wild),
+        TEST(test_any_workers),
+        TEST(test_destination),
+        TEST(test_killed),
+        TEST(test_goes_on),
+        TEST(test_interrupted_state),
+        TEST(test_classes_agree),
+        TEST(test_layouts),
+        TEST(test_links),
+        TEST(test_tar),
+        TEST(test_a_tar_is_its_folder),
+        TEST(test_tar_of_tars),
+        TEST(test_damaged_tar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
