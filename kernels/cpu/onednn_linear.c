@@ -121,6 +121,10 @@ static sr_status widen_block(const sr_kernel_args *args, int64_t block, sr_worke
 static sr_status prepare(const sr_kernel_request *request, sr_kernel_fn run, int64_t columns,
                          int64_t first_count, int64_t second_count, size_t scratch,
                          sr_prepared *out) {
+    // dnnl_sgemm needs no engine, but making it limits oneDNN to the processor features that
+    // serried admits, which oneDNN refuses once it has computed anything.
+    dnnl_engine_t engine = NULL;
+    SR_TRY(sr_onednn_engine(&engine));
     linear_state *s = sr_alloc(sizeof *s, "a oneDNN linear layer");
     if (s == NULL)
         return SR_E_MEMORY;
