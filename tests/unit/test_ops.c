@@ -524,6 +524,29 @@ static void test_wrong_label_reaches_the_reader(void **state) {
     sr_context_free(context);
 }
 
+// Where a sample is right, loss and gradient are small and keep their digits in every type.
+static void test_small_losses_are_exact(void **state) {
+    (void)state;
+    for (size_t t = 0; t < sizeof fixture_types / sizeof fixture_types[0]; t++) {
+        const double logit = 8, loss = 3.3540637289576885e-4, gradient = -3.353501304664781e-4;
+        const sr_dtype type = fixture_types[t];
+        const test_array *value = array_of(type, 1, &logit);
+        test_array *got = array_new(type, 1);
+        sr_context *context;
+        sr_tensor dx;
+        assert_ok(sr_context_create(NULL, &context));
+        const sr_tensor x =
+            sr_constant(context, &(sr_info){.dtype = type, .rank = 1, .dim = {1}}, value->data);
+        const sr_tensor y = sr_bce_with_logits(x, 1.0);
+        sr_gradients(y, SR_NONE, &x, 1, &dx);
+        assert_ok(sr_read(y, got->data, sr_dtype_size(type)));
+        assert_near("loss", 0, type, array_get(got, 0), loss, 4, loss);
+        assert_ok(sr_read(dx, got->data, sr_dtype_size(type)));
+        assert_near("gradient", 0, type, array_get(got, 0), gradient, 4, -gradient);
+        sr_context_free(context);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_operator_has_a_case),
@@ -540,6 +563,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_memory_in_place_changes_nothing, arrays_free),
         cmocka_unit_test_teardown(test_unwanted_gradients_are_not_recorded, arrays_free),
         cmocka_unit_test(test_wrong_label_reaches_the_reader),
+        cmocka_unit_test_teardown(test_small_losses_are_exact, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
