@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One random case: drawn, computed by serried and PyTorch, compared, described where it fails."""
+import collections
+
+import numpy as np
+
+import random_networks
+import random_operators
+import random_torch
+from random_compare import FACTOR, WINOGRAD_FACTOR, compare
+from random_draw import Draw
+from random_program import Refused, Serried
+
+STREAMS = {"case": 0, "network": 1}  # of draws
+
+# kind, dtype; {way: largest share of a limit}; number of results; [(way, verdict or message)]
+Outcome = collections.namedtuple("Outcome", "kind dtype worst results bad program")
+
+
+def kinds():
+    return random_operators.KINDS_OF_CASES
+
+
+class Worker:
+    """What computes cases in one process: a resident serried for each way."""
+
+    def __init__(self, program, environments, seed, only):
+        random_torch.torch.set_num_threads(1)
+        self.seed, self.only = seed, only
+        self.serried = {way: Serried(program, e) for way, e in environments.items()}
+
+    def close(self):
+        for process in self.serried.values():
+            process.close()
+
+    def outcome(self, word, number, change=None):
+        """Of a case; 'change' may spoil serried's results, for the self-test."""
+        draw = Draw(self.seed, STREAMS[word], number)
+        if word == "network":
+            case = random_networks.draw_network(draw)
+            verdicts_of = random_networks.Comparison(case).verdicts
+        else:
+            case = random_operators.draw_case(draw, self.only)
+            verdicts_of = Comparison(case).verdicts
+        worst, bad, results = {}, [], 0
+        for way in self.ways_of(draw.dtype):
+            def run(program, numbers, way=way):
+                found = self.serried[way].run(program, numbers)
+                return change(found) if change else found
+            try:
+                verdicts = verdicts_of(run)
+            except Refused as error:
+                bad.append((way, str(error)))
+                continue
+            worst[way] = max(v.ratio for v in verdicts)
+            results += len(verdicts)
+            bad += [(way, v) for v in verdicts if not v.ratio <= 1]
+        return Outcome(case.kind, draw.dtype, worst, results, bad,
+                       case.program.describe() if bad else [])
+
+    def ways_of(self, dtype):
+        """f64 is computed by the reference alone, whatever the way."""
+        names = list(self.serried)
+        return names[:1] if dtype == "f64" else names
+
+
+class Comparison:
+    """Of one operator case; PyTorch's side is computed once for all ways."""
+
+    def __init__(self, case):
+        self.case = case
+        self.truth = self.single = self.scales = None
+
+    def verdicts(self, run):
+        case = self.case
+        numbers = [n for n, _ in case.reads]
+        found = run(case.program, numbers)
+        if self.truth is None:
+            ours = {n: array for n, (_, array) in found.items()}
+            self.truth, self.single = (random_torch.evaluate(case.program, numbers, way, ours)
+                                       for way in (random_torch.TRUTH, random_torch.SINGLE))
+            self.scales = case.scales(self.truth, ours)
+        factor = WINOGRAD_FACTOR if case.winograd else FACTOR
+        return [compare(what, found[n][1], found[n][0], self.truth[n], self.single[n],
+                        self.scales[n], factor, case.stored) for n, what in case.reads]
+
+
+def spoiled(found):
+    """serried's results with the largest element of the largest result wrong by a twentieth."""
+    number = max(found, key=lambda n: found[n][1].size)
+    dtype, array = found[number]
+    array = array.copy()
+    place = np.unravel_index(np.argmax(np.abs(array)), array.shape)
+    array[place] = array[place] * 1.05 or 1
+    return {**found, number: (dtype, array)}
+
+
+def halved(found):
+    """serried's results with the largest one half of what it is."""
+    number = max(found, key=lambda n: found[n][1].size)
+    dtype, array = found[number]
+    return {**found, number: (dtype, array / 2)}

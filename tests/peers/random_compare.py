@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a result of serried is too far from the truth, given how far PyTorch's is.
+
+Errors are absolute differences from PyTorch's f64. A result's scale is how large its terms are
+(the 2-norm of what an element is the sum of, for instance): what rounding errors are measured by.
+"""
+import collections
+
+import numpy as np
+
+from random_program import KINDS
+
+FACTOR, WINOGRAD_FACTOR = 4, 8
+# A result is never wrong for being this near: so many half units in the last place of the stored
+# type, and of fp32 arithmetic, relative to the scale. A chain of 64 terms of one sign is off by 3 of
+# them (rms), the worst of some thousand such sums by 12.
+STORED, COMPUTED = 2, 16
+# f64 is for formulas, which are wrong by far more. Its sums are long chains; PyTorch's error in it is
+# that of its f32, scaled, as f64 itself is the truth here.
+F64_SLACK = 64
+
+Verdict = collections.namedtuple("Verdict", "what ratio measure ours peers limit shape dtype")
+
+
+def floor_of(dtype, stored=STORED):
+    """Of results in this dtype, relative to their scale."""
+    if dtype == "f64":
+        return COMPUTED * F64_SLACK * KINDS["f64"].u
+    narrow = KINDS[dtype].u if dtype in ("bf16", "f16") else 0
+    return stored * narrow + COMPUTED * KINDS["f32"].u
+
+
+def peers_error(single, truth, dtype):
+    error = np.abs(single - truth)
+    return error * (KINDS["f64"].u / KINDS["f32"].u * F64_SLACK) if dtype == "f64" else error
+
+
+def countable(truth, dtype):
+    """Elements within the dtype's range: beyond it there is only infinity."""
+    return np.abs(truth) < KINDS[dtype].largest * (1 - 2 * KINDS[dtype].u)
+
+
+def own_error(ours, truth):
+    return np.where(np.isfinite(ours), np.abs(ours - truth), np.inf)
+
+
+def compare(what, ours, dtype, truth, single, scale, factor, stored):
+    """The worse of two verdicts: the largest element's error, and the norm of all errors. 'stored'
+    values of a narrow type are rounded on the way to a result."""
+    good = countable(truth, dtype) & np.isfinite(single)
+    shape, tiny = list(truth.shape), KINDS[dtype].tiny
+    if ours.shape != truth.shape:
+        return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, shape, dtype)
+    if not good.any():
+        return Verdict(what, 0.0, "beyond range", 0, 0, 0, shape, dtype)
+    mine, peers = own_error(ours, truth)[good], peers_error(single, truth, dtype)[good]
+    size = np.broadcast_to(scale, truth.shape)[good]
+    floor = floor_of(dtype, stored)
+    return max(verdict_of_elements(what, mine, peers, size, floor, factor, tiny, shape, dtype),
+               verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype),
+               key=lambda v: v.ratio)
+
+
+def verdict_of_elements(what, mine, peers, size, floor, factor, tiny, shape, dtype):
+    """Errors relative to each element's scale; the limit is the worst of PyTorch's."""
+    safe = np.maximum(size, tiny / floor)
+    theirs = float((peers / safe).max())
+    limit = max(factor * theirs, floor)
+    ours = float((mine / safe).max())
+    return Verdict(what, ours / limit, "worst element", ours, theirs, limit, shape, dtype)
+
+
+def norm(x):
+    return float(np.sqrt(np.square(x).sum()))
+
+
+def verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype):
+    base = max(norm(size), tiny / floor * len(size)**0.5)
+    ours, theirs = norm(mine) / base, norm(peers) / base
+    limit = max(factor * theirs, floor)
+    return Verdict(what, ours / limit, "norm", ours, theirs, limit, shape, dtype)
+
+
+def compare_sampled(what, ours, dtype, truth, peers, factor):
+    """For whole networks: 'peers' are norms of PyTorch's error, each on slightly other inputs, so
+    that one lucky run does not make the limit. Of few elements a norm is a matter of luck on our
+    side, too: the limit is wider by 4 over their number."""
+    good = np.isfinite(truth)
+    floor = floor_of(dtype)
+    if ours.shape != truth.shape:
+        return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, list(truth.shape), dtype)
+    base = max(norm(truth[good]), KINDS[dtype].tiny / floor)
+    theirs = float(np.sqrt(np.mean(np.square(peers)))) / base
+    if dtype == "f64":
+        theirs *= KINDS["f64"].u / KINDS["f32"].u * F64_SLACK
+    limit = max(factor * (1 + 4 / max(1, truth.size)) * theirs, floor)
+    mine = norm(own_error(ours, truth)[good]) / base
+    return Verdict(what, mine / limit, "norm", mine, theirs, limit, list(truth.shape), dtype)

@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random cases of single operators: result and all gradients under a random upstream gradient.
+
+KINDS_OF_CASES has a function for each kind, which draws a program and says how large the terms of
+its results are (the scale, see random_compare.py). For linear operators that follows from the
+program itself (SQUARES in random_torch.py); the others have a formula.
+"""
+import math
+
+import numpy as np
+
+import random_torch
+from random_compare import STORED
+from random_program import KINDS, Program, parameter_dtype, round_to
+
+WORK = 3e7  # products of a convolution or linear layer at most
+ELEMENTS = 60000
+
+
+class Case:
+    """A program, what to read, and the scale of each result."""
+
+    def __init__(self, draw, kind):
+        self.draw, self.kind = draw, kind
+        self.program = Program(draw.dtype)
+        self.reads = []   # (number, what it is)
+        self.formula = None  # {what: scale} of (values by what); None: by squares
+        self.winograd = False
+        self.stored = STORED  # roundings to a narrow type on the way to a result
+        self.numbers = {}
+
+    def input(self, what, array, dtype=None):
+        return self.note(what, self.program.value(dtype or self.draw.dtype, array))
+
+    def parameter(self, what, array):
+        return self.note(what, self.program.parameter(array))
+
+    def note(self, what, number):
+        self.numbers[what] = number
+        return number
+
+    def array(self, what):
+        return self.program.of_value(self.numbers[what]).array
+
+    def finish(self, y, what="y", inputs=()):
+        """Reads y and, where inputs are named, their gradients under a random one of y."""
+        self.reads.append((y, what))
+        if not inputs:
+            return self
+        shape, dtype = shape_and_dtype(self.program, y)
+        dy = self.input("dy", self.draw.data(shape, dtype), dtype)
+        numbers = self.program.gradient(y, dy, [self.numbers[i] for i in inputs])
+        self.reads += [(n, "d" + i) for n, i in zip(numbers, inputs)]
+        return self
+
+    def scales(self, truth, ours):
+        """{number: scale} of results whose truth is given."""
+        if self.formula is None:
+            squares = random_torch.evaluate(self.program, [n for n, _ in self.reads],
+                                            random_torch.SQUARES, ours)
+            found = {n: np.sqrt(np.abs(squares[n])) + np.abs(truth[n]) for n, _ in self.reads}
+        else:
+            by_name = self.formula(self, {what: truth[n] for n, what in self.reads})
+            found = {n: by_name.get(what, np.abs(truth[n])) for n, what in self.reads}
+        if self.winograd:
+            found = {n: spread(what, found[n]) for n, what in self.reads}
+        return found
+
+
+def spread(what, scale):
+    """Winograd's transforms mix the terms of a tile: its largest element counts for all of it."""
+    if what == "dw":
+        return np.broadcast_to(scale.max((2, 3), keepdims=True), scale.shape)
+    if scale.ndim != 4:
+        return scale
+    x = random_torch.nchw(random_torch.torch.from_numpy(np.ascontiguousarray(scale)))
+    return random_torch.nhwc(random_torch.F.max_pool2d(x, 7, 1, 3)).numpy()
+
+
+def shape_and_dtype(program, number):
+    e = random_torch.Evaluation(program, random_torch.TRUTH, None)
+    return list(e.values[number].shape), e.dtypes[number]
+
+
+def norm0(x):
+    """2-norm over the rows of [rows, channels]."""
+    return np.sqrt(np.square(x).sum(0))
+
+
+# ---- Convolution and linear ----
+
+def filter_geometry(d):
+    """(r, s, stride, pad, dilation), each of the last three for height and width."""
+    form = d.rng.random()
+    if form < 0.25:
+        return 1, 1, (d.choice((1, 1, 2)),) * 2, (0, 0), 1
+    if form < 0.5:
+        return 3, 3, (1, 1), (1, 1), 1
+    if form < 0.6:
+        return 3, 3, (2, 2), (1, 1), 1
+    r, s = d.choice(((2, 2), (3, 3), (5, 5), (7, 7), (1, 3), (3, 1), (4, 2), (1, 7)))
+    return r, s, (d.integer(1, 3), d.integer(1, 3)), (d.integer(0, r), d.integer(0, s)), \
+        d.choice((1, 1, 2, 3))
+
+
+def conv_channels(d):
+    """(c, k, groups) as divisible numbers."""
+    c, k = d.size(512), d.size(512)
+    form = d.rng.random()
+    if form < 0.1:
+        return c, c * d.choice((1, 1, 2)), c
+    if form < 0.25:
+        groups = d.choice((2, 3, 4, 8))
+        return groups * d.size(64), groups * d.size(64), groups
+    return c, k, 1
+
+
+def conv_sizes(d):
+    while True:
+        r, s, stride, pad, dilation = filter_geometry(d)
+        c, k, groups = conv_channels(d)
+        n, h, w = d.choice((1, 2, 3, 5, 8)), d.integer(1, 34), d.integer(1, 34)
+        p = (h + 2 * pad[0] - dilation * (r - 1) - 1) // stride[0] + 1
+        q = (w + 2 * pad[1] - dilation * (s - 1) - 1) // stride[1] + 1
+        work = n * p * q * k * (c // groups) * r * s
+        if p >= 1 and q >= 1 and work <= WORK and n * h * w * c <= 4 * ELEMENTS:
+            return n, h, w, c, k, groups, r, s, stride, pad, dilation
+
+
+def by_winograd(c, k, groups, r, s, stride, dilation):
+    return (groups, r, s, stride, dilation) == (1, 3, 3, (1, 1), 1) and min(c, k) >= 16
+
+
+def conv2d(case, d):
+    n, h, w, c, k, groups, r, s, stride, pad, dilation = conv_sizes(d)
+    case.winograd = by_winograd(c, k, groups, r, s, stride, dilation)
+    x = case.input("x", d.data((n, h, w, c)))
+    f = case.parameter("w", d.weights((k, c // groups, r, s), c // groups * r * s))
+    bias = case.parameter("b", d.data((k,))) if d.chance(0.3) else -1
+    y = case.program.call("conv2d", (x, f, bias), (*stride, *pad, dilation, groups))
+    return case.finish(y, "y", ("x", "w") if bias < 0 else ("x", "w", "b"))
+
+
+def conv2d_transpose(case, d):
+    while True:
+        n, h, w, c, k, groups, r, s, stride, pad, dilation = conv_sizes(d)
+        output_pad = d.integer(0, min(stride) - 1)
+        sizes = [(m - 1) * stride[i] - 2 * pad[i] + dilation * (e - 1) + 1 + output_pad
+                 for i, (m, e) in enumerate(((h, r), (w, s)))]
+        if min(sizes) >= 1 and n * h * w * k * (c // groups) * r * s <= WORK:
+            break
+    case.winograd = by_winograd(c, k, groups, r, s, stride, dilation)
+    x = case.input("x", d.data((n, h, w, k)))
+    f = case.parameter("w", d.weights((k, c // groups, r, s), k // groups * r * s))
+    y = case.program.call("conv2d_transpose", (x, f),
+                          (*stride, *pad, dilation, groups, output_pad))
+    return case.finish(y, "y", ("x", "w"))
+
+
+def linear(case, d):
+    k, c = d.size(4099), d.size(4099)
+    n = d.integer(1, max(1, min(300, int(WORK / (k * c)))))
+    x = case.input("x", d.data((n, c)))
+    w = case.parameter("w", d.weights((k, c), c))
+    bias = case.parameter("b", d.data((k,))) if d.chance(0.6) else -1
+    y = case.program.call("linear", (x, w, bias))
+    return case.finish(y, "y", ("x", "w") if bias < 0 else ("x", "w", "b"))
+
+
+# ---- Channels and batch normalisation ----
+
+def channels_shape(d, most_rank=5):
+    """[rows, channels] with rows in 1 to 4 dimensions."""
+    rows, channels = d.rows(ELEMENTS)
+    shape = [channels]
+    while len(shape) < most_rank - 1 and d.chance(0.5):
+        divisors = [i for i in range(1, min(rows, 40) + 1) if rows % i == 0]
+        shape.insert(0, d.choice(divisors))
+        rows //= shape[0]
+    return [rows, *shape]
+
+
+def bias_add(case, d):
+    shape = channels_shape(d)
+    x, b = case.input("x", d.data(shape)), case.parameter("b", d.data(shape[-1:]))
+    return case.finish(case.program.call("bias_add", (x, b)), "y", ("x", "b"))
+
+
+def channel_sum(case, d):
+    x = case.input("x", d.data(channels_shape(d)))
+    return case.finish(case.program.call("channel_sum", (x,)), "y", ("x",))
+
+
+class Normalised:
+    """Terms of batch normalisation of x [rows, channels] in f64. 'size' is how large x hat is
+    before the mean is taken away: the mean is stored in fp32, rounded."""
+
+    def __init__(self, x, mean, var, eps, gamma):
+        self.rows = len(x)
+        self.mean, self.inverse = mean, 1 / np.sqrt(var + eps)
+        self.hat = (x - mean) * self.inverse
+        self.size = (np.abs(x) + np.abs(mean)) * self.inverse
+        self.gain = np.abs(gamma) * self.inverse
+
+
+def rows_of(x):
+    return x.reshape(-1, x.shape[-1])
+
+
+def train_scales(case, truth):
+    """Scales of the results and gradients of batchnorm_train; the upstream gradient is of y."""
+    x = rows_of(case.array("x"))
+    mean, var = x.mean(0), x.var(0)
+    channels = x.shape[1]
+    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
+    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
+    t = Normalised(x, mean, var, case.eps, gamma)
+    shape = case.array("x").shape
+    scales = {"mean": norm0(x) / t.rows + np.abs(mean), "var": var + KINDS["f32"].u * mean**2,
+              "y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape)}
+    if case.upstream == "y":
+        dy = rows_of(case.array("dy"))
+        shift = np.abs(mean) * t.inverse
+        sum_of_dy = norm0(dy) + np.abs(dy.sum(0))
+        sum_of_products = norm0(dy * t.hat) + np.abs((dy * t.hat).sum(0)) + sum_of_dy * shift
+        scales["dx"] = (t.gain * (np.abs(dy) + (sum_of_dy + t.size * np.abs((dy * t.hat).sum(0))
+                                                + np.abs(t.hat) * sum_of_products) / t.rows)) \
+            .reshape(shape)
+        scales["dgamma"], scales["dbeta"] = sum_of_products, sum_of_dy
+    elif case.upstream == "var":
+        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows * (np.abs(x) + np.abs(mean))) \
+            .reshape(shape)
+    return scales
+
+
+def batchnorm_train(case, d):
+    shape = channels_shape(d)
+    x, inputs = case.input("x", d.data(shape)), ["x"]
+    gamma = beta = -1
+    if d.chance(0.7):
+        gamma, inputs = case.parameter("gamma", d.near_one(shape[-1:])), [*inputs, "gamma"]
+    if d.chance(0.7):
+        beta, inputs = case.parameter("beta", d.data(shape[-1:])), [*inputs, "beta"]
+    case.eps = d.choice((1e-5, 1e-3, 1e-12 if d.dtype == "f64" else 1e-5, 0.1))
+    case.upstream = d.choice(("y", "y", "y", "y", "mean", "var"))
+    y, mean, var = case.program.call("batchnorm_train", (x, gamma, beta), (case.eps,))
+    numbers = {"y": y, "mean": mean, "var": var}
+    case.reads = [(n, what) for what, n in numbers.items() if what != case.upstream]
+    case.formula = train_scales
+    return case.finish(numbers[case.upstream], case.upstream,
+                       inputs if case.upstream == "y" else ["x"])
+
+
+def infer_scales(case, truth):
+    x, dy = rows_of(case.array("x")), rows_of(case.array("dy"))
+    channels, shape = x.shape[1], case.array("x").shape
+    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
+    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
+    t = Normalised(x, case.array("mean"), case.array("var"), case.eps, gamma)
+    products = norm0(dy * t.size) + np.abs((dy * t.hat).sum(0))
+    return {"y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape),
+            "dx": (t.gain * np.abs(dy)).reshape(shape), "dgamma": products,
+            "dbeta": norm0(dy) + np.abs(dy.sum(0)),
+            "dmean": t.gain * (norm0(dy) + np.abs(dy.sum(0))),
+            "dvar": t.gain * t.inverse * products}
+
+
+def batchnorm_infer(case, d):
+    shape = channels_shape(d)
+    x, inputs = case.input("x", d.data(shape)), ["x", "mean", "var"]
+    gamma = beta = -1
+    if d.chance(0.7):
+        gamma, inputs = case.parameter("gamma", d.near_one(shape[-1:])), [*inputs, "gamma"]
+    if d.chance(0.7):
+        beta, inputs = case.parameter("beta", d.data(shape[-1:])), [*inputs, "beta"]
+    rows = rows_of(case.array("x"))
+    mean = case.parameter("mean", rows.mean(0) + 0.1 * rows.std(0) * d.normal(shape[-1:]))
+    var = case.parameter("var", (rows.var(0) + 0.01) * np.exp(0.2 * d.normal(shape[-1:])))
+    case.eps = d.choice((1e-5, 1e-3, 0.1))
+    case.formula = infer_scales
+    y = case.program.call("batchnorm_infer", (x, gamma, beta, mean, var), (case.eps,))
+    return case.finish(y, "y", inputs)
+
+
+# ---- Elementwise ----
+
+def unary(name, formula, numbers=lambda d: (), stored=STORED):
+    def draw(case, d):
+        case.formula, case.stored = formula, stored
+        x = case.input("x", d.data(d.shape(d.integer(0, 5), ELEMENTS)))
+        case.attributes = numbers(d)
+        return case.finish(case.program.call(name, (x,), case.attributes), "y", ("x",))
+    return draw
+
+
+def own_size(case, truth):
+    """Each result is computed from one product or function: its own size."""
+    return {}
+
+
+def gelu_scales(case, truth):
+    x, dy = np.abs(case.array("x")), np.abs(case.array("dy"))
+    return {"y": x, "dx": dy * (1 + x * np.exp(-x * x / 2))}
+
+
+def tanh_scales(case, truth):
+    return {"dx": np.abs(case.array("dy"))}  # dy (1 - y^2)
+
+
+def sigmoid_scales(case, truth):
+    return {"dx": np.abs(case.array("dy")) * truth["y"]}  # dy y (1 - y)
+
+
+def bce_scales(case, truth):
+    """dx = dy ((1 - t) sigmoid(x) - t sigmoid(-x)); y is a sum of two positive terms."""
+    x, target = case.array("x"), case.attributes[0]
+    sides = np.exp(-np.logaddexp(0, -x)), np.exp(-np.logaddexp(0, x))
+    return {"dx": np.abs(case.array("dy")) * ((1 - target) * sides[0] + target * sides[1])}
+
+
+def binary(name):
+    def draw(case, d):
+        shape = d.shape(d.integer(0, 5), ELEMENTS)
+        a, b = case.input("a", d.data(shape)), case.input("b", d.data(shape))
+        return case.finish(case.program.call(name, (a, b)), "y", ("a", "b"))
+    return draw
+
+
+def scale_by(case, d):
+    x = case.input("x", d.data(d.shape(d.integer(1, 4), ELEMENTS)))
+    s = case.parameter("s", d.normal((1,) if d.chance(0.5) else ()))
+    return case.finish(case.program.call("scale_by", (x, s)), "y", ("x", "s"))
+
+
+def dims_as_numbers(shape):
+    return (len(shape), *shape, *[0] * (5 - len(shape)))
+
+
+def fill_by(case, d):
+    s = case.parameter("s", d.normal(()))
+    shape = d.shape(d.integer(0, 5), ELEMENTS)
+    y = case.program.call("fill_by", (s,), (KINDS[d.dtype].number, *dims_as_numbers(shape)))
+    return case.finish(y, "y", ("s",))
+
+
+def cast(case, d):
+    source = d.choice(("f32", "bf16", "f16", "u8", "i32"))
+    target = d.choice(("f32", "bf16", "f16"))
+    shape = d.shape(d.integer(0, 5), ELEMENTS)
+    values = d.rng.integers(0, 256, shape) if source in ("u8", "i32") \
+        else round_to(d.data(shape, "f16"), source)
+    x = case.input("x", np.asarray(values), source)
+    y = case.program.call("cast", (x,), (KINDS[target].number,))
+    return case.finish(y, "y", () if source in ("u8", "i32") else ("x",))
+
+
+def normalize_scales(case, truth):
+    channels = case.array("x").shape[-1]
+    mean, std = (np.array(case.attributes[i:i + channels]) for i in (1, 4))
+    return {"y": (case.array("x") / 255 + mean) / std}
+
+
+def normalize(case, d):
+    """Means and deviations are f32: f64 is not drawn."""
+    dtype = d.dtype if d.dtype != "f64" else "f32"
+    shape = [*d.shape(d.integer(1, 3), 20000), d.integer(1, 3)]
+    x = case.input("x", d.rng.integers(0, 256, shape), "u8")
+    case.attributes = (KINDS[dtype].number, *d.rng.uniform(0.2, 0.6, 3),
+                       *d.rng.uniform(0.2, 0.4, 3))
+    case.formula = normalize_scales
+    return case.finish(case.program.call("normalize", (x,), case.attributes))
+
+
+def dropout(case, d):
+    x = case.input("x", d.data(d.shape(d.integer(1, 4), ELEMENTS)))
+    key = case.input("key", d.rng.integers(0, 2**31, 4), "i32")
+    ones = case.program.value(d.dtype, np.ones(case.array("x").shape))
+    case.formula = own_size
+    case.attributes = (d.choice((0.0, 0.1, 0.5, 0.9)), d.integer(0, 1000))
+    kept = case.program.call("dropout", (ones, key), case.attributes)
+    case.reads.append((kept, "kept"))
+    y = case.program.call("dropout", (x, key, kept), case.attributes)
+    return case.finish(y, "y", ("x",))
+
+
+# ---- Pooling and shapes ----
+
+def image(case, d):
+    while True:
+        shape = [d.choice((1, 2, 3, 7)), d.integer(1, 40), d.integer(1, 40), d.size(512)]
+        if math.prod(shape) <= ELEMENTS:
+            return case.input("x", d.data(shape)), shape
+
+
+def pool(name):
+    def draw(case, d):
+        x, shape = image(case, d)
+        window = d.integer(1, min(9, *shape[1:3]))
+        case.attributes = (window, d.integer(1, window + 1), d.integer(0, window // 2))
+        return case.finish(case.program.call(name, (x,), case.attributes), "y", ("x",))
+    return draw
+
+
+def global_pool(name):
+    def draw(case, d):
+        x, _ = image(case, d)
+        return case.finish(case.program.call(name, (x,)), "y", ("x",))
+    return draw
+
+
+def upsample2d(case, d):
+    x, _ = image(case, d)
+    y = case.program.call("upsample2d", (x,), (d.choice((1, 2, 2, 3)),))
+    return case.finish(y, "y", ("x",))
+
+
+def reshape(case, d):
+    shape = d.shape(d.integer(1, 5), ELEMENTS)
+    x = case.input("x", d.data(shape))
+    y = case.program.call("reshape", (x,), dims_as_numbers([math.prod(shape[:2]), *shape[2:]]))
+    return case.finish(y, "y", ("x",))
+
+
+def reduce_sum(case, d):
+    x = case.input("x", d.data(d.shape(d.integer(0, 5), 300000)))
+    return case.finish(case.program.call("reduce_sum", (x,)), "y", ("x",))
+
+
+# ---- Losses, metrics, updates ----
+
+def logits(case, d):
+    k = d.choice((1, 2, 3, 5, 10, 64, 100, 257, 1000, 1000, 4099, 10000, 21841, 100000))
+    n = d.integer(1, max(1, min(128, 300000 // k)))
+    x = case.input("x", d.data((n, k)) * 1)
+    labels = np.where(d.rng.random(n) < 0.1, -1, d.rng.integers(0, k, n))
+    return x, case.input("labels", labels, "i32")
+
+
+def distances(case):
+    """How far each logit is below the largest, of its row; exp() amplifies its rounding."""
+    x = case.array("x")
+    return x.max(1, keepdims=True) - x
+
+
+def softmax_scales(case, truth):
+    return {"y": truth["y"] * (1 + distances(case))}
+
+
+def softmax(case, d):
+    x, _ = logits(case, d)
+    case.formula = softmax_scales
+    return case.finish(case.program.call("softmax", (x,)))
+
+
+def xent_scales(case, truth):
+    below, smoothing = distances(case), case.attributes[0]
+    labels = case.array("labels").astype(int)
+    total = np.exp(-below).sum(1, keepdims=True)
+    own = np.take_along_axis(below, np.maximum(labels, 0)[:, None], 1)[:, 0]
+    present = labels >= 0
+    target = np.full(below.shape, smoothing / below.shape[1])
+    target[np.arange(len(labels)), np.maximum(labels, 0)] += 1 - smoothing
+    p = np.exp(-below) / total
+    return {"y": present * (1 + own + np.log(total[:, 0]) + smoothing * below.mean(1)),
+            "dx": (present * np.abs(case.array("dy")))[:, None] * (p * (1 + below) + target)}
+
+
+def softmax_xent(case, d):
+    x, labels = logits(case, d)
+    case.formula = xent_scales
+    case.attributes = (d.choice((0.0, 0.0, 0.1, 0.4, 1.0)),)
+    y = case.program.call("softmax_xent", (x, labels), case.attributes)
+    return case.finish(y, "y", ("x",))
+
+
+def topk_hits(case, d):
+    x, labels = logits(case, d)
+    return case.finish(case.program.call("topk_hits", (x, labels)))
+
+
+def update(case, d, name, variables, hyper):
+    shape = d.shape(d.integer(1, 4), ELEMENTS)
+    ids = [case.note(v, case.program.variable("f32", d.data(shape, "f32"))) for v in variables[:-1]]
+    ids.append(case.input(variables[-1], d.data(shape, "f32"), "f32"))
+    case.attributes = round_to(np.array(hyper, np.float64), "f32")
+    case.program.call(name, (*ids, case.input("hyper", case.attributes, "f32")))
+    case.reads = [(n, v) for n, v in zip(ids, variables[:-1])]
+    return case
+
+
+def sgd_scales(case, truth):
+    p, m, g = (np.abs(case.array(v)) for v in "pmg")
+    lr, momentum, decay, _, factor = np.abs(case.attributes[:5])
+    g = g * factor + decay * p
+    m = g + momentum * m
+    return {"m": m + np.abs(truth["m"]), "p": p + lr * (g + m)}
+
+
+def sgd(case, d):
+    case.formula = sgd_scales
+    return update(case, d, "sgd", "pmg",
+                  (d.rng.uniform(0.001, 1), d.choice((0, 0.9, 0.99)), d.choice((0, 1e-4, 0.1)),
+                   d.integer(0, 1), d.choice((1, 1 / 256)), d.choice((0, 0, 0.1)),
+                   d.integer(0, 1), 0))
+
+
+def ema_scales(case, truth):
+    return {"e": np.abs(case.array("e")) + np.abs(case.array("p"))}
+
+
+def ema(case, d):
+    case.formula = ema_scales
+    return update(case, d, "ema", "ep", (d.choice((0.9, 0.999, 0.5)), *[0] * 7))
+
+
+KINDS_OF_CASES = {
+    "conv2d": conv2d, "conv2d_transpose": conv2d_transpose, "linear": linear,
+    "bias_add": bias_add, "channel_sum": channel_sum,
+    "batchnorm_train": batchnorm_train, "batchnorm_infer": batchnorm_infer,
+    "relu": unary("relu", own_size), "gelu": unary("gelu", gelu_scales),
+    "leaky_relu": unary("leaky_relu", own_size, lambda d: (d.choice((0.01, 0.2, 1.0)),)),
+    "tanh": unary("tanh", tanh_scales), "sigmoid": unary("sigmoid", sigmoid_scales),
+    "softplus": unary("softplus", own_size),
+    "add": binary("add"), "sub": binary("sub"), "mul": binary("mul"),
+    "scale": unary("scale", None, lambda d: tuple(d.normal((2,)))),
+    "scale_by": scale_by, "fill_by": fill_by, "cast": cast, "normalize": normalize,
+    "dropout": dropout,
+    "maxpool2d": pool("maxpool2d"), "avgpool2d": pool("avgpool2d"),
+    "global_avgpool": global_pool("global_avgpool"),
+    "global_maxpool": global_pool("global_maxpool"),
+    "upsample2d": upsample2d, "reshape": reshape, "reduce_sum": reduce_sum,
+    "softmax_xent": softmax_xent, "softmax": softmax, "topk_hits": topk_hits,
+    "bce_with_logits": unary("bce_with_logits", bce_scales,
+                             lambda d: (d.choice((0.0, 1.0, 0.3)),), 5),  # of five operators
+    "sgd": sgd, "ema": ema,
+}
+# Those with the most ways to be computed are drawn more often.
+WEIGHT = {"conv2d": 8, "conv2d_transpose": 4, "linear": 4, "batchnorm_train": 6,
+          "batchnorm_infer": 3, "softmax_xent": 3, "maxpool2d": 2, "avgpool2d": 2,
+          "channel_sum": 2}
+DRAWN = [kind for kind in KINDS_OF_CASES for _ in range(WEIGHT.get(kind, 1))]
+
+
+def draw_case(draw, only=None):
+    kind = draw.choice(DRAWN)
+    kind = only or kind
+    return KINDS_OF_CASES[kind](Case(draw, kind), draw)

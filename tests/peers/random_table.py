@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators of serried the random cases compare, and why the others are not.
+
+check_random.py --table compares this with `serried info ops`: a new operator needs a line here.
+"""
+
+# Operator: the kind of case (random_operators.py) whose result or gradient it computes.
+COMPARED = {
+    "conv2d": "conv2d", "conv2d_dx": "conv2d_transpose", "conv2d_dw": "conv2d",
+    "linear": "linear", "linear_dx": "linear", "linear_dw": "linear",
+    "bias_add": "bias_add", "channel_sum": "channel_sum",
+    "batchnorm_train": "batchnorm_train", "batchnorm_grad": "batchnorm_train",
+    "batchnorm_infer": "batchnorm_infer",
+    "relu": "relu", "relu_grad": "relu", "gelu": "gelu", "gelu_grad": "gelu",
+    "leaky_relu": "leaky_relu", "leaky_relu_grad": "leaky_relu", "tanh": "tanh",
+    "tanh_grad": "tanh", "sigmoid": "sigmoid", "sigmoid_grad": "sigmoid",
+    "softplus": "softplus", "add": "add", "sub": "sub", "mul": "mul", "scale": "scale",
+    "scale_by": "scale_by", "fill_by": "fill_by", "cast": "cast", "normalize": "normalize",
+    "dropout": "dropout", "maxpool2d": "maxpool2d", "maxpool2d_grad": "maxpool2d",
+    "avgpool2d": "avgpool2d", "avgpool2d_grad": "avgpool2d", "upsample2d": "upsample2d",
+    "upsample2d_grad": "upsample2d", "reshape": "reshape", "reduce_sum": "reduce_sum",
+    "softmax_xent": "softmax_xent", "softmax_xent_grad": "softmax_xent", "softmax": "softmax",
+    "topk_hits": "topk_hits", "sgd": "sgd", "ema": "ema",
+}
+
+NOT_COMPARED = {
+    "random_normal": "draws of its own generator: tests/unit/test_ops.c has their moments",
+    "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/test_mix.c",
+}
+
+# Compositions of operators that have a call of their own.
+COMPOSED = ("global_avgpool", "global_maxpool", "bce_with_logits")
+
+
+def problems(operators, kinds):
+    """What is wrong with the table for these operators of serried and kinds of cases."""
+    found = []
+    for name in operators:
+        if (name in COMPARED) == (name in NOT_COMPARED):
+            found.append(f"operator {name} stands neither in COMPARED nor with a reason in "
+                         "NOT_COMPARED of tests/peers/random_table.py, or in both")
+    for name in [*COMPARED, *NOT_COMPARED]:
+        if name not in operators:
+            found.append(f"serried has no operator {name}, which random_table.py names")
+    for kind in sorted({*COMPARED.values(), *COMPOSED} ^ set(kinds)):
+        found.append(f"the kind of case {kind} is in one of random_table.py and "
+                     "random_operators.py, not in both")
+    return found
