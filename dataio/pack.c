@@ -490,7 +490,7 @@ static void release(packing *p) {
 }
 
 sr_status sr_pack(const sr_pack_options *options, sr_pack_report *report) {
-    packing p = {.job.options = *options, .report = report, .state = {.lock = -1}};
+    packing p = {.job.options = *options, .report = report, .state = {.lock = -1, .lock_file = -1}};
     int64_t begin = sr_clock_ns();
     sr_arena_init(&p.arena);
     *report = (sr_pack_report){0};

@@ -16,16 +16,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "dataio/format.h"
 #include "dataio/store_internal.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_lock.h"
 #include "kernels/base/process.h"
 #include "kernels/base/text.h"
 
+#define LOCK_FILE "pack.lock"
 #define PACK_VERSION 2 // rises when the same source would give other bytes
 
 static const char *const flag_names[SR_PICTURE_FLAG_COUNT] = {
@@ -59,20 +60,48 @@ static sr_status fail_held(const char *folder) {
     return status;
 }
 
+// NFS locks no folder, so there a file in it is locked, for as long as packing takes.
+static sr_status lock_file(sr_pack_state *state) {
+    sr_lock_result result = SR_LOCK_TAKEN;
+    char *path = sr_path_join(state->folder, LOCK_FILE);
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_lock_file_open(path, &state->lock_file, &result);
+    if (status == SR_OK && result == SR_LOCK_HELD_BY_OTHER) {
+        (void)close(state->lock_file); // and not removed: it is the other's
+        state->lock_file = -1;
+        status = fail_held(state->folder);
+    } else if (status == SR_OK && result == SR_LOCK_NOT_SUPPORTED) {
+        sr_lock_warn(state->folder, "a second pack");
+    } else if (status == SR_E_IO && access(state->folder, W_OK) != 0) {
+        status = SR_OK; // it can only be compared
+    }
+    sr_free(path);
+    return status;
+}
+
+static sr_status lock_folder(sr_pack_state *state) {
+    switch (sr_file_lock(state->lock)) {
+    case SR_LOCK_HELD_BY_OTHER:
+        return fail_held(state->folder);
+    case SR_LOCK_NOT_SUPPORTED:
+        return lock_file(state);
+    case SR_LOCK_TAKEN:
+        break;
+    }
+    return SR_OK;
+}
+
 sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
-    sr_pack_state state = {.lock = -1};
+    sr_pack_state state = {.lock = -1, .lock_file = -1};
     SR_TRY(sr_make_folders(folder));
     sr_sync_parents(folder);
     state.folder = sr_strdup(folder);
     if (state.folder == NULL)
         return SR_E_MEMORY;
     state.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    sr_status status = SR_OK;
-    if (state.lock < 0)
-        status = sr_file_fail(folder, "cannot be opened", errno);
-    else if (flock(state.lock, LOCK_EX | LOCK_NB) != 0)
-        status = errno == EWOULDBLOCK ? fail_held(folder)
-                                      : sr_file_fail(folder, "cannot be locked", errno);
+    sr_status status =
+        state.lock < 0 ? sr_file_fail(folder, "cannot be opened", errno) : lock_folder(&state);
     if (status != SR_OK) {
         sr_pack_state_close(&state);
         return status;
@@ -82,13 +111,17 @@ sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
 }
 
 void sr_pack_state_close(sr_pack_state *state) {
+    if (state->lock_file >= 0) {
+        (void)unlinkat(state->lock, LOCK_FILE, 0); // while it is ours
+        (void)close(state->lock_file);
+    }
     if (state->lock >= 0)
         (void)close(state->lock);
     sr_free(state->folder);
     for (size_t i = 0; i < state->progress.refused_count; i++)
         sr_free(state->progress.refused[i]);
     sr_free(state->progress.refused);
-    *state = (sr_pack_state){.lock = -1};
+    *state = (sr_pack_state){.lock = -1, .lock_file = -1};
 }
 
 // Our files: shards, their temporary names, pack.txt and refused.csv with theirs.
@@ -118,7 +151,7 @@ static sr_status each_entry(sr_pack_state *state, entry_fn fn, void *user) {
 // A kill before pack.txt was there leaves at most a temporary file of ours.
 static sr_status count_entry(sr_pack_state *state, const char *name, void *user) {
     (void)state;
-    *(int *)user += !(is_ours(name) && sr_file_is_temporary(name));
+    *(int *)user += !(is_ours(name) && sr_file_is_temporary(name)) && strcmp(name, LOCK_FILE) != 0;
     return SR_OK;
 }
 

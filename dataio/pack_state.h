@@ -26,6 +26,7 @@ typedef struct sr_pack_progress {
 typedef struct sr_pack_state {
     char *folder;
     int lock;                     // descriptor of the folder, locked
+    int lock_file;                // or, where folders cannot be, of a file in it; else -1
     char identity[SR_SHA256_HEX]; // of source and options
     bool complete;                // the folder holds exactly this already
     bool begun;                   // it holds a part of it

@@ -8,6 +8,7 @@
 // cannot hold no piece stays in the page cache: it comes again only after all others. A restarted
 // reader counts what the rings were given and goes on behind it; records that its predecessor had
 // read ahead are read again one by one.
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
@@ -71,6 +72,11 @@ static void take_turn(reader *r) {
     const int64_t deadline = sr_clock_ns() + (r->impatient ? 0 : TURN_WAIT_NS);
     r->impatient = false;
     while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && !r->impatient) {
+        if (errno != EWOULDBLOCK && errno != EINTR) { // NFS and others: no turns there
+            (void)close(r->turn);
+            r->turn = -1;
+            return;
+        }
         r->impatient = sr_clock_ns() >= deadline || sr_stage_stopped(r->stage);
         if (!r->impatient)
             sr_clock_sleep_ns(TURN_POLL_NS);

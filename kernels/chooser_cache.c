@@ -16,6 +16,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/file.h"
+#include "kernels/base/file_lock.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
@@ -270,17 +271,15 @@ static sr_status make_folder(const char *folder) {
 }
 
 static sr_status take_lock(const sr_chooser_cache *cache, int *out) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char *path = sr_path_join(cache->folder, "lock");
     if (path == NULL)
         return SR_E_MEMORY;
     const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     sr_status status = fd < 0 ? sr_file_fail(path, "cannot be opened", errno) : SR_OK;
     int tries = 0;
-    while (status == SR_OK && fcntl(fd, F_OFD_SETLK, &lock) != 0) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            status = sr_file_fail(path, "cannot be locked", errno);
-        else if (++tries > LOCK_TRIES)
+    // Without locks the last writer's measurements stay, and a file is whole all the same.
+    while (status == SR_OK && sr_file_lock(fd) == SR_LOCK_HELD_BY_OTHER) {
+        if (++tries > LOCK_TRIES)
             status = SR_FAIL(SR_E_TIMEOUT, "%s: another process holds it", path);
         else
             sr_clock_sleep_ns(LOCK_PAUSE_NS);

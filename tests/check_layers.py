@@ -77,7 +77,7 @@ UNLISTED = {
 WRITER = "kernels/base/file_write.c"
 OPEN_FOR_WRITING = {
     "kernels/chooser_cache.c": "a lock",
-    "trainer/run_lock.c": "a lock",
+    "kernels/base/file_lock.c": "a lock",
     "trainer/rank_board.c": "memory that a job's processes share, in a new folder of its own",
     "launcher/start.c": "a lock in that folder",
     "launcher/start_guard.c": "that lock, and /dev/null for the streams of a process",

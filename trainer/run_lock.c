@@ -2,18 +2,16 @@
 // Lock of a run folder (see run_lock.h).
 //
 // The file is never removed: a lock on an unlinked file would exclude nobody. That the folder may
-// be moved aside by --fresh between open and lock is met by comparing the locked file with the one
-// that the path names afterwards.
+// be moved aside by --fresh between open and lock is met by sr_lock_file_open.
 #include "trainer/run_lock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/file_lock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/process.h"
 
@@ -36,43 +34,21 @@ static sr_status write_holder(int fd, const char *path) {
     return SR_OK;
 }
 
-// SR_OK with *again when the path names another file by now.
-static sr_status try_lock(const char *folder, const char *path, int fd, bool *again) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    struct stat locked, named;
-    int result;
-    do
-        result = fcntl(fd, F_OFD_SETLK, &lock);
-    while (result != 0 && errno == EINTR);
-    if (result != 0 && (errno == EAGAIN || errno == EACCES))
-        return fail_held(folder, fd);
-    if (result != 0)
-        return sr_file_fail(path, "cannot be locked", errno);
-    *again = fstat(fd, &locked) != 0 || stat(path, &named) != 0 || locked.st_ino != named.st_ino ||
-             locked.st_dev != named.st_dev;
-    return *again ? SR_OK : write_holder(fd, path);
-}
-
 sr_status sr_run_lock_take(const char *folder, sr_run_lock *out) {
-    sr_status status = SR_OK;
-    bool again = true;
+    int fd = -1;
+    sr_lock_result result = SR_LOCK_TAKEN;
     char *path = sr_path_join(folder, "run.lock");
     if (path == NULL)
         return SR_E_MEMORY;
-    for (int attempt = 0; attempt < 100 && again && status == SR_OK; ++attempt) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0) {
-            status = sr_file_fail(path, "cannot be opened", errno);
-            break;
-        }
-        status = try_lock(folder, path, fd, &again);
-        if (status == SR_OK && !again)
-            out->fd = fd;
-        else
-            close(fd);
-    }
-    if (status == SR_OK && again)
-        status = SR_FAIL(SR_E_IO, "%s: keeps being replaced by somebody else", path);
+    sr_status status = sr_lock_file_open(path, &fd, &result);
+    if (status == SR_OK && result == SR_LOCK_NOT_SUPPORTED)
+        sr_lock_warn(folder, "a second job");
+    if (status == SR_OK)
+        status = result == SR_LOCK_HELD_BY_OTHER ? fail_held(folder, fd) : write_holder(fd, path);
+    if (status == SR_OK)
+        out->fd = fd;
+    else if (fd >= 0)
+        (void)close(fd);
     sr_free(path);
     return status;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lock file that names its holder.
 //
-// The lock is an open file description lock (fcntl(2), F_OFD_SETLK): it ends with the process,
-// however that ends, works on local file systems and NFSv4, and two opens of one process exclude
-// each other, too.
+// The lock (kernels/base/file_lock.h) ends with the process, however that ends. Where the file
+// system has no locks, that is a warning.
 #ifndef SR_TRAINER_RUN_LOCK_H
 #define SR_TRAINER_RUN_LOCK_H
 

@@ -6,8 +6,8 @@
 // checksums. The file appears only at commit (sr_atomic_file); what was there before stays.
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 

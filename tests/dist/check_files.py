@@ -18,6 +18,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -399,10 +400,42 @@ class Files(suite.Suite):
         self.report(self.finishes_pack("a pack after another", twice), "a pack after another", "")
 
 
+    # -- file systems with other locks --------------------------------------------------------------
+
+    def locks(self):
+        """NFS, where a folder cannot be locked, and file systems without any lock (by LD_PRELOAD)."""
+        shim = os.path.join(os.path.dirname(self.faults), "libno_locks.so")
+        for mode in ("nfs", "none"):
+            more = {"LD_PRELOAD": shim, "TEST_LOCKS": mode}
+            packed, run = os.path.join(self.folder, "packed-" + mode), os.path.join(self.folder, "run-" + mode)
+            os.makedirs(packed)
+            for folder, line, what in ((packed, self.pack_line(packed), "pack"),
+                                       (run, [*self.train_line(run, 1), "data.order=chunks"], "train")):
+                done = subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True, timeout=120,
+                                      check=False)
+                warnings = [line for line in done.stderr.splitlines() if "has no locks" in line and folder in line]
+                self.report(done.returncode == 0 and len(warnings) == (mode == "none"), f"{what}, locks: {mode}",
+                            f"exit code {done.returncode}, {len(warnings)} warnings\n{done.stderr[-800:]}")
+            self.report(contents(packed) == self.packed, f"pack, locks: {mode}: same files", str(sorted(contents(packed))))
+            if mode == "none":
+                continue
+            with open(os.path.join(packed, "pack.lock"), "w", encoding="ascii") as file, \
+                    open(os.path.join(run, "run.lock"), "r+", encoding="ascii") as held:
+                for lock in (file, held):
+                    fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+                for line, words in ((self.pack_line(packed), "another pack"), (self.train_line(run, 1), "another job")):
+                    done = subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True,
+                                          timeout=60, check=False)
+                    self.report(done.returncode == 2 and words in done.stderr, f"{words}, locks: {mode}",
+                                f"exit code {done.returncode}\n{done.stderr[-800:]}")
+            self.report(os.path.exists(os.path.join(packed, "pack.lock")), "the other pack's lock stays", "it is gone")
+
+
 PARTS = {"pack": lambda tests: tests.pack(),
          "train1": lambda tests: tests.train(1, 6, 10000),
          "train2": lambda tests: tests.train(2, 3, 50),
          "twice": lambda tests: tests.twice(),
+         "locks": lambda tests: tests.locks(),
          "closed": lambda tests: tests.closed(),
          "full": lambda tests: tests.full()}
 
