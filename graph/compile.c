@@ -29,7 +29,7 @@ static sr_status take(sr_plan *plan, void **out, size_t count, size_t size) {
     SR_TRY(take((plan), (void **)&(plan)->field, (count), sizeof *(plan)->field))
 
 static sr_status allocate(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->program;
+    const sr_program *p = context->record.program;
     TAKE(plan, record, p->byte_count);
     TAKE(plan, values, p->value_count + p->node_count); // and one workspace a node at most
     TAKE(plan, launches, p->node_count);
@@ -44,6 +44,7 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     plan->hash = p->hash;
     plan->memory_count = (uint32_t)p->memory_count;
     plan->variable_count = (uint32_t)context->variable_count;
+    plan->variable_moves = UINT64_MAX; // not filled yet
     return SR_OK;
 }
 
@@ -166,9 +167,9 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
 }
 
 static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t index) {
-    const sr_program *p = context->program;
+    const sr_program *p = context->record.program;
     const sr_program_node *node = &p->nodes[index];
-    const sr_node *record = &context->nodes[node->record];
+    const sr_node *record = &context->record.nodes[node->record];
     if (!needs_launch(plan, node))
         return SR_OK;
     sr_view_arrays arrays;
@@ -293,7 +294,7 @@ static sr_status add_sinks(const sr_program *p, sr_plan *plan) {
 }
 
 static sr_status compile(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->program;
+    const sr_program *p = context->record.program;
     SR_TRY(allocate(context, plan));
     make_values(p, plan);
     plan->first_workspace = plan->value_count;
@@ -316,7 +317,7 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     static _Atomic uint64_t plans;
     plan->number = atomic_fetch_add_explicit(&plans, 1, memory_order_relaxed) + 1;
     sr_arena_init(&plan->arena);
-    sr_status status = context->optimize >= 0 ? sr_pass_recompute(context->program) : SR_OK;
+    sr_status status = context->optimize >= 0 ? sr_pass_recompute(context->record.program) : SR_OK;
     if (status == SR_OK)
         status = compile(context, plan);
     if (status != SR_OK) {

@@ -91,11 +91,6 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
     context->plan_cache_bytes =
         options->plan_cache_bytes ? options->plan_cache_bytes : PLAN_CACHE_BYTES;
     context->device = options->use_device;
-    context->program = sr_alloc(sizeof *context->program, "program");
-    if (!context->program) {
-        status = SR_E_MEMORY;
-        goto fail;
-    }
     if (!context->device) {
         SR_TRY_GOTO(sr_device_open(options->device, &context->device), fail);
         context->owns_device = true;
@@ -128,12 +123,9 @@ void sr_context_free(sr_context *context) {
     }
     for (size_t i = 0; i < context->chunk_count; i++)
         sr_device_free(context->device, context->chunks[i].memory);
-    if (context->program)
-        sr_program_release(context->program);
-    sr_free(context->program);
-    sr_free(context->nodes);
-    sr_free(context->values);
-    sr_free(context->attrs);
+    sr_record_release(&context->record);
+    for (int i = 0; i < SR_OTHER_RECORDS; i++)
+        sr_record_release(&context->other_records[i]);
     sr_free(context->deliveries);
     sr_free(context->variables);
     sr_free(context->chunks);
@@ -189,7 +181,7 @@ sr_status sr_context_status(sr_context *context) {
 
 void sr_context_begin_step(sr_context *context) {
     sr_context_use(context);
-    context->node_count = context->value_count = context->attr_count = 0;
+    sr_record_rewind(context);
     context->delivery_count = 0;
     context->has_updates = false;
     context->status = SR_OK;
@@ -240,7 +232,7 @@ const char *sr_context_fault(const sr_context *context, sr_tensor tensor) {
         return tensor.slot >= 1 && tensor.slot <= context->variable_count
                    ? NULL
                    : "a variable of a context that was freed";
-    return tensor.generation == context->generation && tensor.slot < context->value_count
+    return tensor.generation == context->generation && tensor.slot < context->record.value_count
                ? NULL
                : "a tensor of an earlier step; only variables outlive a step";
 }
@@ -278,7 +270,7 @@ sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref) {
 const sr_info *sr_context_info(const sr_context *context, uint32_t ref) {
     if (ref & SR_REF_VARIABLE)
         return &context->variables[ref & ~SR_REF_VARIABLE].info;
-    return &context->values[ref].info;
+    return &context->record.values[ref].info;
 }
 
 bool sr_op_argument(sr_tensor x, const char *what, sr_info *out) {
@@ -286,7 +278,8 @@ bool sr_op_argument(sr_tensor x, const char *what, sr_info *out) {
     uint32_t ref = sr_context_ref_of(x, what, &context);
     if (ref == SR_REF_NONE)
         return false;
-    *out = *sr_context_info(context, ref);
+    if (out)
+        *out = *sr_context_info(context, ref);
     return true;
 }
 

@@ -84,6 +84,9 @@ SR_NODISCARD sr_status sr_context_run(sr_context *context);
 // Counters of a context since its creation.
 typedef struct sr_context_stats {
     uint64_t nodes_recorded, plans_compiled, plans_replayed, nodes_recomputed;
+    // Of the nodes recorded, those that an earlier step had recorded at the same place; programs
+    // that were those of an earlier step, so that they were neither built nor looked for.
+    uint64_t nodes_repeated, programs_repeated;
     // Own cost: from the beginning of steps to their first observation (model code and derivative
     // rules included); making records canonical, hashing, finding plans; compiling, beside what the
     // providers take to make their kernels ready, which is prepare_ns.
@@ -106,7 +109,7 @@ typedef struct sr_target {
 // so far become part of it, and are then no longer run by sr_context_run. The plan is
 // borrowed from the context's cache: valid until sr_context_free or until the cache, over its
 // limit, drops those that longest were not asked for (never one of this step); compile again every
-// step (a hash and a comparison).
+// step: a step that repeats an earlier one is known by comparison while it is recorded (repeat.c).
 SR_NODISCARD sr_status sr_compile(sr_context *context, const sr_target *targets, int count,
                                   sr_plan **out);
 

@@ -35,7 +35,8 @@ typedef struct sr_node_view {
     const sr_tensor *output; // [op->outputs]; likewise
 } sr_node_view;
 
-// An operator's descriptor. Immutable.
+// An operator's descriptor. Immutable. Its rules are functions of what they are given and nothing
+// else: a step that repeats an earlier one does not ask them again.
 typedef struct sr_op {
     uint32_t struct_size, abi;
     const char *name; // "conv2d"
@@ -117,7 +118,8 @@ void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, s
 sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
 
 // For calls that look at an argument before they record. Dtype and shape of 'x'; false with the
-// error sticking, where the call returns sr_op_failed(). what: "flatten: x", for the message.
+// error sticking, where the call returns sr_op_failed(). what: "flatten: x", for the message. out
+// may be NULL.
 bool sr_op_argument(sr_tensor x, const char *what, sr_info *out);
 // What a call returns that failed: no tensor, which says in which context.
 sr_tensor sr_op_failed(void);

@@ -43,7 +43,7 @@ static size_t bytes_of(const sr_plan *plan) {
 
 // Drops the plans that longest were not used until the limit holds. Those of this step stay: they
 // are lent to whoever compiled them.
-static void drop_over_limit(sr_plan_cache *cache, const sr_context *context) {
+static void drop_over_limit(sr_plan_cache *cache, sr_context *context) {
     while (cache->bytes > context->plan_cache_bytes) {
         size_t oldest = 0;
         for (size_t i = 1; i < cache->count; i++)
@@ -52,6 +52,7 @@ static void drop_over_limit(sr_plan_cache *cache, const sr_context *context) {
         if (cache->count == 0 || cache->plans[oldest]->generation == context->generation)
             return;
         cache->bytes -= bytes_of(cache->plans[oldest]);
+        sr_records_forget_plan(context, cache->plans[oldest]);
         sr_plan_free(cache->plans[oldest]);
         cache->plans[oldest] = cache->plans[--cache->count];
     }
@@ -85,11 +86,14 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
 // Bindings differ from step to step under the same record: memory of constants and kept values, and
 // of variables that were moved.
 static void bind(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->program;
+    const sr_program *p = context->record.program;
     if (p->memory_count)
         memcpy(plan->memory, p->memory, p->memory_count * sizeof *plan->memory);
+    if (plan->variable_moves == context->variable_moves)
+        return;
     for (uint32_t i = 0; i < plan->variable_count; i++)
         plan->variables[i] = context->variables[i].memory;
+    plan->variable_moves = context->variable_moves;
 }
 
 sr_status sr_plan_get(sr_context *context, sr_plan **out) {
@@ -100,14 +104,20 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
     }
     sr_plan_cache *cache = context->cache;
     int64_t start = sr_clock_ns();
-    sr_plan *plan = find(cache, context->program);
+    sr_plan *plan = context->record.program->plan;
+    if (!plan)
+        plan = find(cache, context->record.program);
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
-    if (plan)
+    if (plan) {
         context->stats.plans_replayed++;
-    else
-        SR_TRY(add_compiled(context, cache, &plan));
+    } else {
+        const sr_status status = add_compiled(context, cache, &plan);
+        context->record.program->repeats &= status == SR_OK; // compiling changed it
+        SR_TRY(status);
+    }
     plan->last_use = ++cache->uses;
     plan->generation = context->generation;
+    context->record.program->plan = plan;
     bind(context, plan);
     *out = plan;
     return SR_OK;
@@ -116,10 +126,11 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
 // The plan runs the recorded updates at every replay, so the context must not; assignments stay
 // its.
 static void hand_over_updates(sr_context *context) {
-    const sr_program *p = context->program;
+    const sr_program *p = context->record.program;
+    context->record.marked = true;
     for (size_t i = 0; i < p->node_count; i++)
         if (p->nodes[i].op->updates)
-            context->nodes[p->nodes[i].record].executed = true;
+            context->record.nodes[p->nodes[i].record].executed = true;
     context->has_updates = false;
     for (size_t i = 0; i < context->variable_count; i++)
         if (context->variables[i].assigned != SR_REF_NONE)

@@ -108,6 +108,7 @@ struct sr_plan {
     uint32_t memory_count;
     void **variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
+    uint64_t variable_moves; // of the context, when 'variables' was filled
 
     size_t range_bytes; // executor memory
     size_t live_bound;  // most bytes alive at once: no planner can need less

@@ -36,6 +36,11 @@ typedef struct sr_node {
     bool executed;
 } sr_node;
 
+// Bytes that an operator's attributes take in a record.
+static inline size_t sr_attr_room(const sr_op *op) {
+    return (op->attr_size + 7) & ~(size_t)7;
+}
+
 typedef struct sr_variable_entry {
     char *name;
     sr_info info;
@@ -55,6 +60,43 @@ typedef struct sr_step_chunk {
     size_t bytes, used;
 } sr_step_chunk;
 
+// A constant of at most 8 bytes that a derivative rule made: written again when its span repeats.
+typedef struct sr_span_constant {
+    uint32_t value, bytes;
+    unsigned char data[8];
+} sr_span_constant;
+
+// What one call of sr_gradients recorded.
+typedef struct sr_span {
+    uint32_t y, dy;                         // refs
+    uint32_t node, value, attr;             // where it begins
+    uint32_t end_node, end_value, end_attr; // and ends
+    uint32_t count;                         // of xs
+    uint32_t *refs;                         // xs, then grads: [2 count]
+    size_t ref_capacity;
+    sr_span_constant *constants;
+    size_t constant_count, constant_capacity;
+} sr_span;
+
+#define SR_OTHER_RECORDS 3 // phases of a step, and an evaluation in between
+#define SR_MAX_SPANS 4     // of a record; further gradients are recorded anew in each step
+
+// What the calls of a step wrote down, and behind it (up to 'stored_...') what an earlier step
+// wrote down after the same beginning: see repeat.c.
+typedef struct sr_record {
+    sr_node *nodes;
+    size_t node_count, node_stored, node_capacity;
+    sr_value *values;
+    size_t value_count, value_stored, value_capacity;
+    unsigned char *attrs;
+    size_t attr_count, attr_capacity;
+    sr_span spans[SR_MAX_SPANS];
+    int span_count;
+    bool marked;                // values of it are kept or in memory, or nodes have run
+    uint64_t last_step;         // that used it
+    struct sr_program *program; // scratch of canonicalisation, and the last program
+} sr_record;
+
 struct sr_context {
     uint16_t number, generation;
     uint64_t serial;
@@ -63,13 +105,11 @@ struct sr_context {
     int threads, optimize;
     size_t plan_cache_bytes;
 
-    // The record.
-    sr_node *nodes;
-    size_t node_count, node_capacity;
-    sr_value *values;
-    size_t value_count, value_capacity;
-    unsigned char *attrs;
-    size_t attr_count, attr_capacity;
+    sr_record record;
+    sr_record other_records[SR_OTHER_RECORDS]; // of earlier steps that went another way
+    uint64_t steps;
+    struct sr_span_notes *noting; // of the gradients that are being recorded, or NULL
+
     sr_delivery *deliveries;
     size_t delivery_count, delivery_capacity;
     bool has_updates; // update nodes or assignments wait to run
@@ -90,8 +130,8 @@ struct sr_context {
     size_t scratch_capacity;
 
     struct sr_plan_cache *cache;
-    struct sr_program *program; // scratch of canonicalisation
-    sr_executor *executor;      // of sr_read and sr_context_run, created at first use
+    uint64_t variable_moves; // sr_variable_move, counted
+    sr_executor *executor;   // of sr_read and sr_context_run, created at first use
     sr_context_stats stats;
     int64_t record_start_ns; // of this step; 0 once something was observed
 };
@@ -153,6 +193,38 @@ SR_NODISCARD sr_status sr_info_check(const sr_info *info);
 // Bytes of a value.
 size_t sr_info_bytes(const sr_info *info);
 
+// ---- Steps that repeat (repeat.c) ----
+
+// Begins a step: the cursor goes back, marks go.
+void sr_record_rewind(sr_context *context);
+// Whether the call repeats the node that stands at the cursor, which then moves behind it.
+bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref);
+// Whether the leaf does: slot -1 for a constant.
+bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot);
+// What stands behind the cursor is not what this step records: goes over to a record of an earlier
+// step that has the same beginning and this node (NULL: leaf) next, and is then true; else makes
+// room.
+bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref,
+                       const sr_info *leaf, int slot);
+// Whether the gradients stand at the cursor; they are then given, and the cursor is behind them.
+bool sr_record_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy, const sr_tensor *xs,
+                                 int count, sr_tensor *grads);
+// Around the recording of gradients, so that they can repeat.
+typedef struct sr_span_notes {
+    uint32_t y, dy;
+    size_t node, value, attr;
+    bool whole; // nothing was recorded that could not be repeated
+    sr_span_constant *constants;
+    size_t constant_count, constant_capacity;
+} sr_span_notes;
+void sr_span_begin(sr_context *context, uint32_t y, uint32_t dy, sr_span_notes *notes);
+void sr_span_end(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
+                 const sr_tensor *grads);
+void sr_span_note_constant(sr_context *context, uint32_t value, const void *data, size_t bytes);
+// A plan is about to be freed.
+void sr_records_forget_plan(sr_context *context, const sr_plan *plan);
+void sr_record_release(sr_record *record);
+
 // ---- Canonical programs (program.c) ----
 
 typedef enum sr_leaf_kind { SR_LEAF_VARIABLE = 0, SR_LEAF_INPUT, SR_LEAF_MEMORY } sr_leaf_kind;
@@ -180,6 +252,14 @@ typedef struct sr_program_target {
 
 // A program without its surroundings: what is hashed, compared and compiled.
 typedef struct sr_program {
+    // What it was built from; 'repeats' says that the same record and wish give this program again.
+    bool repeats;
+    size_t built_nodes, built_values;
+    uint32_t *wish; // refs of targets, their 'after', values to keep
+    size_t wish_count, wish_capacity;
+    unsigned wish_flags;
+    struct sr_plan *plan; // of the cache, or NULL
+
     sr_program_value *values;
     size_t value_count, value_capacity;
     sr_program_node *nodes;
@@ -190,6 +270,8 @@ typedef struct sr_program {
     size_t target_count, target_capacity;
     void **memory; // bindings: constants and values kept by earlier cuts, then values to keep
     size_t memory_count, memory_capacity;
+    uint32_t *memory_value; // of the record, of each binding
+    size_t memory_value_capacity;
 
     unsigned char *bytes; // the canonical record
     size_t byte_count, byte_capacity;

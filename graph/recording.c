@@ -6,10 +6,6 @@
 #include "graph/record_internal.h"
 #include "kernels/device/device.h"
 
-#define GROW(context, array, count, capacity, more)                                                \
-    grow_array((context), (void **)&(context)->array, &(context)->capacity,                        \
-               (context)->count + (more), sizeof *(context)->array)
-
 static bool grow_array(sr_context *context, void **array, size_t *capacity, size_t need,
                        size_t size) {
     if (need <= *capacity)
@@ -19,12 +15,19 @@ static bool grow_array(sr_context *context, void **array, size_t *capacity, size
     return status == SR_OK;
 }
 
+#define GROW(context, array, count, capacity, more)                                                \
+    grow_array((context), (void **)&(context)->record.array, &(context)->record.capacity,          \
+               (context)->record.count + (more), sizeof *(context)->record.array)
+
+// Room for a value at the end of the record, which is where the cursor is.
 static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t node,
                           uint32_t output) {
     if (!GROW(context, values, value_count, value_capacity, 1))
         return SR_REF_NONE;
-    uint32_t index = (uint32_t)context->value_count++;
-    context->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
+    sr_record *r = &context->record;
+    uint32_t index = (uint32_t)r->value_count++;
+    r->value_stored = r->value_count;
+    r->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
     return index;
 }
 
@@ -43,7 +46,7 @@ bool sr_context_take_info(sr_context *context, const char *what, const sr_info *
 
 void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
                      sr_node_view *view) {
-    const sr_node *n = &context->nodes[node];
+    const sr_node *n = &context->record.nodes[node];
     for (int i = 0; i < n->op->inputs; i++) {
         uint32_t ref = n->input[i];
         arrays->input[i] = sr_context_tensor(context, ref);
@@ -55,10 +58,10 @@ void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *a
     for (int i = 0; i < n->op->outputs; i++) {
         uint32_t ref = n->first_output + (uint32_t)i;
         arrays->output[i] = sr_context_tensor(context, ref);
-        arrays->out[i] = context->values[ref].info;
+        arrays->out[i] = context->record.values[ref].info;
     }
     *view = (sr_node_view){.op = n->op,
-                           .attr = context->attrs + n->attr,
+                           .attr = context->record.attrs + n->attr,
                            .inputs = n->op->inputs,
                            .in = arrays->in,
                            .out = arrays->out,
@@ -66,12 +69,11 @@ void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *a
                            .output = arrays->output};
 }
 
-// Resolves the inputs of a call; false when an error sticks.
+// The refs of the inputs of a call; false when an error sticks.
 static bool resolve_inputs(sr_context *context, const sr_op *op, const sr_tensor *input,
-                           uint32_t *ref, sr_info *info) {
+                           uint32_t *ref) {
     for (int i = 0; i < op->inputs; i++) {
         ref[i] = SR_REF_NONE;
-        info[i] = (sr_info){.dtype = SR_DTYPE_COUNT};
         if (sr_is_absent(input[i]) && i >= op->required)
             continue;
         const char *fault = sr_context_fault(context, input[i]);
@@ -81,7 +83,6 @@ static bool resolve_inputs(sr_context *context, const sr_op *op, const sr_tensor
             return false;
         }
         ref[i] = input[i].generation == 0 ? SR_REF_VARIABLE | (input[i].slot - 1) : input[i].slot;
-        info[i] = *sr_context_info(context, ref[i]);
         if ((op->updates >> i & 1) && !(ref[i] & SR_REF_VARIABLE)) {
             sr_context_refuse(context, SR_E_ARGUMENT,
                               "%s: %s is updated in place and must be a variable", op->name,
@@ -93,8 +94,12 @@ static bool resolve_inputs(sr_context *context, const sr_op *op, const sr_tensor
 }
 
 // Shapes of the outputs; false when an error sticks.
-static bool infer_outputs(sr_context *context, const sr_op *op, const void *attr, const sr_info *in,
-                          sr_info *out) {
+static bool infer_outputs(sr_context *context, const sr_op *op, const void *attr,
+                          const uint32_t *ref, sr_info *out) {
+    sr_info in[SR_OP_MAX_INPUTS];
+    for (int i = 0; i < op->inputs; i++)
+        in[i] = ref[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
+                                      : *sr_context_info(context, ref[i]);
     sr_node_view view = {.op = op, .attr = attr, .inputs = op->inputs, .in = in, .out = out};
     sr_status status = op->infer(&view, out);
     for (int i = 0; i < op->outputs && status == SR_OK; i++) {
@@ -117,45 +122,59 @@ static sr_context *context_of_call(const sr_op *op, const sr_tensor *input) {
     return context ? context : sr_context_for(SR_NONE);
 }
 
+// Writes a new node behind the last one; false when an error sticks.
+static bool append_node(sr_context *context, const sr_op *op, const void *attr,
+                        const uint32_t *ref) {
+    sr_info out[SR_OP_MAX_OUTPUTS] = {{0}};
+    const size_t attr_room = sr_attr_room(op);
+    if (!infer_outputs(context, op, attr, ref, out) ||
+        !GROW(context, nodes, node_count, node_capacity, 1) ||
+        !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
+        !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
+        return false;
+    sr_record *r = &context->record;
+    const uint32_t index = (uint32_t)r->node_count++;
+    sr_node *node = &r->nodes[index];
+    *node = (sr_node){.op = op,
+                      .file = sr_call_file(),
+                      .line = sr_call_line(),
+                      .attr = (uint32_t)r->attr_count,
+                      .first_output = (uint32_t)r->value_count};
+    memcpy(node->input, ref, (size_t)op->inputs * sizeof *ref);
+    memset(r->attrs + r->attr_count, 0, attr_room);
+    if (op->attr_size)
+        memcpy(r->attrs + r->attr_count, attr, op->attr_size);
+    r->attr_count += attr_room;
+    r->node_stored = r->node_count;
+    for (int i = 0; i < op->outputs; i++)
+        (void)add_value(context, &out[i], index, (uint32_t)i);
+    return true;
+}
+
 void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output) {
     sr_context *context = context_of_call(op, input);
     for (int i = 0; i < op->outputs; i++)
         output[i] = sr_context_none(context);
     if (!context) {
         sr_context_refuse(NULL, SR_E_ARGUMENT,
-                          "%s: %s: a tensor is missing, and there is no "
-                          "context",
-                          op->name, op->input_name[0]);
+                          "%s: %s: a tensor is missing, and there is no context", op->name,
+                          op->input_name[0]);
         return;
     }
-    if (context->status != SR_OK)
-        return;
     uint32_t ref[SR_OP_MAX_INPUTS];
-    sr_info in[SR_OP_MAX_INPUTS], out[SR_OP_MAX_OUTPUTS] = {{0}};
     sr_context_use(context);
-    if (!resolve_inputs(context, op, input, ref, in) || !infer_outputs(context, op, attr, in, out))
+    if (context->status != SR_OK || !resolve_inputs(context, op, input, ref))
         return;
-    size_t attr_room = (op->attr_size + 7) & ~(size_t)7;
-    if (!GROW(context, nodes, node_count, node_capacity, 1) ||
-        !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
-        !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
+    const size_t first = context->record.value_count;
+    if (!sr_record_repeats(context, op, attr, ref) &&
+        !sr_record_diverge(context, op, attr, ref, NULL, 0) && !append_node(context, op, attr, ref))
         return;
-    uint32_t index = (uint32_t)context->node_count++;
-    sr_node *node = &context->nodes[index];
-    *node = (sr_node){.op = op,
-                      .file = sr_call_file(),
-                      .line = sr_call_line(),
-                      .attr = (uint32_t)context->attr_count,
-                      .first_output = (uint32_t)context->value_count};
-    memcpy(node->input, ref, (size_t)op->inputs * sizeof *ref);
-    memset(context->attrs + context->attr_count, 0, attr_room);
-    if (op->attr_size)
-        memcpy(context->attrs + context->attr_count, attr, op->attr_size);
-    context->attr_count += attr_room;
     for (int i = 0; i < op->outputs; i++)
-        output[i] = sr_context_tensor(context, add_value(context, &out[i], index, (uint32_t)i));
+        output[i] = sr_context_tensor(context, (uint32_t)first + (uint32_t)i);
     if (op->updates)
         context->has_updates = true;
+    if (op->updates && context->noting)
+        context->noting->whole = false;
     context->stats.nodes_recorded++;
 }
 
@@ -181,22 +200,36 @@ void sr_request_init(sr_kernel_request *request, const sr_node_view *node) {
 
 // ---- Leaves ----
 
+// A leaf at the cursor: what stood there, or a new one. SR_REF_NONE with the error sticking.
+static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
+    const uint32_t index = (uint32_t)context->record.value_count;
+    if (sr_record_repeats_leaf(context, info, slot) ||
+        sr_record_diverge(context, NULL, NULL, NULL, info, slot))
+        return index;
+    if (add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
+        return SR_REF_NONE;
+    context->record.values[index].slot = slot;
+    return index;
+}
+
 sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data) {
     void *memory = NULL;
     sr_info own;
     sr_context_use(context);
     if (context->status != SR_OK || !sr_context_take_info(context, "sr_constant", info, &own))
         return sr_context_none(context);
-    sr_status status = sr_context_step_alloc(context, sr_info_bytes(&own), &memory);
+    const size_t bytes = sr_info_bytes(&own);
+    sr_status status = sr_context_step_alloc(context, bytes, &memory);
     if (status != SR_OK) {
         sr_context_stick(context, status);
         return sr_context_none(context);
     }
-    sr_device_copy(context->device, memory, data, sr_info_bytes(&own));
-    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
+    sr_device_copy(context->device, memory, data, bytes);
+    const uint32_t index = leaf(context, &own, -1);
     if (index == SR_REF_NONE)
         return sr_context_none(context);
-    context->values[index].memory = memory;
+    context->record.values[index].memory = memory;
+    sr_span_note_constant(context, index, data, bytes);
     return sr_context_tensor(context, index);
 }
 
@@ -212,16 +245,15 @@ sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
     }
     if (!sr_context_take_info(context, "sr_input", info, &own))
         return sr_context_none(context);
-    uint32_t index = add_value(context, &own, SR_REF_NONE, 0);
-    if (index == SR_REF_NONE)
-        return sr_context_none(context);
-    context->values[index].slot = slot;
-    return sr_context_tensor(context, index);
+    const uint32_t index = leaf(context, &own, slot);
+    return index == SR_REF_NONE ? sr_context_none(context) : sr_context_tensor(context, index);
 }
 
 void sr_keep(sr_tensor tensor) {
     sr_context *context;
     uint32_t ref = sr_context_ref_of(tensor, "sr_keep", &context);
-    if (ref != SR_REF_NONE && !(ref & SR_REF_VARIABLE))
-        context->values[ref].keep = true;
+    if (ref == SR_REF_NONE || (ref & SR_REF_VARIABLE))
+        return;
+    context->record.values[ref].keep = true;
+    context->record.marked = true;
 }

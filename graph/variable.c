@@ -76,6 +76,7 @@ void sr_variable_move(sr_tensor variable, void *memory) {
         sr_device_free(context->device, entry->memory);
     entry->owned = false;
     entry->memory = memory;
+    context->variable_moves++;
 }
 
 void *sr_variable_memory(sr_tensor variable) {

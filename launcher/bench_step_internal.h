@@ -92,6 +92,7 @@ typedef struct sr_step_result {
     size_t peak_bytes, live_bound_bytes; // of a lane, planned
     double allocations;                  // of a step after warm-up
     double record_ns, hash_ns;           // of an operator of a step
+    double repeated;                     // share of operators that stood in the record already
     double compile_ns;      // of an operator of the first step, beside 'prepare_seconds'
     double prepare_seconds; // of the first step: providers made their kernels ready
     double first_seconds;   // first step: recording, compiling, preparing kernels, running

@@ -126,6 +126,7 @@ static void add_costs(sr_text *out, const sr_step_result *r) {
     add_number(out, "live_bound_bytes", (double)r->live_bound_bytes);
     add_number(out, "record_ns_per_operator", r->record_ns);
     add_number(out, "hash_ns_per_operator", r->hash_ns);
+    add_number(out, "repeated_operators", r->repeated);
     add_number(out, "compile_ns_per_operator", r->compile_ns);
     add_number(out, "prepare_s", r->prepare_seconds);
     add_number(out, "allocations_per_step", r->allocations);

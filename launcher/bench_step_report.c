@@ -214,10 +214,11 @@ static void add_costs(report *p) {
              r->limits.copy_rate * 1e-9);
     add_line(p, "activations of a lane: %s planned, %s live at once at least",
              sr_text_bytes(r->peak_bytes, peak), sr_text_bytes(r->live_bound_bytes, bound));
-    add_line(p,
-             "%d operators a lane; own cost of one: %.0f ns recorded, %.0f ns hashed and found, "
-             "%.1f us compiled once",
-             r->operators, r->record_ns, r->hash_ns, 1e-3 * r->compile_ns);
+    add_line(
+        p,
+        "%d operators a lane; own cost of one: %.0f ns recorded (%.0f %% repeat the step before), "
+        "%.0f ns for the plan to be found, %.1f us compiled once",
+        r->operators, r->record_ns, 100 * r->repeated, r->hash_ns, 1e-3 * r->compile_ns);
     add_line(
         p,
         "allocations of a replayed step: %g; the first step took %.2f s, of which kernels were "

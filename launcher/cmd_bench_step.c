@@ -34,8 +34,8 @@ typedef struct bench {
     sr_arena arena;
     sr_comm *comm;
     sr_bench_engine own;
-    double step_seconds;                                // of a warm step
-    uint64_t allocations, recorded, record_ns, hash_ns; // of our blocks
+    double step_seconds;                                          // of a warm step
+    uint64_t allocations, recorded, repeated, record_ns, hash_ns; // of our blocks
     int64_t our_steps;
     sr_trace *trace;
     sr_step_result result;
@@ -92,6 +92,7 @@ static sr_status our_block(void *user, bool counts, double *images_per_s) {
     after = sr_context_get_stats(b->own.engine->context);
     b->allocations += sr_memory_get_stats().allocations - allocations;
     b->recorded += after.nodes_recorded - before.nodes_recorded;
+    b->repeated += after.nodes_repeated - before.nodes_repeated;
     b->record_ns += after.record_ns - before.record_ns;
     b->hash_ns += after.hash_ns - before.hash_ns;
     b->our_steps += r->steps;
@@ -151,6 +152,7 @@ static void per_step(bench *b) {
     double steps = (double)b->our_steps, nodes = (double)b->recorded;
     r->allocations = steps > 0 ? (double)b->allocations / steps : 0;
     r->record_ns = nodes > 0 ? (double)b->record_ns / nodes : 0;
+    r->repeated = nodes > 0 ? (double)b->repeated / nodes : 0;
     r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
 }
 

@@ -72,6 +72,9 @@ static sr_status create_targets(sr_engine *e) {
         const sr_phase *phase = e->phases[p];
         if (phase->segment_count > e->target_capacity)
             e->target_capacity = phase->segment_count;
+        for (int i = 0; i < phase->model->param_count; i++)
+            if (phase->model->params[i].variable.slot >= e->report_capacity)
+                e->report_capacity = phase->model->params[i].variable.slot + 1;
         for (int i = 0; i < phase->segment_count; i++)
             if (phase->segments[i].count > largest)
                 largest = phase->segments[i].count;
@@ -81,8 +84,10 @@ static sr_status create_targets(sr_engine *e) {
         sr_alloc_array((size_t)e->target_capacity, sizeof *e->target_segment, "targets");
     e->lane_values =
         sr_alloc_array(3 * (size_t)e->target_capacity, sizeof *e->lane_values, "targets");
+    e->report = sr_alloc_array((size_t)e->report_capacity + 1, sizeof *e->report, "targets");
     e->zeros = sr_alloc_array((size_t)largest, sizeof *e->zeros, "zero gradient");
-    return e->targets && e->target_segment && e->lane_values && e->zeros ? SR_OK : SR_E_MEMORY;
+    return e->targets && e->target_segment && e->lane_values && e->report && e->zeros ? SR_OK
+                                                                                      : SR_E_MEMORY;
 }
 
 // Threads that an executor starts compute where this one does meanwhile.
@@ -192,6 +197,7 @@ void sr_engine_free(sr_engine *e) {
     sr_free(e->lane_values);
     sr_free(e->zeros);
     sr_free(e->statistics.items);
+    sr_free(e->report);
     sr_free(e->trace);
     sr_arena_release(&e->arena);
     sr_free(e);
@@ -232,11 +238,18 @@ static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64
                             .statistics = &e->statistics};
 }
 
+// Notes which report each buffer's first one is.
+static void index_statistics(sr_engine *e) {
+    const sr_statistics *s = &e->statistics;
+    for (int i = s->count - 1; i >= 0; i--)
+        if (s->items[i].buffer.slot < e->report_capacity)
+            e->report[s->items[i].buffer.slot] = i;
+}
+
 static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
-    for (int i = 0; i < e->statistics.count; i++)
-        if (e->statistics.items[i].buffer.slot == buffer.slot)
-            return e->statistics.items[i].value;
-    return SR_NONE;
+    const sr_statistics *s = &e->statistics;
+    const int i = e->report[buffer.slot]; // of this step, if it is of this buffer
+    return i < s->count && s->items[i].buffer.slot == buffer.slot ? s->items[i].value : SR_NONE;
 }
 
 // What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
@@ -250,6 +263,7 @@ static void lane_values(sr_engine *e, const sr_lane_record *r, sr_tensor *values
             xs[params++] = phase->model->params[phase->uses[i].param].variable;
     sr_tensor *grads = xs + params;
     sr_gradients(r->loss, SR_NONE, xs, params, grads);
+    index_statistics(e);
     for (int i = 0, k = 0; i < phase->segment_count; i++) {
         const sr_segment_use *use = &phase->uses[i];
         if (use->kind == SR_SEGMENT_PARAM)

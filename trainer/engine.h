@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine of a rank: one device, one context, executors for the local lanes, the phases.
 //
-// A step runs its phases one after the other. A phase records its lane program once, compiles it (a
-// hash and a comparison when nothing changed) and replays it for every local lane, several at a
-// time, one executor each. Lane-reduced outputs go to the phase's exchange the moment they are
-// complete; when the exchange is done, the new values are there on every rank.
+// A step runs its phases one after the other. A phase records its lane program once, compiles it
+// (which finds the plan of the step before when nothing changed) and replays it for every local
+// lane, several at a time, one executor each. Lane-reduced outputs go to the phase's exchange the
+// moment they are complete; when the exchange is done, the new values are there on every rank.
 #ifndef SR_TRAINER_ENGINE_H
 #define SR_TRAINER_ENGINE_H
 
@@ -62,6 +62,8 @@ typedef struct sr_engine {
     int target_capacity;
     sr_tensor *lane_values; // scratch of recording
     sr_statistics statistics;
+    int *report; // number of a buffer's first report in 'statistics', by the variable's slot
+    uint32_t report_capacity;
     float *zeros; // of the largest segment, for buffers that nobody reported
     float *device_average;
     struct sr_engine_trace *trace; // NULL: none

@@ -245,9 +245,8 @@ void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat) {
 
 void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value) {
     sr_statistics *s = forward->statistics;
-    sr_info info;
-    if (!sr_op_argument(buffer, "sr_forward_statistic: buffer", &info) ||
-        !sr_op_argument(value, "sr_forward_statistic: value", &info) || !s)
+    if (!sr_op_argument(buffer, "sr_forward_statistic: buffer", NULL) ||
+        !sr_op_argument(value, "sr_forward_statistic: value", NULL) || !s)
         return;
     if (s->count == s->capacity) {
         size_t capacity = (size_t)s->capacity;

@@ -35,10 +35,10 @@ static void record_without(sr_context *context, const sr_op *op, uint32_t missin
     const sr_tensor variable = sr_variable(context, "v", &four, NULL);
     for (int i = 0; i < op->inputs; i++)
         input[i] = (missing >> i & 1) ? SR_NONE : variable;
-    const size_t nodes = context->node_count;
+    const size_t nodes = context->record.node_count;
     sr_at("model.c", 7);
     sr_record_node(op, attr, input, output);
-    assert_int_equal(nodes, context->node_count);
+    assert_int_equal(nodes, context->record.node_count);
     for (int i = 0; i < op->outputs; i++)
         assert_true(sr_is_none(output[i]));
 }

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that repeat: what an earlier step recorded is kept, and a call that records the same again
+// only moves a cursor over it.
+//
+// The record of a step lies where that of the last one lay. Each call is compared in full with the
+// node at the cursor: operator, attributes, inputs and place in the source. Where all before it
+// were equal, equal inputs are equal values, so the shapes that stand there are right and nothing
+// is inferred again. Where a call differs, the step goes over to one of a few other records with
+// the same beginning (the phases of a step take turns), or what stands behind the cursor is given
+// up.
+//
+// What sr_gradients recorded is a function of the record before it and of y, dy and xs, as
+// derivative rules are functions of what they are given (op.h). Where all of these repeat, so do
+// its nodes, and no rule is asked. A program is likewise a function of the record and of what is
+// wanted from it (program.c). So a repeated step is known to be equal by comparison, without its
+// hash.
+#include <string.h>
+
+#include "graph/record_internal.h"
+#include "kernels/device/device.h"
+
+void sr_record_release(sr_record *record) {
+    if (record->program)
+        sr_program_release(record->program);
+    sr_free(record->program);
+    sr_free(record->nodes);
+    sr_free(record->values);
+    sr_free(record->attrs);
+    for (int i = 0; i < SR_MAX_SPANS; i++) {
+        sr_free(record->spans[i].refs);
+        sr_free(record->spans[i].constants);
+    }
+    *record = (sr_record){0};
+}
+
+// The program is built again, too: compiling it changed it.
+static void forget_plan(sr_record *record, const sr_plan *plan) {
+    if (!record->program || record->program->plan != plan)
+        return;
+    record->program->plan = NULL;
+    record->program->repeats = false;
+}
+
+void sr_records_forget_plan(sr_context *context, const sr_plan *plan) {
+    forget_plan(&context->record, plan);
+    for (int i = 0; i < SR_OTHER_RECORDS; i++)
+        forget_plan(&context->other_records[i], plan);
+}
+
+// What ran, was kept or was lost in the step before, in the whole record.
+static void unmark(sr_record *r) {
+    for (size_t i = 0; i < r->node_stored; i++)
+        r->nodes[i].executed = false;
+    for (size_t i = 0; i < r->value_stored; i++) {
+        r->values[i].keep = r->values[i].lost = false;
+        r->values[i].memory = NULL;
+    }
+    r->marked = false;
+}
+
+void sr_record_rewind(sr_context *context) {
+    sr_record *r = &context->record;
+    if (r->marked)
+        unmark(r);
+    r->node_count = r->value_count = r->attr_count = 0;
+    r->last_step = ++context->steps;
+    context->noting = NULL;
+}
+
+// ---- Nodes and leaves ----
+
+static bool same_node(const sr_record *r, size_t index, const sr_op *op, const void *attr,
+                      const uint32_t *ref) {
+    const sr_node *node = &r->nodes[index];
+    if (node->op != op || node->line != sr_call_line() || node->file != sr_call_file())
+        return false;
+    for (int i = 0; i < op->inputs; i++)
+        if (node->input[i] != ref[i])
+            return false;
+    return op->attr_size == 0 || memcmp(r->attrs + node->attr, attr, op->attr_size) == 0;
+}
+
+bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr,
+                       const uint32_t *ref) {
+    sr_record *r = &context->record;
+    const size_t at = r->node_count;
+    if (at >= r->node_stored || r->nodes[at].first_output != r->value_count ||
+        !same_node(r, at, op, attr, ref))
+        return false;
+    r->node_count++;
+    r->value_count += (size_t)op->outputs;
+    r->attr_count = r->nodes[at].attr + sr_attr_room(op);
+    context->stats.nodes_repeated++;
+    return true;
+}
+
+bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot) {
+    sr_record *r = &context->record;
+    if (r->value_count >= r->value_stored)
+        return false;
+    sr_value *value = &r->values[r->value_count];
+    if (value->node != SR_REF_NONE || value->slot != slot ||
+        memcmp(&value->info, info, sizeof *info) != 0)
+        return false;
+    value->memory = NULL; // of the earlier step
+    r->value_count++;
+    return true;
+}
+
+// ---- Where a step goes another way ----
+
+static bool same_nodes(const sr_record *a, const sr_record *b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const sr_node *x = &a->nodes[i], *y = &b->nodes[i];
+        if (x->op != y->op || x->file != y->file || x->line != y->line ||
+            x->first_output != y->first_output || x->attr != y->attr ||
+            memcmp(x->input, y->input, (size_t)x->op->inputs * sizeof *x->input) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool same_values(const sr_record *a, const sr_record *b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const sr_value *x = &a->values[i], *y = &b->values[i];
+        if (x->node != y->node || x->slot != y->slot ||
+            memcmp(&x->info, &y->info, sizeof x->info) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool same_beginning(const sr_record *a, const sr_record *b) {
+    return b->node_stored >= a->node_count && b->value_stored >= a->value_count &&
+           same_nodes(a, b, a->node_count) && same_values(a, b, a->value_count) &&
+           (a->attr_count == 0 || memcmp(a->attrs, b->attrs, a->attr_count) == 0);
+}
+
+// Makes 'other' the record of the step, with the cursor where it is.
+static void take_over(sr_context *context, sr_record *other) {
+    const sr_record from = context->record;
+    for (size_t i = 0; i < from.value_count; i++)
+        other->values[i].memory = from.values[i].memory; // of this step's constants
+    context->record = *other;
+    *other = from;
+    context->record.node_count = from.node_count;
+    context->record.value_count = from.value_count;
+    context->record.attr_count = from.attr_count;
+    context->record.last_step = context->steps;
+}
+
+// Gives up what stands behind the cursor, and what was made of it.
+static void cut_off(sr_record *r) {
+    int kept = 0;
+    r->node_stored = r->node_count;
+    r->value_stored = r->value_count;
+    for (int i = 0; i < r->span_count; i++) {
+        const sr_span span = r->spans[i];
+        if (span.end_node > r->node_count || span.end_value > r->value_count)
+            continue;
+        r->spans[i] = r->spans[kept]; // its arrays stay for the next one
+        r->spans[kept++] = span;
+    }
+    r->span_count = kept;
+    if (r->program &&
+        (r->program->built_nodes > r->node_count || r->program->built_values > r->value_count))
+        r->program->repeats = false;
+}
+
+static bool copy_array(void **array, size_t *capacity, const void *from, size_t count,
+                       size_t size) {
+    if (sr_grow(array, capacity, count + 1, size, "record of a step") != SR_OK)
+        return false;
+    if (count)
+        memcpy(*array, from, count * size);
+    return true;
+}
+
+// The beginning of the step in a record of its own, in place of the one that was used least lately,
+// so that what stands behind it is still there when a later step goes that way. Without memory for
+// that it is given up.
+static void branch(sr_context *context) {
+    const sr_record *from = &context->record;
+    sr_record *to = &context->other_records[0];
+    for (int i = 1; i < SR_OTHER_RECORDS; i++)
+        if (context->other_records[i].last_step < to->last_step)
+            to = &context->other_records[i];
+    void *nodes = to->nodes, *values = to->values, *attrs = to->attrs;
+    bool done =
+        copy_array(&nodes, &to->node_capacity, from->nodes, from->node_count, sizeof *from->nodes);
+    to->nodes = nodes;
+    done = done && copy_array(&values, &to->value_capacity, from->values, from->value_count,
+                              sizeof *from->values);
+    to->values = values;
+    done = done && copy_array(&attrs, &to->attr_capacity, from->attrs, from->attr_count, 1);
+    to->attrs = attrs;
+    to->node_count = to->value_count = to->attr_count = 0;
+    cut_off(to);
+    if (!done)
+        return;
+    to->marked = false;
+    take_over(context, to);
+}
+
+bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref,
+                       const sr_info *leaf, int slot) {
+    sr_record *r = &context->record;
+    if (r->node_count == r->node_stored && r->value_count == r->value_stored)
+        return false; // this is the end
+    for (int i = 0; i < SR_OTHER_RECORDS && !r->marked && !context->noting; i++) {
+        sr_record *other = &context->other_records[i];
+        if (other->marked)
+            unmark(other);
+        if (other->last_step == 0 || !same_beginning(r, other))
+            continue;
+        take_over(context, other);
+        if (op ? sr_record_repeats(context, op, attr, ref)
+               : sr_record_repeats_leaf(context, leaf, slot))
+            return true;
+        take_over(context, other); // back: it goes yet another way
+    }
+    if (!r->marked && !context->noting)
+        branch(context);
+    cut_off(r);
+    return false;
+}
+
+// ---- Gradients ----
+
+static const sr_span *span_at_cursor(const sr_record *r, uint32_t y, uint32_t dy, int count) {
+    for (int i = 0; i < r->span_count; i++) {
+        const sr_span *s = &r->spans[i];
+        if (s->node == r->node_count && s->value == r->value_count && s->y == y && s->dy == dy &&
+            s->count == (uint32_t)count && s->end_node <= r->node_stored &&
+            s->end_value <= r->value_stored)
+            return s;
+    }
+    return NULL;
+}
+
+static bool same_xs(const sr_context *context, const sr_span *span, const sr_tensor *xs) {
+    for (uint32_t i = 0; i < span->count; i++) {
+        if (sr_context_fault(context, xs[i]))
+            return false;
+        const uint32_t ref =
+            xs[i].generation == 0 ? SR_REF_VARIABLE | (xs[i].slot - 1) : xs[i].slot;
+        if (ref != span->refs[i])
+            return false;
+    }
+    return true;
+}
+
+bool sr_record_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy, const sr_tensor *xs,
+                                 int count, sr_tensor *grads) {
+    sr_record *r = &context->record;
+    const sr_span *span = span_at_cursor(r, y, dy, count);
+    if (!span || context->noting || !same_xs(context, span, xs))
+        return false;
+    for (size_t i = 0; i < span->constant_count; i++) {
+        const sr_span_constant *c = &span->constants[i];
+        void *memory;
+        const sr_status status = sr_context_step_alloc(context, c->bytes, &memory);
+        if (status != SR_OK) {
+            sr_context_stick(context, status);
+            return true;
+        }
+        sr_device_copy(context->device, memory, c->data, c->bytes);
+        r->values[c->value].memory = memory;
+    }
+    context->stats.nodes_recorded += span->end_node - r->node_count;
+    context->stats.nodes_repeated += span->end_node - r->node_count;
+    r->node_count = span->end_node;
+    r->value_count = span->end_value;
+    r->attr_count = span->end_attr;
+    for (uint32_t i = 0; i < span->count; i++)
+        grads[i] = sr_context_tensor(context, span->refs[span->count + i]);
+    return true;
+}
+
+void sr_span_begin(sr_context *context, uint32_t y, uint32_t dy, sr_span_notes *notes) {
+    const sr_record *r = &context->record;
+    *notes = (sr_span_notes){.y = y,
+                             .dy = dy,
+                             .node = r->node_count,
+                             .value = r->value_count,
+                             .attr = r->attr_count,
+                             .whole = !context->noting && !r->marked};
+    if (notes->whole)
+        context->noting = notes;
+}
+
+void sr_span_note_constant(sr_context *context, uint32_t value, const void *data, size_t bytes) {
+    sr_span_notes *notes = context->noting;
+    if (!notes || !notes->whole)
+        return;
+    void *constants = notes->constants;
+    sr_span_constant c = {.value = value, .bytes = (uint32_t)bytes};
+    notes->whole = bytes <= sizeof c.data &&
+                   sr_grow(&constants, &notes->constant_capacity, notes->constant_count + 1,
+                           sizeof *notes->constants, "record of a step") == SR_OK;
+    if (!notes->whole)
+        return;
+    notes->constants = constants;
+    memcpy(c.data, data, bytes);
+    notes->constants[notes->constant_count++] = c;
+}
+
+static uint32_t ref_of(sr_tensor tensor) {
+    return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
+}
+
+static void keep_span(sr_record *r, sr_span_notes *notes, const sr_tensor *xs, int count,
+                      const sr_tensor *grads) {
+    sr_span *span = &r->spans[r->span_count];
+    void *refs = span->refs;
+    if (sr_grow(&refs, &span->ref_capacity, 2 * (size_t)count, sizeof *span->refs,
+                "record of a step") != SR_OK)
+        return;
+    span->refs = refs;
+    for (int i = 0; i < count; i++) {
+        span->refs[i] = ref_of(xs[i]);
+        span->refs[count + i] = ref_of(grads[i]);
+    }
+    span->y = notes->y;
+    span->dy = notes->dy;
+    span->node = (uint32_t)notes->node;
+    span->value = (uint32_t)notes->value;
+    span->attr = (uint32_t)notes->attr;
+    span->end_node = (uint32_t)r->node_count;
+    span->end_value = (uint32_t)r->value_count;
+    span->end_attr = (uint32_t)r->attr_count;
+    span->count = (uint32_t)count;
+    sr_free(span->constants);
+    span->constants = notes->constants;
+    span->constant_count = notes->constant_count;
+    span->constant_capacity = notes->constant_capacity;
+    notes->constants = NULL;
+    r->span_count++;
+}
+
+void sr_span_end(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
+                 const sr_tensor *grads) {
+    if (context->noting != notes)
+        return;
+    context->noting = NULL;
+    sr_record *r = &context->record;
+    if (notes->whole && !r->marked && context->status == SR_OK && r->span_count < SR_MAX_SPANS &&
+        count > 0)
+        keep_span(r, notes, xs, count, grads);
+    sr_free(notes->constants);
+}
