@@ -48,6 +48,9 @@ sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias);
 sr_tensor sr_bias_add(sr_tensor x, sr_tensor b);
 // s[C] (f32) = sum of x over all but the last dimension.
 sr_tensor sr_channel_sum(sr_tensor x);
+// s[C] (f32) = sum of a (b - shift) over all but the last dimension; a and b of one shape, with at
+// least two dimensions, shift[C] (f32) may be SR_NONE. Products are not rounded to T.
+sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift);
 
 // Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015). gamma, beta [C] may
 // be SR_NONE.
@@ -166,6 +169,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_linear(...) (sr_at(__FILE__, __LINE__), sr_linear(__VA_ARGS__))
 #define sr_bias_add(...) (sr_at(__FILE__, __LINE__), sr_bias_add(__VA_ARGS__))
 #define sr_channel_sum(...) (sr_at(__FILE__, __LINE__), sr_channel_sum(__VA_ARGS__))
+#define sr_channel_dot(...) (sr_at(__FILE__, __LINE__), sr_channel_dot(__VA_ARGS__))
 #define sr_batchnorm_train(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_train(__VA_ARGS__))
 #define sr_batchnorm_infer(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_infer(__VA_ARGS__))
 #define sr_relu(...) (sr_at(__FILE__, __LINE__), sr_relu(__VA_ARGS__))

@@ -147,6 +147,17 @@ static void offer_rows(maker *m, sr_kernel_id kernel) {
     offer(m, &c);
 }
 
+static void offer_channel_dot(maker *m) {
+    const sr_rows_params p = {m->batch * 56 * 56, 256};
+    sr_bench_case c = case_of(SR_KERNEL_channel_dot, 4, &p, sizeof p);
+    (void)snprintf(c.shape, sizeof c.shape, "56x56 256");
+    set(&c, 0, m->dtype, p.rows * p.channels);
+    set(&c, 1, m->dtype, p.rows * p.channels);
+    set(&c, 2, SR_F32, p.channels);
+    set(&c, 3, SR_F32, p.channels);
+    offer(m, &c);
+}
+
 // ---- elements ----
 
 // 'args' arguments of T, all of the same size (56 x 56 x 256 images).
@@ -234,6 +245,7 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     }
     offer_rows(&m, SR_KERNEL_bias_add);
     offer_rows(&m, SR_KERNEL_channel_sum);
+    offer_channel_dot(&m);
     offer_elements(&m, SR_KERNEL_relu, 2);
     offer_elements(&m, SR_KERNEL_relu_grad, 3);
     offer_elements(&m, SR_KERNEL_add, 3);

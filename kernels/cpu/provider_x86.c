@@ -94,13 +94,24 @@ static sr_status plan_bias_add(const sr_kernel_request *request, sr_prepared *ou
     return SR_OK;
 }
 
-static sr_status plan_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+static sr_status plan_sums(const sr_kernel_request *request, uint32_t sums, uint32_t touches,
+                           sr_prepared *out) {
     const sr_rows_params *p = (const void *)request->params;
     out->stages = 2;
-    walk(&out->stage[0], p->rows, sr_x86_block_rows(p->channels), 0, ARG(0), 0);
+    walk(&out->stage[0], p->rows, sr_x86_block_rows(p->channels), 0, sums, touches);
     out->stage[1].blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK);
     out->workspace = (size_t)(out->stage[0].blocks * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
+}
+
+// x, s
+static sr_status plan_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_sums(request, ARG(0), 0, out);
+}
+
+// a, b, shift, s
+static sr_status plan_channel_dot(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_sums(request, ARG(0) | ARG(1), ARG(2), out);
 }
 
 // Sums over rows, coefficients, and the walk over rows that uses them.
@@ -200,6 +211,7 @@ static const x86_row rows[SR_X86_COUNT] = {
     [SR_KERNEL_dropout] = {"TIT", NULL, plan_scaled},
     [SR_KERNEL_bias_add] = {"TFT", NULL, plan_bias_add},
     [SR_KERNEL_channel_sum] = {"TF", fits_channels, plan_channel_sum},
+    [SR_KERNEL_channel_dot] = {"TTfF", fits_channels, plan_channel_dot},
     [SR_KERNEL_batchnorm_train] = {"TffTFF", fits_channels, plan_batchnorm},
     [SR_KERNEL_batchnorm_grad] = {"TTfFFTFF", fits_channels, plan_batchnorm_grad},
     [SR_KERNEL_batchnorm_infer] = {"TffFFT", fits_channels, plan_batchnorm_infer},
@@ -337,6 +349,7 @@ static const sr_kernel_entry entries[] = {
     ENTRY(dropout, "reference"),
     ENTRY(bias_add, "reference"),
     ENTRY(channel_sum, "x86-f32"),
+    ENTRY(channel_dot, "x86-f32"),
     ENTRY(batchnorm_train, "x86-f32"),
     ENTRY(batchnorm_grad, "x86-f32"),
     ENTRY(batchnorm_infer, "x86-f32"),

@@ -11,12 +11,18 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_REFERENCE_NUMERICS 2 // sr_provider.numerics
+#define SR_REFERENCE_NUMERICS 3 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
 #define SR_REFERENCE_BLOCK 65536
 // Most rows and elements of one leaf of a sum over rows.
 #define SR_REFERENCE_ROWS 1024
+// Most terms of a sum that are added one after the other (reference_sum.inc).
+#define SR_REFERENCE_TERMS 32
+// Neighbouring elements that are added at a time, and the sums that they go to in turn.
+#define SR_REFERENCE_CHUNK 1024
+#define SR_REFERENCE_WAYS 16
+#define SR_REFERENCE_LEVELS 63 // of a tree of sums
 
 // prepare of each kernel: fills stages, workspace and scratch.
 #define SR_KERNEL(id, args, params, doc)                                                           \
@@ -45,6 +51,14 @@ static inline sr_block_range sr_block_range_of(int64_t block, int64_t size, int6
 static inline int64_t sr_rows_per_block(int64_t channels) {
     const int64_t rows = SR_REFERENCE_BLOCK / channels;
     return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
+}
+
+// Levels of the tree of at most 'sums' >= 1 sums.
+static inline int64_t sr_reference_levels(int64_t sums) {
+    int64_t levels = 1;
+    while (sums >> levels)
+        levels++;
+    return levels;
 }
 
 // f32 for f32, bf16, f16; f64 for f64.

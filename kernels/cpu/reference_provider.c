@@ -16,6 +16,7 @@ static const char *const signatures[SR_KERNEL_COUNT] = {
     [SR_KERNEL_linear_dw] = "TTP",
     [SR_KERNEL_bias_add] = "TPT",
     [SR_KERNEL_channel_sum] = "TP",
+    [SR_KERNEL_channel_dot] = "TTpP",
     [SR_KERNEL_batchnorm_train] = "TppTPP",
     [SR_KERNEL_batchnorm_grad] = "TTpPPTPP",
     [SR_KERNEL_batchnorm_infer] = "TppPPT",

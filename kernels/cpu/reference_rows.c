@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference kernels over rows of channels and over all elements: bias_add, channel_sum, reduce_sum,
-// batch normalisation.
+// Reference kernels over rows of channels and over all elements: bias_add, channel_sum,
+// channel_dot, reduce_sum, batch normalisation.
 //
-// Sums: leaves are fixed blocks of rows (at most 64 Ki elements and 1,024 rows, added in order) or
-// of 64 Ki elements; leaves are combined by the binary tree on their numbers. Statistics of a leaf
-// are two-pass (mean, then centred squares) and are combined by the pairwise update of Chan, Golub
-// & LeVeque (1979), so the variance does not cancel.
+// Sums are those of reference_sum.inc; leaves are fixed blocks of rows (at most 64 Ki elements and
+// 1,024 rows) or of 64 Ki elements, and combined by the binary tree on their numbers. Statistics of
+// a leaf are two-pass (mean, then centred squares) and are combined by the pairwise update of Chan,
+// Golub & LeVeque (1979), so the variance does not cancel.
 #include <math.h>
 #include <string.h>
 
@@ -14,9 +14,11 @@
 
 // Channels that one block of a combining stage handles.
 #define CHANNEL_CHUNK 64
-// reduce_sum inside a leaf: chunks of 1,024 elements over 16 interleaved sums.
-#define SUM_CHUNK 1024
-#define SUM_WAYS 16
+
+// Of the tree in a leaf.
+static inline int64_t leaf_levels(void) {
+    return sr_reference_levels(SR_REFERENCE_ROWS / SR_REFERENCE_TERMS);
+}
 
 #define SR_TYPED_BODY "kernels/cpu/reference_rows.inc"
 #include "kernels/cpu/reference_typed.inc"
@@ -31,15 +33,31 @@ sr_status sr_reference_prepare_bias_add(const sr_kernel_request *request, sr_pre
     return SR_OK;
 }
 
-sr_status sr_reference_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(channel_sum_leaf);
-    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(channel_sum_tree);
+static size_t leaf_scratch(int64_t channels, sr_dtype dtype) {
+    return (size_t)((1 + leaf_levels()) * channels) * sr_accumulator_size(dtype);
+}
+
+static sr_status prepare_sums(const sr_kernel_request *request, sr_prepared *out,
+                              const sr_kernel_fn *leaves, const sr_kernel_fn *trees) {
     const sr_rows_params *p = (const void *)request->params;
     const sr_dtype dtype = request->dtype[0];
     sr_add_stage(out, leaves[dtype], row_blocks(p));
     sr_add_stage(out, trees[dtype], sr_blocks_of(p->channels, CHANNEL_CHUNK));
     out->workspace = (size_t)(row_blocks(p) * p->channels) * sr_accumulator_size(dtype);
+    out->scratch = leaf_scratch(p->channels, dtype);
     return SR_OK;
+}
+
+sr_status sr_reference_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(channel_sum_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(channel_sum_tree);
+    return prepare_sums(request, out, leaves, trees);
+}
+
+sr_status sr_reference_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(channel_dot_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(channel_dot_tree);
+    return prepare_sums(request, out, leaves, trees);
 }
 
 sr_status sr_reference_prepare_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
@@ -66,6 +84,7 @@ static sr_status prepare_batchnorm(const sr_kernel_request *request, sr_prepared
     sr_add_stage(out, rows[dtype], blocks);
     // Two sums per leaf and channel, then one factor per channel.
     out->workspace = (size_t)((2 * blocks + 1) * p->channels) * sr_accumulator_size(dtype);
+    out->scratch = leaf_scratch(p->channels, dtype);
     return SR_OK;
 }
 

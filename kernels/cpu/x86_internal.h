@@ -9,17 +9,18 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 2 // sr_provider.numerics
+#define SR_X86_NUMERICS 3 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
 #define SR_X86_BLOCK 65536
-// The same of a kernel over rows of channels, with few and with many of them; and rows, at least
-// and with many channels at most.
-#define SR_X86_ROWS_NARROW 4096
+// The same of a kernel over rows of channels; its rows, at least and at most; the rows that
+// statistics take at a time; and the least width of a row: narrower ones are laid side by side.
 #define SR_X86_ROWS_BLOCK 32768
 #define SR_X86_ROWS_LEAST 32
 #define SR_X86_ROWS_MOST 64
+#define SR_X86_ROWS_GROUP 8
+#define SR_X86_ROWS_WIDTH 64
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
@@ -60,16 +61,24 @@ static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int6
 static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
     return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
-// Rows of one block of a kernel over x[M,C], a multiple of four: so few that a chain
-// (graph/pass_chain.c) of kernels on four or five arrays, some with four times the channels, stays
-// in a second-level cache, and so many that partial sums of the channels are a small part of it.
+// Rows of x[M,C] that sums over rows take side by side as one row of fold C elements: a power of
+// two, 1 where there are channels enough.
+static inline int64_t sr_x86_fold(int64_t channels) {
+    int64_t fold = 1;
+    while (fold * channels < SR_X86_ROWS_WIDTH)
+        fold *= 2;
+    return fold;
+}
+// Rows of one block of a kernel over x[M,C], whole groups of them after folding: so few that a
+// chain (graph/pass_chain.c) of kernels on four or five arrays, some with four times the channels,
+// stays in a second-level cache, and no sum has more than SR_X86_ROWS_MOST terms; and so many that
+// partial sums of the channels are a small part of it.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
-    int64_t rows = SR_X86_ROWS_BLOCK / channels;
-    if (rows > SR_X86_ROWS_MOST)
-        rows = SR_X86_ROWS_MOST;
-    if (rows < SR_X86_ROWS_NARROW / channels)
-        rows = SR_X86_ROWS_NARROW / channels;
-    return rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows / 4 * 4;
+    const int64_t fold = sr_x86_fold(channels);
+    int64_t rows = SR_X86_ROWS_BLOCK / (fold * channels);
+    rows = rows > SR_X86_ROWS_MOST ? SR_X86_ROWS_MOST : rows;
+    rows = rows < SR_X86_ROWS_LEAST ? SR_X86_ROWS_LEAST : rows;
+    return rows / SR_X86_ROWS_GROUP * SR_X86_ROWS_GROUP * fold;
 }
 // Rows of width 'width' of one block of a pooling kernel.
 static inline int64_t sr_x86_pool_rows(int64_t width, int64_t channels) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All x86 kernels, and the table SR_X86_SET of them. Included by the two files that compile it.
 #include "kernels/cpu/x86_activation_internal.h"
+#include "kernels/cpu/x86_batchnorm_internal.h"
 #include "kernels/cpu/x86_conv_dw_internal.h"
 #include "kernels/cpu/x86_elementwise_internal.h"
 #if defined(__AVX512F__)
@@ -44,6 +45,8 @@ const sr_x86_set SR_X86_SET = {{
     STAGES(reduce_sum, {{sum_f32, sum_join}}, {{sum_bf16, sum_join}}),
     STAGES(channel_sum, {{channel_sum_f32, channel_sum_join}},
            {{channel_sum_bf16, channel_sum_join}}),
+    STAGES(channel_dot, {{channel_dot_f32, channel_dot_join}},
+           {{channel_dot_bf16, channel_dot_join}}),
     STAGES(batchnorm_train, {{batchnorm_moments_f32, batchnorm_join, batchnorm_normalize_f32}},
            {{batchnorm_moments_bf16, batchnorm_join, batchnorm_normalize_bf16}}),
     STAGES(batchnorm_infer, {{batchnorm_infer_setup, batchnorm_infer_f32}},

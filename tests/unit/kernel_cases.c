@@ -144,11 +144,12 @@ static void case_ema(sr_kernel_id kernel) {
 }
 
 // Rows and channels, odd and large enough for several blocks.
-static const int64_t row_shapes[][2] = {{1, 1},    {7, 3},     {50, 16},
-                                        {333, 37}, {2100, 64}, {90, 1040}};
+enum { ROW_SHAPES = 9 };
+static const int64_t row_shapes[ROW_SHAPES][2] = {
+    {1, 1}, {7, 3}, {50, 16}, {333, 37}, {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3}, {700, 16}};
 
 static void case_rows(sr_kernel_id kernel) {
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < ROW_SHAPES; k++) {
         for (int t = 0; t < 2; t++) {
             const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
             const int64_t count = params.rows * params.channels;
@@ -162,6 +163,23 @@ static void case_rows(sr_kernel_id kernel) {
                 set(&c, 1, PARAMETER, types[t], params.channels);
                 set_output(&c, 2, ACTIVATION, types[t], count);
             }
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_channel_dot(sr_kernel_id kernel) {
+    for (int k = 0; k < ROW_SHAPES; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
+            const int64_t count = params.rows * params.channels;
+            problem c = problem_of(kernel, 4, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], count);
+            set(&c, 1, ACTIVATION, types[t], count);
+            set(&c, 2, k % 2 == t ? PARAMETER : NONE, types[t], params.channels);
+            set_output(&c, 3, PARAMETER, types[t], params.channels);
+            c.terms = (double)params.rows;
+            c.arg[3].bound = 8 * (double)params.rows;
             check_problem(&c);
         }
     }
@@ -208,7 +226,7 @@ static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
 }
 
 static void case_batchnorm(sr_kernel_id kernel) {
-    for (int shape = 0; shape < 6; shape++)
+    for (int shape = 0; shape < ROW_SHAPES; shape++)
         for (int t = 0; t < 2; t++)
             batchnorm(kernel, shape, shape % 2 == t, types[t]);
 }
@@ -344,6 +362,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_linear_dw] = case_linear,
     [SR_KERNEL_bias_add] = case_rows,
     [SR_KERNEL_channel_sum] = case_rows,
+    [SR_KERNEL_channel_dot] = case_channel_dot,
     [SR_KERNEL_batchnorm_train] = case_batchnorm,
     [SR_KERNEL_batchnorm_grad] = case_batchnorm,
     [SR_KERNEL_batchnorm_infer] = case_batchnorm,

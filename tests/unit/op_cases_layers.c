@@ -49,6 +49,8 @@ WRONG(linear_dw_rows, sr_record_one(sr_op_find("linear_dw"), NULL,
 
 BUILD(bias_add, sr_bias_add(in[0], in[1]))
 BUILD(channel_sum, sr_channel_sum(in[0]))
+BUILD(channel_dot, sr_channel_dot(in[0], in[1], in[2]))
+BUILD(channel_dot_plain, sr_channel_dot(in[0], in[1], SR_NONE))
 BUILD(norm_y, sr_batchnorm_train(in[0], in[1], in[2], 0.0).y)
 BUILD(norm_y_eps, sr_batchnorm_train(in[0], in[1], in[2], 0.1).y)
 BUILD(norm_y_bare, sr_batchnorm_train(in[0], SR_NONE, SR_NONE, 0.1).y)
@@ -69,6 +71,8 @@ BUILD(norm_given_eps, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.1)
 
 WRONG(bias_length, sr_bias_add(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3)))
 WRONG(sum_of_scalar, sr_channel_sum(ZEROS(SR_F32, 0, 0)))
+WRONG(dot_shapes, sr_channel_dot(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 3), SR_NONE))
+WRONG(dot_of_vectors, sr_channel_dot(ZEROS(SR_F32, 1, 3), ZEROS(SR_F32, 1, 3), SR_NONE))
 WRONG(norm_gamma, sr_batchnorm_train(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3), SR_NONE, 0).y)
 WRONG(norm_grad_shapes,
       sr_record_node(sr_op_find("batchnorm_grad"), &(double){0},
@@ -228,6 +232,24 @@ const op_case op_cases_layers[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = sum_of_scalar,
      .message = "channel_sum: x is a scalar"},
+    {.op = "channel_dot",
+     .build = channel_dot,
+     .inputs = 3,
+     .params = 4,
+     .info = {F64(2, 2, 2), F64(2, 2, 2), F64(1, 2)},
+     .in = {{1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2}},
+     .want = {1 * 4 + 3 * 6, 2 * 4 + 4 * 6},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = dot_shapes,
+     .message = "channel_dot: inputs [3, 4] f32 and [4, 3] f32 must have equal shapes"},
+    {.op = "channel_dot",
+     .build = channel_dot_plain,
+     .inputs = 2,
+     .info = {F64(3, 2, 3, 2), F64(3, 2, 3, 2)},
+     .gradient = GRADIENT_TWICE,
+     .wrong = dot_of_vectors,
+     .message = "channel_dot: a [3] f32 needs at least two dimensions"},
 
     // Batch normalisation
     {.op = "batchnorm_train",

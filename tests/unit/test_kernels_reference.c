@@ -263,8 +263,8 @@ static void check_rows(int64_t rows, int64_t channels, sr_dtype dtype) {
                         3);
         }
         whole += want;
-        // A leaf adds at most 1,024 rows, then comes a tree.
-        assert_near("channel_sum", c, param, array_get(sum, c), want, 1024 + 20, (double)rows);
+        // Chains of at most 32 rows, then a tree.
+        assert_near("channel_sum", c, param, array_get(sum, c), want, 32 + 20, (double)rows);
     }
     assert_near("reduce_sum", 0, param, array_get(total, 0), whole, 100, (double)(rows * channels));
 }
@@ -305,7 +305,7 @@ static norm_arrays norm_new(const sr_batchnorm_params *p, sr_dtype dtype, double
 static void check_channel(const sr_batchnorm_params *p, sr_dtype dtype, const norm_arrays *a,
                           int64_t c, double offset) {
     const sr_dtype param = parameter_type(dtype);
-    const double rows = (double)p->rows, slack = 1200 * (1 + fabs(offset));
+    const double rows = (double)p->rows, slack = 64 * (1 + fabs(offset));
     const double g = a->gamma ? array_get(a->gamma, c) : 1, b = a->beta ? array_get(a->beta, c) : 0;
     double mean = 0, var = 0, dbeta = 0, dgamma = 0;
     for (int64_t m = 0; m < p->rows; m++)
@@ -324,7 +324,7 @@ static void check_channel(const sr_batchnorm_params *p, sr_dtype dtype, const no
         dbeta += dy;
         dgamma += dy * d * s;
     }
-    assert_near("dbeta", c, param, array_get(a->dbeta, c), dbeta, 1100, rows);
+    assert_near("dbeta", c, param, array_get(a->dbeta, c), dbeta, 52, rows);
     assert_near("dgamma", c, param, array_get(a->dgamma, c), dgamma, slack, rows * s);
     for (int64_t m = 0; m < p->rows; m++) {
         const int64_t i = m * p->channels + c;
@@ -538,7 +538,7 @@ static void test_mixed_types_are_refused(void **state) {
 // Runs after everything that computes.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(2, UINT64_C(0xa975aef1a68a4ed5));
+    assert_digest(3, UINT64_C(0x8aa26aa34ec76afd));
 }
 
 int main(void) {

@@ -27,8 +27,11 @@ static const special_case by_count[] = {
     {SR_KERNEL_reduce_sum, "xt"},
 };
 static const special_case by_rows[] = {
-    {SR_KERNEL_bias_add, "xwy"},           {SR_KERNEL_channel_sum, "xc"},
-    {SR_KERNEL_batchnorm_train, "xwwycc"}, {SR_KERNEL_batchnorm_grad, "xxwwvycc"},
+    {SR_KERNEL_bias_add, "xwy"},
+    {SR_KERNEL_channel_sum, "xc"},
+    {SR_KERNEL_channel_dot, "xxwc"},
+    {SR_KERNEL_batchnorm_train, "xwwycc"},
+    {SR_KERNEL_batchnorm_grad, "xxwwvycc"},
     {SR_KERNEL_batchnorm_infer, "xwwwvy"},
 };
 static const special_case by_window[] = {
