@@ -29,7 +29,7 @@ static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
 }
 
 sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
-    static const char *const names[] = {"classify", "detect", "segment", "gan"};
+    static const char *const names[] = {"classify", "gan"};
     *out = sr_task_find(names[recipe->task]);
     if (!*out)
         return sr_recipe_fail(recipe, "task", "this build has no task '%s'", names[recipe->task]);
@@ -141,26 +141,6 @@ sr_status sr_check_transforms(sr_recipe *recipe) {
     return refuse(recipe, "augment", status);
 }
 
-sr_status sr_check_served(sr_recipe *recipe) {
-    const struct {
-        bool asked;
-        const char *key, *what;
-    } rows[] = {
-        {recipe->memory_budget > 0, "memory.budget", "a memory budget"},
-        {recipe->chooser == SR_CHOOSER_FREE, "chooser", "a choice across numerics classes"},
-        {recipe->exchange.wire != SR_WIRE_FP32, "exchange.wire", "bf16 on the wire"},
-        {recipe->exchange.bf16_nodes > 0, "exchange.bf16_nodes", "bf16 on the wire"},
-        {recipe->data.tail == SR_TAIL_DROP, "data.tail", "dropping an epoch's tail"},
-        {recipe->precision == SR_PRECISION_FP16, "precision",
-         "fp16 (it needs a GPU; use bf16 or fp32)"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].asked)
-            return sr_recipe_fail(recipe, rows[i].key, "this version does not have %s yet",
-                                  rows[i].what);
-    return SR_OK;
-}
-
 static sr_status check_device(sr_recipe *recipe) {
     sr_device *device;
     if (!recipe->device || strcmp(recipe->device, "auto") == 0)
@@ -191,7 +171,6 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     sr_choice_optimizer optimizer;
     sr_best_metric metric;
     sr_choice_loss loss;
-    SR_TRY(sr_check_served(recipe));
     if (!sr_plugins_loaded(recipe))
         return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
                        recipe->name);

@@ -61,8 +61,6 @@ const char *sr_best_metric_name(sr_best_metric metric);
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 // The names and arguments of `augment`.
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
-// Keys that this version reads but does not serve yet are mistakes, never ignored.
-SR_NODISCARD sr_status sr_check_served(sr_recipe *recipe);
 
 #ifdef __cplusplus
 }

@@ -125,11 +125,6 @@ static void read_image(sr_recipe_inside *in) {
                   small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
 }
 
-// Choices within a numerics class change no bit; the word is that of the first recipes.
-static void read_chooser(sr_recipe_inside *in) {
-    row(in, "chooser")->counts_as = in->v.recipe.chooser == SR_CHOOSER_FREE ? "free" : "class";
-}
-
 // Recipes that mix nothing keep the identity that they had before there was mixing.
 static void read_mix(const sr_recipe_inside *in) {
     static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
@@ -307,7 +302,6 @@ static sr_status resolve(sr_recipe_inside *in) {
     SR_TRY(carry_expected(in));
     refuse_unknown(in, in->written, "");
     read_image(in);
-    read_chooser(in);
     read_mix(in);
     read_lanes(in);
     read_length(in);

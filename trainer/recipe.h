@@ -38,8 +38,6 @@ extern "C" {
 // What is learnt.
 typedef enum sr_task {
     SR_TASK_CLASSIFY = 0,
-    SR_TASK_DETECT,
-    SR_TASK_SEGMENT,
     SR_TASK_GAN,
 } sr_task;
 
@@ -47,28 +45,14 @@ typedef enum sr_task {
 typedef enum sr_precision {
     SR_PRECISION_FP32 = 0,
     SR_PRECISION_BF16,
-    SR_PRECISION_FP16,
 } sr_precision;
 
-// How gradients travel between ranks.
-typedef enum sr_wire {
-    SR_WIRE_FP32 = 0,
-    SR_WIRE_BF16,
-} sr_wire;
-
-// Among which candidates the fastest algorithm may be chosen.
+// Whether the fastest algorithm is chosen.
 typedef enum sr_chooser {
     SR_CHOOSER_ON = 0, // candidates are timed within a numerics class: the same bits
     SR_CHOOSER_OFF,    // every kernel as it is by default, nothing is timed
-    SR_CHOOSER_FREE,   // across classes: other bits
     SR_CHOOSER_CLASS,  // what SR_CHOOSER_ON was called before
 } sr_chooser;
-
-// What happens where the last batch of an epoch is not full.
-typedef enum sr_data_tail {
-    SR_TAIL_STRADDLE = 0, // epochs run on into the next step: every step is full
-    SR_TAIL_DROP,         // the last partial batch of an epoch is left out
-} sr_data_tail;
 
 // A named alternative and where its options stand.
 typedef struct sr_recipe_choice {
@@ -127,7 +111,6 @@ typedef struct sr_recipe {
         const char *train, *val; // data set folder or shards; NULL where not given
         int64_t workers;         // DataTransformer processes a rank; 0: its cores
         int64_t memory;          // bytes of the rings a rank; 0: 256 MiB
-        int tail;                // sr_data_tail
         bool threads;            // data.processes: 0
         sr_on_corrupt on_corrupt;
         int64_t skip_limit;      // of on_corrupt: skip:N
@@ -163,9 +146,7 @@ typedef struct sr_recipe {
         bool lookahead;   // parameters take the average's value at each update
     } ema;
     struct {
-        int64_t bucket;     // bytes; 0: the exchange's default
-        int wire;           // sr_wire
-        int64_t bf16_nodes; // tree nodes at which bf16 is rounded
+        int64_t bucket; // bytes; 0: the exchange's default
     } exchange;
     struct {
         sr_length every; // 0: not by progress
@@ -173,7 +154,6 @@ typedef struct sr_recipe {
         int64_t keep;
         const char *metric; // that chooses best/; NULL: the task's own
     } checkpoint;
-    int64_t memory_budget;                // bytes; 0: none
     int chooser;                          // sr_chooser
     int64_t chooser_workspace;            // bytes
     double deadline_report, deadline_act; // seconds

@@ -8,11 +8,9 @@
 
 #include "trainer/recipe_internal.h"
 
-static const char *const tasks[] = {"classify", "detect", "segment", "gan", NULL};
-static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
-static const char *const wires[] = {"fp32", "bf16", NULL};
-static const char *const choosers[] = {"on", "off", "free", "class", NULL};
-static const char *const tails[] = {"straddle", "drop", NULL};
+static const char *const tasks[] = {"classify", "gan", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+static const char *const choosers[] = {"on", "off", "class", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 
 #define AT(field) offsetof(sr_recipe_values, field)
@@ -35,8 +33,6 @@ static const sr_option recipe_options[] = {
      SR_OPT_STRING, AT(recipe.data.val), NULL, 0, 0, NULL, NEUTRAL},
     {"data.order", "order of training samples", SR_OPT_ENUM, AT(recipe.data.order), "examples", 0,
      0, orders, NUMERICS},
-    {"data.tail", "last samples of an epoch: go on into the next step, or drop", SR_OPT_ENUM,
-     AT(recipe.data.tail), "straddle", 0, 0, tails, NUMERICS},
     {"data.mean", "per channel, of pictures in 0..1", SR_OPT_FLOATS, AT(recipe.data.mean),
      "[0.485, 0.456, 0.406]", -10, 10, NULL, NUMERICS},
     {"data.std", "per channel, of pictures in 0..1", SR_OPT_FLOATS, AT(recipe.data.std),
@@ -67,7 +63,7 @@ static const sr_option recipe_options[] = {
     {"numerics.strict",
      "stop where hosts differ in processor features, instead of agreeing on less", SR_OPT_BOOL,
      AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
-    {"device", "auto, cpu, cuda", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
+    {"device", "auto or cpu", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
     {"mix.mixup",
      "alpha of mixup: training samples are blended by a draw of Beta(alpha, alpha); 0: none",
      SR_OPT_FLOAT, AT(recipe.mix.mixup), "0", 0, 1000, NULL, NUMERICS},
@@ -92,23 +88,16 @@ static const sr_option recipe_options[] = {
      SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once; 0: 4 MiB", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
-    {"exchange.wire", "type of gradients between ranks", SR_OPT_ENUM, AT(recipe.exchange.wire),
-     "fp32", 0, 0, wires, NUMERICS},
-    {"exchange.bf16_nodes", "nodes of the lane tree that are rounded to bf16", SR_OPT_INT,
-     AT(recipe.exchange.bf16_nodes), "0", 0, 65536, NULL, NUMERICS},
     {"checkpoint.every", "distances between checkpoints, by progress and by time", SR_OPT_STRINGS,
      AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
     {"checkpoint.keep", "checkpoints that stay", SR_OPT_INT, AT(recipe.checkpoint.keep), "2", 1,
      1000000, NULL, NEUTRAL},
     {"checkpoint.metric", "that chooses the best one; the task's own where not given",
      SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
-    {"memory.budget", "bytes for activations, met by computing again; 0: no limit", SR_OPT_SIZE,
-     AT(recipe.memory_budget), "0", 0, MANY, NULL, NEUTRAL},
-    // Part of identity as one of two: whether bits may be other ones.
     {"chooser",
-     "time kernels that give the same bits, and take the fastest (on; class is its old name), time "
-     "nothing (off), or choose across numerics classes (free)",
-     SR_OPT_ENUM, AT(recipe.chooser), "on", 0, 0, choosers, NUMERICS},
+     "time kernels that give the same bits, and take the fastest (on; class is its old name), or "
+     "time nothing (off)",
+     SR_OPT_ENUM, AT(recipe.chooser), "on", 0, 0, choosers, NEUTRAL},
     {"chooser_workspace", "memory that a kernel may need to be chosen", SR_OPT_SIZE,
      AT(recipe.chooser_workspace), "256MiB", 1, MANY, NULL, NEUTRAL},
     {"deadline.report", "a wait longer than this is reported by name; at most half of deadline.act",
