@@ -13,6 +13,7 @@
 
 #include "dataio/sampler.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
@@ -529,6 +530,7 @@ bool sr_stage_is_sample_error(sr_status status) {
 
 void sr_stage_run(sr_stage *stage) {
     sr_status status;
+    sr_float_control();
     if (stage->number == SR_STAGE_READER)
         status = sr_reader_run(stage);
     else if (stage->number == SR_STAGE_ITERATOR)
