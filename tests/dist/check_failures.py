@@ -167,6 +167,10 @@ class Failures(suite.Suite):
         self.report(plain.returncode == hidden.returncode == 0 and "processors differ" in hidden.stderr and
                     "processors differ" not in plain.stderr, "unequal processors",
                     f"exit codes {plain.returncode} {hidden.returncode}:\n{hidden.stderr[-1500:]}")
+        own = self.two_apart("providers", [], [], [], ["SERRIED_PROVIDERS=reference"])
+        self.report(own.returncode == 4 and own.stderr.count("computes other bits than rank 0: ") == 1 and
+                    "x86: nothing there and " in own.stderr, "unequal kernels",
+                    f"exit code {own.returncode}:\n{own.stderr[-1500:]}")
         strict = self.two_apart("strict", ["numerics.strict=true"], [], [], mask)
         self.report(strict.returncode == 4 and strict.stderr.count("numerics.strict is set") == 1,
                     "unequal processors, strict", f"exit code {strict.returncode}:\n{strict.stderr[-1500:]}")

@@ -31,6 +31,8 @@ HEAD = """# Digests of what serried computes; written by tests/numerics/check_nu
 UNREAD = "vnni,bf16,fp16,amx_int8"
 SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16," + UNREAD),
         ("avx2 avx512", "amx_bf16"), ("avx2 avx512 amx_bf16", UNREAD), ("avx2 avx512 amx_bf16", "")]
+# What users may set for oneDNN; none of it may change a bit.
+FOREIGN = {"DNNL_MAX_CPU_ISA": "SSE41", "DNNL_CPU_ISA_HINTS": "PREFER_YMM", "DNNL_DEFAULT_FPMATH_MODE": "ANY"}
 VERSIONS = {
     "serried-numerics": "SR_NUMERICS_VERSION in trainer/fingerprint.h",
     "reference": "SR_REFERENCE_NUMERICS in kernels/cpu/reference_internal.h",
@@ -84,8 +86,8 @@ class Check:
         print("NOT RUN: " + text)
 
     def compute(self, job):
-        name, mask, providers, parts = job
-        env = dict(os.environ, SERRIED_CPU_MASK=mask)
+        name, mask, providers, parts, variables = job
+        env = dict(os.environ, SERRIED_CPU_MASK=mask, **variables)
         if providers:
             env["SERRIED_PROVIDERS"] = providers
         done = subprocess.run([self.program, *parts], env=env, capture_output=True, text=True, timeout=500, check=False)
@@ -100,14 +102,18 @@ class Check:
         return (done.stdout.strip() or "plain") == name
 
     def jobs(self):
-        """One for each set of features and providers; the reference depends on neither."""
-        jobs = [("plain", SETS[0][1], None, ["reference", "networks", "data"]),
-                ("plain", SETS[0][1], "reference", ["networks"])]
+        """One for each set of features and providers, and one with foreign variables; the reference depends on
+        none of these."""
+        jobs = [("plain", SETS[0][1], None, ["reference", "networks", "data"], {}),
+                ("plain", SETS[0][1], "reference", ["networks"], {})]
         for name, mask in SETS[1:]:
             if self.has(name, mask):
-                jobs.append((name, mask, None, ["providers", "networks", "data"]))
-                jobs.append((name, mask, "reference,x86", ["networks"]))
-        for name in sorted({name for name, _ in SETS} - {job[0] for job in jobs}):
+                jobs.append((name, mask, None, ["providers", "networks", "data"], {}))
+                jobs.append((name, mask, "reference,x86", ["networks"], {}))
+        missing = {name for name, _ in SETS} - {job[0] for job in jobs}
+        name, mask = jobs[-1][:2]
+        jobs.append((f"{name}, with variables of oneDNN's", mask, None, ["networks"], FOREIGN))
+        for name in sorted(missing):
             self.skip(f"processor features '{name}': not here; run {self.cure} where they are")
         return jobs
 
