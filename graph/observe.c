@@ -17,7 +17,8 @@ static void mark_executed(sr_context *context) {
     for (size_t i = 0; i < p->node_count; i++) {
         sr_node *node = &context->record.nodes[p->nodes[i].record];
         node->executed = true;
-        for (int k = 0; k < node->op->outputs; k++) {
+        // What is computed again has the outputs of sr_op.again.
+        for (int k = 0; k < p->nodes[i].op->outputs; k++) {
             uint32_t kept = p->values[p->nodes[i].output[k]].kept;
             if (kept)
                 context->record.values[node->first_output + (uint32_t)k].memory =

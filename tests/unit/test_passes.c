@@ -124,16 +124,20 @@ static void test_a_residual_block_has_its_chains(void **state) {
 
 // ---- Values that are computed again ----
 
+static sr_tensor deep_gradient(network *n) {
+    sr_tensor grad, h = n->x;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const sr_tensor y = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
+        h = sr_relu(sr_batchnorm_train(y, n->gamma, n->beta, 1e-5).y);
+    }
+    sr_gradients(sr_reduce_sum(h), SR_NONE, &n->w, 1, &grad);
+    return grad;
+}
+
 static size_t planned_peak(int optimize, sr_text *text) {
     network n;
-    sr_tensor grad;
     begin(&n, optimize, SR_F32);
-    sr_tensor h = n.x;
-    for (int layer = 0; layer < LAYERS; layer++) {
-        const sr_tensor y = sr_conv2d(h, n.w, (sr_conv2d_opts){0});
-        h = sr_relu(sr_batchnorm_train(y, n.gamma, n.beta, 1e-5).y);
-    }
-    sr_gradients(sr_reduce_sum(h), SR_NONE, &n.w, 1, &grad);
+    const sr_tensor grad = deep_gradient(&n);
     sr_plan *plan = run(&n, &(sr_target){.tensor = grad, .after = n.w}, 1);
     assert_ok(sr_plan_text(plan, text));
     const size_t peak = sr_plan_live_bound_bytes(plan);
@@ -154,6 +158,33 @@ static void test_activations_are_computed_again(void **state) {
     (void)planned_peak(-1, &text);
     assert_null(strstr(text.data, "batchnorm_infer"));
     sr_text_release(&text);
+}
+
+// Values that no derivative rule reads, between definition and one late use; the operator that
+// computes them again has fewer outputs than the one whose values they are.
+static sr_tensor shortcuts_gradient(network *n) {
+    sr_tensor grad, h = n->x, shortcuts[4];
+    for (int i = 0; i < 4; i++) {
+        h = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
+        shortcuts[i] = sr_batchnorm_train(h, n->gamma, n->beta, 1e-5).y;
+    }
+    for (int i = 0; i < 4; i++)
+        h = sr_add(h, shortcuts[i]);
+    sr_gradients(sr_reduce_sum(sr_mul(h, h)), SR_NONE, &n->w, 1, &grad);
+    return grad;
+}
+
+static void test_a_run_computes_again(void **state) {
+    (void)state;
+    static float gradient[2][WEIGHTS];
+    for (int i = 0; i < 2; i++) {
+        network n;
+        begin(&n, -i, SR_F32);
+        sr_read_later(shortcuts_gradient(&n), gradient[i], sizeof gradient[i]);
+        assert_ok(sr_context_run(n.context));
+        sr_context_free(n.context);
+    }
+    assert_memory_equal(gradient[0], gradient[1], sizeof gradient[0]);
 }
 
 // ---- Random networks ----
@@ -221,6 +252,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_residual_block_has_its_chains),
         cmocka_unit_test(test_activations_are_computed_again),
+        cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
