@@ -52,8 +52,9 @@ typedef struct sr_scale_params {
 // normalize: y = (x - mean[c]) inverse_std[c].
 typedef struct sr_normalize_params {
     int64_t rows, channels;
-    float mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8
-    float inverse_std[SR_NORMALIZE_MAX_CHANNELS];
+    double
+        mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8; rounded to f32 beside f32 and narrower
+    double inverse_std[SR_NORMALIZE_MAX_CHANNELS];
 } sr_normalize_params;
 
 // dropout and random_normal.

@@ -192,8 +192,7 @@ static void offer_sum(maker *m) {
 }
 
 static void offer_normalize(maker *m) {
-    const sr_normalize_params p = {
-        m->batch * 224 * 224, 3, {124, 116, 104}, {0.017f, 0.017f, 0.017f}};
+    const sr_normalize_params p = {m->batch * 224 * 224, 3, {124, 116, 104}, {0.017, 0.017, 0.017}};
     sr_bench_case c = case_of(SR_KERNEL_normalize, 2, &p, sizeof p);
     (void)snprintf(c.shape, sizeof c.shape, "224x224 3");
     set(&c, 0, SR_U8, p.rows * 3);

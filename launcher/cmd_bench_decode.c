@@ -45,8 +45,8 @@ static sr_status make_kernel(sr_decode_bench *b) {
         (sr_kernel_request){.kernel = SR_KERNEL_normalize, .args = 2, .dtype = {SR_U8, SR_F32}};
     const sr_normalize_params params = {.rows = b->side * b->side,
                                         .channels = 3,
-                                        .mean = {123.7F, 116.3F, 103.5F},
-                                        .inverse_std = {0.0171F, 0.0175F, 0.0174F}};
+                                        .mean = {123.7, 116.3, 103.5},
+                                        .inverse_std = {0.0171, 0.0175, 0.0174}};
     memcpy(b->request.params, &params, sizeof params);
     return sr_kernel_prepare(&b->request, &b->normalise);
 }

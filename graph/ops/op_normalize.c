@@ -3,8 +3,8 @@
 #include "graph/ops/op_internal.h"
 
 typedef struct normalize_attr {
-    float mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8
-    float inverse_std[SR_NORMALIZE_MAX_CHANNELS];
+    double mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8
+    double inverse_std[SR_NORMALIZE_MAX_CHANNELS];
     int32_t dtype, reserved;
 } normalize_attr;
 
@@ -55,8 +55,8 @@ sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dt
         return sr_op_failed();
     const int64_t channels = sr_op_channels(&info);
     for (int64_t c = 0; c < channels && c < SR_NORMALIZE_MAX_CHANNELS; c++) {
-        attr.mean[c] = (float)(mean[c] * 255.0);
-        attr.inverse_std[c] = (float)(1.0 / (std[c] * 255.0));
+        attr.mean[c] = mean[c] * 255.0;
+        attr.inverse_std[c] = 1.0 / (std[c] * 255.0);
     }
     return sr_op_unary(&sr_op_normalize, &attr, x);
 }

@@ -114,8 +114,8 @@ SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool h
     float mean[PERIOD], inverse[PERIOD];
     for (int64_t j = 0; j < period; j++) {
         const int64_t c = (r.begin + j) % channels;
-        mean[j] = params->mean[c];
-        inverse[j] = params->inverse_std[c];
+        mean[j] = (float)params->mean[c];
+        inverse[j] = (float)params->inverse_std[c];
     }
     const uint8_t *x = args->p[0];
     int64_t j = 0;

@@ -86,7 +86,7 @@ static void case_normalize(sr_kernel_id kernel) {
     for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++) {
         for (int t = 0; t < 2; t++) {
             const sr_normalize_params params = {
-                channels == 3 ? 22001 : 21, channels, {123, 116, 103, 7}, {0.017f, 0.018f, 2, 3}};
+                channels == 3 ? 22001 : 21, channels, {123, 116, 103, 7}, {0.017, 0.018, 2, 3}};
             problem c = problem_of(kernel, 2, &params, sizeof params);
             set(&c, 0, BYTES, types[t], params.rows * channels);
             set_output(&c, 1, ACTIVATION, types[t], params.rows * channels);

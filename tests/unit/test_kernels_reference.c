@@ -194,8 +194,8 @@ static void test_normalize(void **state) {
     sr_normalize_params p = {.rows = 23000, .channels = 3};
     const int64_t n = p.rows * p.channels;
     for (int c = 0; c < 3; c++) {
-        p.mean[c] = 120.0f + (float)c;
-        p.inverse_std[c] = 1.0f / (55.0f + (float)c);
+        p.mean[c] = 120 + c;
+        p.inverse_std[c] = (double)(1.0f / (55.0f + (float)c));
     }
     for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
@@ -203,8 +203,7 @@ static void test_normalize(void **state) {
         KERNEL_RUN(normalize, p, x, y);
         for (int64_t i = 0; i < n; i++)
             assert_near("normalize", i, dtype, array_get(y, i),
-                        (array_get(x, i) - (double)p.mean[i % 3]) * (double)p.inverse_std[i % 3], 2,
-                        3);
+                        (array_get(x, i) - p.mean[i % 3]) * p.inverse_std[i % 3], 2, 3);
         arrays_free(state);
     }
 }
