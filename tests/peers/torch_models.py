@@ -2,7 +2,7 @@
 """The networks of the shipped recipes in PyTorch, with equal tensor names, for comparisons.
 
 resnet*: torchvision's own; stem="cifar" replaces the first layers as trainer/models/model_resnet.c
-does. cifar-fast: written after trainer/models/model_cifar_fast.c.
+does. The others are written after trainer/models/model_*.c.
 """
 import torch
 from torch import nn
@@ -39,13 +39,70 @@ class CifarFast(nn.Module):
 
     def forward(self, x):
         x = self.layers(F.gelu(self.whiten(x)))
-        return self.head(x.amax((2, 3))) * self.scale
+        return self.head(F.max_pool2d(x, x.shape[2:]).flatten(1)) * self.scale
+
+
+class Tiny(nn.Module):
+    def __init__(self, classes, width=16):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, 3, 2, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 2 * width, 3, 2, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(2 * width)
+        self.fc = nn.Linear(2 * width, classes)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.max_pool2d(x + F.relu(self.bn2(self.conv2(x))), 2)
+        x = F.relu(self.bn3(self.conv3(x)))
+        return self.fc(self.dropout(x.mean((2, 3))))
+
+
+class ToyGenerator(nn.Module):
+    def __init__(self, width=16, noise=32):
+        super().__init__()
+        self.channels = 4 * width
+        self.start = nn.Linear(noise, 16 * self.channels)
+        sizes = (4 * width, 2 * width, width, 3)
+        for i in range(3):
+            setattr(self, f"norm{i + 1}", nn.BatchNorm2d(sizes[i]))
+            setattr(self, f"conv{i + 1}", nn.Conv2d(sizes[i], sizes[i + 1], 3, padding=1))
+
+    def forward(self, z):
+        x = self.start(z).view(-1, 4, 4, self.channels).permute(0, 3, 1, 2)
+        for i in "123":
+            x = F.interpolate(F.relu(getattr(self, "norm" + i)(x)), scale_factor=2)
+            x = getattr(self, "conv" + i)(x)
+        return torch.tanh(x)
+
+
+class ToyCritic(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        sizes = (3, width, 2 * width, 4 * width)
+        for i in range(3):
+            setattr(self, f"conv{i + 1}", nn.Conv2d(sizes[i], sizes[i + 1], 3, 2, 1))
+        self.end = nn.Linear(16 * sizes[3], 1)
+
+    def forward(self, x):
+        for i in "123":
+            x = F.leaky_relu(getattr(self, "conv" + i)(x), 0.2)
+        return self.end(x.permute(0, 2, 3, 1).flatten(1))
 
 
 def create(name, classes, stem="imagenet"):
     """The network of a model name of serried; KeyError where there is no equal one."""
     if name == "cifar-fast":
         return CifarFast(classes)
+    if name == "tiny":
+        return Tiny(classes)
+    if name == "toy-generator":
+        return ToyGenerator()
+    if name == "toy-critic":
+        return ToyCritic()
     if name not in ("resnet18", "resnet34", "resnet50", "resnet101"):
         raise KeyError(name)
     model = getattr(torchvision.models, name)(num_classes=classes)

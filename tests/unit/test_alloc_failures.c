@@ -93,9 +93,12 @@ static sr_status run_network(void) {
     static const double mean[] = {0.5, 0.5, 0.5}, std[] = {0.2, 0.2, 0.2};
     static const uint8_t images[2 * SIDE * SIDE * 3];
     static const int32_t labels[2] = {1, 2};
+    const network_options options = {.model = "tiny", .classes = CLASSES, .dtype = SR_F32};
+    const network_pass pass = {
+        .samples = 2, .side = SIDE, .images = images, .mean = mean, .std = std, .labels = labels};
     network *net;
-    SR_TRY(network_create("tiny", CLASSES, &net));
-    sr_status status = network_run(net, 2, SIDE, images, labels, mean, std);
+    SR_TRY(network_create(&options, &net));
+    sr_status status = network_run(net, &pass);
     network_free(net);
     return status;
 }
