@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "dataio/container.h"
+#include "dataio/links.h"
 #include "dataio/protocol.h"
 #include "dataio/shard_internal.h"
 #include "kernels/base/file.h"
@@ -108,6 +109,7 @@ static sr_status find_median(sr_dataset *dataset) {
 
 static sr_status open_all(sr_dataset *dataset, const char *path, const char *split,
                           bool records_only) {
+    SR_TRY(sr_links_check(path));
     SR_TRY(find_container(path, &dataset->container));
     SR_TRY(dataset->container->load(path, split, records_only, &dataset->parts));
     SR_TRY(count_samples(dataset));

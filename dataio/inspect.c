@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dataio/picture.h"
+#include "dataio/links.h"
 #include "dataio/record.h"
 #include "kernels/base/memory.h"
 
@@ -22,7 +23,7 @@ static sr_status find_container(const char *path, const sr_container **out) {
     *out = sr_container_find(path);
     if (*out == NULL)
         return SR_FAIL(SR_E_USAGE, "%s is no data set of serried", path);
-    return SR_OK;
+    return sr_links_check(path);
 }
 
 sr_status sr_inspect_splits(const char *path, sr_split_list *out) {

@@ -8,13 +8,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "dataio/links.h"
 #include "dataio/sandbox_internal.h"
+#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
 // The same number on every processor.
@@ -60,13 +63,29 @@ static ruleset rules_of(int version) {
     return r;
 }
 
+// What an open descriptor stands for lies where a link of the data set may lead.
+static bool is_allowed(int fd, const char *root) {
+    char name[64], target[PATH_MAX];
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(name, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = '\0';
+    return sr_link_allowed(root, target);
+}
+
 // Allows to read what 'name' (in folder 'at') is or links to: a file, or a folder and all beneath
-// it. One that is not there needs no rule.
-static sr_status allow(int set, int at, const char *name) {
+// it. One that is not there needs no rule, and one that leads where no link of the data set in
+// 'root' may (NULL: anything) gets none.
+static sr_status allow(int set, int at, const char *name, const char *root) {
     struct stat info;
     const int fd = openat(at, name, O_PATH | O_CLOEXEC);
     if (fd < 0)
         return SR_OK;
+    if (root != NULL && !is_allowed(fd, root)) {
+        (void)close(fd);
+        return SR_OK;
+    }
     const bool folder = fstat(fd, &info) != 0 || S_ISDIR(info.st_mode);
     const path_rule rule = {.allowed = FS_READ_FILE | (folder ? FS_READ_DIR : 0), .fd = fd};
     const long failed = syscall(ADD_RULE, set, RULE_PATH_BENEATH, &rule, 0u);
@@ -83,34 +102,32 @@ static bool is_link(int at, const char *name) {
 }
 
 // Rights go by where a file lies, so what a folder links to needs its own.
-static sr_status allow_links(int set, const char *folder) {
+static sr_status allow_links(int set, const char *root, const char *folder, int depth) {
     DIR *dir = opendir(folder);
     sr_status status = SR_OK;
     if (dir == NULL)
         return SR_OK;
-    for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;)
-        if (is_link(dirfd(dir), entry->d_name))
-            status = allow(set, dirfd(dir), entry->d_name);
+    for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;) {
+        const char *name = entry->d_name;
+        if (is_link(dirfd(dir), name)) {
+            status = allow(set, dirfd(dir), name, root);
+        } else if (depth + 1 < SR_LINKS_DEPTH && name[0] != '.') {
+            char *below = sr_path_join(folder, name);
+            status = below ? allow_links(set, root, below, depth + 1) : SR_E_MEMORY;
+            sr_free(below);
+        }
+    }
     (void)closedir(dir);
     return status;
 }
 
+// A file, a folder, or the common beginning of several files: those lie in its folder.
 static sr_status allow_dataset(int set, const char *path) {
-    struct stat info;
-    if (stat(path, &info) == 0) {
-        SR_TRY(allow(set, AT_FDCWD, path));
-        return S_ISDIR(info.st_mode) ? allow_links(set, path) : SR_OK;
-    }
-    // The common beginning of several files: those lie in its folder.
-    char *copy = sr_strdup(path);
-    if (copy == NULL)
-        return SR_E_MEMORY;
-    const char *folder = dirname(copy);
-    sr_status status = allow(set, AT_FDCWD, folder);
-    if (status == SR_OK)
-        status = allow_links(set, folder);
-    sr_free(copy);
-    return status;
+    char root[PATH_MAX];
+    if (!sr_links_root(path, root))
+        return allow(set, AT_FDCWD, path, NULL);
+    SR_TRY(allow(set, AT_FDCWD, root, NULL));
+    return allow_links(set, root, root, 0);
 }
 
 sr_status sr_sandbox_landlock(int version, sr_sandbox_rights rights, const char *path) {

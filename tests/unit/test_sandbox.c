@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dataio/dataset.h"
+#include "dataio/links.h"
 #include "dataio/pipeline.h"
 #include "dataio/sandbox.h"
 #include "dataio/stage_internal.h"
@@ -269,6 +271,33 @@ static void test_one_file(void **state) {
     assert_int_equal(0, run_apart(try_one_file, NULL));
 }
 
+// A link that leads out of the data set opens nothing, at any place; one that the user names does.
+static int try_stray_links(void *unused) {
+    (void)unused;
+    if (sr_sandbox_close(SR_SANDBOX_READ, folder) != SR_OK)
+        return 99;
+    return (try_open_outside() != EACCES) + (try_open_link() != 0) + (try_open_inside() != 0);
+}
+
+static void test_stray_links(void **state) {
+    (void)state;
+    char link[300];
+    if (sr_sandbox_get_support().landlock == 0)
+        test_skip("this kernel has no Landlock");
+    const char *const targets[] = {"/", elsewhere, outside};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        sr_dataset *set;
+        (void)snprintf(link, sizeof link, "%s/stray", folder);
+        assert_int_equal(0, symlink(targets[i], link));
+        assert_int_equal(0, run_apart(try_stray_links, NULL));
+        assert_status(SR_E_USAGE, sr_dataset_open(folder, "train", &set));
+        assert_message(link);
+        assert_message(targets[i]);
+        assert_message(SR_LINKS_VARIABLE "=");
+        assert_int_equal(0, unlink(link));
+    }
+}
+
 static int take_memory(void *unused) {
     (void)unused;
     if (!sr_sandbox_limit_memory(64 << 20))
@@ -427,6 +456,7 @@ static int make_files(void **state) {
     assert_ok(sr_file_write_atomic(outside, "a", 1));
     assert_ok(sr_file_write_atomic(target, "a", 1));
     assert_int_equal(0, symlink(target, linked));
+    assert_int_equal(0, setenv(SR_LINKS_VARIABLE, target, 1));
     pictures_pack(folder, 30, 40, 32, 0);
     opened = open(inside, O_RDONLY | O_CLOEXEC);
     assert_ok(sr_transforms_add(late_list, "late.so"));
@@ -446,9 +476,10 @@ int main(int argc, char **argv) {
         return sr_transforms_add(late_list, "late.so") != SR_OK ? 1
                                                                 : sr_data_process_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rights),       cmocka_unit_test(test_one_file),
-        cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_every_process),
-        cmocka_unit_test(test_late_plugin),  cmocka_unit_test(test_hungry_plugin),
+        cmocka_unit_test(test_rights),        cmocka_unit_test(test_one_file),
+        cmocka_unit_test(test_stray_links),   cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_every_process), cmocka_unit_test(test_late_plugin),
+        cmocka_unit_test(test_hungry_plugin),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }
