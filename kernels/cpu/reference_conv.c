@@ -3,10 +3,11 @@
 //
 //   conv2d     y[n,p,q,k]  = sum over r, s, c  x w
 //   conv2d_dx  dx[n,h,w,c] = sum over r, s, k  dy w
-//   conv2d_dw  dw[k,c,r,s] = sum over n of (sum over p, q  x dy)
+//   conv2d_dw  dw[k,c,r,s] = sum over n, p, q  x dy
 //
-// Inner loops run over neighbouring outputs (channels), four terms at a time and in the order of
-// the sum, so they vectorise without changing a bit. The first two begin with a stage that rounds
+// in chains and a tree (reference_sum.inc), the last of the named indices running fastest. Inner
+// loops run over neighbouring outputs (channels), four terms at a time and in the order of the sum,
+// so they vectorise without changing a bit. The first two begin with a stage that rounds
 // the weights to T and transposes them for that. A linear layer is a 1 x 1 convolution of one image
 // of one row. Not here: Winograd, FFT, im2col; other providers may.
 #include <math.h>
@@ -17,7 +18,6 @@
 #include "kernels/cpu/reference_internal.h"
 
 #define PIXEL_TILE 16   // neighbouring pixels that one block computes
-#define REUSE_CHUNK 32  // rows of packed weights that a tile works through together
 #define PACK_CHUNK 64   // filters that one packing block handles
 #define FILTER_CHUNK 16 // filters of one group whose gradient one block computes
 #define LANE_CHUNK 64   // the same for depthwise convolutions, which vectorise over filters
@@ -41,6 +41,12 @@ static inline int64_t output_position(int64_t in, int64_t tap, int32_t stride, i
     return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
 }
 
+// Levels of the tree of a tile's sums over 'in' channels, which takes in SR_REFERENCE_TERMS terms
+// of a tap at a time, at most.
+static inline int64_t tile_levels(const sr_conv_params *p, int64_t in) {
+    return sr_reference_levels(p->r * p->s * sr_blocks_of(in / p->groups, SR_REFERENCE_TERMS));
+}
+
 // Filters of one block of conv2d_dw: k begin .. end - 1, all of one group.
 static inline int64_t filter_chunks(const sr_conv_params *p) {
     return is_depthwise(p) ? sr_blocks_of(p->k, LANE_CHUNK)
@@ -61,9 +67,14 @@ static inline int64_t filter_sums(const sr_conv_params *p) {
     return p->r * p->s * (is_depthwise(p) ? LANE_CHUNK : FILTER_CHUNK * (p->c / p->groups));
 }
 
-// Columns q whose tap s lies inside the picture.
-static sr_block_range columns_of(const sr_conv_params *p, int64_t s) {
-    int64_t begin = 0, end = p->q;
+// Levels of the tree of these sums, which takes in a part of an output row at a time.
+static inline int64_t filter_levels(const sr_conv_params *p) {
+    return sr_reference_levels(p->n * p->p * sr_blocks_of(p->q, SR_REFERENCE_TERMS));
+}
+
+// Columns q of 'part' whose tap s lies inside the picture.
+static sr_block_range columns_of(const sr_conv_params *p, int64_t s, sr_block_range part) {
+    int64_t begin = part.begin, end = part.end;
     while (begin < end &&
            input_position(begin, s, p->stride_w, p->dilation_w, p->pad_left, p->w) < 0)
         begin++;
@@ -71,6 +82,14 @@ static sr_block_range columns_of(const sr_conv_params *p, int64_t s) {
            input_position(end - 1, s, p->stride_w, p->dilation_w, p->pad_left, p->w) < 0)
         end--;
     return (sr_block_range){begin, end};
+}
+
+// Columns of the picture that some tap sees from columns 'part' of the output.
+static sr_block_range columns_seen(const sr_conv_params *p, sr_block_range part) {
+    const int64_t begin = part.begin * p->stride_w - p->pad_left;
+    const int64_t end = (part.end - 1) * p->stride_w + (p->s - 1) * p->dilation_w - p->pad_left + 1;
+    const int64_t last = end < p->w ? end : p->w, first = begin > 0 ? begin : 0;
+    return (sr_block_range){first < last ? first : last, last};
 }
 
 #define SR_TYPED_BODY "kernels/cpu/reference_conv.inc"
@@ -88,6 +107,10 @@ static sr_status set_shape(const sr_conv_params *p, sr_prepared *out) {
     return SR_OK;
 }
 
+static size_t tile_bytes(const sr_conv_params *p, int64_t in, int64_t out, sr_dtype dtype) {
+    return (size_t)((1 + tile_levels(p, in)) * PIXEL_TILE * out) * sr_accumulator_size(dtype);
+}
+
 static size_t weight_bytes(const sr_conv_params *p, sr_dtype dtype) {
     return (size_t)(p->k * p->c / p->groups * p->r * p->s) * sr_accumulator_size(dtype);
 }
@@ -99,7 +122,7 @@ static sr_status prepare_forward(const sr_conv_params *p, sr_dtype dtype, sr_pre
     sr_add_stage(out, pack[dtype], sr_blocks_of(p->k, PACK_CHUNK));
     sr_add_stage(out, run[dtype], p->n * p->p * sr_blocks_of(p->q, PIXEL_TILE));
     out->workspace = weight_bytes(p, dtype);
-    out->scratch = (size_t)(PIXEL_TILE * p->k) * sr_accumulator_size(dtype);
+    out->scratch = tile_bytes(p, p->c, p->k, dtype);
     return SR_OK;
 }
 
@@ -110,7 +133,7 @@ static sr_status prepare_dx(const sr_conv_params *p, sr_dtype dtype, sr_prepared
     sr_add_stage(out, pack[dtype], sr_blocks_of(p->k, PACK_CHUNK));
     sr_add_stage(out, run[dtype], p->n * p->h * sr_blocks_of(p->w, PIXEL_TILE));
     out->workspace = weight_bytes(p, dtype);
-    out->scratch = (size_t)(PIXEL_TILE * p->c) * sr_accumulator_size(dtype);
+    out->scratch = tile_bytes(p, p->k, p->c, dtype);
     return SR_OK;
 }
 
@@ -119,9 +142,10 @@ static sr_status prepare_dw(const sr_conv_params *p, sr_dtype dtype, sr_prepared
     const int64_t x_row = p->w * (p->c / p->groups), dy_row = p->q * FILTER_CHUNK;
     SR_TRY(set_shape(p, out));
     sr_add_stage(out, run[dtype], filter_chunks(p));
-    // Sums of one image, sums of all, a row of x or dy as A.
-    out->scratch = (size_t)(2 * filter_sums(p) + (x_row > dy_row ? x_row : dy_row)) *
-                   sr_accumulator_size(dtype);
+    // Sums, their tree, a row of x or dy as A.
+    out->scratch =
+        (size_t)((1 + filter_levels(p)) * filter_sums(p) + (x_row > dy_row ? x_row : dy_row)) *
+        sr_accumulator_size(dtype);
     return SR_OK;
 }
 

@@ -389,7 +389,7 @@ static void check_xent(const sr_xent_params *p, sr_dtype dtype) {
             const double log_p = array_get(x, i) - max - log(sum),
                          target = p->smoothing / (double)p->k + (k == label ? 1 - p->smoothing : 0);
             want -= target * log_p;
-            assert_near("prob", i, param, array_get(prob, i), exp(log_p), (double)p->k, 1);
+            assert_near("prob", i, param, array_get(prob, i), exp(log_p), 40, 1);
             assert_near("dlogits", i, dtype, array_get(dx, i),
                         label < 0 ? 0 : array_get(dloss, n) * (exp(log_p) - target), (double)p->k,
                         2);
@@ -537,7 +537,7 @@ static void test_mixed_types_are_refused(void **state) {
 // Runs after everything that computes.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(3, UINT64_C(0x8aa26aa34ec76afd));
+    assert_digest(4, UINT64_C(0xa6e377673817afdd));
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How exact sums are: every provider's sums over rows and over all elements beside double
-// arithmetic, on data that are hard on them: many rows of few channels, first rows unlike the
-// others, sparse activations, means far from zero.
+// How exact sums are: every provider's sums over rows and over all elements, softmax and linear
+// layers beside double arithmetic, on data that are hard on them: many rows of few channels, first
+// rows unlike the others, sparse activations, means far from zero.
 //
 // Sums go through short chains and a tree, products unrounded, deviations from a mean of
 // neighbours. A chain of n terms makes up to n roundings of u = 2^-24, about sqrt(n) where they are
@@ -211,11 +211,142 @@ static void test_sums_of_all(void **state) {
     }
 }
 
+// ---- softmax ----
+
+// Rows of logits in [-low, low); labels are 3. Probabilities are relative to themselves, losses to
+// the log sum exp and the largest logit that they are the difference of.
+static void check_softmax(sr_dtype type, int64_t classes, double low) {
+    enum { SAMPLES = 2, LABEL = 3 };
+    const sr_xent_params p = {SAMPLES, classes, 0.1};
+    const int64_t count = SAMPLES * classes;
+    test_array *x = array_random(type, count, 1, -low, low), *labels = array_new(SR_I32, SAMPLES);
+    test_array *loss = array_new(SR_F32, SAMPLES), *prob = array_new(SR_F32, count);
+    test_array *plain = array_new(SR_F32, count);
+    for (int64_t n = 0; n < SAMPLES; n++)
+        array_set(labels, n, LABEL);
+    KERNEL_RUN(softmax_xent, p, x, labels, loss, prob);
+    KERNEL_RUN(softmax, p, x, plain);
+    assert_memory_equal(prob->data, plain->data, (size_t)count * sizeof(float));
+    for (int64_t n = 0; n < SAMPLES; n++) {
+        double sum = 0, all = 0;
+        for (int64_t k = 0; k < classes; k++) {
+            sum += exp(array_get(x, n * classes + k));
+            all += array_get(x, n * classes + k);
+        }
+        for (int64_t k = 0; k < classes; k++) {
+            const double want = exp(array_get(x, n * classes + k)) / sum;
+            check("reference", "probability", 0, SAMPLES, classes, k,
+                  array_get(prob, n * classes + k), want, want);
+        }
+        const double want =
+            log(sum) - 0.9 * array_get(x, n * classes + LABEL) - 0.1 * all / (double)classes;
+        check("reference", "loss", 0, SAMPLES, classes, n, array_get(loss, n), want,
+              log(sum) + low);
+    }
+}
+
+static void test_softmax(void **state) {
+    static const int64_t classes[] = {10, 1000, 21841, 100000};
+    for (int t = 0; t < 2; t++) {
+        for (int k = 0; k < 4; k++)
+            for (int low = 1; low <= 8; low += 7) {
+                check_softmax(types[t], classes[k], low);
+                arrays_free(state);
+            }
+    }
+}
+
+// ---- linear layers and convolutions of the reference ----
+
+// Positive numbers, so that a chain's roundings are relative to a growing sum.
+static void test_linear(void **state) {
+    static const sr_linear_params shapes_of_linear[] = {
+        {3, 50, 5}, {4, 16384, 7}, {16384, 3, 5}, {3, 5, 16384}};
+    for (int i = 0; i < 4; i++) {
+        const sr_linear_params p = shapes_of_linear[i];
+        test_array *x = array_random(SR_F32, p.n * p.c, 1, 0, 1);
+        test_array *w = array_random(SR_F32, p.k * p.c, 2, 0, 1);
+        test_array *dy = array_random(SR_F32, p.n * p.k, 3, 0, 1);
+        test_array *y = array_new(SR_F32, dy->count), *dx = array_new(SR_F32, x->count),
+                   *dw = array_new(SR_F32, w->count);
+        double *want_y = zeros(y->count), *want_dx = zeros(x->count), *want_dw = zeros(w->count);
+        KERNEL_RUN(linear, p, x, w, NULL, y);
+        KERNEL_RUN(linear_dx, p, dy, w, dx);
+        KERNEL_RUN(linear_dw, p, x, dy, dw);
+        for (int64_t n = 0; n < p.n; n++) {
+            for (int64_t k = 0; k < p.k; k++) {
+                for (int64_t c = 0; c < p.c; c++) {
+                    const double g = array_get(dy, n * p.k + k);
+                    want_y[n * p.k + k] += array_get(x, n * p.c + c) * array_get(w, k * p.c + c);
+                    want_dx[n * p.c + c] += g * array_get(w, k * p.c + c);
+                    want_dw[k * p.c + c] += g * array_get(x, n * p.c + c);
+                }
+            }
+        }
+        for (int64_t k = 0; k < y->count; k++)
+            check("reference", "linear", i, p.n, p.c, k, array_get(y, k), want_y[k], want_y[k]);
+        for (int64_t k = 0; k < x->count; k++)
+            check("reference", "linear_dx", i, p.n, p.c, k, array_get(dx, k), want_dx[k],
+                  want_dx[k]);
+        for (int64_t k = 0; k < w->count; k++)
+            check("reference", "linear_dw", i, p.n, p.c, k, array_get(dw, k), want_dw[k],
+                  want_dw[k]);
+        test_free(want_y);
+        test_free(want_dx);
+        test_free(want_dw);
+        arrays_free(state);
+    }
+}
+
+static void test_convolution(void **state) {
+    (void)state;
+    const sr_conv_params p = {.n = 1,
+                              .h = 5,
+                              .w = 5,
+                              .c = 2048,
+                              .k = 2,
+                              .r = 3,
+                              .s = 3,
+                              .p = 5,
+                              .q = 5,
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .pad_top = 1,
+                              .pad_left = 1,
+                              .pad_bottom = 1,
+                              .pad_right = 1,
+                              .dilation_h = 1,
+                              .dilation_w = 1,
+                              .groups = 1};
+    test_array *x = array_random(SR_F32, p.h * p.w * p.c, 1, 0, 1);
+    test_array *w = array_random(SR_F32, p.k * p.c * p.r * p.s, 2, 0, 1);
+    test_array *y = array_new(SR_F32, p.p * p.q * p.k);
+    KERNEL_RUN(conv2d, p, x, w, NULL, y);
+    for (int64_t i = 0; i < y->count; i++) {
+        const int64_t k = i % p.k, q = i / p.k % p.q, row = i / p.k / p.q;
+        double want = 0;
+        for (int64_t c = 0; c < p.c; c++) {
+            for (int64_t r = 0; r < p.r; r++) {
+                for (int64_t s = 0; s < p.s; s++) {
+                    const int64_t h = row + r - 1, v = q + s - 1;
+                    if (h >= 0 && h < p.h && v >= 0 && v < p.w)
+                        want += array_get(x, (h * p.w + v) * p.c + c) *
+                                array_get(w, ((k * p.c + c) * p.r + r) * p.s + s);
+                }
+            }
+        }
+        check("reference", "conv2d", 0, p.h, p.c, i, array_get(y, i), want, want);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_statistics, arrays_free),
         cmocka_unit_test_teardown(test_sums_over_rows, arrays_free),
         cmocka_unit_test_teardown(test_sums_of_all, arrays_free),
+        cmocka_unit_test_teardown(test_softmax, arrays_free),
+        cmocka_unit_test_teardown(test_linear, arrays_free),
+        cmocka_unit_test_teardown(test_convolution, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
