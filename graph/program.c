@@ -4,7 +4,7 @@
 // Walking back from what is wanted and stopping at values that are already in memory gives the
 // nodes; numbering values in the order of their first appearance gives a form in which equal steps
 // are equal bytes. That form is hashed, compared in full, and compiled on a miss. Pruning of dead
-// nodes and of dead outputs is this walk.
+// nodes is this walk; a node that is needed computes all its outputs.
 #include <string.h>
 
 #include "graph/record_internal.h"

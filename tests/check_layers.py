@@ -107,6 +107,8 @@ WORDS = [
      "write files through kernels/base/file.h"),
     ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
+    ("shape-rule", r"op\s*->\s*infer\s*\(", r"graph/recording\.c|tests/.*",
+     "shapes are inferred where an operator is recorded, by its one rule"),
     ("skip", r"(?<![\w.>])skip\s*\(\s*\)", r"tests/unit/test_support\.h",
      "a case that cannot run says why: test_skip(why)"),
     ("lock", r"\bpthread_cond_\w+|\bsem_\w+\s*\(", r"(?!dataio/).*",

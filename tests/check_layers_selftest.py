@@ -78,6 +78,7 @@ BAD = [
     ("kernels/base/status.h", SPDX, "public"),
     ("serried.h", SPDX + '#include "kernels/base/no.h"\n', "public"),
     ("kernels/base/status.h", SPDX + 'extern "C" {}\n#include "kernels/base/x.h"\n', "public"),
+    ("graph/x.c", SPDX + "void f(void) { node->op->infer(&view, out); }\n", "shape-rule"),
     ("tests/unit/test_x.c", SPDX + "void f(void) { skip(); }\n", "skip"),
     ("tests/unit/test_x.c", SPDX + 'void f(void) { puts("NOT RUN nothing"); }\n', "not-run"),
     ("tests/dist/x.py", "# SPDX-License-Identifier: Apache-2.0\nprint(f'  NOT RUN this')\n", "not-run"),

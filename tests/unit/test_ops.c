@@ -162,13 +162,17 @@ static void test_values(void **state) {
 }
 
 static void expect_refused(void (*wrong)(sr_context *), const char *op, const char *message) {
+    char name[64]; // the call's, which is the operator's up to the first underscore at least
+    (void)snprintf(name, sizeof name, ": %.*s", (int)strcspn(op, "_"), op);
     sr_context *context = context_new(0);
     wrong(context);
     if (sr_context_status(context) != SR_E_SHAPE)
         fail_msg("%s: a call that does not fit was taken (%s)", op,
                  sr_status_name(sr_context_status(context)));
     assert_message(message);
+    assert_message(name);
     assert_message("op_cases_");
+    assert_int_equal(0, sr_context_get_stats(context).plans_compiled); // no memory was planned
     sr_context_free(context);
 }
 
