@@ -246,8 +246,7 @@ static bool cancel(void *opaque, sr_comm_request *request) {
     }
     for (size_t i = parts->next; i < parts->count; i++)
         gone &= cancel_one(&parts->requests[i], request->receives);
-    if (gone) // else MPI may still hold the handles
-        sr_free(parts);
+    sr_free(parts); // MPI knows its requests by their handles' values, not by where these are kept
     request->backend[2] = NULL;
     return gone;
 }
