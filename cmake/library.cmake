@@ -12,7 +12,9 @@ set_target_properties(serried PROPERTIES VERSION ${PROJECT_VERSION}
 target_link_libraries(serried PRIVATE sr_flags ${rooms} m ${CMAKE_DL_LIBS})
 target_include_directories(serried INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/serried>)
-if(NOT SERRIED_SANITIZE)
+if(SERRIED_SANITIZE)
+  target_sources(serried PRIVATE tests/sanitizers/keep_libraries.c)
+else()
   target_link_options(serried PRIVATE LINKER:-z,defs)
 endif()
 install(TARGETS serried EXPORT serried-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

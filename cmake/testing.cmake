@@ -14,9 +14,10 @@ set(SERRIED_TEST_ENVIRONMENT
 if(SERRIED_SANITIZE)
   # Not detect_stack_use_after_return: gcc 12 aligns its fake frames to less than the 64 bytes of a
   # vector register, and AVX-512 code faults on them.
+  set(asan_options allocator_may_return_null=1:exitcode=99)
   list(APPEND SERRIED_TEST_ENVIRONMENT
-    ASAN_OPTIONS=set:allocator_may_return_null=1
-    UBSAN_OPTIONS=set:print_stacktrace=1
+    ASAN_OPTIONS=set:${asan_options}
+    UBSAN_OPTIONS=set:print_stacktrace=1:exitcode=99
     LSAN_OPTIONS=set:suppressions=${sanitizers}/lsan.supp:print_suppressions=0
     TSAN_OPTIONS=set:suppressions=${sanitizers}/tsan.supp:second_deadlock_stack=1)
 endif()
@@ -83,6 +84,14 @@ function(sr_fuzz name)
   target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} m)
 endfunction()
 
+# Stacks of allocations are whole, at a cost, where suppressions must find who called libc for them.
+function(sr_whole_stacks name)
+  if(SERRIED_SANITIZE)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT_MODIFICATION
+      ASAN_OPTIONS=set:${asan_options}:fast_unwind_on_malloc=0)
+  endif()
+endfunction()
+
 # sr_mpi_program(NAME SOURCES dist/test_x.c): a program for sr_mpi_test.
 function(sr_mpi_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
@@ -108,4 +117,5 @@ function(sr_mpi_test name)
       COMMAND ${script} same "${ARG_RANKS}" ${program})
   endif()
   sr_test_properties(${name} ${ARG_TIMEOUT} dist)
+  sr_whole_stacks(${name})
 endfunction()

@@ -16,6 +16,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "dist"))
+import suite  # noqa: E402
+
 CMOCKA = """[==========] Running 5 test(s).
 [ RUN      ] with_reason
 NOT RUN: no such disk
@@ -105,6 +108,20 @@ class Checks:
             good = done.stdout.splitlines()[-1:] == [closing] and all(word in done.stdout for word in words)
             self.report(good and done.returncode == want, name, f"{done.returncode}: {done.stdout}{done.stderr}")
 
+    def reports(self):
+        """What tests/dist/suite.py makes of a folder with a report, a data process that one ended, and nothing."""
+        text = {"sanitizer.12": "ERROR: heap-buffer-overflow", "run/log/rank-0.txt": "all is well",
+                "run/log.txt": f"data reader 0 died (exit code {suite.SANITIZER_CODE}) at its start; replaced",
+                "run/log.jsonl": f"died (exit code {suite.SANITIZER_CODE})", "other/log.txt": "died (signal 9"}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, words in text.items():
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(words)
+            found = sorted(report.partition(":")[0] for report in suite.find_reports(folder))
+        self.report(found == ["log.txt", "sanitizer.12"], "reports of sanitizers", str(found))
+
     # -- tests/run --long with parts of our own ------------------------------------------------------
 
     def tree(self, root):
@@ -193,6 +210,7 @@ class Checks:
 def main():
     checks = Checks()
     checks.sums()
+    checks.reports()
     checks.long_lines()
     if len(sys.argv) > 1:
         checks.parts(sys.argv[1])

@@ -33,7 +33,7 @@ class Damage(suite.Suite):
     def call(self, *words, ranks=1):
         line = suite.under_mpirun(ranks, [self.serried, *words])
         return subprocess.run(line, env=suite.environment(), capture_output=True, text=True, errors="replace",
-                              timeout=100, check=False)
+                              timeout=100 * suite.SLOW, check=False)
 
     def train(self, folder, *values, data=None, ranks=1):
         return self.call("train", self.recipe, "-o", folder, "data.train=" + (data or self.data), *values, ranks=ranks)

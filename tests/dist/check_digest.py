@@ -54,7 +54,7 @@ class Digests(suite.Suite):
     def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None):
         run = os.path.join(self.folder, name.replace(" ", "_"))
         done = subprocess.run(self.command(run, ranks, values), env=self.environment(threads, omp, cache),
-                              capture_output=True, text=True, timeout=110, check=False)
+                              capture_output=True, text=True, timeout=110 * suite.SLOW, check=False)
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: exit code {done.returncode}")
@@ -107,7 +107,7 @@ class Digests(suite.Suite):
                 job.send_signal(signal.SIGUSR1)
                 break
             time.sleep(0.002)
-        code = job.wait(timeout=100)
+        code = job.wait(timeout=100 * suite.SLOW)
         if code not in (0, 75):
             raise SystemExit(f"{run}: the stopped run ended with {code}")
         return code == 75
@@ -123,7 +123,7 @@ class Digests(suite.Suite):
         else:
             raise SystemExit(f"{name}: five runs ended before they could be stopped")
         done = subprocess.run(self.command(run, second, values), env=self.environment(),
-                              capture_output=True, text=True, timeout=110, check=False)
+                              capture_output=True, text=True, timeout=110 * suite.SLOW, check=False)
         if done.returncode != 0:
             print(done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: the resumed run ended with {done.returncode}")

@@ -9,6 +9,10 @@ import tempfile
 import time
 
 
+SLOW = 5 if "ASAN_OPTIONS" in os.environ else 1  # times what a command takes at most
+SANITIZER_CODE = 99  # exit code of a process that a sanitizer ends (cmake/testing.cmake)
+
+
 def environment(**more):
     """That of a rank with one thread, which may be root's, as in a container."""
     return dict(os.environ, **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -58,6 +62,26 @@ class Suite:
         print(f"{'ok' if good else 'FAILED':7} {what}{'' if good else ': ' + detail}", flush=True)
 
 
+def keep_reports(folder):
+    """In a build with sanitizers their reports go to files: what a process prints that dies may be nobody's."""
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+        if name in os.environ:
+            os.environ[name] += f":log_path={folder}/sanitizer"
+
+
+def find_reports(folder):
+    """Reports of sanitizers, and of data processes, which cannot open a file: those that ended by one."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if not name.startswith("sanitizer.") and (not name.startswith("log") or name.endswith(".jsonl")):
+                continue
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            if name.startswith("sanitizer.") or f"died (exit code {SANITIZER_CODE})" in text:
+                yield f"{name}: {text[:3000]}"
+
+
 def run(body):
     """Calls body(folder), which returns its suite, and ends with 0 or 1; with 77 where mpirun is missing."""
     if shutil.which("mpirun") is None:
@@ -65,6 +89,13 @@ def run(body):
         sys.exit(77)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="serried-") as folder:
-        suite = body(folder)
+        keep_reports(folder)
+        try:
+            suite = body(folder)
+        finally:
+            reports = list(find_reports(folder))
+            print(*reports, sep="\n", flush=True)
+        if reports:
+            suite.failed += len(reports)
     print(f"{suite.count} cases, {suite.failed} failed, {time.monotonic() - begin:.0f} s")
     sys.exit(1 if suite.failed else 0)
