@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataio/picture.h"
 #include "dataio/links.h"
+#include "dataio/picture.h"
 #include "dataio/record.h"
 #include "kernels/base/memory.h"
 

@@ -456,7 +456,7 @@ static sr_status run(packing *p) {
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such file or folder", o->source);
     p->created = !sr_path_exists(o->destination);
     SR_TRY(sr_pack_state_open(o->destination, &p->state));
-    SR_TRY(sr_source_open(o->source, o->list, o->destination, &p->source));
+    SR_TRY(sr_source_open(o->source, o->list, o->destination, &o->limits, &p->source));
     p->job.source = p->source;
     p->job.layout = &p->layout;
     SR_TRY(sr_pack_state_compare(&p->state, o, p->source, p->report));

@@ -28,6 +28,7 @@
 
 #include "dataio/layout.h"
 #include "dataio/picture.h"
+#include "dataio/source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,9 +52,10 @@ typedef struct sr_pack_options {
     int segments;          // of a row of a JPEG (picture.h)
     int64_t allow_refused; // more refused files than this make the result SR_E_DATA
     int workers;           // threads; 0: sr_cpu_count()
-    uint64_t shard_bytes;  // 0: SR_SHARD_TARGET_BYTES
-    const char *format;    // of the writer (shard.h), as "kpl-dir"; NULL: "shards"
-    bool quiet;            // no progress line
+    sr_source_limits limits; // of archives
+    uint64_t shard_bytes;    // 0: SR_SHARD_TARGET_BYTES
+    const char *format;      // of the writer (shard.h), as "kpl-dir"; NULL: "shards"
+    bool quiet;              // no progress line
 } sr_pack_options;
 
 typedef struct sr_pack_report {

@@ -301,13 +301,18 @@ static sr_status open_source(sr_source *source, const char *path, const char *li
 }
 
 sr_status sr_source_open(const char *path, const char *list, const char *spool_folder,
-                         sr_source **out) {
+                         const sr_source_limits *limits, sr_source **out) {
     sr_source *source = sr_alloc(sizeof *source, "source");
     if (source == NULL)
         return SR_E_MEMORY;
     sr_arena_init(&source->arena);
     sr_spool_init(&source->spool, NULL);
     source->folder = source->spool_store = -1;
+    source->limits = limits ? *limits : (sr_source_limits){0};
+    if (source->limits.entries == 0)
+        source->limits.entries = SR_SOURCE_ENTRIES;
+    if (source->limits.unpacked == 0)
+        source->limits.unpacked = SR_SOURCE_UNPACKED;
     sr_status status = open_source(source, path, list, spool_folder);
     if (status != SR_OK) {
         sr_source_free(source);

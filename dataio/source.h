@@ -49,6 +49,16 @@ typedef struct sr_source_store {
     int fd;
 } sr_source_store;
 
+// What all archives of a source together may hold. An archive of a few KB may unfold to any size.
+typedef struct sr_source_limits {
+    uint64_t entries;  // names in archives; 0: SR_SOURCE_ENTRIES
+    uint64_t unpacked; // bytes that compressed archives unfold to, on the disk or passed over; 0:
+                       // SR_SOURCE_UNPACKED
+} sr_source_limits;
+
+#define SR_SOURCE_ENTRIES UINT64_C(50000000)     // three times ImageNet-21k
+#define SR_SOURCE_UNPACKED (UINT64_C(512) << 30) // three times ImageNet-1k
+
 typedef struct sr_source {
     const char *path;
     const struct sr_source_kind *kind;
@@ -63,6 +73,8 @@ typedef struct sr_source {
     const char *list;              // path of a list of pictures, or NULL
     size_t root_bytes;             // of all paths, what leads to the folder that holds all files
     // the kind's
+    sr_source_limits limits;
+    uint64_t entries, unpacked; // of archives, so far
     sr_arena arena;
     int folder; // descriptor of the folder, or -1
     sr_source_store *stores;
@@ -93,9 +105,10 @@ const sr_source_kind *sr_source_kind_at(size_t index);
 // Finds kind and format and lists the source. spool_folder: where an unnamed temporary file may
 // hold unpacked contents. list: a file of lines "path TAB label [TAB split]" that says what to
 // take, or NULL; then path may be NULL for the list's own folder. SR_E_NOT_FOUND; SR_E_USAGE where
-// no kind or format fits; SR_E_DATA for damaged archives and lists.
+// no kind or format fits; SR_E_DATA for damaged archives and lists; SR_E_LIMIT for archives over
+// 'limits' (NULL: the usual ones).
 SR_NODISCARD sr_status sr_source_open(const char *path, const char *list, const char *spool_folder,
-                                      sr_source **out);
+                                      const sr_source_limits *limits, sr_source **out);
 // NULL is legal.
 void sr_source_free(sr_source *source);
 // The file's path from the folder that holds all files: the same for a folder, a tar of it, and a

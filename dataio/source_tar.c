@@ -37,8 +37,9 @@ typedef struct reading {
     struct archive *archive;
     const char *prefix; // before every name, with its '/'
     int nesting;
-    bool plain; // contents can be read from the region
-    bool any;   // a header was read
+    bool plain;        // contents can be read from the region
+    bool any;          // a header was read
+    uint64_t unpacked; // bytes of it that the source counts
     // An entry whose offset is known when the next header is found: its data ends, padded to 512,
     // where that begins.
     bool waiting, waiting_is_tar;
@@ -81,6 +82,36 @@ static sr_status damaged(const reading *r) {
                    r->prefix[0] ? ", in " : "", r->prefix, r->source->files.count,
                    archive_error_string(r->archive) ? archive_error_string(r->archive)
                                                     : "unknown cause");
+}
+
+// -- limits ------------------------------------------------------------------------------------
+
+static sr_status count_entry(const reading *r) {
+    sr_source *source = r->source;
+    if (++source->entries <= source->limits.entries)
+        return SR_OK;
+    return SR_FAIL(SR_E_LIMIT,
+                   "%s: its archives hold more than %llu names%s%s; if it is meant to be so large, "
+                   "allow more with --max-entries",
+                   source->path, (unsigned long long)source->limits.entries,
+                   r->prefix[0] ? ", seen in " : "", r->prefix);
+}
+
+// Called again and again while a compressed archive unfolds.
+static sr_status count_unpacked(reading *r) {
+    sr_source *source = r->source;
+    const la_int64_t bytes = r->plain ? 0 : archive_filter_bytes(r->archive, 0);
+    if (bytes > 0 && (uint64_t)bytes > r->unpacked) {
+        source->unpacked += (uint64_t)bytes - r->unpacked;
+        r->unpacked = (uint64_t)bytes;
+    }
+    if (source->unpacked <= source->limits.unpacked)
+        return SR_OK;
+    return SR_FAIL(SR_E_LIMIT,
+                   "%s: its archives unfold to more than %llu MiB%s%s; if it is meant to be so "
+                   "large, allow more with --max-unpacked",
+                   source->path, (unsigned long long)(source->limits.unpacked >> 20),
+                   r->prefix[0] ? ", seen in " : "", r->prefix);
 }
 
 // -- names -------------------------------------------------------------------------------------
@@ -155,6 +186,7 @@ static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
             return damaged(r);
         if (n == 0)
             break;
+        SR_TRY(count_unpacked(r));
         SR_TRY(sr_spool_append(spool, buffer, (size_t)n));
     }
     *bytes = spool->bytes - *offset;
@@ -264,9 +296,11 @@ static sr_status read_entries(reading *r) {
             r->any = true;
             r->plain = archive_filter_code(r->archive, 0) == ARCHIVE_FILTER_NONE;
         }
+        SR_TRY(count_unpacked(r));
         SR_TRY(settle(r, (uint64_t)archive_read_header_position(r->archive)));
         if (result == ARCHIVE_EOF)
             return SR_OK;
+        SR_TRY(count_entry(r));
         SR_TRY(take_entry(r, entry));
     }
 }

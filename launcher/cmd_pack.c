@@ -28,6 +28,8 @@ enum {
     KEY_SHARD,
     KEY_FORMAT,
     KEY_REFUSED,
+    KEY_ENTRIES,
+    KEY_UNPACKED,
 };
 
 static const struct argp_option options[] = {
@@ -54,6 +56,9 @@ static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"allow-refused", KEY_REFUSED, "N", 0, "end with 0 although up to N files were refused", 0},
+    {"max-entries", KEY_ENTRIES, "N", 0, "names that archives may hold (default: 50000000)", 0},
+    {"max-unpacked", KEY_UNPACKED, "BYTES", 0,
+     "size that compressed archives may unfold to (default: 512GiB)", 0},
     {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
     {0}};
 
@@ -88,19 +93,21 @@ static void parse_subset(struct argp_state *state, const char *text, sr_pack_opt
         argp_error(state, "'%s' is neither a number of samples nor a part, 0 < F < 1", text);
 }
 
-static void parse_shard_size(struct argp_state *state, const char *text, sr_pack_options *out) {
+static uint64_t parse_size(struct argp_state *state, const char *text) {
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+    } units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 0x1p40}};
     char *end;
+    uint64_t bytes = 0;
     const double number = strtod(text, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (end != text && strcmp(end, units[i].name) == 0 && number * units[i].bytes >= 1 &&
             number * units[i].bytes < 1e15)
-            out->shard_bytes = (uint64_t)(number * units[i].bytes);
-    if (out->shard_bytes == 0)
+            bytes = (uint64_t)(number * units[i].bytes);
+    if (bytes == 0)
         argp_error(state, "'%s' is no size, as 64MiB", text);
+    return bytes;
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -125,7 +132,13 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         o->zstd = true;
         break;
     case KEY_SHARD:
-        parse_shard_size(state, value, o);
+        o->shard_bytes = parse_size(state, value);
+        break;
+    case KEY_ENTRIES:
+        o->limits.entries = (uint64_t)sr_command_number(state, "--max-entries", value, 1, LONG_MAX);
+        break;
+    case KEY_UNPACKED:
+        o->limits.unpacked = parse_size(state, value);
         break;
     case KEY_SIZE:
         o->max_side = sr_command_number(state, "--max-size", value, 1, 65535);

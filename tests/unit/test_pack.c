@@ -597,6 +597,54 @@ static void test_tar_of_tars(void **state) {
     free(picture);
 }
 
+// Archives that hold too many names, or unfold too far, also by way of archives inside.
+static void test_archive_bombs(void **state) {
+    (void)state;
+    enum { NAMES = 60, INNER = 20, ZEROS = 24 << 20 };
+    static tar_entry many[NAMES], tars[INNER];
+    static char names[NAMES][16];
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%d.tar", i);
+        many[i] = (tar_entry){.name = names[i]};
+    }
+    sr_pack_report report;
+    put_tar("many", ARCHIVE_FILTER_NONE, many, NAMES);
+    const sr_pack_options fits = {.limits.entries = NAMES}, over = {.limits.entries = NAMES - 1};
+    assert_status(SR_E_DATA, pack(in_top("many"), in_top("d1"), fits, &report)); // no picture
+    assert_status(SR_E_LIMIT, pack(in_top("many"), in_top("d2"), over, &report));
+    assert_message("more than 59 names");
+    assert_message("--max-entries");
+    put_tar("inner", ARCHIVE_FILTER_NONE, many, NAMES); // each of 20 holds 60 more
+    void *data;
+    size_t bytes;
+    assert_ok(sr_file_read(in_top("inner"), 1 << 20, &data, &bytes));
+    for (int i = 0; i < INNER; i++)
+        tars[i] = (tar_entry){.name = names[i], .data = data, .bytes = bytes};
+    const int filters[] = {ARCHIVE_FILTER_NONE, ARCHIVE_FILTER_GZIP};
+    for (int f = 0; f < 2; f++) {
+        put_tar("nested", filters[f], tars, INNER);
+        const sr_pack_options nested_over = {.limits.entries = INNER * (NAMES + 1) - 1};
+        const sr_pack_options nested_fits = {.limits.entries = INNER * (NAMES + 1)};
+        assert_status(SR_E_LIMIT, pack(in_top("nested"), in_top("d3"), nested_over, &report));
+        assert_message("seen in 19/");
+        assert_status(SR_E_DATA, pack(in_top("nested"), in_top("d4"), nested_fits, &report));
+    }
+    sr_free(data);
+    uint8_t *zeros = calloc(1, ZEROS); // a name of a tar, so that it is unfolded onto the disk
+    assert_non_null(zeros);
+    memcpy(zeros + 257, "ustar", 5);
+    const tar_entry large = {.name = "large.tar", .data = zeros, .bytes = ZEROS};
+    put_tar("bomb", ARCHIVE_FILTER_GZIP, &large, 1);
+    const sr_pack_options narrow = {.limits.unpacked = 4 << 20};
+    struct stat info;
+    assert_int_equal(0, stat(in_top("bomb"), &info));
+    assert_true(info.st_size < 100000);
+    assert_status(SR_E_LIMIT, pack(in_top("bomb"), in_top("d5"), narrow, &report));
+    assert_message("unfold to more than 4 MiB");
+    assert_message("--max-unpacked");
+    free(zeros);
+}
+
 static void test_damaged_tar(void **state) {
     (void)state;
     size_t bytes;
@@ -634,6 +682,7 @@ int main(void) {
         TEST(test_tar),
         TEST(test_a_tar_is_its_folder),
         TEST(test_tar_of_tars),
+        TEST(test_archive_bombs),
         TEST(test_damaged_tar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
