@@ -52,11 +52,23 @@ install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
   FILES_MATCHING PATTERN "*.yaml")
 install(FILES dataio/kplrecord.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/serried)
 
-# Relative to the file itself, so that a moved prefix still works.
-file(RELATIVE_PATH SERRIED_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-string(REGEX REPLACE "/$" "" SERRIED_PC_PREFIX "${SERRIED_PC_PREFIX}")
+# For pkg-config: the installed file is relative to itself, so that a moved prefix still works; the one
+# in the build folder serves programs against a tree that is not installed, which then find the library
+# where they were linked with it.
+file(RELATIVE_PATH prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" prefix "${prefix}")
+set(SERRIED_PC_PREFIX "\${pcfiledir}/${prefix}")
+set(SERRIED_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+set(SERRIED_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}/serried")
+set(SERRIED_PC_RPATH "")
+configure_file(cmake/serried.pc.in pkgconfig/serried.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/pkgconfig/serried.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(SERRIED_PC_PREFIX "${CMAKE_SOURCE_DIR}")
+set(SERRIED_PC_LIBDIR "\${pcfiledir}")
+set(SERRIED_PC_INCLUDEDIR "\${prefix}")
+set(SERRIED_PC_RPATH " -Wl,-rpath,\${libdir}")
 configure_file(cmake/serried.pc.in serried.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/serried.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(SERRIED_CMAKE ${CMAKE_INSTALL_LIBDIR}/cmake/serried)
 configure_package_config_file(cmake/serried-config.cmake.in serried-config.cmake
   INSTALL_DESTINATION ${SERRIED_CMAKE})
