@@ -149,11 +149,16 @@ sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 // Updates of f32 variables in place, run by sr_context_run (see there) in the order of the record:
 // what was recorded before reads the old values, what was recorded after the new ones (sr_read
 // refuses it until the update has run). p, m, g, e of one shape; m and e are variables like p.
-// hyper: f32[8], see kernel_list.def. No gradient.
-// Stochastic gradient descent with momentum m; hyper: learning rate, momentum, weight decay,
-// Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0.
+// hyper: f32[8], a value like any other, so that it may change between steps. No gradient.
+// Stochastic gradient descent with momentum m, as torch.optim.SGD. hyper[0..7]: learning rate,
+// momentum, weight decay, Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0.
+// With g' = scale g + decay p: m = momentum m + (1 - dampening) g', in the first step m = g'; p -=
+// rate m, with Nesterov rate (g' + momentum m). With momentum 0, m is not touched and p -= rate g'.
+// 'first step' tells the two apart: with dampening 0 and m zero before they agree, so that it may
+// stay 0.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
-// Exponential moving average: e = d e + (1 - d) p with d = hyper[0].
+// Exponential moving average: e = d e + (1 - d) p with d = hyper[0]; the other seven are not read.
+// e begins at p, or at zeros with a decay that grows.
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 
 #ifdef __cplusplus

@@ -75,8 +75,11 @@ SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_eng
 // NULL is legal.
 void sr_engine_free(sr_engine *engine);
 
-// Gives a lane's inputs (any thread-free source: slots of the pipeline, fixed buffers of a
-// benchmark) and takes them back when the lane's program has run.
+// Gives a lane's inputs and takes them back when the lane's program has run. sr_feed_source is that
+// of the pipeline; one of your own (tests/samples/own_source.c) fills buffers, which stay as they
+// are until 'done' of their lane. Both are called on the thread of sr_engine_step, 'get' for the
+// local lanes in order, while earlier ones may still run: so each lane has its buffers. For the
+// same bits on any number of ranks, a lane's samples are a function of (step, lane).
 typedef struct sr_lane_source {
     sr_status (*get)(void *user, int lane, sr_lane_inputs *out);
     void (*done)(void *user, int lane);

@@ -24,8 +24,17 @@ typedef struct sr_hyper_request {
     double lr;             // of the schedule, scaled for the group
     double weight_decay;   // scaled for the group
     double gradient_scale; // the sum over lanes times this is the gradient of the loss
-    int64_t step;          // from 0
+    int64_t step;          // from 0, over the whole run: the first step is 0
 } sr_hyper_request;
+
+// The eight numbers of a group ('hyper') have the layout that the optimiser gives them: 'fill'
+// writes what its kernel reads, nobody else looks. 'fill' is asked once a step for each group, on
+// every rank alike. SGD's layout is in graph/ops.h (sr_sgd_update).
+//
+// Slots are zeros before the first step, and after parameters were loaded without their optimiser
+// state. An optimiser that begins otherwise (SGD's momentum is the first gradient itself) tells its
+// kernel so by request->step == 0; a run that goes on from a checkpoint goes on counting.
+// tests/samples/optimizer_lion.c is an optimiser out of tree.
 
 // An optimiser's descriptor. Immutable.
 typedef struct sr_optimizer_desc {

@@ -49,11 +49,13 @@ typedef struct sr_prepared_update { // of one length
     sr_prepared prepared;
 } sr_prepared_update;
 
-// The average of the parameters in one step.
+// The average of the parameters in one step, e = decay e + (1 - decay) p. The phase has one where
+// its options say has_ema (the recipe's ema.decay). It begins where sr_phase_start_average was
+// called, and at loaded weights; sr_engine_use_average evaluates it.
 typedef struct sr_ema_settings {
     double decay;   // of this step; 0: no EMA
     bool due;       // this step updates it
-    bool lookahead; // the parameters take the average's value
+    bool lookahead; // the parameters take the average's value, where it is due
 } sr_ema_settings;
 
 // A phase of the engine. Its fields are for reading.

@@ -15,9 +15,11 @@ SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_mani
                                      int keep, char digest[SR_SHA256_HEX]);
 // All ranks. Fills parameters, buffers, average and optimiser state from a checkpoint.
 SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoint);
-// Parameters and buffers alone (val, predict, `weights:`). reset: names or prefixes of tensors that
-// may be missing or differ in shape. What was loaded, missing, unexpected is reported in the log;
-// a mismatch outside 'reset' is SR_E_USAGE naming the tensors.
+// Parameters and buffers alone (val, predict, `weights:`), of every phase, on every rank alike; the
+// average begins at them, optimiser state stays as it is. sr_checkpoint_open_weights opens the
+// file, which may be freed afterwards (tests/samples/own_source.c). reset: names or prefixes of
+// tensors that may be missing or differ in shape. What was loaded, missing, unexpected is reported
+// in the log; a mismatch outside 'reset' is SR_E_USAGE naming the tensors.
 SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *file,
                                              const sr_string_list *reset);
 // Compares the class names that a weights file carries (one without passes) with those of the data,

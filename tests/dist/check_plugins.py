@@ -5,6 +5,7 @@ train with the digest of one rank on two, and every plug-in that must not be loa
 
   check_plugins.py BUILD SOURCE [--few]    no crashes, which sanitizers end in their own way
 """
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import sys
 
 import suite
 
-PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish"]
+PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish", "optimizer_lion"]
 WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -63,6 +64,7 @@ class Plugins(suite.Suite):
         for name in PLUGINS:
             self.compile([f"samples/{name}.c"], name + ".so", "-shared", "-fPIC")
         self.compile(["samples/own_loop.c"], "own_loop")
+        self.compile(["samples/own_source.c"], "own_source")
         self.compile(["samples/lenet.c"], "lenet")
         self.compile(["samples/check_swish.c", "samples/op_swish.c"], "check_swish")
         shutil.copy(os.path.join(self.source, "tests/samples/own.yaml"), self.bin)
@@ -80,6 +82,31 @@ class Plugins(suite.Suite):
     def programs(self):
         self.expect("gradient check of an operator of one's own", [self.path("check_swish")], [0])
         self.expect("LeNet by the imperative interface", [self.path("lenet")], [0])
+        recipe = self.path("source.yaml", "model: tiny\nimage: 32\nbatch: 64\nlanes: 8\nsteps: 20\n"
+                           "optimizer: {name: sgd, lr: 0.05, momentum: 0.9}\nema: {decay: 0.8}\n")
+        said = set()
+        for ranks in (1, 2):
+            code, out, errors = self.run(suite.under_mpirun(ranks, [self.path("own_source"), recipe]))
+            lines = sorted(line.split(", ", 1)[1] for line in out.splitlines() if line.startswith("rank 0, "))
+            said.add(f"{code}: {lines} {errors[-500:] if code else ''}")
+        self.report(len(said) == 1 and min(said).startswith("0: ['average: "),
+                    "a lane source of one's own, 1 and 2 ranks", str(said))
+
+    def lion(self):
+        recipe, digests = self.path("own.yaml"), set()
+        plugins = ", ".join(self.path(name + ".so") for name in PLUGINS)
+        for ranks in (1, 2):
+            run = self.path(f"lion-{ranks}")
+            code, _, errors = self.run(suite.under_mpirun(ranks, [
+                self.serried, "train", recipe, "-o", run, "data.train=" + self.data, f"plugins=[{plugins}]",
+                "optimizer={name: lion, lr: 0.001}"]))
+            try:
+                with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
+                    digests.add(json.load(file)["digest"])
+            except (OSError, KeyError) as error:
+                digests.add(f"{code}: {error} {errors[-500:]}")
+        self.report(len(digests) == 1 and len(min(digests)) == 64, "an optimiser of one's own, 1 and 2 ranks",
+                    str(digests))
 
     def digests(self):
         recipe, digests = self.path("own.yaml"), {}
@@ -205,6 +232,7 @@ def main():
         plugins.build()
         plugins.programs()
         plugins.digests()
+        plugins.lion()
         plugins.refusals()
         plugins.trust()
         if "--few" not in sys.argv:
