@@ -9,13 +9,11 @@
 #include "dataio/canvas.h"
 #include "dataio/transform.h"
 #include "kernels/kernel.h"
-#include "launcher/bench_internal.h"
+#include "launcher/bench_loaders_internal.h"
 
-enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_PEERS = 3 };
+enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_BATCH = 32, SR_DECODE_SLOTS = 4 };
 // With the row index; without looking at it, down to the crop's end; and all of the picture first.
 enum { SR_DECODE_INDEXED, SR_DECODE_IGNORED, SR_DECODE_WHOLE, SR_DECODE_WAYS };
-// As u8, and normalised to float.
-enum { SR_DECODE_BYTES, SR_DECODE_FLOATS, SR_DECODE_KINDS };
 enum {
     SR_DECODE_HEADER,
     SR_DECODE_ENTROPY,
@@ -27,15 +25,6 @@ enum {
     SR_DECODE_NORMALISE,
     SR_DECODE_STAGES
 };
-
-// A data loader beside ours; one process for each kind.
-typedef struct sr_decode_peer {
-    sr_peer *process[SR_DECODE_KINDS];
-    char version[64];
-    double picture_bytes;
-    sr_series per_s[SR_DECODE_KINDS]; // images
-    char reason[256];                 // why it was not measured; "": it was
-} sr_decode_peer;
 
 typedef struct sr_decode_record {
     void *data;
@@ -56,23 +45,15 @@ typedef struct sr_decode_bench {
     bool has_index;
     sr_transform_chain *chain;
     sr_canvas *canvas;
-    uint8_t *pixels;
-    float *floats;
+    uint8_t *pixels;           // a ring of SR_DECODE_SLOTS batches, as the pipeline's slots
+    float *floats;             // the same, normalised
     sr_kernel_request request; // of normalising
     sr_prepared normalise;
-    sr_series per_s[SR_DECODE_WAYS][SR_DECODE_KINDS]; // images
+    sr_series per_s[SR_DECODE_WAYS][SR_LOADER_KINDS]; // images
     int64_t stage_ns[SR_DECODE_WAYS][SR_DECODE_STAGES], images[SR_DECODE_WAYS];
-    sr_decode_peer peer[SR_DECODE_PEERS];
-    char folder[32]; // of their pictures
+    int repeats; // of all pictures in a round
+    sr_loaders loaders;
 } sr_decode_bench;
-
-// bench_decode_peers.c: tests/peers/data_peers.py for each of them, on files of the same pictures.
-// One that does not start has its reason. SR_E_USAGE where the measured transforms are not theirs.
-SR_NODISCARD sr_status sr_decode_peers_start(sr_decode_bench *b);
-// A round of each.
-SR_NODISCARD sr_status sr_decode_peers_round(sr_decode_bench *b);
-void sr_decode_peers_stop(sr_decode_bench *b);
-extern const char *const sr_decode_peer_names[SR_DECODE_PEERS];
 
 // bench_decode_report.c: to stdout.
 SR_NODISCARD sr_status sr_decode_report(const sr_decode_bench *b);

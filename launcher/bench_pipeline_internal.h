@@ -32,6 +32,9 @@ int64_t sr_bench_whole_number(const char *text, const char *name, struct argp_st
 SR_NODISCARD sr_status sr_bench_order(const sr_pipeline_options *options, int64_t epochs, int ranks,
                                       bool json);
 
+// `bench data --peers`: the pipeline on one core in turns with other loaders, for so long.
+SR_NODISCARD sr_status sr_bench_data_peers(sr_pipeline_options *options, double seconds, bool json);
+
 #ifdef __cplusplus
 }
 #endif

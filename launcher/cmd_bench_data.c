@@ -12,6 +12,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "launcher/bench.h"
+#include "launcher/bench_loaders_internal.h"
 #include "launcher/bench_pipeline_internal.h"
 #include "launcher/command.h"
 
@@ -20,13 +21,16 @@ typedef struct arguments {
     double seconds;
     int64_t order_epochs; // 0: measure
     int ranks;
-    bool json;
+    bool one_core, peers, json;
 } arguments;
 
-enum { KEY_SECONDS = 256, KEY_JSON, KEY_ORDER_HASH, KEY_RANKS };
+enum { KEY_SECONDS = 256, KEY_JSON, KEY_ORDER_HASH, KEY_RANKS, KEY_ONE_CORE, KEY_PEERS };
 
 static const struct argp_option options[] = {
-    {"seconds", KEY_SECONDS, "S", 0, "how long to measure (5)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "how long to measure (5; with --peers 120)", 0},
+    {"one-core", KEY_ONE_CORE, NULL, 0, "all processes on one processor, with one transformer", 0},
+    {"peers", KEY_PEERS, NULL, 0,
+     "the same, in turns with the loaders of FFCV, DALI and torchvision on one core", 0},
     {"order-hash", KEY_ORDER_HASH, "EPOCHS", 0,
      "instead: deliver whole epochs and print a hash of order and augmentation of each", 0},
     {"ranks", KEY_RANKS, "N", 0, "with --order-hash: deal the lanes to so many ranks (1)", 0},
@@ -50,6 +54,12 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         return 0;
     case KEY_RANKS:
         a->ranks = (int)sr_bench_whole_number(text, "ranks", state);
+        return 0;
+    case KEY_ONE_CORE:
+        a->one_core = true;
+        return 0;
+    case KEY_PEERS:
+        a->peers = true;
         return 0;
     case KEY_JSON:
         a->json = true;
@@ -168,6 +178,12 @@ static void print_table(const result *r, const arguments *a) {
 static sr_status bench(arguments *a) {
     sr_pipeline *pipeline;
     result r = {0};
+    if (a->one_core) {
+        sr_cpu_set all;
+        int cpu;
+        SR_TRY(sr_bench_one_core(&all, &cpu));
+        a->pipeline.options.workers = 1;
+    }
     SR_TRY(sr_pipeline_open(&a->pipeline.options, &pipeline));
     sr_status status = measure(pipeline, a, &r);
     sr_pipeline_close(pipeline);
@@ -183,11 +199,17 @@ int sr_bench_data(int argc, char **argv) {
     static const struct argp parser = {
         options,  parse, "DATASET", "How fast the data pipeline delivers, and its slowest stage.",
         children, NULL,  NULL};
-    arguments a = {.seconds = 5, .ranks = 1};
+    arguments a = {.ranks = 1};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return sr_status_exit_code(SR_E_USAGE);
-    sr_status status = a.order_epochs > 0
-                           ? sr_bench_order(&a.pipeline.options, a.order_epochs, a.ranks, a.json)
-                           : bench(&a);
+    if (!(a.seconds > 0))
+        a.seconds = a.peers ? 120 : 5;
+    sr_status status = SR_OK;
+    if (a.order_epochs > 0)
+        status = sr_bench_order(&a.pipeline.options, a.order_epochs, a.ranks, a.json);
+    else if (a.peers)
+        status = sr_bench_data_peers(&a.pipeline.options, a.seconds, a.json);
+    else
+        status = bench(&a);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench decode DATASET: what one core makes of the pictures of a packed data set, by stage.
 //
-// Records lie in memory; each round takes every picture once through the transforms, as training
-// does, and then normalises it to float. Rounds with the row index, without looking at it, and of
-// whole pictures take turns.
+// Records lie in memory; each round takes every picture through the transforms into the next place
+// of a ring of batches, as training does, and then normalises it into another ring. Rounds with the
+// row index, without looking at it, and of whole pictures take turns, all on one processor.
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include "dataio/record.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
-#include "kernels/kernel_params.h"
 #include "launcher/bench.h"
 #include "launcher/bench_decode_internal.h"
 #include "launcher/command.h"
@@ -40,29 +39,22 @@ static sr_status load_records(sr_decode_bench *b, sr_dataset *dataset) {
     return b->count > 0 ? SR_OK : SR_FAIL(SR_E_DATA, "%s: no records", b->path);
 }
 
-static sr_status make_kernel(sr_decode_bench *b) {
-    b->request =
-        (sr_kernel_request){.kernel = SR_KERNEL_normalize, .args = 2, .dtype = {SR_U8, SR_F32}};
-    const sr_normalize_params params = {.rows = b->side * b->side,
-                                        .channels = 3,
-                                        .mean = {123.7, 116.3, 103.5},
-                                        .inverse_std = {0.0171, 0.0175, 0.0174}};
-    memcpy(b->request.params, &params, sizeof params);
-    return sr_kernel_prepare(&b->request, &b->normalise);
-}
-
 static sr_status open_bench(sr_decode_bench *b) {
     sr_dataset *dataset;
     const size_t values = (size_t)(b->side * b->side * 3);
+    const size_t places = (size_t)SR_DECODE_BATCH * SR_DECODE_SLOTS;
     SR_TRY(sr_transform_chain_create(b->transforms, b->transform_count, &b->chain));
     SR_TRY(sr_canvas_create(1, &b->canvas));
     SR_TRY(sr_dataset_open(b->path, b->split, &dataset));
     sr_status status = load_records(b, dataset);
     sr_dataset_free(dataset);
     SR_TRY(status);
-    b->pixels = sr_alloc_array(values, sizeof *b->pixels, "pixels");
-    b->floats = sr_alloc_array(values, sizeof *b->floats, "pixels");
-    return b->pixels && b->floats ? make_kernel(b) : SR_E_MEMORY;
+    b->repeats = b->peers ? (int)((SR_LOADER_PICTURES + b->count - 1) / b->count) : 1;
+    b->pixels = sr_alloc_array(places * values, sizeof *b->pixels, "pixels");
+    b->floats = sr_alloc_array(places * values, sizeof *b->floats, "pixels");
+    if (!b->pixels || !b->floats)
+        return SR_E_MEMORY;
+    return sr_bench_normalise_prepare(b->side * b->side, &b->request, &b->normalise);
 }
 
 static void close_bench(sr_decode_bench *b) {
@@ -78,6 +70,12 @@ static void close_bench(sr_decode_bench *b) {
 
 // ---- Rounds ----
 
+// The first value of a position's picture in the rings.
+static size_t place_of(const sr_decode_bench *b, int64_t position) {
+    const int64_t places = (int64_t)SR_DECODE_BATCH * SR_DECODE_SLOTS;
+    return (size_t)(position % places * b->side * b->side * 3);
+}
+
 static sr_status take_picture(sr_decode_bench *b, int64_t i, int64_t position, int way) {
     sr_sample sample;
     SR_TRY(sr_sample_read(b->records[i].data, b->records[i].bytes, &sample));
@@ -86,7 +84,8 @@ static sr_status take_picture(sr_decode_bench *b, int64_t i, int64_t position, i
         sample.segments = NULL;
     const sr_encoded picture = sr_encoded_of(&sample);
     const sr_canvas_identity who = {.seed = 1, .position = position, .sample = i};
-    SR_TRY(sr_canvas_open(b->canvas, &picture, &who, b->side, b->side, b->pixels));
+    uint8_t *place = b->pixels + place_of(b, position);
+    SR_TRY(sr_canvas_open(b->canvas, &picture, &who, b->side, b->side, place));
     uint8_t *pixels;
     if (way == SR_DECODE_WHOLE)
         SR_TRY(sr_canvas_pixels(b->canvas, &pixels));
@@ -108,15 +107,17 @@ static void add_stages(int64_t *stages, const sr_canvas_times *before, const sr_
     stages[SR_DECODE_REST] += all;
 }
 
-// All pictures once. Each is normalised at once, as it would be in a batch: while it is in cache.
+// All pictures, so many times. Each is normalised at once, while it is in cache.
 static sr_status take_round(sr_decode_bench *b, int64_t round, int way) {
     const sr_canvas_times before = sr_canvas_get_times(b->canvas);
-    void *const arrays[] = {b->pixels, b->floats};
+    const int64_t length = b->count * b->repeats;
     int64_t decoding = 0, normalising = 0;
-    for (int64_t i = 0; i < b->count; i++) {
-        const int64_t begin = sr_clock_ns();
-        SR_TRY(take_picture(b, i, round * b->count + i, way));
+    for (int64_t i = 0; i < length; i++) {
+        const int64_t begin = sr_clock_ns(), position = round * length + i;
+        SR_TRY(take_picture(b, i % b->count, position, way));
         const int64_t middle = sr_clock_ns();
+        void *const arrays[] = {b->pixels + place_of(b, position),
+                                b->floats + place_of(b, position)};
         SR_TRY(sr_prepared_run(&b->normalise, &b->request, arrays, NULL, NULL));
         decoding += middle - begin;
         normalising += sr_clock_ns() - middle;
@@ -124,11 +125,25 @@ static sr_status take_round(sr_decode_bench *b, int64_t round, int way) {
     const sr_canvas_times now = sr_canvas_get_times(b->canvas);
     add_stages(b->stage_ns[way], &before, &now, decoding);
     b->stage_ns[way][SR_DECODE_NORMALISE] += normalising;
-    b->images[way] += b->count;
-    const double images = (double)b->count * (double)SR_NS_PER_S;
-    sr_series_add(&b->per_s[way][SR_DECODE_BYTES], images / (double)decoding);
-    sr_series_add(&b->per_s[way][SR_DECODE_FLOATS], images / (double)(decoding + normalising));
+    b->images[way] += length;
+    const double images = (double)length * (double)SR_NS_PER_S;
+    sr_series_add(&b->per_s[way][SR_LOADER_BYTES], images / (double)decoding);
+    sr_series_add(&b->per_s[way][SR_LOADER_FLOATS], images / (double)(decoding + normalising));
     return SR_OK;
+}
+
+static sr_status start_loaders(sr_decode_bench *b, const sr_cpu_set *cpus, int cpu) {
+    if (!b->peers)
+        return SR_OK;
+    const sr_loader_options options = {.dataset = b->path,
+                                       .split = b->split,
+                                       .transforms = b->transforms,
+                                       .transform_count = b->transform_count,
+                                       .side = b->side,
+                                       .memory = b->memory,
+                                       .cpu = cpu,
+                                       .cpus = *cpus};
+    return sr_loaders_start(&options, &b->loaders);
 }
 
 static sr_status measure(sr_decode_bench *b) {
@@ -136,7 +151,7 @@ static sr_status measure(sr_decode_bench *b) {
     const int64_t length = (int64_t)(b->seconds * (double)SR_NS_PER_S);
     SR_TRY(take_round(b, 0, SR_DECODE_INDEXED)); // warm-up
     for (int way = 0; way < SR_DECODE_WAYS; way++) {
-        for (int kind = 0; kind < SR_DECODE_KINDS; kind++)
+        for (int kind = 0; kind < SR_LOADER_KINDS; kind++)
             b->per_s[way][kind].count = 0;
         b->images[way] = 0;
         memset(b->stage_ns[way], 0, sizeof b->stage_ns[way]);
@@ -145,7 +160,7 @@ static sr_status measure(sr_decode_bench *b) {
         for (int way = 0; way < (b->has_index ? SR_DECODE_WAYS : 1); way++)
             SR_TRY(take_round(b, round, way));
         if (b->peers)
-            SR_TRY(sr_decode_peers_round(b));
+            sr_loaders_round(&b->loaders);
     }
     return SR_OK;
 }
@@ -159,7 +174,8 @@ static const struct argp_option options[] = {
     {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "how long to measure, whole rounds (10)", 0},
     {"memory", KEY_MEMORY, "MIB", 0, "of records that are taken, at most (1024)", 0},
-    {"peers", KEY_PEERS, NULL, 0, "take turns with FFCV, DALI and torchvision", 0},
+    {"peers", KEY_PEERS, NULL, 0,
+     "beside the loaders of FFCV, DALI and torchvision; compare with bench data", 0},
     {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
     {0}};
 
@@ -216,14 +232,18 @@ int sr_bench_decode(int argc, char **argv) {
         b.transforms[b.transform_count++] = (sr_transform_spec){.name = "random_resized_crop"};
         b.transforms[b.transform_count++] = (sr_transform_spec){.name = "flip"};
     }
-    sr_status status = open_bench(&b);
-    if (status == SR_OK && b.peers)
-        status = sr_decode_peers_start(&b);
+    sr_cpu_set cpus;
+    int cpu;
+    sr_status status = sr_bench_one_core(&cpus, &cpu);
+    if (status == SR_OK)
+        status = open_bench(&b);
+    if (status == SR_OK)
+        status = start_loaders(&b, &cpus, cpu);
     if (status == SR_OK)
         status = measure(&b);
     if (status == SR_OK)
         status = sr_decode_report(&b);
-    sr_decode_peers_stop(&b);
+    sr_loaders_stop(&b.loaders);
     close_bench(&b);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }

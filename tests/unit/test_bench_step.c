@@ -324,7 +324,7 @@ static void test_best(void **state) {
 // All settings in memory take each turn once before any takes the next one.
 static void test_turns(void **state) {
     (void)state;
-    char turns[256];
+    char turns[256] = {0};
     write_peer();
     assert_int_equal(run(TINY "--peer-best --peer-groups equal --peer-pinned no --peer-malloc "
                               "default --peer-resident 4 --blocks 3"),
