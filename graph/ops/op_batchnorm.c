@@ -3,7 +3,7 @@
 // the lane's statistics, its gradient, and the form with given statistics.
 //
 // The training form is differentiable once. The infer form is affine in x and its rule is written
-// with itself, mul and channel_sum, so it is differentiable as often as wanted.
+// with itself, channel_dot and channel_sum, so it is differentiable as often as wanted.
 #include "graph/ops/op_internal.h"
 
 typedef struct batchnorm_attr {
@@ -168,33 +168,47 @@ static sr_status given_lower(const sr_node_view *node, sr_kernel_request *reques
     return lower(node, request, SR_KERNEL_batchnorm_infer);
 }
 
-// With s = 1 / sqrt(var + eps) and xhat = (x - mean) s:
-//   dx = gamma s dy, dgamma = sum dy xhat, dbeta = sum dy, dmean = -sum dx,
-//   dvar = -1/2 s sum dx xhat (a vector times s is this operator on one row).
+// v[C] gamma / sqrt(var + eps): this operator on one row.
+static sr_tensor scaled_vector(sr_context *context, const sr_node_view *node, sr_tensor v,
+                               sr_tensor gamma) {
+    const double eps = ((const batchnorm_attr *)node->attr)->eps;
+    const int64_t row[2] = {1, sr_op_channels(&node->in[0])};
+    const sr_tensor zero = sr_op_constant(context, node->in[0].dtype, row[1], 0.0);
+    const sr_tensor scaled =
+        record_infer(sr_reshape(v, 2, row), gamma, SR_NONE, zero, node->input[4], eps);
+    return sr_reshape(scaled, 1, &row[1]);
+}
+
+// With s = 1 / sqrt(var + eps):
+//   dx = gamma s dy, dgamma = s sum dy (x - mean), dbeta = sum dy, dmean = -gamma s sum dy,
+//   dvar = -1/2 gamma s^3 sum dy (x - mean).
+// Sums are of dy as it came, so that nothing is rounded to T before it is added.
 static void given_derivative(sr_context *context, const sr_node_view *node,
                              const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     const double eps = ((const batchnorm_attr *)node->attr)->eps;
     const sr_tensor x = node->input[0], gamma = node->input[1], mean = node->input[3],
                     var = node->input[4], dy = grad_out[0];
-    const int64_t row[2] = {1, sr_op_channels(&node->in[0])};
-    const sr_tensor zero = sr_op_constant(context, node->in[0].dtype, row[1], 0.0);
-    sr_tensor dx = SR_NONE, xhat = SR_NONE;
-    if (wanted[0] || wanted[3] || wanted[4])
-        dx = record_infer(dy, gamma, SR_NONE, zero, var, eps);
+    sr_tensor sum = SR_NONE, product = SR_NONE;
+    if (wanted[2] || wanted[3])
+        sum = sr_channel_sum(dy);
     if (wanted[1] || wanted[4])
-        xhat = record_infer(x, SR_NONE, SR_NONE, mean, var, eps);
-    if (wanted[0])
-        grad_in[0] = dx;
+        product = sr_channel_dot(dy, x, mean);
+    if (wanted[0]) {
+        const sr_tensor zero =
+            sr_op_constant(context, node->in[0].dtype, sr_op_channels(&node->in[0]), 0.0);
+        grad_in[0] = record_infer(dy, gamma, SR_NONE, zero, var, eps);
+    }
     if (wanted[1])
-        grad_in[1] = sr_channel_sum(sr_mul(dy, xhat));
+        grad_in[1] = scaled_vector(context, node, product, SR_NONE);
     if (wanted[2])
-        grad_in[2] = sr_channel_sum(dy);
+        grad_in[2] = sum;
     if (wanted[3])
-        grad_in[3] = sr_scale(sr_channel_sum(dx), -1.0, 0.0);
+        grad_in[3] = sr_scale(scaled_vector(context, node, sum, gamma), -1.0, 0.0);
     if (wanted[4]) {
-        const sr_tensor sum = sr_reshape(sr_channel_sum(sr_mul(dx, xhat)), 2, row);
-        const sr_tensor scaled = record_infer(sum, SR_NONE, SR_NONE, zero, var, eps);
-        grad_in[4] = sr_scale(sr_reshape(scaled, 1, &row[1]), -0.5, 0.0);
+        sr_tensor v = scaled_vector(context, node, product, gamma);
+        for (int i = 0; i < 2; i++)
+            v = scaled_vector(context, node, v, SR_NONE);
+        grad_in[4] = sr_scale(v, -0.5, 0.0);
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators with one scalar in or out: scale_by, fill_by, reduce_sum. fill_by and reduce_sum are
-// each other's derivative; scale_by's is written with mul and reduce_sum.
+// each other's derivative; scale_by's is written with channel_dot, which leaves products unrounded.
 #include "graph/ops/op_internal.h"
 
 // A single f32 (f64 beside f64) number of rank 0 or 1.
@@ -34,10 +34,14 @@ static sr_status scale_by_lower(const sr_node_view *node, sr_kernel_request *req
 static void scale_by_derivative(sr_context *context, const sr_node_view *node,
                                 const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     (void)context;
+    const int64_t column[2] = {sr_info_count(&node->in[0]), 1};
     if (wanted[0])
         grad_in[0] = sr_scale_by(grad_out[0], node->input[1]);
-    if (wanted[1])
-        grad_in[1] = shaped_like(sr_reduce_sum(sr_mul(grad_out[0], node->input[0])), &node->in[1]);
+    if (wanted[1]) {
+        const sr_tensor sum = sr_channel_dot(sr_reshape(grad_out[0], 2, column),
+                                             sr_reshape(node->input[0], 2, column), SR_NONE);
+        grad_in[1] = sr_reshape(sum, node->in[1].rank, node->in[1].dim);
+    }
 }
 
 const sr_op sr_op_scale_by = {
