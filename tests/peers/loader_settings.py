@@ -8,6 +8,7 @@ FOLDER holds JPEG files or NumPy arrays. Every setting is a process of its own, 
 with the others, held in between. Prints images/s by the clock and by processor time, the fastest first.
 """
 import argparse
+import glob
 import itertools
 import os
 import signal
@@ -70,8 +71,11 @@ def main():
         loader.take_turn(2400)
     for loader in loaders:
         loader.process.kill()
+        loader.process.wait()
         if not loader.alive:
             print(f"{loader.title}: did not start")
+    for path in glob.glob(os.path.join(glob.escape(options.folder), ".*.beton")):  # FFCV's copies
+        os.remove(path)
     for loader in sorted((l for l in loaders if l.alive), key=lambda l: -statistics.median(l.rates)):
         print(f"{statistics.median(loader.rates):8.0f} images/s {statistics.median(loader.costs):8.0f} "
               f"a processor second  {loader.title}")
