@@ -99,6 +99,7 @@ CALL(transposed_w, sr_conv2d_transpose(a->some, SR_NONE, (sr_conv2d_opts){0}, 0)
 CALL(linear, sr_linear(SR_NONE, a->some, SR_NONE))
 CALL(bias_add, sr_bias_add(a->some, SR_NONE))
 CALL(channel_sum, sr_channel_sum(SR_NONE))
+CALL(channel_dot, sr_channel_dot(a->some, SR_NONE, SR_NONE))
 CALL(norm_train, sr_batchnorm_train(SR_NONE, SR_NONE, SR_NONE, 0).y)
 CALL(norm_infer, sr_batchnorm_infer(SR_NONE, SR_NONE, SR_NONE, SR_NONE, SR_NONE, 0))
 CALL(relu, sr_relu(SR_NONE))
@@ -160,6 +161,7 @@ static const missing_call calls[] = {
     {"sr_linear", "linear: x", linear},
     {"sr_bias_add", "bias_add: b", bias_add},
     {"sr_channel_sum", "channel_sum: x", channel_sum},
+    {"sr_channel_dot", "channel_dot: b", channel_dot},
     {"sr_batchnorm_train", "batchnorm_train: x", norm_train},
     {"sr_batchnorm_infer", "batchnorm_infer: x", norm_infer},
     {"sr_relu", "relu: x", relu},
