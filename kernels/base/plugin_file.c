@@ -2,14 +2,16 @@
 // Loading plug-in files: who may have written them, what they hold, that they fit (plugin_file.h).
 //
 // The rules of trust are those of sudo and ssh for files that decide what is run: the owner is the
-// user or root, and neither the file nor its folder can be written by anybody else. Links are
-// resolved first, so the rules hold for the file that is really loaded. Nothing of a file is
-// executed before they are known to hold.
+// user or root, and neither the file nor any folder above it can be written by anybody else. Links
+// are resolved first, so the rules hold for the file that is really loaded, and it is opened once:
+// one descriptor is checked, hashed and loaded, so that nobody can put another file in between.
+// Nothing of a file is executed before the rules are known to hold.
 #include "kernels/base/plugin_file.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
@@ -43,45 +45,84 @@ bool sr_plugin_is_loaded(const char *path) {
 
 // ---- trust --------------------------------------------------------------------------------------
 
-static sr_status check_place(const char *path, const char *what, const char *plugin) {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s", plugin, strerror(errno));
-    if (st.st_uid != 0 && st.st_uid != geteuid()) {
+// 'shown': as messages call it. A folder that everybody may write, but where nobody may replace
+// what is another's, is as good as one that is closed where it is root's, as /tmp is.
+static sr_status check_place(const struct stat *st, const char *shown, const char *what,
+                             const char *plugin) {
+    const bool shared = S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && st->st_uid == 0;
+    if (st->st_uid != 0 && st->st_uid != geteuid()) {
         return SR_FAIL(SR_E_USAGE,
                        "plug-in %s: %s belongs to user %u, but only code of your own or of root is "
-                       "loaded; take a copy that is yours",
-                       plugin, what, st.st_uid);
+                       "loaded; take a copy that is yours (%s)",
+                       plugin, what, st->st_uid, shown);
     }
-    if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+    if ((st->st_mode & (S_IWGRP | S_IWOTH)) && !shared) {
         return SR_FAIL(SR_E_USAGE,
                        "plug-in %s: %s can be written by %s, who could put other code there; "
                        "chmod go-w %s",
-                       plugin, what, st.st_mode & S_IWOTH ? "everybody" : "a group", path);
+                       plugin, what, st->st_mode & S_IWOTH ? "everybody" : "a group", shown);
     }
     return SR_OK;
 }
 
-static sr_status check_trust(const char *path) {
-    char folder[PATH_MAX];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    slash[slash == folder ? 1 : 0] = '\0';
-    SR_TRY(check_place(path, "the file", path));
-    return check_place(folder, "its folder", path);
+// Checks an open folder or file and takes the descriptor over: out it goes, or it is closed.
+static sr_status check_open(int fd, const char *shown, const char *what, const char *plugin,
+                            int *out) {
+    struct stat st;
+    sr_status status = SR_OK;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        status = SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s: %s", plugin, shown, strerror(errno));
+    else
+        status = check_place(&st, shown, what, plugin);
+    if (status != SR_OK && fd >= 0)
+        (void)close(fd);
+    if (status == SR_OK)
+        *out = fd;
+    return status;
 }
 
-static sr_status hash_content(const char *path, char hex[SR_SHA256_HEX]) {
-    void *data;
-    size_t bytes;
-    uint8_t digest[SR_SHA256_BYTES];
-    sr_sha256 *sha;
-    sr_status status = sr_file_read(path, MOST_BYTES, &data, &bytes);
-    if (status != SR_OK) {
-        sr_error_prefix("plug-in");
-        return status;
+// Opens an absolute path without links folder by folder, checking each, so that what was checked is
+// what is on the way: a link that is put there meanwhile is not followed.
+static sr_status open_trusted(const char *path, int *out) {
+    char shown[PATH_MAX];
+    int at;
+    const int folder = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    (void)snprintf(shown, sizeof shown, "%s", path);
+    SR_TRY(check_open(open("/", folder), "/", "a folder above it", path, &at));
+    for (char *name = shown + 1, *slash; (slash = strchr(name, '/')) != NULL; name = slash + 1) {
+        *slash = '\0';
+        const bool own = strchr(slash + 1, '/') == NULL;
+        const int next = openat(at, name, folder);
+        const int error = errno;
+        (void)close(at);
+        errno = error;
+        SR_TRY(check_open(next, shown, own ? "its folder" : "a folder above it", path, &at));
+        *slash = '/';
     }
-    status = sr_sha256_create(&sha);
+    const char *name = strrchr(path, '/') + 1;
+    const int file = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int error = errno;
+    (void)close(at);
+    errno = error;
+    return check_open(file, path, "the file", path, out);
+}
+
+static sr_status hash_content(int fd, const char *path, char hex[SR_SHA256_HEX]) {
+    struct stat st;
+    uint8_t digest[SR_SHA256_BYTES];
+    sr_sha256 *sha = NULL;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > MOST_BYTES)
+        return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: no file of at most %zu MiB", path,
+                       MOST_BYTES >> 20);
+    const size_t bytes = (size_t)st.st_size;
+    void *data = sr_alloc(bytes + 1, "plug-in");
+    if (data == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_file_read_at(fd, path, 0, data, bytes);
+    if (status != SR_OK)
+        sr_error_prefix("plug-in");
+    else
+        status = sr_sha256_create(&sha);
     if (status == SR_OK) {
         status = sr_sha256_update(sha, data, bytes);
         if (status == SR_OK)
@@ -113,13 +154,17 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *user) {
     return 1;
 }
 
-static sr_status load(sr_plugin_file *file) {
+// The descriptor stays open: the loader knows the library by its name, which stands for this file
+// as long as the number is not given away.
+static sr_status load(sr_plugin_file *file, int fd) {
+    char name[64];
     union {
         void *object;
         const sr_plugin *(*function)(void);
     } entry;
     struct link_map *map;
-    void *handle = dlopen(file->path, RTLD_NOW | RTLD_LOCAL);
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     sr_float_control_set(); // one that was linked with -ffast-math has changed it
     if (!handle) {
         return SR_FAIL(SR_E_UNSUPPORTED,
@@ -176,7 +221,7 @@ static sr_status find_loaded(const char *path, const char *hash, sr_plugin_file 
     return SR_OK;
 }
 
-static sr_status open_new(const char *path, const char *hash, sr_plugin_file **out) {
+static sr_status open_new(const char *path, int fd, const char *hash, sr_plugin_file **out) {
     sr_plugin_file *file = &files[file_count];
     if (file_count == SR_PLUGIN_FILES_MAX)
         return SR_FAIL(SR_E_LIMIT, "plug-in %s: at most %d plug-ins at a time", path,
@@ -186,7 +231,7 @@ static sr_status open_new(const char *path, const char *hash, sr_plugin_file **o
         return SR_E_MEMORY;
     memcpy(file->hash, hash, sizeof file->hash);
     SR_TRY(sr_plugin_watch_crashes(file->path));
-    SR_TRY(load(file));
+    SR_TRY(load(file, fd));
     SR_TRY(check_plugin(file));
     SR_TRY(sr_plugin_watch_crashes(NULL));
     file_count++;
@@ -194,19 +239,31 @@ static sr_status open_new(const char *path, const char *hash, sr_plugin_file **o
     return SR_OK;
 }
 
-sr_status sr_plugin_open(const char *path, const char *hash, sr_plugin_file **out) {
-    char real[PATH_MAX], found[SR_SHA256_HEX];
+static sr_status open_checked(const char *path, int fd, const char *hash, bool *kept,
+                              sr_plugin_file **out) {
+    char found[SR_SHA256_HEX];
     sr_plugin_file *file = NULL;
-    if (!realpath(path, real))
-        return SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s", path, strerror(errno));
-    SR_TRY(check_trust(real));
-    SR_TRY(hash_content(real, found));
+    SR_TRY(hash_content(fd, path, found));
     if (hash && strcmp(hash, found) != 0)
         return SR_FAIL(SR_E_USAGE, "plug-in %s has changed since the run began; start it anew",
-                       real);
-    SR_TRY(find_loaded(real, found, &file));
+                       path);
+    SR_TRY(find_loaded(path, found, &file));
+    *kept = file == NULL; // also where loading fails: its name may be known to the loader
     if (!file)
-        SR_TRY(open_new(real, found, &file));
+        SR_TRY(open_new(path, fd, found, &file));
     *out = file;
     return SR_OK;
+}
+
+sr_status sr_plugin_open(const char *path, const char *hash, sr_plugin_file **out) {
+    char real[PATH_MAX];
+    bool kept = false;
+    int fd;
+    if (!realpath(path, real))
+        return SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s", path, strerror(errno));
+    SR_TRY(open_trusted(real, &fd));
+    sr_status status = open_checked(real, fd, hash, &kept, out);
+    if (!kept)
+        (void)close(fd);
+    return status;
 }

@@ -178,12 +178,28 @@ class Plugins(suite.Suite):
         os.chmod(self.path("open"), 0o777)
         shutil.copy(self.path("own.so"), self.path("open/own.so"))
         self.check("folder of everybody", "open/own.so", "open/own.so: its folder can be written by everybody")
+        self.check("folder of everybody, closed", "open/own.so", "chmod go-w " + self.path("open"))
+        os.makedirs(self.path("above/below"))
+        shutil.copy(self.path("own.so"), self.path("above/below/own.so"))
+        self.check("all folders closed", "above/below/own.so", codes=[0])
+        os.chmod(self.path("above"), 0o775)
+        self.check("group-writable folder above", "above/below/own.so", "a folder above it can be written by a group",
+                   "chmod go-w " + self.path("above"))
+        os.symlink("above/below", self.path("way"))
+        self.check("by a link in the path", "way/own.so", "a folder above it can be written by a group")
+        os.chmod(self.path("above"), 0o1777)
+        self.check("sticky folder above", "above/below/own.so", codes=[0] if os.geteuid() == 0 else [2])
+        os.chmod(self.path("above"), 0o755)
+        self.check("by a link, all closed", "way/own.so", codes=[0])
         if os.geteuid() != 0:
             suite.not_run("files of other owners (only root can make them)")
             return
         os.chown(self.path("own.so"), 12345, -1)
         self.check("file of another user", "own.so", "own.so: the file belongs to user 12345")
         os.chown(self.path("own.so"), 0, -1)
+        os.chown(self.path("above"), 12345, -1)
+        self.check("folder above of another user", "above/below/own.so", "a folder above it belongs to user 12345")
+        os.chown(self.path("above"), 0, -1)
         recipe = self.path("theirs.yaml", "base: tiny\nplugins: [own.so]\nmodel: bad\naugment: []\n")
         os.chown(recipe, 12345, -1)
         train = [self.serried, "train", "--dry-run", recipe, "data.train=" + self.data]
