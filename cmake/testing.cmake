@@ -5,6 +5,7 @@
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(SERRIED_FUZZ_SECONDS 60 CACHE STRING "Seconds for each fuzz target where they fuzz")
+set(SERRIED_TIMEOUT_FACTOR 1 CACHE STRING "Times the usual timeouts of tests, on busy machines")
 
 set(sanitizers ${CMAKE_SOURCE_DIR}/tests/sanitizers)
 set(SERRIED_TEST_ENVIRONMENT
@@ -23,6 +24,7 @@ if(SERRIED_SANITIZE)
 endif()
 
 function(sr_test_properties name timeout labels)
+  math(EXPR timeout "${timeout} * ${SERRIED_TIMEOUT_FACTOR}")
   if(SERRIED_SANITIZE MATCHES "thread") # vector kernels cost it a factor of fifty
     math(EXPR timeout "${timeout} * 25")
   elseif(SERRIED_SANITIZE) # the others a factor of about five

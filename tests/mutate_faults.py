@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The faults that tests/mutate seeds: one wrong line each, small ones above all.
+
+'old' stands exactly once in its file; a change of that line moves the fault along. 'tests' are the
+short tests that are tried first. Faults in headers of x86 kernels are those of every vector width.
+"""
+import collections
+
+Fault = collections.namedtuple("Fault", "name file old new tests")
+
+NETWORKS, LOSSES, OPS = "test_network_golden", "test_loss_golden", "test_ops"
+PROVIDERS, REFERENCE = "test_kernels_providers", "test_kernels_reference"
+WINDOWS, WINOGRAD = "test_kernels_windows", "test_kernels_winograd"
+
+FAULTS = [
+    # Derivative rules: a mistake here is the same in every precision, so it takes the truth from
+    # elsewhere to see it.
+    Fault("conv2d: gradient of the bias times 0.97", "graph/ops/op_conv2d.c",
+          "grad_in[2] = sr_channel_sum(grad_out[0]);",
+          "grad_in[2] = sr_scale(sr_channel_sum(grad_out[0]), 0.97, 0);", [NETWORKS, OPS]),
+    Fault("softmax: gradient of a loss without its smoothing", "graph/ops/op_softmax.c",
+          "const xent_grad_attr attr = {.smoothing = ((const xent_attr *)node->attr)->smoothing,",
+          "const xent_grad_attr attr = {.smoothing = 0,", [LOSSES, NETWORKS]),
+    Fault("scale: gradient times 0.99", "graph/ops/op_arithmetic.c",
+          "sr_scale(grad_out[0], ((const scale_attr *)node->attr)->alpha, 0.0)",
+          "sr_scale(grad_out[0], 0.99 * ((const scale_attr *)node->attr)->alpha, 0.0)",
+          [OPS, NETWORKS]),
+    Fault("pooling: gradient of a picture as wide as high", "graph/ops/op_pool2d.c",
+          "attr.w = node->in[0].dim[2];", "attr.w = node->in[0].dim[1];", [OPS, NETWORKS]),
+    Fault("dropout: gradient with a mask of its own", "graph/ops/op_dropout.c",
+          "if (wanted[0])\n"
+          "        grad_in[0] = sr_op_binary(&sr_op_dropout, node->attr, grad_out[0], "
+          "node->input[1]);",
+          "dropout_attr a = *(const dropout_attr *)node->attr;\n    a.scope++;\n    if (wanted[0])"
+          "\n        grad_in[0] = sr_op_binary(&sr_op_dropout, &a, grad_out[0], node->input[1]);",
+          [LOSSES, NETWORKS]),
+    Fault("gradients: the second of several uses counts 0.99", "autograd/gradients.c",
+          "*grad = sr_is_none(*grad) ? more : sr_add(*grad, more);",
+          "*grad = sr_is_none(*grad) ? more : sr_add(*grad, sr_scale(more, 0.99, 0));",
+          [OPS, LOSSES, NETWORKS]),
+    Fault("batch norm: running variance is the biased one", "trainer/layers.c",
+          "rows / (rows > 1 ? rows - 1 : 1)", "rows / (rows > 1 ? rows : 1)",
+          [NETWORKS]),
+    # Reference kernels.
+    Fault("reference batch norm: dx with a mean of dy over M + 1", "kernels/cpu/reference_rows.inc",
+          "const A centred = LOAD(dy[i]) - dbeta[c] * inverse - xhat * (dgamma[c] * inverse);",
+          "const A centred = LOAD(dy[i]) - dbeta[c] / (A)(p->rows + 1) - xhat * (dgamma[c] * "
+          "inverse);", [OPS, REFERENCE]),
+    Fault("reference conv2d_dw: the last column is left out", "kernels/cpu/reference_conv.c",
+          "input_position(end - 1, s, p->stride_w, p->dilation_w, p->pad_left, p->w) < 0)",
+          "input_position(end, s, p->stride_w, p->dilation_w, p->pad_left, p->w) < 0)",
+          [WINDOWS, OPS]),
+    Fault("reference maximum: the last one of equals wins", "kernels/cpu/reference_pool.inc",
+          "if (first || v > LOAD(y[c]) || v != v) {", "if (first || v >= LOAD(y[c]) || v != v) {",
+          [WINDOWS]),
+    # Kernels for x86.
+    Fault("batch norm: gradient with M - 1 for M", "kernels/cpu/x86_batchnorm_internal.h",
+          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)s.rows);",
+          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)(s.rows - 1));", [PROVIDERS, NETWORKS]),
+    Fault("batch norm: gradient without epsilon", "kernels/cpu/x86_batchnorm_internal.h",
+          "sqrt((double)var[c] + params->eps)", "sqrt((double)var[c])", [PROVIDERS, NETWORKS]),
+    Fault("pooling: the first row of a cut window is left out", "kernels/cpu/x86_pool_internal.h",
+          "return (pool_span){first < 0 ? 0 : first, sr_x86_min(first + window, size), first};",
+          "return (pool_span){first < 0 ? 1 : first, sr_x86_min(first + window, size), first};",
+          [PROVIDERS, NETWORKS]),
+    Fault("conv2d_dw: a border column is left out", "kernels/cpu/x86_conv_dw_internal.h",
+          "if (column >= 0 && column < d->p.w)", "if (column > 0 && column < d->p.w)",
+          [PROVIDERS, NETWORKS]),
+    Fault("Winograd: the last column of a cut tile is zero", "kernels/cpu/x86_winograd_internal.h",
+          "*pixel++ = inside && at.column + j >= 0 && at.column + j < w ?",
+          "*pixel++ = inside && at.column + j >= 0 && at.column + j < w - (j == 3) ?",
+          [WINOGRAD, NETWORKS]),
+    Fault("Winograd: a constant of the gradient's transform",
+          "kernels/cpu/x86_winograd_dw_internal.h",
+          "w[to] = sr_v_fma(sr_v_set(WG_A), odd_a, sr_v_mul(sr_v_set(WG_B), odd_b));",
+          "w[to] = sr_v_fma(sr_v_set(WG_A), odd_a, sr_v_mul(sr_v_set(WG_B * 0.99f), odd_b));",
+          [WINOGRAD, NETWORKS]),
+    Fault("gelu: gradient with 0.3989 for 1 / sqrt(2 pi)", "kernels/cpu/x86_activation_internal.h",
+          "sr_v_set(0.39894228040143267794f)", "sr_v_set(0.3989f)", [NETWORKS, PROVIDERS]),
+    Fault("bf16: ties are rounded up, not to even", "kernels/base/dtype.h",
+          "return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
+          "return (uint16_t)((u + 0x8000u) >> 16);", ["test_base_dtype", PROVIDERS]),
+    # The optimiser.
+    Fault("sgd: momentum starts again in step 1", "trainer/optimizers/optimizer_sgd.c",
+          "request->step == 0 ? 1.0f : 0.0f,", "request->step <= 1 ? 1.0f : 0.0f,", [LOSSES]),
+    Fault("sgd: biases and norms decay as weights", "trainer/phase.c",
+          ".weight_decay = phase->weight_decay * g->decay_scale,",
+          ".weight_decay = phase->weight_decay,", [LOSSES]),
+]
