@@ -241,7 +241,7 @@ static void check_equal(const golden *g, const network *a, const network *b) {
 
 static void check_rounded(const golden *g, const network *net, const network *truth, double most) {
     const bool half = net->dtype == SR_BF16;
-    const double roundoff = half ? 0x1p-9 : 0x1p-24;
+    const double roundoff = half ? 0x1p-8 : 0x1p-24;
     double worst = 0;
     for (int i = 0; i < g->count; i++) {
         const golden_tensor *t = &g->tensors[i];
