@@ -115,6 +115,8 @@ class Writers(suite.Suite):
 
     def call(self, line, **more):
         try:
+            # The targets of links lie outside of the data sets.
+            more.setdefault("SERRIED_DATA_LINKS", self.folder)
             return subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True, timeout=60,
                                   check=False)
         except subprocess.TimeoutExpired:
