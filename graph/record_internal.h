@@ -203,7 +203,7 @@ bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr, c
 bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot);
 // What stands behind the cursor is not what this step records: goes over to a record of an earlier
 // step that has the same beginning and this node (NULL: leaf) next, and is then true; else makes
-// room.
+// room, or an error sticks.
 bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref,
                        const sr_info *leaf, int slot);
 // Whether the gradients stand at the cursor; they are then given, and the cursor is behind them.

@@ -127,7 +127,7 @@ static bool append_node(sr_context *context, const sr_op *op, const void *attr,
                         const uint32_t *ref) {
     sr_info out[SR_OP_MAX_OUTPUTS] = {{0}};
     const size_t attr_room = sr_attr_room(op);
-    if (!infer_outputs(context, op, attr, ref, out) ||
+    if (context->status != SR_OK || !infer_outputs(context, op, attr, ref, out) ||
         !GROW(context, nodes, node_count, node_capacity, 1) ||
         !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
         !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
@@ -206,7 +206,7 @@ static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
     if (sr_record_repeats_leaf(context, info, slot) ||
         sr_record_diverge(context, NULL, NULL, NULL, info, slot))
         return index;
-    if (add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
+    if (context->status != SR_OK || add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
         return SR_REF_NONE;
     context->record.values[index].slot = slot;
     return index;

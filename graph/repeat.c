@@ -167,9 +167,16 @@ static void cut_off(sr_record *r) {
         r->program->repeats = false;
 }
 
-static bool copy_array(void **array, size_t *capacity, const void *from, size_t count,
-                       size_t size) {
-    if (sr_grow(array, capacity, count + 1, size, "record of a step") != SR_OK)
+// False when an error sticks.
+static bool grow(sr_context *context, void **array, size_t *capacity, size_t need, size_t size) {
+    const sr_status status = sr_grow(array, capacity, need, size, "record of a step");
+    sr_context_stick(context, status);
+    return status == SR_OK;
+}
+
+static bool copy_array(sr_context *context, void **array, size_t *capacity, const void *from,
+                       size_t count, size_t size) {
+    if (!grow(context, array, capacity, count + 1, size))
         return false;
     if (count)
         memcpy(*array, from, count * size);
@@ -177,8 +184,8 @@ static bool copy_array(void **array, size_t *capacity, const void *from, size_t 
 }
 
 // The beginning of the step in a record of its own, in place of the one that was used least lately,
-// so that what stands behind it is still there when a later step goes that way. Without memory for
-// that it is given up.
+// so that what stands behind it is still there when a later step goes that way. An error sticks
+// where there is no memory for that.
 static void branch(sr_context *context) {
     const sr_record *from = &context->record;
     sr_record *to = &context->other_records[0];
@@ -186,13 +193,14 @@ static void branch(sr_context *context) {
         if (context->other_records[i].last_step < to->last_step)
             to = &context->other_records[i];
     void *nodes = to->nodes, *values = to->values, *attrs = to->attrs;
-    bool done =
-        copy_array(&nodes, &to->node_capacity, from->nodes, from->node_count, sizeof *from->nodes);
+    bool done = copy_array(context, &nodes, &to->node_capacity, from->nodes, from->node_count,
+                           sizeof *from->nodes);
     to->nodes = nodes;
-    done = done && copy_array(&values, &to->value_capacity, from->values, from->value_count,
-                              sizeof *from->values);
+    done = done && copy_array(context, &values, &to->value_capacity, from->values,
+                              from->value_count, sizeof *from->values);
     to->values = values;
-    done = done && copy_array(&attrs, &to->attr_capacity, from->attrs, from->attr_count, 1);
+    done =
+        done && copy_array(context, &attrs, &to->attr_capacity, from->attrs, from->attr_count, 1);
     to->attrs = attrs;
     to->node_count = to->value_count = to->attr_count = 0;
     cut_off(to);
@@ -295,9 +303,9 @@ void sr_span_note_constant(sr_context *context, uint32_t value, const void *data
         return;
     void *constants = notes->constants;
     sr_span_constant c = {.value = value, .bytes = (uint32_t)bytes};
-    notes->whole = bytes <= sizeof c.data &&
-                   sr_grow(&constants, &notes->constant_capacity, notes->constant_count + 1,
-                           sizeof *notes->constants, "record of a step") == SR_OK;
+    notes->whole =
+        bytes <= sizeof c.data && grow(context, &constants, &notes->constant_capacity,
+                                       notes->constant_count + 1, sizeof *notes->constants);
     if (!notes->whole)
         return;
     notes->constants = constants;
@@ -309,12 +317,12 @@ static uint32_t ref_of(sr_tensor tensor) {
     return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
 }
 
-static void keep_span(sr_record *r, sr_span_notes *notes, const sr_tensor *xs, int count,
+static void keep_span(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
                       const sr_tensor *grads) {
+    sr_record *r = &context->record;
     sr_span *span = &r->spans[r->span_count];
     void *refs = span->refs;
-    if (sr_grow(&refs, &span->ref_capacity, 2 * (size_t)count, sizeof *span->refs,
-                "record of a step") != SR_OK)
+    if (!grow(context, &refs, &span->ref_capacity, 2 * (size_t)count, sizeof *span->refs))
         return;
     span->refs = refs;
     for (int i = 0; i < count; i++) {
@@ -346,6 +354,6 @@ void sr_span_end(sr_context *context, sr_span_notes *notes, const sr_tensor *xs,
     sr_record *r = &context->record;
     if (notes->whole && !r->marked && context->status == SR_OK && r->span_count < SR_MAX_SPANS &&
         count > 0)
-        keep_span(r, notes, xs, count, grads);
+        keep_span(context, notes, xs, count, grads);
     sr_free(notes->constants);
 }
