@@ -136,6 +136,8 @@ class Writers(suite.Suite):
         wrong += [name for folder in folders for name in os.listdir(folder) if ".tmp-" in name]
         self.report(done.returncode == 0 and not wrong, what,
                     f"exit code {done.returncode}; {'; '.join(wrong)}\n{done.stderr[-1200:]}")
+        for shape in (shape for shape in shapes if shape.kind == "fifo"):
+            os.remove(shape.path)  # whoever looks through the folder later would wait for a writer
 
     # -- one file that the user names ------------------------------------------------------------
 
