@@ -37,7 +37,7 @@ WAYS = {
     "onednn": {"SERRIED_PROVIDERS": "reference,onednn"},
     "avx2": {"SERRIED_CPU_MASK": "avx512"},
 }
-REPORTED = 30  # failures that are shown in full
+REPORTED = 30  # failures that are shown in full; others in a line
 NEAREST = 12   # results nearest to their limit, of the summary
 worker = None  # of this process
 
@@ -117,6 +117,9 @@ class Summary:
             self.done["failed"] += 1
             if self.done["failed"] <= REPORTED:
                 self.report(*job, found)
+            else:
+                print(f"FAILED {job[0]} {job[1]}: {found.kind}, {found.dtype}, {len(found.bad)} results",
+                      flush=True)
 
     def report(self, word, number, found):
         chosen = self.chosen

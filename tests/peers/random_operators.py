@@ -56,24 +56,25 @@ class Case:
     def scales(self, truth, ours):
         """{number: scale} of results whose truth is given."""
         if self.formula is None:
-            squares = random_torch.evaluate(self.program, [n for n, _ in self.reads],
+            program = self.program.with_arrays(spread) if self.winograd else self.program
+            squares = random_torch.evaluate(program, [n for n, _ in self.reads],
                                             random_torch.SQUARES, ours)
             found = {n: np.sqrt(np.abs(squares[n])) + np.abs(truth[n]) for n, _ in self.reads}
         else:
             by_name = self.formula(self, {what: truth[n] for n, what in self.reads})
             found = {n: by_name.get(what, np.abs(truth[n])) for n, what in self.reads}
-        if self.winograd:
-            found = {n: spread(what, found[n]) for n, what in self.reads}
         return found
 
 
-def spread(what, scale):
-    """Winograd's transforms mix the terms of a tile: its largest element counts for all of it."""
-    if what == "dw":
-        return np.broadcast_to(scale.max((2, 3), keepdims=True), scale.shape)
-    if scale.ndim != 4:
-        return scale
-    x = random_torch.nchw(random_torch.torch.from_numpy(np.ascontiguousarray(scale)))
+def spread(step):
+    """Winograd's transforms mix the elements of a tile and the taps of a filter: for the scale, the
+    largest of a neighbourhood and of a filter's taps stands for each."""
+    x = np.abs(step.array)
+    if x.ndim != 4:
+        return x
+    if step.word == "variable":
+        return np.broadcast_to(x.max((2, 3), keepdims=True), x.shape)
+    x = random_torch.nchw(random_torch.torch.from_numpy(x))
     return random_torch.nhwc(random_torch.F.max_pool2d(x, 7, 1, 3)).numpy()
 
 
@@ -191,15 +192,24 @@ def channel_sum(case, d):
     return case.finish(case.program.call("channel_sum", (x,)), "y", ("x",))
 
 
+def channel_dot(case, d):
+    shape = channels_shape(d)
+    a, b = case.input("a", d.data(shape)), case.input("b", d.data(shape))
+    shift = case.parameter("shift", d.data(shape[-1:])) if d.chance(0.5) else -1
+    y = case.program.call("channel_dot", (a, b, shift))
+    return case.finish(y, "y", ("a", "b") if shift < 0 else ("a", "b", "shift"))
+
+
 class Normalised:
     """Terms of batch normalisation of x [rows, channels] in f64. 'size' is how large x hat is
-    before the mean is taken away: the mean is stored in fp32, rounded."""
+    before the mean is taken away: the mean is stored in fp32, rounded, and 'mean_size' is the size
+    of its terms."""
 
-    def __init__(self, x, mean, var, eps, gamma):
+    def __init__(self, x, mean, var, eps, gamma, mean_size):
         self.rows = len(x)
-        self.mean, self.inverse = mean, 1 / np.sqrt(var + eps)
+        self.mean_size, self.inverse = mean_size, 1 / np.sqrt(var + eps)
         self.hat = (x - mean) * self.inverse
-        self.size = (np.abs(x) + np.abs(mean)) * self.inverse
+        self.size = (np.abs(x) + mean_size) * self.inverse
         self.gain = np.abs(gamma) * self.inverse
 
 
@@ -214,13 +224,14 @@ def train_scales(case, truth):
     channels = x.shape[1]
     gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
     beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    t = Normalised(x, mean, var, case.eps, gamma)
+    t = Normalised(x, mean, var, case.eps, gamma, norm0(x) / len(x) + np.abs(mean))
     shape = case.array("x").shape
-    scales = {"mean": norm0(x) / t.rows + np.abs(mean), "var": var + KINDS["f32"].u * mean**2,
+    # Rounding x would change its variance by as much as 2 |mean| sqrt(var) u.
+    scales = {"mean": t.mean_size, "var": var + 2 * t.mean_size * np.sqrt(var),
               "y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape)}
     if case.upstream == "y":
         dy = rows_of(case.array("dy"))
-        shift = np.abs(mean) * t.inverse
+        shift = t.mean_size * t.inverse
         sum_of_dy = norm0(dy) + np.abs(dy.sum(0))
         sum_of_products = norm0(dy * t.hat) + np.abs((dy * t.hat).sum(0)) + sum_of_dy * shift
         scales["dx"] = (t.gain * (np.abs(dy) + (sum_of_dy + t.size * np.abs((dy * t.hat).sum(0))
@@ -228,7 +239,7 @@ def train_scales(case, truth):
             .reshape(shape)
         scales["dgamma"], scales["dbeta"] = sum_of_products, sum_of_dy
     elif case.upstream == "var":
-        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows * (np.abs(x) + np.abs(mean))) \
+        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows * (np.abs(x) + t.mean_size)) \
             .reshape(shape)
     return scales
 
@@ -256,7 +267,8 @@ def infer_scales(case, truth):
     channels, shape = x.shape[1], case.array("x").shape
     gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
     beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    t = Normalised(x, case.array("mean"), case.array("var"), case.eps, gamma)
+    mean = case.array("mean")
+    t = Normalised(x, mean, case.array("var"), case.eps, gamma, np.abs(mean))
     products = norm0(dy * t.size) + np.abs((dy * t.hat).sum(0))
     return {"y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape),
             "dx": (t.gain * np.abs(dy)).reshape(shape), "dgamma": products,
@@ -515,7 +527,7 @@ def ema(case, d):
 
 KINDS_OF_CASES = {
     "conv2d": conv2d, "conv2d_transpose": conv2d_transpose, "linear": linear,
-    "bias_add": bias_add, "channel_sum": channel_sum,
+    "bias_add": bias_add, "channel_sum": channel_sum, "channel_dot": channel_dot,
     "batchnorm_train": batchnorm_train, "batchnorm_infer": batchnorm_infer,
     "relu": unary("relu", own_size), "gelu": unary("gelu", gelu_scales),
     "leaky_relu": unary("leaky_relu", own_size, lambda d: (d.choice((0.01, 0.2, 1.0)),)),
@@ -537,7 +549,7 @@ KINDS_OF_CASES = {
 # Those with the most ways to be computed are drawn more often.
 WEIGHT = {"conv2d": 8, "conv2d_transpose": 4, "linear": 4, "batchnorm_train": 6,
           "batchnorm_infer": 3, "softmax_xent": 3, "maxpool2d": 2, "avgpool2d": 2,
-          "channel_sum": 2}
+          "channel_sum": 2, "channel_dot": 2}
 DRAWN = [kind for kind in KINDS_OF_CASES for _ in range(WEIGHT.get(kind, 1))]
 
 

@@ -8,7 +8,7 @@ check_random.py --table compares this with `serried info ops`: a new operator ne
 COMPARED = {
     "conv2d": "conv2d", "conv2d_dx": "conv2d_transpose", "conv2d_dw": "conv2d",
     "linear": "linear", "linear_dx": "linear", "linear_dw": "linear",
-    "bias_add": "bias_add", "channel_sum": "channel_sum", "channel_dot": "batchnorm_infer",
+    "bias_add": "bias_add", "channel_sum": "channel_sum", "channel_dot": "channel_dot",
     "batchnorm_train": "batchnorm_train", "batchnorm_grad": "batchnorm_train",
     "batchnorm_infer": "batchnorm_infer",
     "relu": "relu", "relu_grad": "relu", "gelu": "gelu", "gelu_grad": "gelu",

@@ -108,6 +108,7 @@ CALL_ONE(conv2d_transpose, sr_conv2d_transpose(in[0], in[1], conv_opts(a), int_o
 CALL_ONE(linear, sr_linear(in[0], in[1], in[2]))
 CALL_ONE(bias_add, sr_bias_add(in[0], in[1]))
 CALL_ONE(channel_sum, sr_channel_sum(in[0]))
+CALL_ONE(channel_dot, sr_channel_dot(in[0], in[1], in[2]))
 CALL(batchnorm_train,
      const sr_batchnorm_out out = sr_batchnorm_train(in[0], in[1], in[2], number[0]);
      a->out[0] = out.y; a->out[1] = out.mean; a->out[2] = out.var)
@@ -152,6 +153,7 @@ static const struct {
     {"linear", call_linear, 1},
     {"bias_add", call_bias_add, 1},
     {"channel_sum", call_channel_sum, 1},
+    {"channel_dot", call_channel_dot, 1},
     {"batchnorm_train", call_batchnorm_train, 3}, // eps
     {"batchnorm_infer", call_batchnorm_infer, 1}, // eps
     {"relu", call_relu, 1},
