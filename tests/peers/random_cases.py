@@ -82,7 +82,8 @@ class Comparison:
             self.scales = case.scales(self.truth, ours)
         factor = WINOGRAD_FACTOR if case.winograd else FACTOR
         return [compare(what, found[n][1], found[n][0], self.truth[n], self.single[n],
-                        self.scales[n], factor, case.stored) for n, what in case.reads]
+                        self.scales[n], factor, case.stored, case.computed)
+                for n, what in case.reads]
 
 
 def spoiled(found):

@@ -10,11 +10,13 @@ import math
 import numpy as np
 
 import random_torch
-from random_compare import STORED
+from random_compare import COMPUTED, STORED, SUMMED, WINOGRAD_COMPUTED
 from random_program import KINDS, Program, parameter_dtype, round_to
 
 WORK = 3e7  # products of a convolution or linear layer at most
 ELEMENTS = 60000
+SUMS = ("conv2d", "conv2d_transpose", "linear", "bias_add", "channel_sum", "channel_dot",
+        "batchnorm_train", "batchnorm_infer", "scale_by", "fill_by", "reduce_sum")
 
 
 class Case:
@@ -27,6 +29,7 @@ class Case:
         self.formula = None  # {what: scale} of (values by what); None: by squares
         self.winograd = False
         self.stored = STORED  # roundings to a narrow type on the way to a result
+        self.computed = SUMMED if kind in SUMS else COMPUTED
         self.numbers = {}
 
     def input(self, what, array, dtype=None):
@@ -128,13 +131,15 @@ def conv_sizes(d):
             return n, h, w, c, k, groups, r, s, stride, pad, dilation
 
 
-def by_winograd(c, k, groups, r, s, stride, dilation):
-    return (groups, r, s, stride, dilation) == (1, 3, 3, (1, 1), 1) and min(c, k) >= 16
+def note_winograd(case, c, k, groups, r, s, stride, dilation):
+    """Where it may be computed so."""
+    if (groups, r, s, stride, dilation) == (1, 3, 3, (1, 1), 1) and min(c, k) >= 16:
+        case.winograd, case.computed = True, WINOGRAD_COMPUTED
 
 
 def conv2d(case, d):
     n, h, w, c, k, groups, r, s, stride, pad, dilation = conv_sizes(d)
-    case.winograd = by_winograd(c, k, groups, r, s, stride, dilation)
+    note_winograd(case, c, k, groups, r, s, stride, dilation)
     x = case.input("x", d.data((n, h, w, c)))
     f = case.parameter("w", d.weights((k, c // groups, r, s), c // groups * r * s))
     bias = case.parameter("b", d.data((k,))) if d.chance(0.3) else -1
@@ -150,7 +155,7 @@ def conv2d_transpose(case, d):
                  for i, (m, e) in enumerate(((h, r), (w, s)))]
         if min(sizes) >= 1 and n * h * w * k * (c // groups) * r * s <= WORK:
             break
-    case.winograd = by_winograd(c, k, groups, r, s, stride, dilation)
+    note_winograd(case, c, k, groups, r, s, stride, dilation)
     x = case.input("x", d.data((n, h, w, k)))
     f = case.parameter("w", d.weights((k, c // groups, r, s), k // groups * r * s))
     y = case.program.call("conv2d_transpose", (x, f),
@@ -201,16 +206,22 @@ def channel_dot(case, d):
 
 
 class Normalised:
-    """Terms of batch normalisation of x [rows, channels] in f64. 'size' is how large x hat is
-    before the mean is taken away: the mean is stored in fp32, rounded, and 'mean_size' is the size
-    of its terms."""
+    """Terms of batch normalisation of x [rows, channels] in f64. x hat is a difference from the
+    mean, which is stored in fp32: 'shift' is what the mean's terms, of size 'mean_size', add to the
+    size of x hat, and 'size' is both. 'share' is the part of this in what is stored in the dtype of x,
+    whose own rounding knows nothing of the mean."""
 
-    def __init__(self, x, mean, var, eps, gamma, mean_size):
+    def __init__(self, x, mean, var, eps, gamma, mean_size, dtype):
         self.rows = len(x)
         self.mean_size, self.inverse = mean_size, 1 / np.sqrt(var + eps)
         self.hat = (x - mean) * self.inverse
-        self.size = (np.abs(x) + mean_size) * self.inverse
+        self.shift = mean_size * self.inverse
+        self.size = np.abs(self.hat) + self.shift
         self.gain = np.abs(gamma) * self.inverse
+        self.share = KINDS["f32"].u / KINDS[dtype].u if dtype in ("bf16", "f16") else 1
+
+    def result(self, gamma, beta):
+        return np.abs(gamma) * (np.abs(self.hat) + self.share * self.shift) + np.abs(beta)
 
 
 def rows_of(x):
@@ -218,30 +229,49 @@ def rows_of(x):
 
 
 def train_scales(case, truth):
-    """Scales of the results and gradients of batchnorm_train; the upstream gradient is of y."""
+    """Scales of the results and gradients of batchnorm_train."""
     x = rows_of(case.array("x"))
     mean, var = x.mean(0), x.var(0)
     channels = x.shape[1]
     gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
     beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    t = Normalised(x, mean, var, case.eps, gamma, norm0(x) / len(x) + np.abs(mean))
+    t = Normalised(x, mean, var, case.eps, gamma, norm0(x) / len(x) + np.abs(mean),
+                   case.draw.dtype)
     shape = case.array("x").shape
-    # Rounding x would change its variance by as much as 2 |mean| sqrt(var) u.
-    scales = {"mean": t.mean_size, "var": var + 2 * t.mean_size * np.sqrt(var),
-              "y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape)}
+    # Rounding x would change its variance by as much as 2 |mean| sqrt(var) u; that of the mean adds
+    # the square of its own.
+    scales = {"mean": t.mean_size, "y": t.result(gamma, beta).reshape(shape),
+              "var": var + 2 * t.mean_size * np.sqrt(var) + KINDS["f32"].u * t.mean_size**2}
     if case.upstream == "y":
         dy = rows_of(case.array("dy"))
-        shift = t.mean_size * t.inverse
+        product = np.abs((dy * t.hat).sum(0))
         sum_of_dy = norm0(dy) + np.abs(dy.sum(0))
-        sum_of_products = norm0(dy * t.hat) + np.abs((dy * t.hat).sum(0)) + sum_of_dy * shift
-        scales["dx"] = (t.gain * (np.abs(dy) + (sum_of_dy + t.size * np.abs((dy * t.hat).sum(0))
-                                                + np.abs(t.hat) * sum_of_products) / t.rows)) \
-            .reshape(shape)
-        scales["dgamma"], scales["dbeta"] = sum_of_products, sum_of_dy
+        sum_of_products = norm0(dy * t.hat) + product
+        own = np.abs(dy) + (sum_of_dy + np.abs(t.hat) * (sum_of_products + product)) / t.rows
+        by_mean = (t.shift * product + np.abs(t.hat) * sum_of_dy * t.shift) / t.rows
+        by_var = scales["var"] / (var + case.eps)  # what an error of the variance does to 1 / sqrt
+        scales["dx"] = (t.gain * (own + t.share * (by_mean + own * by_var))).reshape(shape)
+        scales["dgamma"] = sum_of_products * (1 + by_var) + sum_of_dy * t.shift
+        scales["dbeta"] = sum_of_dy
     elif case.upstream == "var":
-        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows * (np.abs(x) + t.mean_size)) \
-            .reshape(shape)
+        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows
+                        * (np.abs(x - mean) + t.share * t.mean_size)).reshape(shape)
     return scales
+
+
+def infer_scales(case, truth):
+    x, dy = rows_of(case.array("x")), rows_of(case.array("dy"))
+    channels, shape = x.shape[1], case.array("x").shape
+    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
+    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
+    mean = case.array("mean")
+    t = Normalised(x, mean, case.array("var"), case.eps, gamma, np.abs(mean), case.draw.dtype)
+    products = norm0(dy * t.size) + np.abs((dy * t.hat).sum(0))
+    return {"y": t.result(gamma, beta).reshape(shape),
+            "dx": (t.gain * np.abs(dy)).reshape(shape), "dgamma": products,
+            "dbeta": norm0(dy) + np.abs(dy.sum(0)),
+            "dmean": t.gain * (norm0(dy) + np.abs(dy.sum(0))),
+            "dvar": t.gain * t.inverse * products}
 
 
 def batchnorm_train(case, d):
@@ -260,21 +290,6 @@ def batchnorm_train(case, d):
     case.formula = train_scales
     return case.finish(numbers[case.upstream], case.upstream,
                        inputs if case.upstream == "y" else ["x"])
-
-
-def infer_scales(case, truth):
-    x, dy = rows_of(case.array("x")), rows_of(case.array("dy"))
-    channels, shape = x.shape[1], case.array("x").shape
-    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
-    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    mean = case.array("mean")
-    t = Normalised(x, mean, case.array("var"), case.eps, gamma, np.abs(mean))
-    products = norm0(dy * t.size) + np.abs((dy * t.hat).sum(0))
-    return {"y": (np.abs(gamma) * t.size + np.abs(beta)).reshape(shape),
-            "dx": (t.gain * np.abs(dy)).reshape(shape), "dgamma": products,
-            "dbeta": norm0(dy) + np.abs(dy.sum(0)),
-            "dmean": t.gain * (norm0(dy) + np.abs(dy.sum(0))),
-            "dvar": t.gain * t.inverse * products}
 
 
 def batchnorm_infer(case, d):
@@ -323,10 +338,20 @@ def sigmoid_scales(case, truth):
     return {"dx": np.abs(case.array("dy")) * truth["y"]}  # dy y (1 - y)
 
 
+def stored_sigmoid(case, x):
+    """Its size as a value of the case's dtype: f16 has few digits below its normal numbers."""
+    least = 2.0**-14 if case.draw.dtype == "f16" else 0
+    return np.maximum(np.exp(-np.logaddexp(0, -x)), least)
+
+
+def softplus_scales(case, truth):
+    return {"dx": np.abs(case.array("dy")) * stored_sigmoid(case, case.array("x"))}
+
+
 def bce_scales(case, truth):
     """dx = dy ((1 - t) sigmoid(x) - t sigmoid(-x)); y is a sum of two positive terms."""
     x, target = case.array("x"), case.attributes[0]
-    sides = np.exp(-np.logaddexp(0, -x)), np.exp(-np.logaddexp(0, x))
+    sides = stored_sigmoid(case, x), stored_sigmoid(case, -x)
     return {"dx": np.abs(case.array("dy")) * ((1 - target) * sides[0] + target * sides[1])}
 
 
@@ -532,7 +557,7 @@ KINDS_OF_CASES = {
     "relu": unary("relu", own_size), "gelu": unary("gelu", gelu_scales),
     "leaky_relu": unary("leaky_relu", own_size, lambda d: (d.choice((0.01, 0.2, 1.0)),)),
     "tanh": unary("tanh", tanh_scales), "sigmoid": unary("sigmoid", sigmoid_scales),
-    "softplus": unary("softplus", own_size),
+    "softplus": unary("softplus", softplus_scales, stored=3),  # dy times a stored sigmoid
     "add": binary("add"), "sub": binary("sub"), "mul": binary("mul"),
     "scale": unary("scale", None, lambda d: tuple(d.normal((2,)))),
     "scale_by": scale_by, "fill_by": fill_by, "cast": cast, "normalize": normalize,
