@@ -8,7 +8,9 @@
 #include <dlfcn.h>
 #include <fenv.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/float_control.h"
+#include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/thread.h"
 #include "tests/unit/engine_fixture.h"
@@ -50,12 +52,22 @@ static void narrow_x87(void) {
     static const uint16_t single = 0x007f; // 24-bit significand
     __asm__ volatile("fldcw %0" : : "m"(single));
 }
-// Without serried: what the mend is against.
+// A copy under a new name, which runs the constructor again also where the last one stays loaded (a
+// build with sanitizers keeps libraries), and not through serried: what the mend is against.
 static void load_fast_math(void) {
-    void *handle = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+    char folder[256], copy[300];
+    void *bytes;
+    size_t count;
+    test_folder_make(folder);
+    (void)snprintf(copy, sizeof copy, "%s/copy.so", folder);
+    assert_ok(sr_file_read(plugin, 16u << 20, &bytes, &count));
+    assert_ok(sr_file_write_quickly(copy, bytes, count));
+    sr_free(bytes);
+    void *handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+    test_folder_remove(folder);
     assert_non_null(handle);
     assert_int_equal(0x8040, __builtin_ia32_stmxcsr() & 0x8040u);
-    assert_int_equal(0, dlclose(handle)); // so that the next loading does it again
+    assert_int_equal(0, dlclose(handle));
 }
 #endif
 
