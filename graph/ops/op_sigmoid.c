@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sigmoid and softplus: each is part of the other's derivative. Differentiable to any order.
+// sigmoid and softplus, whose derivative it is. Differentiable to any order.
 #include "graph/ops/op_internal.h"
 
 // ---- sigmoid ----
@@ -74,7 +74,7 @@ static void softplus_derivative(sr_context *context, const sr_node_view *node,
                                 const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     (void)context;
     if (wanted[0])
-        grad_in[0] = sr_mul(grad_out[0], sr_sigmoid(node->input[0]));
+        grad_in[0] = sr_op_binary(&sr_op_softplus_grad, NULL, node->input[0], grad_out[0]);
 }
 
 const sr_op sr_op_softplus = {
@@ -90,6 +90,39 @@ const sr_op sr_op_softplus = {
     .derivative = softplus_derivative,
     .keeps_inputs = 1u,
     .in_place = SR_IN_PLACE(0, 0),
+};
+
+static sr_status softplus_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return sr_op_lower_count(node, request, SR_KERNEL_softplus_grad);
+}
+
+// d/dx = sigmoid'(x) dy g, d/ddy = sigmoid(x) g
+static void softplus_grad_derivative(sr_context *context, const sr_node_view *node,
+                                     const sr_tensor *grad_out, const bool *wanted,
+                                     sr_tensor *grad_in) {
+    (void)context;
+    const sr_tensor x = node->input[0], dy = node->input[1], g = grad_out[0];
+    if (wanted[0])
+        grad_in[0] = sr_mul(sr_op_binary(&sr_op_sigmoid_grad, NULL, sr_sigmoid(x), dy), g);
+    if (wanted[1])
+        grad_in[1] = sr_op_binary(&sr_op_softplus_grad, NULL, x, g);
+}
+
+// An operator of its own, as a sigmoid that is stored in 16 bits loses digits where it is
+// subnormal.
+const sr_op sr_op_softplus_grad = {
+    SR_OP_HEAD,
+    .name = "softplus_grad",
+    .help = "dy / (1 + exp(-x))",
+    .inputs = 2,
+    .input_name = {"x", "dy"},
+    .required = 2,
+    .outputs = 1,
+    .infer = sr_op_infer_like,
+    .lower = softplus_grad_lower,
+    .derivative = softplus_grad_derivative,
+    .keeps_inputs = 3u,
+    .in_place = SR_IN_PLACE(0, 1),
 };
 
 sr_tensor sr_softplus(sr_tensor x) {

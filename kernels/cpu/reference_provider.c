@@ -31,6 +31,7 @@ static const char *const signatures[SR_KERNEL_COUNT] = {
     [SR_KERNEL_sigmoid] = "TT",
     [SR_KERNEL_sigmoid_grad] = "TTT",
     [SR_KERNEL_softplus] = "TT",
+    [SR_KERNEL_softplus_grad] = "TTT",
     [SR_KERNEL_add] = "TTT",
     [SR_KERNEL_sub] = "TTT",
     [SR_KERNEL_mul] = "TTT",

@@ -53,7 +53,8 @@ def compare(what, ours, dtype, truth, single, scale, factor, stored, computed):
     """The worse of two verdicts: the largest element's error, and the norm of all errors. 'stored'
     values of a narrow type are rounded on the way to a result."""
     good = countable(truth, dtype) & np.isfinite(single)
-    shape, tiny = list(truth.shape), KINDS[dtype].tiny
+    # Below a type's normal numbers a rounding is off by half of 'tiny', whatever the value.
+    shape, tiny = list(truth.shape), KINDS[dtype].tiny * stored / STORED
     if ours.shape != truth.shape:
         return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, shape, dtype)
     if not good.any():

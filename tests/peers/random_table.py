@@ -14,7 +14,7 @@ COMPARED = {
     "relu": "relu", "relu_grad": "relu", "gelu": "gelu", "gelu_grad": "gelu",
     "leaky_relu": "leaky_relu", "leaky_relu_grad": "leaky_relu", "tanh": "tanh",
     "tanh_grad": "tanh", "sigmoid": "sigmoid", "sigmoid_grad": "sigmoid",
-    "softplus": "softplus", "add": "add", "sub": "sub", "mul": "mul", "scale": "scale",
+    "softplus": "softplus", "softplus_grad": "softplus", "add": "add", "sub": "sub", "mul": "mul", "scale": "scale",
     "scale_by": "scale_by", "fill_by": "fill_by", "cast": "cast", "normalize": "normalize",
     "dropout": "dropout", "maxpool2d": "maxpool2d", "maxpool2d_grad": "maxpool2d",
     "avgpool2d": "avgpool2d", "avgpool2d_grad": "avgpool2d", "upsample2d": "upsample2d",

@@ -376,6 +376,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_tanh_grad] = case_binary,
     [SR_KERNEL_sigmoid] = case_unary,
     [SR_KERNEL_sigmoid_grad] = case_binary,
+    [SR_KERNEL_softplus_grad] = case_binary,
     [SR_KERNEL_softplus] = case_unary,
     [SR_KERNEL_add] = case_binary,
     [SR_KERNEL_sub] = case_binary,

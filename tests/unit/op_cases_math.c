@@ -40,6 +40,7 @@ WRONG_PAIR(gelu_grad_shapes, "gelu_grad")
 WRONG_PAIR(leaky_grad_shapes, "leaky_relu_grad")
 WRONG_PAIR(tanh_grad_shapes, "tanh_grad")
 WRONG_PAIR(sigmoid_grad_shapes, "sigmoid_grad")
+WRONG_PAIR(softplus_grad_shapes, "softplus_grad")
 WRONG_PAIR(add_shapes, "add")
 WRONG(sub_dtypes, sr_sub(ZEROS(SR_F32, 1, 3), ZEROS(SR_BF16, 1, 3)))
 WRONG_PAIR(mul_shapes, "mul")
@@ -204,6 +205,19 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = softplus_of_integers,
      .message = "softplus: input"},
+    {.op = "softplus_grad",
+     .build = softplus,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(1, 2), F64(1, 2)},
+     .in = {{0, 1}, {1, 2}},
+     .want = {0.5, 1.4621171572600098},
+     .want_count = 2,
+     .low = -4,
+     .high = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = softplus_grad_shapes,
+     .message = "softplus_grad: inputs"},
     {.op = "softplus",
      .build = bce,
      .inputs = 1,
