@@ -7,11 +7,12 @@ import numpy as np
 import random_networks
 import random_operators
 import random_torch
-from random_compare import FACTOR, WINOGRAD_FACTOR, compare
+from random_compare import FACTOR, LIBRARY_CHAIN, WINOGRAD_FACTOR, compare
 from random_draw import Draw
 from random_program import Refused, Serried
 
 STREAMS = {"case": 0, "network": 1}  # of draws
+OWN_WAYS = ("reference", "x86")  # without kernels of a library
 
 # kind, dtype; {way: largest share of a limit}; number of results; [(way, verdict or message)]
 Outcome = collections.namedtuple("Outcome", "kind dtype worst results bad program")
@@ -38,17 +39,17 @@ class Worker:
         draw = Draw(self.seed, STREAMS[word], number)
         if word == "network":
             case = random_networks.draw_network(draw)
-            verdicts_of = random_networks.Comparison(case).verdicts
+            comparison = random_networks.Comparison(case)
         else:
             case = random_operators.draw_case(draw, self.only)
-            verdicts_of = Comparison(case).verdicts
+            comparison = Comparison(case)
         worst, bad, results = {}, [], 0
         for way in self.ways_of(draw.dtype):
             def run(program, numbers, way=way):
                 found = self.serried[way].run(program, numbers)
                 return change(found) if change else found
             try:
-                verdicts = verdicts_of(run)
+                verdicts = comparison.verdicts(run, way in OWN_WAYS)
             except Refused as error:
                 bad.append((way, str(error)))
                 continue
@@ -64,6 +65,10 @@ class Worker:
         return names[:1] if dtype == "f64" else names
 
 
+def library_roundings(case, what):
+    return LIBRARY_CHAIN * case.terms.get(what, 0)**0.5
+
+
 class Comparison:
     """Of one operator case; PyTorch's side is computed once for all ways."""
 
@@ -71,7 +76,8 @@ class Comparison:
         self.case = case
         self.truth = self.single = self.scales = None
 
-    def verdicts(self, run):
+    def verdicts(self, run, own):
+        """'own': by serried's kernels alone."""
         case = self.case
         numbers = [n for n, _ in case.reads]
         found = run(case.program, numbers)
@@ -82,7 +88,8 @@ class Comparison:
             self.scales = case.scales(self.truth, ours)
         factor = WINOGRAD_FACTOR if case.winograd else FACTOR
         return [compare(what, found[n][1], found[n][0], self.truth[n], self.single[n],
-                        self.scales[n], factor, case.stored, case.computed)
+                        self.scales[n], factor, case.stored,
+                        case.computed if own else max(case.computed, library_roundings(case, what)))
                 for n, what in case.reads]
 
 

@@ -17,6 +17,10 @@ STORED, COMPUTED = 2, 16
 # The same of sums: 64 equal terms behind a large one all round alike, which is the longest chain that
 # a sum of serried should have.
 SUMMED = 32
+# oneDNN adds the products of a convolution or of a linear layer in one chain. Roundings of its partial
+# sums, which grow with the root of their number, are 0.4 sqrt(terms) at one standard deviation; five
+# of them, as the worst of many elements is looked at.
+LIBRARY_CHAIN = 2
 # Winograd's transforms add up to ten terms of both signs for each, twice: its worst elements are
 # off by three times as much as COMPUTED (measured beside direct sums).
 WINOGRAD_COMPUTED = 48

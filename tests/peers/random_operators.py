@@ -30,6 +30,7 @@ class Case:
         self.winograd = False
         self.stored = STORED  # roundings to a narrow type on the way to a result
         self.computed = SUMMED if kind in SUMS else COMPUTED
+        self.terms = {}   # {what: products that are added for one element}, where a library may do it
         self.numbers = {}
 
     def input(self, what, array, dtype=None):
@@ -137,6 +138,10 @@ def note_winograd(case, c, k, groups, r, s, stride, dilation):
         case.winograd, case.computed = True, WINOGRAD_COMPUTED
 
 
+def pixels_of(case, y):
+    return math.prod(shape_and_dtype(case.program, y)[0][:3])
+
+
 def conv2d(case, d):
     n, h, w, c, k, groups, r, s, stride, pad, dilation = conv_sizes(d)
     note_winograd(case, c, k, groups, r, s, stride, dilation)
@@ -144,6 +149,7 @@ def conv2d(case, d):
     f = case.parameter("w", d.weights((k, c // groups, r, s), c // groups * r * s))
     bias = case.parameter("b", d.data((k,))) if d.chance(0.3) else -1
     y = case.program.call("conv2d", (x, f, bias), (*stride, *pad, dilation, groups))
+    case.terms = {"y": c // groups * r * s, "dx": k // groups * r * s, "dw": pixels_of(case, y)}
     return case.finish(y, "y", ("x", "w") if bias < 0 else ("x", "w", "b"))
 
 
@@ -160,6 +166,7 @@ def conv2d_transpose(case, d):
     f = case.parameter("w", d.weights((k, c // groups, r, s), k // groups * r * s))
     y = case.program.call("conv2d_transpose", (x, f),
                           (*stride, *pad, dilation, groups, output_pad))
+    case.terms = {"y": k // groups * r * s, "dx": c // groups * r * s, "dw": n * h * w}
     return case.finish(y, "y", ("x", "w"))
 
 
@@ -170,6 +177,7 @@ def linear(case, d):
     w = case.parameter("w", d.weights((k, c), c))
     bias = case.parameter("b", d.data((k,))) if d.chance(0.6) else -1
     y = case.program.call("linear", (x, w, bias))
+    case.terms = {"y": c, "dx": k, "dw": n}
     return case.finish(y, "y", ("x", "w") if bias < 0 else ("x", "w", "b"))
 
 
