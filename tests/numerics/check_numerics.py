@@ -75,7 +75,7 @@ class Check:
         self.current = {}
         self.broken = set()
         self.compared = self.failed = self.not_run = 0
-        self.cure = f"tests/numerics/check_numerics.py {program} --write"
+        self.cure = f"tests/numerics/check_numerics.py {os.path.relpath(program)} --write"
 
     def fail(self, text):
         self.failed += 1
