@@ -142,7 +142,7 @@ int sr_call_line(void);
 
 // This thread now works on this context.
 void sr_context_use(const sr_context *context);
-// The context of a tensor, or NULL where it is none or its context is gone.
+// The context of a tensor; NULL for SR_NONE and where the context was freed.
 sr_context *sr_context_of(sr_tensor tensor);
 // That, or the context that this thread used last, or NULL: where the error of a call belongs.
 sr_context *sr_context_for(sr_tensor tensor);

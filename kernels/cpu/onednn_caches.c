@@ -7,7 +7,7 @@
 // setCacheHierarchy, which knows Intel's processors alone: leaf 4 of CPUID, shared among the
 // threads that leaf 0xB counts. On others it takes constants, whatever their caches. What it does
 // is repeated here, its narrow bit fields included, as the library has no call for it: the sizes
-// stand in the fingerprint (trainer/fingerprint.h). serried's own kernels read no cache size.
+// are part of the fingerprint (trainer/fingerprint.h). serried's own kernels read no cache size.
 #include <string.h>
 
 #include "kernels/cpu/onednn_internal.h"

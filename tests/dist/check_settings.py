@@ -67,7 +67,7 @@ class Settings(suite.Suite):
                 self.accepted(key, VALUES.get(key, PER_TYPE.get(kind, "1")))
 
     def commands(self):
-        """Choices that stand in the help of an option."""
+        """Choices that the help of an option lists."""
         text = self.call([self.serried, "pack", "--help"]).stdout
         formats = re.findall(r"shards|kpl-dir|lmdb", re.search(r"--format=NAME(.*?)-j", text, re.S).group(1))
         for name in sorted(set(formats)):

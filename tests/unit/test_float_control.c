@@ -52,8 +52,8 @@ static void narrow_x87(void) {
     static const uint16_t single = 0x007f; // 24-bit significand
     __asm__ volatile("fldcw %0" : : "m"(single));
 }
-// A copy under a new name, which runs the constructor again also where the last one stays loaded (a
-// build with sanitizers keeps libraries), and not through serried: what the mend is against.
+// Loads a copy under a new name with plain dlopen, so that nothing restores the control. The new
+// name makes the constructor run again in builds with sanitizers, which never unload a library.
 static void load_fast_math(void) {
     char folder[256], copy[300];
     void *bytes;
