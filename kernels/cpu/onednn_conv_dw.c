@@ -4,6 +4,10 @@
 //
 // Stage 0: a group of images each, into partial results in the primitive's layout. Stage 1 adds
 // them as a binary tree, in pieces. Stage 2 brings the sum into canonical OIHW.
+//
+// A 1x1 filter with a stride reads some pixels of x. They are gathered here and the primitive has
+// no stride: oneDNN 2.6 gathers them beyond the end of its scratchpad for some numbers of channels
+// (8 to 16 channels in f32, 1 to 2 in bf16).
 #include <string.h>
 
 #include "kernels/base/memory.h"
@@ -13,14 +17,14 @@
 #define PIECE 65536                      // floats
 
 typedef struct dw_state {
-    sr_conv_params p;
-    bool copies, bf16;
+    sr_conv_params p, asked; // of the primitive; of the request, where pixels are gathered
+    bool gathers, copies, bf16;
     int64_t images, groups; // images of a group (the last may have fewer), groups of images
     sr_onednn_primitive run[2];
     sr_onednn_cast widen_x[2], widen_dy[2];
     sr_onednn_primitive unpack;
     size_t partial; // bytes of one partial result
-    size_t copy_x, copy_dy, scratchpad;
+    size_t gathered, copy_x, copy_dy, scratchpad;
 } dw_state;
 
 static void dw_free(void *memory) {
@@ -119,9 +123,24 @@ static void choose_groups(dw_state *s) {
     s->groups = (p->n + s->images - 1) / s->images;
 }
 
+// The problem of the primitive.
+static void choose_problem(dw_state *s, const sr_conv_params *asked) {
+    s->p = s->asked = *asked;
+    const bool strided = asked->stride_h > 1 || asked->stride_w > 1;
+    const bool inside = asked->pad_top == 0 && asked->pad_left == 0 &&
+                        (asked->p - 1) * asked->stride_h < asked->h &&
+                        (asked->q - 1) * asked->stride_w < asked->w;
+    s->gathers = asked->r == 1 && asked->s == 1 && strided && inside;
+    if (s->gathers) {
+        s->p.h = asked->p;
+        s->p.w = asked->q;
+        s->p.stride_h = s->p.stride_w = 1;
+    }
+}
+
 static sr_status fill(dw_state *s, const sr_kernel_request *request) {
     const sr_conv_params *p = &s->p;
-    memcpy(&s->p, request->params, sizeof s->p);
+    choose_problem(s, (const void *)request->params);
     s->bf16 = request->dtype[0] == SR_BF16;
     s->copies = s->bf16 && !sr_onednn_native_bf16();
     choose_groups(s);
@@ -136,11 +155,25 @@ static sr_status fill(dw_state *s, const sr_kernel_request *request) {
     if (s->unpack.scratchpad > s->scratchpad)
         s->scratchpad = s->unpack.scratchpad;
     s->partial = sr_onednn_align(dnnl_memory_desc_get_size(&s->run[0].desc[2]));
+    if (s->gathers)
+        s->gathered = sr_onednn_align((size_t)(s->images * p->h * p->w * p->c) * (s->bf16 ? 2 : 4));
     if (s->copies) {
         s->copy_x = sr_onednn_align((size_t)(s->images * p->h * p->w * p->c) * sizeof(float));
         s->copy_dy = sr_onednn_align((size_t)(s->images * p->p * p->q * p->k) * sizeof(float));
     }
     return SR_OK;
+}
+
+// The pixels of images that a strided 1x1 filter reads, one after the other.
+static void gather(const dw_state *s, const char *x, int64_t images, char *out) {
+    const sr_conv_params *a = &s->asked;
+    const size_t pixel = (size_t)a->c * (s->bf16 ? 2 : 4);
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t p = 0; p < a->p; p++)
+            for (int64_t q = 0; q < a->q; q++, out += pixel)
+                memcpy(out,
+                       x + (size_t)((n * a->h + p * a->stride_h) * a->w + q * a->stride_w) * pixel,
+                       pixel);
 }
 
 static sr_status partial_block(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -149,9 +182,13 @@ static sr_status partial_block(const sr_kernel_args *args, int64_t block, sr_wor
     const int which = block == s->groups - 1 && s->run[1].primitive != NULL;
     const size_t size = s->bf16 ? 2 : 4;
     const int64_t first = block * s->images;
-    char *scratch = worker->scratch;
-    void *x = (char *)args->p[0] + (size_t)(first * p->h * p->w * p->c) * size;
+    char *scratch = (char *)worker->scratch + s->gathered;
+    void *x = (char *)args->p[0] + (size_t)(first * s->asked.h * s->asked.w * p->c) * size;
     void *dy = (char *)args->p[1] + (size_t)(first * p->p * p->q * p->k) * size;
+    if (s->gathers) {
+        gather(s, x, block == s->groups - 1 ? rest_of(s) : s->images, worker->scratch);
+        x = worker->scratch;
+    }
     if (s->copies) {
         SR_TRY(sr_onednn_cast_run(&s->widen_x[which], x, scratch));
         SR_TRY(sr_onednn_cast_run(&s->widen_dy[which], dy, scratch + s->copy_x));
@@ -199,7 +236,7 @@ sr_status sr_onednn_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
     out->state = s;
     out->state_free = dw_free;
     out->workspace = (size_t)s->groups * s->partial;
-    out->scratch = s->copy_x + s->copy_dy + s->scratchpad;
+    out->scratch = s->gathered + s->copy_x + s->copy_dy + s->scratchpad;
     out->stages = 3;
     out->stage[0] = (sr_kernel_stage){.run = partial_block, .blocks = s->groups};
     out->stage[1] = (sr_kernel_stage){

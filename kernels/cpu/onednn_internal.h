@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_ONEDNN_NUMERICS 3 // sr_provider.numerics
+#define SR_ONEDNN_NUMERICS 4 // sr_provider.numerics
 #define SR_ONEDNN_ARGS 4
 // Blocks that a batch of images is cut into where it has as many images: enough for eight threads,
 // few enough that the weights are read seldom.
