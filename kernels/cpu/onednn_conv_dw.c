@@ -168,12 +168,13 @@ static sr_status fill(dw_state *s, const sr_kernel_request *request) {
 static void gather(const dw_state *s, const char *x, int64_t images, char *out) {
     const sr_conv_params *a = &s->asked;
     const size_t pixel = (size_t)a->c * (s->bf16 ? 2 : 4);
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t p = 0; p < a->p; p++)
+    for (int64_t n = 0; n < images; n++) {
+        for (int64_t p = 0; p < a->p; p++) {
+            const char *row = x + (size_t)((n * a->h + p * a->stride_h) * a->w) * pixel;
             for (int64_t q = 0; q < a->q; q++, out += pixel)
-                memcpy(out,
-                       x + (size_t)((n * a->h + p * a->stride_h) * a->w + q * a->stride_w) * pixel,
-                       pixel);
+                memcpy(out, row + (size_t)(q * a->stride_w) * pixel, pixel);
+        }
+    }
 }
 
 static sr_status partial_block(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
