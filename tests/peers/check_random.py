@@ -11,7 +11,7 @@
     --jobs N        processes (default: one for each processor)
     --table         only: every operator of serried is compared, or there is a reason why not
     --selftest      only: a wrong result is reported, for 40 cases (one element by 5 %) and 10
-                    networks (one tensor by a factor of two)
+                    networks (one tensor by a factor of two), and so is a process that ends
 
 Each case is computed by every way of WAYS: the providers together, each alone, and without AVX-512.
 The error of each result against PyTorch's f64 is at most 4 times (where Winograd's filtering
@@ -165,9 +165,21 @@ def selftest(chosen, cases):
             missed += 1
             print(f"FAILED: a wrong result of {job[0]} {job[1]} of seed {chosen.seed}, "
                   f"{found.kind} {found.dtype}, is not reported")
+    missed += selftest_ended()
     worker.close()
-    print(f"50 wrong results, {missed} not reported")
+    print(f"50 wrong results and an ended process, {missed} not reported")
     return missed
+
+
+def selftest_ended():
+    """A process that dies fails the case it had, and computes the next one."""
+    worker.serried["reference"].process.kill()
+    dead, next_one = worker.outcome("case", 0), worker.outcome("case", 0)
+    if dead.bad == [("reference", "run_program ended: SIGKILL")] and not next_one.bad:
+        return 0
+    print(f"FAILED: a killed run_program is reported as {dead.bad}, the case after it as "
+          f"{next_one.bad}")
+    return 1
 
 
 def main():

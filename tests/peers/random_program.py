@@ -6,6 +6,8 @@ order, as run_program.c numbers them. Arrays are numpy's, f64 with values that t
 holds exactly.
 """
 import collections
+import contextlib
+import signal
 import subprocess
 
 import numpy as np
@@ -126,22 +128,30 @@ class Program:
 
 
 class Refused(Exception):
-    """serried's own message about a program."""
+    """serried's own message about a program, or how its process ended."""
 
 
 class Serried:
-    """A resident run_program under an environment."""
+    """A resident run_program under an environment. One that has ended is started anew: a fault
+    fails its case and no other."""
 
     def __init__(self, path, environment):
-        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env=environment)
+        self.path, self.environment = path, environment
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, env=self.environment)
 
     def run(self, program, reads):
         """{number: (dtype, array f64)} of the values 'reads'."""
         data = b"".join(to_bytes(s.array, s.name) for s in program.steps if s.array is not None)
         text = program.text() + f"run {len(data)} {len(reads)} " + " ".join(map(str, reads)) + "\n"
-        self.process.stdin.write(text.encode() + data)
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(text.encode() + data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self.refuse_ended()
         answer = self.line()
         if answer != "ok":
             raise Refused(answer)
@@ -152,16 +162,27 @@ class Serried:
         result = {}
         for number, (dtype, dims) in zip(reads, heads):
             size = int(np.prod(dims)) * KINDS[dtype].bytes
-            values = from_bytes(self.process.stdout.read(size), dtype)
-            result[number] = (dtype, values.reshape(dims))
+            values = self.process.stdout.read(size)
+            if len(values) < size:
+                self.refuse_ended()
+            result[number] = (dtype, from_bytes(values, dtype).reshape(dims))
         return result
 
     def line(self):
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"run_program ended with {self.process.wait()}")
+            self.refuse_ended()
         return line.decode().rstrip("\n")
 
+    def refuse_ended(self):
+        code = self.close()
+        self.start()
+        raise Refused(f"run_program ended: {signal.Signals(-code).name}" if code < 0 else
+                      f"run_program ended with {code}")
+
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        """The exit code."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait()
