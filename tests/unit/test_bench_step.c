@@ -10,35 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "kernels/base/file.h"
-#include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "launcher/bench_step_internal.h"
+#include "tests/unit/bench_fixture.h"
 #include "trainer/json_tree.h"
-
-static const char *program;
-static char folder[] = "/tmp/serried-bench-XXXXXX";
-static char output[1 << 16];
-
-static int set_up(void **state) {
-    (void)state;
-    sr_log_set_level(SR_LOG_ERROR);
-    if (!mkdtemp(folder))
-        return -1;
-    return setenv("SERRIED_PEERS", folder, 1) || setenv("SERRIED_PEER_PYTHON", "/bin/sh", 1);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
 
 // ---- Settings in question ----
 
@@ -210,29 +189,6 @@ static void test_headline(void **state) {
 
 // ---- From the command line ----
 
-static int run(const char *line) {
-    char command[1024];
-    snprintf(command, sizeof command, "'%s' %s 2>%s/messages </dev/null", program, line, folder);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t bytes = fread(output, 1, sizeof output - 1, pipe);
-    output[bytes] = '\0';
-    int code = pclose(pipe);
-    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
-}
-
-static const sr_json *parse_output(sr_arena *arena) {
-    const sr_json *json = NULL;
-    assert_int_equal(sr_json_parse(output, strlen(output), 4000, "bench", arena, &json), SR_OK);
-    return json;
-}
-
-static double number(const sr_json *json, const char *key) {
-    double value = (double)NAN;
-    assert_true(sr_json_double(sr_json_get(json, key), &value));
-    return value;
-}
-
 // PyTorch of many speeds: a process says its words at its start and at each run in 'log'.
 static void write_peer(void) {
     static const char text[] =
@@ -249,9 +205,8 @@ static void write_peer(void) {
         "case $what in run) say run \"$@\"; echo $((tenths / 10)).$((tenths % 10));; memory) echo "
         "$bytes;; esac; done\n";
     char path[64];
-    snprintf(path, sizeof path, "%s/torch_step.py", folder);
-    assert_int_equal(sr_file_write_atomic(path, text, strlen(text)), SR_OK);
-    snprintf(path, sizeof path, "%s/log", folder);
+    bench_write_peer("torch_step.py", text);
+    snprintf(path, sizeof path, "%s/log", bench_folder);
     (void)remove(path);
 }
 
@@ -268,7 +223,7 @@ static void read_turns(char *turns, size_t size) {
     char *seen[26];
     size_t bytes, count = 0, length = 0;
     void *log;
-    snprintf(path, sizeof path, "%s/log", folder);
+    snprintf(path, sizeof path, "%s/log", bench_folder);
     assert_int_equal(sr_file_read(path, 1 << 20, &log, &bytes), SR_OK);
     for (line = strtok_r(log, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, "run", 3) != 0)
@@ -293,20 +248,20 @@ static void test_best(void **state) {
     sr_arena arena;
     sr_arena_init(&arena);
     write_peer();
-    assert_int_equal(run(TINY "--peer-best --peer-resident 8 --blocks 2 --json"), 0);
-    const sr_json *json = parse_output(&arena), *peer = sr_json_get(json, "peer");
+    assert_int_equal(bench_run(TINY "--peer-best --peer-resident 8 --blocks 2 --json"), 0);
+    const sr_json *json = bench_json(&arena), *peer = sr_json_get(json, "peer");
     assert_string_equal(sr_json_string(sr_json_get(peer, "setting")),
                         "compile, tcmalloc, 2 processes of 1 thread, pinned, other groups");
-    assert_true(number(peer, "images_per_s") == 8);
-    assert_true(fabs(number(json, "ratio") - number(json, "images_per_s") / 8) < 1e-9);
-    assert_true(number(json, "ratio_other_groups") == number(json, "ratio"));
-    assert_true(fabs(number(json, "ratio_equal_groups") - number(json, "images_per_s") * 2.2 / 8) <
-                1e-9);
-    assert_true(number(json, "peer_memory_bytes") == 3000); // eager's with equal groups
-    assert_true(number(json, "memory_ratio") == number(json, "memory_bytes") / 3000);
+    assert_true(bench_number(peer, "images_per_s") == 8);
+    assert_true(fabs(bench_number(json, "ratio") - bench_number(json, "images_per_s") / 8) < 1e-9);
+    assert_true(bench_number(json, "ratio_other_groups") == bench_number(json, "ratio"));
+    assert_true(fabs(bench_number(json, "ratio_equal_groups") -
+                     bench_number(json, "images_per_s") * 2.2 / 8) < 1e-9);
+    assert_true(bench_number(json, "peer_memory_bytes") == 3000); // eager's with equal groups
+    assert_true(bench_number(json, "memory_ratio") == bench_number(json, "memory_bytes") / 3000);
     const sr_json *tried = sr_json_get(json, "peer_tried");
     assert_int_equal(tried->count, 9); // all, and the fastest with the other allocator
-    assert_true(number(json, "peer_setting_count") == 9);
+    assert_true(bench_number(json, "peer_setting_count") == 9);
     int failed = 0;
     for (const sr_json *t = tried->first; t; t = t->next) {
         const char *reason = sr_json_string(sr_json_get(t, "not_measured"));
@@ -326,22 +281,23 @@ static void test_turns(void **state) {
     (void)state;
     char turns[256] = {0};
     write_peer();
-    assert_int_equal(run(TINY "--peer-best --peer-groups equal --peer-pinned no --peer-malloc "
-                              "default --peer-resident 4 --blocks 3"),
+    assert_int_equal(bench_run(TINY
+                               "--peer-best --peer-groups equal --peer-pinned no --peer-malloc "
+                               "default --peer-resident 4 --blocks 3"),
                      0);
     read_turns(turns, sizeof turns); // two settings: nothing to choose
     assert_string_equal(turns, "ABABAB");
-    assert_null(strstr(output, "tried: "));
+    assert_null(strstr(bench_output, "tried: "));
     write_peer();
-    assert_int_equal(run(TINY "--peer-best --peer-processes 1 --lanes 2 --blocks 2 "
-                              "--peer-resident 3"),
+    assert_int_equal(bench_run(TINY "--peer-best --peer-processes 1 --lanes 2 --blocks 2 "
+                                    "--peer-resident 3"),
                      0);
     // One process, as two passes or one, eager or compiled, pinned or not, three at a time, of
     // which compiled pinned ones fail; then one with the other allocator; then the finals, twice.
     static const char tried[] = "ABCABCABCDEDEDEFFFGGG";
     read_turns(turns, sizeof turns);
-    assert_int_equal(count_of(output, "tried: "), 9);
-    assert_int_equal(count_of(output, "not measured: the peer ended: out of cores"), 2);
+    assert_int_equal(count_of(bench_output, "tried: "), 9);
+    assert_int_equal(count_of(bench_output, "not measured: the peer ended: out of cores"), 2);
     assert_int_equal(strncmp(turns, tried, sizeof tried - 1), 0);
     const char *finals = turns + sizeof tried - 1;
     const size_t half = strlen(finals) / 2;
@@ -357,33 +313,33 @@ static void test_asked_for(void **state) {
     sr_arena arena;
     sr_arena_init(&arena);
     write_peer();
-    assert_int_equal(run(TINY "--blocks 1 --lanes 2 --json"), 0);
-    const sr_json *json = parse_output(&arena);
-    assert_true(number(json, "peer_memory_bytes") == 6000); // two lanes in flight
+    assert_int_equal(bench_run(TINY "--blocks 1 --lanes 2 --json"), 0);
+    const sr_json *json = bench_json(&arena);
+    assert_true(bench_number(json, "peer_memory_bytes") == 6000); // two lanes in flight
     assert_int_equal(sr_json_get(json, "peer_tried")->count, 0);
     assert_int_equal(sr_json_get(json, "peer_settings")->count, 2);
-    assert_int_equal(run(TINY "--blocks 1 --peer-mode compile --json"), 0);
-    json = parse_output(&arena);
-    assert_true(number(json, "peer_memory_bytes") == 3000); // of fresh processes
+    assert_int_equal(bench_run(TINY "--blocks 1 --peer-mode compile --json"), 0);
+    json = bench_json(&arena);
+    assert_true(bench_number(json, "peer_memory_bytes") == 3000); // of fresh processes
     sr_arena_release(&arena);
-    assert_int_equal(run(TINY "--blocks 1 --peer --peer-processes 2"), 0);
-    assert_non_null(strstr(output, "with equal groups not measured"));
-    assert_int_equal(run(TINY "--blocks 1 --peer-processes 2 --peer-groups equal"), 2);
-    assert_int_equal(run(TINY "--blocks 1 --peer-processes 3"), 2);
-    assert_int_equal(run(TINY "--peer-mode fast"), 2);
-    assert_int_equal(run(TINY "--peer-pinned maybe"), 2);
-    assert_int_equal(run(TINY "--peer-groups any"), 2);
+    assert_int_equal(bench_run(TINY "--blocks 1 --peer --peer-processes 2"), 0);
+    assert_non_null(strstr(bench_output, "with equal groups not measured"));
+    assert_int_equal(bench_run(TINY "--blocks 1 --peer-processes 2 --peer-groups equal"), 2);
+    assert_int_equal(bench_run(TINY "--blocks 1 --peer-processes 3"), 2);
+    assert_int_equal(bench_run(TINY "--peer-mode fast"), 2);
+    assert_int_equal(bench_run(TINY "--peer-pinned maybe"), 2);
+    assert_int_equal(bench_run(TINY "--peer-groups any"), 2);
 }
 
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
-    program = argv[1];
+    bench_program = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usual_settings), cmocka_unit_test(test_all_settings),
         cmocka_unit_test(test_choose),         cmocka_unit_test(test_headline),
         cmocka_unit_test(test_best),           cmocka_unit_test(test_turns),
         cmocka_unit_test(test_asked_for),
     };
-    return cmocka_run_group_tests_name("bench_step", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("bench_step", tests, bench_set_up, bench_tear_down);
 }
