@@ -13,6 +13,7 @@
 #include "kernels/base/memory.h"
 #include "launcher/bench_loaders_internal.h"
 #include "launcher/bench_pipeline_internal.h"
+#include "launcher/command.h"
 
 enum { AHEAD = 4 }; // slots that may lie ready
 static const int64_t most_memory = INT64_C(1) << 30;
@@ -106,11 +107,7 @@ static sr_status report(const bench *b, bool json) {
         add_json(b, &out);
     else
         add_table(b, &out);
-    const sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    sr_text_release(&out);
-    return status;
+    return sr_command_print(SR_OK, &out);
 }
 
 // ---- The run ----

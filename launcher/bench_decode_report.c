@@ -5,6 +5,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/base/text.h"
 #include "launcher/bench_decode_internal.h"
+#include "launcher/command.h"
 
 static const char *const way_names[SR_DECODE_WAYS] = {"with the row index", "index ignored",
                                                       "whole pictures"};
@@ -92,9 +93,5 @@ sr_status sr_decode_report(const sr_decode_bench *b) {
         add_json(b, &out);
     else
         add_table(b, &out);
-    const sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    sr_text_release(&out);
-    return status;
+    return sr_command_print(SR_OK, &out);
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/base/cpuid.h"
 #include "launcher/bench_step_internal.h"
+#include "launcher/command.h"
 
 static void add_number(sr_text *out, const char *name, double value) {
     sr_text_add(out, ", \"%s\": ", name);
@@ -163,10 +164,6 @@ sr_status sr_step_report_json(const sr_step_result *r) {
     sr_text_init(&providers);
     sr_step_add_providers(&providers);
     add_all(&out, r, providers.data);
-    sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    sr_text_release(&out);
     sr_text_release(&providers);
-    return status;
+    return sr_command_print(SR_OK, &out);
 }

@@ -8,6 +8,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/kernel.h"
 #include "launcher/bench_step_internal.h"
+#include "launcher/command.h"
 
 enum { COLUMNS = 9, NAME_WIDTH = 20, CELL = SR_STEP_TEXT };
 
@@ -241,10 +242,5 @@ sr_status sr_step_report(const sr_step_result *r, bool markdown) {
     add_peer_lines(&p);
     add_machine(&p);
     add_costs(&p);
-    sr_status status = sr_text_check(&p.text);
-    if (status == SR_OK)
-        (void)fputs(p.text.data, stdout);
-    (void)fflush(stdout);
-    sr_text_release(&p.text);
-    return status;
+    return sr_command_print(SR_OK, &p.text);
 }

@@ -294,13 +294,7 @@ static sr_status print_json(const bench *b) {
     sr_text_add_json_number(&out, b->own.compile_ns);
     sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",
                 (unsigned long long)b->own.allocations, b->json.data);
-    sr_status status = sr_text_check(&b->json);
-    if (status == SR_OK)
-        status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    sr_text_release(&out);
-    return status;
+    return sr_command_print(sr_text_check(&b->json), &out);
 }
 
 static void init_thread(void *user, int worker) {

@@ -174,12 +174,7 @@ static sr_status report(const bench *b) {
     } else {
         add_table(b, &out);
     }
-    sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    (void)fflush(stdout);
-    sr_text_release(&out);
-    return status;
+    return sr_command_print(SR_OK, &out);
 }
 
 static sr_status run(bench *b) {

@@ -119,10 +119,7 @@ static sr_status print_plans(bench *b) {
         if (status == SR_OK)
             status = sr_plan_text(plan, &text);
     }
-    if (status == SR_OK)
-        (void)fputs(text.data, stdout);
-    sr_text_release(&text);
-    return status;
+    return sr_command_print(status, &text);
 }
 
 static sr_status profile(bench *b) {

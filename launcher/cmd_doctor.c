@@ -211,10 +211,7 @@ static int print_json(const sr_findings *f, bool ok) {
         sr_text_add(&out, "}");
     }
     sr_text_add(&out, "\n]}\n");
-    sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        fputs(out.data, stdout);
-    sr_text_release(&out);
+    const sr_status status = sr_command_print(SR_OK, &out);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }
 

@@ -167,10 +167,7 @@ static int print_kernels_json(void) {
         }
     }
     sr_text_add(&out, "]\n");
-    const sr_status status = sr_text_check(&out);
-    if (status == SR_OK)
-        (void)fputs(out.data, stdout);
-    sr_text_release(&out);
+    const sr_status status = sr_command_print(SR_OK, &out);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }
 

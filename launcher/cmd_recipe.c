@@ -96,9 +96,7 @@ static sr_status show(const recipe_arguments *a) {
         status = sr_train_check(recipe);
     if (status == SR_OK)
         status = sr_recipe_print_yaml(recipe, !a->plain, &text);
-    if (status == SR_OK)
-        fputs(text.data, stdout);
-    sr_text_release(&text);
+    status = sr_command_print(status, &text);
     sr_recipe_free(recipe);
     return status;
 }

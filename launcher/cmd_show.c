@@ -132,11 +132,7 @@ static sr_status show(const arguments *a) {
         return show_data(a);
     sr_text text;
     sr_text_init(&text);
-    sr_status status = sr_checkpoint_describe(a->path, true, &text);
-    if (status == SR_OK)
-        fputs(text.data, stdout);
-    sr_text_release(&text);
-    return status;
+    return sr_command_print(sr_checkpoint_describe(a->path, true, &text), &text);
 }
 
 int sr_cmd_show(int argc, char **argv) {

@@ -54,11 +54,6 @@ int sr_cmd_stat(int argc, char **argv) {
     if (status != SR_OK)
         return sr_command_fail(status);
     sr_text_init(&text);
-    status = subject->stat(a.path, a.json, &text);
-    if (status == SR_OK)
-        status = sr_text_check(&text);
-    if (status == SR_OK)
-        fputs(text.data, stdout);
-    sr_text_release(&text);
+    status = sr_command_print(subject->stat(a.path, a.json, &text), &text);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }

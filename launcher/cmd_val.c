@@ -61,7 +61,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-static void print(const sr_metrics *m, bool json) {
+static sr_status print(const sr_metrics *m, bool json) {
     sr_text text;
     sr_text_init(&text);
     if (json) {
@@ -76,8 +76,7 @@ static void print(const sr_metrics *m, bool json) {
         sr_text_add(&text, "samples %lld\nval_top1 %.4f\nval_top5 %.4f\nval_loss %.6f\n",
                     (long long)m->samples, m->top1, m->top5, m->loss);
     }
-    (void)fputs(text.data, stdout);
-    sr_text_release(&text);
+    return sr_command_print(SR_OK, &text);
 }
 
 int sr_cmd_val(int argc, char **argv) {
@@ -93,7 +92,7 @@ int sr_cmd_val(int argc, char **argv) {
         return sr_command_fail(status);
     status = sr_inference_evaluate(inference, a.data, &metrics);
     if (status == SR_OK && sr_comm_rank(inference->comm) == 0)
-        print(&metrics, a.json);
+        status = print(&metrics, a.json);
     int code = status == SR_OK ? 0 : sr_command_fail(status);
     if (status != SR_OK)
         sr_comm_abort(inference->comm, status, sr_error_message());

@@ -50,10 +50,9 @@ static sr_status verify(const char *path, bool json) {
     sr_text text;
     SR_TRY(sr_subject_find(path, &subject));
     sr_text_init(&text);
-    sr_status status = subject->verify(path, json, &text);
-    fputs(text.data, stdout);
-    sr_text_release(&text);
-    return status;
+    const sr_status status = subject->verify(path, json, &text);
+    const sr_status printed = sr_command_print(SR_OK, &text); // findings, too
+    return status == SR_OK ? printed : status;
 }
 
 int sr_cmd_verify(int argc, char **argv) {

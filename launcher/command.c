@@ -154,3 +154,12 @@ int sr_command_fail(sr_status status) {
     fprintf(stderr, "%s%s\n", prefix, message);
     return sr_status_exit_code(status);
 }
+
+sr_status sr_command_print(sr_status status, sr_text *text) {
+    if (status == SR_OK)
+        status = sr_text_check(text);
+    if (status == SR_OK)
+        (void)fputs(text->data, stdout);
+    sr_text_release(text);
+    return status;
+}

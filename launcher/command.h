@@ -7,6 +7,7 @@
 
 #include "dataio/pipeline.h"
 #include "kernels/base/status.h"
+#include "kernels/base/text.h"
 
 struct argp_state;
 
@@ -33,6 +34,8 @@ int sr_command_main(int argc, char **argv);
 
 // Prints the current error as users see it and returns its exit code.
 int sr_command_fail(sr_status status);
+// Puts a result on stdout where 'status', of its making, and the text itself are good; releases it.
+SR_NODISCARD sr_status sr_command_print(sr_status status, sr_text *text);
 // A whole number of the command line within [low, high]; anything else ends the program as argp's
 // own mistakes do, with 'name' (NULL: none) before it.
 long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,

@@ -29,15 +29,6 @@ static int entries(void) {
     return count;
 }
 
-static void assert_content(const char *path, const char *wanted) {
-    void *data = NULL;
-    size_t bytes = 0;
-    assert_ok(sr_file_read(path, 1 << 20, &data, &bytes));
-    assert_int_equal(strlen(wanted), bytes);
-    assert_string_equal(wanted, data);
-    sr_free(data);
-}
-
 static int set_up(void **state) {
     (void)state;
     test_folder_make(folder);
@@ -54,9 +45,9 @@ static void write_and_read(void **state) {
     (void)state;
     char *path = in_folder("a.txt");
     assert_ok(sr_file_write_atomic(path, "hello", 5));
-    assert_content(path, "hello");
+    test_assert_content(path, "hello");
     assert_ok(sr_file_write_atomic(path, "", 0));
-    assert_content(path, "");
+    test_assert_content(path, "");
     assert_true(sr_path_exists(path));
     assert_false(sr_path_is_folder(path));
     assert_int_equal(1, entries());
@@ -120,10 +111,10 @@ static void abort_leaves_the_old(void **state) {
     assert_ok(sr_atomic_open(&file, path));
     assert_ok(sr_atomic_write(&file, "new", 3));
     assert_int_equal(before + 1, entries());
-    assert_content(path, "old");
+    test_assert_content(path, "old");
     sr_atomic_abort(&file);
     assert_int_equal(before, entries());
-    assert_content(path, "old");
+    test_assert_content(path, "old");
     sr_atomic_abort(&file); // twice is legal
     assert_ok(sr_atomic_open(&file, path));
     assert_ok(sr_atomic_write(&file, "ne", 2));
@@ -131,7 +122,7 @@ static void abort_leaves_the_old(void **state) {
     assert_int_equal(4, file.bytes);
     assert_ok(sr_atomic_commit(&file));
     sr_atomic_abort(&file); // after commit, too
-    assert_content(path, "new!");
+    test_assert_content(path, "new!");
     assert_int_equal(before, entries());
     sr_free(path);
 }
@@ -154,7 +145,7 @@ static void failed_write_leaves_the_old(void **state) {
     assert_message("cannot write");
     assert_message("ulimit -f unlimited");
     assert_int_equal(before, entries());
-    assert_content(path, "old");
+    test_assert_content(path, "old");
     sr_free(path);
     path = in_folder("no/such/folder");
     assert_status(SR_E_NOT_FOUND, sr_file_write_atomic(path, "x", 1));
@@ -178,24 +169,24 @@ static void lines(void **state) {
     limit_files(10);
     assert_status(SR_E_IO, sr_file_add_line(fd, path, "two and more\n", 13));
     limit_files(0);
-    assert_content(path, "one\n");
+    test_assert_content(path, "one\n");
     assert_ok(sr_file_add_line(fd, path, "three\n", 6));
     close(fd);
     assert_ok(sr_file_open_lines(path, &fd));
     close(fd);
-    assert_content(path, "one\nthree\n");
+    test_assert_content(path, "one\nthree\n");
     memset(block, 'x', sizeof block); // longer than the pieces that are searched
     memcpy(block, "one\ntwo\n", 8);
     for (size_t torn = 0; torn < sizeof block; torn += 1 + torn / 2) {
         assert_ok(sr_file_write_atomic(path, block, 8 + torn < sizeof block ? 8 + torn : 8));
         assert_ok(sr_file_open_lines(path, &fd));
         close(fd);
-        assert_content(path, "one\ntwo\n");
+        test_assert_content(path, "one\ntwo\n");
     }
     assert_ok(sr_file_write_atomic(path, "no end", 6));
     assert_ok(sr_file_open_lines(path, &fd));
     close(fd);
-    assert_content(path, "");
+    test_assert_content(path, "");
     assert_status(SR_E_IO, sr_file_open_lines(folder, &fd));
     sr_free(path);
 }

@@ -39,15 +39,6 @@ static struct stat look(const char *path) {
     return info;
 }
 
-static void assert_content(const char *path, const char *wanted) {
-    void *data = NULL;
-    size_t bytes = 0;
-    assert_ok(sr_file_read(path, 1 << 20, &data, &bytes));
-    assert_string_equal(wanted, data);
-    assert_int_equal(strlen(wanted), bytes);
-    sr_free(data);
-}
-
 static void write_old(const char *path) {
     assert_ok(sr_file_write_atomic(path, "old", 3));
 }
@@ -124,12 +115,12 @@ static void links_lead_to_their_target(void **state) {
     assert_int_equal(0, symlink(in_folder("far/second"), in_folder("first")));
     assert_int_equal(0, symlink("file", in_folder("far/second")));
     assert_ok(sr_file_write_atomic(in_folder("first"), "new", 3));
-    assert_content(in_folder("far/file"), "new");
+    test_assert_content(in_folder("far/file"), "new");
     assert_true(S_ISLNK(look(in_folder("first")).st_mode));
     assert_true(S_ISLNK(look(in_folder("far/second")).st_mode));
     assert_int_equal(0, unlink(in_folder("far/file")));
     assert_ok(sr_file_write_atomic(in_folder("first"), "dangling", 8));
-    assert_content(in_folder("far/file"), "dangling");
+    test_assert_content(in_folder("far/file"), "dangling");
     assert_true(S_ISREG(look(in_folder("far/file")).st_mode));
     sr_atomic_file file; // the temporary file lies beside the target
     assert_ok(sr_atomic_open(&file, in_folder("first")));
@@ -165,7 +156,7 @@ static void modes_stay(void **state) {
         assert_int_equal(0, chmod(path, modes[i]));
         assert_ok(sr_file_write_atomic(path, "new", 3));
         assert_int_equal(modes[i], look(path).st_mode & 07777);
-        assert_content(path, "new");
+        test_assert_content(path, "new");
         assert_int_equal(0, unlink(path));
     }
     (void)umask(mask);
@@ -189,7 +180,7 @@ static void owners_stay(void **state) {
     assert_int_equal(12345, look(path).st_uid);
     assert_int_equal(23456, look(path).st_gid);
     assert_int_equal(0640, look(path).st_mode & 07777);
-    assert_content(path, "new");
+    test_assert_content(path, "new");
     // Somebody who may write the file, but not give one away, writes into it.
     assert_int_equal(0, chmod(path, 0666));
     assert_int_equal(0, chmod(folder, 0777));
@@ -201,13 +192,13 @@ static void owners_stay(void **state) {
     assert_ok(status);
     assert_int_equal(inode, look(path).st_ino);
     assert_int_equal(12345, look(path).st_uid);
-    assert_content(path, "foreign");
+    test_assert_content(path, "foreign");
     assert_int_equal(0, chmod(path, 0644)); // who may not write it does not replace it
     assert_int_equal(0, seteuid(54321));
     refused = sr_file_write_atomic(path, "stolen", 6);
     assert_int_equal(0, seteuid(0));
     assert_status(SR_E_IO, refused);
-    assert_content(path, "foreign");
+    test_assert_content(path, "foreign");
 }
 
 // In a folder like /tmp a link of somebody else is a trap.
@@ -223,7 +214,7 @@ static void links_of_third_users(void **state) {
     assert_int_equal(0, lchown(in_folder("second"), 12345, 12345));
     assert_status(SR_E_IO, sr_file_write_atomic(in_folder("trap"), "new", 3));
     assert_message("user 12345");
-    assert_content(in_folder("precious"), "own");
+    test_assert_content(in_folder("precious"), "own");
     assert_status(SR_E_IO, sr_file_write_atomic(in_folder("second"), "new", 3));
     assert_false(sr_path_exists(in_folder("missing")));
 }
@@ -242,8 +233,8 @@ static void taken_names(void **state) {
                    number + 2);
     assert_int_equal(0, symlink("precious", taken)); // "precious" itself took one number
     assert_ok(sr_file_write_atomic(in_folder("a"), "new", 3));
-    assert_content(in_folder("a"), "new");
-    assert_content(in_folder("precious"), "old");
+    test_assert_content(in_folder("a"), "new");
+    test_assert_content(in_folder("precious"), "old");
 }
 
 static void folders_behind_links(void **state) {
@@ -268,7 +259,7 @@ static void a_link_replaces_links_alone(void **state) {
     (void)state;
     write_old(in_folder("last"));
     assert_status(SR_E_EXISTS, sr_link_atomic(in_folder("last"), "target"));
-    assert_content(in_folder("last"), "old");
+    test_assert_content(in_folder("last"), "old");
 }
 
 static void out_of_memory(void **state) {
@@ -284,7 +275,7 @@ static void out_of_memory(void **state) {
             break;
         assert_status(SR_E_MEMORY, status);
     }
-    assert_content(in_folder("target"), "new");
+    test_assert_content(in_folder("target"), "new");
 }
 
 int main(void) {

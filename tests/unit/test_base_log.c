@@ -38,14 +38,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void assert_file(const char *path, const char *wanted) {
-    void *data = NULL;
-    size_t bytes = 0;
-    assert_ok(sr_file_read(path, 1 << 20, &data, &bytes));
-    assert_string_equal(wanted, data);
-    sr_free(data);
-}
-
 static void levels(void **state) {
     (void)state;
     SR_INFO("plain %d", 1);
@@ -55,7 +47,7 @@ static void levels(void **state) {
     sr_log_set_level(SR_LOG_ERROR);
     SR_WARN("hidden too");
     SR_ERROR("last");
-    assert_file(captured, "plain 1\nwarning: careful\nerror: broken\nerror: last\n");
+    test_assert_content(captured, "plain 1\nwarning: careful\nerror: broken\nerror: last\n");
 }
 
 static void ranks_write_to_files(void **state) {
@@ -67,8 +59,8 @@ static void ranks_write_to_files(void **state) {
     SR_INFO("in the file");
     SR_ERROR("also only there");
     sr_log_close_file();
-    assert_file(captured, "rank 3: error: everybody hears\n");
-    assert_file(log_path, "rank 3: in the file\nrank 3: error: also only there\n");
+    test_assert_content(captured, "rank 3: error: everybody hears\n");
+    test_assert_content(log_path, "rank 3: in the file\nrank 3: error: also only there\n");
     assert_status(SR_E_IO, sr_log_open_file(folder));
     assert_message(folder);
 }
@@ -78,8 +70,8 @@ static void rank_0_writes_to_both(void **state) {
     sr_log_set_rank(0, 2);
     assert_ok(sr_log_open_file(log_path));
     SR_INFO("heard");
-    assert_file(captured, "heard\n");
-    assert_file(log_path, "rank 0: heard\n");
+    test_assert_content(captured, "heard\n");
+    test_assert_content(log_path, "rank 0: heard\n");
 }
 
 static void progress_without_terminal(void **state) {
@@ -92,7 +84,7 @@ static void progress_without_terminal(void **state) {
     sr_log_progress("epoch 2", 1000.0);
     sr_log_set_rank(1, 2);
     sr_log_progress("not rank 0", 0.0);
-    assert_file(captured, "step 1\nstep 9\nepoch 2\n");
+    test_assert_content(captured, "step 1\nstep 9\nepoch 2\n");
 }
 
 // mpirun carries stderr through a pipe; the launcher then tells the width of its terminal.
@@ -108,8 +100,8 @@ static void live_line_through_a_pipe(void **state) {
     sr_log_progress_end();
     assert_int_equal(0, setenv("TERM", "dumb", 1));
     sr_log_progress("plain", 0.0);
-    assert_file(captured, "\r\033[Kstep 1 of\r\033[K\xc3\xa4\xc3\xb6\xc3\xbc and m"
-                          "\r\033[Knews\n\r\033[Kon\r\033[Kplain\n");
+    test_assert_content(captured, "\r\033[Kstep 1 of\r\033[K\xc3\xa4\xc3\xb6\xc3\xbc and m"
+                                  "\r\033[Knews\n\r\033[Kon\r\033[Kplain\n");
 }
 
 static void long_lines_are_cut(void **state) {
@@ -135,8 +127,9 @@ static void lost_lines_are_said_once(void **state) {
     SR_INFO("one");
     SR_INFO("two");
     sr_log_close_file();
-    assert_file(captured, "warning: the log file cannot be written: No space left on device; lines "
-                          "of it are lost\none\ntwo\n");
+    test_assert_content(captured,
+                        "warning: the log file cannot be written: No space left on device; lines "
+                        "of it are lost\none\ntwo\n");
 }
 
 int main(void) {

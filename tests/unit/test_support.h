@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "kernels/base/file.h"
+#include "kernels/base/memory.h"
 #include "kernels/base/status.h"
 
 // Fails the test with the message of the error.
@@ -50,6 +52,16 @@ static inline void test_folder_remove(const char *folder) {
     char command[300];
     (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
     assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): a path that we made
+}
+
+// The file's bytes are this text.
+static inline void test_assert_content(const char *path, const char *wanted) {
+    void *data = NULL;
+    size_t bytes = 0;
+    assert_ok(sr_file_read(path, 1 << 20, &data, &bytes));
+    assert_string_equal(wanted, data);
+    assert_int_equal(strlen(wanted), bytes);
+    sr_free(data);
 }
 
 #endif
