@@ -27,14 +27,23 @@ def describe_run(results):
     return ", ".join(short(name) + (f" ({results.cases[name]} cases)" if name in results.cases else "") for name in names)
 
 
-def list_remarks(results, signal):
-    """What failed and what was not run, tests of one reason together."""
+def list_not_run(not_run):
+    """Each reason once, with the tests and what of them it kept from running."""
     by_reason = {}
-    for name, reason in results.not_run:
-        by_reason.setdefault(reason, []).append(short(name))
+    for name, text in not_run:
+        *what, reason = text.split(": ")
+        tests, whats = by_reason.setdefault(reason, ({}, {}))
+        tests[short(name)] = True
+        whats.update(dict.fromkeys(what[-1:]))
+    return [f"not run: {reason} ({': '.join(', '.join(group) for group in groups if group)})"
+            for reason, groups in by_reason.items()]
+
+
+def list_remarks(results, signal):
+    """What failed and what was not run."""
     remarks = [f"interrupted by SIG{signal}"] if signal else []
     remarks += [f"failed: {', '.join(short(name) for name in results.failed)}"] if results.failed else []
-    return remarks + [f"not run: {', '.join(dict.fromkeys(names))}: {reason}" for reason, names in by_reason.items()]
+    return remarks + list_not_run(results.not_run)
 
 
 def main():

@@ -81,7 +81,7 @@ SUMS = {
 PARTS = """# name minutes build command
 good      1 -  sh -c 'echo seed $SERRIED_TEST_SEED; echo 5 cases, 0 failed' # passes
 bad       1 -  sh -c 'echo NOT RUN: one thing; exit 3'            # fails
-absent    1 -  sh -c 'echo "NOT RUN: no | disk"; exit 77'         # cannot run
+absent    1 -  sh -c 'echo "NOT RUN: case: file: no | disk"; echo "NOT RUN: other: no | disk"; exit 77' # cannot run
 endless   1 -  sh -c 'trap "" HUP; touch began; sleep 100; true'  # is interrupted
 """
 
@@ -167,12 +167,12 @@ class Checks:
             commit = self.tree(root)
             done = self.run_long(root, "good", "bad", "absent", "--seed", "77")
             closing = done.stdout.splitlines()[-1:]
-            self.report(closing == ["1 passed, 1 failed, 2 not run"] and done.returncode == 1, "three parts", done.stdout)
+            self.report(closing == ["1 passed, 1 failed, 3 not run"] and done.returncode == 1, "three parts", done.stdout)
             self.line(root, 0, ("good", commit, r"good \(5 cases\) \| 1 passed, 0 failed, 0 not run \| 77 \| "))
             self.line(root, 1, ("bad", commit, r"bad \| 0 passed, 1 failed, 1 not run \|  \| "
-                                r"failed: bad; not run: bad: one thing"))
-            self.line(root, 2, ("absent", commit, r"absent \| 0 passed, 0 failed, 1 not run \|  \| "
-                                r"not run: absent: no \\\| disk"))
+                                r"failed: bad; not run: one thing \(bad\)"))
+            self.line(root, 2, ("absent", commit, r"absent \| 0 passed, 0 failed, 2 not run \|  \| "
+                                r"not run: no \\\| disk \(absent: file, other\)"))
             with open(os.path.join(root, "tests", "run"), "a", encoding="utf-8") as file:
                 file.write("#\n")
             done = self.run_long(root, "good")
