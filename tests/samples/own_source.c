@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine on data of one's own in place of the pipeline, weights to start from, and an average.
-// mpirun -np 2 ./own_source RECIPE [WEIGHTS.safetensors]; the recipe has `ema`; the class of a
-// picture is which quarter of it is bright.
+// An engine on data of one's own, weights to start from, and an average; the recipe has `ema`.
+// mpirun -np 2 ./own_source RECIPE [WEIGHTS.safetensors]; a picture's class is its bright quarter.
 #include <serried.h>
 #include <stdio.h>
 
@@ -96,5 +95,6 @@ int main(int argc, char **argv) {
         sr_comm_abort(o.comm, status, sr_error_message());
     sr_engine_free(s.engine);
     sr_comm_free(o.comm);
+    sr_recipe_free(o.recipe);
     return sr_status_exit_code(status);
 }
