@@ -82,6 +82,7 @@ PARTS = """# name minutes build command
 good      1 -  sh -c 'echo seed $SERRIED_TEST_SEED; echo 5 cases, 0 failed' # passes
 bad       1 -  sh -c 'echo NOT RUN: one thing; exit 3'            # fails
 absent    1 -  sh -c 'echo "NOT RUN: case: file: no | disk"; echo "NOT RUN: other: no | disk"; exit 77' # cannot run
+chosen    1 -  sh -c 'test "$1 $2" = "-R x"' sh                # takes -R
 endless   1 -  sh -c 'trap "" HUP; touch began; sleep 100; true'  # is interrupted
 """
 
@@ -182,6 +183,8 @@ class Checks:
                 self.interrupted(root, number)
                 self.line(root, row, ("endless", commit + " dirty",
                                       rf"0 tests \| 0 passed, 0 failed, 0 not run \|  \| interrupted by {number.name}"))
+            self.run_long(root, "chosen", "-R", "x")
+            self.line(root, 6, ("chosen -R 'x'", commit + " dirty", r"chosen \| 1 passed, 0 failed, 0 not run \|  \| "))
             refused = [self.run_long(root, *words).returncode for words in (["none"], ["good", "--seed", "x"], ["-R"])]
             self.report(refused == [2, 2, 2], "wrong words", str(refused))
 
