@@ -4,8 +4,9 @@
 //
 // Batch statistics: a group of eight rows gives its mean and, around that, M2 = sum (x - mean)^2,
 // both from registers; groups, folded rows and blocks are merged by the update of Chan, Golub and
-// LeVeque 1983. Every square is of a distance from a mean of its own neighbours, so nothing
-// cancels, whatever the mean of the data and wherever a stray value lies, and x is read once.
+// LeVeque 1983, and x is read once. Every square is of a distance from a mean of its own
+// neighbours, so squares do not cancel, whatever the mean of the data and wherever a stray value
+// lies; what is left is the rounding of the means, a share of eps mean / std of the variance.
 #ifndef SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 
