@@ -3,7 +3,6 @@
 #include "dataio/links.h"
 
 #include <dirent.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +38,7 @@ bool sr_link_allowed(const char *root, const char *target) {
 }
 
 bool sr_links_root(const char *path, char *root) {
-    struct stat info;
-    if (stat(path, &info) == 0)
-        return S_ISDIR(info.st_mode) && realpath(path, root) != NULL;
-    char *copy = sr_strdup(path);
-    const bool found = copy != NULL && realpath(dirname(copy), root) != NULL;
-    sr_free(copy);
-    return found;
+    return sr_path_is_folder(path) && realpath(path, root) != NULL;
 }
 
 static sr_status check_folder(const char *root, const char *folder, int depth);

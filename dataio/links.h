@@ -18,8 +18,8 @@ extern "C" {
 #define SR_LINKS_VARIABLE "SERRIED_DATA_LINKS"
 #define SR_LINKS_DEPTH 2 // the folder of a data set, and those of its splits
 
-// The folder of the data set 'path' (a folder, or the common beginning of several files) without
-// links, into root[PATH_MAX]; false where it is one file, or nothing.
+// The folder of the data set 'path' without links, into root[PATH_MAX]; false where it is one file,
+// or nothing.
 bool sr_links_root(const char *path, char *root);
 // Whether a link of the data set below 'root' may lead to 'target', a path without links.
 bool sr_link_allowed(const char *root, const char *target);

@@ -121,7 +121,7 @@ static sr_status allow_links(int set, const char *root, const char *folder, int 
     return status;
 }
 
-// A file, a folder, or the common beginning of several files: those lie in its folder.
+// A file, or a folder with what its links lead to.
 static sr_status allow_dataset(int set, const char *path) {
     char root[PATH_MAX];
     if (!sr_links_root(path, root))

@@ -70,6 +70,8 @@ static void links_that_stay(void **state) {
     assert_ok(sr_links_check(in_top("set")));
     assert_ok(sr_links_check(in_top("linked-set")));
     assert_ok(sr_links_check(in_top("not-there/at/all")));
+    put_link("beside", "/");
+    assert_ok(sr_links_check(in_top("not-there"))); // its neighbours are no part of it
 }
 
 static void links_that_are_named(void **state) {
