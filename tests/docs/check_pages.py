@@ -148,6 +148,8 @@ PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=self.folder,
                                                  user="root", controller=free_port(), daemon=free_port()))
+        with open(os.path.join(self.folder, "cgroup.conf"), "w", encoding="utf-8") as file:
+            file.write("CgroupPlugin=cgroup/v1\n")  # none is used; finding out which there are needs them mounted
         environment["SLURM_CONF"] = path
         self.spawn("munged", environment, "--foreground", "--force", f"--socket={self.folder}/munge.socket",
                    f"--key-file={key}", f"--pid-file={self.folder}/munged.pid",
@@ -156,7 +158,7 @@ PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
         self.spawn("slurmctld", environment, "-D", "-c")
         self.spawn("slurmd", environment, "-D", "-c")
         wait_for(lambda: "idle" in subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True,
-                                                  check=False, env=environment).stdout, "an idle node")
+                                                  check=False, env=environment).stdout, "idle node")
 
     def spawn(self, tool, environment, *arguments):
         path = shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin")
