@@ -150,10 +150,12 @@ static sr_status make_temporary(sr_atomic_file *file, mode_t mode) {
     }
     if (error == 0)
         return SR_OK;
-    sr_status status = sr_file_fail(file->temporary, "cannot create", error);
     sr_free(file->temporary);
     file->temporary = NULL;
-    return status;
+    if (error == ENOENT || error == ENOTDIR)
+        return SR_FAIL(SR_E_NOT_FOUND,
+                       "%s: cannot create: its folder does not exist; make it first", file->target);
+    return sr_file_fail(file->target, "cannot create", error);
 }
 
 // Gives the temporary file owner and mode of the old one, before it holds anything. False where

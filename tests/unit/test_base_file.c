@@ -149,6 +149,8 @@ static void failed_write_leaves_the_old(void **state) {
     sr_free(path);
     path = in_folder("no/such/folder");
     assert_status(SR_E_NOT_FOUND, sr_file_write_atomic(path, "x", 1));
+    assert_message(path);
+    assert_message(": cannot create: its folder does not exist; make it first");
     sr_free(path);
 }
 
