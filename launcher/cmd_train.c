@@ -174,11 +174,6 @@ static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, in
         command[i + 1] = argv[i];
     sr_start_plan plan;
     SR_TRY(sr_start_prepare(ranks, command, arena, &plan));
-    if (plan.as_root)
-        SR_WARN("running as root: mpirun is told to allow it");
-    if (plan.oversubscribed > 0)
-        SR_WARN("%d ranks share %d cores", ranks, ranks - plan.oversubscribed);
-    SR_INFO("%s", plan.line);
     sr_status status = sr_start_run(&plan, exit_code);
     sr_start_release(&plan);
     return status;

@@ -38,6 +38,8 @@ void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count);
 void sr_ranks_signal(sr_rank_watch *ranks, int number);
 // Waits up to a second for the ranks to be gone, and kills those that are not.
 void sr_ranks_finish(sr_rank_watch *ranks);
+// Whether every rank has been on the board, which one that is starting has not.
+bool sr_ranks_all_shown(const sr_rank_watch *ranks);
 // "rank 1 (pid 123)", of the rank whose death came first; "a rank" where nobody knows.
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size);
 

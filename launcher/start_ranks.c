@@ -187,6 +187,13 @@ void sr_ranks_finish(sr_rank_watch *ranks) {
     }
 }
 
+bool sr_ranks_all_shown(const sr_rank_watch *ranks) {
+    for (int r = 0; r < ranks->board->ranks; r++)
+        if (ranks->states[r].pid <= 0)
+            return false;
+    return true;
+}
+
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size) {
     int rank = ranks->first_dead;
     if (rank < 0)

@@ -81,17 +81,28 @@ static int wait_for_child(supervision *s) {
     }
 }
 
+// Asked to stop, by us or directly, before it could listen: nothing is lost.
+static bool was_starting(const supervision *s, int number) {
+    if (number == SIGUSR1 && s->stops > 0)
+        return true;
+    const bool asks = number == SIGUSR1 || number == SIGTERM || number == SIGINT;
+    return asks && !sr_ranks_all_shown(s->ranks);
+}
+
 // mpirun answers 128 + N when signal N killed a rank.
 static int exit_code_of(const supervision *s, int state) {
     char culprit[96];
     int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     if (s->killed_by != 0)
         return 128 + s->killed_by;
-    if (code == 128 + SIGUSR1 && s->stops > 0)
-        return 75; // asked to stop before the ranks could listen: nothing is lost
     if (code <= 128)
         return code;
     int number = code - 128;
+    if (!WIFSIGNALED(state) && was_starting(s, number)) {
+        SR_INFO("a rank was ended by signal %d as it was starting; run the same command again",
+                number);
+        return 75;
+    }
     if (WIFSIGNALED(state))
         (void)snprintf(culprit, sizeof culprit, "mpirun (pid %d)", (int)s->child);
     else
@@ -131,6 +142,11 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     // Nobody reads our messages any more: no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
     supervision s = {.plan = plan};
+    if (plan->as_root)
+        SR_WARN("running as root: mpirun is told to allow it");
+    if (plan->oversubscribed > 0)
+        SR_WARN("%d ranks share %d cores", plan->ranks, plan->ranks - plan->oversubscribed);
+    SR_INFO("%s", plan->line);
     s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
                                       : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));

@@ -109,6 +109,9 @@ static void test_exit_codes(void **state) {
     assert_int_equal(run("exit 3", NULL, 0, &plan), 3);
     assert_int_equal(
         run("test $RANK = 0 || kill -9 $$; while :; do sleep 0.02; done", NULL, 0, &plan), 6);
+    // These ranks never come to where a signal asks for a checkpoint.
+    assert_int_equal(
+        run("test $RANK = 0 || kill -TERM $$; while :; do sleep 0.02; done", NULL, 0, &plan), 75);
 }
 
 static void test_stop_asks_for_a_checkpoint(void **state) {

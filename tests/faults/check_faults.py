@@ -101,7 +101,8 @@ class Faults(suite.Suite):
         if fault.outcome == NO_HARM:
             return None if code == 0 else f"code {code}"
         if fault.outcome == CHECKPOINTED:
-            return None if code in (0, 75) or job.was_unborn(code) else f"code {code}"
+            unborn = job.was_unborn(code) or fault.bare and job.had_unborn_rank(code)
+            return None if code in (0, 75) or unborn else f"code {code}"
         limit = BARE_END_SECONDS if fault.bare and fault.outcome == NAMED_AND_ENDED else END_SECONDS
         gone = job.wait_gone(max(0.5, limit - took)) if code != 0 else 0
         if code != 0 and (gone is None or took + gone > limit):
@@ -116,7 +117,8 @@ class Faults(suite.Suite):
         """Was it named within deadline.report (1 s) of the fault, a busy machine's second granted?"""
         if fault.outcome != NAMED_AND_ENDED or job.process.returncode == 0:
             return None
-        when = job.first_line("waiting ") or job.first_line("sign of life")
+        times = [when for word in ("waiting ", "waited ", "sign of life") if (when := job.first_line(word)) is not None]
+        when = min(times, default=None)
         return None if when is not None and when - at < 2.5 else f"named after {when} s, stopped at {at:.2f} s"
 
     def resume(self, run, fault, ranks):

@@ -125,6 +125,10 @@ class Job:
         """Ended by a signal that came before the program's first line: nobody can handle that."""
         return code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGUSR1) and not self.text()
 
+    def had_unborn_rank(self, code):
+        """The same of a rank under bare mpirun, which answers with 128 and the signal's number."""
+        return code in (128 + signal.SIGTERM, 128 + signal.SIGUSR1) and "run folder" not in self.text()
+
     def first_line(self, word):
         """Seconds from the job's begin to the first line on stderr with this word; None where there is none."""
         for line, when in zip(list(self.err), list(self.err_times)):
