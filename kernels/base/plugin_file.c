@@ -167,10 +167,13 @@ static sr_status load(sr_plugin_file *file, int fd) {
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     sr_float_control_set(); // one that was linked with -ffast-math has changed it
     if (!handle) {
+        const char *why = dlerror(); // begins with the name that was opened
+        if (strncmp(why, name, strlen(name)) == 0)
+            why += strlen(name) + strspn(why + strlen(name), ": ");
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "plug-in %s cannot be loaded: %s; build it against the installed headers "
                        "and library of this serried",
-                       file->path, dlerror());
+                       file->path, why);
     }
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) {
         file->begin = map->l_addr;
