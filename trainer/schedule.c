@@ -50,7 +50,8 @@ double sr_schedule_lr_at(const sr_schedule *schedule, double samples) {
     }
     double rest = schedule->total - schedule->warmup;
     sr_schedule_point point = {.done = rest > 0 ? (samples - schedule->warmup) / rest : 1,
-                               .epochs = samples / schedule->epoch};
+                               .epochs = samples / schedule->epoch,
+                               .total_epochs = schedule->total / schedule->epoch};
     if (point.done > 1)
         point.done = 1;
     return schedule->lr * schedule->desc->factor(schedule->options, &point);

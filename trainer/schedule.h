@@ -18,12 +18,13 @@
 extern "C" {
 #endif
 
-#define SR_SCHEDULE_ABI 1 // of sr_schedule_desc
+#define SR_SCHEDULE_ABI 2 // of sr_schedule_desc
 
 // Where in the run a factor is asked for.
 typedef struct sr_schedule_point {
-    double done;   // of the samples after warm-up, 0..1
-    double epochs; // since the start of the run, warm-up included
+    double done;         // of the samples after warm-up, 0..1
+    double epochs;       // since the start of the run, warm-up included
+    double total_epochs; // of the whole run
 } sr_schedule_point;
 
 // A schedule's descriptor. Immutable.

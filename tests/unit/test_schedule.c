@@ -89,6 +89,22 @@ static void milestones_count_epochs_from_the_start(void **state) {
     assert_near(sr_schedule_lr_at(&s, 80500), 0.05);
 }
 
+// Those of a recipe for 25 epochs, in a run of 100; and those past the end of the run.
+static void milestones_scale_with_the_run(void **state) {
+    (void)state;
+    sr_schedule s;
+    const char *scaled[] = {"milestones", "[10, 20]", "of", "25", "gamma", "0.5", NULL};
+    assert_int_equal(make(&s, "step", scaled, none, 0), SR_OK);
+    assert_near(sr_schedule_lr_at(&s, 39999), 0.4);
+    assert_near(sr_schedule_lr_at(&s, 40000), 0.2);
+    assert_near(sr_schedule_lr_at(&s, 79999), 0.2);
+    assert_near(sr_schedule_lr_at(&s, 80000), 0.1);
+    const char *late[] = {"milestones", "[30, 3000]", NULL};
+    assert_int_equal(make(&s, "step", late, none, 0), SR_OK);
+    assert_near(sr_schedule_lr_at(&s, 30000), 0.04);
+    assert_near(sr_schedule_lr_at(&s, 100000), 0.04);
+}
+
 static void warm_up(void **state) {
     (void)state;
     sr_schedule s;
@@ -123,7 +139,8 @@ static void refusals(void **state) {
     refuses("cosine", NULL, (sr_length){101, SR_LENGTH_EPOCHS}, "schedule.warmup");
     refuses("step", NULL, none, "at least one");
     refuses("step", (const char *[]){"milestones", "60,30", NULL}, none, "rising");
-    refuses("step", (const char *[]){"milestones", "3000", NULL}, none, "epochs");
+    refuses("step", (const char *[]){"milestones", "[30, 90]", "of", "90", NULL}, none,
+            "not within a run of 90 epochs");
     refuses("poly", (const char *[]){"power", "0", NULL}, none, "power");
 }
 
@@ -154,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(curves),
         cmocka_unit_test(milestones_count_epochs_from_the_start),
+        cmocka_unit_test(milestones_scale_with_the_run),
         cmocka_unit_test(warm_up),
         cmocka_unit_test(refusals),
         cmocka_unit_test(every_descriptor_is_complete),

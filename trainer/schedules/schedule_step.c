@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // step: times 'gamma' at each milestone, the classic of ImageNet (30, 60, 80 of 90 epochs).
 // Source: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 3.4.
+#include <math.h>
+
+#include "kernels/base/log.h"
 #include "trainer/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_step;
 
 typedef struct step_options {
     sr_float_list milestones;
+    double of;
     double gamma;
 } step_options;
 
 static const sr_option rows[] = {
     {"milestones", "Epochs (fractions too) at which the rate falls, counted from the start",
      SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
+    {"of",
+     "Epochs of the run that the milestones are meant for; in a run of another length they move "
+     "with it. 0: they stay",
+     SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, INFINITY, NULL, SR_OPTION_NUMERICS},
     {"gamma", "Factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
      NULL, SR_OPTION_NUMERICS},
 };
@@ -27,18 +35,24 @@ static sr_status check(const void *options, double total_epochs) {
         if (o->milestones.items[i] <= (i > 0 ? o->milestones.items[i - 1] : 0))
             return SR_FAIL(SR_E_USAGE, "schedule.milestones: %g does not follow in rising order",
                            o->milestones.items[i]);
-    if (o->milestones.items[0] >= total_epochs)
+    const double last = o->milestones.items[o->milestones.count - 1];
+    if (o->of > 0 && last >= o->of)
         return SR_FAIL(SR_E_USAGE,
-                       "schedule.milestones: the first, %g, lies behind the end (%g "
-                       "epochs): milestones are counted in epochs",
-                       o->milestones.items[0], total_epochs);
+                       "schedule.milestones: %g is not within a run of %g epochs, "
+                       "which schedule.of says they are meant for",
+                       last, o->of);
+    if (o->of == 0 && last >= total_epochs)
+        SR_WARN("schedule.milestones: %g is past the end of this run of %.4g epochs and changes "
+                "nothing; schedule.of=EPOCHS scales milestones to the length of the run",
+                last, total_epochs);
     return SR_OK;
 }
 
 static double factor(const void *options, const sr_schedule_point *point) {
     const step_options *o = options;
+    const double epochs = o->of > 0 ? point->epochs / point->total_epochs * o->of : point->epochs;
     double value = 1;
-    for (size_t i = 0; i < o->milestones.count && point->epochs >= o->milestones.items[i]; ++i)
+    for (size_t i = 0; i < o->milestones.count && epochs >= o->milestones.items[i]; ++i)
         value *= o->gamma;
     return value;
 }
