@@ -125,6 +125,38 @@ static bool says(const sr_node *map, const char *key) {
     return node && !sr_node_is_null(node);
 }
 
+// The side of a whole number or the shorter one of [height, width]; 0: neither.
+static long side_of(const sr_node *node) {
+    long shorter = 0;
+    if (!node || node->kind == SR_NODE_MAP)
+        return 0;
+    for (const sr_node *item = node->kind == SR_NODE_LIST ? node->first : node; item;
+         item = node->kind == SR_NODE_LIST ? item->next : NULL) {
+        char *end = NULL;
+        long side = item->kind == SR_NODE_TEXT && item->text ? strtol(item->text, &end, 10) : 0;
+        if (side <= 0 || *end != '\0')
+            return 0;
+        shorter = shorter == 0 || side < shorter ? side : shorter;
+    }
+    return shorter;
+}
+
+// Pictures of another size are evaluated in the same proportion, where a layer says nothing else.
+static void scale_evaluation(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
+    static const char *const keys[] = {"eval.resize", "eval.crop"};
+    const sr_node *image = sr_node_child(layer, "image");
+    const long from = side_of(sr_node_child(below, "image")), to = side_of(image);
+    for (size_t i = 0; from > 0 && to > 0 && i < sizeof keys / sizeof *keys; i++) {
+        sr_node *node = sr_node_find(below, keys[i]);
+        const bool given = node && node->at.source && node->at.source->is_override;
+        const long side = side_of(node);
+        if (given || side == 0 || sr_node_find(layer, keys[i]))
+            continue;
+        node->text = sr_recipe_format(in, "%ld", (side * to + from / 2) / from);
+        node->at = image->at;
+    }
+}
+
 // Of epochs and steps, the one that a layer gives removes the other of the layers below.
 static void lay(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
@@ -135,6 +167,7 @@ static void lay(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
         sr_node_remove(below, "steps");
     else if (steps)
         sr_node_remove(below, "epochs");
+    scale_evaluation(in, below, layer);
     sr_node_merge(below, layer);
 }
 

@@ -532,6 +532,30 @@ static void test_overrides(void **state) {
                         "  ^");
 }
 
+static void assert_evaluation(const char *const *overrides, int count, int64_t resize,
+                              int64_t crop) {
+    sr_recipe *r = load("sized.yaml", overrides, count);
+    assert_int_equal(r->eval.resize, resize);
+    assert_int_equal(r->eval.crop, crop);
+    sr_recipe_free(r);
+}
+
+// In the proportion of the layers below, unless a layer says something else.
+static void test_evaluation_follows_image(void **state) {
+    (void)state;
+    put("shipped/sized.yaml", BASIS "image: 224\neval: {resize: 232, crop: 224}\n");
+    put("sized.yaml", "base: sized\n");
+    assert_evaluation(NULL, 0, 232, 224);
+    assert_evaluation((const char *[]){"image=112"}, 1, 116, 112);
+    assert_evaluation((const char *[]){"image=[448, 112]"}, 1, 116, 112);
+    assert_evaluation((const char *[]){"image=112", "eval.resize=120"}, 2, 120, 112);
+    assert_evaluation((const char *[]){"eval.resize=120", "image=112"}, 2, 120, 112);
+    put("sized.yaml", "base: sized\nimage: 448\neval: {crop: 440}\n");
+    assert_evaluation(NULL, 0, 464, 440);
+    assert_evaluation((const char *[]){"image=224"}, 1, 232, 220);
+    assert_int_equal(unlink("shipped/sized.yaml"), 0);
+}
+
 static void test_list(void **state) {
     (void)state;
     sr_arena arena;
@@ -784,6 +808,7 @@ int main(void) {
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_bases),
         cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_evaluation_follows_image),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_transform_options),
