@@ -14,6 +14,7 @@
 #include "kernels/device/device.h"
 #include "trainer/engine_trace_internal.h"
 #include "trainer/fingerprint.h"
+#include "trainer/param_groups.h"
 #include "trainer/placement.h"
 #include "trainer/train.h"
 
@@ -60,6 +61,11 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .act_seconds = r->deadline_act,
                                 .seed = e->seed};
     SR_TRY(sr_model_create(&build, &options.model));
+    const sr_status groups = sr_param_groups_check(e->recipe, index, options.model);
+    if (groups != SR_OK) {
+        sr_model_free(options.model);
+        return groups;
+    }
     SR_TRY(sr_phase_create(&options, &e->phases[index]));
     e->models[index] = e->phases[index]->model;
     e->phase_count++;

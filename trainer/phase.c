@@ -6,13 +6,13 @@
 // nothing. The kernels are elementwise: how a segment is cut into pieces changes no bit.
 #include "trainer/phase.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 #include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel_params.h"
+#include "trainer/param_groups.h"
 
 static int64_t aligned(int64_t count) {
     return (count + SR_FLAT_ALIGN - 1) / SR_FLAT_ALIGN * SR_FLAT_ALIGN;
@@ -142,23 +142,6 @@ static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, co
 
 // ---- Layout ----
 
-static bool matches(const sr_param *param, const char *pattern) {
-    if (strcmp(pattern, "bias") == 0 && param->kind == SR_PARAM_BIAS)
-        return true;
-    if (strcmp(pattern, "norm") == 0 && param->kind == SR_PARAM_NORM)
-        return true;
-    return fnmatch(pattern, param->name, 0) == 0;
-}
-
-// The group of a parameter: 1 + the first of the recipe's that matches; 0 is everything else.
-static int group_of(const sr_recipe_optimizer *settings, const sr_param *param) {
-    for (int i = 0; i < settings->group_count; i++)
-        for (size_t k = 0; k < settings->groups[i].match.count; k++)
-            if (matches(param, settings->groups[i].match.items[k]))
-                return i + 1;
-    return 0;
-}
-
 static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *settings) {
     if (settings->group_count + 1 > SR_MAX_GROUPS)
         return SR_FAIL(SR_E_USAGE, "optimizer.groups: at most %d groups", SR_MAX_GROUPS - 1);
@@ -194,7 +177,7 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o) {
         return SR_E_MEMORY;
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *p = &phase->model->params[i];
-        int group = group_of(o->settings, p);
+        int group = sr_param_group_of(o->settings, p);
         bool buffer = p->kind == SR_PARAM_BUFFER;
         if (p->kind == SR_PARAM_FROZEN || (!buffer && phase->groups[group].frozen))
             continue;

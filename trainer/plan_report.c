@@ -11,6 +11,7 @@
 #include "kernels/base/text.h"
 #include "trainer/choices.h"
 #include "trainer/engine.h"
+#include "trainer/param_groups.h"
 
 static void print_model(const sr_model *model) {
     (void)printf("\nmodel %s\n  %-44s %-20s %12s\n", model->desc->name, "tensor", "shape",
@@ -25,6 +26,17 @@ static void print_model(const sr_model *model) {
                                                   : "");
     }
     (void)printf("  %.0f parameters\n", model->parameters);
+}
+
+static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_model *model) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_param_groups_describe(settings, model, &text);
+    const sr_status status = sr_text_check(&text);
+    if (status == SR_OK)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
+    return status;
 }
 
 static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_plan *plan) {
@@ -57,6 +69,7 @@ static sr_status report_phase(sr_engine *e, int p) {
     sr_plan *plan;
     SR_TRY(sr_engine_compile(e, p, &plan));
     print_model(e->models[p]);
+    SR_TRY(print_groups(&e->recipe->phases[p].optimizer, e->models[p]));
     (void)printf("\n%d operators a lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
     print_memory(e, e->phases[p], plan);

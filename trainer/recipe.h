@@ -62,7 +62,7 @@ typedef struct sr_recipe_choice {
 
 // Parameters that are treated unlike the rest; the first group that matches a tensor counts.
 typedef struct sr_recipe_group {
-    sr_string_list match; // shell patterns on tensor names, or the kinds "bias" and "norm"
+    sr_string_list match; // words of param_groups.c
     double lr_scale;      // of the learning rate; default 1
     double decay_scale;   // of the weight decay; default 1
     bool frozen;          // not updated at all

@@ -128,8 +128,10 @@ static const sr_option schedule_options[] = {
 };
 
 static const sr_option group_options[] = {
-    {"match", "shell patterns on tensor names, or the kinds bias and norm", SR_OPT_STRINGS,
-     offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
+    {"match",
+     "names of tensors or what they begin with up to a dot, as layer1; shell patterns; the kinds "
+     "bias and norm",
+     SR_OPT_STRINGS, offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
     {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
      "1", 0, 1e6, NULL, NUMERICS},
     {"decay_scale", "factor of the weight decay", SR_OPT_FLOAT,

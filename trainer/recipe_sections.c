@@ -113,7 +113,7 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
         static const char *const keys[] = {"match", "lr_scale", "decay_scale", "until", "frozen"};
         if (!node->used)
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a group%s", node->key,
-                              sr_recipe_hint(in, node->key, keys, 4));
+                              sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
     }
     if (group->match.count == 0)
         sr_recipe_mistake(in, written->at, "a group says with 'match' which parameters it is for");
@@ -239,7 +239,7 @@ static sr_status read_named_phase(sr_recipe_inside *in, const sr_node *written, 
     for (const sr_node *node = written->first; node; node = node->next) {
         if (!sr_node_is_choice(node->key))
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a phase%s", node->key,
-                              sr_recipe_hint(in, node->key, keys, 4));
+                              sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
     }
     sr_node *sections = phase_over_top(in, written);
     if (!sections)
