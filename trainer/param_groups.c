@@ -84,6 +84,7 @@ static void add_hint(const parts *p, const char *word, sr_text *out) {
                     listed < MOST_LISTED ? p->items[i] : "...");
         listed++;
     }
+    sr_text_add(out, "; 'groups: ~' leaves out those of a base");
 }
 
 static sr_status refuse(sr_recipe *recipe, const char *path, const char *word,

@@ -88,7 +88,9 @@ static void words_that_match_nothing(void **state) {
     refused("[{match: layr1}]",
             "'layr1' matches no tensor of model resnet18; did you mean 'layer1'?");
     refused("[{match: [norm]}, {match: [bias, fc.wieght]}]", "did you mean 'fc.weight'?");
-    refused("[{match: 'stem*'}]", "; its tensors begin with conv1, bn1, layer1, layer2, layer3");
+    refused("[{match: 'stem*'}]",
+            "; its tensors begin with conv1, bn1, layer1, layer2, layer3, layer4, fc; 'groups: ~' "
+            "leaves out those of a base");
     subject s = make("[{match: [bias, norm]}]");
     const int count = s.model->param_count;
     s.model->param_count = 1; // conv1.weight: a model without them
