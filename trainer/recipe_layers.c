@@ -148,9 +148,10 @@ static void scale_evaluation(sr_recipe_inside *in, sr_node *below, sr_node *laye
     const long from = side_of(sr_node_child(below, "image")), to = side_of(image);
     for (size_t i = 0; from > 0 && to > 0 && i < sizeof keys / sizeof *keys; i++) {
         sr_node *node = sr_node_find(below, keys[i]);
-        const bool given = node && node->at.source && node->at.source->is_override;
         const long side = side_of(node);
-        if (given || side == 0 || sr_node_find(layer, keys[i]))
+        if (!node || side == 0 || sr_node_find(layer, keys[i]))
+            continue;
+        if (node->at.source && node->at.source->is_override)
             continue;
         node->text = sr_recipe_format(in, "%ld", (side * to + from / 2) / from);
         node->at = image->at;
