@@ -32,7 +32,8 @@ struct sr_run_folder {
     char *path;
     sr_run_lock lock;
     bool resumed;
-    int events; // descriptor of log.jsonl, or -1
+    bool stamped; // a STAMP folder, which 'latest' may lead to
+    int events;   // descriptor of log.jsonl, or -1
     atomic_bool event_failed;
 };
 
@@ -179,15 +180,6 @@ static sr_status make_stamped(const char *parent, char **path) {
     return SR_FAIL(SR_E_EXISTS, "%s: %d runs within one second", parent, MAX_STAMPS);
 }
 
-// parent/latest -> the folder's base name; for people, so that failure only warns.
-static void link_latest(const char *parent, const char *path) {
-    const char *base = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
-    char *link = sr_path_join(parent, "latest");
-    if (link == NULL || sr_link_atomic(link, base) != SR_OK)
-        SR_WARN("%s", sr_error_message());
-    sr_free(link);
-}
-
 static sr_status write_file(const char *folder, const char *name, const char *text) {
     char *path = sr_path_join(folder, name);
     if (path == NULL)
@@ -291,8 +283,7 @@ static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *opti
         if (status == SR_OK)
             status = begin_run(run->path, options);
     }
-    if (status == SR_OK)
-        link_latest(parent, run->path);
+    run->stamped = true;
     sr_free(parent);
     return status;
 }
@@ -436,6 +427,18 @@ void sr_run_folder_close(sr_run_folder *run) {
 
 const char *sr_run_folder_path(const sr_run_folder *run) {
     return run->path;
+}
+
+void sr_run_folder_make_latest(const sr_run_folder *run) {
+    const char *stamp = strrchr(run->path, '/');
+    if (!run->stamped || stamp == NULL)
+        return;
+    sr_text link;
+    sr_text_init(&link);
+    sr_text_add(&link, "%.*s/latest", (int)(stamp - run->path), run->path);
+    if (sr_text_check(&link) != SR_OK || sr_link_atomic(link.data, stamp + 1) != SR_OK)
+        SR_WARN("%s", sr_error_message());
+    sr_text_release(&link);
 }
 
 bool sr_run_folder_resumed(const sr_run_folder *run) {

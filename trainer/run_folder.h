@@ -2,6 +2,7 @@
 // Run folders: where a run leaves everything, how it is found again, and who may write to it.
 //
 //   runs/RECIPE/STAMP/          or the folder of -o; runs/RECIPE/latest links to the newest
+//                             that has begun to train
 //     identity                  64 hex digits and a line break: what this run is
 //     run.lock                  locked by the live job (open file description lock)
 //     recipe.yaml  env.json     resolved recipe; versions, host and an allow-list of variables
@@ -44,6 +45,9 @@ typedef struct sr_run_folder sr_run_folder; // one thread at a time; events: any
 SR_NODISCARD sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out);
 // Gives up the lock. Writes nothing.
 void sr_run_folder_close(sr_run_folder *run);
+// runs/RECIPE/latest leads to this run; nothing for a folder of -o. A link that cannot be made is a
+// warning: it is for people.
+void sr_run_folder_make_latest(const sr_run_folder *run);
 const char *sr_run_folder_path(const sr_run_folder *run);
 // True when the folder had an unfinished run of this identity (with or without a checkpoint).
 bool sr_run_folder_resumed(const sr_run_folder *run);

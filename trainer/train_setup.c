@@ -298,6 +298,7 @@ static void announce(const sr_training *t) {
     if (t->cores.bound && t->cores.ranks > 1)
         SR_INFO("%d ranks share this host's processors by whole cores; rank 0 keeps to %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
+    sr_run_folder_make_latest(t->run); // after the weights, whose path may go by the old one
     SR_INFO("run folder: %s", t->place.folder);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",

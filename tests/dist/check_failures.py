@@ -115,6 +115,22 @@ class Failures(suite.Suite):
         self.report(done.returncode == 2 and f"the model's is '{first}'" in done.stderr, "evaluated on other classes",
                     f"exit code {done.returncode}:\n{done.stderr[-800:]}")
 
+    def latest(self):
+        """`latest` leads to the newest run that trains: weights may come from it, and a start that fails leaves it."""
+        folder = os.path.join(self.folder, "latest")
+        os.makedirs(folder)
+        link = os.path.join(folder, "runs", os.path.basename(self.recipe).split(".")[0], "latest")
+        weights = "weights=" + os.path.join(os.path.relpath(link, folder), "last", "model.safetensors")
+        found = []
+        for words, code in ((["seed=1"], 0), (["seed=2", weights], 0), (["seed=3", "weights=none.safetensors"], 2)):
+            done = subprocess.run([self.serried, "train", self.recipe, f"data.train={self.data}", "steps=2", *words],
+                                  cwd=folder, env=suite.environment(), text=True, capture_output=True,
+                                  timeout=100 * suite.SLOW, check=False)
+            found.append(os.readlink(link))
+            self.report(done.returncode == code, f"start with {words[-1]}",
+                        f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+        self.report(found[0] != found[1] and found[1] == found[2], "latest", str(found))
+
     def not_finite_aside(self):
         """A value that no loss tells of (a running mean) is not saved either."""
         broken = os.path.join(self.folder, "broken.safetensors")
@@ -310,6 +326,7 @@ def check(folder):
         return tests
     tests.best()
     tests.classes()
+    tests.latest()
     tests.not_finite_aside()
     tests.first_values()
     tests.unequal()

@@ -95,6 +95,11 @@ static void resumes_the_newest_unfinished_run(void **state) {
     assert_string_equal(fresh, newest);
     char link[160], target[4096];
     snprintf(link, sizeof link, "%s/cifar10-fast/latest", root);
+    assert_null(realpath(link, target)); // none of them has begun to train
+    sr_run_folder *run;
+    assert_int_equal(sr_run_folder_open(&a, &run), SR_OK);
+    sr_run_folder_make_latest(run);
+    sr_run_folder_close(run);
     assert_non_null(realpath(link, target));
     assert_non_null(strstr(target, strrchr(newest, '/')));
     sr_free(newest);
