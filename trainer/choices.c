@@ -71,6 +71,18 @@ sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choi
     return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
 }
 
+// Behind the choice of the optimizer, which is the greater mistake.
+static sr_status check_rate(sr_recipe *recipe, int phase) {
+    const sr_recipe_optimizer *optimizer = &recipe->phases[phase].optimizer;
+    char path[64];
+    if (optimizer->lr_given > 0)
+        return SR_OK;
+    (void)snprintf(path, sizeof path, "%s.lr", optimizer->choice.path);
+    if (!sr_recipe_get(recipe, path))
+        return sr_recipe_fail(recipe, path, "'%s' is missing: there is no good default", path);
+    return sr_recipe_fail(recipe, path, "'%s' is 0, so nothing would be learned", path);
+}
+
 sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                               sr_choice_optimizer *out) {
     const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
@@ -78,6 +90,7 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
     int index;
     const sr_optimizer_desc *const *all = sr_optimizers(&count);
     SR_TRY(choose(recipe, choice, "optimizer", all, count, arena, &index));
+    SR_TRY(check_rate(recipe, phase));
     out->desc = all[index];
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;

@@ -15,6 +15,8 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 
+enum { MOST_THREADS = 4096 };
+
 typedef struct seat {
     uint64_t host;
     sr_cpu_set mask;
@@ -57,10 +59,21 @@ static void take_share(const sr_cpu_set *mask, int index, sr_placement *out) {
     out->nodes = sr_cpu_places_nodes(places, sr_cpu_places_read("/sys", &out->cpus, places));
 }
 
-static int threads_of(const sr_placement *p) {
+// *out: 0 where the user leaves it to the machine.
+static sr_status threads_asked_for(int *out) {
     const char *given = getenv("SERRIED_THREADS");
-    if (given && atoi(given) > 0)
-        return atoi(given);
+    char *end = NULL;
+    const long threads = given ? strtol(given, &end, 10) : 0;
+    *out = (int)threads;
+    if (given && (end == given || *end != '\0' || threads < 1 || threads > MOST_THREADS))
+        return SR_FAIL(SR_E_USAGE,
+                       "SERRIED_THREADS='%s' is no number of threads from 1 to %d; correct or "
+                       "unset it",
+                       given, MOST_THREADS);
+    return SR_OK;
+}
+
+static int threads_of(const sr_placement *p) {
     if (p->bound)
         return sr_cpu_set_count(&p->cpus);
     const int threads = p->ranks > 1 ? sr_cpu_count() / p->ranks : sr_cpu_count();
@@ -69,6 +82,8 @@ static int threads_of(const sr_placement *p) {
 
 sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
     const int ranks = sr_comm_size(comm);
+    int asked;
+    SR_TRY(threads_asked_for(&asked));
     const seat own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
     seat *seats = sr_alloc_array((size_t)ranks, sizeof *seats, "placement of ranks");
     if (!seats)
@@ -78,7 +93,7 @@ sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
         int index;
         count_neighbours(seats, ranks, sr_comm_rank(comm), &out->ranks, &index);
         take_share(&own.mask, index, out);
-        out->threads = threads_of(out);
+        out->threads = asked > 0 ? asked : threads_of(out);
         if (out->bound)
             status = sr_cpu_set_bind(&out->cpus);
     }

@@ -378,6 +378,14 @@ const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
     return node && node->kind == SR_NODE_TEXT ? node->text : NULL;
 }
 
+// "; there is: a, b, c"
+static const char *list_names(sr_recipe_inside *in, const char *const *names, int count) {
+    const char *list = "";
+    for (int i = 0; i < count; i++)
+        list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; there is: " : ", ", names[i]);
+    return list;
+}
+
 sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,
                            const char *const *names, int count, int *index) {
     sr_recipe_inside *in = recipe->inside;
@@ -402,5 +410,7 @@ sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what
     if (!name)
         return sr_recipe_fail(recipe, path, "'%s' is missing: name a %s", path, what);
     const char *hint = sr_recipe_hint(in, name, names, (size_t)count);
+    if (*hint == '\0')
+        hint = list_names(in, names, count);
     return sr_recipe_fail(recipe, name_path, "unknown %s '%s'%s", what, name, hint);
 }

@@ -291,6 +291,9 @@ static sr_status parse_override(sr_recipe_inside *in, const char *text, sr_node 
     sr_position at = {source, 0, 0};
     if (!equals) {
         sr_recipe_mistake(in, at, "'%s' is not of the form key=value", copy);
+    } else if (equals[1] == '\0') {
+        sr_recipe_mistake(in, at, "'%.*s' has no value; '%.*s=~' takes away what the recipe says",
+                          (int)length, copy, (int)length, copy);
     } else if (!is_key(copy, length)) {
         sr_recipe_mistake(in, at, "a key is words joined by dots, as optimizer.lr");
     } else {

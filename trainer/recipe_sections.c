@@ -157,10 +157,6 @@ static sr_status read_optimizer(sr_recipe_inside *in, sr_node *written, sr_node 
     SR_TRY(read_groups(in, &s, out));
     SR_TRY(carry_options(in, &s));
     sr_node *lr = sr_node_child(s.resolved, "lr");
-    const sr_node *given = s.written ? sr_node_child(s.written, "lr") : NULL;
-    if (!given || sr_node_is_null(given))
-        sr_recipe_mistake(in, s.resolved->at, "'%s.lr' is missing: there is no good default",
-                          s.path);
     out->lr = out->lr_given;
     if (out->lr_per > 0)
         out->lr = out->lr_given * ((double)in->v.recipe.batch / out->lr_per);

@@ -117,6 +117,17 @@ static void test_settings_of_the_environment(void **state) {
         assert_true(sr_cpu_set_equal(&before, &ranks[r].after));
         assert_int_equal(5, ranks[r].placement.threads);
     }
+    static const char *const wrong[] = {"", "abc", "2x", "0", "-1", "1e3", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sr_comm *comm;
+        sr_placement placement;
+        const sr_comm_options options = {.backend = "self"};
+        assert_int_equal(0, setenv("SERRIED_THREADS", wrong[i], 1));
+        assert_ok(sr_comm_create(&options, &comm));
+        assert_status(SR_E_USAGE, sr_placement_make(comm, &placement));
+        assert_message("is no number of threads from 1 to ");
+        sr_comm_free(comm);
+    }
     assert_int_equal(0, unsetenv("SERRIED_PIN"));
     assert_int_equal(0, unsetenv("SERRIED_THREADS"));
 }

@@ -95,7 +95,6 @@ static const mistake mistakes[] = {
                    "  - a\n"
                    "  ^"},
     {"", "r.yaml: error: 'model' is missing: name one, as model: resnet18\n"
-         "r.yaml: error: 'optimizer.lr' is missing: there is no good default\n"
          "r.yaml: error: neither 'epochs' nor 'steps' says how long to train"},
     {RECIPE_BASIS "steps: 5\n",
      "r.yaml:4:1: error: 'epochs' and 'steps' exclude each other; give one of them\n"
@@ -166,10 +165,6 @@ static const mistake mistakes[] = {
      "r.yaml:2:44: error: unknown key 'los' of a phase; did you mean 'loss'?\n"
      "  phases: {G: {model: a, optimizer: {lr: 1}, los: x}}\n"
      "                                             ^"},
-    {"epochs: 1\nphases: {G: {model: a}}\n",
-     "r.yaml:2:10: error: 'phases.G.optimizer.lr' is missing: there is no good default\n"
-     "  phases: {G: {model: a}}\n"
-     "           ^"},
     {"epochs: 1\nphases: [a]\nmodel: x\noptimizer: {lr: 1}\n",
      "r.yaml:2:9: error: 'phases' is a map of NAME: {model, optimizer, ...}\n"
      "  phases: [a]\n"
@@ -237,6 +232,10 @@ static void test_mistakes_in_overrides(void **state) {
     expect_override("batch", "command line: error: 'batch' is not of the form key=value\n"
                              "  batch\n"
                              "  ^");
+    expect_override("data.train=", "command line: error: 'data.train' has no value; 'data.train=~' "
+                                   "takes away what the recipe says\n"
+                                   "  data.train=\n"
+                                   "  ^");
     expect_override("a..b=1",
                     "command line: error: a key is words joined by dots, as optimizer.lr\n"
                     "  a..b=1\n"
@@ -244,11 +243,6 @@ static void test_mistakes_in_overrides(void **state) {
     expect_override("base=plain", "command line: error: 'base' belongs into a file\n"
                                   "  base=plain\n"
                                   "  ^");
-    expect_override("optimizer.lr=",
-                    "shipped/plain.yaml:4:1: error: 'optimizer.lr' is missing: there is no good "
-                    "default\n"
-                    "  optimizer: {name: sgd, lr: 0.1}\n"
-                    "  ^");
 }
 
 static void test_missing_files(void **state) {
