@@ -234,8 +234,9 @@ int sr_cmd_doctor(int argc, char **argv) {
         options,
         parse_option,
         NULL,
-        "Look whether this machine is ready to train: libraries, processor, memory, limits, two "
-        "ranks under mpirun, one second of decoding. Exit code 0 where it is, else 1.",
+        "Check that this machine is ready to train: libraries, processor, memory, limits, two "
+        "ranks "
+        "under mpirun, one second of decoding. Exits with 0 if it is, with 1 if not.",
         NULL,
         NULL,
         NULL};

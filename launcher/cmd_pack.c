@@ -63,15 +63,15 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char about[] =
-    "Packs what is in SRC, a folder, tar or file, into DST. What it is is told by its content:\n"
+    "Packs SRC, a folder, tar or file, into DST. The format is recognised from the contents:\n"
     "folders CLASS/picture or {train,val,test}/CLASS/picture; COCO's JSON; Pascal VOC's XML; "
     "pictures and masks in two parallel folders; WebDataset's shards; CIFAR's and MNIST's files of "
     "pixels; KPLRecords. All of these also inside of a tar (also compressed). Pictures are JPEG "
     "and "
     "PNG; their pixels do not change unless --max-size is given.\v"
-    "Damaged files are refused and named in DST/refused.csv; everything else is packed. The result "
-    "is the same for any number of workers. A killed pack goes on where it was by the same "
-    "command.";
+    "Damaged files are refused and listed in DST/refused.csv; everything else is packed. The "
+    "result "
+    "is the same for any number of workers. If a pack is killed, the same command resumes it.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;

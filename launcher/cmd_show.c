@@ -24,14 +24,14 @@ static const struct argp_option options[] = {
     {"columns", KEY_COLUMNS, "N", 0, "pictures in a row (default: 6)", 0},
     {"size", KEY_CELL, "PX", 0, "longer side of a shown picture (default: 128)", 0},
     {"terminal", KEY_TERMINAL, NULL, 0,
-     "show it in the terminal too, also where stdout is none that is known", 0},
+     "also draw it in the terminal, even if the terminal is not recognised", 0},
     {0}};
 
 static const char about[] =
     "Writes samples of a shard or data set with their labels, boxes and masks as one picture, and "
-    "shows "
-    "it where stdout is a terminal of colours and UTF-8. Of a checkpoint or run folder: the list "
-    "of tensors.";
+    "draws it if stdout is a terminal with colours and UTF-8. For a checkpoint or run folder, "
+    "lists "
+    "the tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;

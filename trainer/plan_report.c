@@ -56,7 +56,7 @@ static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_pla
 
 static void print_lanes(const sr_recipe *r, int ranks) {
     int64_t samples = r->batch / r->lanes;
-    (void)printf("\nlanes: %lld of %lld samples\n", (long long)r->lanes, (long long)samples);
+    (void)printf("\nlanes: %lld, each of %lld samples\n", (long long)r->lanes, (long long)samples);
     for (int rank = 0; rank < ranks; rank++)
         (void)printf("  rank %d: lanes %d..%d\n", rank, sr_lanes_first((int)r->lanes, ranks, rank),
                      sr_lanes_first((int)r->lanes, ranks, rank + 1) - 1);

@@ -329,8 +329,7 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options) {
     folder_state state;
     SR_TRY(judge(run->path, identity, &state));
     if (state == FOLDER_FOREIGN)
-        return SR_FAIL(SR_E_USAGE,
-                       "%s holds something else than a run of serried; choose another with -o",
+        return SR_FAIL(SR_E_USAGE, "%s is not a run folder of serried; choose another with -o",
                        run->path);
     SR_TRY(sr_make_folders(run->path));
     SR_TRY(sr_run_lock_take(run->path, &run->lock));

@@ -296,7 +296,7 @@ static void announce(const sr_training *t) {
             t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
             t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
     if (t->cores.bound && t->cores.ranks > 1)
-        SR_INFO("%d ranks share this host's processors by whole cores; rank 0 keeps to %s",
+        SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
     sr_run_folder_make_latest(t->run); // after the weights, whose path may go by the old one
     SR_INFO("run folder: %s", t->place.folder);

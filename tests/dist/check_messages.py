@@ -83,7 +83,7 @@ class Messages(suite.Suite):
     def places(self, ranks):
         file = self.path("file", "no folder")
         self.expect(f"output is a file, {ranks} ranks", self.line(self.recipe, ranks, file), 2,
-                    "holds something else than a run")
+                    "is not a run folder of serried")
         self.expect(f"output cannot be made, {ranks} ranks", self.line(self.recipe, ranks, "/sys/serried-run"), 1,
                     "/sys/serried-run: cannot make the folder")
         cut = self.path(f"cut{ranks}")

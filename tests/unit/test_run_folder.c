@@ -144,9 +144,9 @@ static void foreign_folders(void **state) {
     assert_int_equal(mkdir(foreign, 0700), 0);
     assert_int_equal(sr_file_write_atomic(file, "x", 1), SR_OK);
     a.folder = foreign;
-    refused(&a, SR_E_USAGE, "something else");
+    refused(&a, SR_E_USAGE, "is not a run folder");
     a.fresh = true;
-    refused(&a, SR_E_USAGE, "something else");
+    refused(&a, SR_E_USAGE, "is not a run folder");
     assert_true(sr_path_exists(file));
     assert_int_equal(unlink(file), 0);
     sr_free(opened(&a, false)); // an empty one is taken
