@@ -89,15 +89,18 @@ static void add_short_list(sr_text *out, const sr_node *node) {
 
 static void print_map(const printer *p, const sr_node *map, int indent, bool first_in_line);
 
+static void add_key(sr_text *out, const char *key) {
+    if (is_plain(key))
+        sr_text_add(out, "%s", key);
+    else
+        sr_text_add_json_string(out, key);
+}
+
 // "key: value", or "key:" with what is in it below; the cursor stands where the key begins.
 static void print_entry(const printer *p, const sr_node *node, int indent, size_t begin) {
     sr_text *out = p->out;
-    if (is_plain(node->key))
-        sr_text_add(out, "%s:", node->key);
-    else {
-        sr_text_add_json_string(out, node->key);
-        sr_text_add(out, ":");
-    }
+    add_key(out, node->key);
+    sr_text_add(out, ":");
     if (node->kind == SR_NODE_TEXT) {
         sr_text_add(out, " ");
         add_value(out, node);
@@ -118,7 +121,7 @@ static void print_entry(const printer *p, const sr_node *node, int indent, size_
             sr_text_add(out, "%*s- ", indent + 2, "");
             if (item->kind == SR_NODE_MAP && item->first && !item->first->next &&
                 item->first->kind == SR_NODE_MAP && !item->first->first) {
-                sr_text_add(out, "%s", item->first->key); // a transform without options
+                add_key(out, item->first->key); // a transform without options
                 end_line(p, line, item);
             } else if (item->kind == SR_NODE_MAP && item->first) {
                 print_map(p, item, indent + 4, true);

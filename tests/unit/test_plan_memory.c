@@ -22,10 +22,10 @@ static void begin(fixture *f, const char *recipe, const char *model, int batch) 
     char batch_text[32], model_text[32];
     (void)snprintf(batch_text, sizeof batch_text, "batch=%d", batch);
     (void)snprintf(model_text, sizeof model_text, "model=%s", model ? model : "");
-    const char *overrides[] = {batch_text, "lanes=1", model_text};
+    const char *overrides[] = {batch_text, "lanes=1", model_text, "optimizer.groups=~"};
     const sr_task_desc *task;
     const sr_comm_options comm = {.backend = "self"};
-    assert_ok(sr_recipe_load(recipe, overrides, model ? 3 : 2, &f->recipe));
+    assert_ok(sr_recipe_load(recipe, overrides, model ? 4 : 2, &f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));
     assert_ok(sr_comm_create(&comm, &f->comm));
     const sr_engine_options options = {.recipe = f->recipe,
