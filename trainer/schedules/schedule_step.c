@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // step: times 'gamma' at each milestone, the classic of ImageNet (30, 60, 80 of 90 epochs).
 // Source: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 3.4.
-#include <math.h>
-
 #include "kernels/base/log.h"
 #include "trainer/schedule.h"
 
@@ -20,7 +18,7 @@ static const sr_option rows[] = {
     {"of",
      "Epochs of the run that the milestones are meant for; in a run of another length they move "
      "with it. 0: they stay",
-     SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, INFINITY, NULL, SR_OPTION_NUMERICS},
+     SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
     {"gamma", "Factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
      NULL, SR_OPTION_NUMERICS},
 };
