@@ -81,12 +81,13 @@ static int wait_for_child(supervision *s) {
     }
 }
 
-// Asked to stop, by us or directly, before it could listen: nothing is lost.
-static bool was_starting(const supervision *s, int number) {
+// A request to stop, handed on by us to mpirun or sent to a rank directly, that came before they
+// could listen, or when mpirun no longer did: nothing is lost.
+static bool came_untimely(const supervision *s, int state, int number) {
     if (number == SIGUSR1 && s->stops > 0)
         return true;
     const bool asks = number == SIGUSR1 || number == SIGTERM || number == SIGINT;
-    return asks && !sr_ranks_all_shown(s->ranks);
+    return asks && !WIFSIGNALED(state) && !sr_ranks_all_shown(s->ranks);
 }
 
 // mpirun answers 128 + N when signal N killed a rank.
@@ -98,9 +99,9 @@ static int exit_code_of(const supervision *s, int state) {
     if (code <= 128)
         return code;
     int number = code - 128;
-    if (!WIFSIGNALED(state) && was_starting(s, number)) {
-        SR_INFO("a rank was ended by signal %d as it was starting; run the same command again",
-                number);
+    if (came_untimely(s, state, number)) {
+        SR_INFO(
+            "asked to stop while the ranks were starting or ending; run the same command again");
         return 75;
     }
     if (WIFSIGNALED(state))

@@ -123,7 +123,7 @@ class Job:
 
     def was_unborn(self, code):
         """Ended by a signal that came before the program's first line: nobody can handle that."""
-        return code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGUSR1) and not self.text()
+        return code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGUSR1) and not self.text()
 
     def had_unborn_rank(self, code):
         """The same of a rank under bare mpirun, which answers with 128 and the signal's number."""
