@@ -241,7 +241,7 @@ static sr_status get_file(sr_dataset *dataset, int shard, int *fd) {
         if (dataset->files[i].used < dataset->files[oldest].used)
             oldest = i;
     }
-    int opened = open(dataset->parts.items[shard].path, O_RDONLY | O_CLOEXEC);
+    int opened = open(dataset->parts.items[shard].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
                        dataset->parts.items[shard].path, strerror(errno));

@@ -158,7 +158,7 @@ static sr_status read_records(scan *s, int fd) {
 }
 
 static sr_status read_all(scan *s) {
-    int fd = open(s->folder->data_path, O_RDONLY | O_CLOEXEC);
+    int fd = open(s->folder->data_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return sr_file_fail(s->folder->data_path, "cannot be opened", errno);
     sr_status status = read_records(s, fd);

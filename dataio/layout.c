@@ -8,6 +8,7 @@
 
 #include "dataio/format.h"
 #include "kernels/base/file.h"
+#include "kernels/base/text.h"
 
 #define NAMES_BYTES_MAX ((size_t)16 << 20)
 
@@ -262,10 +263,30 @@ sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
     return SR_OK;
 }
 
+// Checkpoints, tables and other programs take names as UTF-8.
+static sr_status check_class_names(const sr_source *source, const sr_layout *layout) {
+    for (int i = 0; i < layout->class_count; i++) {
+        if (sr_text_is_utf8(layout->classes[i]))
+            continue;
+        sr_text name;
+        sr_text_init(&name);
+        sr_text_add_json_string(&name, layout->classes[i]);
+        const sr_status status =
+            SR_FAIL(SR_E_DATA,
+                    "%s: the name of class %d, %s, is not UTF-8; rename it (convmv -f latin1 -t "
+                    "utf8 changes whole folders), or give names with --classes",
+                    source->path, i, name.data);
+        sr_text_release(&name);
+        return status;
+    }
+    return SR_OK;
+}
+
 static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
     if (class_names != NULL)
         SR_TRY(read_class_names(class_names, out));
     SR_TRY(source->format->lay_out(source, out));
+    SR_TRY(check_class_names(source, out));
     SR_TRY(sr_notes_end(&out->notes));
     uint64_t placed = 0;
     for (size_t i = 0; i < out->count; i++)

@@ -21,24 +21,11 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
+#include "kernels/base/machine.h"
 #include "kernels/base/text.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define ALIGN UINT64_C(64)
-
-// Asked first, because the kernel takes pages of a memfd until it kills somebody.
-uint64_t sr_shared_available(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kib;
-    uint64_t bytes = UINT64_MAX;
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            bytes = (uint64_t)kib << 10;
-    if (file)
-        (void)fclose(file);
-    return bytes;
-}
 
 static sr_status no_room(size_t bytes, const char *cause) {
     char size[16];
@@ -57,7 +44,8 @@ static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
 }
 
 sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
-    if (bytes > sr_shared_available())
+    // Asked first, because the kernel takes pages of a memfd until it kills somebody.
+    if (bytes > sr_machine_get_memory().available)
         return no_room(bytes, "less memory is available");
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && fd <= STDERR_FILENO) {

@@ -25,8 +25,6 @@ typedef struct sr_shared_memory {
     size_t bytes;
 } sr_shared_memory;
 
-// Bytes that can be had without driving the machine out of memory; UINT64_MAX when unknown.
-uint64_t sr_shared_available(void);
 // New zero-filled memory that cannot be resized any more. All pages are taken now, so that later
 // writes never fault (SR_E_NO_SPACE otherwise). The descriptor is close-on-exec.
 SR_NODISCARD sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out);

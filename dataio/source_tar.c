@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: tar archives, plain or compressed, and tars inside of them (as ILSVRC's training set,
-// one tar per class: the inner name without .tar becomes a folder).
+// one tar per class: the inner name without .tar becomes a folder); zip archives.
 //
 // libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
 // a plain tar only headers and first bytes are read now: contents are found again by their offset.
-// Contents of a compressed one go into one unnamed temporary file. Links, devices, sparse files,
-// and names that are absolute or hold ".." are refused by name.
-// Source: libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
+// Contents of a compressed one, or of a zip, go into one unnamed temporary file. Links, devices,
+// sparse files, and names that are absolute or hold ".." are refused by name. Source:
+// libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,6 +40,8 @@ typedef struct reading {
     int nesting;
     bool plain;        // contents can be read from the region
     bool any;          // a header was read
+    bool zip;          // what was read counts as unpacked, and not what its filters gave
+    uint64_t contents; // bytes of entries that were read
     uint64_t unpacked; // bytes of it that the source counts
     // An entry whose offset is known when the next header is found: its data ends, padded to 512,
     // where that begins.
@@ -77,6 +80,21 @@ static la_int64_t on_skip(struct archive *archive, void *user, la_int64_t reques
     return (la_int64_t)skip;
 }
 
+// A zip lists its contents at its end.
+static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset, int whence) {
+    region *r = user;
+    const int64_t from = whence == SEEK_SET   ? 0
+                         : whence == SEEK_END ? (int64_t)r->bytes
+                                              : (int64_t)r->at;
+    const int64_t at = from + offset;
+    if (at < 0 || (uint64_t)at > r->bytes) {
+        archive_set_error(archive, EINVAL, "a place outside of the file");
+        return ARCHIVE_FATAL;
+    }
+    r->at = (uint64_t)at;
+    return at;
+}
+
 static sr_status damaged(const reading *r) {
     return SR_FAIL(SR_E_DATA, "%s: damaged archive%s%s after %zu pictures: %s", r->source->path,
                    r->prefix[0] ? ", in " : "", r->prefix, r->source->files.count,
@@ -100,7 +118,9 @@ static sr_status count_entry(const reading *r) {
 // Called again and again while a compressed archive unfolds.
 static sr_status count_unpacked(reading *r) {
     sr_source *source = r->source;
-    const la_int64_t bytes = r->plain ? 0 : archive_filter_bytes(r->archive, 0);
+    const la_int64_t bytes = r->plain ? 0
+                             : r->zip ? (la_int64_t)r->contents
+                                      : archive_filter_bytes(r->archive, 0);
     if (bytes > 0 && (uint64_t)bytes > r->unpacked) {
         source->unpacked += (uint64_t)bytes - r->unpacked;
         r->unpacked = (uint64_t)bytes;
@@ -168,8 +188,25 @@ static bool take_name(reading *r, struct archive_entry *entry) {
     return true;
 }
 
+// The header's sum, with spaces in its own place, in octal at byte 148: what tars had before they
+// had a name for their format (tar(5), "Old-Style Archive Format").
+static bool has_tar_sum(const uint8_t head[512]) {
+    char text[9] = "", *end;
+    unsigned sum = 0;
+    for (int i = 0; i < 512; i++)
+        sum += i >= 148 && i < 156 ? ' ' : head[i];
+    memcpy(text, head + 148, 8);
+    const unsigned long told = strtoul(text, &end, 8);
+    return head[0] != 0 && end > text && told == sum;
+}
+
 static bool is_tar(const uint8_t *head, size_t bytes) {
-    return bytes >= 263 && memcmp(head + 257, "ustar", 5) == 0;
+    return (bytes >= 263 && memcmp(head + 257, "ustar", 5) == 0) ||
+           (bytes >= 512 && has_tar_sum(head));
+}
+
+static bool is_zip(const uint8_t *head, size_t bytes) {
+    return bytes >= 4 && memcmp(head, "PK\3\4", 4) == 0;
 }
 
 // -- contents ----------------------------------------------------------------------------------
@@ -186,6 +223,7 @@ static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
             return damaged(r);
         if (n == 0)
             break;
+        r->contents += (uint64_t)n;
         SR_TRY(count_unpacked(r));
         SR_TRY(sr_spool_append(spool, buffer, (size_t)n));
     }
@@ -277,6 +315,7 @@ static sr_status take_entry(reading *r, struct archive_entry *entry) {
         if (n == 0)
             break;
         r->head_bytes += (size_t)n;
+        r->contents += (uint64_t)n;
     }
     if (is_tar(r->head, r->head_bytes) && !sr_source_is_hidden(r->name))
         return take_contents(r, true);
@@ -294,7 +333,8 @@ static sr_status read_entries(reading *r) {
             return damaged(r);
         if (!r->any) {
             r->any = true;
-            r->plain = archive_filter_code(r->archive, 0) == ARCHIVE_FILTER_NONE;
+            r->zip = (archive_format(r->archive) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP;
+            r->plain = !r->zip && archive_filter_code(r->archive, 0) == ARCHIVE_FILTER_NONE;
         }
         SR_TRY(count_unpacked(r));
         SR_TRY(settle(r, (uint64_t)archive_read_header_position(r->archive)));
@@ -308,6 +348,7 @@ static sr_status read_entries(reading *r) {
 static sr_status open_archive(reading *r) {
     struct archive *a = r->archive;
     int bad = archive_read_support_format_tar(a);
+    bad |= archive_read_support_format_zip_seekable(a);
     // In-process filters only: others would start programs.
     bad |= archive_read_support_filter_gzip(a) < ARCHIVE_WARN;
     bad |= archive_read_support_filter_bzip2(a) < ARCHIVE_WARN;
@@ -315,6 +356,7 @@ static sr_status open_archive(reading *r) {
     bad |= archive_read_support_filter_zstd(a) < ARCHIVE_WARN;
     bad |= archive_read_set_read_callback(a, on_read);
     bad |= archive_read_set_skip_callback(a, on_skip);
+    bad |= archive_read_set_seek_callback(a, on_seek);
     bad |= archive_read_set_callback_data(a, r->region);
     if (bad != ARCHIVE_OK)
         return SR_FAIL(SR_E_INTERNAL, "libarchive: %s", archive_error_string(a));
@@ -408,7 +450,8 @@ bool sr_source_is_archive(const uint8_t *head, size_t head_bytes) {
 }
 
 static bool recognises(const sr_source_probe *probe) {
-    return !probe->folder && sr_source_is_archive(probe->head, probe->head_bytes);
+    return !probe->folder && (sr_source_is_archive(probe->head, probe->head_bytes) ||
+                              is_zip(probe->head, probe->head_bytes));
 }
 
 extern const sr_source_kind sr_source_kind_tar;
@@ -416,7 +459,7 @@ const sr_source_kind sr_source_kind_tar = {
     .struct_size = sizeof(sr_source_kind),
     .abi = SR_SOURCE_KIND_ABI,
     .name = "tar",
-    .help = "a tar, also compressed, also with tars inside",
+    .help = "a tar, also compressed, also with tars inside; a zip",
     .recognises = recognises,
     .list = list,
 };

@@ -14,6 +14,7 @@
 #include "dataio/sampler.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/float_control.h"
+#include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
@@ -205,7 +206,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     if (o->order == SR_ORDER_CHUNKS)
         sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
                                &plan->buffer);
-    plan->beyond_memory = sizes.total > sr_shared_available();
+    plan->beyond_memory = sizes.total > sr_machine_get_memory().available;
     SR_TRY(plan_rings(plan, &sizes));
     uint64_t at = 0;
     take(&at, sizeof(sr_stage_header) +

@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "graph/executor_trace_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/base/machine.h"
 #include "kernels/device/device.h"
 
 // An item of the plan, ready to run.
@@ -27,8 +27,8 @@ struct sr_executor {
     sr_device *device;
     sr_stream *stream;
     void *range;
-    size_t range_bytes;
-    unsigned char **scratch; // per worker
+    size_t range_bytes, range_limit; // in use; reserved
+    unsigned char **scratch;         // per worker
     size_t scratch_bytes;
     uint64_t filled; // number of the plan that table, pointers and calls are of; 0: none
     void **table;    // kernel address of every root of the plan that runs
@@ -73,10 +73,6 @@ sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) 
         status = SR_E_MEMORY;
         goto fail;
     }
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    SR_TRY_GOTO(
-        sr_device_reserve(device, (size_t)pages * (size_t)page, "values of plans", &e->range),
-        fail);
     *out = e;
     return SR_OK;
 fail:
@@ -127,10 +123,26 @@ static sr_status grow_array(void **array, size_t *capacity, size_t need, size_t 
 #define GROW(e, array, capacity, need)                                                             \
     SR_TRY(grow_array((void **)&(e)->array, &(e)->capacity, (need), sizeof *(e)->array))
 
+// Addresses for all that the machine has, so that larger plans grow the range in place; where
+// addresses are limited, for this plan. No replay runs, so that nothing in the range is needed.
+static sr_status reserve_range(sr_executor *e, size_t bytes) {
+    const sr_machine_memory memory = sr_machine_get_memory();
+    const bool exact = memory.addresses_limited || memory.total == UINT64_MAX;
+    const size_t limit = exact ? bytes + 1 : (size_t)memory.total;
+    sr_device_free(e->device, e->range);
+    e->range = NULL;
+    e->range_bytes = e->range_limit = 0;
+    SR_TRY(sr_device_reserve(e->device, limit, "values of plans", &e->range));
+    e->range_limit = limit;
+    return SR_OK;
+}
+
 static sr_status grow(sr_executor *e, const sr_plan *plan) {
     GROW(e, table, table_capacity, plan->value_count);
     GROW(e, pointers, pointer_capacity, plan->arg_count);
     GROW(e, calls, call_capacity, plan->item_count);
+    if (plan->range_bytes > e->range_limit || !e->range)
+        SR_TRY(reserve_range(e, plan->range_bytes));
     if (plan->range_bytes > e->range_bytes) {
         SR_TRY(sr_device_commit(e->device, e->range, plan->range_bytes));
         e->range_bytes = plan->range_bytes;

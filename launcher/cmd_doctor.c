@@ -235,8 +235,7 @@ int sr_cmd_doctor(int argc, char **argv) {
         parse_option,
         NULL,
         "Check that this machine is ready to train: libraries, processor, memory, limits, two "
-        "ranks "
-        "under mpirun, one second of decoding. Exits with 0 if it is, with 1 if not.",
+        "ranks under mpirun, one second of decoding. Exits with 0 if it is, with 1 if not.",
         NULL,
         NULL,
         NULL};

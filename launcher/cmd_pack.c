@@ -66,12 +66,11 @@ static const char about[] =
     "Packs SRC, a folder, tar or file, into DST. The format is recognised from the contents:\n"
     "folders CLASS/picture or {train,val,test}/CLASS/picture; COCO's JSON; Pascal VOC's XML; "
     "pictures and masks in two parallel folders; WebDataset's shards; CIFAR's and MNIST's files of "
-    "pixels; KPLRecords. All of these also inside of a tar (also compressed). Pictures are JPEG "
-    "and "
-    "PNG; their pixels do not change unless --max-size is given.\v"
+    "pixels; KPLRecords. All of these also inside of a tar (also compressed) or a zip. Pictures "
+    "are JPEG and PNG; their pixels do not change unless --max-size is given.\v"
     "Damaged files are refused and listed in DST/refused.csv; everything else is packed. The "
-    "result "
-    "is the same for any number of workers. If a pack is killed, the same command resumes it.";
+    "result is the same for any number of workers. If a pack is killed, the same command resumes "
+    "it.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/command.h"
+#include "trainer/plan_report.h"
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
@@ -19,7 +20,8 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "list: the shipped recipes. show: a recipe with every value resolved and where it comes from, "
-    "overridden by key=value. check: reads recipes and reports every mistake.\v"
+    "overridden by key=value. check: reads recipes, opens the data and weights that they name, and "
+    "reports every mistake that training would end with.\v"
     "Shipped recipes are looked for in SERRIED_RECIPES (folders separated by ':') where it is set, "
     "else beside the program.";
 
@@ -107,6 +109,8 @@ static sr_status check_one(const char *name, sr_plugins_trust trust) {
     sr_status status = sr_plugins_load(recipe, trust);
     if (status == SR_OK)
         status = sr_train_check(recipe);
+    if (status == SR_OK)
+        status = sr_plan_rehearse(recipe);
     sr_recipe_free(recipe);
     return status;
 }

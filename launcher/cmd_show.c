@@ -30,8 +30,7 @@ static const struct argp_option options[] = {
 static const char about[] =
     "Writes samples of a shard or data set with their labels, boxes and masks as one picture, and "
     "draws it if stdout is a terminal with colours and UTF-8. For a checkpoint or run folder, "
-    "lists "
-    "the tensors.";
+    "lists the tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;

@@ -11,6 +11,7 @@
 #include "dataio/sandbox.h"
 #include "kernels/base/cores.h"
 #include "kernels/base/cpuid.h"
+#include "kernels/base/machine.h"
 #include "kernels/base/pool.h"
 #include "kernels/chooser.h"
 #include "launcher/doctor_internal.h"
@@ -66,18 +67,12 @@ static void look_at_processor(sr_findings *f) {
 }
 
 static void look_at_memory(sr_findings *f) {
-    char line[128], total[16], available[16];
-    unsigned long long kib[2] = {0, 0};
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        (void)sscanf(line, "MemTotal: %llu", &kib[0]);
-        (void)sscanf(line, "MemAvailable: %llu", &kib[1]);
-    }
-    if (file)
-        (void)fclose(file);
-    sr_findings_add(f, kib[1] < 2u << 20 ? SR_FINDING_WARN : SR_FINDING_OK, "memory",
-                    "%s, %s available", sr_text_bytes(kib[0] << 10, total),
-                    sr_text_bytes(kib[1] << 10, available));
+    char total[16], available[16];
+    const sr_machine_memory memory = sr_machine_get_memory();
+    sr_findings_add(f, memory.available < UINT64_C(2) << 30 ? SR_FINDING_WARN : SR_FINDING_OK,
+                    "memory", "%s%s%s, %s available", sr_text_bytes(memory.total, total),
+                    memory.limit ? " by " : "", memory.limit ? memory.limit : "",
+                    sr_text_bytes(memory.available, available));
 }
 
 static void look_at_shared_memory(sr_findings *f) {

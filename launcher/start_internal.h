@@ -38,8 +38,13 @@ void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count);
 void sr_ranks_signal(sr_rank_watch *ranks, int number);
 // Waits up to a second for the ranks to be gone, and kills those that are not.
 void sr_ranks_finish(sr_rank_watch *ranks);
-// Whether every rank has been on the board, which one that is starting has not.
-bool sr_ranks_all_shown(const sr_rank_watch *ranks);
+// How far the ranks are, as a whole.
+typedef enum sr_ranks_stage {
+    SR_RANKS_STARTING = 0, // not every rank has been on the board yet
+    SR_RANKS_RUNNING,      // all have been; also without a board
+    SR_RANKS_GONE,         // all have been, and none lives any more
+} sr_ranks_stage;
+sr_ranks_stage sr_ranks_get_stage(const sr_rank_watch *ranks);
 // "rank 1 (pid 123)", of the rank whose death came first; "a rank" where nobody knows.
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size);
 

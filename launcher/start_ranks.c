@@ -187,11 +187,11 @@ void sr_ranks_finish(sr_rank_watch *ranks) {
     }
 }
 
-bool sr_ranks_all_shown(const sr_rank_watch *ranks) {
+sr_ranks_stage sr_ranks_get_stage(const sr_rank_watch *ranks) {
     for (int r = 0; r < ranks->board->ranks; r++)
         if (ranks->states[r].pid <= 0)
-            return false;
-    return true;
+            return SR_RANKS_STARTING;
+    return ranks->board->ranks > 0 && living(ranks) == 0 ? SR_RANKS_GONE : SR_RANKS_RUNNING;
 }
 
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size) {

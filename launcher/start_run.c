@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,11 @@
 #include "launcher/start_internal.h"
 
 #define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
+// Longest waits for mpirun: for its ranks to show themselves, the same once it was asked to stop,
+// and for itself when its ranks are gone (Open MPI 4.1.4 may wait for a lock of its own).
+#define START_NS (120 * SR_NS_PER_S)
+#define STOP_NS (30 * SR_NS_PER_S)
+#define END_NS (10 * SR_NS_PER_S)
 
 typedef struct supervision {
     const sr_start_plan *plan;
@@ -29,6 +35,9 @@ typedef struct supervision {
     int last_stop; // the number of the last one
     int killed_by; // second signal, 0: none
     int64_t kill_at_ns;
+    sr_ranks_stage stage;
+    int64_t stage_ns; // since when
+    bool hung;        // mpirun, which was ended for that
 } supervision;
 
 // A scheduler may send SIGUSR1 first and SIGTERM later: only Ctrl-C after anything, or SIGTERM
@@ -48,6 +57,8 @@ static void take_stop(supervision *s, int number) {
                 number == SIGINT ? " (Ctrl-C again ends at once)" : "");
         (void)kill(s->child, SIGUSR1);
     }
+    if (s->stops == 0)
+        s->stage_ns = sr_clock_ns();
     s->stops++;
     s->last_stop = number;
 }
@@ -57,6 +68,7 @@ static void pause_job(supervision *s) {
     sr_ranks_signal(s->ranks, SIGSTOP);
     (void)kill(getpid(), SIGSTOP); // returns when somebody continues us
     sr_ranks_signal(s->ranks, SIGCONT);
+    s->stage_ns = sr_clock_ns();
 }
 
 static void take_signals(supervision *s) {
@@ -69,6 +81,34 @@ static void take_signals(supervision *s) {
     }
 }
 
+static void end_mpirun(supervision *s, const char *why) {
+    struct rlimit files = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    SR_ERROR("mpirun (pid %d) hangs: %s; ended. 'serried doctor' tells what it lacks; it may open "
+             "%llu files (ulimit -n)",
+             (int)s->child, why, (unsigned long long)files.rlim_cur);
+    s->hung = true;
+    (void)kill(s->child, SIGKILL);
+}
+
+// mpirun has no deadlines of its own. Ranks that run have theirs.
+static void look_at_mpirun(supervision *s) {
+    const int64_t now = sr_clock_ns();
+    const sr_ranks_stage stage = sr_ranks_get_stage(s->ranks);
+    if (stage != s->stage || s->stage_ns == 0)
+        s->stage_ns = now;
+    s->stage = stage;
+    const int64_t waited = now - s->stage_ns;
+    if (s->hung)
+        return;
+    if (stage == SR_RANKS_STARTING && s->stops > 0 && waited > STOP_NS)
+        end_mpirun(s, "asked to stop before its ranks ran, it goes on");
+    else if (stage == SR_RANKS_STARTING && waited > START_NS)
+        end_mpirun(s, "its ranks have not begun within 120 s");
+    else if (stage == SR_RANKS_GONE && waited > END_NS)
+        end_mpirun(s, "its ranks are gone, and it waits");
+}
+
 static int wait_for_child(supervision *s) {
     for (;;) {
         int state;
@@ -76,6 +116,7 @@ static int wait_for_child(supervision *s) {
         take_signals(s);
         if (waitpid(s->child, &state, WNOHANG) == s->child)
             return state;
+        look_at_mpirun(s);
         if (s->kill_at_ns != 0 && sr_clock_ns() >= s->kill_at_ns)
             (void)kill(s->child, SIGKILL);
     }
@@ -87,7 +128,7 @@ static bool came_untimely(const supervision *s, int state, int number) {
     if (number == SIGUSR1 && s->stops > 0)
         return true;
     const bool asks = number == SIGUSR1 || number == SIGTERM || number == SIGINT;
-    return asks && !WIFSIGNALED(state) && !sr_ranks_all_shown(s->ranks);
+    return asks && !WIFSIGNALED(state) && sr_ranks_get_stage(s->ranks) == SR_RANKS_STARTING;
 }
 
 // mpirun answers 128 + N when signal N killed a rank.
@@ -96,9 +137,20 @@ static int exit_code_of(const supervision *s, int state) {
     int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     if (s->killed_by != 0)
         return 128 + s->killed_by;
+    if (s->hung && s->stops > 0 && s->stage == SR_RANKS_STARTING)
+        return 75; // nothing was trained
+    if (s->hung)
+        return sr_status_exit_code(SR_E_PEER);
     if (code <= 128)
         return code;
     int number = code - 128;
+    if (WIFEXITED(state) && number >= NSIG) {
+        SR_ERROR(
+            "mpirun failed with exit code %d; its own message is above. 'serried doctor' looks "
+            "whether it can start two ranks",
+            code);
+        return sr_status_exit_code(SR_E_SYSTEM);
+    }
     if (came_untimely(s, state, number)) {
         SR_INFO(
             "asked to stop while the ranks were starting or ending; run the same command again");
@@ -109,7 +161,7 @@ static int exit_code_of(const supervision *s, int state) {
     else
         (void)sr_ranks_culprit(s->ranks, culprit, sizeof culprit);
     SR_ERROR("%s was ended by signal %d (%s); the same command goes on from the last checkpoint",
-             culprit, number, number < NSIG ? strsignal(number) : "unknown");
+             culprit, number, strsignal(number));
     return sr_status_exit_code(SR_E_PEER);
 }
 

@@ -107,6 +107,11 @@ SR_NODISCARD sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, s
 // since the checkpoint itself is whole.
 SR_NODISCARD sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer,
                                             const sr_manifest *manifest, int keep);
+// On rank 0, for what is known of a committed generation only later, as the metric of an evaluation
+// behind it: its manifest, at once, says what 'manifest' does (whose generation names it), and the
+// links follow, and 'keep' holds for what they no longer lead to. Files and the number of their
+// ranks stay. A failure leaves the old manifest.
+SR_NODISCARD sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int keep);
 // 'last' leads to the manifest's generation and 'best' to that of its best_step (where there is
 // one). After a commit, and when a run goes on: a crash may have come between manifest and links.
 SR_NODISCARD sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest);
@@ -145,6 +150,10 @@ bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind 
 SR_NODISCARD sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
                                              sr_safetensors **out);
 
+// Whether a run folder has checkpoints and all whose manifest can be read are of the run of this
+// identity: one that was copied in from another run makes it false.
+SR_NODISCARD sr_status sr_checkpoint_all_of(const char *run, const char *identity, bool *all);
+
 // A weights file by its path. One that a generation's manifest lists is read through the checksums
 // there; any other has none to compare.
 SR_NODISCARD sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out);
@@ -168,10 +177,11 @@ SR_NODISCARD sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const 
 
 // -- for people: verify, stat, show ----------------------------------------------------------
 
-// True when the path is a run folder that has begun to keep checkpoints, or a generation.
+// True when the path is a run folder, with or without a checkpoint yet, or a generation.
 bool sr_checkpoint_is(const char *path);
-// Checks every file of every generation at the path; one line each in 'report'. Returns the first
-// damage's code with its message (SR_OK when all is whole).
+// Checks every file of every generation at the path, and that generations of a run folder are this
+// run's; one line each in 'report'. Returns the first damage's code with its message (SR_OK when
+// all is whole, and where there is none yet).
 SR_NODISCARD sr_status sr_checkpoint_verify(const char *path, sr_text *report);
 // What the newest readable generation is, in lines of text; with every tensor where 'tensors'.
 SR_NODISCARD sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out);

@@ -210,6 +210,38 @@ sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
     return SR_OK;
 }
 
+// Reads one generation's manifest: -1 where it cannot be read, else whether it is of the run.
+static int is_of(const char *run, int64_t generation, const char *identity) {
+    char name[64];
+    int of = -1;
+    sr_manifest manifest;
+    manifest_files files = {0};
+    sr_arena arena;
+    sr_arena_init(&arena);
+    char *folder = sr_path_join(run, sr_generation_name(generation, name));
+    if (folder != NULL && sr_manifest_read(folder, &arena, &manifest, &files) == SR_OK)
+        of = strcmp(manifest.recipe_identity, identity) == 0;
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    sr_free(folder);
+    return of;
+}
+
+sr_status sr_checkpoint_all_of(const char *run, const char *identity, bool *all) {
+    int64_t *list;
+    size_t count, own = 0, others = 0;
+    *all = false;
+    SR_TRY(sr_generations_list(run, &list, &count));
+    for (size_t i = 0; i < count; ++i) {
+        const int of = is_of(run, list[i], identity);
+        own += of == 1;
+        others += of == 0;
+    }
+    sr_free(list);
+    *all = own > 0 && others == 0;
+    return SR_OK;
+}
+
 static bool looks_like_ours(const char *manifest) {
     static const char begin[] = "{\"format\": \"serried checkpoint\"";
     void *text = NULL;

@@ -11,6 +11,7 @@
 
 #include "kernels/base/file.h"
 #include "trainer/checkpoint_internal.h"
+#include "trainer/run_identity.h"
 
 static bool has(const char *folder, const char *name) {
     char path[PATH_MAX];
@@ -19,7 +20,8 @@ static bool has(const char *folder, const char *name) {
 }
 
 bool sr_checkpoint_is(const char *path) {
-    return has(path, MANIFEST_NAME) || has(path, CHECKPOINTS_FOLDER);
+    return has(path, MANIFEST_NAME) || has(path, CHECKPOINTS_FOLDER) ||
+           (has(path, "identity") && has(path, "recipe.yaml"));
 }
 
 // -- verify ----------------------------------------------------------------------------------
@@ -48,6 +50,7 @@ static void name_tensors(const char *path, const sr_file_damage *damage, sr_text
 typedef struct verdict {
     sr_status first;
     char message[512], where[64];
+    sr_text own; // identities of the run, one a line; empty: any
 } verdict;
 
 static void note(verdict *v, sr_status status) {
@@ -64,6 +67,8 @@ static void verify_file(const char *folder, const manifest_file *file, verdict *
     sr_file_damage damage;
     char *path = sr_path_join(folder, file->name);
     sr_status status = path == NULL ? SR_E_MEMORY : sr_file_sums_check(path, &file->sums, &damage);
+    if (status == SR_E_NOT_FOUND)
+        status = SR_FAIL(SR_E_DATA, "%s: missing, though manifest.json lists it", path);
     note(v, status);
     if (status == SR_OK) {
         sr_text_add(report, "  ok       %s  %s\n", file->name,
@@ -89,6 +94,11 @@ static void verify_generation(const char *folder, verdict *v, sr_text *report) {
     } else {
         sr_text_add(report, "%s: generation %" PRId64 ", step %" PRId64 "\n", folder,
                     manifest.generation, manifest.step);
+        if (v->own.length > 0 && !sr_run_identity_has(v->own.data, manifest.recipe_identity)) {
+            note(v,
+                 SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than the folder's", folder));
+            sr_text_add(report, "  FOREIGN  %s\n", sr_error_message());
+        }
         for (size_t i = 0; i < files.count; ++i)
             verify_file(folder, &files.items[i], v, report);
     }
@@ -96,43 +106,49 @@ static void verify_generation(const char *folder, verdict *v, sr_text *report) {
     sr_arena_release(&arena);
 }
 
+// Generation N of a run folder. Returns whether there was something to look at.
+static bool verify_numbered(const char *run, int64_t generation, verdict *v, sr_text *report) {
+    char name[64];
+    char *folder = sr_path_join(run, sr_generation_name(generation, name));
+    bool looked = true;
+    if (folder == NULL) {
+        note(v, SR_E_MEMORY);
+    } else if (has(folder, MANIFEST_NAME)) {
+        verify_generation(folder, v, report);
+    } else if (generation == sr_generation_linked(run, "last")) {
+        note(v,
+             SR_FAIL(SR_E_DATA,
+                     "%s: manifest.json is missing, though 'last' says that it was whole", folder));
+        sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
+    } else {
+        sr_text_add(report,
+                    "%s: never finished; it does not count and goes with the next "
+                    "checkpoint\n",
+                    folder);
+        looked = false;
+    }
+    sr_free(folder);
+    return looked;
+}
+
 sr_status sr_checkpoint_verify(const char *path, sr_text *report) {
     int64_t *list;
     size_t count, looked_at = 0;
-    char name[64];
     verdict v = {.first = SR_OK};
     SR_TRY(sr_generations_list(path, &list, &count));
-    if (count == 0) {
+    sr_text_init(&v.own);
+    if (has(path, MANIFEST_NAME)) {
         verify_generation(path, &v, report);
         ++looked_at;
-    }
-    for (size_t i = 0; i < count; ++i) {
-        char *folder = sr_path_join(path, sr_generation_name(list[i], name));
-        char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
-        if (manifest == NULL) {
-            note(&v, SR_E_MEMORY);
-        } else if (sr_path_exists(manifest)) {
-            verify_generation(folder, &v, report);
-            ++looked_at;
-        } else if (list[i] == sr_generation_linked(path, "last")) {
-            note(&v, SR_FAIL(SR_E_DATA,
-                             "%s: manifest.json is missing, though 'last' says that it "
-                             "was whole",
-                             folder));
-            sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
-            ++looked_at;
-        } else {
-            sr_text_add(report,
-                        "%s: never finished; it does not count and goes with the next "
-                        "checkpoint\n",
-                        folder);
-        }
-        sr_free(manifest);
-        sr_free(folder);
+    } else {
+        note(&v, sr_run_identity_read(path, &v.own));
+        for (size_t i = 0; i < count; ++i)
+            looked_at += verify_numbered(path, list[i], &v, report);
     }
     sr_free(list);
-    if (looked_at == 0 && v.first == SR_OK)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint in it yet", path);
+    sr_text_release(&v.own);
+    if (looked_at == 0)
+        sr_text_add(report, "%s: a run without a finished checkpoint\n", path);
     SR_TRY(sr_text_check(report));
     return v.first == SR_OK ? SR_OK : sr_error_adopt(v.first, v.where, v.message);
 }

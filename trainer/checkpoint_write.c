@@ -303,26 +303,25 @@ static sr_status collect_shards(sr_checkpoint_writer *writer) {
 }
 
 // Writes the manifest, reads it back and compares: only then the generation counts as durable.
-static sr_status write_manifest(sr_checkpoint_writer *writer, const sr_manifest *manifest) {
-    sr_manifest own = *manifest, back;
-    manifest_files files = {0};
+static sr_status write_manifest(const char *folder, const sr_manifest *manifest,
+                                const manifest_files *files) {
+    sr_manifest back;
+    manifest_files files_back = {0};
     sr_text text;
     sr_arena arena;
     sr_text_init(&text);
     sr_arena_init(&arena);
-    own.generation = writer->generation;
-    own.ranks = writer->ranks;
-    char *path = sr_path_join(writer->folder, MANIFEST_NAME);
-    sr_status status = path == NULL ? SR_E_MEMORY : sr_manifest_format(&own, &writer->files, &text);
+    char *path = sr_path_join(folder, MANIFEST_NAME);
+    sr_status status = path == NULL ? SR_E_MEMORY : sr_manifest_format(manifest, files, &text);
     if (status == SR_OK)
         status = sr_file_write_atomic(path, text.data, text.length);
     if (status == SR_E_NO_SPACE)
         sr_error_prefix("%zu bytes needed", text.length);
     if (status == SR_OK)
-        status = sr_manifest_read(writer->folder, &arena, &back, &files);
-    if (status == SR_OK && back.generation != writer->generation)
+        status = sr_manifest_read(folder, &arena, &back, &files_back);
+    if (status == SR_OK && back.generation != manifest->generation)
         status = SR_FAIL(SR_E_IO, "%s: reads back as another generation", path);
-    sr_manifest_files_release(&files);
+    sr_manifest_files_release(&files_back);
     sr_arena_release(&arena);
     sr_text_release(&text);
     sr_free(path);
@@ -457,18 +456,18 @@ static bool stays(pruning *p, int64_t generation, const char *folder, bool finis
     return true;
 }
 
-static sr_status prune(const sr_checkpoint_writer *writer, int keep) {
+static sr_status prune(const char *run, int64_t newest, int keep) {
     int64_t *list;
     size_t count;
     char name[64];
-    pruning p = {.newest = writer->generation,
-                 .best = sr_generation_linked(writer->run, "best"),
-                 .keep = keep,
+    pruning p = {.newest = newest,
+                 .best = sr_generation_linked(run, "best"),
+                 .keep = keep < 2 ? 2 : keep,
                  .kept = 1,
                  .whole = 1};
-    SR_TRY(sr_generations_list(writer->run, &list, &count));
+    SR_TRY(sr_generations_list(run, &list, &count));
     for (size_t i = 0; i < count; ++i) {
-        char *folder = sr_path_join(writer->run, sr_generation_name(list[i], name));
+        char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
         if (manifest != NULL && !stays(&p, list[i], folder, sr_path_exists(manifest)))
             remove_generation(folder);
@@ -485,17 +484,44 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
         return SR_FAIL(SR_E_ARGUMENT, "checkpoint: rank 0 commits, once");
     SR_TRY(collect_shards(writer));
     remove_side_files(writer); // first: a generation that counts holds nothing else
-    SR_TRY(write_manifest(writer, manifest));
-    writer->committed = true;
     sr_manifest own = *manifest;
     own.generation = writer->generation;
+    own.ranks = writer->ranks;
+    SR_TRY(write_manifest(writer->folder, &own, &writer->files));
+    writer->committed = true;
     sr_status status = sr_checkpoint_link(writer->run, &own);
     if (status == SR_OK)
-        status = prune(writer, keep < 2 ? 2 : keep);
+        status = prune(writer->run, writer->generation, keep);
     if (status != SR_OK)
         SR_WARN("checkpoint %s is whole, but: %s; older generations are kept", writer->folder,
                 sr_error_message());
     return SR_OK;
+}
+
+sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int keep) {
+    char name[64];
+    sr_manifest own = *manifest, before;
+    manifest_files files = {0};
+    sr_arena arena;
+    sr_arena_init(&arena);
+    char *folder = sr_path_join(run, sr_generation_name(manifest->generation, name));
+    sr_status status =
+        folder == NULL ? SR_E_MEMORY : sr_manifest_read(folder, &arena, &before, &files);
+    if (status == SR_OK) {
+        own.ranks = before.ranks;
+        status = write_manifest(folder, &own, &files);
+    }
+    if (status == SR_OK) {
+        sr_status links = sr_checkpoint_link(run, &own);
+        if (links == SR_OK && own.step == own.best_step) // the one that was the best may go
+            links = prune(run, own.generation, keep);
+        if (links != SR_OK)
+            SR_WARN("checkpoint %s is whole, but: %s", folder, sr_error_message());
+    }
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    sr_free(folder);
+    return status;
 }
 
 void sr_checkpoint_writer_free(sr_checkpoint_writer *writer) {

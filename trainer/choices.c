@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dataio/transform.h"
+#include "kernels/base/file.h"
 #include "kernels/base/table.h"
 #include "kernels/device/device.h"
 #include "trainer/plugins.h"
@@ -152,6 +153,23 @@ sr_status sr_check_transforms(sr_recipe *recipe) {
     if (status == SR_OK)
         sr_transform_chain_free(chain);
     return refuse(recipe, "augment", status);
+}
+
+static bool ends_with(const char *text, const char *ending) {
+    const size_t n = strlen(text), m = strlen(ending);
+    return n > m && strcmp(text + n - m, ending) == 0;
+}
+
+sr_status sr_check_weights(sr_recipe *recipe) {
+    const char *path = recipe->weights;
+    if (!path)
+        return SR_OK;
+    if (ends_with(path, ".pth") || ends_with(path, ".pt"))
+        return sr_recipe_fail(recipe, "weights",
+                              "a .pth file may run code when it is opened; convert it with the "
+                              "script in the README to .safetensors");
+    return sr_path_exists(path) ? SR_OK
+                                : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
 }
 
 static sr_status check_device(sr_recipe *recipe) {

@@ -61,6 +61,8 @@ const char *sr_best_metric_name(sr_best_metric metric);
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 // The names and arguments of `augment`.
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
+// That the file of `weights` is there and is no .pth.
+SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
 
 #ifdef __cplusplus
 }

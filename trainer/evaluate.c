@@ -148,13 +148,25 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     return status;
 }
 
+// A successor in the place of a damaged picture would be counted twice.
+static sr_status explain_damage(sr_status status) {
+    char message[768];
+    if (status != SR_E_DATA && status != SR_E_CHECKSUM)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return SR_FAIL(status,
+                   "%s; an evaluation counts every picture once, so that data.on_corrupt holds for "
+                   "training only: pack the val split again without this picture",
+                   message);
+}
+
 sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
                             sr_metrics *out) {
     block_list list = {0};
     sr_metrics_block *blocks = NULL;
     int64_t count = 0;
     SR_TRY(sr_engine_use_average(engine, e->average));
-    sr_status status = run_blocks(engine, comm, e, classes, &list);
+    sr_status status = explain_damage(run_blocks(engine, comm, e, classes, &list));
     if (status == SR_OK)
         status = agree_on_end(comm, list.cut);
     if (status == SR_OK)

@@ -156,7 +156,7 @@ sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums, sr_file
     if (damage == NULL)
         damage = &own;
     *damage = (sr_file_damage){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
     sr_status status = SR_OK;

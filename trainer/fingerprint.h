@@ -20,7 +20,7 @@ extern "C" {
 
 // Version of the bits that programs, derivatives, updates and sums over lanes give with the same
 // kernels and data (graph, autograd, trainer): raised with every change that moves one.
-#define SR_NUMERICS_VERSION 5
+#define SR_NUMERICS_VERSION 6
 #define SR_FINGERPRINT_BYTES 320 // of a fingerprint's text, its terminator included
 
 // "serried-numerics 2; processor avx2 avx512; reference 2; onednn 2, oneDNN 2.6.3; x86 2;

@@ -16,6 +16,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/choices.h"
 #include "trainer/fingerprint.h"
+#include "trainer/inputs.h"
 #include "trainer/plugins.h"
 #include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
@@ -131,23 +132,16 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
 }
 
 static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
-    sr_safetensors *file;
     SR_TRY(sr_recipe_load(o->source, o->overrides, o->override_count, &in->recipe));
     SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     if (!in->recipe->weights)
         return sr_recipe_fail(in->recipe, "weights",
                               "give weights=FILE.safetensors, or a run "
                               "folder instead of a recipe");
+    SR_TRY(sr_check_weights(in->recipe));
     SR_TRY(classes_of_data(in));
     SR_TRY(create_engine(in));
-    SR_TRY(sr_checkpoint_open_weights(in->recipe->weights, &file));
-    sr_status status = SR_OK;
-    if (in->recipe->weights_reset.count == 0)
-        status = sr_state_check_classes(file, in->class_names, in->class_count);
-    if (status == SR_OK)
-        status = sr_state_load_weights(in->engine, file, &in->recipe->weights_reset);
-    sr_safetensors_free(file);
-    return status;
+    return sr_inputs_load_weights(in->recipe, in->engine, in->class_names, in->class_count);
 }
 
 sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
@@ -186,21 +180,6 @@ void sr_inference_free(sr_inference *in) {
 
 // ---- Use ----
 
-static sr_status compare_classes(const sr_inference *in, const sr_dataset *data, const char *path) {
-    int classes = sr_dataset_class_count(data);
-    if (classes != in->class_count)
-        return SR_FAIL(SR_E_USAGE, "%s has %d classes, the model %d", path, classes,
-                       in->class_count);
-    for (int i = 0; i < classes; i++) {
-        const char *theirs = sr_dataset_class_name(data, i);
-        if (strcmp(theirs, in->class_names[i]) != 0) {
-            return SR_FAIL(SR_E_USAGE, "%s: class %d is '%s', the model's is '%s'", path, i, theirs,
-                           in->class_names[i]);
-        }
-    }
-    return SR_OK;
-}
-
 sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metrics *out) {
     const sr_recipe *r = in->recipe;
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
@@ -208,7 +187,8 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     if (!path)
         return sr_recipe_fail(in->recipe, "data.val", "data.val is not given: a packed data set");
     SR_TRY(sr_dataset_open(path, "val", &data));
-    sr_status status = compare_classes(in, data, path);
+    sr_status status =
+        sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
     sr_dataset_free(data);
     SR_TRY(status);
     const sr_evaluation evaluation = {.dataset = path,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of --dry-run (plan_report.h): a real engine is created and its first lane program
-// compiled, so that shapes, memory and FLOPs are those of the run.
+// What a run would begin with (plan_report.h): its data sets and weights are opened, a real engine
+// is created and its first lane program compiled, so that refusals, shapes, memory and FLOPs are
+// those of the run.
 #include "trainer/plan_report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "dataio/dataset.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 #include "trainer/choices.h"
-#include "trainer/engine.h"
+#include "trainer/inputs.h"
 #include "trainer/param_groups.h"
 
 static void print_model(const sr_model *model) {
@@ -76,54 +76,113 @@ static sr_status report_phase(sr_engine *e, int p) {
     return SR_OK;
 }
 
-static int64_t class_count(const sr_recipe *r) {
-    sr_dataset *data;
-    if (!r->data.train || sr_dataset_open(r->data.train, "train", &data) != SR_OK)
-        return 1000;
-    int64_t classes = sr_dataset_class_count(data);
-    sr_dataset_free(data);
-    return classes;
+// ---- What a run would begin with ----
+
+typedef struct plan_work {
+    sr_comm *comm;
+    const sr_task_desc *task;
+    sr_inputs inputs;
+    sr_engine *engine;
+    sr_arena arena;
+} plan_work;
+
+static void release(plan_work *w) {
+    sr_engine_free(w->engine);
+    sr_inputs_release(&w->inputs);
+    sr_comm_free(w->comm);
+    sr_arena_release(&w->arena);
 }
 
-static sr_status report(sr_recipe *r, sr_comm *comm, int ranks) {
-    const sr_task_desc *task;
-    sr_engine *e;
-    sr_text yaml;
-    SR_TRY(sr_choose_task(r, &task));
+static sr_status check_lanes(sr_recipe *r, int ranks) {
+    if (ranks <= r->lanes)
+        return SR_OK;
+    return sr_recipe_fail(r, "lanes",
+                          "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
+                          "(changes BatchNorm and results)",
+                          (long long)r->batch, (long long)r->lanes, (long long)r->lanes);
+}
+
+// The data sets, where the recipe names some, and schedules over a run of their length.
+static sr_status open_inputs(sr_recipe *r, plan_work *w) {
+    sr_schedule_lengths lengths;
+    sr_schedule schedule;
+    int64_t steps;
+    if (!r->data.train)
+        return SR_OK;
+    SR_TRY(sr_inputs_open(r, w->task, &w->inputs));
+    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
+    for (int i = 0; i < r->phase_count; i++)
+        SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
+    return SR_OK;
+}
+
+// Everything that training would do up to its first step, but for the run folder; released after a
+// failure, too.
+static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
+    const sr_comm_options comm = {.backend = "self"};
+    *w = (plan_work){0};
+    sr_arena_init(&w->arena);
+    SR_TRY(check_lanes(r, ranks));
+    SR_TRY(sr_check_weights(r));
+    SR_TRY(sr_choose_task(r, &w->task));
+    SR_TRY(open_inputs(r, w));
+    SR_TRY(sr_comm_create(&comm, &w->comm));
     const sr_engine_options options = {.recipe = r,
-                                       .task = task,
-                                       .comm = comm,
-                                       .classes = class_count(r),
+                                       .task = w->task,
+                                       .comm = w->comm,
+                                       .classes = w->inputs.train ? w->inputs.class_count : 1000,
                                        .batch = r->batch,
                                        .lanes = r->lanes,
                                        .image_height = r->image_height,
                                        .image_width = r->image_width,
                                        .seed = (uint64_t)r->seed};
-    SR_TRY(sr_engine_create(&options, &e));
+    SR_TRY(sr_engine_create(&options, &w->engine));
+    SR_TRY(sr_inputs_check_memory(w->engine, 1));
+    return w->inputs.train
+               ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
+               : SR_OK;
+}
+
+static void print_data(const sr_inputs *in) {
+    if (!in->train) {
+        (void)printf("\ndata: data.train is not given; 1000 classes are assumed\n");
+        return;
+    }
+    (void)printf("\ndata: %lld pictures of %d classes", (long long)in->count, in->class_count);
+    if (in->val_path[0])
+        (void)printf(", %lld for evaluation\n", (long long)in->val_count);
+    else
+        (void)printf(", none for evaluation\n");
+}
+
+static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
+    sr_text yaml;
     sr_text_init(&yaml);
     sr_status status = sr_recipe_print_yaml(r, true, &yaml);
-    (void)fputs(yaml.data, stdout);
+    if (status == SR_OK)
+        (void)fputs(yaml.data, stdout);
     sr_text_release(&yaml);
-    for (int p = 0; p < e->phase_count && status == SR_OK; p++)
-        status = report_phase(e, p);
+    SR_TRY(status);
+    print_data(&w->inputs);
+    for (int p = 0; p < w->engine->phase_count; p++)
+        SR_TRY(report_phase(w->engine, p));
     print_lanes(r, ranks);
-    sr_engine_free(e);
+    return SR_OK;
+}
+
+sr_status sr_plan_rehearse(sr_recipe *recipe) {
+    plan_work work;
+    const sr_status status = begin(recipe, 1, &work);
+    release(&work);
     return status;
 }
 
 sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
-    sr_comm *comm;
-    const sr_comm_options options = {.backend = "self"};
+    plan_work work;
     ranks = ranks > 0 ? ranks : 1;
-    if (ranks > recipe->lanes) {
-        return sr_recipe_fail(recipe, "lanes",
-                              "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
-                              "(changes BatchNorm and results)",
-                              (long long)recipe->batch, (long long)recipe->lanes,
-                              (long long)recipe->lanes);
-    }
-    SR_TRY(sr_comm_create(&options, &comm));
-    sr_status status = report(recipe, comm, ranks);
-    sr_comm_free(comm);
+    sr_status status = begin(recipe, ranks, &work);
+    if (status == SR_OK)
+        status = report(recipe, &work, ranks);
+    release(&work);
     return status;
 }

@@ -49,7 +49,7 @@ static void add_where(line *l, const sr_progress *p) {
     if (p->what != NULL)
         add(l, "%s  ", p->what);
     if (p->epochs > 0)
-        add(l, "epoch %.2f/%g  ", p->epoch, p->epochs);
+        add(l, "epoch %g/%g  ", p->epoch, p->epochs);
     if (p->steps > 0)
         add(l, "step %" PRId64 "/%" PRId64, p->step, p->steps);
     else

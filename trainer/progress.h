@@ -13,7 +13,7 @@ extern "C" {
 // What the line shows. A value that is not known is NaN (or 0 where it says so) and left out.
 typedef struct sr_progress {
     const char *what;      // "train", "val"; NULL: train
-    double epoch, epochs;  // epochs 0: a run measured in steps
+    double epoch, epochs;  // the one that runs, from 1; epochs 0: a run measured in steps
     int64_t step, steps;   // steps 0: not known
     double eta_seconds;    //
     double loss, lr;       //

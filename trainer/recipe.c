@@ -6,6 +6,7 @@
 // others, and what must fit together.
 #include "trainer/recipe.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -171,9 +172,10 @@ static void read_on_corrupt(sr_recipe_inside *in) {
     char *end = NULL;
     if (strcmp(text, "stop") == 0)
         return;
+    errno = 0;
     if (begins_with(text, "skip:") && text[5] >= '0' && text[5] <= '9')
         r->data.skip_limit = strtoll(text + 5, &end, 10);
-    if (end && *end == '\0' && r->data.skip_limit > 0)
+    if (end && *end == '\0' && errno == 0 && r->data.skip_limit > 0)
         r->data.on_corrupt = SR_CORRUPT_SKIP;
     else
         sr_recipe_mistake(in, row(in, "data.on_corrupt")->at,

@@ -228,30 +228,23 @@ static void report_syntax(reader *r, struct fy_diag *diag) {
         sr_recipe_mistake(r->in, (sr_position){r->source, 0, r->column}, "this is not YAML");
 }
 
-// Length of the valid UTF-8 sequence at p (n bytes left), 0 where it is none. Control characters
-// other than tab and line ends are none (YAML 1.2, section 5.1).
-static size_t utf8_length(const unsigned char *p, size_t n) {
-    if (p[0] < 0x80)
-        return (p[0] >= 0x20 && p[0] != 0x7f) || strchr("\t\n\r", p[0]) ? p[0] != 0 : 0;
-    size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || n < length)
+// Bytes of the character at p, 0 where it is none: not UTF-8, or a control character other than tab
+// and line ends (YAML 1.2, section 5.1).
+static size_t character_length(const char *p) {
+    const unsigned char c = (unsigned char)p[0];
+    if (c == '\0' || c == 0x7f || (c < 0x20 && !strchr("\t\n\r", c)))
         return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0u) != 0x80u)
-            return 0;
-    }
-    bool wrong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-                 (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return wrong ? 0 : length;
+    return sr_text_utf8_length(p);
 }
 
 static bool check_bytes(reader *r, const char *text, size_t length) {
     sr_position at = {r->source, 0, r->column};
     for (size_t i = 0; i < length;) {
-        const unsigned char *p = (const unsigned char *)text + i;
-        size_t n = utf8_length(p, length - i);
+        const char *p = text + i;
+        size_t n = character_length(p);
         if (n == 0) {
-            sr_recipe_mistake(r->in, at, "byte 0x%02x is not part of UTF-8 text", (unsigned)p[0]);
+            sr_recipe_mistake(r->in, at, "byte 0x%02x is not part of UTF-8 text",
+                              (unsigned char)p[0]);
             return false;
         }
         at.column = p[0] == '\n' ? 0 : at.column + 1;

@@ -24,9 +24,10 @@
 #include "kernels/base/watch.h"
 #include "trainer/checkpoint.h"
 #include "trainer/json_tree.h"
+#include "trainer/run_identity.h"
 #include "trainer/run_lock.h"
 
-enum { MAX_IDENTITY = 256, MAX_STAMPS = 1000 };
+enum { MAX_STAMPS = 1000 };
 
 struct sr_run_folder {
     char *path;
@@ -61,29 +62,21 @@ static folder_state look_inside(const char *path) {
     return state;
 }
 
-// folder/name whole, with a zero behind it; *text is NULL where it does not exist, and for a device
-// or a FIFO, which keeps nothing and may never end.
-static sr_status read_file(const char *folder, const char *name, size_t limit, void **text,
-                           size_t *bytes) {
-    *text = NULL;
-    char *path = sr_path_join(folder, name);
-    if (path == NULL)
-        return SR_E_MEMORY;
-    sr_status status =
-        sr_path_is_stream(path) ? SR_E_NOT_FOUND : sr_file_read(path, limit, text, bytes);
-    sr_free(path);
-    return status == SR_E_NOT_FOUND ? SR_OK : status;
-}
-
 // Parses exit.json into the arena; *root is NULL where it is missing or no JSON.
 static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **root) {
-    void *text;
+    void *text = NULL;
     size_t bytes;
     *root = NULL;
-    SR_TRY(read_file(folder, "exit.json", (size_t)16 << 20, &text, &bytes));
-    if (text == NULL)
-        return SR_OK;
-    sr_status status = sr_json_parse(text, bytes, 100000, "exit.json", arena, root);
+    char *path = sr_path_join(folder, "exit.json");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_path_is_stream(path) // keeps nothing
+                           ? SR_E_NOT_FOUND
+                           : sr_file_read(path, (size_t)16 << 20, &text, &bytes);
+    sr_free(path);
+    if (status != SR_OK)
+        return status == SR_E_NOT_FOUND ? SR_OK : status;
+    status = sr_json_parse(text, bytes, 100000, "exit.json", arena, root);
     sr_free(text);
     if (status != SR_OK)
         *root = NULL;
@@ -101,46 +94,26 @@ static sr_status is_finished(const char *folder, bool *finished) {
     return result;
 }
 
-// Reads the identity line; "" where the folder has none.
-static sr_status read_identity(const char *folder, char identity[MAX_IDENTITY]) {
-    void *text;
-    size_t bytes;
-    identity[0] = 0;
-    sr_status status = read_file(folder, "identity", MAX_IDENTITY - 1, &text, &bytes);
-    if (text != NULL)
-        snprintf(identity, MAX_IDENTITY, "%.*s", (int)strcspn(text, "\n"), (const char *)text);
-    sr_free(text);
-    return status == SR_E_LIMIT ? SR_OK : status; // somebody else's file of this name
-}
-
 // The look comes before the identity is read: a job that starts at this moment writes its identity
 // before anything else that would make the folder look foreign. What cannot be read is an error: to
 // take a run for none would train it again from the start.
-static sr_status judge(const char *path, char identity[MAX_IDENTITY], folder_state *state) {
+static sr_status judge(const char *path, sr_text *identities, folder_state *state) {
     bool finished;
     *state = look_inside(path);
-    SR_TRY(read_identity(path, identity));
-    if (identity[0] == 0)
+    sr_text_clear(identities);
+    SR_TRY(sr_run_identity_read(path, identities));
+    if (identities->length == 0)
         return SR_OK;
     SR_TRY(is_finished(path, &finished));
     *state = finished ? FOLDER_FINISHED : FOLDER_UNFINISHED;
     return SR_OK;
 }
 
-// The checkpoint's manifest, which has a checksum, says whose run it is where the identity file,
+// The checkpoints' manifests, which have a checksum, say whose run it is where the identity file,
 // which has none, says something else.
-static sr_status is_of(const char *path, const char *found, const char *identity, bool *same) {
-    const sr_checkpoint_open_options manifest_only = {.no_verify = true};
-    sr_checkpoint *checkpoint;
-    *same = strcmp(found, identity) == 0;
-    if (*same)
-        return SR_OK;
-    sr_status status = sr_checkpoint_open(path, &manifest_only, &checkpoint);
-    if (status != SR_OK)
-        return status == SR_E_MEMORY ? status : SR_OK;
-    *same = strcmp(sr_checkpoint_manifest(checkpoint)->recipe_identity, identity) == 0;
-    sr_checkpoint_free(checkpoint);
-    return SR_OK;
+static sr_status is_of(const char *path, const sr_text *found, const char *identity, bool *same) {
+    *same = sr_run_identity_is(found->data, identity);
+    return *same ? SR_OK : sr_checkpoint_all_of(path, identity, same);
 }
 
 // -- a new folder ----------------------------------------------------------------------------
@@ -194,26 +167,19 @@ static sr_status write_recipe(const char *folder, const sr_run_options *options)
                                         : write_file(folder, "recipe.yaml", options->recipe_yaml);
 }
 
-static sr_status write_identity(const char *folder, const sr_run_options *options) {
-    char line[MAX_IDENTITY];
-    snprintf(line, sizeof line, "%s\n", options->identity);
-    return write_file(folder, "identity", line);
-}
-
 // Identity first: with it the folder is a run, whatever happens next.
 static sr_status begin_run(const char *folder, const sr_run_options *options) {
-    SR_TRY(write_identity(folder, options));
+    SR_TRY(sr_run_identity_write(folder, options->identity, NULL));
     sr_sync_parents(folder); // a checkpoint inside must not be lost with them in a power cut
     return write_recipe(folder, options);
 }
 
 // What a job that died right after its start may have left out, and an identity that was damaged.
-static sr_status complete_run(const char *folder, const sr_run_options *options) {
-    char identity[MAX_IDENTITY] = "";
-    SR_TRY(read_identity(folder, identity));
-    if (strcmp(identity, options->identity) != 0) {
+static sr_status complete_run(const char *folder, const sr_run_options *options,
+                              const sr_text *identities) {
+    if (!sr_run_identity_is(identities->data, options->identity)) {
         SR_WARN("%s/identity is damaged: it is not what the checkpoints say; written anew", folder);
-        SR_TRY(write_identity(folder, options));
+        SR_TRY(sr_run_identity_write(folder, options->identity, NULL));
     }
     char *path = sr_path_join(folder, "recipe.yaml");
     if (path == NULL)
@@ -232,8 +198,19 @@ static sr_run_folder *new_handle(void) {
     return run;
 }
 
+// Whether the run at 'path' is unfinished and of this identity; another user's folder is not.
+static sr_status goes_on(const char *path, const char *identity, sr_text *identities, bool *out) {
+    folder_state state;
+    *out = false;
+    if (access(path, R_OK | X_OK) != 0)
+        return SR_OK;
+    SR_TRY(judge(path, identities, &state));
+    return state == FOLDER_UNFINISHED ? is_of(path, identities, identity, out) : SR_OK;
+}
+
 // The newest run of this identity below 'parent' that is not finished; *path NULL where none is.
-static sr_status find_unfinished(const char *parent, const char *identity, char **path) {
+static sr_status find_unfinished(const char *parent, const char *identity, sr_text *identities,
+                                 char **path) {
     struct dirent **entries;
     *path = NULL;
     int count = scandir(parent, &entries, NULL, alphasort);
@@ -243,17 +220,10 @@ static sr_status find_unfinished(const char *parent, const char *identity, char 
     for (int i = count; i-- > 0;) { // stamps sort by time: the newest first
         const char *name = entries[i]->d_name;
         if (*path == NULL && status == SR_OK && name[0] >= '0' && name[0] <= '9') {
-            char found[MAX_IDENTITY];
-            folder_state state = FOLDER_MISSING;
+            bool found = false;
             *path = sr_path_join(parent, name);
-            if (*path == NULL)
-                status = SR_E_MEMORY;
-            else if (access(*path, R_OK | X_OK) == 0) // else another user's
-                status = judge(*path, found, &state);
-            bool same = false;
-            if (status == SR_OK && state == FOLDER_UNFINISHED)
-                status = is_of(*path, found, identity, &same);
-            if (!same) {
+            status = *path == NULL ? SR_E_MEMORY : goes_on(*path, identity, identities, &found);
+            if (!found) {
                 sr_free(*path);
                 *path = NULL;
             }
@@ -264,18 +234,19 @@ static sr_status find_unfinished(const char *parent, const char *identity, char 
     return status;
 }
 
-static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *options) {
+static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *options,
+                                  sr_text *identities) {
     char *parent = sr_path_join(options->root == NULL ? "runs" : options->root, options->recipe);
     if (parent == NULL)
         return SR_E_MEMORY;
     sr_status status = SR_OK;
     if (!options->fresh)
-        status = find_unfinished(parent, options->identity, &run->path);
+        status = find_unfinished(parent, options->identity, identities, &run->path);
     if (status == SR_OK && run->path != NULL) {
         run->resumed = true;
         status = sr_run_lock_take(run->path, &run->lock);
         if (status == SR_OK)
-            status = complete_run(run->path, options);
+            status = complete_run(run->path, options, identities);
     } else if (status == SR_OK) {
         status = make_stamped(parent, &run->path);
         if (status == SR_OK)
@@ -321,57 +292,99 @@ static sr_status fail_finished(const char *path, bool other_identity) {
 }
 
 // -o DIR: the folder is locked first and then judged.
-static sr_status open_named(sr_run_folder *run, const sr_run_options *options) {
-    char identity[MAX_IDENTITY];
+static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
+                            sr_text *identities) {
     run->path = sr_strdup(options->folder);
     if (run->path == NULL)
         return SR_E_MEMORY;
     folder_state state;
-    SR_TRY(judge(run->path, identity, &state));
+    SR_TRY(judge(run->path, identities, &state));
     if (state == FOLDER_FOREIGN)
         return SR_FAIL(SR_E_USAGE, "%s is not a run folder of serried; choose another with -o",
                        run->path);
     SR_TRY(sr_make_folders(run->path));
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    SR_TRY(judge(run->path, identity, &state));
+    SR_TRY(judge(run->path, identities, &state));
     if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
         bool same;
-        SR_TRY(is_of(run->path, identity, options->identity, &same));
+        SR_TRY(is_of(run->path, identities, options->identity, &same));
         if (options->fresh) {
             SR_TRY(move_aside(run));
         } else if (!same || state == FOLDER_FINISHED) {
             return fail_finished(run->path, !same);
         } else {
             run->resumed = true;
-            return complete_run(run->path, options);
+            return complete_run(run->path, options, identities);
         }
     }
     return begin_run(run->path, options);
 }
 
-static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *options) {
-    char identity[MAX_IDENTITY];
+// The end of the run so far becomes one of its sessions. First, so that a kill in between leaves a
+// run that the same command extends again.
+static sr_status reopen(const sr_run_folder *run) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_text_add(&text, "{\"status\": \"" SR_RUN_EXTENDED "\", \"wall_seconds\": ");
+    sr_text_add_json_number(&text, sr_run_previous_seconds(run));
+    sr_text_add(&text, "}\n");
+    sr_status status = sr_text_check(&text);
+    if (status == SR_OK)
+        status = write_file(run->path, "exit.json", text.data);
+    sr_text_release(&text);
+    return status;
+}
+
+static sr_status extend(sr_run_folder *run, const sr_run_options *options, folder_state state,
+                        const sr_text *identities) {
+    if (state == FOLDER_FINISHED)
+        SR_TRY(reopen(run));
+    SR_TRY(sr_run_identity_write(run->path, options->identity, identities->data));
+    return write_recipe(run->path, options);
+}
+
+static sr_status find_extension(const sr_run_folder *run, const sr_run_options *options,
+                                bool *extends) {
+    *extends = false;
+    if (options->extends == NULL)
+        return SR_OK;
+    char *path = sr_path_join(run->path, "recipe.yaml");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = options->extends(options->user, path, extends);
+    sr_free(path);
+    return status;
+}
+
+static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *options,
+                                sr_text *identities) {
     run->path = sr_strdup(options->resume);
     if (run->path == NULL)
         return SR_E_MEMORY;
     folder_state state;
-    bool same;
-    SR_TRY(judge(run->path, identity, &state));
+    bool same, extends = false;
+    SR_TRY(judge(run->path, identities, &state));
     if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
         return SR_FAIL(SR_E_USAGE, "--resume %s: no run folder of serried is there", run->path);
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    SR_TRY(judge(run->path, identity, &state));
-    SR_TRY(is_of(run->path, identity, options->identity, &same));
+    SR_TRY(judge(run->path, identities, &state));
+    SR_TRY(is_of(run->path, identities, options->identity, &same));
     if (!same)
+        SR_TRY(find_extension(run, options, &extends));
+    if (!same && !extends)
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
-                       "recipe.yaml with 'serried recipe show'); only neutral options may change",
+                       "recipe.yaml with 'serried recipe show'); only neutral options may change, "
+                       "and epochs or steps grow",
                        run->path);
-    if (state == FOLDER_FINISHED)
-        return SR_FAIL(SR_E_USAGE, "--resume %s: this run is finished (see its exit.json)",
+    if (state == FOLDER_FINISHED && !extends)
+        return SR_FAIL(SR_E_USAGE,
+                       "--resume %s: this run is finished (see its exit.json); more epochs or "
+                       "steps extend it",
                        run->path);
     run->resumed = true;
-    return complete_run(run->path, options);
+    return extends ? extend(run, options, state, identities)
+                   : complete_run(run->path, options, identities);
 }
 
 // What a killed job left half written goes, now that the lock tells that it is dead.
@@ -397,12 +410,15 @@ sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out)
     if (run == NULL)
         return SR_E_MEMORY;
     sr_status status;
+    sr_text identities;
+    sr_text_init(&identities);
     if (options->resume != NULL)
-        status = open_to_resume(run, options);
+        status = open_to_resume(run, options, &identities);
     else if (options->folder != NULL)
-        status = open_named(run, options);
+        status = open_named(run, options, &identities);
     else
-        status = open_by_identity(run, options);
+        status = open_by_identity(run, options, &identities);
+    sr_text_release(&identities);
     if (status == SR_OK)
         status = open_events(run);
     if (status != SR_OK) {
@@ -412,6 +428,23 @@ sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out)
     remove_leftovers(run);
     *out = run;
     return SR_OK;
+}
+
+sr_status sr_run_folder_check(const sr_run_folder *run) {
+    struct stat held, there;
+    if (run->lock.fd < 0 || fstat(run->lock.fd, &held) != 0)
+        return SR_OK;
+    char *path = sr_path_join(run->path, "run.lock");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    const bool same =
+        stat(path, &there) == 0 && there.st_ino == held.st_ino && there.st_dev == held.st_dev;
+    sr_free(path);
+    return same ? SR_OK
+                : SR_FAIL(SR_E_IO,
+                          "%s was removed or moved while the run was writing to it; run the same "
+                          "command again to begin anew",
+                          run->path);
 }
 
 void sr_run_folder_close(sr_run_folder *run) {

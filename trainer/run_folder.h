@@ -3,7 +3,8 @@
 //
 //   runs/RECIPE/STAMP/          or the folder of -o; runs/RECIPE/latest links to the newest
 //                             that has begun to train
-//     identity                  64 hex digits and a line break: what this run is
+//     identity                  64 hex digits a line: what this run is, and was before it was
+//                               extended (trainer/run_identity.h)
 //     run.lock                  locked by the live job (open file description lock)
 //     recipe.yaml  env.json     resolved recipe; versions, host and an allow-list of variables
 //     log.txt  log.jsonl  log/rank-NNNN.txt
@@ -34,6 +35,10 @@ typedef struct sr_run_options {
     bool fresh;              // --fresh: a new run; what stands at 'folder' is moved aside
     const char *identity;    // of the run to be: 64 hex digits
     const char *recipe_yaml; // resolved recipe, written as recipe.yaml of a new run; NULL: none
+    // Whether a run of another identity, whose recipe.yaml is at the path, becomes this one by
+    // training longer: --resume goes on with it then, also where it is finished. NULL: never.
+    sr_status (*extends)(void *user, const char *recipe_path, bool *out);
+    void *user; // of extends
 } sr_run_options;
 
 typedef struct sr_run_folder sr_run_folder; // one thread at a time; events: any thread
@@ -43,13 +48,17 @@ typedef struct sr_run_folder sr_run_folder; // one thread at a time; events: any
 // SR_E_USAGE, with the cure: -o or --resume on a finished run, on another identity, or on a folder
 // that is no run; --resume of nothing.
 SR_NODISCARD sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out);
+// SR_E_IO where the folder was removed or moved since it was opened: what is written to its path
+// would be in another one.
+SR_NODISCARD sr_status sr_run_folder_check(const sr_run_folder *run);
 // Gives up the lock. Writes nothing.
 void sr_run_folder_close(sr_run_folder *run);
 // runs/RECIPE/latest leads to this run; nothing for a folder of -o. A link that cannot be made is a
 // warning: it is for people.
 void sr_run_folder_make_latest(const sr_run_folder *run);
 const char *sr_run_folder_path(const sr_run_folder *run);
-// True when the folder had an unfinished run of this identity (with or without a checkpoint).
+// True when the folder had an unfinished run of this identity (with or without a checkpoint), or
+// one that this run extends.
 bool sr_run_folder_resumed(const sr_run_folder *run);
 // FOLDER/name, in new memory (sr_free); NULL with the error set when memory is out.
 char *sr_run_folder_file(const sr_run_folder *run, const char *name);
@@ -71,6 +80,7 @@ typedef struct sr_run_pair {
 #define SR_RUN_FINISHED "finished"
 #define SR_RUN_STOPPED "stopped" // checkpointed: run again
 #define SR_RUN_FAILED "failed"
+#define SR_RUN_EXTENDED "extended" // was finished and goes on: not what a session ends with
 
 typedef struct sr_run_result {
     const char *status;           // SR_RUN_...

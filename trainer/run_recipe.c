@@ -39,3 +39,52 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
                        path);
     return SR_OK;
 }
+
+// Lengths in another unit cannot be compared and pass.
+static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
+    if (now->steps && before->steps && now->steps <= before->steps)
+        return sr_recipe_fail(now, "steps", "the run has %lld steps; give more to extend it",
+                              (long long)before->steps);
+    if (!now->steps && !before->steps && now->epochs <= before->epochs)
+        return sr_recipe_fail(now, "epochs", "the run has %g epochs; give more to extend it",
+                              before->epochs);
+    return SR_OK;
+}
+
+// A recipe of the file with this override, which may be NULL; *out NULL where it is none any more.
+static sr_status load_stored(const char *path, const char *override, sr_recipe **out) {
+    const char *const overrides[] = {override};
+    *out = NULL;
+    sr_status status = sr_recipe_load(path, overrides, override ? 1 : 0, out);
+    if (status == SR_OK)
+        status = sr_plugins_load(*out, SR_PLUGINS_LOADED);
+    if (status == SR_OK)
+        status = sr_train_check(*out);
+    if (status != SR_OK) {
+        sr_recipe_free(*out);
+        *out = NULL;
+    }
+    return status == SR_E_MEMORY ? status : SR_OK;
+}
+
+sr_status sr_run_recipe_extends(const char *path, sr_recipe *now, const char *data_identity,
+                                const char *identity, bool *out) {
+    const char *key = now->steps ? "steps" : "epochs";
+    char override[128], found[65] = "";
+    sr_recipe *before = NULL, *longer = NULL;
+    *out = false;
+    (void)snprintf(override, sizeof override, "%s=%s", key, sr_recipe_get(now, key));
+    sr_status status = load_stored(path, override, &longer);
+    if (status == SR_OK && longer &&
+        sr_recipe_identity(longer, data_identity, found) == SR_E_MEMORY)
+        status = SR_E_MEMORY;
+    if (status == SR_OK && strcmp(found, identity) == 0) {
+        status = load_stored(path, NULL, &before);
+        if (status == SR_OK && before)
+            status = check_longer(now, before);
+        *out = status == SR_OK && before;
+    }
+    sr_recipe_free(before);
+    sr_recipe_free(longer);
+    return status;
+}

@@ -227,6 +227,7 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, in
     if (sr_comm_rank(e->comm) == 0)
         SR_TRY(sr_checkpoint_next_generation(run, &generation));
     SR_TRY(sr_comm_broadcast(e->comm, 0, &generation, sizeof generation, "checkpoint number"));
+    manifest->generation = generation;
     SR_TRY(sr_checkpoint_begin(run, generation, sr_comm_rank(e->comm), sr_comm_size(e->comm),
                                &writer));
     sr_status status = write_generation(e, writer, manifest, keep);

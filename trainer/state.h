@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-// All ranks. Writes a generation; 'manifest' counts on rank 0 (its digest is computed here).
+// All ranks. Writes a generation; 'manifest' counts on rank 0. Its digest and generation are set
+// here, on all ranks.
 SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_manifest *manifest,
                                      int keep, char digest[SR_SHA256_HEX]);
 // All ranks. Fills parameters, buffers, average and optimiser state from a checkpoint.

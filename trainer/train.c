@@ -26,6 +26,7 @@ static double run_seconds(const sr_training *t) {
 static sr_status write_exit(sr_training *t, sr_status status, const char *message) {
     if (!t->run)
         return SR_OK;
+    SR_TRY(sr_run_folder_check(t->run));
     const sr_run_metric metrics[] = {{"train_loss", t->last_loss},
                                      {"val_loss", t->val_loss},
                                      {"val_top1", t->val_top1},
@@ -63,7 +64,7 @@ static void say_result(const sr_training *t) {
     SR_INFO("finished %lld steps in %s, %.0f images/s; digest %.16s...", (long long)t->step,
             sr_progress_duration(run_seconds(t), time),
             (double)(t->position - t->session_start_position) /
-                ((double)(sr_clock_ns() - t->session_start_ns) / 1e9),
+                ((double)(sr_clock_ns() - t->session_start_ns - t->aside_ns) / 1e9),
             t->digest);
     if (!isnan(t->val_top1))
         (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);

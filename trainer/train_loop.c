@@ -16,6 +16,11 @@
 // Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
 enum { LOG_STEPS = 50, SHORT_RUN = 20, MAX_CONFUSION = 1000 };
 
+// A clock that stands still while something else than training is done.
+static int64_t train_ns(const sr_training *t) {
+    return sr_clock_ns() - t->aside_ns;
+}
+
 static int64_t data_wait_ns(const sr_training *t) {
     return sr_pipeline_get_stats(sr_feed_pipeline(t->feed)).wait_ns;
 }
@@ -29,7 +34,7 @@ static int64_t exposed_ns(const sr_training *t) {
 
 static void start_window(sr_training *t) {
     t->window = (sr_window){
-        .start_ns = sr_clock_ns(), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
+        .start_ns = train_ns(t), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
 }
 
 // The sums of a window that a checkpoint cut in two go on, its times begin here.
@@ -53,15 +58,13 @@ static sr_ema_settings average_settings(const sr_training *t) {
     sr_ema_settings ema = {.decay = r->ema.decay,
                            .due = (t->step + 1) % every == 0 || t->step + 1 == t->total_steps,
                            .lookahead = r->ema.lookahead};
-    if (r->ema.lookahead) {
+    if (r->ema.lookahead) { // the last step is due in any case: the run ends on the average
         double done = (double)(t->step + 1) / (double)t->total_steps;
         ema.decay *= done * done * done;
-        if (t->step + 1 == t->total_steps)
-            ema.decay = 1; // the run ends on the average
         return ema;
     }
     const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
     double n = (double)(t->step / every);
     double growing = (1 + n) / (10 + n);
     if ((double)t->position < sr_length_samples(r->ema.warmup, &lengths) && growing < ema.decay)
@@ -69,14 +72,31 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
+// Where a step first met a value that is not finite: the first statistic of its activations, in the
+// order of the model, that is none; NULL where there is no such statistic.
+static const char *find_not_finite(const sr_phase *phase) {
+    for (int i = 0; i < phase->model->param_count; i++) {
+        const sr_param *param = &phase->model->params[i];
+        const int64_t count = sr_info_count(&param->info);
+        for (int64_t k = 0; param->kind == SR_PARAM_BUFFER && k < count; k++)
+            if (!isfinite(phase->values[param->offset + k]))
+                return param->name;
+    }
+    return NULL;
+}
+
 static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {
+    char last[96];
     if (isfinite(loss))
         return SR_OK;
-    return SR_FAIL(SR_E_NON_FINITE,
-                   "the loss%s%s is not finite at step %lld (lr %g): lower optimizer.lr or warm up "
-                   "longer; the last checkpoint is whole",
-                   phase->name[0] ? " of " : "", phase->name, (long long)t->step,
-                   sr_schedule_lr(&t->schedules[0], t->position));
+    const char *where = find_not_finite(phase);
+    return SR_FAIL(
+        SR_E_NON_FINITE,
+        "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr or warm "
+        "up longer; %s",
+        phase->name[0] ? " of " : "", phase->name, (long long)t->step,
+        sr_schedule_lr(&t->schedules[0], t->position), where ? ", first in " : "",
+        where ? where : "", sr_training_tell_last(t, last));
 }
 
 static sr_status run_step(sr_training *t, bool *stop) {
@@ -112,25 +132,35 @@ static double percent(int64_t part, int64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
+// A rank alone waits for nobody: what its exchange takes is the update of the parameters.
+static double exposed_percent(const sr_training *t, int64_t span) {
+    return t->ranks > 1 ? percent(exposed_ns(t) - t->window.exposed_ns, span) : (double)NAN;
+}
+
+// That of the step before this position.
+static double last_lr(const sr_training *t) {
+    return sr_schedule_lr(&t->schedules[0], t->position - t->engine->batch);
+}
+
 static void show(sr_training *t) {
-    int64_t now = sr_clock_ns(), span = now - t->window.start_ns;
+    int64_t now = train_ns(t), span = now - t->window.start_ns;
     double rate;
     sr_rate_mark(&t->rate, t->position, now);
     rate = sr_rate_get(&t->rate);
     if (t->rank != 0)
         return;
     const sr_progress progress = {
-        .epoch = (double)t->position / (double)t->train_count,
+        .epoch = fmin((double)(1 + (t->position - 1) / t->inputs.count), t->recipe->epochs),
         .epochs = t->recipe->epochs,
         .step = t->step,
         .steps = t->total_steps,
         .eta_seconds = (double)(t->total_samples - t->position) / rate,
         .loss = t->last_loss,
-        .lr = sr_schedule_lr(&t->schedules[0], t->position),
+        .lr = last_lr(t),
         .top1 = 100.0 * t->val_top1,
         .images_per_s = rate,
         .data_wait = percent(data_wait_ns(t) - t->window.data_wait_ns, span),
-        .comm_exposed = percent(exposed_ns(t) - t->window.exposed_ns, span),
+        .comm_exposed = exposed_percent(t, span),
         .mfu = (double)NAN,
         .memory_bytes = sr_memory_get_stats().live_bytes +
                         sr_context_get_stats(t->engine->context).planned_peak_bytes *
@@ -140,14 +170,14 @@ static void show(sr_training *t) {
 
 static sr_status write_row(sr_training *t, bool with_evaluation) {
     double row[SR_METRICS_COLUMNS];
-    int64_t now = sr_clock_ns(), span = now - t->window.start_ns;
+    int64_t span = train_ns(t) - t->window.start_ns;
     if (t->rank != 0)
         return SR_OK;
     for (int i = 0; i < SR_METRICS_COLUMNS; i++)
         row[i] = (double)NAN;
     row[SR_COLUMN_STEP] = (double)t->step;
     row[SR_COLUMN_SAMPLES] = (double)t->position;
-    row[SR_COLUMN_EPOCH] = (double)t->position / (double)t->train_count;
+    row[SR_COLUMN_EPOCH] = (double)t->position / (double)t->inputs.count;
     if (t->window.samples > 0) {
         double samples = (double)t->window.samples;
         row[SR_COLUMN_TRAIN_LOSS] = t->window.loss / samples;
@@ -155,29 +185,35 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
             row[SR_COLUMN_TRAIN_TOP1] = 100.0 * (double)t->window.hits1 / samples;
         row[SR_COLUMN_IMG_S] = (samples - (double)t->window.carried) / ((double)span / 1e9);
         row[SR_COLUMN_DATA_WAIT] = percent(data_wait_ns(t) - t->window.data_wait_ns, span);
-        row[SR_COLUMN_COMM_EXPOSED] = percent(exposed_ns(t) - t->window.exposed_ns, span);
+        row[SR_COLUMN_COMM_EXPOSED] = exposed_percent(t, span);
     }
-    row[SR_COLUMN_LR] = sr_schedule_lr(&t->schedules[0], t->position);
+    row[SR_COLUMN_LR] = last_lr(t);
     row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
     if (with_evaluation) {
         row[SR_COLUMN_VAL_LOSS] = t->val_loss;
         row[SR_COLUMN_VAL_TOP1] = 100.0 * t->val_top1;
         row[SR_COLUMN_VAL_TOP5] = 100.0 * t->val_top5;
     }
-    row[SR_COLUMN_SECONDS] = t->previous_seconds + (double)(now - t->session_start_ns) / 1e9;
+    row[SR_COLUMN_SECONDS] =
+        t->previous_seconds + (double)(sr_clock_ns() - t->session_start_ns) / 1e9;
     return sr_csv_add_numbers(t->metrics, row);
 }
 
 // ---- Between steps ----
 
 static int64_t epochs_done(const sr_training *t, int64_t position) {
-    return position / t->train_count;
+    return position / t->inputs.count;
 }
 
 static void tell_evaluation(const sr_training *t) {
-    char fields[192];
-    SR_INFO("epoch %.4g  step %lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f %%",
-            (double)t->position / (double)t->train_count, (long long)t->step,
+    char fields[192], epoch[64] = "";
+    const double epochs = t->recipe->epochs;
+    if (epochs > 0)
+        (void)snprintf(epoch, sizeof epoch, "epoch %g/%g  ",
+                       t->step == t->total_steps ? epochs : (double)epochs_done(t, t->position),
+                       epochs);
+    SR_INFO("%sstep %lld/%lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f %%", epoch,
+            (long long)t->step, (long long)t->total_steps,
             t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
             t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
     (void)snprintf(fields, sizeof fields,
@@ -191,7 +227,7 @@ static void tell_evaluation(const sr_training *t) {
 static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
     const sr_recipe *r = t->recipe;
     sr_metrics result;
-    const sr_evaluation evaluation = {.dataset = t->val_path,
+    const sr_evaluation evaluation = {.dataset = t->inputs.val_path,
                                       .resize = r->eval.resize,
                                       .crop = r->eval.crop,
                                       .batch = r->eval.batch,
@@ -202,7 +238,7 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
                                       .act_seconds = r->deadline_act,
                                       .average = r->ema.decay > 0,
                                       .confusion = confusion};
-    SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->class_count, &result));
+    SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->inputs.class_count, &result));
     t->val_loss = result.loss;
     t->val_top1 = result.top1;
     t->val_top5 = result.top5;
@@ -215,11 +251,11 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
 }
 
 // The last evaluation also fills and draws the confusion matrix, where it can be looked at.
-static sr_status evaluate_epoch(sr_training *t, bool end) {
+static sr_status evaluate_and_draw(sr_training *t, bool end) {
     sr_confusion confusion;
-    if (!end || t->class_count > MAX_CONFUSION)
+    if (!end || t->inputs.class_count > MAX_CONFUSION)
         return evaluate(t, NULL);
-    SR_TRY(sr_confusion_create(t->class_count, &confusion));
+    SR_TRY(sr_confusion_create(t->inputs.class_count, &confusion));
     sr_status status = evaluate(t, &confusion);
     if (status == SR_OK)
         sr_training_draw_confusion(t, &confusion);
@@ -227,9 +263,16 @@ static sr_status evaluate_epoch(sr_training *t, bool end) {
     return status;
 }
 
+static sr_status evaluate_epoch(sr_training *t, bool end) {
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = evaluate_and_draw(t, end);
+    t->aside_ns += sr_clock_ns() - begin;
+    return status;
+}
+
 static bool checkpoint_due(const sr_training *t, int64_t before) {
     const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->train_count, .batch = t->engine->batch};
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = t->engine->batch};
     double every = sr_length_samples(t->recipe->checkpoint.every, &lengths);
     if (t->step == t->total_steps)
         return true;
@@ -258,6 +301,13 @@ static sr_status add_row(sr_training *t) {
     return status;
 }
 
+static sr_status save(sr_training *t) {
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = sr_training_save(t);
+    t->aside_ns += sr_clock_ns() - begin;
+    return status;
+}
+
 static sr_status stopped(const sr_training *t) {
     return SR_FAIL(
         SR_E_INTERRUPTED,
@@ -265,7 +315,24 @@ static sr_status stopped(const sr_training *t) {
         (long long)t->step, (long long)t->total_steps, t->place.folder);
 }
 
-// An evaluation may take long, so a stop request leaves it to the next session.
+// The checkpoint comes before the evaluation, which may fail or be killed, and learns its result
+// afterwards. An evaluation may take long, so a stop request leaves it to the next session.
+static sr_status evaluate_if_due(sr_training *t, bool to_save, bool stop) {
+    if (!t->evaluation_due)
+        return SR_OK;
+    if (to_save && t->saved_position != t->position)
+        SR_TRY(save(t));
+    const sr_status status = stop ? SR_E_INTERRUPTED : evaluate_epoch(t, t->step == t->total_steps);
+    if (status == SR_E_INTERRUPTED) {
+        if (!to_save)
+            SR_TRY(save(t));
+        return stopped(t);
+    }
+    SR_TRY(status);
+    t->evaluation_due = 0;
+    return SR_OK;
+}
+
 static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool end = t->step == t->total_steps;
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
@@ -273,24 +340,30 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     SR_TRY(checkpoint_by_time(t, &by_time));
     if (epoch_end || stop)
         SR_TRY(sr_training_share_damage(t));
-    t->evaluation_due = epoch_end && t->val_path[0];
-    if (t->evaluation_due && !stop) {
-        sr_status status = evaluate_epoch(t, end);
-        if (status != SR_OK && status != SR_E_INTERRUPTED)
-            return status;
-        t->evaluation_due = status == SR_E_INTERRUPTED;
-    }
-    if (t->evaluation_due) {
-        SR_TRY(sr_training_save(t));
-        return stopped(t);
-    }
+    const bool to_save =
+        checkpoint_due(t, before) || by_time || stop || t->saved_position == t->position;
+    t->evaluation_due = epoch_end && t->inputs.val_path[0];
+    SR_TRY(evaluate_if_due(t, to_save, stop));
     if (epoch_end || t->step % LOG_STEPS == 0 || t->total_steps <= SHORT_RUN) {
         SR_TRY(add_row(t));
         start_window(t);
     }
-    if (checkpoint_due(t, before) || by_time || stop)
-        SR_TRY(sr_training_save(t));
+    if (to_save)
+        SR_TRY(save(t));
     return stop && !end ? stopped(t) : SR_OK;
+}
+
+// What was measured before a step that failed is in metrics.csv: it tells what led there.
+static sr_status run_or_note(sr_training *t, bool *stop) {
+    char message[1024], where[64];
+    const sr_status status = run_step(t, stop);
+    if (status != SR_E_NON_FINITE || t->window.samples == 0)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    (void)snprintf(where, sizeof where, "%s", sr_error_where());
+    if (add_row(t) != SR_OK)
+        SR_WARN("%s", sr_error_message());
+    return sr_error_adopt(status, where, message);
 }
 
 sr_status sr_training_run(sr_training *t) {
@@ -298,14 +371,14 @@ sr_status sr_training_run(sr_training *t) {
     t->session_start_position = t->position;
     sr_training_draw_first_batch(t);
     go_on_with_window(t);
-    sr_rate_mark(&t->rate, t->position, t->session_start_ns);
+    sr_rate_mark(&t->rate, t->position, train_ns(t));
     if (t->evaluation_due)
         SR_TRY(after_step(t, t->position - t->engine->batch, false));
     while (t->step < t->total_steps) {
         bool stop;
         int64_t before = t->position;
         SR_TRY(sr_training_trace_begin(t));
-        SR_TRY(run_step(t, &stop));
+        SR_TRY(run_or_note(t, &stop));
         SR_TRY(sr_training_trace_end(t, stop || t->step == t->total_steps));
         show(t);
         SR_TRY(after_step(t, before, stop));

@@ -21,11 +21,12 @@ static sr_status draw_slot(const sr_training *t, const sr_slot *slot, const char
     int64_t size = image->shape[1] * image->shape[2] * 3;
     for (int i = 0; i < count; i++) {
         int32_t number = ((const int32_t *)label->data)[i];
-        tiles[i] = (sr_tile){
-            .rgb = (const uint8_t *)image->data + i * size,
-            .width = image->shape[2],
-            .height = image->shape[1],
-            .caption = number >= 0 && number < t->class_count ? t->class_names[number] : NULL};
+        tiles[i] = (sr_tile){.rgb = (const uint8_t *)image->data + i * size,
+                             .width = image->shape[2],
+                             .height = image->shape[1],
+                             .caption = number >= 0 && number < t->inputs.class_count
+                                            ? t->inputs.class_names[number]
+                                            : NULL};
     }
     return sr_samples_picture(path, "first augmented samples", tiles, count, 0);
 }
@@ -67,10 +68,10 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
     if (!csv)
         return;
-    if (sr_confusion_write_csv(confusion, t->class_names, csv) != SR_OK)
+    if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
         SR_WARN("%s", sr_error_message());
     if (sr_plots_available() &&
-        sr_confusion_plot(confusion, t->class_names, t->place.folder) != SR_OK)
+        sr_confusion_plot(confusion, t->inputs.class_names, t->place.folder) != SR_OK)
         SR_WARN("no confusion picture: %s", sr_error_message());
     sr_free(csv);
 }

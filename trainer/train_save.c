@@ -28,6 +28,7 @@ static bool is_best(const sr_training *t) {
 // ---- Numbers that exit.json and the next row of metrics.csv need beside the state ----
 
 enum { NUMBERS = 9, NUMBER_BYTES = 32 };
+static const char val_key[] = "val_data"; // identity of what was evaluated
 
 typedef struct number {
     const char *key;
@@ -62,19 +63,36 @@ static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
     }
 }
 
+// NULL where the manifest has none.
+static const char *find_extra(const sr_manifest *m, const char *key) {
+    for (int i = 0; i < m->extra_count; i++)
+        if (strcmp(m->extra[i].key, key) == 0)
+            return m->extra[i].value;
+    return NULL;
+}
+
 static void read_numbers(sr_training *t, const sr_manifest *m) {
     number numbers[NUMBERS];
     list_numbers(t, numbers);
     for (int i = 0; i < NUMBERS; i++) {
-        for (int k = 0; k < m->extra_count; k++) {
-            if (strcmp(m->extra[k].key, numbers[i].key) != 0)
-                continue;
-            if (numbers[i].real)
-                *numbers[i].real = strtod(m->extra[k].value, NULL);
-            else
-                *numbers[i].whole = strtoll(m->extra[k].value, NULL, 10);
-        }
+        const char *value = find_extra(m, numbers[i].key);
+        if (value && numbers[i].real)
+            *numbers[i].real = strtod(value, NULL);
+        else if (value)
+            *numbers[i].whole = strtoll(value, NULL, 10);
     }
+}
+
+// What was measured on other pictures is no measure for these.
+static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
+    const char *before = find_extra(m, val_key);
+    if (!before || strcmp(before, t->inputs.val_identity) == 0)
+        return;
+    t->best_saved = t->best_top1 = (double)NAN;
+    t->best_step = 0;
+    if (t->rank == 0 && t->inputs.val_path[0])
+        SR_WARN("%s has other pictures for evaluation than this run had so far: 'best' begins anew",
+                t->inputs.val_path);
 }
 
 // ---- Saving and going on ----
@@ -83,7 +101,7 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
     const sr_recipe *r = t->recipe;
     sr_manifest m = {.position = t->position,
                      .step = t->step,
-                     .epoch = t->position / t->train_count,
+                     .epoch = t->position / t->inputs.count,
                      .lanes = t->engine->lanes,
                      .batch = t->engine->batch,
                      .seed = t->engine->seed,
@@ -91,10 +109,10 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
                      .model = t->engine->models[0]->desc->name,
                      .recipe = r->name,
                      .recipe_identity = t->identity,
-                     .data_identity = t->data_identity,
+                     .data_identity = t->inputs.identity,
                      .fingerprint = fingerprint,
-                     .classes = t->class_names,
-                     .class_count = t->class_count,
+                     .classes = t->inputs.class_names,
+                     .class_count = t->inputs.class_count,
                      .image_height = t->engine->image_height,
                      .image_width = t->engine->image_width,
                      .channels = 3,
@@ -109,6 +127,14 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
     return m;
 }
 
+const char *sr_training_tell_last(const sr_training *t, char out[96]) {
+    (void)snprintf(out, 96, "there is no checkpoint yet");
+    if (t->saved_position > 0)
+        (void)snprintf(out, 96, "the checkpoint of step %lld is whole",
+                       (long long)(t->saved_position / t->engine->batch));
+    return out;
+}
+
 // A loss tells of a value that is not finite one step late, or never (a running statistic): what a
 // run could not go on from is not saved over what it could. Equal on all ranks, as the values are.
 static sr_status check_values(const sr_training *t) {
@@ -121,10 +147,11 @@ static sr_status check_values(const sr_training *t) {
             while (k < count && isfinite(values[k]))
                 k++;
             if (k < count) {
+                char last[96];
                 return SR_FAIL(SR_E_NON_FINITE,
                                "%s is not finite after step %lld: lower optimizer.lr or warm up "
-                               "longer; the last checkpoint is whole",
-                               param->name, (long long)t->step);
+                               "longer; %s",
+                               param->name, (long long)t->step, sr_training_tell_last(t, last));
             }
         }
     }
@@ -143,32 +170,53 @@ sr_status sr_training_add_digest(sr_training *t) {
     return sr_csv_add_text(t->digests, (const char *const[]){step, position, t->digest});
 }
 
-static sr_status save(sr_training *t) {
-    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], fields[192];
-    sr_metadata numbers[NUMBERS];
-    SR_TRY(check_values(t));
-    if (is_best(t)) {
-        t->best_saved = metric_now(t);
-        t->best_step = t->step;
-    }
-    sr_manifest manifest = make_manifest(t, sr_fingerprint(fingerprint));
-    format_numbers(t, text, numbers);
-    manifest.extra = numbers;
-    manifest.extra_count = NUMBERS;
-    if (t->rank == 0) {
-        SR_TRY(sr_csv_sync(t->metrics));
-        SR_TRY(sr_csv_sync(t->digests));
-    }
-    SR_TRY(sr_state_save(t->engine, t->place.folder, &manifest, (int)t->recipe->checkpoint.keep,
-                         t->digest));
-    t->last_checkpoint_ns = sr_clock_ns();
-    if (t->rank != 0)
-        return SR_OK;
+// Rank 0, once a generation is durable.
+static sr_status note_saved(sr_training *t) {
+    char fields[192];
     SR_TRY(sr_training_add_digest(t));
     (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"samples\": %lld, \"digest\": \"%s\"",
                    (long long)t->step, (long long)t->position, t->digest);
     sr_run_event(t->run, "checkpoint", fields);
     return SR_OK;
+}
+
+// The state of a position that was saved before its evaluation is there already.
+static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
+    const bool there = t->saved_position == t->position;
+    if (there && t->rank == 0) {
+        manifest->generation = t->place.generation;
+        manifest->digest = t->digest;
+        return sr_checkpoint_amend(t->place.folder, manifest, (int)t->recipe->checkpoint.keep);
+    }
+    if (there)
+        return SR_OK;
+    SR_TRY(check_values(t));
+    SR_TRY(sr_state_save(t->engine, t->place.folder, manifest, (int)t->recipe->checkpoint.keep,
+                         t->digest));
+    t->place.generation = manifest->generation;
+    t->saved_position = t->position;
+    t->last_checkpoint_ns = sr_clock_ns();
+    return t->rank == 0 ? note_saved(t) : SR_OK;
+}
+
+static sr_status save(sr_training *t) {
+    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES];
+    sr_metadata extra[NUMBERS + 1];
+    if (is_best(t)) {
+        t->best_saved = metric_now(t);
+        t->best_step = t->step;
+    }
+    sr_manifest manifest = make_manifest(t, sr_fingerprint(fingerprint));
+    format_numbers(t, text, extra);
+    extra[NUMBERS] = (sr_metadata){.key = val_key, .value = t->inputs.val_identity};
+    manifest.extra = extra;
+    manifest.extra_count = NUMBERS + 1;
+    if (t->rank == 0) {
+        SR_TRY(sr_run_folder_check(t->run));
+        SR_TRY(sr_csv_sync(t->metrics));
+        SR_TRY(sr_csv_sync(t->digests));
+    }
+    return write_generation(t, &manifest);
 }
 
 sr_status sr_training_save(sr_training *t) {
@@ -228,6 +276,8 @@ sr_status sr_training_load(sr_training *t) {
         t->best_step = m->best_step;
         t->evaluated_here = !isnan(m->metric_value);
         read_numbers(t, m);
+        forget_other_evaluation(t, m);
+        t->saved_position = t->position;
         if (t->rank == 0 && sr_checkpoint_link(t->place.folder, m) != SR_OK)
             SR_WARN("%s", sr_error_message());
         (void)snprintf(t->digest, sizeof t->digest, "%s", m->digest);

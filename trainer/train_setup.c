@@ -18,39 +18,11 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "trainer/fingerprint.h"
+#include "trainer/run_identity.h"
 #include "trainer/run_recipe.h"
 #include "trainer/training_internal.h"
 
 enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
-
-// ---- Data ----
-
-static sr_status open_data(sr_training *t) {
-    const char *path = t->recipe->data.train;
-    if (!path)
-        return sr_recipe_fail(t->recipe, "data.train",
-                              "data.train is not given: a folder that `serried pack` wrote");
-    if (!sr_path_exists(path))
-        return sr_recipe_fail(
-            t->recipe, "data.train",
-            "%s does not exist; pack your pictures first: serried pack PICTURES %s", path, path);
-    SR_TRY(sr_dataset_open(path, "train", &t->train_set));
-    t->train_count = sr_dataset_count(t->train_set);
-    t->class_count = sr_dataset_class_count(t->train_set);
-    (void)snprintf(t->data_identity, sizeof t->data_identity, "%s",
-                   sr_dataset_identity(t->train_set));
-    t->class_names = sr_arena_alloc(&t->arena, ((size_t)t->class_count + 1) * sizeof(char *));
-    if (!t->class_names)
-        return SR_E_MEMORY;
-    for (int i = 0; i < t->class_count; i++)
-        t->class_names[i] = sr_dataset_class_name(t->train_set, i);
-    const char *val = t->recipe->data.val;
-    if (t->task->infer && (val || sr_dataset_has_split(path, "val")))
-        (void)snprintf(t->val_path, sizeof t->val_path, "%s", val ? val : path);
-    else if (t->rank == 0)
-        SR_INFO("%s has no val split: evaluation is off", path);
-    return SR_OK;
-}
 
 static sr_status create_engine(sr_training *t) {
     const sr_recipe *r = t->recipe;
@@ -66,33 +38,36 @@ static sr_status create_engine(sr_training *t) {
         .comm = t->comm,
         .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
         .threads = t->cores.threads,
-        .classes = t->class_count,
+        .classes = t->inputs.class_count,
         .batch = r->batch,
         .lanes = r->lanes,
         .image_height = r->image_height,
         .image_width = r->image_width,
         .seed = (uint64_t)r->seed};
     const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
     SR_TRY(sr_engine_create(&options, &t->engine));
     for (int p = 0; p < t->engine->phase_count; p++)
         sr_phase_set_lengths(t->engine->phases[p], &lengths);
     return SR_OK;
 }
 
+// A lookahead's parameters take up a part of what was learned every so many steps.
+static void warn_of_short_run(const sr_training *t) {
+    const int64_t every = t->recipe->ema.every > 0 ? t->recipe->ema.every : 1;
+    if (t->rank == 0 && t->recipe->ema.lookahead && t->total_steps < 4 * every)
+        SR_WARN("the run has %lld steps, and its parameters move to their average every %lld "
+                "(ema.every), so that it learns little: give more epochs or a smaller batch",
+                (long long)t->total_steps, (long long)every);
+}
+
 static sr_status set_lengths(sr_training *t) {
-    const sr_recipe *r = t->recipe;
-    double samples = r->steps ? (double)(r->steps * r->batch) : r->epochs * (double)t->train_count;
-    t->total_steps = (int64_t)ceil(samples / (double)r->batch);
-    t->total_samples = t->total_steps * r->batch;
-    const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->train_count, .batch = r->batch};
-    if (t->total_steps < 1)
-        return sr_recipe_fail(t->recipe, "epochs",
-                              "the recipe trains for no step: give epochs or "
-                              "steps");
-    for (int i = 0; i < r->phase_count; i++)
+    sr_schedule_lengths lengths;
+    SR_TRY(sr_inputs_lengths(t->recipe, t->inputs.count, &t->total_steps, &lengths));
+    t->total_samples = t->total_steps * t->recipe->batch;
+    for (int i = 0; i < t->recipe->phase_count; i++)
         SR_TRY(sr_choose_schedule(t->recipe, i, &t->arena, &lengths, &t->schedules[i]));
+    warn_of_short_run(t);
     return SR_OK;
 }
 
@@ -149,7 +124,7 @@ static sr_status init_from_data(sr_training *t) {
         if (!model->desc->init_from_data)
             continue;
         const sr_recipe *r = t->recipe;
-        int64_t count = t->train_count < INIT_SAMPLES ? t->train_count : INIT_SAMPLES;
+        int64_t count = t->inputs.count < INIT_SAMPLES ? t->inputs.count : INIT_SAMPLES;
         size_t size = (size_t)(r->image_height * r->image_width * 3);
         uint8_t *pictures = sr_alloc_array((size_t)count, size, "pictures for first values");
         if (!pictures)
@@ -165,30 +140,10 @@ static sr_status init_from_data(sr_training *t) {
     return SR_OK;
 }
 
-static sr_status load_weights(sr_training *t) {
-    const sr_recipe *r = t->recipe;
-    sr_safetensors *file;
-    if (!r->weights)
-        return SR_OK;
-    size_t n = strlen(r->weights);
-    if (n > 4 &&
-        (strcmp(r->weights + n - 4, ".pth") == 0 || strcmp(r->weights + n - 3, ".pt") == 0))
-        return sr_recipe_fail(t->recipe, "weights",
-                              "a .pth file may run code when it is opened; convert it with the "
-                              "script in the README to .safetensors");
-    SR_TRY(sr_checkpoint_open_weights(r->weights, &file));
-    sr_status status = SR_OK;
-    if (t->task->infer && r->weights_reset.count == 0)
-        status = sr_state_check_classes(file, t->class_names, t->class_count);
-    if (status == SR_OK)
-        status = sr_state_load_weights(t->engine, file, &r->weights_reset);
-    sr_safetensors_free(file);
-    return status;
-}
-
 static sr_status first_state(sr_training *t) {
     SR_TRY(init_from_data(t));
-    SR_TRY(load_weights(t));
+    SR_TRY(
+        sr_inputs_load_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
     for (int p = 0; p < t->engine->phase_count; p++)
         sr_phase_start_average(t->engine->phases[p]);
     return SR_OK;
@@ -202,13 +157,18 @@ static sr_status mend_recipe(const sr_training *t, const sr_text *yaml) {
     char *path = sr_run_folder_file(t->run, "recipe.yaml");
     if (!path)
         return SR_E_MEMORY;
-    sr_status status = sr_run_recipe_check(path, t->data_identity, t->identity);
+    sr_status status = sr_run_recipe_check(path, t->inputs.identity, t->identity);
     if (status == SR_E_DATA) {
         SR_WARN("%s; written anew", sr_error_message());
         status = sr_file_write_atomic(path, yaml->data, yaml->length);
     }
     sr_free(path);
     return status;
+}
+
+static sr_status extends(void *user, const char *recipe_path, bool *out) {
+    sr_training *t = user;
+    return sr_run_recipe_extends(recipe_path, t->recipe, t->inputs.identity, t->identity, out);
 }
 
 static sr_status open_folder(sr_training *t) {
@@ -220,7 +180,9 @@ static sr_status open_folder(sr_training *t) {
                                     .resume = t->request->resume,
                                     .fresh = t->request->fresh,
                                     .identity = t->identity,
-                                    .recipe_yaml = yaml.data};
+                                    .recipe_yaml = yaml.data,
+                                    .extends = extends,
+                                    .user = t};
     if (status == SR_OK)
         status = sr_run_folder_open(&options, &t->run);
     if (status == SR_OK && sr_run_folder_resumed(t->run))
@@ -237,15 +199,37 @@ static sr_status open_folder(sr_training *t) {
     return sr_run_write_env(t->run, versions, 1 + count, t->request->argc, t->request->argv);
 }
 
+// A checkpoint that was copied in from another run would go on with that one under this one's name.
+static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoint) {
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
+    const char *other = "other options";
+    sr_text own;
+    sr_text_init(&own);
+    sr_status status = sr_run_identity_read(t->place.folder, &own);
+    const bool is_own = status == SR_OK && sr_run_identity_has(own.data, m->recipe_identity);
+    sr_text_release(&own);
+    if (status != SR_OK || is_own)
+        return status;
+    if (strcmp(m->data_identity, t->inputs.identity) != 0)
+        other = "other data";
+    else if (m->seed != t->engine->seed)
+        other = "another seed";
+    return SR_FAIL(SR_E_USAGE,
+                   "%s is a checkpoint of another run, with %s: move it out of this run's folder; "
+                   "to begin with its weights, start a new run with weights=.../model.safetensors",
+                   sr_checkpoint_folder(checkpoint), other);
+}
+
 static sr_status find_generation(sr_training *t) {
     sr_checkpoint *checkpoint;
     sr_status status = sr_checkpoint_open(t->place.folder, NULL, &checkpoint);
     if (status == SR_E_NOT_FOUND)
         return SR_OK;
     SR_TRY(status);
+    status = check_owner(t, checkpoint);
     t->place.generation = sr_checkpoint_manifest(checkpoint)->generation;
     sr_checkpoint_free(checkpoint);
-    return SR_OK;
+    return status;
 }
 
 static sr_status open_tables(sr_training *t) {
@@ -253,9 +237,10 @@ static sr_status open_tables(sr_training *t) {
     char *metrics = sr_run_folder_file(t->run, "metrics.csv");
     char *digests = sr_run_folder_file(t->run, "digests.csv");
     sr_status status = metrics && digests ? SR_OK : SR_E_MEMORY;
+    // An evaluation that is still to come writes its row, also where a crash came behind it.
     if (status == SR_OK)
         status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
-                             SR_COLUMN_SAMPLES, t->position, &t->metrics);
+                             SR_COLUMN_SAMPLES, t->position - t->evaluation_due, &t->metrics);
     // The row of the checkpoint itself is written anew: a crash may have come before it.
     if (status == SR_OK)
         status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
@@ -292,7 +277,7 @@ static void announce(const sr_training *t) {
     SR_INFO("%s: %s, %s parameters, %lld pictures of %d classes, batch %lld in %d lanes, %d rank%s "
             "x %d thread%s, %lld steps",
             t->recipe->name, t->engine->models[0]->desc->name, parameters,
-            (long long)t->train_count, t->class_count, (long long)t->engine->batch,
+            (long long)t->inputs.count, t->inputs.class_count, (long long)t->engine->batch,
             t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
             t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
     if (t->cores.bound && t->cores.ranks > 1)
@@ -338,7 +323,7 @@ sr_status sr_training_open_feed(sr_training *t) {
 // A rank that resolved another recipe, or reads other data, would go on in silence: values come
 // from their owners.
 static sr_status compare_identities(sr_training *t) {
-    SR_TRY(sr_recipe_identity(t->recipe, t->data_identity, t->identity));
+    SR_TRY(sr_recipe_identity(t->recipe, t->inputs.identity, t->identity));
     char(*all)[sizeof t->identity] = sr_arena_alloc(&t->arena, (size_t)t->ranks * sizeof *all);
     if (!all)
         return SR_E_MEMORY;
@@ -365,13 +350,17 @@ static sr_status begin(sr_training *t) {
     t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
     t->best_top1 = t->best_saved = (double)NAN;
     SR_TRY(sr_train_check(t->recipe));
+    SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(sr_choose_metric(t->recipe, &t->metric));
-    SR_TRY(open_data(t));
+    SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
+    if (t->rank == 0 && !t->inputs.val_path[0])
+        SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
     SR_TRY(sr_fingerprint_agree(t->comm, t->recipe->numerics_strict));
     SR_TRY(create_engine(t));
+    SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
     SR_TRY(choose_place(t));
     if (t->place.generation)
         SR_TRY(sr_training_load(t));
@@ -402,7 +391,7 @@ void sr_training_release(sr_training *t) {
     sr_training_forget_damage(t);
     sr_engine_free(t->engine);
     sr_trace_free(t->trace); // which the engine may hold after a failure
-    sr_dataset_free(t->train_set);
+    sr_inputs_release(&t->inputs);
     if (t->metrics)
         sr_csv_close(t->metrics);
     if (t->digests)

@@ -3,12 +3,12 @@
 #ifndef SR_TRAINER_TRAINING_INTERNAL_H
 #define SR_TRAINER_TRAINING_INTERNAL_H
 
-#include "dataio/dataset.h"
 #include "kernels/base/trace.h"
 #include "trainer/choices.h"
 #include "trainer/csv_file.h"
 #include "trainer/engine.h"
 #include "trainer/feed.h"
+#include "trainer/inputs.h"
 #include "trainer/metrics.h"
 #include "trainer/placement.h"
 #include "trainer/progress.h"
@@ -21,15 +21,16 @@
 // What rank 0 decided about the run folder, sent to the others.
 typedef struct sr_run_place {
     char folder[1024];
-    int64_t generation; // checkpoint to go on from; 0: begin anew
+    int64_t generation; // checkpoint to go on from, then the last written; 0: none
 } sr_run_place;
 
 // Sums since the last row of metrics.csv.
 typedef struct sr_window {
     double loss;
     int64_t samples, hits1;
-    int64_t carried; // of the samples: from the session before, which has its own time
-    int64_t start_ns, data_wait_ns, exposed_ns;
+    int64_t carried;  // of the samples: from the session before, which has its own time
+    int64_t start_ns; // less the time aside
+    int64_t data_wait_ns, exposed_ns;
 } sr_window;
 
 // Damaged samples that all ranks know of.
@@ -50,12 +51,8 @@ typedef struct sr_training {
     sr_schedule schedules[SR_MAX_PHASES];
     sr_arena arena;
 
-    sr_dataset *train_set;
-    char data_identity[65], identity[65];
-    int64_t train_count;
-    int class_count;
-    const char **class_names;
-    char val_path[1024]; // where the val split is; "" where evaluation is off
+    sr_inputs inputs;
+    char identity[65]; // of the run: recipe, data, weights, plug-ins
     sr_feed *feed;
 
     sr_board_entry *entry; // of this rank, for the process that started it
@@ -65,6 +62,7 @@ typedef struct sr_training {
 
     int64_t step, position, total_steps, total_samples;
     int64_t session_start_ns;
+    int64_t aside_ns; // of evaluations and checkpoints in this session
     int64_t session_start_position;
     double previous_seconds;
     int64_t last_checkpoint_ns;
@@ -79,7 +77,8 @@ typedef struct sr_training {
     double last_loss;
     char digest[SR_SHA256_HEX];
     bool evaluated_here;     // the values above belong to 'position'
-    int64_t evaluation_due;  // 1: a stop request left out the evaluation at 'position'
+    int64_t evaluation_due;  // 1: the evaluation at 'position' is still to come
+    int64_t saved_position;  // of the checkpoint 'place.generation'; 0 for none
     int64_t digest_position; // of the last row of digests.csv
     sr_trace *trace;         // while steps are traced
 } sr_training;
@@ -89,8 +88,13 @@ SR_NODISCARD sr_status sr_training_begin(sr_training *t);
 void sr_training_release(sr_training *t);
 SR_NODISCARD sr_status sr_training_open_feed(sr_training *t);
 // train_save.c
+// All ranks: a checkpoint of this position; of one that has its checkpoint already, what its
+// evaluation adds to the manifest.
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
+// "the checkpoint of step 12 is whole" into out, which it returns: what a failed run can go on
+// from.
+const char *sr_training_tell_last(const sr_training *t, char out[96]);
 // Rank 0: the row of digests.csv for the state that was saved or loaded last.
 SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
 // train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of

@@ -82,13 +82,18 @@ out:
 }
 
 sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
-    int fd = sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC, 0);
+    int fd = sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open", errno);
     struct stat info;
     sr_status status;
     if (fstat(fd, &info) != 0)
         status = sr_file_fail(path, "cannot stat", errno);
+    else if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        status = SR_FAIL(SR_E_IO,
+                         "%s: a pipe or a device, which may never end; write its content to a file "
+                         "and name that",
+                         path);
     else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size > max_bytes)
         status = SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, more than the %zu allowed here; wrong file?",
                          path, (long long)info.st_size, max_bytes);

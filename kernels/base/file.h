@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 // All of a file, with a terminating zero byte after it (not counted). Freed with sr_free.
-// Errors name the path. max_bytes guards against the wrong file (SR_E_LIMIT).
+// Errors name the path. max_bytes guards against the wrong file (SR_E_LIMIT). Pipes and devices are
+// refused (SR_E_IO): reading one might never end.
 SR_NODISCARD sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes);
 // pread of exactly 'bytes' bytes; SR_E_DATA when the file ends before.
 SR_NODISCARD sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out,

@@ -24,6 +24,7 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/float_control.h"
+#include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/thread.h"
 
@@ -231,15 +232,15 @@ static int affinity_count(void) {
     return 1;
 }
 
-// Processors that one cgroup folder allows, rounded up; 'limit' when it says nothing.
-static int quota_count(const char *folder, int limit) {
-    char path[4200];
+// The processors that one cgroup's quota allows, rounded up, where they are fewer than *user.
+static void bound_by_cgroup(const char *folder, void *user) {
+    char path[4200], text[64];
     double quota = 0, period = 0;
-    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+    int *count = user;
+    (void)snprintf(path, sizeof path, "%s/cpu.max", folder);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return limit;
-    char text[64];
+        return;
     if (fgets(text, sizeof text, file) != NULL) { // "max 100000" or "150000 100000"
         char *rest = text;
         quota = strtod(text, &rest);
@@ -247,30 +248,14 @@ static int quota_count(const char *folder, int limit) {
     }
     (void)fclose(file);
     if (quota <= 0 || period <= 0)
-        return limit;
-    double count = (quota + period - 1) / period; // may be more than an int holds
-    return count < limit ? (int)count : limit;
-}
-
-// cgroup v2: the smallest quota from this process's group up to the root.
-static int cgroup_count(int limit) {
-    char line[4200] = "", group[4096] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (file != NULL) {
-        while (fgets(line, sizeof line, file) != NULL)
-            if (strncmp(line, "0::", 3) == 0)
-                (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-        (void)fclose(file);
-    }
-    for (;;) {
-        limit = quota_count(group, limit);
-        char *slash = strrchr(group, '/');
-        if (slash == NULL)
-            return limit < 1 ? 1 : limit;
-        *slash = '\0';
-    }
+        return;
+    double allowed = (quota + period - 1) / period; // may be more than an int holds
+    if (allowed < *count)
+        *count = (int)allowed;
 }
 
 int sr_cpu_count(void) {
-    return cgroup_count(affinity_count());
+    int count = affinity_count();
+    sr_machine_visit_cgroups(bound_by_cgroup, &count);
+    return count < 1 ? 1 : count;
 }

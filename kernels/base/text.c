@@ -79,9 +79,9 @@ sr_status sr_text_check(const sr_text *text) {
     return SR_OK;
 }
 
-// Bytes of the valid UTF-8 sequence at s (RFC 3629: no overlong forms, surrogates, or values above
-// U+10FFFF), or 0. Stops at the terminator, which no continuation byte equals.
-static size_t utf8_length(const unsigned char *s) {
+// Stops at the terminator, which no continuation byte equals.
+size_t sr_text_utf8_length(const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
     unsigned char low = 0x80, high = 0xbf;
     size_t n;
     if (s[0] < 0x80)
@@ -110,6 +110,13 @@ static size_t utf8_length(const unsigned char *s) {
     return n;
 }
 
+bool sr_text_is_utf8(const char *s) {
+    size_t n = 1;
+    for (; *s != '\0' && n > 0; s += n)
+        n = sr_text_utf8_length(s);
+    return n > 0;
+}
+
 static void add_json_control(sr_text *text, unsigned char c) {
     static const char codes[] = "\b\f\n\r\t", letters[] = "bfnrt";
     const char *found = strchr(codes, c);
@@ -122,7 +129,7 @@ static void add_json_control(sr_text *text, unsigned char c) {
 void sr_text_add_json_string(sr_text *text, const char *s) {
     sr_text_add_bytes(text, "\"", 1);
     for (const unsigned char *p = (const unsigned char *)s; *p != '\0';) {
-        size_t n = utf8_length(p);
+        size_t n = sr_text_utf8_length((const char *)p);
         if (n == 0)
             sr_text_add_bytes(text, "\xef\xbf\xbd", 3);
         else if (*p == '"' || *p == '\\')

@@ -33,6 +33,12 @@ void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
+// Bytes of the UTF-8 sequence that s begins with (RFC 3629: no overlong forms, surrogates, or
+// values above U+10FFFF), or 0 where it is none. Reads no byte behind the terminator, which is a
+// sequence.
+size_t sr_text_utf8_length(const char *s);
+// Whether all of it is UTF-8.
+bool sr_text_is_utf8(const char *s);
 // A JSON number that reads back to the same double; NaN and infinities become null.
 void sr_text_add_json_number(sr_text *text, double value);
 // SR_OK, or SR_E_MEMORY where an earlier call could not grow the text.

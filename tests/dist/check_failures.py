@@ -112,7 +112,7 @@ class Failures(suite.Suite):
         self.success("weights of the same classes", self.line("same", 1, [weights, "steps=2"]))
         done = subprocess.run([self.serried, "val", self.run_folder("weights", 1), "data.val=" + other],
                               env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW, check=False)
-        self.report(done.returncode == 2 and f"the model's is '{first}'" in done.stderr, "evaluated on other classes",
+        self.report(done.returncode == 2 and f"in the model it is '{first}'" in done.stderr, "evaluated on other classes",
                     f"exit code {done.returncode}:\n{done.stderr[-800:]}")
 
     def latest(self):

@@ -21,8 +21,8 @@ VALUES = {
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
             "yes or no": "true", "flag": "true", "duration": "50s", "length": "1it", "numbers": "[1]"}
-# Keys that name a file, which has to be there: data sets are looked for by `train` alone.
-FILES = {"weights", "plugins"}
+# Keys that name a file or folder, which has to be there.
+FILES = {"weights", "plugins", "data.train"}
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
 

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import suite
 from wild_pictures import GREY, GREY_ALPHA, PALETTE, RGBA, cut, jpeg, png, scratched
@@ -211,6 +212,54 @@ class WildInputs(suite.Suite):
             if not filecmp.cmp(*shards, shallow=False):
                 self.tell(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
 
+    def archives(self):
+        """Zips, and tars from before tars named their format: the same shards as the folder's."""
+        source, tar, old = self.fresh("source"), self.fresh("source.tar"), self.fresh("old.tar")
+        put_sound(source)
+        want = self.fresh("data-folder")
+        self.pack(source, want)
+        make_tar(tar, source)
+        with open(tar, "rb") as file:
+            content = bytearray(file.read())
+        at = 0
+        while content[at]:  # each header without its magic, with its sum
+            size = int(content[at + 124:at + 136].split(b"\0")[0], 8)
+            content[at + 257:at + 512] = bytes(255)
+            content[at + 148:at + 156] = b" " * 8
+            content[at + 148:at + 156] = b"%06o\0 " % sum(content[at:at + 512])
+            at += 512 + (size + 511) // 512 * 512
+        with open(old, "wb") as file:
+            file.write(content)
+        forms = {"old tar": old}
+        for name, method in (("stored zip", zipfile.ZIP_STORED), ("deflated zip", zipfile.ZIP_DEFLATED)):
+            forms[name] = self.fresh(name.replace(" ", "-") + ".zip")
+            with zipfile.ZipFile(forms[name], "w", method) as archive:
+                for path in sorted(SOUND):
+                    archive.write(os.path.join(source, path), path)
+        for name, path in forms.items():
+            data = self.fresh("data-archive")
+            done = self.pack(path, data)
+            faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]
+            if done.returncode == 0 and not filecmp.cmp(os.path.join(want, "train-00000.kpl"),
+                                                        os.path.join(data, "train-00000.kpl"), shallow=False):
+                faults.append("other shards than the folder's")
+            self.tell(name, faults, done.stdout + done.stderr)
+        bomb = self.fresh("bomb.zip")
+        with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number in range(4):
+                archive.writestr(f"a/{number}.jpg", jpeg() + bytes(64 * MIB))
+        done = self.pack(bomb, self.fresh("data"), "--max-unpacked", "100MiB")
+        self.tell("zip that unfolds", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
+                  [f"exit code {done.returncode}"], done.stderr)
+
+    def class_names(self):
+        source = self.fresh("source").encode()
+        put(source, b"caf\xe9/1.jpg", jpeg())
+        put(source, b"b/1.jpg", jpeg())
+        done = self.pack(source, self.fresh("data"))
+        self.tell("class that is not UTF-8", [] if done.returncode == 3 and "is not UTF-8; rename it" in done.stderr
+                  else [f"exit code {done.returncode}"], done.stderr)
+
     def entries(self, stride):
         for row in ARCHIVED[::stride]:
             source, tar = self.fresh("source"), self.fresh("source.tar")
@@ -309,6 +358,8 @@ def check(folder):
     tests.files("refused", REFUSED[::stride], 0)
     tests.files("ignored", IGNORED[::stride], 0)
     tests.entries(stride)
+    tests.archives()
+    tests.class_names()
     tests.all_in_one()
     for row in STORED[::stride]:
         for ranks in (1, 2):

@@ -121,6 +121,11 @@ static const mistake mistakes[] = {
      "r.yaml:4:26: error: data.mean has 1 values and data.std 1; both have three, one per channel\n"
      "  data: {mean: [0.5], std: [0.5]}\n"
      "                           ^"},
+    {RECIPE_BASIS "data: {on_corrupt: 'skip:99999999999999999999'}\n",
+     "r.yaml:4:21: error: on_corrupt: expected stop, or skip:N with N samples, got "
+     "'skip:99999999999999999999'\n"
+     "  data: {on_corrupt: 'skip:99999999999999999999'}\n"
+     "                      ^"},
     {RECIPE_BASIS "data: {on_corrupt: skip}\n",
      "r.yaml:4:20: error: on_corrupt: expected stop, or skip:N with N samples, got 'skip'\n"
      "  data: {on_corrupt: skip}\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers of recipes: bases, overrides, and values of one layer that follow another's.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/recipe_fixture.h"
@@ -23,6 +24,18 @@ static void test_circle(void **state) {
     assert_string_equal(recipe->phases[0].model.name, "net");
     sr_recipe_free(recipe);
     assert_int_equal(remove("plain.yaml"), 0);
+}
+
+static void test_pipes(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    assert_int_equal(0, mkfifo("pipe.yaml", 0600));
+    assert_int_equal(sr_recipe_load("pipe.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("pipe.yaml: a pipe or a device");
+    recipe_put("a.yaml", "base: pipe.yaml\n" RECIPE_BASIS);
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("pipe.yaml: a pipe or a device");
+    assert_int_equal(0, unlink("pipe.yaml"));
 }
 
 static void test_bases(void **state) {
@@ -116,6 +129,7 @@ static void test_evaluation_follows_image(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_pipes),
         cmocka_unit_test(test_bases),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_evaluation_follows_image),

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a run begins with, and what it goes on with: inputs that are refused before anything is trained, by --dry-run
+as by training; checkpoints of other runs; evaluation data that is damaged or exchanged; runs that are extended.
+
+  check_runs.py SERRIED RECIPE
+"""
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import suite
+
+
+class Runs(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe = recipe
+
+    def command(self, *words):
+        return subprocess.run([self.serried, *words], env=suite.environment(), text=True, capture_output=True,
+                              timeout=100 * suite.SLOW, check=False)
+
+    def train(self, name, *values, data=None, options=("-o",)):
+        folder = os.path.join(self.folder, name)
+        where = [*options, folder] if options else []
+        return self.command("train", self.recipe, *where, f"data.train={data or self.data}", *values)
+
+    def expect(self, what, done, code, words):
+        good = done.returncode == code and words in done.stderr
+        self.report(good, what, f"exit code {done.returncode}, without '{words}':\n{done.stderr[-1500:]}")
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def exit_file(self, name):
+        with open(self.path(name, "exit.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def pack(self, name, classes=None, fraction="0.2"):
+        """A packed folder of fewer pictures, of all classes or so many."""
+        pictures, data = self.path(name + "-pictures"), self.path(name)
+        subprocess.run([self.serried, "render", pictures, "--count", "5"], check=True, capture_output=True)
+        for number, shape in enumerate(sorted(os.listdir(pictures))):
+            if classes is not None and number >= classes:
+                shutil.rmtree(os.path.join(pictures, shape))
+        subprocess.run([self.serried, "pack", pictures, data, "--val-fraction", fraction], check=True,
+                       capture_output=True)
+        return data
+
+    def refused(self):
+        """Before the first step and without a run folder, by training and --dry-run in the same words."""
+        few = self.pack("few", classes=9)
+        unsplit = self.pack("unsplit", fraction="0")
+        rows = [
+            ("weights that are missing", ["weights=none.safetensors"], None, "none.safetensors does not exist"),
+            ("weights of another program", ["weights=net.pth"], None, "a .pth file may run code"),
+            ("val set that is missing", ["data.val=nowhere"], None, "nowhere does not exist"),
+            ("val set without a split", [f"data.val={unsplit}"], None, "val"),
+            ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),
+            ("batch beyond memory", ["batch=16000000", "lanes=2"], None, "lower batch"),
+            ("device that is not there", ["device=cpux"], None, "device"),
+        ]
+        for what, values, data, words in rows:
+            begin = time.monotonic()
+            self.expect(what, self.train("refused", *values, data=data), 2, words)
+            self.expect(what + ", --dry-run", self.train("refused", *values, data=data, options=("--dry-run", "-o")), 2,
+                        words)
+            self.report(time.monotonic() - begin < 20 * suite.SLOW, what + ": at once", f"{time.monotonic() - begin} s")
+        self.report(not os.path.exists(self.path("refused")), "no run folder", "there is one")
+        recipe = self.path("missing.yaml")
+        with open(recipe, "w", encoding="utf-8") as file:
+            file.write(f"base: {os.path.abspath(self.recipe)}\nweights: none.safetensors\n")
+        self.expect("recipe check", self.command("recipe", "check", recipe), 2, "missing.yaml:2:10")
+
+    def foreign(self):
+        """A checkpoint that was copied in from another run is neither gone on with nor called whole."""
+        for name, seed in (("one", 1), ("two", 2)):
+            self.train(name, "steps=4", "checkpoint.every=[2it]", f"seed={seed}")
+        os.remove(self.path("two", "exit.json"))
+        shutil.rmtree(self.path("two", "checkpoints", "00000002"))
+        shutil.copytree(self.path("one", "checkpoints", "00000002"), self.path("two", "checkpoints", "00000002"))
+        done = self.train("two", "steps=4", "checkpoint.every=[2it]", "seed=2")
+        self.expect("checkpoint of another seed", done, 2, "a checkpoint of another run, with another seed")
+        done = self.command("verify", self.path("two"))
+        self.report(done.returncode == 3 and "FOREIGN" in done.stdout, "verify names it", done.stdout + done.stderr)
+        shutil.rmtree(self.path("two", "checkpoints", "00000002"))
+        done = self.train("two", "steps=4", "checkpoint.every=[2it]", "seed=2")
+        self.report(done.returncode == 0, "moved out", done.stderr[-800:])
+        os.remove(self.path("two", "checkpoints", "00000002", "model.safetensors"))
+        done = self.command("verify", self.path("two"))
+        self.report(done.returncode == 3 and "model.safetensors: missing" in done.stdout, "verify of a missing file",
+                    f"{done.returncode} {done.stdout}{done.stderr}")
+
+    def evaluation(self):
+        """Damaged pictures for evaluation cost no training; exchanged ones begin `best` anew."""
+        self.train("whole", "epochs=2")
+        data = self.path("damaged")
+        shutil.copytree(self.data, data)
+        shard = os.path.join(data, "val-00000.kpl")
+        with open(shard, "r+b") as file:
+            content = bytearray(file.read())
+            content[len(content) // 2] ^= 4
+            file.seek(0)
+            file.write(content)
+        done = self.train("hurt", "epochs=2", data=data)
+        self.expect("damaged picture for evaluation", done, 3, "an evaluation counts every picture once")
+        self.report(os.path.exists(self.path("hurt", "last", "manifest.json")), "the epoch's checkpoint", "is missing")
+        shutil.copy(os.path.join(self.data, "val-00000.kpl"), shard)
+        done = self.train("hurt", "epochs=2", data=data)
+        whole, hurt = self.exit_file("whole"), self.exit_file("hurt")
+        self.report(done.returncode == 0 and hurt["digest"] == whole["digest"] and hurt["metrics"] == whole["metrics"],
+                    "goes on with the evaluation", f"{hurt} {whole}\n{done.stderr[-800:]}")
+        steps = []
+        for name in ("whole", "hurt"):
+            with open(self.path(name, "metrics.csv"), encoding="utf-8") as file:
+                steps.append([(row["step"], row["val/top1"]) for row in csv.DictReader(file)])
+        self.report(steps[0] == steps[1], "rows of metrics.csv", str(steps))
+        other = self.pack("other")
+        os.rename(self.path("hurt", "exit.json"), self.path("exit.json"))
+        done = self.train("hurt", "epochs=3", f"data.val={other}", data=data, options=("--resume",))
+        self.expect("other pictures for evaluation", done, 0, "'best' begins anew")
+
+    def extended(self):
+        """--resume DIR with more epochs, also of a finished run; not with fewer."""
+        self.train("longer", "epochs=2")
+        before = self.exit_file("longer")
+        self.expect("the same length", self.train("longer", "epochs=2", options=("--resume",)), 2, "is finished")
+        self.expect("shorter", self.train("longer", "epochs=1.6", options=("--resume",)), 2, "give more to extend it")
+        self.expect("another rate", self.train("longer", "epochs=4", "optimizer.lr=0.3", options=("--resume",)), 2,
+                    "other options")
+        done = self.train("longer", "epochs=4", options=("--resume",))
+        after = self.exit_file("longer")
+        self.report(done.returncode == 0 and before["samples"] < 240 and after["samples"] >= 320, "longer",
+                    f"{before['samples']} {after['samples']}\n{done.stderr[-800:]}")
+        self.report(self.command("verify", self.path("longer")).returncode == 0, "verify", "damaged")
+        self.expect("from before", self.train("longer", "epochs=4", options=("--resume",)), 2, "is finished")
+
+    def lookahead(self):
+        """The steps behind the last move to the average count, too."""
+        sums = []
+        for number, rate in enumerate(("0.01", "0.02")):
+            done = self.train(f"lookahead{number}", "steps=3", f"optimizer.lr={rate}",
+                              "ema={decay: 0.9, every: 5, lookahead: true}")
+            with open(self.path(f"lookahead{number}", "last", "model.safetensors"), "rb") as file:
+                sums.append(hashlib.sha256(file.read()).hexdigest())
+        self.report(sums[0] != sums[1], "lookahead over few steps", "ends on the first weights")
+        self.expect("lookahead over few steps: said", done, 0, "learns little")
+
+    def removed(self):
+        """A run whose folder goes away does not end well."""
+        folder = self.path("removed")
+        process = subprocess.Popen([self.serried, "train", self.recipe, "-o", folder, f"data.train={self.data}",
+                                    "steps=100000", "checkpoint.every=[20it]"], env=suite.environment(), text=True,
+                                   stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        while process.poll() is None and not os.path.exists(os.path.join(folder, "last")):
+            time.sleep(0.05)
+        os.rename(folder, folder + "-elsewhere")
+        try:
+            _, said = process.communicate(timeout=60 * suite.SLOW)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+        self.report(process.returncode == 1 and "was removed or moved" in said, "run folder removed",
+                    f"{process.returncode} {said[-800:]}")
+
+    def not_finite(self):
+        """The message says where and what there is to go on from; rows up to the failure are kept."""
+        done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]")
+        self.expect("not finite", done, 5, "there is no checkpoint yet")
+        self.expect("not finite: where", done, 5, "first in ")
+        with open(self.path("burst", "metrics.csv"), encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        step = re.search(r"not finite at step (\d+)", done.stderr)
+        self.report(step is not None and rows[-1]["step"] == step[1], "not finite: rows", f"{done.stderr[-300:]} {rows}")
+        self.report(os.path.getsize(self.path("burst", "results.png")) > 1000, "not finite: picture", "none")
+
+    def all(self):
+        self.prepare(10)
+        self.refused()
+        self.foreign()
+        self.evaluation()
+        self.extended()
+        self.lookahead()
+        self.not_finite()
+        self.removed()
+
+
+def check(folder):
+    runs = Runs(sys.argv[1], sys.argv[2], folder)
+    runs.all()
+    return runs
+
+
+suite.run(check)
