@@ -70,10 +70,9 @@ static sr_status watch_parent(sr_stage *stage) {
     pid_t parent = stage->plan.parent;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
-    // In this order: a parent that ends from here on is noticed.
-    if (getppid() != parent)
-        return SR_FAIL(SR_E_PEER, "the process that started this data process is gone");
-    return SR_OK;
+    // In this order: a parent that ends from here on is noticed. Whoever notices that death says
+    // so.
+    return getppid() == parent ? SR_OK : sr_error_adopt(SR_E_PEER, "", "");
 }
 
 // Plug-ins of the rank that have transforms: pairs of content hash and path.

@@ -24,6 +24,8 @@
 
 #define MAX_RUNS 1000
 
+enum { KEY_JSON = 0x100 };
+
 typedef struct options {
     bool json;
     const char *filter, *provider;
@@ -351,7 +353,7 @@ static double number(struct argp_state *state, const char *name, const char *tex
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     options *o = state->input;
-    if (key == 'j')
+    if (key == KEY_JSON)
         o->json = true;
     else if (key == 'f')
         o->filter = value;
@@ -378,7 +380,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 
 int sr_bench_op(int argc, char **argv) {
     static const struct argp_option table[] = {
-        {"json", 'j', NULL, 0, "print the results as JSON", 0},
+        {"json", KEY_JSON, NULL, 0, "print the results as JSON", 0},
         {"filter", 'f', "NAME", 0, "only kernels or shapes that contain NAME", 0},
         {"provider", 'p', "NAME", 0, "kernels of this provider, not the ones that would run", 0},
         {"dtype", 'd', "T", 0, "activations in f32 or bf16 (both)", 0},

@@ -94,7 +94,7 @@ static void look_at_mpi(sr_findings *f) {
 
 // ---- decoding -----------------------------------------------------------------------------------
 
-enum { WIDTH = 500, HEIGHT = 375 };
+enum { KEY_JSON = 0x100, WIDTH = 500, HEIGHT = 375 };
 
 // A picture about as hard to decode as a photograph: slow waves and some noise.
 static void fill_row(uint8_t *row, int y, sr_rng *rng) {
@@ -218,7 +218,7 @@ static int print_json(const sr_findings *f, bool ok) {
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     bool *json = state->input;
     (void)value;
-    if (key == 'j')
+    if (key == KEY_JSON)
         *json = true;
     else if (key == ARGP_KEY_ARG)
         argp_error(state, "doctor takes no arguments");
@@ -229,7 +229,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 
 int sr_cmd_doctor(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", 'j', NULL, 0, "print the findings as JSON", 0}, {0}};
+        {"json", KEY_JSON, NULL, 0, "print the findings as JSON", 0}, {0}};
     static const struct argp parser = {
         options,
         parse_option,

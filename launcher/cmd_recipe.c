@@ -9,11 +9,12 @@
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
-enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_PLUGINS };
+enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_JSON, KEY_PLUGINS };
 
 static const struct argp_option options[] = {
     {"plain", KEY_PLAIN, NULL, 0, "show: without the comments on where values come from", 0},
     {"names", KEY_NAMES, NULL, 0, "list: names only", 0},
+    {"json", KEY_JSON, NULL, 0, "show: as one JSON object; list: one object a recipe", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "show, check: load plug-ins that another owner's recipe names", 0},
     {0}};
@@ -29,7 +30,7 @@ typedef struct recipe_arguments {
     const char *verb;
     const char **words; // behind the verb
     int count;
-    bool plain, names;
+    bool plain, names, json;
     sr_plugins_trust trust;
 } recipe_arguments;
 
@@ -38,6 +39,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     switch (key) {
     case KEY_PLAIN:
         a->plain = true;
+        break;
+    case KEY_JSON:
+        a->json = true;
         break;
     case KEY_NAMES:
         a->names = true;
@@ -61,6 +65,18 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
+static void print_json(const sr_recipe_listing *item) {
+    sr_text line;
+    sr_text_init(&line);
+    sr_text_add(&line, "{\"name\": ");
+    sr_text_add_json_string(&line, item->name);
+    sr_text_add(&line, ", \"about\": ");
+    sr_text_add_json_string(&line, item->about);
+    sr_text_add(&line, "}\n");
+    (void)fputs(line.data, stdout);
+    sr_text_release(&line);
+}
+
 static sr_status list(const recipe_arguments *a) {
     if (a->count > 0)
         return SR_FAIL(SR_E_USAGE, "list takes no names; to see one: serried recipe show %s",
@@ -75,7 +91,9 @@ static sr_status list(const recipe_arguments *a) {
         width = length > width ? length : width;
     }
     for (int i = 0; status == SR_OK && i < count; i++) {
-        if (a->names)
+        if (a->json)
+            print_json(&items[i]);
+        else if (a->names)
             printf("%s\n", items[i].name);
         else
             printf("%-*s  %s\n", width, items[i].name, items[i].about);
@@ -97,7 +115,8 @@ static sr_status show(const recipe_arguments *a) {
     if (status == SR_OK)
         status = sr_train_check(recipe);
     if (status == SR_OK)
-        status = sr_recipe_print_yaml(recipe, !a->plain, &text);
+        status = a->json ? sr_recipe_print_json(recipe, &text)
+                         : sr_recipe_print_yaml(recipe, !a->plain, &text);
     status = sr_command_print(status, &text);
     sr_recipe_free(recipe);
     return status;

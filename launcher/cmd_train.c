@@ -18,7 +18,7 @@
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
-enum { KEY_FRESH = 0x100, KEY_RESUME, KEY_DRY_RUN, KEY_PLUGINS, KEY_NUMERICS };
+enum { KEY_FRESH = 0x100, KEY_RESUME, KEY_DRY_RUN, KEY_JSON, KEY_PLUGINS, KEY_NUMERICS };
 
 static const struct argp_option options[] = {
     {NULL, 'n', "N", 0, "ranks on this machine (default: one for each visible GPU, else 1)", 0},
@@ -26,6 +26,7 @@ static const struct argp_option options[] = {
     {"fresh", KEY_FRESH, NULL, 0, "begin anew; a run in the folder of -o is moved aside", 0},
     {"resume", KEY_RESUME, "DIR", 0, "go on with the run in this folder", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan, and train nothing", 0},
+    {"json", KEY_JSON, NULL, 0, "print the result as the last line, one JSON object", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that another owner's recipe names", 0},
     {"allow-numerics-change", KEY_NUMERICS, NULL, 0,
      "resume although processor or libraries compute other bits", 0},
@@ -76,6 +77,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case KEY_DRY_RUN:
         request->dry_run = true;
+        break;
+    case KEY_JSON:
+        request->json = true;
         break;
     case KEY_PLUGINS:
         request->allow_plugins = true;

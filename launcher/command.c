@@ -13,7 +13,6 @@
 #include "dataio/pipeline.h"
 #include "kernels/base/text.h"
 #include "launcher/doctor_internal.h"
-#include "launcher/render_internal.h"
 
 static const sr_command commands[] = {
 #define SR_COMMAND_GROUP(title) {NULL, NULL, NULL, title},
@@ -31,7 +30,6 @@ static const struct {
 } hidden[] = {
     {"--data-process", sr_data_process_main},
     {"--mpi-probe", sr_doctor_mpi_probe},
-    {"render", sr_cmd_render},
 };
 
 const sr_command *sr_commands(size_t *count) {
@@ -79,8 +77,17 @@ static int unknown(const char *name) {
     return 2;
 }
 
+// -h is --help everywhere; argp alone knows it as -?.
+static void spell_out_help(int argc, char **argv) {
+    static char help[] = "--help";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-h") == 0)
+            argv[i] = help;
+}
+
 static int run(const sr_command *command, int argc, char **argv) {
     char title[64];
+    spell_out_help(argc, argv);
     snprintf(title, sizeof title, "serried %s", command->name);
     argv[0] = title; // what argp calls the program in its messages
     return command->run(argc, argv);

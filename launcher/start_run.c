@@ -84,9 +84,10 @@ static void take_signals(supervision *s) {
 static void end_mpirun(supervision *s, const char *why) {
     struct rlimit files = {0};
     (void)getrlimit(RLIMIT_NOFILE, &files);
-    SR_ERROR("mpirun (pid %d) hangs: %s; ended. 'serried doctor' tells what it lacks; it may open "
-             "%llu files (ulimit -n)",
-             (int)s->child, why, (unsigned long long)files.rlim_cur);
+    SR_ERROR(
+        "mpirun (pid %d) %s; killed it. 'serried doctor' checks what mpirun needs; it may open "
+        "%llu files here (ulimit -n)",
+        (int)s->child, why, (unsigned long long)files.rlim_cur);
     s->hung = true;
     (void)kill(s->child, SIGKILL);
 }
@@ -102,11 +103,11 @@ static void look_at_mpirun(supervision *s) {
     if (s->hung)
         return;
     if (stage == SR_RANKS_STARTING && s->stops > 0 && waited > STOP_NS)
-        end_mpirun(s, "asked to stop before its ranks ran, it goes on");
+        end_mpirun(s, "did not stop within 30 s, before its ranks had started");
     else if (stage == SR_RANKS_STARTING && waited > START_NS)
-        end_mpirun(s, "its ranks have not begun within 120 s");
+        end_mpirun(s, "did not start its ranks within 120 s");
     else if (stage == SR_RANKS_GONE && waited > END_NS)
-        end_mpirun(s, "its ranks are gone, and it waits");
+        end_mpirun(s, "did not exit within 10 s of its last rank");
 }
 
 static int wait_for_child(supervision *s) {

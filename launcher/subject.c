@@ -26,20 +26,7 @@ static sr_status verify_checkpoint(const char *path, bool json, sr_text *out) {
 }
 
 static sr_status stat_checkpoint(const char *path, bool json, sr_text *out) {
-    sr_text report;
-    sr_text_init(&report);
-    sr_status status = sr_checkpoint_describe(path, false, &report);
-    if (status == SR_OK && json) {
-        sr_text_add(out, "{\"path\": ");
-        sr_text_add_json_string(out, path);
-        sr_text_add(out, ", \"kind\": \"checkpoint\", \"report\": ");
-        sr_text_add_json_string(out, report.data);
-        sr_text_add(out, "}\n");
-    } else if (status == SR_OK) {
-        sr_text_add_bytes(out, report.data, report.length);
-    }
-    sr_text_release(&report);
-    return status;
+    return json ? sr_checkpoint_describe_json(path, out) : sr_checkpoint_describe(path, false, out);
 }
 
 static const sr_subject subjects[] = {

@@ -48,14 +48,17 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
                     ", \"bytes\": %" PRIu64 "}\n",
                     status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
                     result.bytes);
-    } else {
+    } else if (result.part != NULL) {
         sr_text_add(out, "%s: %s: %" PRIu64 " %s, %" PRIu64 " record%s, %s\n", path,
-                    f.any ? "damaged" : "whole", result.shards, result.part, result.records,
-                    result.records == 1 ? "" : "s", sr_text_bytes(result.bytes, size));
+                    f.any             ? "damaged"
+                    : status == SR_OK ? "whole"
+                                      : "not completely read",
+                    result.shards, result.part, result.records, result.records == 1 ? "" : "s",
+                    sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
-        return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " findings, the first: %s", result.damaged,
-                       f.first);
+        return SR_FAIL(SR_E_CHECKSUM, "damaged in %" PRIu64 " place%s, the first: %s",
+                       result.damaged, result.damaged == 1 ? "" : "s", f.first);
     return status;
 }
 
@@ -139,6 +142,19 @@ static double add_class(const sr_split_stat *stat, int c, char *text, size_t cap
     return (double)count;
 }
 
+// The first 'width' characters, filled up with spaces.
+static void add_column(sr_text *out, const char *name, int width) {
+    sr_text visible;
+    sr_text_init(&visible);
+    sr_text_add_visible(&visible, name);
+    const char *at = visible.data;
+    for (; *at != '\0' && width > 0; width--)
+        at += sr_text_utf8_length(at);
+    sr_text_add_bytes(out, visible.data, (size_t)(at - visible.data));
+    sr_text_add(out, "%*s", width, "");
+    sr_text_release(&visible);
+}
+
 static void add_lines(const sr_dataset *set, const char *split, const sr_split_stat *stat,
                       sr_text *out) {
     char size[16];
@@ -164,8 +180,9 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
     for (int c = 0; c < stat->class_count && c < CLASSES_SHOWN; c++) {
         const double value = add_class(stat, c, text, sizeof text);
         const int bar = most > 0 ? (int)(value * 40 / most) : 0;
-        sr_text_add(out, "  %4d %-24.24s %s %.*s\n", c, sr_dataset_class_name(set, c), text, bar,
-                    "########################################");
+        sr_text_add(out, "  %4d ", c);
+        add_column(out, sr_dataset_class_name(set, c), 24);
+        sr_text_add(out, " %s %.*s\n", text, bar, "########################################");
     }
     if (stat->class_count > CLASSES_SHOWN)
         sr_text_add(out, "  ... %d more classes (all with --json)\n",

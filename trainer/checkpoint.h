@@ -185,6 +185,8 @@ bool sr_checkpoint_is(const char *path);
 SR_NODISCARD sr_status sr_checkpoint_verify(const char *path, sr_text *report);
 // What the newest readable generation is, in lines of text; with every tensor where 'tensors'.
 SR_NODISCARD sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out);
+// The same as one JSON object and a line break, of which "kind" is "checkpoint".
+SR_NODISCARD sr_status sr_checkpoint_describe_json(const char *path, sr_text *out);
 
 #ifdef __cplusplus
 }

@@ -174,8 +174,11 @@ static void add_classes(sr_text *out, const sr_manifest *m) {
         return;
     sr_text_add(out, "  %-14s %d:", "classes", m->class_count);
     int shown = m->class_count < 12 ? m->class_count : 12;
-    for (int i = 0; i < shown; ++i)
-        sr_text_add(out, " %s%s", m->classes[i], i + 1 < m->class_count ? "," : "");
+    for (int i = 0; i < shown; ++i) {
+        sr_text_add(out, " ");
+        sr_text_add_visible(out, m->classes[i]);
+        sr_text_add(out, i + 1 < m->class_count ? "," : "");
+    }
     sr_text_add(out, shown < m->class_count ? " ...\n" : "\n");
 }
 
@@ -249,4 +252,102 @@ sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
     }
     sr_checkpoint_free(checkpoint);
     return status;
+}
+
+// -- the same as JSON ------------------------------------------------------------------------
+
+static void add_member(sr_text *out, const char *name, const char *value) {
+    sr_text_add(out, ", \"%s\": ", name);
+    sr_text_add_json_string(out, value == NULL ? "" : value);
+}
+
+static void add_number(sr_text *out, const char *name, double value) {
+    sr_text_add(out, ", \"%s\": ", name);
+    sr_text_add_json_number(out, value);
+}
+
+static void add_numbers(sr_text *out, const char *name, const double *values, int count) {
+    sr_text_add(out, ", \"%s\": [", name);
+    for (int i = 0; i < count; ++i) {
+        sr_text_add(out, i > 0 ? ", " : "");
+        sr_text_add_json_number(out, values[i]);
+    }
+    sr_text_add(out, "]");
+}
+
+static void add_manifest_json(sr_text *out, const sr_manifest *m) {
+    add_member(out, "task", m->task);
+    add_member(out, "model", m->model);
+    add_member(out, "recipe", m->recipe);
+    sr_text_add(out,
+                ", \"generation\": %" PRId64 ", \"step\": %" PRId64 ", \"epoch\": %" PRId64
+                ", \"samples\": %" PRId64 ", \"batch\": %" PRId64
+                ", \"lanes\": %d, \"seed\": %" PRIu64 ", \"ranks\": %d, \"image\": [%" PRId64
+                ", %" PRId64 "]",
+                m->generation, m->step, m->epoch, m->position, m->batch, m->lanes, m->seed,
+                m->ranks, m->image_height, m->image_width);
+    add_member(out, "metric", m->metric);
+    add_number(out, "metric_value", m->metric_value);
+    add_number(out, "best_value", m->best_value);
+    sr_text_add(out, ", \"best_step\": %" PRId64, m->best_step);
+    add_numbers(out, "mean", m->mean, m->channels);
+    add_numbers(out, "std", m->std, m->channels);
+    add_member(out, "digest", m->digest);
+    add_member(out, "identity", m->recipe_identity);
+    add_member(out, "data", m->data_identity);
+    add_member(out, "numerics", m->fingerprint);
+    sr_text_add(out, ", \"classes\": [");
+    for (int i = 0; i < m->class_count; ++i) {
+        sr_text_add(out, i > 0 ? ", " : "");
+        sr_text_add_json_string(out, m->classes[i]);
+    }
+    sr_text_add(out, "]");
+}
+
+static sr_status add_weights_json(sr_text *out, sr_checkpoint *checkpoint, sr_weights_kind kind,
+                                  bool first) {
+    sr_safetensors *file;
+    int64_t elements = 0;
+    if (!sr_checkpoint_has_weights(checkpoint, kind))
+        return SR_OK;
+    SR_TRY(sr_checkpoint_weights(checkpoint, kind, &file));
+    for (int i = 0; i < sr_safetensors_count(file); ++i)
+        elements += sr_stored_elements(sr_safetensors_get(file, i));
+    sr_text_add(out, "%s{\"file\": \"%s\", \"tensors\": %d, \"elements\": %" PRId64 "}",
+                first ? "" : ", ", sr_weights_file_name(kind), sr_safetensors_count(file),
+                elements);
+    return SR_OK;
+}
+
+static sr_status add_files_json(sr_text *out, sr_checkpoint *checkpoint) {
+    const sr_slot_info *slots;
+    int count;
+    sr_text_add(out, ", \"weights\": [");
+    SR_TRY(add_weights_json(out, checkpoint, SR_WEIGHTS_MODEL, true));
+    SR_TRY(add_weights_json(out, checkpoint, SR_WEIGHTS_EMA, false));
+    SR_TRY(sr_checkpoint_slots(checkpoint, &slots, &count));
+    sr_text_add(out, "], \"optimizer\": [");
+    for (int i = 0; i < count; ++i) {
+        sr_text_add(out, "%s{\"slot\": ", i > 0 ? ", " : "");
+        sr_text_add_json_string(out, slots[i].name);
+        sr_text_add(out, ", \"dtype\": \"%s\", \"elements\": %" PRId64 "}",
+                    sr_dtype_name(slots[i].dtype), slots[i].elements);
+    }
+    sr_text_add(out, "]");
+    return SR_OK;
+}
+
+sr_status sr_checkpoint_describe_json(const char *path, sr_text *out) {
+    const sr_checkpoint_open_options options = {.no_verify = true};
+    sr_checkpoint *checkpoint;
+    SR_TRY(sr_checkpoint_open(path, &options, &checkpoint));
+    sr_text_add(out, "{\"path\": ");
+    sr_text_add_json_string(out, path);
+    sr_text_add(out, ", \"kind\": \"checkpoint\"");
+    add_member(out, "folder", sr_checkpoint_folder(checkpoint));
+    add_manifest_json(out, sr_checkpoint_manifest(checkpoint));
+    sr_status status = add_files_json(out, checkpoint);
+    sr_text_add(out, "}\n");
+    sr_checkpoint_free(checkpoint);
+    return status == SR_OK ? sr_text_check(out) : status;
 }

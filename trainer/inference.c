@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dataio/dataset.h"
+#include "dataio/picture.h"
 #include "dataio/transform.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -144,6 +145,12 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     return sr_inputs_load_weights(in->recipe, in->engine, in->class_names, in->class_count);
 }
 
+static bool is_weights(const char *source) {
+    static const char ending[] = ".safetensors";
+    const size_t n = strlen(source), m = sizeof ending - 1;
+    return n > m && strcmp(source + n - m, ending) == 0;
+}
+
 sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
     sr_inference *in = sr_alloc(sizeof *in, "inference");
     if (!in)
@@ -157,6 +164,12 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
                          "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
                          "last or best, or a recipe with weights=FILE.safetensors",
                          options->source);
+    } else if (is_weights(options->source)) {
+        status = SR_FAIL(SR_E_USAGE,
+                         "%s holds weights alone, which do not tell the model's options: give its "
+                         "run folder, or a recipe with weights=%s and data.val, which tells the "
+                         "classes",
+                         options->source, options->source);
     } else {
         status = open_recipe(in, options);
     }
@@ -203,12 +216,24 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
 }
 
-static sr_status decode(sr_canvas *canvas, const sr_transform_chain *chain,
-                        const sr_picture_file *file, int64_t side, uint8_t *pixels) {
-    const sr_encoded encoded = {.data = file->data, .bytes = file->bytes};
+// What turns files into the model's input.
+typedef struct reader {
+    sr_picture_worker *pictures;
+    sr_canvas *canvas;
+    sr_transform_chain *chain;
+} reader;
+
+// By way of what packing would store, so that a picture has the same pixels here as in training.
+static sr_status decode(const reader *r, const sr_picture_file *file, int64_t side,
+                        uint8_t *pixels) {
+    const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
     const sr_canvas_identity identity = {0};
-    SR_TRY(sr_canvas_open(canvas, &encoded, &identity, side, side, pixels));
-    return sr_transform_chain_apply(chain, canvas);
+    sr_sample stored = {0};
+    unsigned met;
+    SR_TRY(sr_picture_normalise(r->pictures, file->data, file->bytes, &options, &stored, &met));
+    const sr_encoded encoded = sr_encoded_of(&stored);
+    SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, side, side, pixels));
+    return sr_transform_chain_apply(r->chain, r->canvas);
 }
 
 // Softmax of one row in double with own exp: the bits are ours.
@@ -228,15 +253,15 @@ typedef struct batch_memory {
     int64_t samples;
 } batch_memory;
 
-static sr_status predict_batch(sr_inference *in, sr_canvas *canvas, const sr_transform_chain *chain,
-                               const batch_memory *m, const sr_picture_file *files, int count,
-                               float *probabilities, uint8_t *pixels, sr_status *statuses) {
+static sr_status predict_batch(sr_inference *in, const reader *from, const batch_memory *m,
+                               const sr_picture_file *files, int count, float *probabilities,
+                               uint8_t *pixels, sr_status *statuses) {
     int64_t side = in->recipe->eval.crop;
     size_t size = (size_t)(side * side * 3), classes = (size_t)in->class_count;
     memset(m->image, 0, size * (size_t)m->samples);
     for (int i = 0; i < count; i++) {
         uint8_t *at = (uint8_t *)m->image + (size_t)i * size;
-        statuses[i] = decode(canvas, chain, &files[i], side, at);
+        statuses[i] = decode(from, &files[i], side, at);
         if (statuses[i] != SR_OK)
             SR_WARN("%s: %s", files[i].name, sr_error_message());
     }
@@ -253,9 +278,9 @@ static sr_status predict_batch(sr_inference *in, sr_canvas *canvas, const sr_tra
     return SR_OK;
 }
 
-static sr_status predict_all(sr_inference *in, sr_canvas *canvas, const sr_transform_chain *chain,
-                             const sr_picture_file *files, int count, float *probabilities,
-                             uint8_t *pixels, sr_status *statuses) {
+static sr_status predict_all(sr_inference *in, const reader *from, const sr_picture_file *files,
+                             int count, float *probabilities, uint8_t *pixels,
+                             sr_status *statuses) {
     const sr_recipe *r = in->recipe;
     int64_t most = r->eval.batch / in->engine->lanes;
     batch_memory m = {.samples = count < most ? count : most};
@@ -265,8 +290,7 @@ static sr_status predict_all(sr_inference *in, sr_canvas *canvas, const sr_trans
     sr_status status = m.image && m.logits ? SR_OK : SR_E_MEMORY;
     for (int i = 0; i < count && status == SR_OK; i += (int)m.samples) {
         int now = count - i < m.samples ? count - i : (int)m.samples;
-        status = predict_batch(in, canvas, chain, &m, files + i, now,
-                               probabilities + (size_t)i * classes,
+        status = predict_batch(in, from, &m, files + i, now, probabilities + (size_t)i * classes,
                                pixels ? pixels + (size_t)i * size : NULL, statuses + i);
     }
     sr_free(m.image);
@@ -277,19 +301,21 @@ static sr_status predict_all(sr_inference *in, sr_canvas *canvas, const sr_trans
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
     char text[2][48];
-    sr_canvas *canvas = NULL;
-    sr_transform_chain *chain = NULL;
+    reader from = {0};
     (void)snprintf(text[0], sizeof text[0], "size=%lld", (long long)in->recipe->eval.resize);
     (void)snprintf(text[1], sizeof text[1], "size=%lld", (long long)in->recipe->eval.crop);
     const sr_transform_spec specs[2] = {{"resize", text[0]}, {"center_crop", text[1]}};
-    sr_status status = sr_canvas_create(0, &canvas);
+    sr_status status = sr_picture_worker_create(&from.pictures);
     if (status == SR_OK)
-        status = sr_transform_chain_create(specs, 2, &chain);
+        status = sr_canvas_create(0, &from.canvas);
     if (status == SR_OK)
-        status = predict_all(in, canvas, chain, files, count, probabilities, pixels, statuses);
-    if (chain)
-        sr_transform_chain_free(chain);
-    if (canvas)
-        sr_canvas_free(canvas);
+        status = sr_transform_chain_create(specs, 2, &from.chain);
+    if (status == SR_OK)
+        status = predict_all(in, &from, files, count, probabilities, pixels, statuses);
+    if (from.chain)
+        sr_transform_chain_free(from.chain);
+    if (from.canvas)
+        sr_canvas_free(from.canvas);
+    sr_picture_worker_free(from.pictures);
     return status;
 }

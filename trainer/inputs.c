@@ -146,7 +146,7 @@ sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
         return SR_OK;
     return sr_recipe_fail(
         e->recipe, "batch",
-        "a step needs %s of memory where %s has %s: the activations of a lane of %" PRId64
+        "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
         " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
         "results)",
         sr_text_bytes(all, need), memory.limit ? memory.limit : "this machine",

@@ -199,6 +199,8 @@ const char *sr_recipe_get(const sr_recipe *recipe, const char *path);
 // The resolved recipe as YAML that loads again to the same identity. With origins, each line ends
 // in a comment saying where its value comes from ("cifar10.yaml:7", "command line", "default").
 SR_NODISCARD sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origins, sr_text *out);
+// The same as one JSON object and a line break; keys without a value are null.
+SR_NODISCARD sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out);
 
 // SHA-256 over every option whose table row says numerics, the content of 'weights' and the content
 // identity of the data set. Never over ranks, paths, workers, buckets, budgets, deadlines. Options

@@ -5,6 +5,7 @@
 // and "0.1" print alike and have one identity.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "trainer/recipe_internal.h"
@@ -53,6 +54,13 @@ static bool is_list(sr_option_type type) {
     return type == SR_OPT_INTS || type == SR_OPT_FLOATS || type == SR_OPT_STRINGS;
 }
 
+// "~" means no value in a recipe, and the home folder to a shell.
+static bool is_expanded_tilde(const sr_node *node) {
+    const char *home = getenv("HOME");
+    return node->at.source && node->at.source->is_override && home && node->text &&
+           strcmp(node->text, home) == 0;
+}
+
 bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, void *options,
                           const char *name, const sr_node *node) {
     const sr_option *option = sr_options_find(table, name);
@@ -79,7 +87,9 @@ bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, vo
     size_t prefix = strlen(table->name);
     if (strncmp(message, table->name, prefix) == 0 && message[prefix] == '.')
         message += prefix + 1;
-    sr_recipe_mistake(in, node->at, "%s", message);
+    sr_recipe_mistake(in, node->at, "%s%s", message,
+                      is_expanded_tilde(node) ? "; the shell expanded '~' to it, so quote it: '~'"
+                                              : "");
     return false;
 }
 
@@ -120,6 +130,8 @@ static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const
     node->note = written ? NULL : "default";
     node->option_class = option->option_class;
     node->verbatim = is_list(option->type);
+    node->plain =
+        option->type == SR_OPT_BOOL || option->type == SR_OPT_INT || option->type == SR_OPT_FLOAT;
     node->text = NULL;
     if ((!written && !option->default_text) || !is_set(option, options))
         return node;

@@ -4,7 +4,9 @@
 // Identity: SHA-256 over "path=value" lines of everything that may change a bit of a result, in the
 // order of the resolved tree, which is the order of the tables and not that of any file.
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/hash.h"
@@ -151,6 +153,68 @@ static void print_map(const printer *p, const sr_node *map, int indent, bool fir
 sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origins, sr_text *out) {
     printer p = {out, origins};
     print_map(&p, recipe->inside->resolved, 0, false);
+    return sr_text_check(out);
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+// What YAML 1.2's core schema reads a plain scalar of 'length' bytes as.
+static void add_scalar(sr_text *out, const char *from, size_t length) {
+    char text[256], *end;
+    (void)snprintf(text, sizeof text, "%.*s", (int)length, from);
+    const double value = strtod(text, &end);
+    const bool is_number = length > 0 && length < sizeof text && *end == '\0' &&
+                           strspn(text, "+-.0123456789eE") == length;
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        sr_text_add(out, "%s", text);
+    else if (is_number && isfinite(value))
+        sr_text_add_json_number(out, value);
+    else
+        sr_text_add_json_string(out, from[length] == '\0' ? from : text);
+}
+
+// "[1, 2]": of the tables, so without quotes and lists inside.
+static void add_verbatim_list(sr_text *out, const char *text) {
+    sr_text_add(out, "[");
+    for (const char *at = text + 1; *at != ']' && *at != '\0';) {
+        const size_t length = strcspn(at, ",]");
+        sr_text_add(out, "%s", at == text + 1 ? "" : ", ");
+        add_scalar(out, at, length);
+        at += length;
+        at += *at == ',';
+        at += strspn(at, " ");
+    }
+    sr_text_add(out, "]");
+}
+
+static void add_json(sr_text *out, const sr_node *node) {
+    if (node->kind == SR_NODE_TEXT &&
+        (node->text == NULL || (node->plain && sr_node_is_null(node))))
+        sr_text_add(out, "null");
+    else if (node->kind == SR_NODE_TEXT && node->verbatim && node->text[0] == '[')
+        add_verbatim_list(out, node->text);
+    else if (node->kind == SR_NODE_TEXT && (node->plain || node->verbatim))
+        add_scalar(out, node->text, strlen(node->text));
+    else if (node->kind == SR_NODE_TEXT)
+        sr_text_add_json_string(out, node->text);
+    if (node->kind == SR_NODE_TEXT)
+        return;
+    const bool map = node->kind == SR_NODE_MAP;
+    sr_text_add(out, map ? "{" : "[");
+    for (const sr_node *child = node->first; child; child = child->next) {
+        sr_text_add(out, "%s", child == node->first ? "" : ", ");
+        if (map) {
+            sr_text_add_json_string(out, child->key);
+            sr_text_add(out, ": ");
+        }
+        add_json(out, child);
+    }
+    sr_text_add(out, map ? "}" : "]");
+}
+
+sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out) {
+    add_json(out, recipe->inside->resolved);
+    sr_text_add(out, "\n");
     return sr_text_check(out);
 }
 

@@ -515,33 +515,49 @@ void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
     sr_text_release(&line);
 }
 
-sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result) {
+// The members of exit.json.
+static void add_result(const sr_run_result *result, const char *separator, sr_text *text) {
     char ended[32];
+    sr_clock_utc_label(ended);
+    sr_text_add(text, "\"status\": ");
+    sr_text_add_json_string(text, result->status);
+    sr_text_add(text, "%s\"exit_code\": %d%s\"message\": ", separator, result->exit_code,
+                separator);
+    sr_text_add_json_string(text, result->message == NULL ? "" : result->message);
+    sr_text_add(text, "%s\"steps\": %" PRId64 "%s\"samples\": %" PRId64 "%s\"digest\": ", separator,
+                result->steps, separator, result->samples, separator);
+    sr_text_add_json_string(text, result->digest == NULL ? "" : result->digest);
+    sr_text_add(text, "%s\"wall_seconds\": ", separator);
+    sr_text_add_json_number(text, result->wall_seconds);
+    sr_text_add(text, "%s\"ended\": \"%s\"%s\"metrics\": {", separator, ended, separator);
+    for (int i = 0; i < result->metric_count; ++i) {
+        sr_text_add(text, i > 0 ? ", " : "");
+        sr_text_add_json_string(text, result->metrics[i].name);
+        sr_text_add(text, ": ");
+        sr_text_add_json_number(text, result->metrics[i].value);
+    }
+    sr_text_add(text, "}");
+}
+
+sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result) {
     sr_text text;
     sr_text_init(&text);
-    sr_clock_utc_label(ended);
-    sr_text_add(&text, "{\"status\": ");
-    sr_text_add_json_string(&text, result->status);
-    sr_text_add(&text, ",\n \"exit_code\": %d,\n \"message\": ", result->exit_code);
-    sr_text_add_json_string(&text, result->message == NULL ? "" : result->message);
-    sr_text_add(&text, ",\n \"steps\": %" PRId64 ",\n \"samples\": %" PRId64 ",\n \"digest\": ",
-                result->steps, result->samples);
-    sr_text_add_json_string(&text, result->digest == NULL ? "" : result->digest);
-    sr_text_add(&text, ",\n \"wall_seconds\": ");
-    sr_text_add_json_number(&text, result->wall_seconds);
-    sr_text_add(&text, ",\n \"ended\": \"%s\",\n \"metrics\": {", ended);
-    for (int i = 0; i < result->metric_count; ++i) {
-        sr_text_add(&text, i > 0 ? ", " : "");
-        sr_text_add_json_string(&text, result->metrics[i].name);
-        sr_text_add(&text, ": ");
-        sr_text_add_json_number(&text, result->metrics[i].value);
-    }
-    sr_text_add(&text, "}}\n");
+    sr_text_add(&text, "{");
+    add_result(result, ",\n ", &text);
+    sr_text_add(&text, "}\n");
     sr_status status = sr_text_check(&text);
     if (status == SR_OK)
         status = write_file(run->path, "exit.json", text.data);
     sr_text_release(&text);
     return status;
+}
+
+void sr_run_result_add_line(const sr_run_result *result, const char *folder, sr_text *out) {
+    sr_text_add(out, "{\"run\": ");
+    sr_text_add_json_string(out, folder);
+    sr_text_add(out, ", ");
+    add_result(result, ", ", out);
+    sr_text_add(out, "}\n");
 }
 
 double sr_run_previous_seconds(const sr_run_folder *run) {

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "kernels/base/status.h"
+#include "kernels/base/text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +96,8 @@ typedef struct sr_run_result {
 
 // exit.json, at once.
 SR_NODISCARD sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result);
+// The same in one line, with the run folder as "run".
+void sr_run_result_add_line(const sr_run_result *result, const char *folder, sr_text *out);
 // wall_seconds of the session before, from exit.json; 0 where there is none.
 double sr_run_previous_seconds(const sr_run_folder *run);
 

@@ -22,27 +22,36 @@ static double run_seconds(const sr_training *t) {
     return t->previous_seconds + session;
 }
 
+enum { METRICS = 5 };
+
+static sr_run_result make_result(const sr_training *t, sr_status status, const char *message,
+                                 sr_run_metric metrics[METRICS]) {
+    const sr_run_metric all[METRICS] = {{"train_loss", t->last_loss},
+                                        {"val_loss", t->val_loss},
+                                        {"val_top1", t->val_top1},
+                                        {"val_top5", t->val_top5},
+                                        {"best_val_top1", t->best_top1}};
+    memcpy(metrics, all, sizeof all);
+    return (sr_run_result){.status = status == SR_OK              ? SR_RUN_FINISHED
+                                     : status == SR_E_INTERRUPTED ? SR_RUN_STOPPED
+                                                                  : SR_RUN_FAILED,
+                           .exit_code = sr_status_exit_code(status),
+                           .message = status == SR_OK ? NULL : message,
+                           .steps = t->step,
+                           .samples = t->position,
+                           .digest = t->digest[0] ? t->digest : NULL,
+                           .wall_seconds = run_seconds(t),
+                           .metrics = metrics,
+                           .metric_count = METRICS};
+}
+
 // A run without exit.json does not count as finished.
 static sr_status write_exit(sr_training *t, sr_status status, const char *message) {
+    sr_run_metric metrics[METRICS];
     if (!t->run)
         return SR_OK;
     SR_TRY(sr_run_folder_check(t->run));
-    const sr_run_metric metrics[] = {{"train_loss", t->last_loss},
-                                     {"val_loss", t->val_loss},
-                                     {"val_top1", t->val_top1},
-                                     {"val_top5", t->val_top5},
-                                     {"best_val_top1", t->best_top1}};
-    const sr_run_result result = {.status = status == SR_OK              ? SR_RUN_FINISHED
-                                            : status == SR_E_INTERRUPTED ? SR_RUN_STOPPED
-                                                                         : SR_RUN_FAILED,
-                                  .exit_code = sr_status_exit_code(status),
-                                  .message = status == SR_OK ? NULL : message,
-                                  .steps = t->step,
-                                  .samples = t->position,
-                                  .digest = t->digest[0] ? t->digest : NULL,
-                                  .wall_seconds = run_seconds(t),
-                                  .metrics = metrics,
-                                  .metric_count = (int)(sizeof metrics / sizeof metrics[0])};
+    const sr_run_result result = make_result(t, status, message, metrics);
     SR_TRY(sr_run_finish(t->run, &result));
     char fields[128];
     (void)snprintf(fields, sizeof fields,
@@ -50,6 +59,18 @@ static sr_status write_exit(sr_training *t, sr_status status, const char *messag
                    (long long)t->step, (long long)t->position, result.status, result.exit_code);
     sr_run_event(t->run, "end", fields);
     return SR_OK;
+}
+
+static void print_json(const sr_training *t, sr_status status, const char *message) {
+    sr_run_metric metrics[METRICS];
+    sr_text line;
+    const sr_run_result result = make_result(t, status, message, metrics);
+    sr_text_init(&line);
+    sr_run_result_add_line(&result, t->place.folder, &line);
+    if (sr_text_check(&line) == SR_OK)
+        (void)fputs(line.data, stdout);
+    (void)fflush(stdout);
+    sr_text_release(&line);
 }
 
 static void draw_results(const sr_training *t) {
@@ -66,6 +87,8 @@ static void say_result(const sr_training *t) {
             (double)(t->position - t->session_start_position) /
                 ((double)(sr_clock_ns() - t->session_start_ns - t->aside_ns) / 1e9),
             t->digest);
+    if (t->request->json)
+        return;
     if (!isnan(t->val_top1))
         (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);
     (void)printf("digest %s\nrun %s\n", t->digest, t->place.folder);
@@ -122,6 +145,8 @@ static int end_run(sr_training *t, sr_status status) {
         }
         if (status == SR_OK)
             say_result(t);
+        if (t->request->json && t->place.folder[0])
+            print_json(t, status, message);
     }
     sr_watch_end(&watch);
     if (status != SR_OK && status != SR_E_INTERRUPTED)

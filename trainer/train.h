@@ -22,6 +22,7 @@ typedef struct sr_train_request {
     bool fresh;         // --fresh: never resume; an old folder at 'output' is moved aside
     bool dry_run;       // --dry-run: print the plan to stdout and train nothing
     int ranks;          // --dry-run: ranks to plan for; 0: one
+    bool json;          // --json: the result as the last line of stdout, one JSON object
     bool allow_plugins; // --allow-plugins
     bool allow_numerics_change; // --allow-numerics-change
     int argc;                   // the command line, for env.json

@@ -117,6 +117,19 @@ bool sr_text_is_utf8(const char *s) {
     return n > 0;
 }
 
+void sr_text_add_visible(sr_text *text, const char *s) {
+    for (size_t n; *s != '\0'; s += n ? n : 1) {
+        const unsigned char c = (unsigned char)*s;
+        n = sr_text_utf8_length(s);
+        if (n == 0)
+            sr_text_add_bytes(text, "\xef\xbf\xbd", 3);
+        else if (c < 0x20 || c == 0x7f)
+            sr_text_add(text, "\\x%02x", c);
+        else
+            sr_text_add_bytes(text, s, n);
+    }
+}
+
 static void add_json_control(sr_text *text, unsigned char c) {
     static const char codes[] = "\b\f\n\r\t", letters[] = "bfnrt";
     const char *found = strchr(codes, c);

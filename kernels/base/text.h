@@ -31,6 +31,8 @@ void sr_text_clear(sr_text *text);
 void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
 // Appends n bytes as they are.
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
+// Text of a file or a user for a terminal: control characters as \xNN, invalid UTF-8 as U+FFFD.
+void sr_text_add_visible(sr_text *text, const char *s);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
 // Bytes of the UTF-8 sequence that s begins with (RFC 3629: no overlong forms, surrogates, or

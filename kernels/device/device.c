@@ -20,6 +20,11 @@ enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
 static sr_status unknown(const char *name, const char *const *known) {
     const char *near = sr_text_nearest(name, known, DEVICE_COUNT);
     sr_text list;
+    if (strncmp(name, "cuda", 4) == 0 || strncmp(name, "gpu", 3) == 0)
+        return SR_FAIL(SR_E_USAGE,
+                       "device '%s' is not built: this version computes on processors alone; leave "
+                       "device out, or give device=cpu",
+                       name);
     sr_text_init(&list);
     for (int i = 0; i < DEVICE_COUNT; i++)
         sr_text_add(&list, "%s%s", i ? ", " : "", known[i]);

@@ -297,6 +297,36 @@ class Failures(suite.Suite):
         self.report(good, f"interrupted and resumed, {ranks} ranks",
                     f"codes {whole.returncode} {stopped} {again.returncode}, digests {digests}\n{errors[-800:]}")
 
+    def other_mpirun(self, name, script):
+        """`serried train -n 2` with an mpirun of ours in PATH."""
+        folder = os.path.join(self.folder, "mpirun-" + name)
+        os.makedirs(folder)
+        path = os.path.join(folder, "mpirun")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        line = [self.serried, "train", self.recipe, "-n", "2", "-o", self.run_folder("mpirun-" + name, 2),
+                "data.train=" + self.data, "steps=2"]
+        return subprocess.Popen(line, env=suite.environment(PATH=folder + ":" + os.environ["PATH"]), text=True,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def mpirun_hangs(self):
+        """mpirun has no deadlines of its own: one that stays behind its ranks is ended, a stop ends one without."""
+        process = self.other_mpirun("stays", f'{shutil.which("mpirun")} "$@"\nexec sleep 1000\n')
+        _, said = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 6 and "did not exit within 10 s" in said, "mpirun that stays",
+                    f"exit code {process.returncode}:\n{said[-800:]}")
+        process = self.other_mpirun("idle", f"echo $$ > {self.folder}/idle\nexec sleep 1000\n")
+        while not os.path.exists(os.path.join(self.folder, "idle")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 75, "mpirun that a stop ends", f"exit code {process.returncode}:\n{said[-800:]}")
+        process = self.other_mpirun("fails", "exit 243\n")
+        _, said = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 1 and "mpirun failed with exit code 243" in said, "mpirun that fails",
+                    f"exit code {process.returncode}:\n{said[-800:]}")
+
     def all(self, ranks):
         self.expect("unknown key", ranks, 2, "did you mean 'optimizer'", ["optimzier.lr=1"])
         self.expect("wrong type", ranks, 2, "batch", ["batch=many"])
@@ -332,6 +362,7 @@ def check(folder):
     tests.unequal()
     tests.other_numerics()
     tests.patience()
+    tests.mpirun_hangs()
     return tests
 
 

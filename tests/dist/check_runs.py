@@ -65,7 +65,8 @@ class Runs(suite.Suite):
             ("val set without a split", [f"data.val={unsplit}"], None, "val"),
             ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),
             ("batch beyond memory", ["batch=16000000", "lanes=2"], None, "lower batch"),
-            ("device that is not there", ["device=cpux"], None, "device"),
+            ("device that is not there", ["device=cpux"], None, "unknown device 'cpux'"),
+            ("device that is not built", ["device=cuda"], None, "is not built"),
         ]
         for what, values, data, words in rows:
             begin = time.monotonic()
@@ -170,6 +171,24 @@ class Runs(suite.Suite):
         self.report(process.returncode == 1 and "was removed or moved" in said, "run folder removed",
                     f"{process.returncode} {said[-800:]}")
 
+    def few_addresses(self):
+        """ulimit -v below the size of memory: what is needed is reserved."""
+        if suite.SLOW > 1:
+            return  # sanitizers reserve terabytes
+        line = [self.serried, "train", self.recipe, "-o", self.path("few-addresses"), f"data.train={self.data}", "steps=2"]
+        done = subprocess.run(["bash", "-c", 'ulimit -v 3000000 && exec "$@"', "bash", *line], env=suite.environment(),
+                              text=True, capture_output=True, timeout=100, check=False)
+        self.report(done.returncode == 0, "ulimit -v", done.stderr[-800:])
+
+    def json(self):
+        done = self.train("json", "steps=2", options=("--json", "-o"))
+        told, kept = json.loads(done.stdout.splitlines()[-1]), self.exit_file("json")
+        self.report(told.pop("run") == self.path("json") and told["digest"] == kept["digest"] and
+                    told["metrics"] == kept["metrics"], "train --json", done.stdout)
+        done = self.train("json-not-finite", "steps=30", "optimizer.lr=1e6", options=("--json", "-o"))
+        told = json.loads(done.stdout.splitlines()[-1])
+        self.report(done.returncode == told["exit_code"] == 5, "train --json of a failure", done.stdout)
+
     def not_finite(self):
         """The message says where and what there is to go on from; rows up to the failure are kept."""
         done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]")
@@ -189,6 +208,8 @@ class Runs(suite.Suite):
         self.extended()
         self.lookahead()
         self.not_finite()
+        self.json()
+        self.few_addresses()
         self.removed()
 
 

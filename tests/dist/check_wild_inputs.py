@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 
 import suite
 from wild_pictures import GREY, GREY_ALPHA, PALETTE, RGBA, cut, jpeg, png, scratched
@@ -252,6 +253,28 @@ class WildInputs(suite.Suite):
         self.tell("zip that unfolds", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
+    def predicted(self):
+        """One way to pixels: a PNG that its Exif data turns is turned for `predict` as for training."""
+        source, data = self.fresh("source"), self.fresh("data")
+        put_sound(source)
+        self.pack(source, data)
+        self.train(data, 1, "steps=3")
+        plain, turned = png(), png()
+        tiff = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x03\0\0\0\0\0\0\0"  # orientation 3
+        chunk = len(tiff).to_bytes(4, "big") + b"eXIf" + tiff + zlib.crc32(b"eXIf" + tiff).to_bytes(4, "big")
+        turned = turned[:33] + chunk + turned[33:]
+        pixels = []
+        for name, content in (("plain.png", plain), ("turned.png", turned)):
+            put(self.folder, name, content)
+            out = os.path.join(self.folder, name + ".safetensors")
+            subprocess.run([self.serried, "predict", "--save-pixels", out, os.path.join(self.folder, "run"),
+                            os.path.join(self.folder, name)], env=suite.environment(), check=True, capture_output=True)
+            with open(out, "rb") as file:
+                stored = file.read()
+            pixels.append(stored[8 + int.from_bytes(stored[:8], "little"):])
+        half_turn = b"".join(pixels[0][at:at + 3] for at in range(len(pixels[0]) - 3, -1, -3))
+        self.tell("turned PNG, predicted", [] if pixels[1] == half_turn != pixels[0] else ["other pixels"], "")
+
     def class_names(self):
         source = self.fresh("source").encode()
         put(source, b"caf\xe9/1.jpg", jpeg())
@@ -360,6 +383,7 @@ def check(folder):
     tests.entries(stride)
     tests.archives()
     tests.class_names()
+    tests.predicted()
     tests.all_in_one()
     for row in STORED[::stride]:
         for ranks in (1, 2):

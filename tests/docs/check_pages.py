@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-PAGES = ["index", "own-data", "augmentation", "own-model", "own-loop", "cluster", "performance"]
+PAGES = ["index", "own-data", "runs", "fine-tuning", "from-pytorch", "augmentation", "own-model", "own-loop", "cluster", "performance"]
 LIMIT = 80  # seconds for one page
 BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 

@@ -71,6 +71,30 @@ static void json_strings(void **state) {
     }
 }
 
+static void utf8(void **state) {
+    (void)state;
+    static const struct {
+        const char *in, *visible;
+        bool valid;
+    } cases[] = {
+        {"", "", true},
+        {"caf\xc3\xa9", "caf\xc3\xa9", true},
+        {"caf\xe9", "caf\xef\xbf\xbd", false},
+        {"a\x1b[31m\n", "a\\x1b[31m\\x0a", true},
+        {"\xf0\x9f\x90\xb1", "\xf0\x9f\x90\xb1", true},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", false}, // a surrogate
+        {"\xc3", "\xef\xbf\xbd", false},                                 // cut off
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sr_text text;
+        sr_text_init(&text);
+        sr_text_add_visible(&text, cases[i].in);
+        assert_string_equal(cases[i].visible, text.data);
+        assert_int_equal(cases[i].valid, sr_text_is_utf8(cases[i].in));
+        sr_text_release(&text);
+    }
+}
+
 static void json_numbers(void **state) {
     (void)state;
     static const double values[] = {0.0,       -0.0,
@@ -127,7 +151,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows),        cmocka_unit_test(failure_sticks),
         cmocka_unit_test(json_strings), cmocka_unit_test(json_numbers),
-        cmocka_unit_test(byte_counts),  cmocka_unit_test(near_misses),
+        cmocka_unit_test(utf8),         cmocka_unit_test(byte_counts),
+        cmocka_unit_test(near_misses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,6 +124,16 @@ static void test_tables(void **state) {
         "for t in commands options models optimizers schedules transforms losses ops kernels; do "
         "$S info $t > $D/t && test -s $D/t || exit 9; done",
         0, "");
+    expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
+           "the shell expanded '~' to it");
+    expect("$S recipe list --json | python3 -c 'import json, sys\n"
+           "print([json.loads(line)[\"name\"] for line in sys.stdin][0])'",
+           0, "cifar10-fast\n");
+    expect("for r in $($S recipe list --names); do $S recipe show --json $r | python3 -c 'import "
+           "json, sys\n"
+           "told = json.load(sys.stdin)\n"
+           "print(told[\"batch\"] > 0, told[\"checkpoint\"][\"every\"])' || exit 9; done | sort -u",
+           0, "True ['1ep', '10min']\n");
     expect("$S version", 0, "serried ");
     expect("$S --version", 0, "zstd ");
 }
@@ -140,7 +150,24 @@ static void test_completion(void **state) {
     expect(COMPLETE("train resnet18 data.wor", "3"), 0, "got: data.workers=\n");
     expect(COMPLETE("train --dr", "2"), 0, "got: --dry-run\n");
     expect(COMPLETE("info ker", "2"), 0, "got: kernels\n");
-    expect("$S completion fish", 2, "usage: serried completion bash");
+    expect(COMPLETE("bench rec", "2"), 0, "got: recover\n");
+    expect(COMPLETE("render dir --c", "3"), 0, "got: --count\n");
+    expect("$S completion csh", 2, "usage: serried completion bash|zsh|fish");
+    // Every table and benchmark that the program has is offered.
+    expect(
+        "$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
+        ".*/\\1/p') "
+        "$($S info --help | grep -oE '(commands|options|models|optimizers|schedules|transforms|"
+        "losses|ops|kernels|chooser|plugins)' | sort -u); do grep -qw $t $D/c || echo missing $t; "
+        "done; echo all",
+        0, "all\n");
+    assert_null(strstr(output, "missing"));
+    expect(
+        "$S completion zsh > $D/z; $S completion fish > $D/f; "
+        "if command -v zsh > $D/w; then zsh -n $D/z; fi && "
+        "if command -v fish > $D/w; then fish -n $D/f; fi && cat $D/z $D/f | grep -c cifar10-fast",
+        1, "0\n"); // names are asked for, not written down
+    expect("$S train -h | head -1; $S doctor -h | head -1", 0, "Usage: serried doctor");
 }
 
 static void test_pictures(void **state) {
@@ -169,6 +196,14 @@ static void test_subjects(void **state) {
     expect("$S verify $D/none $D/data $D/trained", 2, "none: no such file or folder");
     assert_non_null(strstr(output, "data: whole: 2 shards"));
     assert_non_null(strstr(output, "model.safetensors"));
+    expect("mkdir $D/all && mv $D/trained $D/all && $S verify $D/all && mv $D/all/trained $D", 0,
+           "all/trained/checkpoints/00000001: generation 1");
+    expect("mkdir $D/none-there && $S verify $D/none-there", 2, "is no shard, data set");
+    expect("$S stat --json $D/trained | python3 -c 'import json, sys\n"
+           "told = json.load(sys.stdin)\n"
+           "print(told[\"kind\"], told[\"step\"], len(told[\"classes\"]), "
+           "told[\"weights\"][0][\"file\"])'",
+           0, "checkpoint 3 10 model.safetensors\n");
     expect("$S val $D/data", 2, "data is neither a run folder nor a checkpoint");
     expect("cd $D && $S predict trained none.jpg pictures/ring/0001.jpg", 3,
            "1 of 2 pictures could not be read and are left out");
@@ -177,6 +212,17 @@ static void test_subjects(void **state) {
            "rows = list(csv.reader(sys.stdin))\n"
            "print(len(rows), {len(row) for row in rows}, rows[-1][3].count(\":\"))'",
            0, "11 {4} 5\n");
+    expect("cd $D && $S predict trained pictures --top 2 | head -3", 0,
+           "file,class,probability,top2\npictures/");
+    expect("cd $D && $S predict trained pictures | wc -l", 0, "81\n");
+    expect("cd $D && ls pictures/*/0001.jpg | $S predict trained - | wc -l", 0, "11\n");
+    expect(
+        "cd $D && $S predict --json trained pictures/ring/0001.jpg | python3 -c 'import json, sys\n"
+        "row = json.load(sys.stdin)\n"
+        "print(row[\"file\"], len(row[\"top\"]), row[\"top\"][0][\"class\"] == row[\"class\"])'",
+        0, "pictures/ring/0001.jpg 5 True\n");
+    expect("$S predict $D/trained $D/data", 2, "no pictures in this folder");
+    expect("$S predict $D/trained/last/model.safetensors $D/pictures", 2, "holds weights alone");
 }
 
 #define SHOW_IN(locale)                                                                            \

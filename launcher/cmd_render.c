@@ -19,7 +19,6 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 #include "launcher/command.h"
-#include "launcher/render_internal.h"
 
 #define PI 3.14159265358979323846
 #define SEED 20240501u
@@ -292,7 +291,7 @@ int sr_cmd_render(int argc, char **argv) {
         options, parse_option, "DST", "Draw pictures of ten shapes, as DST/CLASS/NNNN.jpg.",
         NULL,    NULL,         NULL};
     render_arguments a = {NULL, DEFAULT_COUNT};
-    if (argp_parse(&parser, argc - 1, argv + 1, 0, NULL, &a) != 0)
+    if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
     sr_status status = render(a.target, a.count);
     if (status != SR_OK)

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pictures that a command line names: files, folders with all below them, names from stdin.
+#ifndef SR_LAUNCHER_PICTURE_LIST_H
+#define SR_LAUNCHER_PICTURE_LIST_H
+
+#include "kernels/base/memory.h"
+#include "kernels/base/status.h"
+
+// Paths in order; borrowed from the arena that they were collected into.
+typedef struct sr_picture_list {
+    void *items; // char *, freed with sr_free
+    size_t count, capacity;
+} sr_picture_list;
+
+// Adds what one argument names: of a folder every file below it that is named like a picture, in
+// the order of names, hidden ones and links to folders left out; of "-" the lines of stdin;
+// anything else as it is. SR_E_NOT_FOUND for a folder without a picture.
+SR_NODISCARD sr_status sr_picture_list_add(sr_picture_list *list, sr_arena *arena,
+                                           const char *argument);
+// The path of this number.
+const char *sr_picture_list_get(const sr_picture_list *list, size_t index);
+// Gives the items back.
+void sr_picture_list_release(sr_picture_list *list);
+
+#endif
