@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried completion bash|zsh|fish: scripts that ask the program itself for what it offers, so that
 // they never go stale.
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,17 +108,17 @@ static void print_case(const char *name, const char *words) {
 }
 
 static void print_fish_rule(const char *name, const char *words) {
-    if (strcmp(words, "<file>") == 0)
+    const bool recipe = strcmp(words, "<recipe>") == 0;
+    if (strcmp(words, "<file>") == 0) {
         (void)printf("complete -c serried -n '__serried_is %s' -F\n", name);
-    else if (strcmp(words, "<recipe>") == 0)
-        (void)printf("complete -c serried -n '__serried_is %s; and __serried_first' -F "
-                     "-a \"(serried " RECIPES ")\"\n"
-                     "complete -c serried -n '__serried_is %s; and not __serried_first' "
+        return;
+    }
+    (void)printf("complete -c serried -n '__serried_is %s; and __serried_first' %s'%s'\n", name,
+                 recipe ? "-F -a " : "-a ", recipe ? "(serried " RECIPES ")" : words);
+    if (recipe)
+        (void)printf("complete -c serried -n '__serried_is %s; and not __serried_first' "
                      "-a \"(serried %s)\"\n",
-                     name, name, KEYS);
-    else
-        (void)printf("complete -c serried -n '__serried_is %s; and __serried_first' -a '%s'\n",
-                     name, words);
+                     name, KEYS);
 }
 
 static void print_bash(void) {

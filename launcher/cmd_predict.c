@@ -184,7 +184,7 @@ static sr_status print_row(const predictor *p, const char *file, const float *ro
 static sr_status read_files(predictor *p, const sr_picture_list *list, int first, int count,
                             int *loaded) {
     for (int i = 0; i < count; i++) {
-        const char *name = sr_picture_list_get(list, (size_t)(first + i));
+        const char *name = sr_picture_list_get(list, (size_t)first + (size_t)i);
         void *data;
         size_t bytes;
         sr_status status = sr_file_read(name, max_file, &data, &bytes);

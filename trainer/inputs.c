@@ -52,7 +52,7 @@ sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
 }
 
 static sr_status open_val(sr_recipe *recipe, const char *path, const char *key, sr_inputs *in) {
-    sr_dataset *data;
+    sr_dataset *data = NULL;
     SR_TRY(open_split(recipe, key, path, "val", &data));
     sr_status status =
         sr_inputs_check_classes(data, path, in->class_names, in->class_count, recipe->data.train);

@@ -371,17 +371,19 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
     SR_TRY(is_of(run->path, identities, options->identity, &same));
     if (!same)
         SR_TRY(find_extension(run, options, &extends));
-    if (!same && !extends)
+    if (!same && !extends) {
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
                        "recipe.yaml with 'serried recipe show'); only neutral options may change, "
                        "and epochs or steps grow",
                        run->path);
-    if (state == FOLDER_FINISHED && !extends)
+    }
+    if (state == FOLDER_FINISHED && !extends) {
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: this run is finished (see its exit.json); more epochs or "
                        "steps extend it",
                        run->path);
+    }
     run->resumed = true;
     return extends ? extend(run, options, state, identities)
                    : complete_run(run->path, options, identities);

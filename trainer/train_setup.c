@@ -346,9 +346,8 @@ static sr_status compare_values(sr_training *t) {
     return SR_OK;
 }
 
-static sr_status begin(sr_training *t) {
-    t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
-    t->best_top1 = t->best_saved = (double)NAN;
+// What the recipe names, and what can be refused before anything is made.
+static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_train_check(t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
@@ -358,14 +357,17 @@ static sr_status begin(sr_training *t) {
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
-    SR_TRY(sr_fingerprint_agree(t->comm, t->recipe->numerics_strict));
+    return sr_fingerprint_agree(t->comm, t->recipe->numerics_strict);
+}
+
+static sr_status begin(sr_training *t) {
+    t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
+    t->best_top1 = t->best_saved = (double)NAN;
+    SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
     SR_TRY(choose_place(t));
-    if (t->place.generation)
-        SR_TRY(sr_training_load(t));
-    else
-        SR_TRY(first_state(t));
+    SR_TRY(t->place.generation ? sr_training_load(t) : first_state(t));
     SR_TRY(compare_values(t));
     if (t->rank == 0) {
         SR_TRY(open_tables(t));

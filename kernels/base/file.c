@@ -81,25 +81,34 @@ out:
     return status;
 }
 
+// What an open file may be read as whole: its bytes as far as they are known.
+static sr_status check_kind(int fd, const char *path, size_t max_bytes, size_t *expected) {
+    struct stat info;
+    *expected = 0;
+    if (fstat(fd, &info) != 0)
+        return sr_file_fail(path, "cannot stat", errno);
+    if (S_ISDIR(info.st_mode))
+        return SR_OK; // reading it fails
+    if (!S_ISREG(info.st_mode))
+        return SR_FAIL(SR_E_IO,
+                       "%s: a pipe or a device, which may never end; write its content to a file "
+                       "and name that",
+                       path);
+    if ((uint64_t)info.st_size > max_bytes)
+        return SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, more than the %zu allowed here; wrong file?",
+                       path, (long long)info.st_size, max_bytes);
+    *expected = (size_t)info.st_size;
+    return SR_OK;
+}
+
 sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
+    size_t expected;
     int fd = sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open", errno);
-    struct stat info;
-    sr_status status;
-    if (fstat(fd, &info) != 0)
-        status = sr_file_fail(path, "cannot stat", errno);
-    else if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
-        status = SR_FAIL(SR_E_IO,
-                         "%s: a pipe or a device, which may never end; write its content to a file "
-                         "and name that",
-                         path);
-    else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size > max_bytes)
-        status = SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, more than the %zu allowed here; wrong file?",
-                         path, (long long)info.st_size, max_bytes);
-    else
-        status = read_all(fd, path, S_ISREG(info.st_mode) ? (size_t)info.st_size : 0, max_bytes,
-                          data, bytes);
+    sr_status status = check_kind(fd, path, max_bytes, &expected);
+    if (status == SR_OK)
+        status = read_all(fd, path, expected, max_bytes, data, bytes);
     (void)close(fd);
     return status;
 }

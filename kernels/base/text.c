@@ -80,32 +80,32 @@ sr_status sr_text_check(const sr_text *text) {
 }
 
 // Stops at the terminator, which no continuation byte equals.
-size_t sr_text_utf8_length(const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
+size_t sr_text_utf8_length(const char *s) {
+    const unsigned char *b = (const unsigned char *)s;
     unsigned char low = 0x80, high = 0xbf;
     size_t n;
-    if (s[0] < 0x80)
+    if (b[0] < 0x80)
         return 1;
-    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+    if (b[0] >= 0xc2 && b[0] <= 0xdf)
         n = 2;
-    else if (s[0] >= 0xe0 && s[0] <= 0xef)
+    else if (b[0] >= 0xe0 && b[0] <= 0xef)
         n = 3;
-    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+    else if (b[0] >= 0xf0 && b[0] <= 0xf4)
         n = 4;
     else
         return 0;
-    if (s[0] == 0xe0)
+    if (b[0] == 0xe0)
         low = 0xa0;
-    else if (s[0] == 0xed)
+    else if (b[0] == 0xed)
         high = 0x9f;
-    else if (s[0] == 0xf0)
+    else if (b[0] == 0xf0)
         low = 0x90;
-    else if (s[0] == 0xf4)
+    else if (b[0] == 0xf4)
         high = 0x8f;
-    if (s[1] < low || s[1] > high)
+    if (b[1] < low || b[1] > high)
         return 0;
     for (size_t i = 2; i < n; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf)
+        if (b[i] < 0x80 || b[i] > 0xbf)
             return 0;
     return n;
 }
