@@ -30,7 +30,8 @@ static void tell_terminal(void) {
     (void)setenv("SERRIED_TERMINAL", columns, 1);
 }
 
-static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *mask, int report) {
+static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *mask, int output,
+                      int report) {
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
@@ -41,7 +42,9 @@ static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *m
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0)
         (void)dup2(null, STDIN_FILENO);
+    (void)dup2(output, STDOUT_FILENO);
     tell_terminal();
+    (void)setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0); // mpirun does not start without one
     if (plan->board)
         (void)setenv(SR_BOARD_VARIABLE, plan->board, 1);
     if (plan->as_root) {
@@ -54,7 +57,8 @@ static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *m
     _exit(127);
 }
 
-sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, pid_t *child) {
+sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, int output,
+                          pid_t *child) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
@@ -62,7 +66,7 @@ sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, pid_t
     (void)fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        run_child(plan, parent, mask, report[1]);
+        run_child(plan, parent, mask, output, report[1]);
     int saved = errno;
     (void)close(report[1]);
     int error = 0;

@@ -15,8 +15,9 @@
 // start.c
 void sr_start_remove_folder(const char *folder);
 
-// start_child.c: mpirun as a process group of its own; 'mask' are the signals that it may have.
-SR_NODISCARD sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask,
+// start_child.c: mpirun as a process group of its own; 'mask' are the signals that it may have,
+// 'output' becomes its stdout.
+SR_NODISCARD sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, int output,
                                        pid_t *child);
 
 // start_guard.c: a process that outlives a killed parent to end the job and to remove its folder,

@@ -6,6 +6,7 @@
 // Ctrl-C does. mpirun's own notice of a killed rank has no process number and can be suppressed
 // only together with its advice, so who died is found here (start_ranks.c).
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct supervision {
     sr_board board; // without ranks where there is no folder for it
     sr_rank_watch *ranks;
     int signals; // signalfd
+    int output;  // mpirun's stdout, from its other end
     pid_t child;
     int stops;     // signals that asked to stop
     int last_stop; // the number of the last one
@@ -81,6 +83,19 @@ static void take_signals(supervision *s) {
     }
 }
 
+// mpirun goes past what it cannot write; this process notices, and fails (sr_command_main).
+static void pass_output(supervision *s) {
+    char buffer[4096];
+    ssize_t got = -1;
+    while (s->output >= 0 && (got = read(s->output, buffer, sizeof buffer)) > 0)
+        (void)fwrite(buffer, 1, (size_t)got, stdout);
+    (void)fflush(stdout);
+    if (s->output >= 0 && got == 0) { // its end
+        (void)close(s->output);
+        s->output = -1;
+    }
+}
+
 static void end_mpirun(supervision *s, const char *why) {
     struct rlimit files = {0};
     (void)getrlimit(RLIMIT_NOFILE, &files);
@@ -113,8 +128,9 @@ static void look_at_mpirun(supervision *s) {
 static int wait_for_child(supervision *s) {
     for (;;) {
         int state;
-        sr_ranks_wait(s->ranks, &s->signals, 1);
+        sr_ranks_wait(s->ranks, (const int[]){s->signals, s->output}, 2);
         take_signals(s);
+        pass_output(s);
         if (waitpid(s->child, &state, WNOHANG) == s->child)
             return state;
         look_at_mpirun(s);
@@ -173,13 +189,21 @@ static sr_status open_board(supervision *s) {
 }
 
 static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code) {
+    int ends[2];
     SR_TRY(open_board(s));
-    SR_TRY(sr_start_mpirun(s->plan, mask, &s->child));
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    s->output = ends[0];
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    const sr_status started = sr_start_mpirun(s->plan, mask, ends[1], &s->child);
+    (void)close(ends[1]);
+    SR_TRY(started);
     sr_guard_tell(&s->plan->guard, s->child);
     if (s->plan->limit_seconds > 0)
         s->kill_at_ns = sr_clock_ns() + s->plan->limit_seconds * SR_NS_PER_S;
     int state = wait_for_child(s);
     sr_ranks_finish(s->ranks); // a killed mpirun leaves them to themselves
+    pass_output(s);
     *exit_code = exit_code_of(s, state);
     return SR_OK;
 }
@@ -195,7 +219,7 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     sigdelset(&before, SIGUSR1); // sr_stop_hold
     // Nobody reads our messages any more: no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
-    supervision s = {.plan = plan};
+    supervision s = {.plan = plan, .output = -1};
     if (plan->as_root)
         SR_WARN("running as root: mpirun is told to allow it");
     if (plan->oversubscribed > 0)
@@ -208,6 +232,8 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     sr_board_release(&s.board);
     if (s.signals >= 0)
         (void)close(s.signals);
+    if (s.output >= 0)
+        (void)close(s.output);
     (void)signal(SIGPIPE, pipe_before);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return status;

@@ -197,7 +197,7 @@ sr_status sr_csv_add_numbers(sr_csv *csv, const double *values) {
         if (isfinite(values[i]) && fabs(values[i]) < 9e15 && values[i] == floor(values[i]))
             sr_text_add(&csv->waiting, "%.0f", values[i]);
         else if (isfinite(values[i]))
-            sr_text_add_json_number(&csv->waiting, values[i]);
+            sr_text_add(&csv->waiting, "%.9g", values[i]); // as exact as fp32
         else if (!isnan(values[i]))
             sr_text_add(&csv->waiting, values[i] > 0 ? "inf" : "-inf");
     }

@@ -180,6 +180,25 @@ class Runs(suite.Suite):
                               text=True, capture_output=True, timeout=100, check=False)
         self.report(done.returncode == 0, "ulimit -v", done.stderr[-800:])
 
+    def full_output(self):
+        """Results that cannot be printed are a failure, also where mpirun stands between."""
+        for ranks in (1, 2):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([self.serried, "train", self.recipe, "-n", str(ranks), "-o",
+                                       self.path(f"full{ranks}"), f"data.train={self.data}", "steps=3"],
+                                      env=suite.environment(), text=True, stdout=full, stderr=subprocess.PIPE,
+                                      timeout=100 * suite.SLOW, check=False)
+            self.report(done.returncode == 1 and "cannot write the results to stdout" in done.stderr,
+                        f"/dev/full, {ranks} ranks", f"{done.returncode} {done.stderr[-500:]}")
+
+    def bare(self):
+        """An environment without anything."""
+        done = subprocess.run(["env", "-i", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("bare"),
+                               f"data.train={self.data}", "steps=3", "--json"], text=True, capture_output=True,
+                              timeout=100 * suite.SLOW, check=False)
+        self.report(done.returncode == 0 and json.loads(done.stdout.splitlines()[-1])["exit_code"] == 0, "env -i",
+                    f"{done.returncode} {done.stderr[-500:]}")
+
     def json(self):
         done = self.train("json", "steps=2", options=("--json", "-o"))
         told, kept = json.loads(done.stdout.splitlines()[-1]), self.exit_file("json")
@@ -210,6 +229,8 @@ class Runs(suite.Suite):
         self.not_finite()
         self.json()
         self.few_addresses()
+        self.full_output()
+        self.bare()
         self.removed()
 
 
