@@ -130,8 +130,6 @@ static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const
     node->note = written ? NULL : "default";
     node->option_class = option->option_class;
     node->verbatim = is_list(option->type);
-    node->plain =
-        option->type == SR_OPT_BOOL || option->type == SR_OPT_INT || option->type == SR_OPT_FLOAT;
     node->text = NULL;
     if ((!written && !option->default_text) || !is_set(option, options))
         return node;
@@ -142,6 +140,8 @@ static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const
     sr_options_format(option, options, &text);
     node->text = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
     sr_text_release(&text);
+    node->plain =
+        option->type == SR_OPT_BOOL || option->type == SR_OPT_INT || option->type == SR_OPT_FLOAT;
     return node->text ? node : NULL;
 }
 
