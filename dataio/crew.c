@@ -70,8 +70,7 @@ static sr_status watch_parent(sr_stage *stage) {
     pid_t parent = stage->plan.parent;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
-    // In this order: a parent that ends from here on is noticed. Whoever notices that death says
-    // so.
+    // In this order: a parent that ends from here on is noticed, and whoever notices reports it.
     return getppid() == parent ? SR_OK : sr_error_adopt(SR_E_PEER, "", "");
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dataio/format.h"
+#include "kernels/base/text.h"
 
 #define SIDE 32
 #define PIXELS (3 * SIDE * SIDE)
@@ -31,13 +32,8 @@ static bool fits_head(const variant *v, const uint8_t *head, size_t head_bytes, 
            head[v->labels - 1] < v->classes && (v->coarse == 0 || head[0] < v->coarse);
 }
 
-static bool is_named(const char *path) {
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".bin") == 0;
-}
-
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
-    bool fits = is_named(path);
+    bool fits = sr_text_ends_with(path, ".bin");
     for (size_t i = 0; i < VARIANTS; i++)
         fits = fits || fits_head(&variants[i], head, head_bytes, bytes) ||
                sr_path_ends_with(path, variants[i].names_file);
@@ -114,7 +110,7 @@ static sr_status add_paper(adding *a, const sr_source_file *paper, const variant
     bool fits;
     SR_TRY(find_variant(a->source, paper, &v));
     if (v == NULL || (*all != NULL && v != *all)) {
-        if (!is_named(paper->path))
+        if (!sr_text_ends_with(paper->path, ".bin"))
             return SR_OK;
         a->source->papers_refused++;
         return sr_source_refuse(a->source, paper->path,

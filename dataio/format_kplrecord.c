@@ -13,29 +13,26 @@
 #include "dataio/name_table.h"
 #include "dataio/protocol.h"
 #include "dataio/record.h"
+#include "kernels/base/text.h"
 
 #define META_MAX ((uint64_t)16 << 20)
 #define MAX_CLASSES 1000000
 
-static bool ends(const char *path, const char *ending) {
-    const size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 static bool is_meta(const char *path, const uint8_t *head, size_t head_bytes) {
-    return ends(path, ".meta") && memmem(head, head_bytes, "record_type", 11) != NULL;
+    return sr_text_ends_with(path, ".meta") && memmem(head, head_bytes, "record_type", 11) != NULL;
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
     (void)bytes;
-    return is_meta(path, head, head_bytes) || ends(path, ".data") || ends(path, ".index");
+    return is_meta(path, head, head_bytes) || sr_text_ends_with(path, ".data") ||
+           sr_text_ends_with(path, ".index");
 }
 
 static sr_status paper_is_meta(const sr_source *source, const sr_source_file *paper, bool *out) {
     uint8_t head[SR_SOURCE_HEAD];
     const size_t n = paper->bytes < sizeof head ? (size_t)paper->bytes : sizeof head;
     *out = false;
-    if (!ends(paper->path, ".meta") || paper->bytes > META_MAX)
+    if (!sr_text_ends_with(paper->path, ".meta") || paper->bytes > META_MAX)
         return SR_OK;
     SR_TRY(sr_source_read_part(source, paper, 0, head, n));
     *out = is_meta(paper->path, head, n);

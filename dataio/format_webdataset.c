@@ -14,6 +14,7 @@
 
 #include "dataio/format.h"
 #include "dataio/label_text.h"
+#include "kernels/base/text.h"
 
 #define LABEL_MAX ((uint64_t)1 << 20) // bytes of a file
 #define TEXT_MAX 256
@@ -24,8 +25,7 @@ static size_t key_bytes(const char *path) {
 }
 
 static bool is_cls(const char *path) {
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".cls") == 0;
+    return sr_text_ends_with(path, ".cls");
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {

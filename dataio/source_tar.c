@@ -5,8 +5,9 @@
 // libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
 // a plain tar only headers and first bytes are read now: contents are found again by their offset.
 // Contents of a compressed one, or of a zip, go into one unnamed temporary file. Links, devices,
-// sparse files, and names that are absolute or hold ".." are refused by name. Source:
-// libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
+// sparse files, and names that are absolute or hold ".." are refused by name.
+//
+// Source: libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -369,9 +370,8 @@ static char *make_prefix(const char *name) {
                                           ".tar.zst", ".tar.bz2", ".tar.xz"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t ending = strlen(endings[i]);
-        if (n > ending && strcmp(name + n - ending, endings[i]) == 0) {
-            n -= ending;
+        if (sr_text_ends_with(name, endings[i])) {
+            n -= strlen(endings[i]);
             break;
         }
     }

@@ -3,7 +3,6 @@
 // becomes mpirun's parent. Training itself is sr_train_main (trainer/train.h).
 #include <argp.h>
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "kernels/base/log.h"
 #include "launcher/command.h"
 #include "launcher/start.h"
+#include "trainer/choices.h"
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
@@ -154,12 +154,7 @@ static int default_ranks(const sr_recipe *recipe) {
 static sr_status check(sr_recipe *recipe, const sr_train_request *request, int ranks) {
     SR_TRY(sr_plugins_load(recipe, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     SR_TRY(sr_train_check(recipe));
-    if (ranks <= recipe->lanes)
-        return SR_OK;
-    return sr_recipe_fail(recipe, "lanes",
-                          "batch %" PRId64 " has %" PRId64 " lanes, so at most %" PRId64
-                          " ranks; raise lanes (changes BatchNorm and results)",
-                          recipe->batch, recipe->lanes, recipe->lanes);
+    return sr_check_ranks(recipe, ranks);
 }
 
 static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, int *exit_code) {

@@ -216,15 +216,26 @@ static void add_tensor(sr_text *out, const sr_stored_tensor *tensor) {
     sr_text_add(out, "]\n");
 }
 
+// A checkpoint's file of weights, NULL if it has none of this kind, and its elements.
+static sr_status open_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
+                              sr_safetensors **file, int64_t *elements) {
+    *file = NULL;
+    *elements = 0;
+    if (!sr_checkpoint_has_weights(checkpoint, kind))
+        return SR_OK;
+    SR_TRY(sr_checkpoint_weights(checkpoint, kind, file));
+    for (int i = 0; i < sr_safetensors_count(*file); ++i)
+        *elements += sr_stored_elements(sr_safetensors_get(*file, i));
+    return SR_OK;
+}
+
 static sr_status add_weights(sr_text *out, sr_checkpoint *checkpoint, sr_weights_kind kind,
                              bool tensors) {
     sr_safetensors *file;
-    int64_t elements = 0;
-    if (!sr_checkpoint_has_weights(checkpoint, kind))
+    int64_t elements;
+    SR_TRY(open_weights(checkpoint, kind, &file, &elements));
+    if (file == NULL)
         return SR_OK;
-    SR_TRY(sr_checkpoint_weights(checkpoint, kind, &file));
-    for (int i = 0; i < sr_safetensors_count(file); ++i)
-        elements += sr_stored_elements(sr_safetensors_get(file, i));
     sr_text_add(out, "  %s: %d tensors, %" PRId64 " elements\n", sr_weights_file_name(kind),
                 sr_safetensors_count(file), elements);
     for (int i = 0; tensors && i < sr_safetensors_count(file); ++i)
@@ -307,12 +318,10 @@ static void add_manifest_json(sr_text *out, const sr_manifest *m) {
 static sr_status add_weights_json(sr_text *out, sr_checkpoint *checkpoint, sr_weights_kind kind,
                                   bool first) {
     sr_safetensors *file;
-    int64_t elements = 0;
-    if (!sr_checkpoint_has_weights(checkpoint, kind))
+    int64_t elements;
+    SR_TRY(open_weights(checkpoint, kind, &file, &elements));
+    if (file == NULL)
         return SR_OK;
-    SR_TRY(sr_checkpoint_weights(checkpoint, kind, &file));
-    for (int i = 0; i < sr_safetensors_count(file); ++i)
-        elements += sr_stored_elements(sr_safetensors_get(file, i));
     sr_text_add(out, "%s{\"file\": \"%s\", \"tensors\": %d, \"elements\": %" PRId64 "}",
                 first ? "" : ", ", sr_weights_file_name(kind), sr_safetensors_count(file),
                 elements);

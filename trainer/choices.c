@@ -2,12 +2,14 @@
 // Resolving choices (choices.h), and sr_train_check, which is all of them for a recipe.
 #include "trainer/choices.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dataio/transform.h"
 #include "kernels/base/file.h"
 #include "kernels/base/table.h"
+#include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/plugins.h"
 #include "trainer/train.h"
@@ -155,16 +157,20 @@ sr_status sr_check_transforms(sr_recipe *recipe) {
     return refuse(recipe, "augment", status);
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    const size_t n = strlen(text), m = strlen(ending);
-    return n > m && strcmp(text + n - m, ending) == 0;
+sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
+    if (ranks <= recipe->lanes)
+        return SR_OK;
+    return sr_recipe_fail(recipe, "lanes",
+                          "batch %" PRId64 " has %" PRId64 " lanes, so at most %" PRId64
+                          " ranks; raise lanes (changes BatchNorm and results)",
+                          recipe->batch, recipe->lanes, recipe->lanes);
 }
 
 sr_status sr_check_weights(sr_recipe *recipe) {
     const char *path = recipe->weights;
     if (!path)
         return SR_OK;
-    if (ends_with(path, ".pth") || ends_with(path, ".pt"))
+    if (sr_text_ends_with(path, ".pth") || sr_text_ends_with(path, ".pt"))
         return sr_recipe_fail(recipe, "weights",
                               "a .pth file may run code when it is opened; convert it with the "
                               "script in the README to .safetensors");

@@ -59,6 +59,8 @@ typedef enum sr_best_metric {
 const char *sr_best_metric_name(sr_best_metric metric);
 // By the recipe's checkpoint.metric.
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
+// That every rank gets a lane of the batch.
+SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
 // The names and arguments of `augment`.
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 // That the file of `weights` is there and is no .pth.

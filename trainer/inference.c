@@ -145,12 +145,6 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     return sr_inputs_load_weights(in->recipe, in->engine, in->class_names, in->class_count);
 }
 
-static bool is_weights(const char *source) {
-    static const char ending[] = ".safetensors";
-    const size_t n = strlen(source), m = sizeof ending - 1;
-    return n > m && strcmp(source + n - m, ending) == 0;
-}
-
 sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
     sr_inference *in = sr_alloc(sizeof *in, "inference");
     if (!in)
@@ -164,7 +158,7 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
                          "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
                          "last or best, or a recipe with weights=FILE.safetensors",
                          options->source);
-    } else if (is_weights(options->source)) {
+    } else if (sr_text_ends_with(options->source, ".safetensors")) {
         status = SR_FAIL(SR_E_USAGE,
                          "%s holds weights alone, which do not tell the model's options: give its "
                          "run folder, or a recipe with weights=%s and data.val, which tells the "

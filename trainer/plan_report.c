@@ -93,15 +93,6 @@ static void release(plan_work *w) {
     sr_arena_release(&w->arena);
 }
 
-static sr_status check_lanes(sr_recipe *r, int ranks) {
-    if (ranks <= r->lanes)
-        return SR_OK;
-    return sr_recipe_fail(r, "lanes",
-                          "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
-                          "(changes BatchNorm and results)",
-                          (long long)r->batch, (long long)r->lanes, (long long)r->lanes);
-}
-
 // The data sets, where the recipe names some, and schedules over a run of their length.
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     sr_schedule_lengths lengths;
@@ -122,7 +113,7 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
     *w = (plan_work){0};
     sr_arena_init(&w->arena);
-    SR_TRY(check_lanes(r, ranks));
+    SR_TRY(sr_check_ranks(r, ranks));
     SR_TRY(sr_check_weights(r));
     SR_TRY(sr_choose_task(r, &w->task));
     SR_TRY(open_inputs(r, w));

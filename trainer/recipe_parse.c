@@ -228,7 +228,7 @@ static void report_syntax(reader *r, struct fy_diag *diag) {
         sr_recipe_mistake(r->in, (sr_position){r->source, 0, r->column}, "this is not YAML");
 }
 
-// Bytes of the character at p, 0 where it is none: not UTF-8, or a control character other than tab
+// Bytes of the character at p, 0 if it is invalid: not UTF-8, or a control character other than tab
 // and line ends (YAML 1.2, section 5.1).
 static size_t character_length(const char *p) {
     const unsigned char c = (unsigned char)p[0];

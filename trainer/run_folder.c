@@ -162,6 +162,15 @@ static sr_status write_file(const char *folder, const char *name, const char *te
     return status;
 }
 
+// Releases the text.
+static sr_status write_exit(const sr_run_folder *run, sr_text *text) {
+    sr_status status = sr_text_check(text);
+    if (status == SR_OK)
+        status = write_file(run->path, "exit.json", text->data);
+    sr_text_release(text);
+    return status;
+}
+
 static sr_status write_recipe(const char *folder, const sr_run_options *options) {
     return options->recipe_yaml == NULL ? SR_OK
                                         : write_file(folder, "recipe.yaml", options->recipe_yaml);
@@ -328,11 +337,7 @@ static sr_status reopen(const sr_run_folder *run) {
     sr_text_add(&text, "{\"status\": \"" SR_RUN_EXTENDED "\", \"wall_seconds\": ");
     sr_text_add_json_number(&text, sr_run_previous_seconds(run));
     sr_text_add(&text, "}\n");
-    sr_status status = sr_text_check(&text);
-    if (status == SR_OK)
-        status = write_file(run->path, "exit.json", text.data);
-    sr_text_release(&text);
-    return status;
+    return write_exit(run, &text);
 }
 
 static sr_status extend(sr_run_folder *run, const sr_run_options *options, folder_state state,
@@ -547,11 +552,7 @@ sr_status sr_run_finish(sr_run_folder *run, const sr_run_result *result) {
     sr_text_add(&text, "{");
     add_result(result, ",\n ", &text);
     sr_text_add(&text, "}\n");
-    sr_status status = sr_text_check(&text);
-    if (status == SR_OK)
-        status = write_file(run->path, "exit.json", text.data);
-    sr_text_release(&text);
-    return status;
+    return write_exit(run, &text);
 }
 
 void sr_run_result_add_line(const sr_run_result *result, const char *folder, sr_text *out) {

@@ -37,7 +37,7 @@ typedef struct sr_run_options {
     const char *identity;    // of the run to be: 64 hex digits
     const char *recipe_yaml; // resolved recipe, written as recipe.yaml of a new run; NULL: none
     // Whether a run of another identity, whose recipe.yaml is at the path, becomes this one by
-    // training longer: --resume goes on with it then, also where it is finished. NULL: never.
+    // training longer: --resume then resumes it, even if it is finished. NULL: never.
     sr_status (*extends)(void *user, const char *recipe_path, bool *out);
     void *user; // of extends
 } sr_run_options;

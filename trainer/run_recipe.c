@@ -51,7 +51,7 @@ static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
     return SR_OK;
 }
 
-// A recipe of the file with this override, which may be NULL; *out NULL where it is none any more.
+// The stored recipe with an override, which may be NULL; *out is NULL if the result is invalid.
 static sr_status load_stored(const char *path, const char *override, sr_recipe **out) {
     const char *const overrides[] = {override};
     *out = NULL;

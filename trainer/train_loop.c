@@ -72,8 +72,8 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
-// Where a step first met a value that is not finite: the first statistic of its activations, in the
-// order of the model, that is none; NULL where there is no such statistic.
+// Where a step first met a value that is not finite: the first such statistic of its activations,
+// in the order of the model; NULL if all are finite.
 static const char *find_not_finite(const sr_phase *phase) {
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *param = &phase->model->params[i];

@@ -26,11 +26,7 @@ enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
 
 static sr_status create_engine(sr_training *t) {
     const sr_recipe *r = t->recipe;
-    if (t->ranks > r->lanes)
-        return sr_recipe_fail(t->recipe, "lanes",
-                              "batch %lld has %lld lanes, so at most %lld ranks; raise lanes "
-                              "(changes BatchNorm and results)",
-                              (long long)r->batch, (long long)r->lanes, (long long)r->lanes);
+    SR_TRY(sr_check_ranks(t->recipe, t->ranks));
     SR_TRY(sr_placement_make(t->comm, &t->cores));
     const sr_engine_options options = {
         .recipe = t->recipe,

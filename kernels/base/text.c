@@ -79,6 +79,11 @@ sr_status sr_text_check(const sr_text *text) {
     return SR_OK;
 }
 
+bool sr_text_ends_with(const char *s, const char *ending) {
+    const size_t n = strlen(s), m = strlen(ending);
+    return n > m && strcmp(s + n - m, ending) == 0;
+}
+
 // Stops at the terminator, which no continuation byte equals.
 size_t sr_text_utf8_length(const char *s) {
     const unsigned char *b = (const unsigned char *)s;

@@ -35,10 +35,13 @@ void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
 void sr_text_add_visible(sr_text *text, const char *s);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
-// Bytes of the UTF-8 sequence that s begins with (RFC 3629: no overlong forms, surrogates, or
-// values above U+10FFFF), or 0 where it is none. Reads no byte behind the terminator, which is a
-// sequence.
+// Length in bytes of the UTF-8 sequence at the start of s, or 0 if it is invalid (RFC 3629:
+// overlong forms, surrogates and values above U+10FFFF are). The terminator is a sequence of one
+// byte, and nothing after it is read.
 size_t sr_text_utf8_length(const char *s);
+// Whether s ends with 'ending' and has something before it: "a.pth" ends with ".pth", ".pth" does
+// not.
+bool sr_text_ends_with(const char *s, const char *ending);
 // Whether all of it is UTF-8.
 bool sr_text_is_utf8(const char *s);
 // A JSON number that reads back to the same double; NaN and infinities become null.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a run begins with, and what it goes on with: inputs that are refused before anything is trained, by --dry-run
-as by training; checkpoints of other runs; evaluation data that is damaged or exchanged; runs that are extended.
+"""Starting, resuming and extending runs: bad inputs are refused before training starts, by --dry-run too; so are
+checkpoints of other runs; damaged or exchanged evaluation data costs no training.
 
   check_runs.py SERRIED RECIPE
 """
@@ -117,7 +117,7 @@ class Runs(suite.Suite):
         done = self.train("hurt", "epochs=2", data=data)
         whole, hurt = self.exit_file("whole"), self.exit_file("hurt")
         self.report(done.returncode == 0 and hurt["digest"] == whole["digest"] and hurt["metrics"] == whole["metrics"],
-                    "goes on with the evaluation", f"{hurt} {whole}\n{done.stderr[-800:]}")
+                    "resumes with the evaluation", f"{hurt} {whole}\n{done.stderr[-800:]}")
         steps = []
         for name in ("whole", "hurt"):
             with open(self.path(name, "metrics.csv"), encoding="utf-8") as file:
@@ -174,7 +174,8 @@ class Runs(suite.Suite):
     def few_addresses(self):
         """ulimit -v below the size of memory: what is needed is reserved."""
         if suite.SLOW > 1:
-            return  # sanitizers reserve terabytes
+            suite.not_run("ulimit -v: sanitizers reserve terabytes")
+            return
         line = [self.serried, "train", self.recipe, "-o", self.path("few-addresses"), f"data.train={self.data}", "steps=2"]
         done = subprocess.run(["bash", "-c", 'ulimit -v 3000000 && exec "$@"', "bash", *line], env=suite.environment(),
                               text=True, capture_output=True, timeout=100, check=False)
