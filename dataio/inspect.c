@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at packed data (see inspect.h): the library side of serried verify, stat and show.
+// Looking at packed data (see inspect.h): the library side of serried verify and stat.
 #include "dataio/inspect_internal.h"
 
 #include <stdio.h>
@@ -117,61 +117,4 @@ void sr_split_stat_release(sr_split_stat *stat) {
     sr_free(stat->class_boxes);
     sr_free(stat->class_pixels);
     *stat = (sr_split_stat){0};
-}
-
-// -- show --------------------------------------------------------------------------------------
-
-// The last part of a sample's name, without what it is a file of.
-static void file_name(const sr_sample *picture, char *out, size_t capacity) {
-    const char *name = picture->name ? picture->name : "", *end = name + picture->name_bytes;
-    for (const char *p = name; p < end; p++)
-        name = *p == '/' ? p + 1 : name;
-    for (const char *p = name; p < end; p++)
-        end = *p == '.' ? p : end;
-    (void)snprintf(out, capacity, "%.*s", (int)(end - name < 60 ? end - name : 60), name);
-}
-
-static sr_status put_record(sr_dataset *dataset, int64_t index, sr_grid *grid, int cell) {
-    sr_sample picture;
-    sr_detection objects;
-    bool has_objects;
-    char label[64];
-    SR_TRY(sr_inspect_read(dataset, index, &picture, &objects, &has_objects));
-    bool known = picture.label >= 0 && picture.label < sr_dataset_class_count(dataset);
-    const char *name = known ? sr_dataset_class_name(dataset, (int)picture.label) : NULL;
-    if (name != NULL)
-        (void)snprintf(label, sizeof label, "%s", name);
-    else if (picture.label >= 0)
-        (void)snprintf(label, sizeof label, "%lld", (long long)picture.label);
-    else
-        file_name(&picture, label, sizeof label);
-    return sr_grid_put_sample(grid, cell, &picture, has_objects ? &objects : NULL, label);
-}
-
-sr_status sr_inspect_grid(sr_dataset *dataset, int64_t first, int count, int columns, int cell,
-                          sr_grid **out) {
-    int64_t records = sr_dataset_count(dataset);
-    if (first < 0 || first >= records || count < 1 || columns < 1)
-        return SR_FAIL(SR_E_USAGE, "sample %lld: there are %lld", (long long)first,
-                       (long long)records);
-    if (count > records - first)
-        count = (int)(records - first);
-    if (columns > count)
-        columns = count;
-    sr_grid *grid;
-    SR_TRY(sr_grid_create(columns, (count + columns - 1) / columns, cell, &grid));
-    sr_status status = SR_OK;
-    for (int i = 0; i < count && status == SR_OK; i++) {
-        status = put_record(dataset, first + i, grid, i);
-        if (status != SR_OK) {
-            char name[300];
-            sr_error_prefix("%s", sr_dataset_sample_name(dataset, first + i, name));
-        }
-    }
-    if (status != SR_OK) {
-        sr_grid_free(grid);
-        return status;
-    }
-    *out = grid;
-    return SR_OK;
 }

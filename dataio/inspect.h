@@ -8,7 +8,7 @@
 
 #include "dataio/container.h"
 #include "dataio/dataset.h"
-#include "dataio/grid.h"
+#include "dataio/record.h"
 #include "dataio/shard.h"
 
 #ifdef __cplusplus
@@ -46,10 +46,9 @@ typedef struct sr_split_stat {
 SR_NODISCARD sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out);
 void sr_split_stat_release(sr_split_stat *stat);
 
-// The samples first .. first + count of a data set, fewer at its end, with class names (boxes where
-// records have them), 'columns' in a row.
-SR_NODISCARD sr_status sr_inspect_grid(sr_dataset *dataset, int64_t first, int count, int columns,
-                                       int cell, sr_grid **out);
+// The picture of a record of any schema, until the next read; *objects is set for one with boxes.
+SR_NODISCARD sr_status sr_inspect_read(sr_dataset *dataset, int64_t index, sr_sample *picture,
+                                       sr_detection *objects, bool *has_objects);
 
 #ifdef __cplusplus
 }

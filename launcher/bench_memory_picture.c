@@ -18,6 +18,7 @@ enum {
     SWATCH = 14,
     TICKS = 8,
     COLORS = 15,
+    TEXT_SIZE = 16,
 };
 
 enum { INK = 0x1f2933, SOFT = 0x616e7c, GRID = 0xe4e7eb, EDGE = 0xffffff, MARK = 0xd64545 };
@@ -47,8 +48,8 @@ static int y_of(const plot *p, size_t offset) {
     return TOP + PLOT_HEIGHT - (int)((double)offset / range * PLOT_HEIGHT);
 }
 
-static void draw_text(const plot *p, int x, int y, int scale, uint32_t color, const char *text) {
-    (void)sr_raster_text(p->raster, x, y, scale, color, WIDTH - x, text);
+static void draw_text(const plot *p, int x, int y, uint32_t color, const char *text) {
+    (void)sr_raster_text(p->raster, x, y, TEXT_SIZE, color, WIDTH - x, text);
 }
 
 static void draw_axes(const plot *p) {
@@ -58,12 +59,12 @@ static void draw_axes(const plot *p) {
         const int y = y_of(p, offset), step = p->t->step_count * i / TICKS;
         const int x = x_of(p, step);
         sr_raster_fill(p->raster, LEFT, y, PLOT_WIDTH, 1, GRID);
-        draw_text(p, 10, y - SR_GLYPH_HEIGHT, 2, SOFT, sr_text_bytes(offset, text));
+        draw_text(p, 10, y - TEXT_SIZE / 2, SOFT, sr_text_bytes(offset, text));
         (void)snprintf(text, sizeof text, "%d", step);
         sr_raster_fill(p->raster, x, TOP + PLOT_HEIGHT, 1, 5, SOFT);
-        draw_text(p, x - SR_GLYPH_WIDTH, TOP + PLOT_HEIGHT + 10, 2, SOFT, text);
+        draw_text(p, x - TEXT_SIZE / 2, TOP + PLOT_HEIGHT + 10, SOFT, text);
     }
-    draw_text(p, LEFT, HEIGHT - 40, 2, SOFT, "steps in order; height: place in the range");
+    draw_text(p, LEFT, HEIGHT - 40, SOFT, "steps in order; height: place in the range");
 }
 
 static void draw_spans(const plot *p) {
@@ -95,7 +96,7 @@ static void draw_live(const plot *p) {
 static void draw_legend(const plot *p) {
     char text[96], bytes[16];
     int y = TOP;
-    draw_text(p, LEGEND, y, 2, INK, "alive at the peak");
+    draw_text(p, LEGEND, y, INK, "alive at the peak");
     for (int i = 0; i < p->t->kind_count && i < COLORS; i++) {
         const sr_memory_kind *k = &p->t->kinds[i];
         y += LINE_HEIGHT;
@@ -103,26 +104,26 @@ static void draw_legend(const plot *p) {
         const bool rest = i == COLORS - 1 && p->t->kind_count > COLORS;
         (void)snprintf(text, sizeof text, "%s %s", rest ? "others" : k->name,
                        rest ? "" : sr_text_bytes(k->bytes_at_peak, bytes));
-        draw_text(p, LEGEND + SWATCH + 8, y, 2, INK, text);
+        draw_text(p, LEGEND + SWATCH + 8, y, INK, text);
     }
     y += 2 * LINE_HEIGHT;
     sr_raster_fill(p->raster, LEGEND, y + SWATCH / 2, SWATCH, 3, INK);
-    draw_text(p, LEGEND + SWATCH + 8, y, 2, INK, "live in all");
+    draw_text(p, LEGEND + SWATCH + 8, y, INK, "live in all");
     y += LINE_HEIGHT;
     sr_raster_fill(p->raster, LEGEND + SWATCH / 2, y, 1, SWATCH, MARK);
-    draw_text(p, LEGEND + SWATCH + 8, y, 2, INK, "the peak");
+    draw_text(p, LEGEND + SWATCH + 8, y, INK, "the peak");
 }
 
 sr_status sr_memory_picture(const sr_memory_timeline *t, const char *title, const char *path) {
     sr_raster raster;
     SR_TRY(sr_raster_create(WIDTH, HEIGHT, &raster));
     const plot p = {.t = t, .raster = &raster};
-    draw_text(&p, LEFT, 16, 2, INK, title);
+    draw_text(&p, LEFT, 16, INK, title);
     draw_axes(&p);
     draw_spans(&p);
     draw_live(&p);
     draw_legend(&p);
-    const sr_status status = sr_raster_write_png(&raster, path);
+    const sr_status status = sr_raster_write(&raster, path);
     sr_raster_release(&raster);
     return status;
 }

@@ -11,18 +11,19 @@
 
 #include "dataio/inspect.h"
 #include "launcher/command.h"
+#include "launcher/show_samples.h"
 #include "launcher/subject.h"
 #include "trainer/checkpoint.h"
 
-enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_CELL, KEY_TERMINAL };
+enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_SIZE, KEY_TERMINAL };
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "the picture's file (default: show.png)", 0},
+    {"output", 'o', "FILE", 0, "the picture's file, .png or .jpg (default: show.png)", 0},
     {"count", 'n', "N", 0, "pictures (default: 24)", 0},
     {"first", KEY_FIRST, "I", 0, "number of the first sample (default: 0)", 0},
     {"split", KEY_SPLIT, "NAME", 0, "train, val or test (default: the first there is)", 0},
     {"columns", KEY_COLUMNS, "N", 0, "pictures in a row (default: 6)", 0},
-    {"size", KEY_CELL, "PX", 0, "longer side of a shown picture (default: 128)", 0},
+    {"size", KEY_SIZE, "PX", 0, "longer side of a shown picture (default: 160)", 0},
     {"terminal", KEY_TERMINAL, NULL, 0,
      "also draw it in the terminal, even if the terminal is not recognised", 0},
     {0}};
@@ -34,7 +35,7 @@ static const char about[] =
 
 typedef struct arguments {
     const char *path, *output, *split;
-    long first, count, columns, cell;
+    long first, count, columns, side;
     bool terminal; // asked for
 } arguments;
 
@@ -59,8 +60,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_COLUMNS:
         a->columns = sr_command_number(state, "--columns", value, 1, 200);
         break;
-    case KEY_CELL:
-        a->cell = sr_command_number(state, "--size", value, 8, 2048);
+    case KEY_SIZE:
+        a->side = sr_command_number(state, "--size", value, 8, 2048);
         break;
     case ARGP_KEY_ARG:
         if (a->path != NULL)
@@ -99,27 +100,41 @@ static int terminal_columns(bool asked) {
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static sr_status draw(const arguments *a, sr_grid *grid) {
-    SR_TRY(sr_grid_write_png(grid, a->output));
+static sr_status write_and_print(const arguments *a, const sr_raster *raster) {
+    SR_TRY(sr_raster_write(raster, a->output));
     int columns = terminal_columns(a->terminal);
     if (columns > 0)
-        SR_TRY(sr_grid_print(grid, columns, stdout));
+        SR_TRY(sr_raster_print(raster, columns, stdout));
     printf("%s\n", a->output);
     return SR_OK;
+}
+
+static sr_status draw(const arguments *a, sr_dataset *dataset, const char *split, sr_arena *arena) {
+    sr_samples samples;
+    sr_raster raster;
+    char title[256];
+    SR_TRY(sr_show_samples(dataset, a->first, (int)a->count, (int)a->side, arena, &samples));
+    (void)snprintf(title, sizeof title, "%s: %s, samples %ld to %ld of %lld", a->path, split,
+                   a->first, a->first + samples.count - 1, (long long)sr_dataset_count(dataset));
+    samples.title = title;
+    samples.columns = a->columns < samples.count ? (int)a->columns : samples.count;
+    SR_TRY(sr_samples_draw(&samples, &raster));
+    const sr_status status = write_and_print(a, &raster);
+    sr_raster_release(&raster);
+    return status;
 }
 
 static sr_status show_data(const arguments *a) {
     sr_split_list splits;
     sr_dataset *dataset;
-    sr_grid *grid;
+    sr_arena arena;
+    SR_TRY(sr_raster_check_path(a->output));
     SR_TRY(sr_inspect_splits(a->path, &splits));
-    SR_TRY(sr_dataset_open(a->path, a->split ? a->split : splits.names[0], &dataset));
-    sr_status status =
-        sr_inspect_grid(dataset, a->first, (int)a->count, (int)a->columns, (int)a->cell, &grid);
-    if (status == SR_OK) {
-        status = draw(a, grid);
-        sr_grid_free(grid);
-    }
+    const char *split = a->split ? a->split : splits.names[0];
+    SR_TRY(sr_dataset_open(a->path, split, &dataset));
+    sr_arena_init(&arena);
+    const sr_status status = draw(a, dataset, split, &arena);
+    sr_arena_release(&arena);
     sr_dataset_free(dataset);
     return status;
 }
@@ -137,7 +152,7 @@ static sr_status show(const arguments *a) {
 int sr_cmd_show(int argc, char **argv) {
     const struct argp argp = {
         .options = options, .parser = parse_option, .args_doc = "PATH", .doc = about};
-    arguments a = {.output = "show.png", .count = 24, .columns = 6, .cell = 128};
+    arguments a = {.output = "show.png", .count = 24, .columns = 6, .side = 160};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
         return 2;
     sr_status status = show(&a);

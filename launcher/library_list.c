@@ -15,6 +15,7 @@
 
 #ifdef SR_WITH_CAIRO
 #include <cairo.h>
+#include <pango/pango.h>
 #endif
 #ifdef SR_WITH_LMDB
 #include <lmdb.h>
@@ -91,6 +92,15 @@ static const char *cairo(char text[SR_LIBRARY_TEXT]) {
 #endif
 }
 
+static const char *pango(char text[SR_LIBRARY_TEXT]) {
+    (void)text;
+#ifdef SR_WITH_CAIRO
+    return pango_version_string();
+#else
+    return "not built in: pictures are labelled in ASCII";
+#endif
+}
+
 static const char *lmdb(char text[SR_LIBRARY_TEXT]) {
 #ifdef SR_WITH_LMDB
     int major, minor, patch;
@@ -120,8 +130,8 @@ static const sr_library libraries[] = {
     {"Open MPI", openmpi}, {"libjpeg-turbo", libjpeg}, {"zstd", zstd},
     {"libfyaml", fyaml},   {"xxHash", xxhash},         {"OpenSSL", openssl},
     {"libspng", spng},     {"libarchive", libarchive}, {"yajl", yajl},
-    {"expat", expat},      {"cairo", cairo},           {"LMDB", lmdb},
-    {"oneDNN", onednn},
+    {"expat", expat},      {"cairo", cairo},           {"Pango", pango},
+    {"LMDB", lmdb},        {"oneDNN", onednn},
 };
 
 const sr_library *sr_libraries(size_t *count) {

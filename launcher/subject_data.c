@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed data as a subject of serried verify and stat (see subject.h).
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "dataio/inspect.h"
 #include "launcher/subject.h"

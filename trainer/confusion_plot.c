@@ -12,7 +12,18 @@
 #include "trainer/plot_internal.h"
 #include "trainer/results_plot.h"
 
-enum { NAMED_CLASSES = 40, NUMBERED_CLASSES = 24, MAX_NAME = 28 };
+enum {
+    NAMED_CLASSES = 40,
+    NUMBERED_CLASSES = 24,
+    MAX_NAME = 190, // pixels
+    PAIRS = 24,     // of the list beside a matrix without names
+    LIST_WIDTH = 460,
+};
+
+typedef struct pair {
+    int truth, predicted;
+    int64_t count;
+} pair;
 
 typedef struct matrix {
     const sr_confusion *confusion;
@@ -20,6 +31,8 @@ typedef struct matrix {
     bool named, numbered;
     double cell, left, top;  // pixels
     const int64_t *row_sums; // samples of each class
+    pair pairs[PAIRS];       // the most frequent mistakes
+    int pair_count;
 } matrix;
 
 static double share(const matrix *m, int truth, int predicted) {
@@ -44,29 +57,20 @@ static uint32_t cell_color(const matrix *m, int truth, int predicted) {
     return mixed;
 }
 
-// A class's name, shortened to what fits beside the matrix; cut between UTF-8 characters.
-static void class_name(const matrix *m, int index, char *out, size_t bytes) {
-    if (m->classes == NULL) {
-        snprintf(out, bytes, "%d", index);
-        return;
-    }
-    size_t length = strlen(m->classes[index]), kept = length;
-    if (length > MAX_NAME) {
-        kept = MAX_NAME - 1;
-        while (kept > 0 && ((unsigned char)m->classes[index][kept] & 0xc0) == 0x80)
-            --kept;
-    }
-    snprintf(out, bytes, "%.*s%s", (int)kept, m->classes[index], kept < length ? "…" : "");
+static const char *class_name(const matrix *m, int index, char number[16]) {
+    if (m->classes != NULL)
+        return m->classes[index];
+    snprintf(number, 16, "%d", index);
+    return number;
 }
 
-static double widest_name(cairo_t *cr, const matrix *m) {
-    char name[64];
+// Of the names beside the matrix.
+static double widest_name(const matrix *m) {
+    char number[16];
     double widest = 0;
-    for (int c = 0; m->named && c < m->confusion->classes; ++c) {
-        class_name(m, c, name, sizeof name);
-        widest = fmax(widest, sr_plot_text_width(cr, 12, false, name));
-    }
-    return widest;
+    for (int c = 0; m->named && c < m->confusion->classes; ++c)
+        widest = fmax(widest, sr_plot_measure(12, false, class_name(m, c, number)));
+    return fmin(widest, MAX_NAME);
 }
 
 static void draw_cell(cairo_t *cr, const matrix *m, int truth, int predicted) {
@@ -108,23 +112,48 @@ static void draw_cells_as_picture(cairo_t *cr, const matrix *m) {
 }
 
 static void draw_names(cairo_t *cr, const matrix *m) {
-    char name[64];
+    char number[16];
     int n = m->confusion->classes;
     double size = fmin(12, fmax(7, m->cell * 0.8)), bottom = m->top + m->cell * n;
     for (int c = 0; c < n; ++c) {
         double middle = m->cell * (c + 0.5);
-        class_name(m, c, name, sizeof name);
-        sr_plot_text(cr, m->left - 8, m->top + middle + size * 0.36, size, false, SR_SOFT,
-                     SR_ALIGN_RIGHT, name);
+        const char *name = class_name(m, c, number);
+        sr_plot_text_fit(cr, m->left - 8, m->top + middle + size * 0.36, size, false, SR_SOFT,
+                         SR_ALIGN_RIGHT, MAX_NAME, name);
         cairo_save(cr);
         cairo_translate(cr, m->left + middle + size * 0.3, bottom + 12);
         cairo_rotate(cr, -3.14159265358979 / 4);
-        sr_plot_text(cr, 0, size * 0.3, size, false, SR_SOFT, SR_ALIGN_RIGHT, name);
+        sr_plot_text_fit(cr, 0, size * 0.3, size, false, SR_SOFT, SR_ALIGN_RIGHT, MAX_NAME, name);
         cairo_restore(cr);
     }
 }
 
-static void draw_heading(cairo_t *cr, const matrix *m) {
+// "tabby cat > tiger cat    12 of 50", the most frequent first.
+static void draw_pairs(cairo_t *cr, const matrix *m) {
+    const double left = m->left + m->cell * m->confusion->classes + 36, name = LIST_WIDTH / 2 - 70;
+    double y = m->top + 14;
+    sr_plot_text(cr, left, y, 15, true, SR_INK, SR_ALIGN_LEFT, "Most frequent mistakes");
+    y += 24;
+    sr_plot_text(cr, left, y, 12, false, SR_SOFT, SR_ALIGN_LEFT, "truth");
+    sr_plot_text(cr, left + name + 30, y, 12, false, SR_SOFT, SR_ALIGN_LEFT, "prediction");
+    sr_plot_text(cr, left + LIST_WIDTH - 36, y, 12, false, SR_SOFT, SR_ALIGN_RIGHT, "samples");
+    for (int i = 0; i < m->pair_count; ++i) {
+        const pair *p = &m->pairs[i];
+        char number[16], count[64];
+        y += 25;
+        sr_plot_text_fit(cr, left, y, 13, false, SR_INK, SR_ALIGN_LEFT, name,
+                         class_name(m, p->truth, number));
+        sr_plot_text_fit(cr, left + name + 30, y, 13, false, 0xb85c0e, SR_ALIGN_LEFT, name,
+                         class_name(m, p->predicted, number));
+        snprintf(count, sizeof count, "%lld of %lld", (long long)p->count,
+                 (long long)m->row_sums[p->truth]);
+        sr_plot_text(cr, left + LIST_WIDTH - 36, y, 13, false, SR_SOFT, SR_ALIGN_RIGHT, count);
+    }
+    if (m->pair_count == 0)
+        sr_plot_text(cr, left, y + 25, 13, false, SR_SOFT, SR_ALIGN_LEFT, "none");
+}
+
+static void draw_heading(cairo_t *cr, const matrix *m, double width) {
     int n = m->confusion->classes;
     int64_t hits = 0, all = 0;
     char text[128], count[48];
@@ -137,17 +166,17 @@ static void draw_heading(cairo_t *cr, const matrix *m) {
              all == 0 ? 0.0 : 100.0 * (double)hits / (double)all, count);
     sr_plot_text(cr, 30, 44, 20, true, SR_INK, SR_ALIGN_LEFT, "Confusion");
     sr_plot_text(cr, 30, 66, 13, false, SR_SOFT, SR_ALIGN_LEFT, text);
-    sr_plot_text(cr, m->left + m->cell * n, 66, 13, false, SR_SOFT, SR_ALIGN_RIGHT,
+    sr_plot_text(cr, width - 30, 66, 13, false, SR_SOFT, SR_ALIGN_RIGHT,
                  "rows: truth   ·   columns: prediction   ·   % of row");
 }
 
 static void draw(cairo_t *cr, double width, double height, const void *user) {
     const matrix *m = user;
-    (void)width;
     (void)height;
-    draw_heading(cr, m);
+    draw_heading(cr, m, width);
     if (!m->named) {
         draw_cells_as_picture(cr, m);
+        draw_pairs(cr, m);
         return;
     }
     for (int t = 0; t < m->confusion->classes; ++t)
@@ -156,14 +185,23 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
     draw_names(cr, m);
 }
 
-// Width of the longest name, measured on a surface that nobody sees.
-static double measure_names(const matrix *m) {
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1);
-    cairo_t *cr = cairo_create(surface);
-    double width = widest_name(cr, m);
-    cairo_destroy(cr);
-    cairo_surface_destroy(surface);
-    return width;
+// Keeps the list in order; of equal counts the first in the matrix stays first.
+static void add_pair(matrix *m, pair p) {
+    int at = m->pair_count < PAIRS ? m->pair_count++ : PAIRS;
+    for (; at > 0 && m->pairs[at - 1].count < p.count; --at)
+        if (at < PAIRS)
+            m->pairs[at] = m->pairs[at - 1];
+    if (at < PAIRS)
+        m->pairs[at] = p;
+}
+
+static void find_pairs(matrix *m) {
+    const int n = m->confusion->classes;
+    const int64_t *count = m->confusion->counts;
+    for (int t = 0; t < n; ++t)
+        for (int p = 0; p < n; ++p, ++count)
+            if (t != p && *count > 0)
+                add_pair(m, (pair){.truth = t, .predicted = p, .count = *count});
 }
 
 sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
@@ -179,14 +217,20 @@ sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *cl
     matrix m = {.confusion = confusion, .classes = classes, .row_sums = sums};
     m.named = n <= NAMED_CLASSES;
     m.numbered = n <= NUMBERED_CLASSES;
-    m.cell = n <= 12 ? 54 : n <= NUMBERED_CLASSES ? 40 : fmax(1, floor(900.0 / n));
-    double names = measure_names(&m);
+    m.cell = n <= 4 ? 100 : n <= 12 ? 54 : n <= NUMBERED_CLASSES ? 40 : fmax(1, floor(900.0 / n));
+    if (!m.named)
+        find_pairs(&m);
+    double names = widest_name(&m);
     m.left = 30 + (m.named ? names + 10 : 0);
     m.top = 90;
     double side = m.cell * n, wanted = m.left + side + 30;
     int width = (int)ceil(fmax(wanted, 560));
     m.left += fmax(0, (width - wanted) / 2);
     int height = (int)ceil(m.top + side + 30 + (m.named ? 0.72 * names + 12 : 0));
+    if (!m.named) {
+        width += LIST_WIDTH;
+        height = height < 760 ? 760 : height;
+    }
     sr_status status = sr_plot_write(folder, "confusion", width, height, draw, &m);
     sr_free(sums);
     return status;

@@ -460,6 +460,36 @@ sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t
     return sr_executor_wait(e->executors[0]);
 }
 
+static sr_status mix_sink(void *user, int index, const void *data, size_t bytes) {
+    const sr_mixed_lane *out = user;
+    void *const to[] = {out->x, out->partner, out->weight};
+    memcpy(to[index], data, bytes);
+    return SR_OK;
+}
+
+sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_lane_inputs *inputs,
+                        const sr_mixed_lane *out) {
+    sr_plan *plan;
+    sr_lane_run *run = &e->runs[0];
+    sr_mixed_lane into = *out;
+    sr_float_control();
+    if (!e->task->mix)
+        return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
+    sr_lane_record r = begin_record(e, 0, true, e->lane_samples, e->image_height, e->image_width);
+    const sr_mixed mixed = e->task->mix(&r);
+    const sr_target targets[] = {
+        {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};
+    SR_TRY(sr_context_status(e->context));
+    SR_TRY(sr_compile(e->context, targets, 3, &plan));
+    set_key(e, step, lane, run->key);
+    run->inputs[SLOT_IMAGE] = inputs->image;
+    run->inputs[SLOT_LABEL] = inputs->label;
+    run->inputs[SLOT_KEY] = run->key;
+    const sr_run replay = {.inputs = run->inputs, .sink = mix_sink, .user = &into};
+    SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
+    return sr_executor_wait(e->executors[0]);
+}
+
 static sr_status average_memory(sr_engine *e, sr_phase *phase, float **out) {
     SR_TRY(sr_phase_gather_average(phase));
     *out = phase->ema;

@@ -99,6 +99,16 @@ SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan *
 // fixed.
 SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64_t height,
                                        int64_t width, void *image, float *out, size_t bytes);
+// A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.
+typedef struct sr_mixed_lane {
+    float *x;         // [n,H,W,3], normalised by data.mean and data.std
+    int32_t *partner; // [n]: the label that was mixed in
+    float *weight;    // [n]: the own label's share, 1 where nothing was mixed in
+} sr_mixed_lane;
+
+// Mixes a lane's samples as the step does. SR_E_UNSUPPORTED for a task that mixes none.
+SR_NODISCARD sr_status sr_engine_mix(sr_engine *engine, int64_t step, int lane,
+                                     const sr_lane_inputs *inputs, const sr_mixed_lane *out);
 // Puts variables on the average (gathered on every rank first) or back on the parameters.
 SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
 

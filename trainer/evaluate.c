@@ -16,7 +16,7 @@ typedef struct block_list {
 } block_list;
 
 static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int classes, float *logits,
-                               int32_t *labels, sr_confusion *confusion, sr_metrics_block *out) {
+                               int32_t *labels, const sr_evaluation *e, sr_metrics_block *out) {
     sr_lane_inputs inputs;
     SR_TRY(sr_feed_inputs(slot, &inputs));
     const sr_array *image = sr_slot_find(slot, "image");
@@ -24,11 +24,19 @@ static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int class
     SR_TRY(sr_engine_infer(engine, samples, image->shape[1], image->shape[2], inputs.image, logits,
                            (size_t)(samples * classes) * sizeof *logits));
     memcpy(labels, inputs.label, (size_t)samples * sizeof *labels);
-    return sr_metrics_block_add(out, logits, classes, labels, slot->valid, confusion);
+    SR_TRY(sr_metrics_block_add(out, logits, classes, labels, slot->valid, e->confusion));
+    const int64_t pixels = image->shape[1] * image->shape[2] * 3;
+    for (int64_t i = 0; e->examples && i < slot->valid; i++)
+        if (labels[i] >= 0)
+            sr_examples_add(e->examples, slot->first_position + i,
+                            (const uint8_t *)image->data + i * pixels, logits + i * classes,
+                            classes, labels[i]);
+    return SR_OK;
 }
 
-static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int64_t lane_samples,
-                                int classes, sr_confusion *confusion, block_list *list) {
+static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int classes,
+                                const sr_evaluation *e, block_list *list) {
+    const int64_t lane_samples = e->batch / e->lanes;
     sr_status status = SR_OK;
     bool end = false;
     float *logits =
@@ -47,7 +55,7 @@ static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int64_
         if (status == SR_OK) {
             list->blocks = blocks;
             list->blocks[list->count] = (sr_metrics_block){0};
-            status = evaluate_slot(engine, &slot, classes, logits, labels, confusion,
+            status = evaluate_slot(engine, &slot, classes, logits, labels, e,
                                    &list->blocks[list->count++]);
         }
         sr_pipeline_release(pipeline, &slot);
@@ -142,8 +150,7 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
                                          .report_seconds = e->report_seconds,
                                          .act_seconds = e->act_seconds};
     SR_TRY(sr_pipeline_open(&options, &pipeline));
-    sr_status status =
-        evaluate_slots(engine, pipeline, e->batch / e->lanes, classes, e->confusion, list);
+    sr_status status = evaluate_slots(engine, pipeline, classes, e, list);
     sr_pipeline_close(pipeline);
     return status;
 }
@@ -173,6 +180,8 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
         status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
     if (status == SR_OK && e->confusion)
         status = sr_gather_confusion(comm, e->confusion);
+    if (status == SR_OK && e->examples)
+        status = sr_examples_gather(e->examples, comm);
     if (status == SR_OK)
         *out = sr_metrics_total(blocks, count);
     sr_free(list.blocks);

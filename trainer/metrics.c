@@ -48,11 +48,14 @@ static int predict(const float *logits, int classes) {
     return best;
 }
 
-static double cross_entropy(const float *logits, int classes, int label) {
-    double largest = (double)logits[predict(logits, classes)], sum = 0;
+sr_prediction sr_metrics_predict(const float *logits, int classes, int label) {
+    const int predicted = predict(logits, classes);
+    double largest = (double)logits[predicted], sum = 0;
     for (int c = 0; c < classes; ++c)
         sum += sr_exp((double)logits[c] - largest);
-    return sr_log_f64(sum) + largest - (double)logits[label];
+    return (sr_prediction){.predicted = predicted,
+                           .probability = 1 / sum,
+                           .loss = sr_log_f64(sum) + largest - (double)logits[label]};
 }
 
 sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits, int classes,
@@ -65,13 +68,14 @@ sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits, int
                            "evaluation: label %d where the model has %d classes: this data set "
                            "belongs to another model",
                            labels[i], classes);
-        int better = beaten_by(logits, classes, labels[i]);
+        const int better = beaten_by(logits, classes, labels[i]);
+        const sr_prediction p = sr_metrics_predict(logits, classes, labels[i]);
         block->samples += 1;
         block->top1 += better < 1;
         block->top5 += better < 5;
-        block->loss += cross_entropy(logits, classes, labels[i]);
+        block->loss += p.loss;
         if (confusion != NULL)
-            ++confusion->counts[(int64_t)labels[i] * classes + predict(logits, classes)];
+            ++confusion->counts[(int64_t)labels[i] * classes + p.predicted];
     }
     return SR_OK;
 }

@@ -70,6 +70,16 @@ SR_NODISCARD sr_status sr_metrics_block_add(sr_metrics_block *block, const float
                                             int classes, const int32_t *labels, int64_t rows,
                                             sr_confusion *confusion);
 
+// What logits say of a sample whose label is not negative.
+typedef struct sr_prediction {
+    int predicted;      // as sr_metrics_block_add
+    double probability; // of the predicted class, by softmax
+    double loss;        // cross-entropy of the label
+} sr_prediction;
+
+// Of logits f32 [classes]; in double.
+sr_prediction sr_metrics_predict(const float *logits, int classes, int label);
+
 // The outcome of an evaluation.
 typedef struct sr_metrics {
     int64_t samples;

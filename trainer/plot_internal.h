@@ -4,6 +4,7 @@
 #define SR_TRAINER_PLOT_INTERNAL_H
 
 #include <cairo.h>
+#include <pango/pangocairo.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,7 +35,16 @@ typedef enum sr_plot_align { SR_ALIGN_LEFT = 0, SR_ALIGN_CENTER, SR_ALIGN_RIGHT 
 // Text with its baseline at y; returns its width.
 double sr_plot_text(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
                     sr_plot_align align, const char *text);
-double sr_plot_text_width(cairo_t *cr, double size, bool bold, const char *text);
+// The same in at most 'max_width' pixels: longer text is cut and ends in an ellipsis.
+double sr_plot_text_fit(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
+                        sr_plot_align align, double max_width, const char *text);
+// Width of a line of text, measured without a picture.
+double sr_plot_measure(double size, bool bold, const char *text);
+// One line of UTF-8 text, shaped by Pango with the fonts that the machine has for its scripts;
+// control characters and invalid bytes are shown as sr_text_add_visible does. max_width 0: no
+// limit. Freed with g_object_unref.
+PangoLayout *sr_plot_layout(cairo_t *cr, double size, bool bold, double max_width,
+                            const char *text);
 
 // Round steps (1, 2, 5 times a power of ten) that cut low..high into about 'wanted' parts.
 double sr_plot_step(double low, double high, int wanted);
@@ -55,6 +65,7 @@ enum { SR_PANEL_SERIES = 6 };
 typedef struct sr_plot_panel {
     const char *title;
     const char *x_title; // below the x axis; NULL: none
+    double x_unit;       // ticks of the x axis are multiples of it; 0: any
     bool from_zero;      // the y axis begins at 0
     double cap;          // the y axis never goes above; NaN: free
     int series_count;

@@ -85,26 +85,58 @@ void sr_plot_color(cairo_t *cr, uint32_t rgb, double alpha) {
                           (double)(rgb & 255) / 255, alpha);
 }
 
-static void set_font(cairo_t *cr, double size, bool bold) {
-    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(cr, size);
+PangoLayout *sr_plot_layout(cairo_t *cr, double size, bool bold, double max_width,
+                            const char *text) {
+    PangoLayout *layout = pango_cairo_create_layout(cr);
+    PangoFontDescription *font = pango_font_description_new();
+    sr_text visible;
+    sr_text_init(&visible);
+    sr_text_add_visible(&visible, text);
+    pango_font_description_set_family_static(font, "sans-serif");
+    pango_font_description_set_absolute_size(font, size * PANGO_SCALE);
+    pango_font_description_set_weight(font, bold ? PANGO_WEIGHT_BOLD : PANGO_WEIGHT_NORMAL);
+    pango_layout_set_font_description(layout, font);
+    pango_layout_set_single_paragraph_mode(layout, TRUE);
+    pango_layout_set_text(layout, visible.data, (int)visible.length);
+    if (max_width > 0) {
+        pango_layout_set_width(layout, (int)(max_width * PANGO_SCALE));
+        pango_layout_set_ellipsize(layout, PANGO_ELLIPSIZE_END);
+    }
+    pango_font_description_free(font);
+    sr_text_release(&visible);
+    return layout;
 }
 
-double sr_plot_text_width(cairo_t *cr, double size, bool bold, const char *text) {
-    cairo_text_extents_t extents;
-    set_font(cr, size, bold);
-    cairo_text_extents(cr, text, &extents);
-    return extents.x_advance;
+double sr_plot_measure(double size, bool bold, const char *text) {
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    cairo_t *cr = cairo_create(surface);
+    PangoLayout *layout = sr_plot_layout(cr, size, bold, 0, text);
+    PangoRectangle line;
+    pango_layout_get_extents(layout, NULL, &line);
+    g_object_unref(layout);
+    cairo_destroy(cr);
+    cairo_surface_destroy(surface);
+    return (double)line.width / PANGO_SCALE;
+}
+
+double sr_plot_text_fit(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
+                        sr_plot_align align, double max_width, const char *text) {
+    PangoLayout *layout = sr_plot_layout(cr, size, bold, max_width, text);
+    PangoRectangle line;
+    pango_layout_get_extents(layout, NULL, &line);
+    const double width = (double)line.width / PANGO_SCALE;
+    const double left = (double)line.x / PANGO_SCALE; // a right-to-left line ends at max_width
+    const double baseline = (double)pango_layout_get_baseline(layout) / PANGO_SCALE;
+    sr_plot_color(cr, rgb, 1);
+    cairo_move_to(cr, x - left - width * (double)align / 2, y - baseline);
+    pango_cairo_show_layout(cr, layout);
+    g_object_unref(layout);
+    return width;
 }
 
 double sr_plot_text(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
                     sr_plot_align align, const char *text) {
-    double width = sr_plot_text_width(cr, size, bold, text);
-    sr_plot_color(cr, rgb, 1);
-    cairo_move_to(cr, x - width * (double)align / 2, y);
-    cairo_show_text(cr, text);
-    return width;
+    return sr_plot_text_fit(cr, x, y, size, bold, rgb, align, 0, text);
 }
 
 double sr_plot_step(double low, double high, int wanted) {

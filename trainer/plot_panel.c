@@ -108,23 +108,31 @@ static void draw_y_axis(cairo_t *cr, const frame *f) {
     }
 }
 
-static void draw_x_axis(cairo_t *cr, const frame *f, const char *title) {
-    double step = sr_plot_step(f->x0, f->x1, 8), first = ceil(f->x0 / step - 1e-9);
-    double bottom = f->top + f->height;
+static void vertical_line(cairo_t *cr, double x, double from, double to, uint32_t rgb) {
+    double at = floor(x) + 0.5;
+    sr_plot_color(cr, rgb, 1);
+    cairo_set_line_width(cr, 1);
+    cairo_move_to(cr, at, from);
+    cairo_line_to(cr, at, to);
+    cairo_stroke(cr);
+}
+
+static void draw_x_axis(cairo_t *cr, const frame *f, const sr_plot_panel *panel) {
+    double step = fmax(sr_plot_step(f->x0, f->x1, 8), panel->x_unit);
+    double first = ceil(f->x0 / step - 1e-9), bottom = f->top + f->height;
     horizontal_line(cr, f, bottom, SR_LINE);
     for (int n = 0; n < MAX_TICKS && (first + n) * step <= f->x1 + step * 1e-9; ++n) {
         char label[32];
-        double value = (first + n) * step, x = to_x(f, value), at = floor(x) + 0.5;
-        sr_plot_color(cr, SR_LINE, 1);
-        cairo_move_to(cr, at, bottom);
-        cairo_line_to(cr, at, bottom + 5);
-        cairo_stroke(cr);
+        double value = (first + n) * step, x = to_x(f, value);
+        if (x > f->left + 1)
+            vertical_line(cr, x, f->top, bottom, SR_GRID);
+        vertical_line(cr, x, bottom, bottom + 5, SR_LINE);
         sr_plot_number(value, step, label, sizeof label);
         sr_plot_text(cr, x, bottom + 20, 12, false, SR_SOFT, SR_ALIGN_CENTER, label);
     }
-    if (title != NULL)
+    if (panel->x_title != NULL)
         sr_plot_text(cr, f->left + f->width / 2, bottom + 40, 12, false, SR_SOFT, SR_ALIGN_CENTER,
-                     title);
+                     panel->x_title);
 }
 
 // -- curves ----------------------------------------------------------------------------------
@@ -153,7 +161,7 @@ static void smooth_points(const double *from, double *to, int64_t n, double wind
 }
 
 static bool is_smoothed(const sr_plot_series *s, int64_t points) {
-    return s->smooth && points >= 40;
+    return s->smooth && points >= 16;
 }
 
 // count 0 where there is nothing to draw (or no memory for it).
@@ -170,7 +178,7 @@ static curve make_curve(const sr_plot_series *s) {
         c.count += point(s, i, &c.x[c.count], &raw[c.count]);
     c.smoothed = is_smoothed(s, c.count);
     if (c.smoothed)
-        smooth_points(raw, c.y, c.count, fmin(40, fmax(8, (double)c.count / 50)));
+        smooth_points(raw, c.y, c.count, fmin(40, fmax(3, (double)c.count / 25)));
     else
         for (int64_t i = 0; i < c.count; ++i)
             c.y[i] = raw[i];
@@ -268,7 +276,7 @@ void sr_plot_panel_draw(cairo_t *cr, double x, double y, double width, double he
     }
     settle_range(panel, &f);
     draw_y_axis(cr, &f);
-    draw_x_axis(cr, &f, panel->x_title);
+    draw_x_axis(cr, &f, panel);
     for (int s = 0; s < panel->series_count; ++s)
         draw_series(cr, &f, &panel->series[s]);
     draw_legend(cr, f.left + f.width, y + 14, panel);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rasters for grids of samples: what libspng needs to write a picture, and little more.
+// Drawing into a raster (raster.h); text and files are in raster_text.c and raster_write.c.
 #include "trainer/raster.h"
 
-#include <spng.h>
-#include <stdbool.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
 sr_status sr_raster_create(int width, int height, sr_raster *out) {
@@ -57,6 +55,15 @@ void sr_raster_frame(sr_raster *raster, int x, int y, int width, int height, int
     sr_raster_fill(raster, x + width - thickness, y, thickness, height, color);
 }
 
+void sr_raster_line(sr_raster *raster, int x0, int y0, int x1, int y1, uint32_t color) {
+    const int dx = x1 - x0, dy = y1 - y0;
+    const int steps = abs(dx) > abs(dy) ? abs(dx) : abs(dy);
+    for (int i = 0; i <= steps; ++i) {
+        const double at = steps == 0 ? 0 : (double)i / steps;
+        sr_raster_tint(raster, x0 + (int)lround(at * dx), y0 + (int)lround(at * dy), color, 256);
+    }
+}
+
 // First pixel of the source under the k-th of 'to' pixels.
 static int64_t source_begin(int64_t k, int64_t from, int64_t to) {
     return k * from / to;
@@ -84,66 +91,4 @@ void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, c
                 p[c] = (uint8_t)((sum[c] + n / 2) / n);
         }
     }
-}
-
-// Continuation bytes of UTF-8 do not begin a character.
-static bool begins_character(char c) {
-    return ((unsigned char)c & 0xc0) != 0x80;
-}
-
-int sr_raster_text_length(const char *text) {
-    int n = 0;
-    for (; *text != 0; ++text)
-        n += begins_character(*text);
-    return n;
-}
-
-static void draw_glyph(sr_raster *raster, int x, int y, int scale, uint32_t color, char c) {
-    for (int j = 0; j < SR_GLYPH_HEIGHT; ++j)
-        for (int i = 0; i + 1 < SR_GLYPH_WIDTH; ++i)
-            if (sr_raster_glyph(c, i, j))
-                sr_raster_fill(raster, x + i * scale, y + j * scale, scale, scale, color);
-}
-
-int sr_raster_text(sr_raster *raster, int x, int y, int scale, uint32_t color, int max_width,
-                   const char *text) {
-    int advance = SR_GLYPH_WIDTH * scale, room = (max_width + scale) / advance, drawn = 0;
-    int length = sr_raster_text_length(text);
-    for (; *text != 0 && drawn < room; ++text) {
-        if (!begins_character(*text))
-            continue;
-        bool cut = length > room && drawn >= room - 2;
-        draw_glyph(raster, x + drawn++ * advance, y, scale, color, cut ? '.' : *text);
-    }
-    return drawn * advance;
-}
-
-static sr_status encode(spng_ctx *context, const sr_raster *raster, const char *path) {
-    struct spng_ihdr header = {.width = (uint32_t)raster->width,
-                               .height = (uint32_t)raster->height,
-                               .bit_depth = 8,
-                               .color_type = SPNG_COLOR_TYPE_TRUECOLOR};
-    size_t bytes = (size_t)raster->width * (size_t)raster->height * 3;
-    int error = spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
-    if (error == 0)
-        error = spng_set_ihdr(context, &header);
-    if (error == 0)
-        error = spng_encode_image(context, raster->rgb, bytes, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
-    void *png = NULL;
-    if (error == 0)
-        png = spng_get_png_buffer(context, &bytes, &error);
-    if (png == NULL)
-        return SR_FAIL(SR_E_SYSTEM, "%s: cannot be encoded: %s", path, spng_strerror(error));
-    sr_status status = sr_file_write_atomic(path, png, bytes);
-    free(png); // libspng's own memory
-    return status;
-}
-
-sr_status sr_raster_write_png(const sr_raster *raster, const char *path) {
-    spng_ctx *context = spng_ctx_new(SPNG_CTX_ENCODER);
-    if (context == NULL)
-        return SR_FAIL(SR_E_MEMORY, "%s: no memory for the PNG encoder", path);
-    sr_status status = encode(context, raster, path);
-    spng_ctx_free(context);
-    return status;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small RGB picture in memory: rectangles, scaled pictures, bitmap text, PNG. Needs no cairo.
+// A small RGB picture in memory: rectangles, lines, scaled pictures, text; as a file or in a
+// terminal.
 #ifndef SR_TRAINER_RASTER_H
 #define SR_TRAINER_RASTER_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "kernels/base/status.h"
 
@@ -13,13 +15,15 @@ typedef struct sr_raster {
 } sr_raster;
 
 // White. SR_E_LIMIT beyond 64 Mi pixels.
-sr_status sr_raster_create(int width, int height, sr_raster *out);
+SR_NODISCARD sr_status sr_raster_create(int width, int height, sr_raster *out);
 void sr_raster_release(sr_raster *raster);
 // All drawing is cut at the picture's edges. Colours are 0xRRGGBB.
 void sr_raster_fill(sr_raster *raster, int x, int y, int width, int height, uint32_t color);
 // The frame of a rectangle, 'thickness' pixels inwards.
 void sr_raster_frame(sr_raster *raster, int x, int y, int width, int height, int thickness,
                      uint32_t color);
+// A line one pixel wide, both ends included.
+void sr_raster_line(sr_raster *raster, int x0, int y0, int x1, int y1, uint32_t color);
 // Mixes 'part' (0..256) of the colour into a pixel.
 void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int part);
 // A picture [from_height][from_width][3] at another size: nearest pixel when it grows, mean of the
@@ -27,18 +31,22 @@ void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int part);
 void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, const uint8_t *rgb,
                        int64_t from_width, int64_t from_height);
 
-enum { SR_GLYPH_WIDTH = 6, SR_GLYPH_HEIGHT = 9 }; // at scale 1, with gap and descent
-
-// ASCII text with its upper left corner at (x, y); other characters become '?'. At most
-// 'max_width' pixels: what does not fit is cut and ends in "..". Returns the width.
-int sr_raster_text(sr_raster *raster, int x, int y, int scale, uint32_t color, int max_width,
+// A line of UTF-8 text in a font of 'size' pixels, its upper left corner at (x, y), at most
+// 'max_width' pixels wide: longer text is cut and ends in an ellipsis. Returns the width. Scripts
+// need a font on the machine. A build without cairo has a bitmap font of ASCII (raster_font.c);
+// other characters look like '?'.
+int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
                    const char *text);
-// Number of characters (not bytes) that would be drawn.
-int sr_raster_text_length(const char *text);
+// Width of the whole text in pixels.
+int sr_raster_text_width(int size, const char *text);
 
-sr_status sr_raster_write_png(const sr_raster *raster, const char *path);
-
-// The pixel of a glyph (raster_font.c); x 0..4, y 0..8. Unknown characters look like '?'.
-int sr_raster_glyph(char c, int x, int y);
+// Written at once, in the format of the suffix: .png (also for none), .jpg or .jpeg. SR_E_USAGE for
+// another suffix.
+SR_NODISCARD sr_status sr_raster_write(const sr_raster *raster, const char *path);
+// SR_E_USAGE unless the path has a suffix that sr_raster_write knows.
+SR_NODISCARD sr_status sr_raster_check_path(const char *path);
+// To a terminal, at most 'columns' characters wide: half blocks in 24-bit colours, two pixels a
+// character.
+SR_NODISCARD sr_status sr_raster_print(const sr_raster *raster, int columns, FILE *out);
 
 #endif

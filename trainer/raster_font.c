@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bitmap font of the printable ASCII characters, 5 x 7 pixels, drawn for serried.
+// Text of rasters in a build without cairo: a bitmap font of the printable ASCII characters, 5 x 7
+// pixels, drawn for serried. Chosen by CMake instead of raster_text.c.
 //
-// Twelve characters a band, in order of their codes, as they look. Small pictures need captions in
-// every build, also without a font library; anything finer is drawn with cairo elsewhere.
+// Twelve characters a band, in order of their codes, as they look.
+#include <stdbool.h>
 #include <string.h>
 
 #include "trainer/raster.h"
@@ -13,6 +14,8 @@ enum {
     PER_BAND = 12,
     DRAWN_HEIGHT = 7, // as drawn below
     DESCENT = 2,      // g, p, q and y hang so much lower
+    GLYPH_WIDTH = 6,  // at scale 1, with gap
+    GLYPH_HEIGHT = 9, // with descent
 };
 
 // clang-format off
@@ -76,10 +79,53 @@ static const char *const bands[] = {
 };
 // clang-format on
 
-int sr_raster_glyph(char c, int x, int y) {
+// The pixel of a glyph; x 0..4, y 0..8. Unknown characters look like '?'.
+static bool glyph(char c, int x, int y) {
     int code = c < FIRST || c > LAST ? '?' : c;
     int index = code - FIRST, row = strchr("gpqy", code) == NULL ? y : y - DESCENT;
     if (row < 0 || row >= DRAWN_HEIGHT)
-        return 0;
+        return false;
     return bands[index / PER_BAND * DRAWN_HEIGHT + row][index % PER_BAND * 6 + x] == '#';
+}
+
+// Continuation bytes of UTF-8 do not begin a character.
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static int count_characters(const char *text) {
+    int n = 0;
+    for (; *text != 0; ++text)
+        n += begins_character(*text);
+    return n;
+}
+
+static int scale_of(int size) {
+    return size < 16 ? 1 : size < 28 ? 2 : 3;
+}
+
+static void draw_glyph(sr_raster *raster, int x, int y, int scale, uint32_t color, char c) {
+    for (int j = 0; j < GLYPH_HEIGHT; ++j)
+        for (int i = 0; i + 1 < GLYPH_WIDTH; ++i)
+            if (glyph(c, i, j))
+                sr_raster_fill(raster, x + i * scale, y + j * scale, scale, scale, color);
+}
+
+int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                   const char *text) {
+    const int scale = scale_of(size), advance = GLYPH_WIDTH * scale;
+    const int room = (max_width + scale) / advance, length = count_characters(text);
+    int drawn = 0;
+    for (; *text != 0 && drawn < room; ++text) {
+        if (!begins_character(*text))
+            continue;
+        const bool cut = length > room && drawn >= room - 2;
+        draw_glyph(raster, x + drawn++ * advance, y + (size - DRAWN_HEIGHT * scale) / 2, scale,
+                   color, cut ? '.' : *text);
+    }
+    return drawn * advance;
+}
+
+int sr_raster_text_width(int size, const char *text) {
+    return count_characters(text) * GLYPH_WIDTH * scale_of(size);
 }

@@ -16,6 +16,7 @@ enum { WIDTH = 1200, HEIGHT = 800 };
 typedef struct results {
     sr_csv_table table;
     char title[160], facts[256];
+    const char *x; // column of the x axis
 } results;
 
 static double cell(const sr_csv_table *table, int64_t row, const char *column) {
@@ -86,11 +87,20 @@ static void make_facts(results *r) {
 
 // -- panels ----------------------------------------------------------------------------------
 
-static void add_series(sr_plot_panel *panel, const sr_csv_table *table, const char *column,
-                       const char *name, uint32_t color, bool smooth) {
-    int x = sr_csv_table_column(table, "epoch"), y = sr_csv_table_column(table, column);
-    if (x < 0)
-        x = sr_csv_table_column(table, "samples");
+// Epochs, or steps for a run of less than two epochs; of what the table has.
+static void choose_axis(results *r) {
+    const bool has_epochs = sr_csv_table_column(&r->table, "epoch") >= 0;
+    const bool has_steps = sr_csv_table_column(&r->table, "step") >= 0;
+    if (has_epochs && (last_of(&r->table, "epoch") >= 2 || !has_steps))
+        r->x = "epoch";
+    else
+        r->x = has_steps ? "step" : "samples";
+}
+
+static void add_series(sr_plot_panel *panel, const results *r, const char *column, const char *name,
+                       uint32_t color, bool smooth) {
+    const sr_csv_table *table = &r->table;
+    const int x = sr_csv_table_column(table, r->x), y = sr_csv_table_column(table, column);
     if (x < 0 || y < 0 || panel->series_count == SR_PANEL_SERIES)
         return;
     panel->series[panel->series_count++] = (sr_plot_series){.name = name,
@@ -104,10 +114,11 @@ static void add_series(sr_plot_panel *panel, const sr_csv_table *table, const ch
 }
 
 // The accuracies: training top-1, and whatever the task measured on the val split.
-static void add_accuracies(sr_plot_panel *panel, const sr_csv_table *table) {
+static void add_accuracies(sr_plot_panel *panel, const results *r) {
+    const sr_csv_table *table = &r->table;
     static const uint32_t colors[] = {SR_ORANGE, SR_GREEN, SR_PURPLE, 0xc0392b, 0x0e8a9c};
     size_t used = 0;
-    add_series(panel, table, "train/top1", "train top-1", SR_BLUE, true);
+    add_series(panel, r, "train/top1", "train top-1", SR_BLUE, true);
     for (int c = 0; c < table->columns; ++c) {
         const char *name = table->names[c];
         if (strncmp(name, "val/", 4) != 0 || strcmp(name, "val/loss") == 0)
@@ -115,24 +126,29 @@ static void add_accuracies(sr_plot_panel *panel, const sr_csv_table *table) {
         const char *shown = strcmp(name, "val/top1") == 0   ? "val top-1"
                             : strcmp(name, "val/top5") == 0 ? "val top-5"
                                                             : name;
-        add_series(panel, table, name, shown, colors[used++ % 5], false);
+        add_series(panel, r, name, shown, colors[used++ % 5], false);
     }
 }
 
 static void draw(cairo_t *cr, double width, double height, const void *user) {
     const results *r = user;
-    const char *x_title = sr_csv_table_column(&r->table, "epoch") >= 0 ? "epoch" : "samples";
-    sr_plot_panel loss = {.title = "Loss", .cap = (double)NAN};
-    sr_plot_panel accuracy = {.title = "Accuracy, %", .cap = 100};
-    sr_plot_panel rate = {
-        .title = "Learning rate", .x_title = x_title, .from_zero = true, .cap = (double)NAN};
-    sr_plot_panel speed = {
-        .title = "Images per second", .x_title = x_title, .from_zero = true, .cap = (double)NAN};
-    add_series(&loss, &r->table, "train/loss", "train", SR_BLUE, true);
-    add_series(&loss, &r->table, "val/loss", "val", SR_ORANGE, false);
-    add_accuracies(&accuracy, &r->table);
-    add_series(&rate, &r->table, "lr", "lr", SR_PURPLE, false);
-    add_series(&speed, &r->table, "img_s", "all ranks", SR_GREEN, true);
+    sr_plot_panel loss = {.title = "Loss", .x_unit = 1, .cap = (double)NAN};
+    sr_plot_panel accuracy = {.title = "Accuracy, %", .x_unit = 1, .cap = 100};
+    sr_plot_panel rate = {.title = "Learning rate",
+                          .x_title = r->x,
+                          .x_unit = 1,
+                          .from_zero = true,
+                          .cap = (double)NAN};
+    sr_plot_panel speed = {.title = "Images per second",
+                           .x_title = r->x,
+                           .x_unit = 1,
+                           .from_zero = true,
+                           .cap = (double)NAN};
+    add_series(&loss, r, "train/loss", "train", SR_BLUE, true);
+    add_series(&loss, r, "val/loss", "val", SR_ORANGE, false);
+    add_accuracies(&accuracy, r);
+    add_series(&rate, r, "lr", "lr", SR_PURPLE, false);
+    add_series(&speed, r, "img_s", "all ranks", SR_GREEN, true);
     rate.series[0].marks = false;
 
     const double margin = 40, header = 84, gap = 48, middle = 24, foot = 40;
@@ -156,6 +172,7 @@ sr_status sr_results_plot(const char *folder) {
     SR_TRY(status);
     make_title(folder, r.title, sizeof r.title);
     make_facts(&r);
+    choose_axis(&r);
     status = sr_plot_write(folder, "results", WIDTH, HEIGHT, draw, &r);
     sr_csv_table_release(&r.table);
     return status;

@@ -48,10 +48,12 @@ typedef struct sr_task_desc {
     int phases;                               // exactly so many; 0: one
     const char *phase_names[SR_MAX_PHASES];   // in order, where there are several
     bool uses_loss;                           // the recipe's `loss`; else it has one of its own
-    bool mixes;                               // knows the recipe's `mix`
     int scalars;                              // sums beside the loss, as logged
     const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
     void (*record)(sr_lane_record *record);   // of training: fills loss and scalars
+    // Records the samples as the network of the first phase sees them, mixed by record->mix; NULL:
+    // the recipe may have no `mix`.
+    sr_mixed (*mix)(sr_lane_record *record);
     // Records inference: f32 logits [N,classes] from record->image; NULL: nothing to evaluate.
     sr_tensor (*infer)(sr_lane_record *record);
 } sr_task_desc;

@@ -224,7 +224,7 @@ static void tell_evaluation(const sr_training *t) {
     sr_run_event(t->run, "evaluation", fields);
 }
 
-static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
+static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *examples) {
     const sr_recipe *r = t->recipe;
     sr_metrics result;
     const sr_evaluation evaluation = {.dataset = t->inputs.val_path,
@@ -237,7 +237,8 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
                                       .report_seconds = r->deadline_report,
                                       .act_seconds = r->deadline_act,
                                       .average = r->ema.decay > 0,
-                                      .confusion = confusion};
+                                      .confusion = confusion,
+                                      .examples = examples};
     SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->inputs.class_count, &result));
     t->val_loss = result.loss;
     t->val_top1 = result.top1;
@@ -250,16 +251,24 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion) {
     return SR_OK;
 }
 
-// The last evaluation also fills and draws the confusion matrix, where it can be looked at.
+// The last evaluation also fills and draws the confusion matrix, if it can be looked at.
 static sr_status evaluate_and_draw(sr_training *t, bool end) {
-    sr_confusion confusion;
-    if (!end || t->inputs.class_count > MAX_CONFUSION)
-        return evaluate(t, NULL);
-    SR_TRY(sr_confusion_create(t->inputs.class_count, &confusion));
-    sr_status status = evaluate(t, &confusion);
+    const sr_recipe *r = t->recipe;
+    const bool with_confusion = end && t->inputs.class_count <= MAX_CONFUSION;
+    sr_confusion confusion = {0};
+    sr_examples *examples = NULL;
+    sr_status status =
+        sr_examples_create(t->inputs.val_count, r->eval.crop, r->eval.crop, &examples);
+    if (status == SR_OK && with_confusion)
+        status = sr_confusion_create(t->inputs.class_count, &confusion);
     if (status == SR_OK)
+        status = evaluate(t, with_confusion ? &confusion : NULL, examples);
+    if (status == SR_OK)
+        sr_training_draw_examples(t, examples);
+    if (status == SR_OK && with_confusion)
         sr_training_draw_confusion(t, &confusion);
     sr_confusion_release(&confusion);
+    sr_examples_free(examples);
     return status;
 }
 
@@ -369,7 +378,7 @@ static sr_status run_or_note(sr_training *t, bool *stop) {
 sr_status sr_training_run(sr_training *t) {
     t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
     t->session_start_position = t->position;
-    sr_training_draw_first_batch(t);
+    SR_TRY(sr_training_draw_first_batch(t));
     go_on_with_window(t);
     sr_rate_mark(&t->rate, t->position, train_ns(t));
     if (t->evaluation_due)

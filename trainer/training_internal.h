@@ -7,6 +7,7 @@
 #include "trainer/choices.h"
 #include "trainer/csv_file.h"
 #include "trainer/engine.h"
+#include "trainer/examples.h"
 #include "trainer/feed.h"
 #include "trainer/inputs.h"
 #include "trainer/metrics.h"
@@ -104,10 +105,12 @@ void sr_training_forget_damage(sr_training *t);
 // train_trace.c: before and after a step, on all ranks; 'last': this process takes no further step.
 SR_NODISCARD sr_status sr_training_trace_begin(sr_training *t);
 SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
+// first_batch.c: on all ranks.
+SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
 // train_pictures.c
-void sr_training_draw_first_batch(sr_training *t);
 SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
+void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
 // train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
 SR_NODISCARD sr_status sr_training_run(sr_training *t);
 
@@ -121,6 +124,7 @@ typedef struct sr_evaluation {
     double report_seconds, act_seconds;
     bool average;
     sr_confusion *confusion; // or NULL; of all ranks' samples on return
+    sr_examples *examples;   // or NULL; the same
 } sr_evaluation;
 SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
                                          const sr_evaluation *evaluation, int classes,

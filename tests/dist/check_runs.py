@@ -192,6 +192,19 @@ class Runs(suite.Suite):
             self.report(done.returncode == 1 and "cannot write the results to stdout" in done.stderr,
                         f"/dev/full, {ranks} ranks", f"{done.returncode} {done.stderr[-500:]}")
 
+    def pictures(self):
+        """The first batch, mixed as the network sees it, and the examples of an evaluation are the same on any ranks."""
+        drawn = []
+        for ranks in (1, 3):
+            name = f"pictures-{ranks}"
+            done = self.train(name, "mix.cutmix=1", "mix.mixup=0.4", options=("-n", str(ranks), "-o"))
+            self.report(done.returncode == 0, f"pictures on {ranks} ranks", done.stderr[-800:])
+            drawn.append([open(self.path(name, "samples", picture), "rb").read() for picture in ("aug_0.png", "val.png")])
+        self.report(drawn[0] == drawn[1], "pictures of any ranks", str([[len(data) for data in two] for two in drawn]))
+        plain = self.train("pictures-plain")
+        with open(self.path("pictures-plain", "samples", "aug_0.png"), "rb") as file:
+            self.report(plain.returncode == 0 and file.read() != drawn[0][0], "first batch without a mix", plain.stderr)
+
     def bare(self):
         """An environment without anything."""
         done = subprocess.run(["env", "-i", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("bare"),
@@ -229,6 +242,7 @@ class Runs(suite.Suite):
         self.lookahead()
         self.not_finite()
         self.json()
+        self.pictures()
         self.few_addresses()
         self.full_output()
         self.bare()

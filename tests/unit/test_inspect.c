@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at data sets: verify names damage and missing shards, stat counts, grids hold pictures.
+// Looking at data sets: verify names damage and missing shards, stat counts.
 #include "tests/unit/test_pictures.h"
 
 #include <fcntl.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "dataio/inspect.h"
-#include "dataio/label_font.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
@@ -125,137 +124,12 @@ static void test_stat(void **state) {
     sr_dataset_free(set);
 }
 
-static void test_grid(void **state) {
-    (void)state;
-    sr_dataset *set;
-    sr_grid *grid;
-    int64_t width, height;
-    assert_ok(sr_dataset_open(top, "train", &set));
-    assert_status(SR_E_USAGE, sr_inspect_grid(set, 30, 4, 2, 24, &grid));
-    assert_ok(sr_inspect_grid(set, 27, 100, 2, 24, &grid));
-    const uint8_t *pixels = sr_grid_pixels(grid, &width, &height);
-    assert_int_equal(2 * (24 + 6) + 6, width); // three samples: two rows of two
-    assert_int_equal(2 * (24 + 13 + 6) + 6, height);
-    const uint8_t *first = pixels + 3 * (18 * width + 18); // sample 27 is white, 28 black
-    assert_int_equal(255, first[0]);
-    assert_int_equal(0, first[30 * 3]);
-    size_t light = 0; // a label below the black one, in the text's colour
-    for (int64_t y = 33; y < 40; y++)
-        for (int64_t x = 36; x < 60; x++)
-            light += pixels[3 * (y * width + x)] == 220;
-    assert_true(light > 10);
-    assert_ok(sr_grid_write_png(grid, in_top("grid.png")));
-    void *data;
-    size_t bytes;
-    assert_ok(sr_file_read(in_top("grid.png"), 1 << 20, &data, &bytes));
-    assert_memory_equal("\x89PNG\r\n\x1a\n", data, 8);
-    sr_free(data);
-    FILE *out = fopen(in_top("terminal"), "w");
-    assert_non_null(out);
-    assert_ok(sr_grid_print(grid, 20, out));
-    assert_int_equal(0, fclose(out));
-    assert_ok(sr_file_read(in_top("terminal"), 1 << 20, &data, &bytes));
-    assert_non_null(strstr(data, "\x1b[38;2;"));
-    sr_free(data);
-    sr_grid_free(grid);
-    sr_dataset_free(set);
-}
-
-// Boxes of all kinds of numbers, and labels that are none: drawn inside of the picture or not at
-// all.
-static void test_hostile_boxes(void **state) {
-    (void)state;
-    uint8_t pixels[8 * 8 * 3] = {0};
-    const double bad = (double)NAN, far = (double)INFINITY;
-    const double numbers[] = {bad, 1, far, -far, 3, bad, -1e300};
-    const sr_polygon strange = {numbers, sizeof numbers / sizeof *numbers};
-    const sr_object objects[] = {
-        {.name = "a", .name_bytes = 1, .xmin = bad, .ymin = 1, .xmax = 5, .ymax = bad},
-        {.name = "b", .name_bytes = 1, .xmin = -far, .ymin = -1e300, .xmax = far, .ymax = 1e300},
-        {.name = "c", .name_bytes = 1, .xmin = 7, .ymin = 7, .xmax = 2, .ymax = 2},
-        {.name = "d",
-         .name_bytes = 1,
-         .label = INT64_MAX,
-         .xmax = bad,
-         .ymax = 3,
-         .polygons = &strange,
-         .polygon_count = 1}};
-    sr_sample picture = {.data = pixels,
-                         .bytes = sizeof pixels,
-                         .height = 8,
-                         .width = 8,
-                         .channels = 3,
-                         .name = "n",
-                         .name_bytes = 1};
-    sr_record_writer record = {0};
-    sr_detection detection;
-    sr_grid *grid;
-    int64_t width, height;
-    assert_ok(sr_detection_write(&record, &picture, objects, 4));
-    assert_ok(sr_detection_read(record.data, record.bytes, &detection));
-    assert_ok(sr_grid_create(1, 1, 24, &grid));
-    assert_ok(sr_grid_put_sample(grid, 0, &picture, &detection, NULL));
-    const uint8_t *drawn = sr_grid_pixels(grid, &width, &height);
-    for (int64_t y = 0; y < height; y++)
-        for (int64_t x = 0; x < width; x++)
-            if (x < 6 || x >= 30 || y < 6 || y >= 30)
-                assert_int_equal(24, drawn[3 * (y * width + x)]);
-    assert_int_equal(255, drawn[3 * (6 * width + 6)]); // a corner of the one without an end
-    sr_grid_free(grid);
-    sr_record_writer_release(&record);
-}
-
-static void test_outline(void **state) {
-    (void)state;
-    uint8_t pixels[8 * 8 * 3] = {0};
-    const double triangle[] = {0, 0, 8, 0, 0, 8};
-    const sr_polygon outline = {triangle, 6};
-    const sr_object object = {
-        .name = "a", .name_bytes = 1, .polygons = &outline, .polygon_count = 1};
-    const sr_sample picture = {
-        .data = pixels, .bytes = sizeof pixels, .height = 8, .width = 8, .channels = 3};
-    sr_record_writer record = {0};
-    sr_detection detection;
-    sr_grid *grid;
-    int64_t width, height;
-    assert_ok(sr_detection_write(&record, &picture, &object, 1));
-    assert_ok(sr_detection_read(record.data, record.bytes, &detection));
-    assert_ok(sr_grid_create(1, 1, 24, &grid));
-    assert_ok(sr_grid_put_sample(grid, 0, &picture, &detection, NULL));
-    const uint8_t *drawn = sr_grid_pixels(grid, &width, &height);
-    for (int64_t i = 0; i < 24; i++) {
-        assert_int_equal(255, drawn[3 * (6 * width + 6 + i)]);
-        assert_int_equal(255, drawn[3 * ((6 + i) * width + 6)]);
-        assert_int_equal(255, drawn[3 * ((29 - i) * width + 6 + i)]);
-    }
-    assert_int_equal(0, drawn[3 * (12 * width + 12)]);
-    assert_int_equal(0, drawn[3 * (28 * width + 28)]);
-    sr_grid_free(grid);
-    sr_record_writer_release(&record);
-}
-
-static void test_font(void **state) {
-    (void)state;
-    uint8_t canvas[40 * 7 * 3] = {0};
-    const uint8_t white[3] = {255, 255, 255};
-    sr_label_draw(canvas, 40, 7, 0, 0, 1, 40, "I\xc3\xa4l.", 5, white);
-    assert_int_equal(255, canvas[3 * 1]); // I: 0x0e in its first row
-    assert_int_equal(0, canvas[3 * 0]);
-    assert_int_equal(255, canvas[3 * 7]);  // '?' for one letter of two bytes
-    assert_int_equal(255, canvas[3 * 12]); // l drawn as L, in the third place
-    sr_label_draw(canvas, 40, 7, 38, 5, 3, 500, "WWW", 3, white); // over the edge: cut, not written
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
         TEST(test_kinds),
         TEST(test_verify),
         TEST(test_stat),
-        TEST(test_grid),
-        TEST(test_outline),
-        cmocka_unit_test(test_hostile_boxes),
-        cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void assert_svg(const char *name) {
     sr_free(text);
 }
 
-static void write_metrics(int rows) {
+static void write_metrics(int rows, double epochs) {
     sr_csv *csv;
     assert_int_equal(
         sr_csv_open(csv_path, sr_metrics_column_names, SR_METRICS_COLUMNS, 1, -1, &csv), SR_OK);
@@ -83,7 +83,7 @@ static void write_metrics(int rows) {
             row[c] = (double)NAN;
         row[SR_COLUMN_STEP] = i;
         row[SR_COLUMN_SAMPLES] = 64 * i;
-        row[SR_COLUMN_EPOCH] = 0.01 * i;
+        row[SR_COLUMN_EPOCH] = epochs * i / rows;
         row[SR_COLUMN_TRAIN_LOSS] = 2.3 / i + (i % 3) * 0.1;
         row[SR_COLUMN_LR] = 0.1;
         row[SR_COLUMN_IMG_S] = 1000;
@@ -100,7 +100,7 @@ static void draws_results(void **state) {
     (void)state;
     uint32_t width, height;
     needs_cairo();
-    write_metrics(100);
+    write_metrics(100, 10);
     assert_int_equal(sr_results_plot(folder), SR_OK);
     assert_true(count_pixels("results.png", 0x2f6fde, &width, &height) > 200); // train loss
     assert_int_equal(width, 1200);
@@ -109,6 +109,33 @@ static void draws_results(void **state) {
     assert_true(count_pixels("results.png", 0x8250c4, &width, &height) > 100); // lr
     assert_true(count_pixels("results.png", 0xffffff, &width, &height) > 1200 * 800 * 8 / 10);
     assert_svg("results.svg");
+}
+
+static void *read_results(size_t *bytes) {
+    char path[128];
+    void *data;
+    snprintf(path, sizeof path, "%s/results.png", folder);
+    assert_int_equal(sr_results_plot(folder), SR_OK);
+    assert_int_equal(sr_file_read(path, 1 << 24, &data, bytes), SR_OK);
+    return data;
+}
+
+// Runs of less than two epochs are drawn over steps, whatever part of an epoch these are.
+static void axis_of_steps(void **state) {
+    (void)state;
+    const double epochs[] = {0.5, 1.5, 2};
+    void *data[3];
+    size_t bytes[3];
+    needs_cairo();
+    for (int i = 0; i < 3; ++i) {
+        write_metrics(20, epochs[i]);
+        data[i] = read_results(&bytes[i]);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(data[0], data[1], bytes[0]);
+    assert_true(bytes[0] != bytes[2] || memcmp(data[0], data[2], bytes[0]) != 0);
+    for (int i = 0; i < 3; ++i)
+        sr_free(data[i]);
 }
 
 static void put(const char *text) {
@@ -121,7 +148,7 @@ static void odd_metrics(void **state) {
     needs_cairo();
     assert_int_equal(sr_results_plot(folder), SR_E_NOT_FOUND);
     for (int rows = 0; rows < 3; ++rows) {
-        write_metrics(rows);
+        write_metrics(rows, 1);
         assert_int_equal(sr_results_plot(folder), SR_OK);
     }
     static const char *const texts[] = {
@@ -154,10 +181,35 @@ static void draws_confusion(void **state) {
             confusion.counts[(int64_t)c * n + c] = 10;
         assert_int_equal(sr_confusion_plot(&confusion, n == 3 ? names : NULL, folder), SR_OK);
         assert_true(count_pixels("confusion.png", 0x2f6fde, &width, &height) > 500);
-        assert_true(width < 1400 && height < 1400);
+        assert_true(width < 1500 && height < 1400);
         assert_svg("confusion.svg");
         sr_confusion_release(&confusion);
     }
+}
+
+// A matrix without names lists its most frequent mistakes.
+static void lists_mistakes(void **state) {
+    (void)state;
+    uint32_t width, height;
+    sr_confusion confusion;
+    needs_cairo();
+    assert_int_equal(sr_confusion_create(60, &confusion), SR_OK);
+    assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
+    assert_int_equal(count_pixels("confusion.png", 0xb85c0e, &width, &height), 0);
+    int before = 0;
+    for (int pairs = 1; pairs <= 40; pairs *= 2) {
+        confusion.counts[pairs] = pairs; // of class 0
+        assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
+        const int now = count_pixels("confusion.png", 0xb85c0e, &width, &height);
+        assert_true(now > before);
+        before = now;
+    }
+    for (int c = 1; c < 60; ++c)
+        confusion.counts[60 * c] = 7;
+    assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
+    assert_true(count_pixels("confusion.png", 0xb85c0e, &width, &height) > before);
+    assert_true(height < 1400);
+    sr_confusion_release(&confusion);
 }
 
 static void says_what_is_missing(void **state) {
@@ -173,10 +225,8 @@ static void says_what_is_missing(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(draws_results),
-        CASE(odd_metrics),
-        CASE(draws_confusion),
-        CASE(says_what_is_missing),
+        CASE(draws_results),   CASE(odd_metrics),    CASE(axis_of_steps),
+        CASE(draws_confusion), CASE(lists_mistakes), CASE(says_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

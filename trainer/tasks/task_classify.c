@@ -20,10 +20,14 @@ static sr_tensor loss_of(const sr_lane_record *r, sr_tensor logits, sr_tensor la
     return r->loss_desc->record(logits, labels, r->loss_options);
 }
 
-static sr_tensor record_mixed(sr_lane_record *r) {
+static sr_mixed mix(sr_lane_record *r) {
     sr_mix_opts opts = r->mix;
     opts.scope = MIX_SCOPE;
-    sr_mixed mixed = sr_mix_batch(pictures(r), r->label, r->key, opts);
+    return sr_mix_batch(pictures(r), r->label, r->key, opts);
+}
+
+static sr_tensor record_mixed(sr_lane_record *r) {
+    sr_mixed mixed = mix(r);
     sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
     r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->label)),
                      sr_mul(sr_scale(mixed.weight, -1, 1), loss_of(r, logits, mixed.partner)));
@@ -50,8 +54,8 @@ const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
                                        .transformer = "classify",
                                        .phases = 1,
                                        .uses_loss = true,
-                                       .mixes = true,
                                        .scalars = 1,
                                        .scalar_names = {"hits"},
                                        .record = record,
+                                       .mix = mix,
                                        .infer = infer};

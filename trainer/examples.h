@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Examples of an evaluation for people: the same samples every time, the best and the worst
+// predictions of all.
+//
+// Which samples these are depends on the split and the logits alone, not on ranks.
+#ifndef SR_TRAINER_EXAMPLES_H
+#define SR_TRAINER_EXAMPLES_H
+
+#include <stdint.h>
+
+#include "collective/comm.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// One thread at a time.
+typedef struct sr_examples sr_examples;
+
+// For an evaluation of 'samples' samples of width x height pixels.
+SR_NODISCARD sr_status sr_examples_create(int64_t samples, int64_t width, int64_t height,
+                                          sr_examples **out);
+// NULL is legal.
+void sr_examples_free(sr_examples *examples);
+// Offers the sample at this position of the split: pixels u8 [height][width][3], logits f32
+// [classes]. Copies what it keeps.
+void sr_examples_add(sr_examples *examples, int64_t position, const uint8_t *rgb,
+                     const float *logits, int classes, int label);
+// All ranks: afterwards rank 0 has the examples of all.
+SR_NODISCARD sr_status sr_examples_gather(sr_examples *examples, sr_comm *comm);
+// Draws a row of each kind. title: a line of text.
+SR_NODISCARD sr_status sr_examples_write(const sr_examples *examples, const char *const *classes,
+                                         const char *title, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
