@@ -3,9 +3,10 @@
 //
 // A stack of frames says where in the known structure the parser stands; everything else is passed
 // over. Positions are those of the end of the value that is wrong, as yajl reports tokens when they
-// end. yajl checks syntax and UTF-8; here come kinds, nesting and lengths. Not a general JSON
-// reader (trainer/json_tree.h is), and nothing of captions or key points.
-// Source: https://cocodataset.org/#format-data; RFC 8259; yajl 2.1.
+// end. The first mistake inside of an image or annotation is kept until its object ends, which is
+// then told as a flaw; mistakes elsewhere end the reading. yajl checks syntax and UTF-8; here come
+// kinds, nesting and lengths. Not a general JSON reader (trainer/json_tree.h is), and nothing of
+// captions or key points. Source: https://cocodataset.org/#format-data; RFC 8259; yajl 2.1.
 #include "dataio/coco_json.h"
 
 #include <math.h>
@@ -75,10 +76,13 @@ typedef struct parser {
     bool probing, met_list; // probing stops at the first list of the top object
     uint64_t last_value;    // where the last value ended
     uint64_t chunk;         // offset of the chunk that is read
-    uint64_t lines, line;   // breaks before the chunk; offset behind the last one
+    uint64_t counted;       // offset up to which lines are counted
+    uint64_t lines, line;   // breaks before it; offset behind the last one
     const uint8_t *data;
     size_t bytes;
+    bool in_string, escaped; // where the chunk ends
     sr_status status;
+    char flaw[512]; // of the open image or annotation; "": none
     // the open object
     unsigned seen; // HAS_...
     sr_coco_image image;
@@ -95,40 +99,57 @@ typedef struct parser {
 // -- places ------------------------------------------------------------------------------------
 
 static uint64_t place(const parser *p) {
-    return p->chunk + yajl_get_bytes_consumed(p->yajl);
+    const size_t consumed = yajl_get_bytes_consumed(p->yajl); // of the last chunk, also behind it
+    return p->chunk + (consumed < p->bytes ? consumed : p->bytes);
 }
 
-// Puts "path:line:column" before the message of a failure.
-static void add_place(const parser *p) {
-    uint64_t lines = p->lines, line = p->line;
-    const size_t end = (size_t)(place(p) - p->chunk);
-    for (size_t i = 0; i < end && i < p->bytes; i++)
-        if (p->data[i] == '\n') {
-            lines++;
-            line = p->chunk + i + 1;
-        }
-    sr_error_prefix("%s:%llu:%llu", p->reading->path, (unsigned long long)lines + 1,
-                    (unsigned long long)place(p) - line + 1);
+// Counts the lines up to an offset in the chunk, which rises from call to call.
+static void count_lines(parser *p, uint64_t end) {
+    const uint8_t *at = p->data + (p->counted - p->chunk), *stop = p->data + (end - p->chunk);
+    while (at < stop && (at = memchr(at, '\n', (size_t)(stop - at))) != NULL) {
+        p->lines++;
+        p->line = p->chunk + (uint64_t)(++at - p->data);
+    }
+    p->counted = end > p->counted ? end : p->counted;
+}
+
+// Puts the place, with or without the path, before the message of a failure.
+static void add_place(parser *p, bool path) {
+    const uint64_t end = place(p);
+    count_lines(p, end);
+    sr_error_prefix("%s%s%llu:%llu", path ? p->reading->path : "", path ? ":" : "",
+                    (unsigned long long)p->lines + 1, (unsigned long long)(end - p->line) + 1);
 }
 
 // Ends the parsing; for callbacks.
 static int stop(parser *p, sr_status status) {
     if (status != SR_OK && p->status == SR_OK) {
         p->status = status;
-        add_place(p);
+        add_place(p, true);
     }
     return status == SR_OK;
 }
 
-static void pass_chunk(parser *p) {
-    for (size_t i = 0; i < p->bytes; i++) {
-        const uint8_t *found = memchr(p->data + i, '\n', p->bytes - i);
-        if (found == NULL)
-            break;
-        i = (size_t)(found - p->data);
-        p->lines++;
-        p->line = p->chunk + i + 1;
+static bool is_object(frame which) {
+    return which == FRAME_IMAGE || which == FRAME_ANNOTATION;
+}
+
+// The same, but a mistake inside of an image or annotation is kept for its end.
+static int take(parser *p, sr_status status) {
+    bool inside = false;
+    for (int i = 0; i < p->depth; i++)
+        inside = inside || is_object(p->stack[i]);
+    if (!inside || (status != SR_E_DATA && status != SR_E_LIMIT))
+        return stop(p, status);
+    if (p->flaw[0] == '\0') {
+        add_place(p, false);
+        (void)snprintf(p->flaw, sizeof p->flaw, "%s", sr_error_message());
     }
+    return 1;
+}
+
+static void pass_chunk(parser *p) {
+    count_lines(p, p->chunk + p->bytes);
     p->chunk += p->bytes;
     p->bytes = 0;
 }
@@ -136,17 +157,16 @@ static void pass_chunk(parser *p) {
 // -- objects -----------------------------------------------------------------------------------
 
 static void begin_annotation(parser *p) {
-    p->annotation = (sr_coco_annotation){0};
+    p->annotation = (sr_coco_annotation){.note.number = -1};
     p->box_count = p->size_count = 0;
     p->point_count = 0;
     p->rle.count = 0;
 }
 
-static sr_status end_image(parser *p) {
+static sr_status end_image(const parser *p) {
     if ((p->seen & HAS_ID) == 0 || (p->seen & HAS_NAME) == 0)
         return SR_FAIL(SR_E_DATA, "an image without %s", p->seen & HAS_ID ? "file_name" : "id");
-    p->image.file_name = p->name;
-    return p->reading->image(p->reading->user, &p->image);
+    return SR_OK;
 }
 
 static sr_status end_runs(parser *p) {
@@ -168,19 +188,41 @@ static sr_status end_runs(parser *p) {
 static sr_status end_annotation(parser *p) {
     sr_note *note = &p->annotation.note;
     if ((p->seen & HAS_IMAGE) == 0 || (p->seen & HAS_CATEGORY) == 0)
-        return SR_FAIL(SR_E_DATA, "an annotation without %s",
-                       p->seen & HAS_IMAGE ? "category_id" : "image_id");
+        return SR_FAIL(SR_E_DATA, "no %s", p->seen & HAS_IMAGE ? "category_id" : "image_id");
     if (p->box_count != 4)
-        return SR_FAIL(SR_E_DATA, "an annotation without bbox: [x, y, width, height]");
+        return SR_FAIL(SR_E_DATA, "no bbox: [x, y, width, height]");
     note->box[0] = p->box[0];
     note->box[1] = p->box[1];
     note->box[2] = p->box[0] + p->box[2];
     note->box[3] = p->box[1] + p->box[3];
     note->difficult = note->crowd;
+    for (int i = 0; i < 4; i++)
+        if (!isfinite(note->box[i]))
+            return SR_FAIL(SR_E_DATA, "a box of infinite size");
     note->points = p->points;
     note->point_count = p->point_count;
     note->polygon_sizes = p->sizes;
-    return p->reading->annotation(p->reading->user, &p->annotation);
+    return SR_OK;
+}
+
+// Hands on what was read of an image or annotation.
+static sr_status finish_object(parser *p, frame which) {
+    const bool annotation = which == FRAME_ANNOTATION;
+    if (p->flaw[0] != '\0') {
+        const sr_coco_flaw flaw = {
+            .annotation = annotation,
+            .has_id = annotation ? p->annotation.note.number >= 0 : (p->seen & HAS_ID) != 0,
+            .has_image = annotation && (p->seen & HAS_IMAGE) != 0,
+            .id = annotation ? p->annotation.note.number : p->image.id,
+            .image = p->annotation.image,
+            .file_name = annotation || (p->seen & HAS_NAME) == 0 ? "" : p->name,
+            .reason = p->flaw};
+        return p->reading->flaw(p->reading->user, &flaw);
+    }
+    if (annotation)
+        return p->reading->annotation(p->reading->user, &p->annotation);
+    p->image.file_name = p->name;
+    return p->reading->image(p->reading->user, &p->image);
 }
 
 static sr_status end_category(parser *p) {
@@ -238,8 +280,10 @@ static sr_status begin_polygon(parser *p) {
 
 static sr_status begin_frame(parser *p, frame which) {
     p->met_list = p->met_list || which == FRAME_IMAGES || which == FRAME_ANNOTATIONS;
-    if (which == FRAME_IMAGE || which == FRAME_ANNOTATION || which == FRAME_CATEGORY)
+    if (is_object(which) || which == FRAME_CATEGORY)
         p->seen = 0;
+    if (is_object(which))
+        p->flaw[0] = '\0';
     if (which == FRAME_IMAGE)
         p->image = (sr_coco_image){0};
     if (which == FRAME_ANNOTATION)
@@ -274,14 +318,16 @@ static int open_frame(parser *p, bool list) {
             (structure[i].key == NULL || strcmp(structure[i].key, p->key) == 0))
             which = structure[i].frame;
     p->stack[p->depth++] = which;
-    const int go_on = stop(p, begin_frame(p, which));
+    const int go_on = take(p, begin_frame(p, which));
     return go_on && !(p->probing && p->met_list);
 }
 
 static int close_frame(parser *p) {
-    const frame which = p->stack[--p->depth];
+    const frame which = top(p);
     p->last_value = place(p);
-    return stop(p, end_frame(p, which));
+    const int go_on = take(p, end_frame(p, which));
+    p->depth--;
+    return go_on && is_object(which) && !p->probing ? stop(p, finish_object(p, which)) : go_on;
 }
 
 static int on_map(void *user) {
@@ -319,21 +365,27 @@ static sr_status copy_name(parser *p, const unsigned char *text, size_t bytes) {
     return SR_OK;
 }
 
+static bool wants_number(const parser *p, frame here) {
+    const bool id = is_key(p, "id") && (here == FRAME_IMAGE || here == FRAME_CATEGORY);
+    const bool of = is_key(p, "image_id") || is_key(p, "category_id");
+    return here == FRAME_BOX || here == FRAME_POLYGON || here == FRAME_COUNTS ||
+           here == FRAME_SIZE || id || (of && here == FRAME_ANNOTATION);
+}
+
 static int on_string(void *user, const unsigned char *text, size_t bytes) {
     parser *p = user;
     const frame here = top(p);
     p->last_value = place(p);
     if ((here == FRAME_IMAGE && is_key(p, "file_name")) ||
         (here == FRAME_CATEGORY && is_key(p, "name")))
-        return stop(p, copy_name(p, text, bytes));
+        return take(p, copy_name(p, text, bytes));
     if (here == FRAME_RUNS && is_key(p, "counts")) {
         p->seen |= HAS_COUNTS;
-        return stop(p, sr_rle_parse(&p->rle, text, bytes));
+        return take(p, sr_rle_parse(&p->rle, text, bytes));
     }
-    if (here == FRAME_BOX || here == FRAME_POLYGON || here == FRAME_COUNTS || here == FRAME_SIZE ||
-        is_key(p, "image_id") || (is_key(p, "category_id") && here == FRAME_ANNOTATION) ||
-        (is_key(p, "id") && (here == FRAME_IMAGE || here == FRAME_CATEGORY)))
-        return stop(p, SR_FAIL(SR_E_DATA, "a string where a number was expected"));
+    if (wants_number(p, here))
+        return take(p, SR_FAIL(SR_E_DATA, "%s where a number was expected",
+                               bytes > 0 ? "a string" : "NaN, Infinity or an empty string"));
     return 1;
 }
 
@@ -363,8 +415,8 @@ static sr_status add_count(parser *p, double value) {
 
 static sr_status take_image_number(parser *p, double value) {
     if (is_key(p, "id")) {
+        SR_TRY(take_id(value, &p->image.id));
         p->seen |= HAS_ID;
-        return take_id(value, &p->image.id);
     }
     const bool fits = value >= 1 && value <= 1 << 24;
     if (is_key(p, "width"))
@@ -376,15 +428,17 @@ static sr_status take_image_number(parser *p, double value) {
 
 static sr_status take_annotation_number(parser *p, double value) {
     if (is_key(p, "image_id")) {
+        SR_TRY(take_id(value, &p->annotation.image));
         p->seen |= HAS_IMAGE;
-        return take_id(value, &p->annotation.image);
     }
     if (is_key(p, "category_id")) {
+        SR_TRY(take_id(value, &p->annotation.category));
         p->seen |= HAS_CATEGORY;
-        return take_id(value, &p->annotation.category);
     }
     if (is_key(p, "iscrowd"))
         p->annotation.note.crowd = value != 0;
+    if (is_key(p, "id") && value >= 0 && value <= 9007199254740992.0)
+        p->annotation.note.number = (int64_t)value; // for messages alone: it may be anything
     return SR_OK;
 }
 
@@ -424,8 +478,8 @@ static int on_number(void *user, const char *text, size_t bytes) {
     copy[kept] = '\0';
     const double value = strtod(copy, NULL);
     if (kept == 0 || !isfinite(value))
-        return stop(p, SR_FAIL(SR_E_DATA, "a number that is too long or too large"));
-    return stop(p, take_number(p, value));
+        return take(p, SR_FAIL(SR_E_DATA, "a number that is too long or too large"));
+    return take(p, take_number(p, value));
 }
 
 static int on_bool(void *user, int value) {
@@ -441,7 +495,7 @@ static int on_null(void *user) {
     const frame here = top(p);
     p->last_value = place(p);
     if (here == FRAME_BOX || here == FRAME_POLYGON || here == FRAME_COUNTS || here == FRAME_SIZE)
-        return stop(p, SR_FAIL(SR_E_DATA, "null where a number was expected"));
+        return take(p, SR_FAIL(SR_E_DATA, "null where a number was expected"));
     return 1;
 }
 
@@ -463,18 +517,51 @@ static sr_status fail_syntax(parser *p, yajl_status code) {
         return p->status;
     unsigned char *text = yajl_get_error(p->yajl, 0, NULL, 0);
     const char *said = text ? (const char *)text : "broken JSON";
-    p->status = SR_FAIL(SR_E_DATA, "%.*s", (int)strcspn(said, "\n"), said);
-    add_place(p);
+    p->status = SR_FAIL(SR_E_DATA, "%.*s; the file ends here as JSON: export it anew, or mend it",
+                        (int)strcspn(said, "\n"), said);
+    add_place(p, true);
     if (text != NULL)
         yajl_free_error(p->yajl, text);
     return p->status;
 }
 
+// Python writes NaN and Infinity where a number is none; outside of strings neither letter is
+// JSON's. They become empty strings of the same length. Returns the bytes before a word that the
+// chunk cuts off, which the next one begins with.
+static size_t hide_words(parser *p, uint8_t *data, size_t bytes, bool last) {
+    static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
+    for (size_t i = 0; i < bytes; i++) {
+        if (p->in_string) {
+            p->in_string = p->escaped || data[i] != '"';
+            p->escaped = !p->escaped && data[i] == '\\';
+            continue;
+        }
+        p->in_string = data[i] == '"';
+        if (data[i] != 'N' && data[i] != 'I' && data[i] != '-')
+            continue;
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            const size_t n = strlen(words[w]), there = n < bytes - i ? n : bytes - i;
+            if (memcmp(data + i, words[w], there) != 0)
+                continue;
+            if (there < n && !last && i > 0)
+                return i;
+            if (there < n)
+                continue;
+            memset(data + i, ' ', n);
+            data[i] = data[i + 1] = '"';
+            i += n - 1;
+            break;
+        }
+    }
+    return bytes;
+}
+
 static sr_status parse_all(parser *p, uint8_t *buffer, uint64_t bytes) {
     yajl_status code = yajl_status_ok;
     while (p->chunk < bytes && code == yajl_status_ok) {
-        const size_t n = bytes - p->chunk < CHUNK ? (size_t)(bytes - p->chunk) : CHUNK;
+        size_t n = bytes - p->chunk < CHUNK ? (size_t)(bytes - p->chunk) : CHUNK;
         SR_TRY(p->reading->read(p->reading->user, p->chunk, buffer, n));
+        n = hide_words(p, buffer, n, p->chunk + n == bytes);
         p->data = buffer;
         p->bytes = n;
         code = yajl_parse(p->yajl, buffer, n);
@@ -483,7 +570,7 @@ static sr_status parse_all(parser *p, uint8_t *buffer, uint64_t bytes) {
         if (p->chunk + n - p->last_value > MAX_TOKEN && p->depth > 0) {
             p->status = SR_FAIL(SR_E_LIMIT, "a string of more than %llu MiB",
                                 (unsigned long long)(MAX_TOKEN >> 20));
-            add_place(p);
+            add_place(p, true);
             return p->status;
         }
         pass_chunk(p);

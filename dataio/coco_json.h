@@ -23,11 +23,21 @@ typedef struct sr_coco_image {
 
 typedef struct sr_coco_annotation {
     int64_t image, category;
-    sr_note note; // its label is unset
+    sr_note note; // its label and paper are unset; number: the annotation's id, or -1
 } sr_coco_annotation;
 
+// An image or annotation that cannot be used.
+typedef struct sr_coco_flaw {
+    bool annotation;        // else an image
+    bool has_id, has_image; // which ids were read
+    int64_t id, image;      // of itself; of an annotation's image
+    const char *file_name;  // of an image; "" where it was not read
+    const char *reason;     // begins with its "line:column: "; until the call returns
+} sr_coco_flaw;
+
 // Where the text comes from and where its parts go. A failure of a call ends the reading; its
-// message gets the place in front.
+// message gets the place in front. What is wrong inside of an image or annotation goes to 'flaw',
+// and the reading goes on behind it.
 typedef struct sr_coco_reading {
     const char *path; // for messages
     uint64_t bytes;   // of the whole text
@@ -36,9 +46,12 @@ typedef struct sr_coco_reading {
     sr_status (*image)(void *user, const sr_coco_image *image);
     sr_status (*annotation)(void *user, const sr_coco_annotation *annotation);
     sr_status (*category)(void *user, int64_t id, const char *name);
+    sr_status (*flaw)(void *user, const sr_coco_flaw *flaw);
 } sr_coco_reading;
 
-// SR_E_DATA "path:line:column: what is wrong" for broken JSON, and for JSON that is not COCO's.
+// SR_E_DATA "path:line:column: what is wrong" for broken JSON, for JSON that is not COCO's, and for
+// categories that are wrong, as they decide the classes. The bare words NaN and Infinity, which are
+// no JSON but are written by Python, are numbers that no field takes.
 SR_NODISCARD sr_status sr_coco_read(const sr_coco_reading *reading);
 
 typedef enum sr_coco_verdict {

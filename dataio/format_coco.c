@@ -11,10 +11,14 @@
 // Boxes x, y, width, height become corners; iscrowd is kept and makes an object difficult too.
 // Polygons are kept as they are, run lengths as COCO's compressed string.
 //
-// Refused by name: an image without a picture, of two pictures or named twice, and one with an
-// object of a category that is not defined or that train does not have. Left out and counted:
-// pictures that no file names, annotations of images that are not defined. A broken file ends the
-// whole with its line and column.
+// Refused by name: an image without a picture, of two pictures, or named twice; a picture with an
+// annotation that cannot be used, since without it the picture would teach that nothing is there:
+// one that is wrong itself, of a category that is not defined or that train does not have, or of an
+// image id that stands for two pictures; and, in the name of their file, annotations of an image
+// that is not defined. Left out and counted: pictures that no file names. Ids of annotations only
+// name them in messages and may repeat. What is no JSON, and wrong categories, end the whole with
+// line and column.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +26,7 @@
 #include "dataio/coco_json.h"
 #include "dataio/format.h"
 #include "dataio/id_table.h"
+#include "dataio/name_table.h"
 #include "dataio/picture_index.h"
 
 #define PROBED 32 // of the largest JSON files
@@ -29,15 +34,18 @@
 // An image of the file that is read.
 typedef struct image {
     uint64_t note;    // its last annotation
+    int64_t first;    // number of its first annotation
     uint32_t picture; // 1 + index into the source's files; 0: not defined yet
     uint32_t objects;
     bool refused;
+    const char *flaw; // why it cannot be used, or NULL
 } image;
 
 typedef struct category {
     int file; // that defines it
     int64_t id;
     const char *name;
+    const char *rival; // the id stands for this name, too, or NULL
 } category;
 
 // What the label of a note stands for.
@@ -55,13 +63,17 @@ typedef struct reading {
     sr_id_table ids;             // of its images
     void *images;                // image
     size_t image_capacity;
-    void *categories; // category
-    size_t category_count, category_capacity;
-    sr_id_table used; // category ids that the file's annotations have
-    void *labels;     // label, of notes: those of a file behind those of the one before
+    void *categories; // category, those of a file behind those of the one before
+    size_t category_count, category_capacity, first_category;
+    sr_id_table defined; // ids of the file's categories
+    sr_id_table used;    // category ids that the file's annotations have
+    void *labels;        // label, of notes: those of a file behind those of the one before
     size_t label_count, label_capacity, first_label;
-    bool *named;     // [files]: some image is this picture
-    char path[4096]; // for messages
+    sr_name_table names; // of the classes; then others
+    size_t class_names;  // so many
+    int *class_of;       // [class_names]
+    bool *named;         // [files]: some image is this picture
+    char path[4096];     // for messages
 } reading;
 
 // -- recognition -------------------------------------------------------------------------------
@@ -188,22 +200,60 @@ static sr_status image_of(reading *r, int64_t id, image **out) {
     return SR_OK;
 }
 
+static bool is_known(const image *i) {
+    return i->picture != 0 || i->refused;
+}
+
+// Keeps the first reason why an image cannot be used.
+static sr_status spoil(reading *r, image *to, const char *fmt, ...) SR_PRINTF(3, 4);
+static sr_status spoil(reading *r, image *to, const char *fmt, ...) {
+    char reason[512];
+    va_list arguments;
+    if (to->flaw != NULL)
+        return SR_OK;
+    va_start(arguments, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, arguments);
+    va_end(arguments);
+    to->flaw = sr_arena_strdup(&r->layout->arena, reason);
+    return to->flaw != NULL ? SR_OK : SR_E_MEMORY;
+}
+
+// An image id that was met before. The same picture again is one too many; another one makes both
+// unusable, as annotations may be of either.
+static sr_status repeat_image(reading *r, image *to, const sr_coco_image *from) {
+    const char *rivals[2];
+    uint32_t picture;
+    const bool found = find_picture(r, from->file_name, &picture, rivals);
+    if (found && to->picture == picture + 1)
+        return sr_source_refuse_for(r->source, from->file_name,
+                                    "image id %lld stands twice in %s; the first is used",
+                                    (long long)from->id, r->paper->path);
+    SR_TRY(spoil(r, to, "image id %lld of %s stands for %s, too", (long long)from->id,
+                 r->paper->path, from->file_name));
+    if (found)
+        r->named[picture] = true;
+    return sr_source_refuse_for(r->source, from->file_name,
+                                "image id %lld of %s stands for another picture, too",
+                                (long long)from->id, r->paper->path);
+}
+
 static sr_status on_image(void *user, const sr_coco_image *from) {
     reading *r = user;
     image *to;
     uint32_t picture;
     const char *rivals[2];
     SR_TRY(image_of(r, from->id, &to));
-    if (to->picture != 0 || to->refused)
-        return SR_FAIL(SR_E_DATA, "image id %lld stands twice", (long long)from->id);
+    if (is_known(to))
+        return repeat_image(r, to, from);
     if (!find_picture(r, from->file_name, &picture, rivals)) {
         to->refused = true;
         if (rivals[0] != NULL)
             return sr_source_refuse_for(r->source, from->file_name,
-                                        "an image of %s that may be %s or %s", r->paper->path,
-                                        rivals[0], rivals[1]);
+                                        "image id %lld of %s, which may be %s or %s",
+                                        (long long)from->id, r->paper->path, rivals[0], rivals[1]);
         return sr_source_refuse_for(r->source, from->file_name,
-                                    "an image of %s, but there is no such picture", r->paper->path);
+                                    "image id %lld of %s, but there is no such picture",
+                                    (long long)from->id, r->paper->path);
     }
     if (r->named[picture]) {
         to->refused = true;
@@ -217,6 +267,38 @@ static sr_status on_image(void *user, const sr_coco_image *from) {
     r->layout->files[picture].width = from->width;
     r->layout->files[picture].height = from->height;
     return SR_OK;
+}
+
+// "annotation id 7", or without its id where it has none.
+static const char *annotation_name(int64_t id, char out[48]) {
+    (void)snprintf(out, 48, id >= 0 ? "annotation id %lld" : "an annotation", (long long)id);
+    return out;
+}
+
+static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
+    reading *r = user;
+    image *to;
+    uint32_t picture;
+    const char *rivals[2], *paper = r->paper->path;
+    char name[48];
+    if (flaw->annotation && flaw->has_image) {
+        SR_TRY(image_of(r, flaw->image, &to));
+        to->first = to->objects++ > 0 ? to->first : flaw->id;
+        return spoil(r, to, "%s of image id %lld, %s:%s", annotation_name(flaw->id, name),
+                     (long long)flaw->image, paper, flaw->reason);
+    }
+    if (flaw->annotation)
+        return sr_source_refuse_for(r->source, paper, "%s, %s", annotation_name(flaw->id, name),
+                                    flaw->reason);
+    if (flaw->has_id) { // its annotations are of no use, and not of an unknown image
+        SR_TRY(image_of(r, flaw->id, &to));
+        to->refused = to->refused || to->picture == 0;
+    }
+    if (flaw->file_name[0] == '\0')
+        return sr_source_refuse_for(r->source, paper, "%s", flaw->reason);
+    if (find_picture(r, flaw->file_name, &picture, rivals))
+        r->named[picture] = true;
+    return sr_source_refuse_for(r->source, flaw->file_name, "%s:%s", paper, flaw->reason);
 }
 
 static sr_status on_annotation(void *user, const sr_coco_annotation *from) {
@@ -233,21 +315,27 @@ static sr_status on_annotation(void *user, const sr_coco_annotation *from) {
     }
     sr_note note = from->note;
     note.label = (int64_t)(r->first_label + number);
-    to->objects++;
+    note.paper = 1 + (uint32_t)(r->paper - r->source->papers.items);
+    note.image = from->image;
+    to->first = to->objects++ > 0 ? to->first : note.number;
     return sr_notes_add(&r->layout->notes, to->note, &note, &to->note);
 }
 
 static sr_status on_category(void *user, int64_t id, const char *name) {
     reading *r = user;
-    const category *categories = r->categories;
-    for (size_t i = 0; i < r->category_count; i++)
-        if (categories[i].file == r->file && categories[i].id == id)
-            return SR_FAIL(SR_E_DATA, "category id %lld stands twice", (long long)id);
-    SR_TRY(sr_grow(&r->categories, &r->category_capacity, r->category_count + 1, sizeof(category),
-                   "categories"));
+    uint32_t number;
+    const size_t before = r->defined.count;
+    SR_TRY(sr_id_table_get(&r->defined, id, &number));
     const char *copy = sr_arena_strdup(&r->layout->arena, name);
     if (copy == NULL)
         return SR_E_MEMORY;
+    if (r->defined.count == before) {
+        category *same = (category *)r->categories + r->first_category + number;
+        same->rival = strcmp(same->name, name) == 0 ? same->rival : copy;
+        return SR_OK;
+    }
+    SR_TRY(sr_grow(&r->categories, &r->category_capacity, r->category_count + 1, sizeof(category),
+                   "categories"));
     ((category *)r->categories)[r->category_count++] =
         (category){.file = r->file, .id = id, .name = copy};
     return SR_OK;
@@ -256,17 +344,33 @@ static sr_status on_category(void *user, int64_t id, const char *name) {
 // -- files -------------------------------------------------------------------------------------
 
 // Gives the pictures their annotations.
-static void settle_images(reading *r) {
+static sr_status settle_images(reading *r) {
     const image *images = r->images;
+    char name[48];
     for (size_t i = 0; i < r->ids.count; i++) {
-        if (images[i].picture != 0)
-            r->layout->files[images[i].picture - 1].note = images[i].note;
-        else if (!images[i].refused)
-            r->layout->strays += images[i].objects;
+        const image *from = &images[i];
+        const long long id = ((const int64_t *)r->ids.ids)[i];
+        sr_layout_file *file = from->picture ? &r->layout->files[from->picture - 1] : NULL;
+        if (file != NULL && from->flaw == NULL) {
+            file->note = from->note;
+        } else if (file != NULL) {
+            file->split = -1;
+            SR_TRY(
+                sr_source_refuse(r->source, r->source->files.items[file->source].path, from->flaw));
+        } else if (!from->refused) {
+            SR_TRY(sr_source_refuse_for(
+                r->source, r->paper->path,
+                "%s is of image id %lld, which is not defined (%u annotation%s)",
+                annotation_name(from->first, name), id, from->objects,
+                from->objects == 1 ? " is" : "s are"));
+        }
     }
     sr_id_table_clear(&r->ids);
     sr_id_table_clear(&r->used);
+    sr_id_table_clear(&r->defined);
     r->first_label = r->label_count;
+    r->first_category = r->category_count;
+    return SR_OK;
 }
 
 static sr_status read_file(reading *r, const sr_source_file *paper) {
@@ -284,10 +388,10 @@ static sr_status read_file(reading *r, const sr_source_file *paper) {
                                            .read = read_paper,
                                            .image = on_image,
                                            .annotation = on_annotation,
-                                           .category = on_category}));
-    settle_images(r);
+                                           .category = on_category,
+                                           .flaw = on_flaw}));
     r->source->read++;
-    return SR_OK;
+    return settle_images(r);
 }
 
 static int by_file_and_id(const void *a, const void *b) {
@@ -296,30 +400,41 @@ static int by_file_and_id(const void *a, const void *b) {
     return x->file != y->file ? x->file - y->file : order;
 }
 
-static bool has_class(const sr_name_list *list, const char *name) {
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(((const char **)list->items)[i], name) == 0)
-            return true;
-    return false;
-}
-
 // Classes are the categories of the files of the first split that there is.
 static sr_status settle_classes(reading *r, const sr_source_file *const *papers, size_t count) {
     sr_layout *layout = r->layout;
     category *categories = r->categories;
     sr_name_list classes = {0};
+    uint32_t number;
     int first = SR_SPLIT_COUNT;
     for (size_t i = 0; i < count; i++)
         first = split_of_paper(r->source, papers[i]) < first ? split_of_paper(r->source, papers[i])
                                                              : first;
     if (r->category_count > 0)
         qsort(categories, r->category_count, sizeof *categories, by_file_and_id);
+    r->class_of = sr_alloc_array((size_t)layout->class_count + r->category_count,
+                                 sizeof *r->class_of, "classes");
+    if (r->class_of == NULL)
+        return SR_E_MEMORY;
+    for (int i = 0; i < layout->class_count; i++) { // given ones, of which some may be equal
+        const size_t before = r->names.count;
+        SR_TRY(sr_name_table_get(&r->names, &layout->arena, layout->classes[i],
+                                 strlen(layout->classes[i]), &number));
+        if (r->names.count > before)
+            r->class_of[number] = i;
+    }
     sr_status status = SR_OK;
-    for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++)
-        if (split_of_paper(r->source, papers[categories[i].file]) == first &&
-            !has_class(&classes, categories[i].name))
-            status = sr_name_list_add(&classes, &layout->arena, categories[i].name,
-                                      strlen(categories[i].name));
+    for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++) {
+        const size_t before = r->names.count, bytes = strlen(categories[i].name);
+        if (split_of_paper(r->source, papers[categories[i].file]) != first)
+            continue;
+        status = sr_name_table_get(&r->names, &layout->arena, categories[i].name, bytes, &number);
+        if (status != SR_OK || r->names.count == before)
+            continue;
+        r->class_of[number] = (int)classes.count;
+        status = sr_name_list_add(&classes, &layout->arena, categories[i].name, bytes);
+    }
+    r->class_names = r->names.count;
     if (!layout->names_given) {
         layout->classes = classes.items;
         layout->class_count = (int)classes.count;
@@ -327,23 +442,37 @@ static sr_status settle_classes(reading *r, const sr_source_file *const *papers,
     return status;
 }
 
+// What a label is called, and its class, or -1.
+static sr_status resolve(reading *r, const label *of, const char **name, int *class_number) {
+    char text[300];
+    uint32_t number;
+    const category wanted = {.file = of->file, .id = of->category};
+    const category *found =
+        r->category_count == 0
+            ? NULL
+            : bsearch(&wanted, r->categories, r->category_count, sizeof wanted, by_file_and_id);
+    *class_number = -1;
+    if (found != NULL && found->rival == NULL) {
+        *name = found->name;
+        SR_TRY(sr_name_table_get(&r->names, &r->layout->arena, *name, strlen(*name), &number));
+        *class_number = number < r->class_names ? r->class_of[number] : -1;
+        return SR_OK;
+    }
+    if (found != NULL)
+        (void)snprintf(text, sizeof text, "category %lld, which is both %.100s and %.100s",
+                       (long long)of->category, found->name, found->rival);
+    else
+        (void)snprintf(text, sizeof text, "category %lld, not defined", (long long)of->category);
+    *name = sr_arena_strdup(&r->layout->arena, text);
+    return *name != NULL ? SR_OK : SR_E_MEMORY;
+}
+
 // What the notes' labels mean.
 static sr_status settle_labels(reading *r) {
-    const category *categories = r->categories;
     for (size_t i = 0; i < r->label_count; i++) {
-        const label *of = (const label *)r->labels + i;
-        const char *name = NULL;
-        for (size_t c = 0; c < r->category_count && name == NULL; c++)
-            if (categories[c].file == of->file && categories[c].id == of->category)
-                name = categories[c].name;
-        int class_number = -1;
-        char unknown[64];
-        (void)snprintf(unknown, sizeof unknown, "category %lld, not defined",
-                       (long long)of->category);
-        if (name != NULL)
-            class_number = sr_layout_find_class(r->layout, name, strlen(name));
-        else if ((name = sr_arena_strdup(&r->layout->arena, unknown)) == NULL)
-            return SR_E_MEMORY;
+        const char *name;
+        int class_number;
+        SR_TRY(resolve(r, (const label *)r->labels + i, &name, &class_number));
         SR_TRY(sr_layout_map_label(r->layout, (int64_t)i, class_number, name));
     }
     return SR_OK;
@@ -376,6 +505,9 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_picture_index_release(&r.index);
     sr_id_table_release(&r.ids);
     sr_id_table_release(&r.used);
+    sr_id_table_release(&r.defined);
+    sr_name_table_release(&r.names);
+    sr_free(r.class_of);
     sr_free(r.labels);
     sr_free(r.images);
     sr_free(r.categories);

@@ -57,6 +57,7 @@ typedef struct sr_layout {
     const char **classes;
     int class_count;
     bool names_given;   // by the user
+    bool normalised;    // OBJECTS: coordinates are parts of the upright picture's width and height
     bool sorted;        // the classes are in byte order
     bool count_classes; // MASK without given names: as many classes as the masks have ids
     sr_layout_pixels pixels;
@@ -66,7 +67,6 @@ typedef struct sr_layout {
     size_t label_count, label_capacity;
     uint64_t masks;      // pictures that are masks of others
     uint64_t unlabelled; // pictures that no annotation, list or class folder speaks of: left out
-    uint64_t strays;     // annotations of pictures that nobody named: left out
     uint64_t split_count[SR_SPLIT_COUNT];
     sr_arena arena;
 } sr_layout;

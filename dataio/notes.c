@@ -12,11 +12,12 @@
 
 typedef struct note_head {
     uint64_t previous; // 1 + where the picture's entry before this one begins; 0: none
-    int64_t label;
+    int64_t label, number, image;
     double box[4];
     uint64_t points, payload; // numbers; bytes behind the head
     uint32_t polygons, mask_bytes, mask_height, mask_width;
-    uint8_t difficult, crowd, has_mask, zeros[5];
+    uint32_t paper;
+    uint8_t difficult, crowd, has_mask, zero;
 } note_head;
 
 void sr_note_reader_release(sr_note_reader *reader) {
@@ -33,6 +34,9 @@ sr_status sr_notes_add(sr_notes *notes, uint64_t previous, const sr_note *note, 
     static const uint8_t zeros[8];
     note_head head = {.previous = previous,
                       .label = note->label,
+                      .number = note->number,
+                      .image = note->image,
+                      .paper = note->paper,
                       .points = note->point_count,
                       .polygons = note->polygon_count,
                       .mask_bytes = note->mask_bytes,
@@ -71,6 +75,9 @@ static sr_status read_entry(const sr_notes *notes, uint64_t at, sr_note_reader *
                            (uint8_t *)reader->buffer + reader->bytes, head.payload));
     sr_note *note = (sr_note *)reader->notes + reader->count++;
     *note = (sr_note){.label = head.label,
+                      .number = head.number,
+                      .image = head.image,
+                      .paper = head.paper,
                       .difficult = head.difficult,
                       .crowd = head.crowd,
                       .polygon_count = head.polygons,

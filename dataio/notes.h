@@ -24,7 +24,9 @@ typedef struct sr_notes {
 
 // One annotated object. Pointers lie in the reader's buffer.
 typedef struct sr_note {
-    int64_t label; // class; what the format will, until it is looked up
+    int64_t label;         // class; what the format will, until it is looked up
+    uint32_t paper;        // for messages: 1 + the file in the source's papers that has it; 0: any
+    int64_t number, image; // its number and its picture's in that file, COCO's ids
     bool difficult, crowd;
     double box[4];                 // xmin, ymin, xmax, ymax
     uint32_t polygon_count;        //

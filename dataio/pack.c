@@ -402,7 +402,6 @@ static void take_counts(packing *p) {
                                    source->read - source->papers_refused);
     p->report->annotations = (int64_t)(source->read + p->layout.masks);
     p->report->unlabelled = (int64_t)p->layout.unlabelled;
-    p->report->strays = (int64_t)p->layout.strays;
 }
 
 static sr_status build(packing *p) {

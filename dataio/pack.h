@@ -70,7 +70,6 @@ typedef struct sr_pack_report {
     int64_t unlabelled;                 // pictures of which no label is known: left out
     int64_t outside;                    // samples outside of the subset
     int64_t annotations;                // files that said what is in the pictures
-    int64_t strays;                     // annotations of pictures that nobody named: left out
     int64_t objects, degenerate; // boxes; of these empty (a pixel at most) or outside: as they are
     int64_t resumed;             // records that an interrupted pack had left
     double seconds;              //

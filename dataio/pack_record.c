@@ -4,7 +4,8 @@
 // Coordinates of annotations count in the pixels that their writer saw. Most tools read pictures as
 // they are stored and ignore an EXIF orientation; where the annotated size fits the stored one the
 // orientation is therefore dropped, where it fits only the turned picture it is kept (records hold
-// boxes of the upright picture), else the picture is refused.
+// boxes of the upright picture), else the picture is refused. Normalised coordinates come from
+// tools that show pictures upright, and have no size to compare.
 #include "dataio/pack_record.h"
 
 #include <stdio.h>
@@ -78,36 +79,40 @@ static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker, sr_p
 // From annotated to stored sizes, in the picture as training will see it.
 typedef struct scaling {
     double x, y;
+    double unit_x, unit_y;         // pixels, as annotated, to one of a coordinate
     int64_t width, height;         // as annotated
     int64_t new_width, new_height; // as stored
 } scaling;
 
-static sr_status find_scaling(const sr_layout_file *file, const sr_pack_worker *worker,
-                              sr_sample *picture, scaling *out) {
+static sr_status find_scaling(const sr_layout *layout, const sr_layout_file *file,
+                              const sr_pack_worker *worker, sr_sample *picture, scaling *out) {
     int64_t width, height;
     sr_picture_source_size(worker->pictures, &width, &height);
     const bool known = file->width > 0 && file->height > 0;
-    const bool turned = known && picture->orientation >= 5 && file->width == height &&
-                        file->height == width && width != height;
+    const bool fits = known && file->width == height && file->height == width && width != height;
+    const bool turned = picture->orientation >= 5 && (fits || layout->normalised);
     if (known && !turned && (file->width != width || file->height != height))
         return SR_FAIL(SR_E_DATA,
                        "the annotation is of a picture of %u x %u, this one is %lld x %lld",
                        file->width, file->height, (long long)width, (long long)height);
-    if (!turned)
+    if (!turned && !layout->normalised)
         picture->orientation = 1;
     *out = (scaling){.width = turned ? height : width,
                      .height = turned ? width : height,
                      .new_width = turned ? picture->height : picture->width,
                      .new_height = turned ? picture->width : picture->height};
-    out->x = (double)out->new_width / (double)out->width;
-    out->y = (double)out->new_height / (double)out->height;
+    out->unit_x = layout->normalised ? (double)out->width : 1;
+    out->unit_y = layout->normalised ? (double)out->height : 1;
+    out->x = out->unit_x * (double)out->new_width / (double)out->width;
+    out->y = out->unit_y * (double)out->new_height / (double)out->height;
     return SR_OK;
 }
 
 // Empty, upside down, no more than a pixel in a side (as VOC writes an empty box) or outside.
 static bool is_degenerate(const double box[4], const scaling *s) {
-    return !(box[2] - box[0] > 1 && box[3] - box[1] > 1) || box[2] <= 0 || box[3] <= 0 ||
-           box[0] >= (double)s->width || box[1] >= (double)s->height;
+    return !((box[2] - box[0]) * s->unit_x > 1 && (box[3] - box[1]) * s->unit_y > 1) ||
+           box[2] <= 0 || box[3] <= 0 || box[0] * s->unit_x >= (double)s->width ||
+           box[1] * s->unit_y >= (double)s->height;
 }
 
 static sr_status scale_polygons(sr_arena *arena, const sr_note *note, const scaling *s,
@@ -172,12 +177,24 @@ static sr_status make_object(const sr_pack_job *job, sr_pack_worker *worker, con
     return scale_mask(worker, note, s, out);
 }
 
+// Which annotation of the picture it is that fails.
+static void add_place(const sr_pack_job *job, const sr_note *note) {
+    char number[48];
+    if (note->paper == 0)
+        return;
+    (void)snprintf(number, sizeof number,
+                   note->number >= 0 ? "annotation id %lld" : "an annotation",
+                   (long long)note->number);
+    sr_error_prefix("%s of image id %lld, %s", number, (long long)note->image,
+                    job->source->papers.items[note->paper - 1].path);
+}
+
 static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
     const sr_layout_file *file = &job->layout->files[slot->file];
     sr_sample picture;
     scaling s = {0};
     SR_TRY(make_picture(job, worker, slot, &picture));
-    SR_TRY(find_scaling(file, worker, &picture, &s));
+    SR_TRY(find_scaling(job->layout, file, worker, &picture, &s));
     SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
     sr_arena_reset(&worker->objects);
     const sr_note *notes = worker->notes.notes;
@@ -185,12 +202,32 @@ static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker, sr
     if (objects == NULL)
         return SR_E_MEMORY;
     for (size_t i = 0; i < worker->notes.count; i++) {
-        SR_TRY(make_object(job, worker, &notes[i], &s, &objects[i]));
+        const sr_status status = make_object(job, worker, &notes[i], &s, &objects[i]);
+        if (status != SR_OK) {
+            add_place(job, &notes[i]);
+            return status;
+        }
         slot->degenerate += is_degenerate(notes[i].box, &s);
     }
     slot->objects = (uint32_t)worker->notes.count;
     SR_TRY(sr_detection_write(&slot->record, &picture, objects, worker->notes.count));
     return finish(worker, slot, &picture);
+}
+
+// Whether the picture's objects have classes.
+static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
+                               const sr_layout_file *file) {
+    SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
+    const sr_note *notes = worker->notes.notes;
+    for (size_t i = 0; i < worker->notes.count; i++) {
+        int32_t label;
+        const sr_status status = sr_layout_label_of(job->layout, notes[i].label, &label);
+        if (status != SR_OK) {
+            add_place(job, &notes[i]);
+            return status;
+        }
+    }
+    return SR_OK;
 }
 
 // -- masks -------------------------------------------------------------------------------------
@@ -306,6 +343,8 @@ sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker, s
         return SR_OK;
     SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
     SR_TRY(sr_picture_check(worker->pictures, slot->source, (size_t)from->bytes));
+    if (job->layout->schema == SR_SCHEMA_OBJECTS)
+        return check_objects(job, worker, file);
     return job->layout->schema == SR_SCHEMA_MASK ? read_mask(job, worker, slot, &width, &height)
                                                  : SR_OK;
 }

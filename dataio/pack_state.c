@@ -276,7 +276,6 @@ typedef struct count {
 static const count counts[] = {
     {"outside", offsetof(sr_pack_report, outside)},
     {"annotations", offsetof(sr_pack_report, annotations)},
-    {"strays", offsetof(sr_pack_report, strays)},
     {"objects", offsetof(sr_pack_report, objects)},
     {"degenerate", offsetof(sr_pack_report, degenerate)},
 };

@@ -196,10 +196,6 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool 
     if (r->unlabelled > 0)
         fprintf(stderr, "note: of %" PRId64 " pictures no label is known: left out\n",
                 r->unlabelled);
-    if (r->strays > 0)
-        fprintf(stderr,
-                "note: %" PRId64 " annotations are of pictures that nothing names: left out\n",
-                r->strays);
     if (r->refused > 0 && !failed) // a failure says it by itself
         fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
                 r->refused == 1 ? " was" : "s were", o->destination);

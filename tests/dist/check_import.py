@@ -56,21 +56,34 @@ class Import(suite.Suite):
         shutil.rmtree(top)
 
     def broken(self, top, json):
-        """The same file with one byte spoilt, cut off, or with a value of another kind."""
+        """The same file cut off or with one byte spoilt, which ends all, and with a value of another kind, which
+        refuses one picture."""
         with open(json, "rb") as file:
             whole = file.read(3_000_000)
         data = os.path.join(self.folder, "broken-packed")
         line = whole.count(b"\n", 0, whole.index(b'"bbox"', 1_000_000)) + 1
         at = whole.index(b'"bbox": [', 1_000_000)
+        one_string = os.path.join(self.folder, "one-string.json")
+        with open(json, "rb") as file, open(one_string, "wb") as out:
+            out.write(file.read(at + 9) + b'"x",')
+            shutil.copyfileobj(file, out)
         for name, spoilt, place in (
                 ("cut off", whole[:1_500_000], whole.count(b"\n", 0, 1_500_000) + 1),
-                ("a letter for a number", whole[:at + 9] + b"x" + whole[at + 10:], line),
-                ("a string for a number", whole[:at + 9] + b'"x",' + whole[at + 9:], line)):
+                ("a letter for a number", whole[:at + 9] + b"x" + whole[at + 10:], line)):
             with open(json, "wb") as file:
                 file.write(spoilt)
             code, said, _ = self.run("pack", top, data)
             good = code == 3 and re.search(rf"instances_train2017\.json:{place}:\d+: ", said) and not os.path.exists(data)
             self.report(good, f"broken COCO: {name}, line {place}", f"exit code {code}: {said[-300:]}")
+        os.replace(one_string, json)
+        code, said, _ = self.run("pack", top, data)
+        refused = ""
+        if os.path.exists(os.path.join(data, "refused.csv")):
+            with open(os.path.join(data, "refused.csv"), encoding="utf-8") as file:
+                refused = file.read()
+        good = code == 3 and "1 file was refused" in said and \
+            re.search(rf"annotation id \d+ of image id \d+, .*instances_train2017\.json:{line}:\d+: a string", refused)
+        self.report(good, f"broken COCO: a string for a number, line {line}", f"exit code {code}: {said[-300:]}{refused}")
 
     # -- many samples --------------------------------------------------------------------------
 

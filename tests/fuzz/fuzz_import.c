@@ -136,6 +136,12 @@ static sr_status on_category(void *user, int64_t id, const char *name) {
     return SR_OK;
 }
 
+static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
+    (void)user;
+    require(flaw->reason[0] >= '1' && flaw->reason[0] <= '9' && flaw->file_name != NULL);
+    return SR_OK;
+}
+
 static sr_status read_coco(coco *c, const void *data, size_t size) {
     c->data = data;
     c->size = size;
@@ -148,7 +154,8 @@ static sr_status read_coco(coco *c, const void *data, size_t size) {
                                      .read = read_bytes,
                                      .image = on_image,
                                      .annotation = on_annotation,
-                                     .category = on_category};
+                                     .category = on_category,
+                                     .flaw = on_flaw};
     const sr_coco_verdict verdict = sr_coco_probe(&reading);
     const sr_status status = sr_coco_read(&reading);
     require(status != SR_OK || verdict == SR_COCO_YES);

@@ -185,7 +185,7 @@ static const char coco_train[] =
     "{\"image_id\": 6, \"category_id\": 2, \"bbox\": [0, 0, 30, 20], \"iscrowd\": 1,"
     " \"segmentation\": {\"counts\": [20, 560, 20], \"size\": [20, 30]}},\n"
     "{\"image_id\": 7, \"category_id\": 2, \"bbox\": [0, 0, 0, 20]},\n"
-    "{\"image_id\": 8, \"category_id\": 3, \"bbox\": [0, 0, 1, 2]},\n"
+    "{\"id\": 44, \"image_id\": 8, \"category_id\": 3, \"bbox\": [0, 0, 1, 2]},\n"
     "{\"image_id\": 99, \"category_id\": 2, \"bbox\": [0, 0, 1, 2]}],\n"
     "\"images\": [{\"id\": 5, \"file_name\": \"1.jpg\", \"width\": 30, \"height\": 20},\n"
     "{\"id\": 6, \"file_name\": \"2.jpg\"}, {\"id\": 7, \"file_name\": \"3.jpg\"},\n"

@@ -19,11 +19,8 @@ static void test_broken_coco(void **state) {
         {"{\"images\": [\n  {\"id\": 1,\n \"file_name\": \"1.jpg\"},,", ".json:3:"},
         {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}], \"annotations\": [{\"image_id\": "
          "1,\n\"category_id\": 1}]}",
-         ".json:2:18: an annotation without bbox"},
-        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"},\n{\"id\": 1, \"file_name\": "
-         "\"1.jpg\"}]}",
-         ".json:2:32: image id 1 stands twice"},
-        {"{\"images\": [{\"id\": \"a\"}]}", ".json:1:23: a string where a number"},
+         "an annotation of image id 1, a.json:2:18: no bbox"},
+        {"{\"images\": [{\"id\": \"a\"}]}", "a.json: 1:23: a string where a number"},
         {"{\"images\": [{\"id\": 1.5}]}", "1.5 is no whole number"},
         {"{\"images\": [{\"file_name\": \"1.jpg\"}]}", "an image without id"},
         {"{\"images\": [], \"annotations\": [{\"bbox\": [1, 2, 3]}]}", "bbox of 3 numbers"},
@@ -36,7 +33,9 @@ static void test_broken_coco(void **state) {
         {"{\"images\": [], \"annotations\": [{\"segmentation\": {\"counts\": \"~~\", \"size\": [2, "
          "2]}}]}",
          "damaged run lengths"},
-        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}]", ".json:1:"},
+        {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}]", ".json:1:45: "},
+        {"{\"images\": [],\n\"categories\": [{\"id\": 1}]}", ".json:2:25: a category without name"},
+        {"{\"images\": [], \"annotations\": [{\"bbox\": [1, Nope, 2, 4]}]}", "export it anew"},
     };
     put_jpeg("src/1.jpg", 20, 20);
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
@@ -48,6 +47,85 @@ static void test_broken_coco(void **state) {
             fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].said);
         assert_false(sr_path_exists(in_top("dst")));
     }
+}
+
+// Single flaws in a COCO file: each refuses its picture, and the rest is packed.
+static void test_flawed_coco(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_object o;
+    char name[32];
+    for (int i = 1; i <= 15; i++) {
+        (void)snprintf(name, sizeof name, "src/%d.jpg", i);
+        put_jpeg(name, 20, 20);
+    }
+    put_text(
+        "src/a.json",
+        "{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}, {\"id\": 2, \"file_name\": "
+        "\"2.jpg\", \"width\": NaN, \"height\": NaN},\n"
+        "{\"id\": 1, \"file_name\": \"1.jpg\"}, {\"id\": 3, \"file_name\": \"3.jpg\"},\n"
+        "{\"id\": 3, \"file_name\": \"4.jpg\"}, {\"id\": null, \"file_name\": \"5.jpg\"},\n"
+        "{\"id\": 6, \"file_name\": \"6.jpg\"}, {\"id\": 7, \"file_name\": \"7.jpg\"},\n"
+        "{\"id\": 8, \"file_name\": \"8.jpg\"}, {\"id\": 9, \"file_name\": \"9.jpg\"},\n"
+        "{\"id\": 10, \"file_name\": \"10.jpg\"}, {\"id\": 11, \"file_name\": \"11.jpg\"},\n"
+        "{\"id\": 12, \"file_name\": \"12.jpg\"}, {\"id\": 13, \"file_name\": \"13.jpg\"},\n"
+        "{\"id\": 14, \"file_name\": \"14.jpg\"}, {\"file_name\": \"15.jpg\"}],\n"
+        "\"categories\": [{\"id\": 1, \"name\": \"ant\"}, {\"id\": 1, \"name\": \"ant\"},\n"
+        "{\"id\": 2, \"name\": \"bee\"}, {\"id\": 2, \"name\": \"cow\"}, {\"id\": 3, \"name\": "
+        "\"ant\"}],\n"
+        "\"annotations\": [\n"
+        "{\"id\": 1, \"image_id\": 1, \"category_id\": 3, \"area\": NaN, \"bbox\": [1, 2, -1, "
+        "30]},\n"
+        "{\"id\": 1, \"image_id\": 3, \"category_id\": 1, \"bbox\": [1, 2, 3, 4]},\n"
+        "{\"id\": 6, \"image_id\": 6, \"category_id\": 2, \"bbox\": [1, 2, 3, 4]},\n"
+        "{\"id\": 7, \"image_id\": 7, \"category_id\": 1, \"bbox\": [1, 2, NaN, 4]},\n"
+        "{\"id\": 8, \"image_id\": 8, \"category_id\": 1, \"bbox\": [1, -Infinity, 3, 4]},\n"
+        "{\"id\": 9, \"image_id\": 9, \"category_id\": 1, \"bbox\": [1e308, 2, 1e308, 4]},\n"
+        "{\"id\": 10, \"image_id\": 10, \"category_id\": 1, \"bbox\": [1, 2, 3, 4], "
+        "\"segmentation\": {\"counts\": [1, 2], \"size\": [20, 20]}, \"iscrowd\": 1},\n"
+        "{\"id\": 11, \"image_id\": 11, \"category_id\": 1, \"bbox\": [1, 2, 3, 4], "
+        "\"segmentation\": {\"counts\": [1, 29], \"size\": [5, 6]}, \"iscrowd\": 1},\n"
+        "{\"id\": 12, \"image_id\": 12, \"category_id\": 1, \"bbox\": [1, 2, 3]},\n"
+        "{\"id\": 13, \"image_id\": 12, \"category_id\": 1, \"bbox\": [1, 2, 3, 4]},\n"
+        "{\"id\": 14, \"image_id\": \"13\", \"category_id\": 1, \"bbox\": [1, 2, 3, 4]},\n"
+        "{\"id\": 15, \"image_id\": 77, \"category_id\": 1, \"bbox\": [1, 2, 3, 4]},\n"
+        "{\"id\": 16, \"image_id\": 77, \"category_id\": 1, \"bbox\": [1, 2]}]}\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 99}, &report));
+    assert_int_equal(4, report.records[SR_SPLIT_TRAIN]); // 1, 2, 13 and 14
+    assert_int_equal(1, report.objects);
+    assert_int_equal(1, report.degenerate);
+    assert_int_equal(0, report.unlabelled);
+    assert_int_equal(2, class_count("train", "ant"));
+    one_object("train", "1.jpg", &o);
+    check_box(&o, 1, 2, 0, 32);
+    assert_int_equal(0, o.label);
+    assert_int_equal(14, report.refused);
+    check_refused("\n1.jpg,image id 1 stands twice in a.json; the first is used");
+    check_refused("\n3.jpg,\"image id 3 of a.json stands for 4.jpg, too\"");
+    check_refused("\n4.jpg,\"image id 3 of a.json stands for another picture, too\"");
+    check_refused("\n5.jpg,a.json:3:");
+    check_refused(
+        "\n6.jpg,\"annotation id 6 of image id 6, a.json: an object of class 'category 2, "
+        "which is both bee and cow'");
+    check_refused("\n7.jpg,\"annotation id 7 of image id 7, a.json:15:");
+    check_refused("NaN, Infinity or an empty string where a number was expected\"\n8.jpg,");
+    check_refused("\n9.jpg,\"annotation id 9 of image id 9, a.json:17:");
+    check_refused(": a box of infinite size");
+    check_refused("\n10.jpg,\"annotation id 10 of image id 10, a.json:18:");
+    check_refused(
+        "\n11.jpg,\"annotation id 11 of image id 11, a.json: an object's mask is of 6 x 5");
+    check_refused("\n12.jpg,\"annotation id 12 of image id 12, a.json:20:");
+    check_refused("\n15.jpg,a.json:8:");
+    check_refused("\na.json,\"annotation id 14, 22:");
+    check_refused("\na.json,\"annotation id 15 is of image id 77, which is not defined (2 "
+                  "annotations are)\"");
+    // A place that is refused by the check of --val-fraction is none of those that are held out.
+    run("rm -r '%s'", in_top("dst"));
+    assert_ok(pack(in_top("src"), in_top("dst"),
+                   (sr_pack_options){.allow_refused = 99, .val_fraction = 0.5}, &report));
+    assert_int_equal(2, report.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(2, report.records[SR_SPLIT_VAL]);
+    assert_int_equal(14, report.refused);
 }
 
 // The path of the JSON: pictures beside it, or beside its folder.
@@ -268,9 +346,11 @@ static void test_stat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_broken_coco), TEST(test_json_path), TEST(test_shrunk_annotations),
-        TEST(test_turned),      TEST(test_shards),    TEST(test_bad_lists),
-        TEST(test_subset),      TEST(test_rle),       TEST(test_zstd),
+        TEST(test_broken_coco), TEST(test_flawed_coco),
+        TEST(test_json_path),   TEST(test_shrunk_annotations),
+        TEST(test_turned),      TEST(test_shards),
+        TEST(test_bad_lists),   TEST(test_subset),
+        TEST(test_rle),         TEST(test_zstd),
         TEST(test_stat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
