@@ -115,6 +115,8 @@ static sr_status find_papers(sr_source *source, const sr_source_file **papers, s
     for (size_t i = 0; i < source->papers.count; i++) {
         const sr_source_file *paper = &source->papers.items[i];
         size_t at = count;
+        if (sr_path_has_ending(paper->path, ".txt")) // lists and labels, of which there may be many
+            continue;
         while (at > 0 && largest[at - 1]->bytes < paper->bytes)
             at--;
         if (at == PROBED)

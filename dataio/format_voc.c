@@ -78,7 +78,7 @@ static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, probed = 0, lists = 0;
     for (size_t i = 0; i < source->papers.count && probed < PROBED; i++) {
         const sr_source_file *paper = &source->papers.items[i];
-        if (list_split(paper->path) >= 0 || paper->bytes == 0)
+        if (sr_path_has_ending(paper->path, ".txt") || paper->bytes == 0)
             continue;
         probed++;
         found += is_annotation(source, paper);

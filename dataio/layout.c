@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dataio/format.h"
 #include "kernels/base/file.h"
@@ -85,6 +86,11 @@ size_t sr_path_stem_bytes(const char *path) {
 bool sr_path_ends_with(const char *path, const char *name) {
     const size_t n = strlen(path), m = strlen(name);
     return m > 0 && m <= n && strcmp(path + n - m, name) == 0 && (m == n || path[n - m - 1] == '/');
+}
+
+bool sr_path_has_ending(const char *path, const char *ending) {
+    const size_t n = strlen(path), m = strlen(ending);
+    return m < n && strcasecmp(path + n - m, ending) == 0;
 }
 
 // -- classes -----------------------------------------------------------------------------------
@@ -232,6 +238,15 @@ sr_status sr_layout_name_classes(sr_layout *layout, const char *text, int count)
         take_names(layout, &list);
     else
         sr_free(list.items);
+    return status;
+}
+
+sr_status sr_layout_take_names(sr_layout *layout, const char *text) {
+    sr_name_list list = {0};
+    if (layout->names_given)
+        return SR_OK;
+    const sr_status status = split_lines(text, &layout->arena, &list);
+    take_names(layout, &list);
     return status;
 }
 

@@ -101,6 +101,9 @@ SR_NODISCARD sr_status sr_layout_label_of(const sr_layout *layout, int64_t numbe
 // Makes the lines of a text the names of the classes, where there are exactly so many; else, and
 // where names were given, nothing changes.
 SR_NODISCARD sr_status sr_layout_name_classes(sr_layout *layout, const char *text, int count);
+// Makes the lines of a text the names of the classes, however many there are; not where names were
+// given.
+SR_NODISCARD sr_status sr_layout_take_names(sr_layout *layout, const char *text);
 // Index of a class by name or -1.
 int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes);
 // The folder of a path at a level (0: the first), or false when the path has none there.
@@ -116,6 +119,8 @@ int sr_split_word(const char *name, size_t bytes);
 size_t sr_path_stem_bytes(const char *path);
 // Does the path end with the name, whole parts of it? False for the empty name.
 bool sr_path_ends_with(const char *path, const char *name);
+// Does the path end with this ending (".txt"), in any case?
+bool sr_path_has_ending(const char *path, const char *ending);
 // The last part of a path.
 const char *sr_path_name(const char *path);
 

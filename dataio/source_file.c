@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: a single file that is no archive: pixels of many pictures (CIFAR), or annotations of
-// pictures that lie beside it or, where none does, beside its folder (COCO's annotations/x.json).
+// pictures that lie beside it or, where none does, beside its folder (COCO's annotations/x.json,
+// YOLO's data.yaml).
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +14,17 @@
 
 static bool recognises(const sr_source_probe *probe) {
     struct stat info;
-    return !probe->folder && fstat(probe->fd, &info) == 0 &&
+    return !probe->folder && !sr_path_has_ending(probe->path, ".txt") &&
+           fstat(probe->fd, &info) == 0 &&
            sr_format_wants(probe->path, probe->head, probe->head_bytes, (uint64_t)info.st_size);
 }
 
-// Lists a folder for its pictures; of its papers only the file itself stays.
+static bool is_yaml(const char *path) {
+    return sr_path_has_ending(path, ".yaml") || sr_path_has_ending(path, ".yml");
+}
+
+// Lists a folder for its pictures; of its papers only the file itself stays, and with a YAML file
+// the texts that it may speak of.
 static sr_status list_around(sr_source *source, const char *folder, const struct stat *wanted) {
     const uint64_t papers = source->papers.count;
     source->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -31,10 +38,12 @@ static sr_status list_around(sr_source *source, const char *folder, const struct
         if (paper->in < 0 && fstatat(source->folder, paper->path, &info, 0) == 0 &&
             info.st_dev == wanted->st_dev && info.st_ino == wanted->st_ino)
             source->papers.items[kept++] = *paper;
+        else if (is_yaml(source->path) && sr_path_has_ending(paper->path, ".txt"))
+            source->papers.items[kept++] = *paper;
         else
             source->other++;
     }
-    source->papers.count = kept > papers + 1 ? (size_t)papers + 1 : kept;
+    source->papers.count = kept;
     return SR_OK;
 }
 
@@ -57,7 +66,8 @@ static sr_status list(sr_source *source) {
                                  .bytes = (uint64_t)info.st_size,
                                  .mtime = (int64_t)info.st_mtim.tv_sec * 1000000000 +
                                           info.st_mtim.tv_nsec};
-    if (got > 0 && head[0] != '{' && memcmp(head, "\xef\xbb\xbf", got < 3 ? 1 : 3) != 0)
+    if (!is_yaml(source->path) && got > 0 && head[0] != '{' &&
+        memcmp(head, "\xef\xbb\xbf", got < 3 ? 1 : 3) != 0)
         return sr_source_add(source, &file, SR_OFFER_PAPER);
     char folder[4096];
     if (snprintf(folder, sizeof folder, "%.*s", name ? (int)(name - source->path) + 1 : 2,

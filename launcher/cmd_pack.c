@@ -65,6 +65,7 @@ static const struct argp_option options[] = {
 static const char about[] =
     "Packs SRC, a folder, tar or file, into DST. The format is recognised from the contents:\n"
     "folders CLASS/picture or {train,val,test}/CLASS/picture; COCO's JSON; Pascal VOC's XML; "
+    "YOLO's images and labels with data.yaml; "
     "pictures and masks in two parallel folders; WebDataset's shards; CIFAR's and MNIST's files of "
     "pixels; KPLRecords. All of these also inside of a tar (also compressed) or a zip. Pictures "
     "are JPEG and PNG; their pixels do not change unless --max-size is given.\v"

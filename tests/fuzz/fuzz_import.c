@@ -10,6 +10,7 @@
 #include "dataio/mask_png.h"
 #include "dataio/rle.h"
 #include "dataio/voc_xml.h"
+#include "dataio/yolo_text.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
@@ -250,8 +251,6 @@ static void fuzz_voc(const uint8_t *data, size_t size) {
     sr_arena_release(&arena);
 }
 
-// -- lists -------------------------------------------------------------------------------------
-
 static void *copy_text(const void *data, size_t size) {
     char *text = sr_alloc(size + 1, "text");
     require(text != NULL);
@@ -259,6 +258,95 @@ static void *copy_text(const void *data, size_t size) {
         memcpy(text, data, size);
     return text;
 }
+
+// -- YOLO --------------------------------------------------------------------------------------
+
+static void print_yolo(const sr_yolo_data *data, sr_text *out) {
+    if (data->root.text != NULL) {
+        sr_text_add(out, "path: ");
+        sr_text_add_json_string(out, data->root.text);
+        sr_text_add(out, "\n");
+    }
+    for (int s = 0; s < SR_SPLIT_COUNT; s++) {
+        const sr_yolo_value *places = data->places[s];
+        sr_text_add(out, "%s:\n", sr_split_names[s]);
+        for (size_t i = 0; i < data->place_count[s]; i++) {
+            sr_text_add(out, "  - ");
+            sr_text_add_json_string(out, places[i].text);
+            sr_text_add(out, "\n");
+        }
+    }
+    sr_text_add(out, "nc: %d\n%s", data->class_count, data->names ? "names:\n" : "");
+    for (int i = data->names ? data->class_count : 0; i-- > 0;) {
+        sr_text_add(out, "  %d: ", i);
+        sr_text_add_json_string(out, data->names[i]);
+        sr_text_add(out, "\n");
+    }
+}
+
+static void compare_yolo(const sr_yolo_data *a, const sr_yolo_data *b) {
+    require(a->class_count == b->class_count && (a->names == NULL) == (b->names == NULL));
+    for (int i = 0; a->names != NULL && i < a->class_count; i++)
+        require(strcmp(a->names[i], b->names[i]) == 0);
+    for (int s = 0; s < SR_SPLIT_COUNT; s++) {
+        const sr_yolo_value *x = a->places[s], *y = b->places[s];
+        require(a->place_count[s] == b->place_count[s]);
+        for (size_t i = 0; i < a->place_count[s]; i++)
+            require(strcmp(x[i].text, y[i].text) == 0);
+    }
+}
+
+static void fuzz_yolo_data(const uint8_t *data, size_t size) {
+    sr_arena arena;
+    sr_yolo_data first, second;
+    sr_text plain;
+    char *text = copy_text(data, size);
+    sr_arena_init(&arena);
+    sr_status status = sr_yolo_data_parse("x.yaml", text, size, &arena, &first);
+    sr_free(text);
+    if (status == SR_OK) {
+        sr_text_init(&plain);
+        print_yolo(&first, &plain);
+        require(sr_text_check(&plain) == SR_OK);
+        require(sr_yolo_data_parse("x.yaml", plain.data, plain.length, &arena, &second) == SR_OK);
+        compare_yolo(&first, &second);
+        sr_text_release(&plain);
+        sr_yolo_data_release(&first);
+        sr_yolo_data_release(&second);
+    } else {
+        require_refusal(status);
+        require(strncmp(sr_error_message(), "x.yaml:", 7) == 0);
+    }
+    sr_arena_release(&arena);
+}
+
+// The same line comes out of its numbers, with and without what follows the box.
+static void fuzz_yolo_line(const uint8_t *data, size_t size) {
+    sr_yolo_object object = {0}, again = {0};
+    const bool key_points = size > 0 && data[0] % 2 == 0;
+    sr_status status = sr_yolo_line_parse((const char *)data, size, key_points, &object);
+    if (status == SR_OK && object.point_count > 0) {
+        sr_text plain;
+        sr_text_init(&plain);
+        sr_text_add(&plain, "%d", object.label);
+        for (size_t i = 0; i < object.point_count; i++)
+            sr_text_add(&plain, " %.17g", ((double *)object.points)[i]);
+        require(sr_text_check(&plain) == SR_OK);
+        require(sr_yolo_line_parse(plain.data, plain.length, false, &again) == SR_OK);
+        require(again.label == object.label && again.point_count == object.point_count &&
+                memcmp(again.box, object.box, sizeof object.box) == 0);
+        sr_text_release(&plain);
+    } else if (status == SR_OK) {
+        require(object.label >= 0 && object.label < SR_YOLO_MAX_CLASSES);
+        require(object.box[0] >= -1 && object.box[2] <= 2);
+    } else {
+        require_refusal(status);
+    }
+    sr_free(object.points);
+    sr_free(again.points);
+}
+
+// -- lists -------------------------------------------------------------------------------------
 
 static void fuzz_list(const uint8_t *data, size_t size) {
     sr_list first, second;
@@ -370,7 +458,8 @@ static void fuzz_mask(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const targets[])(const uint8_t *, size_t) = {
-        fuzz_rle, fuzz_coco, fuzz_voc, fuzz_list, fuzz_cifar, fuzz_idx, fuzz_mask};
+        fuzz_rle, fuzz_coco, fuzz_voc,       fuzz_list,     fuzz_cifar,
+        fuzz_idx, fuzz_mask, fuzz_yolo_data, fuzz_yolo_line};
     if (size > 0)
         targets[data[0] % (sizeof targets / sizeof *targets)](data + 1, size - 1);
     return 0;

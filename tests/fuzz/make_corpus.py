@@ -430,6 +430,8 @@ VOC = (b'<?xml version="1.0" encoding="UTF-8"?>\n<annotation><filename>a &amp; b
        b'<difficult>1</difficult></object></annotation>')
 CIFAR10 = b"".join(bytes([i]) + bytes([i]) * 3072 for i in (3, 9))
 CIFAR100 = b"".join(bytes([i, 5 * i]) + bytes([i]) * 3072 for i in (3, 19))
+YOLO = (b"# comment\npath: ../ds\ntrain: [images/train, images/more]\nval: val.txt\ntest:\nnc: 2\nnames:\n  1: b\n"
+        b"  0: 'a b'\ndownload: |\n  x\n")
 IDX_PICTURES = struct.pack(">IIII", 0x803, 2, 2, 3) + bytes(range(12))
 IDX_LABELS = struct.pack(">II", 0x801, 2) + b"\7\2"
 
@@ -454,6 +456,12 @@ IMPORTS = [
     idx(IDX_LABELS, struct.pack(">IIII", 0x803, 2**32 - 1, 2**32 - 1, 2**32 - 1)),
     *(b"\6" + png(5, 3, depth, color) for depth, color in ((8, 0), (1, 0), (2, 0), (4, 0), (8, 2), (16, 0))),
     b"\6\x89PNG\r\n\x1a\n",
+    b"\1" + COCO.replace(b"2.5, 10", b"NaN, -Infinity"), b"\1" + COCO.replace(b'"image_id": 5', b'"image_id": "5"'),
+    b"\1" + COCO.replace(b'"id": 5', b'"id": null'), b"\1" + COCO.replace(b"1, 2.5, 10", b"1e308, 2.5, 1e308"),
+    b"\7" + YOLO, b"\7" + YOLO.replace(b"nc: 2", b"nc: 3"), b"\7names: [a, \"\xc3\xa9\"]", b"\7names: {0: [a]}",
+    b"\7train: &x a\nval: *x\nnames: [a]", b"\7nc: 3", b"\7- names", b"\7" + b"[" * 200, b"\7? [a, b]\n: c\nnc: 1",
+    b"\7names: ", b"\x080 0.5 0.5 0.25 0.25", b"\x081.0 .1 .2 .3 .4 .5 6e-1\r", b"\x083 0.5 0.5 nan 1", b"\x082 0.1 0.1 0.1 0.1 7 8 9",
+    b"\x081 1.2 0 0 0", b"\x08-1 0 0 0 0", b"\x08" + b"1" * 80,
 ]
 
 

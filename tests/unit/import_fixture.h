@@ -209,6 +209,44 @@ static inline void make_coco(void) {
     put_text("src/annotations/captions_val2017.json", coco_val);
 }
 
+static inline void make_yolo(void) {
+    put_jpeg("src/ds/images/train/1.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/2.jpg", 40, 20);
+    put_picture("src/ds/images/train/turned.jpg",
+                &(test_picture){.width = 40, .height = 30, .orientation = 6});
+    put_jpeg("src/ds/images/train/background.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/empty.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/class.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/pixels.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/short.jpg", 40, 20);
+    put_jpeg("src/ds/images/train/twice.jpg", 40, 20);
+    put_jpeg("src/ds/images/extra/deep/1.jpg", 44, 20);
+    put_jpeg("src/ds/images/val/1.jpg", 40, 20);
+    put_jpeg("src/ds/images/val/unnamed.jpg", 40, 20);
+    put_jpeg("src/ds/images/test/1.jpg", 40, 20);
+    put_text("src/ds/labels/train/1.txt", "1 0.5 0.5 0.25 0.5\n");
+    put_text("src/ds/labels/train/2.txt", "0 .25 0.25 0.75 2.5e-1 .5 1\r\n\r\n");
+    put_text("src/ds/labels/train/turned.txt", "2 0.5 0.5 1 1");
+    put_text("src/ds/labels/train/empty.txt", "");
+    put_text("src/ds/labels/train/class.txt", "0 0.5 0.5 0.1 0.1\n3 0.5 0.5 0.1 0.1\n");
+    put_text("src/ds/labels/train/pixels.txt", "\n\n0 20 10 5 5\n");
+    put_text("src/ds/labels/train/short.txt", "0 0.5 0.5 0.5\n");
+    put_text("src/ds/labels/train/twice.txt", "0 0.5 0.5 0.5 0.5\n");
+    put_text("src/ds/labels/train/gone.txt", "0 0.5 0.5 0.5 0.5\n");
+    put_text("src/ds/labels/extra/deep/1.txt", "0.0 0.5 0.5 0.5 0.5\n");
+    put_text("src/ds/labels/val/1.txt", "2 0.5 0.5 0 0\n");
+    put_text("src/ds/labels/val/unnamed.txt", "2 0.5 0.5 0 0\n");
+    put_text("src/ds/val.txt", "./images/val/1.jpg\r\n\n/home/me/ds/images/train/twice.jpg\n"
+                               "images/val/gone.jpg\n");
+    put_text("src/ds/data.yaml", "# what Ultralytics writes\n"
+                                 "path: ../datasets/ds  # where it lay\n"
+                                 "train:\n  - images/train\n  - ../images/extra\n"
+                                 "val: val.txt\n"
+                                 "test: images/test\n\n"
+                                 "names:\n  1: dog\n  0: 'red fox'\n  2: \"owl\"\n\n"
+                                 "download: |\n  print('[x]')\n");
+}
+
 static inline void make_masks(void) {
     put_jpeg("src/d/images/train/1.jpg", 30, 20);
     put_mask("src/d/masks/train/1.png", 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);

@@ -149,6 +149,56 @@ static void check_coco(const sr_pack_report *r) {
     check_refused("1.jpg,image id 10 of annotations/instances_train2017.json is a picture");
 }
 
+static void check_yolo(const sr_pack_report *r) {
+    sr_object o;
+    sr_detection d;
+    size_t bytes;
+    assert_int_equal(6, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(0, r->records[SR_SPLIT_TEST]);
+    assert_int_equal(5, r->objects);
+    assert_int_equal(1, r->degenerate);
+    assert_int_equal(2, r->unlabelled);   // not in val.txt; a test split without labels
+    assert_int_equal(11, r->annotations); // data.yaml and val.txt with them
+    assert_int_equal(0, r->ignored);
+    assert_int_equal(3, class_count("train", "red fox"));
+    one_object("train", "images/train/1.jpg", &o);
+    check_box(&o, 15, 5, 25, 15);
+    assert_true(o.label == 1 && !o.difficult && !o.crowd && o.mask == NULL);
+    one_object("train", "images/train/2.jpg", &o);
+    check_box(&o, 10, 5, 30, 20);
+    const char *key;
+    size_t n, numbers = 0;
+    bool more;
+    sr_feature polygon, number;
+    assert_ok(sr_record_next(&o.outlines, &key, &n, &polygon, &more));
+    sr_record_cursor points = sr_feature_entries(&polygon);
+    while (sr_record_next(&points, &key, &n, &number, &more) == SR_OK && more)
+        numbers++;
+    assert_int_equal(6, numbers);
+    one_object("train", "turned.jpg", &o); // as it is shown
+    check_box(&o, 0, 0, 30, 40);
+    one_object("train", "images/extra/deep/1.jpg", &o);
+    check_box(&o, 11, 5, 33, 15);
+    one_object("val", "images/val/1.jpg", &o);
+    check_box(&o, 20, 10, 20, 10);
+    assert_int_equal(2, o.label);
+    void *record = find_record("train", "background.jpg", &bytes);
+    assert_ok(sr_detection_read(record, bytes, &d));
+    assert_ok(sr_detection_next(&d, &o, &more));
+    assert_false(more);
+    free(record);
+    assert_int_equal(6, r->refused);
+    check_refused(
+        "ds/images/train/class.jpg,\"ds/labels/train/class.txt:2: class 3, but there are 3");
+    check_refused(
+        "ds/images/train/pixels.jpg,\"ds/labels/train/pixels.txt:3: 20 is not normalised");
+    check_refused("ds/images/train/short.jpg,\"ds/labels/train/short.txt:1: a class and 3 numbers");
+    check_refused("ds/images/train/twice.jpg,\"data.yaml names it for several splits");
+    check_refused("ds/labels/train/gone.txt,labels without a picture");
+    check_refused("ds/val.txt,line 4: there is no picture images/val/gone.jpg");
+}
+
 static void check_cifar(const sr_pack_report *r) {
     size_t bytes;
     sr_sample sample;
@@ -289,6 +339,7 @@ static const struct {
     {"voc", make_voc, check_voc, false},
     {"masks", make_masks, check_masks, false},
     {"coco", make_coco, check_coco, false},
+    {"yolo", make_yolo, check_yolo, false},
     {"webdataset", make_webdataset, check_webdataset, false},
     {"cifar", make_cifar, check_cifar, false},
     {"idx", make_idx, check_idx, false},

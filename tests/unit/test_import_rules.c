@@ -128,6 +128,85 @@ static void test_flawed_coco(void **state) {
     assert_int_equal(14, report.refused);
 }
 
+static void test_broken_yolo(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } broken[] = {
+        {"train: images\nnames: {0: a, 2: b}\n", "/src/data.yaml:2: names: class 1 has no name"},
+        {"train: images\nnames:\n 0: a\n 0: b\n",
+         ":4: names: class 0 stands twice, first in line 3"},
+        {"train: images\nnames:\n x: a\n", ":3: names: 'x' is no class number"},
+        {"train: images\nnames: coco.names\n", ":2: names: expected a list or a map"},
+        {"train: images\nnames: [[a]]\n", ":2: names: a list or a map where a name"},
+        {"train: images\nnames: [a, '']\n", ":2: names: class 1 has no name"},
+        {"train: images\nnc: 3\nnames: [a, b]\n", ":2: nc is 3, but names has 2"},
+        {"train: images\nnc: many\n", ":2: nc: 'many' is no number of classes"},
+        {"train: images\ntrain: images\nnames: [a]\n", ":2: train stands twice, first in line 1"},
+        {"train: {a: b}\nnames: [a]\n", ":1: train: expected a folder"},
+        {"train: images\nnames: [a\n", "not YAML"},
+        {"train: images\nnames: [caf\xe9]\n", ":2: byte 0xe9 is not part of UTF-8"},
+        {"train: &x images\nval: *x\nnames: [a]\n", ":2: an alias"},
+        {"train: pictures\nnames: [a]\n", "no picture and no list of pictures at pictures"},
+        {"train: images\nval: images\nnames: [a]\n", "data.yaml names it for several splits"},
+    };
+    put_jpeg("src/images/1.jpg", 20, 20);
+    put_text("src/labels/1.txt", "0 0.5 0.5 0.5 0.5\n");
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        sr_pack_report report;
+        put_text("src/data.yaml", broken[i].text);
+        assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+        if (strstr(sr_error_message(), broken[i].said) == NULL)
+            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].said);
+        assert_false(sr_path_exists(in_top("dst")));
+    }
+    sr_pack_report report;
+    put_text("src/data.yaml", "train: images\nnames: [a]\n");
+    put_text("src/other.yaml", "train: images\nnames: [b]\n"); // data.yaml is the one
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, class_count("train", "a"));
+    run("mv '%s' '%s'", in_top("src/data.yaml"), in_top("src/third.yml"));
+    assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst2"), (sr_pack_options){0}, &report));
+    assert_message("other.yaml and third.yml both say what is in the pictures");
+    run("rm '%s' '%s'; mv '%s' '%s'", in_top("src/third.yml"), in_top("src/other.yaml"),
+        in_top("src/labels/1.txt"), in_top("src/labels/2.txt"));
+    put_text("src/data.yaml", "train: images\nnames: [a]\n");
+    assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst2"), (sr_pack_options){0}, &report));
+    assert_message("no picture of train has labels; of images/1.jpg they were looked for in "
+                   "labels/1.txt");
+}
+
+// Splits that hold their images and labels, no data.yaml, classes.txt, the path of a data.yaml, and
+// key points.
+static void test_yolo_layouts(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_object o;
+    put_jpeg("src/train/images/1.jpg", 20, 20);
+    put_jpeg("src/valid/images/1.jpg", 20, 20);
+    put_text("src/train/labels/1.txt", "1 0.5 0.5 0.5 0.5\n");
+    put_text("src/valid/labels/1.txt", "0 0.5 0.5 0.5 0.5 0.1 0.2 2 0.3 0.4 0\n");
+    put_text("src/valid/labels/classes.txt", "owl\nfox\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 1}, &report));
+    check_refused("valid/images/1.jpg,\"valid/labels/1.txt:1: 2 is not normalised");
+    assert_int_equal(1, report.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(2, class_count("train", "owl"));
+    run("rm -r '%s' '%s'", in_top("dst"), in_top("src/valid/labels/classes.txt"));
+    put_text("src/valid/labels/1.txt", "0 0.5 0.5 0.5 0.5\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_VAL]);
+    assert_int_equal(2, class_count("train", "0"));
+    run("rm -r '%s'", in_top("dst"));
+    put_text("src/data.yaml", "train: ../train/images\nval: ../valid/images\nkpt_shape: [2, 3]\n"
+                              "nc: 2\nnames: ['b', 'a']\n");
+    put_text("src/valid/labels/1.txt", "0 0.5 0.5 0.5 0.5 0.1 0.2 2 0.3 0.4 0\n");
+    assert_ok(pack(in_top("src/data.yaml"), in_top("dst"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_VAL]);
+    one_object("val", "1.jpg", &o);
+    check_box(&o, 5, 5, 15, 15);
+    assert_int_equal(2, class_count("train", "b"));
+}
+
 // The path of the JSON: pictures beside it, or beside its folder.
 static void test_json_path(void **state) {
     (void)state;
@@ -346,11 +425,10 @@ static void test_stat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_broken_coco), TEST(test_flawed_coco),
-        TEST(test_json_path),   TEST(test_shrunk_annotations),
-        TEST(test_turned),      TEST(test_shards),
-        TEST(test_bad_lists),   TEST(test_subset),
-        TEST(test_rle),         TEST(test_zstd),
+        TEST(test_broken_yolo), TEST(test_yolo_layouts), TEST(test_broken_coco),
+        TEST(test_flawed_coco), TEST(test_json_path),    TEST(test_shrunk_annotations),
+        TEST(test_turned),      TEST(test_shards),       TEST(test_bad_lists),
+        TEST(test_subset),      TEST(test_rle),          TEST(test_zstd),
         TEST(test_stat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
