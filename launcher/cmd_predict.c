@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -107,7 +108,7 @@ typedef struct predictor {
 } predictor;
 
 // CSV after RFC 4180: quotes only where they are needed.
-static void print_text(const char *text) {
+static void print_cell(const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         (void)fputs(text, stdout);
         return;
@@ -119,6 +120,19 @@ static void print_text(const char *text) {
         (void)putchar(*text);
     }
     (void)putchar('"');
+}
+
+// A name as it is, but for a terminal, which would obey it.
+static void print_text(const char *text) {
+    sr_text visible;
+    if (!isatty(STDOUT_FILENO)) {
+        print_cell(text);
+        return;
+    }
+    sr_text_init(&visible);
+    sr_text_add_visible(&visible, text);
+    print_cell(visible.data);
+    sr_text_release(&visible);
 }
 
 // The classes with the highest probabilities into p->best, the lower number first of equal ones.

@@ -155,7 +155,8 @@ sr_transform_spec sr_command_transform(char *text) {
 }
 
 int sr_command_fail(sr_status status) {
-    const char *message = sr_error_message();
+    char message[8192];
+    (void)sr_text_visible_message(sr_error_message(), message, sizeof message);
     // Mistakes in recipes begin with their place and need no name before them.
     const char *prefix = strstr(message, ": error: ") ? "" : "serried: ";
     fprintf(stderr, "%s%s\n", prefix, message);

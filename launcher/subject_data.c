@@ -26,7 +26,9 @@ static void note(void *user, const char *message) {
         sr_text_add(f->out, f->any ? ", " : "");
         sr_text_add_json_string(f->out, message);
     } else {
-        sr_text_add(f->out, "damaged: %s\n", message);
+        sr_text_add(f->out, "damaged: ");
+        sr_text_add_visible(f->out, message);
+        sr_text_add(f->out, "\n");
     }
     if (!f->any)
         (void)snprintf(f->first, sizeof f->first, "%s", message);

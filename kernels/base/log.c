@@ -19,6 +19,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/text.h"
 #include "kernels/base/thread.h"
 #include "kernels/base/watch.h"
 
@@ -115,10 +116,11 @@ static size_t compose(char *line, sr_log_level level, bool with_rank, bool color
     static const char *const plain[] = {"error: ", "warning: ", "", ""};
     static const char *const colored[] = {"\033[31merror:\033[0m ", "\033[33mwarning:\033[0m ", "",
                                           ""};
-    char rank[32] = "";
+    char rank[32] = "", shown[LINE_BYTES];
+    (void)sr_text_visible_message(text, shown, sizeof shown); // names of files may be anything
     if (with_rank)
         (void)snprintf(rank, sizeof rank, "rank %d: ", logger.rank);
-    int n = snprintf(line, LINE_BYTES, "%s%s%s\n", rank, (color ? colored : plain)[level], text);
+    int n = snprintf(line, LINE_BYTES, "%s%s%s\n", rank, (color ? colored : plain)[level], shown);
     if (n >= LINE_BYTES) {
         n = LINE_BYTES - 1;
         memcpy(line + n - 4, "...\n", 4);

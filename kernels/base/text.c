@@ -122,17 +122,44 @@ bool sr_text_is_utf8(const char *s) {
     return n > 0;
 }
 
+// The visible form of the character that s begins with, into out; *taken: its bytes in s.
+static size_t visible_character(const char *s, char out[8], size_t *taken) {
+    const unsigned char *b = (const unsigned char *)s;
+    const size_t n = sr_text_utf8_length(s);
+    const bool upper = n == 2 && b[0] == 0xc2 && b[1] < 0xa0; // U+0080 to U+009F
+    *taken = n ? n : 1;
+    if (n == 0)
+        memcpy(out, "\xef\xbf\xbd", 3);
+    else if (b[0] < 0x20 || b[0] == 0x7f || upper)
+        (void)snprintf(out, 8, "\\x%02x", upper ? b[1] : b[0]);
+    else
+        memcpy(out, s, n);
+    return n == 0 ? 3 : b[0] < 0x20 || b[0] == 0x7f || upper ? 4 : n;
+}
+
 void sr_text_add_visible(sr_text *text, const char *s) {
-    for (size_t n; *s != '\0'; s += n ? n : 1) {
-        const unsigned char c = (unsigned char)*s;
-        n = sr_text_utf8_length(s);
-        if (n == 0)
-            sr_text_add_bytes(text, "\xef\xbf\xbd", 3);
-        else if (c < 0x20 || c == 0x7f)
-            sr_text_add(text, "\\x%02x", c);
-        else
-            sr_text_add_bytes(text, s, n);
+    char out[8];
+    for (size_t taken; *s != '\0'; s += taken) {
+        const size_t n = visible_character(s, out, &taken);
+        sr_text_add_bytes(text, out, n);
     }
+}
+
+char *sr_text_visible_message(const char *s, char *out, size_t capacity) {
+    size_t length = 0, n;
+    char character[8];
+    for (size_t taken; *s != '\0'; s += taken, length += n) {
+        n = visible_character(s, character, &taken);
+        if (*s == '\n' || *s == '\t') {
+            n = 1;
+            character[0] = *s;
+        }
+        if (length + n >= capacity)
+            break;
+        memcpy(out + length, character, n);
+    }
+    out[length] = '\0';
+    return out;
 }
 
 static void add_json_control(sr_text *text, unsigned char c) {

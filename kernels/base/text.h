@@ -33,6 +33,9 @@ void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
 // Text of a file or a user for a terminal: control characters as \xNN, invalid UTF-8 as U+FFFD.
 void sr_text_add_visible(sr_text *text, const char *s);
+// The same of a whole message, whose line breaks and tabs stay, cut off where 'capacity' bytes with
+// the terminator are full; allocates nothing. Returns out.
+char *sr_text_visible_message(const char *s, char *out, size_t capacity);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
 // Length in bytes of the UTF-8 sequence at the start of s, or 0 if it is invalid (RFC 3629:

@@ -81,6 +81,9 @@ static void utf8(void **state) {
         {"caf\xc3\xa9", "caf\xc3\xa9", true},
         {"caf\xe9", "caf\xef\xbf\xbd", false},
         {"a\x1b[31m\n", "a\\x1b[31m\\x0a", true},
+        {"\xc2\x9b"
+         "31m\xc2\xa0\x7f",
+         "\\x9b31m\xc2\xa0\\x7f", true}, // CSI of one character
         {"\xf0\x9f\x90\xb1", "\xf0\x9f\x90\xb1", true},
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", false}, // a surrogate
         {"\xc3", "\xef\xbf\xbd", false},                                 // cut off
@@ -93,6 +96,16 @@ static void utf8(void **state) {
         assert_int_equal(cases[i].valid, sr_text_is_utf8(cases[i].in));
         sr_text_release(&text);
     }
+}
+
+static void visible_messages(void **state) {
+    (void)state;
+    char out[32];
+    assert_string_equal("a\n\tb\\x1b\xef\xbf\xbd\\x0d",
+                        sr_text_visible_message("a\n\tb\x1b\xff\r", out, sizeof out));
+    assert_string_equal("caf", sr_text_visible_message("caf\xc3\xa9", out, 5)); // no half of it
+    assert_string_equal("caf\xc3\xa9", sr_text_visible_message("caf\xc3\xa9", out, 6));
+    assert_string_equal("", sr_text_visible_message("\x1b", out, 4));
 }
 
 static void json_numbers(void **state) {
@@ -151,8 +164,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows),        cmocka_unit_test(failure_sticks),
         cmocka_unit_test(json_strings), cmocka_unit_test(json_numbers),
-        cmocka_unit_test(utf8),         cmocka_unit_test(byte_counts),
-        cmocka_unit_test(near_misses),
+        cmocka_unit_test(utf8),         cmocka_unit_test(visible_messages),
+        cmocka_unit_test(byte_counts),  cmocka_unit_test(near_misses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
