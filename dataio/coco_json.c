@@ -517,8 +517,10 @@ static sr_status fail_syntax(parser *p, yajl_status code) {
         return p->status;
     unsigned char *text = yajl_get_error(p->yajl, 0, NULL, 0);
     const char *said = text ? (const char *)text : "broken JSON";
+    size_t length = strcspn(said, "\n");
+    length -= length > 0 && said[length - 1] == '.';
     p->status = SR_FAIL(SR_E_DATA, "%.*s; the file ends here as JSON: export it anew, or mend it",
-                        (int)strcspn(said, "\n"), said);
+                        (int)length, said);
     add_place(p, true);
     if (text != NULL)
         yajl_free_error(p->yajl, text);
@@ -561,6 +563,8 @@ static sr_status parse_all(parser *p, uint8_t *buffer, uint64_t bytes) {
     while (p->chunk < bytes && code == yajl_status_ok) {
         size_t n = bytes - p->chunk < CHUNK ? (size_t)(bytes - p->chunk) : CHUNK;
         SR_TRY(p->reading->read(p->reading->user, p->chunk, buffer, n));
+        if (p->chunk == 0 && n >= 3 && memcmp(buffer, "\xef\xbb\xbf", 3) == 0)
+            memset(buffer, ' ', 3); // a byte order mark
         n = hide_words(p, buffer, n, p->chunk + n == bytes);
         p->data = buffer;
         p->bytes = n;

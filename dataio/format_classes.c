@@ -110,11 +110,10 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
     }
     const int label = sr_layout_find_class(out, name, bytes);
     if (label < 0) {
-        return SR_FAIL(SR_E_DATA,
-                       "%s: class '%.*s' of %s is not among the %d classes of train (%s); rename "
-                       "or remove it",
-                       source->path, bytes > 200 ? 200 : (int)bytes, name, sr_split_names[split],
-                       out->class_count, path);
+        return SR_FAIL(
+            SR_E_DATA, "%s: class '%.*s' of %s is not among the %d %s (%s); rename or remove it",
+            source->path, bytes > 200 ? 200 : (int)bytes, name, sr_split_names[split],
+            out->class_count, out->names_given ? "names of --classes" : "classes of train", path);
     }
     out->files[i].label = label;
     out->files[i].split = (int8_t)split;

@@ -169,7 +169,7 @@ static void join_tail(const char *paper, const char *file_name, char *out, size_
     (void)snprintf(out, capacity, "%.*s/%s", (int)strcspn(tail, "."), tail, file_name);
 }
 
-static bool find_picture(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+static bool find_named(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
     char longer[4200];
     const char *name = sr_path_name(file_name);
     sr_picture_wanted wanted = {.stem = name,
@@ -187,6 +187,19 @@ static bool find_picture(reading *r, const char *file_name, uint32_t *out, const
     if (rivals[0] != NULL && !sr_path_ends_with(rivals[0], file_name))
         rivals[0] = rivals[1] = NULL;
     return false;
+}
+
+// Windows programs part folders by '\\'.
+static bool find_picture(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+    char copy[4200];
+    if (find_named(r, file_name, out, rivals))
+        return true;
+    if (rivals[0] != NULL || strchr(file_name, '\\') == NULL || strlen(file_name) >= sizeof copy)
+        return false;
+    memcpy(copy, file_name, strlen(file_name) + 1);
+    for (char *at = copy; (at = strchr(at, '\\')) != NULL;)
+        *at = '/';
+    return find_named(r, copy, out, rivals);
 }
 
 // -- events ------------------------------------------------------------------------------------

@@ -31,13 +31,18 @@ static sr_status place(sr_source *source, const sr_list *list, bool *met, sr_lab
             continue;
         }
         met[found - entries] = true;
+        if (found->twice) {
+            SR_TRY(sr_source_refuse(source, wanted.path,
+                                    "the list names it twice, with another class or split"));
+            continue;
+        }
         SR_TRY(sr_label_texts_place(labels, out, &out->files[i],
                                     found->split < 0 ? SR_SPLIT_TRAIN : found->split, found->label,
                                     strlen(found->label)));
     }
     // Below a folder every path was opened, and what is not there is refused by now.
     for (size_t i = 0; i < list->count && source->folder < 0; i++)
-        if (!met[i] && (i == 0 || strcmp(entries[i].path, entries[i - 1].path) != 0))
+        if (!met[i])
             SR_TRY(sr_source_refuse(source, entries[i].path,
                                     "the list names it, but there is no such picture"));
     return sr_label_texts_settle(labels, source, out);
@@ -48,7 +53,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_label_texts labels = {0};
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sr_list_read(source->list, &list));
-    qsort(list.entries, list.count, sizeof(sr_list_entry), by_path);
+    sr_list_sort(&list);
     bool *met = sr_alloc_array(list.count, sizeof *met, "list");
     sr_status status = met ? place(source, &list, met, &labels, out) : SR_E_MEMORY;
     sr_free(met);

@@ -95,12 +95,7 @@ bool sr_path_has_ending(const char *path, const char *ending) {
 
 // -- classes -----------------------------------------------------------------------------------
 
-sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
-    if (list->count > 0) { // equal names often come in runs
-        const char *last = ((const char **)list->items)[list->count - 1];
-        if (strlen(last) == bytes && memcmp(last, name, bytes) == 0)
-            return SR_OK;
-    }
+static sr_status push_name(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
     SR_TRY(sr_grow(&list->items, &list->capacity, list->count + 1, sizeof(char *), "classes"));
     char *copy = sr_arena_alloc(arena, bytes + 1);
     if (copy == NULL)
@@ -108,6 +103,15 @@ sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name
     memcpy(copy, name, bytes);
     ((const char **)list->items)[list->count++] = copy;
     return SR_OK;
+}
+
+sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
+    if (list->count > 0) { // equal names often come in runs
+        const char *last = ((const char **)list->items)[list->count - 1];
+        if (strlen(last) == bytes && memcmp(last, name, bytes) == 0)
+            return SR_OK;
+    }
+    return push_name(list, arena, name, bytes);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -210,14 +214,17 @@ sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *o
     return SR_OK;
 }
 
-// The lines of a text that are not empty, without what only ends them.
+// The lines of a text that are not empty, without what only ends them; equal ones stay, as a line
+// is a class's number.
 static sr_status split_lines(const char *text, sr_arena *arena, sr_name_list *out) {
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) // a byte order mark
+        text += 3;
     for (const char *at = text; *at != '\0';) {
         size_t line = strcspn(at, "\n"), length = line;
         while (length > 0 && (at[length - 1] == '\r' || at[length - 1] == ' '))
             length--;
         if (length > 0)
-            SR_TRY(sr_name_list_add(out, arena, at, length));
+            SR_TRY(push_name(out, arena, at, length));
         at += line + (at[line] == '\n');
     }
     return SR_OK;
@@ -256,6 +263,10 @@ static sr_status read_class_names(const char *path, sr_layout *layout) {
     size_t bytes;
     sr_name_list list = {0};
     SR_TRY(sr_file_read(path, NAMES_BYTES_MAX, &text, &bytes));
+    if (memchr(text, 0, bytes) != NULL) {
+        sr_free(text);
+        return SR_FAIL(SR_E_DATA, "%s: zero bytes in a file of names; save it as UTF-8", path);
+    }
     const sr_status status = split_lines(text, &layout->arena, &list);
     sr_free(text);
     take_names(layout, &list);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of pictures (list_file.h). Empty lines are passed over; a line may end with CR LF; there
-// are no comments and no quotes, as a path may hold any character but tab and line break.
+// are no comments and no quotes, as a path may hold any character but tab and line break. A byte
+// order mark, as Windows programs write it, is passed over.
 #include "dataio/list_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/layout.h"
@@ -44,7 +46,10 @@ sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out
     size_t number = 1;
     if (memchr(text, 0, bytes) != NULL)
         status = SR_FAIL(SR_E_DATA, "%s: a list of pictures holds no zero bytes", name);
-    for (char *at = text; status == SR_OK && *at != '\0'; number++) {
+    char *begin = text;
+    if (strncmp(begin, "\xef\xbb\xbf", 3) == 0)
+        begin += 3;
+    for (char *at = begin; status == SR_OK && *at != '\0'; number++) {
         const size_t length = strcspn(at, "\n");
         char *next = at + length + (at[length] == '\n');
         at[length] = '\0';
@@ -69,6 +74,27 @@ sr_status sr_list_read(const char *path, sr_list *out) {
     size_t bytes;
     SR_TRY(sr_file_read(path, SR_LIST_MAX_BYTES, &text, &bytes));
     return sr_list_parse(path, text, bytes, out);
+}
+
+static int by_path(const void *a, const void *b) {
+    const sr_list_entry *x = a, *y = b;
+    int order = strcmp(x->path, y->path);
+    order = order ? order : strcmp(x->label, y->label);
+    return order ? order : x->split - y->split;
+}
+
+void sr_list_sort(sr_list *list) {
+    sr_list_entry *entries = list->entries;
+    size_t kept = 0;
+    if (list->count > 0)
+        qsort(entries, list->count, sizeof *entries, by_path);
+    for (size_t i = 0; i < list->count; i++) {
+        if (kept == 0 || strcmp(entries[kept - 1].path, entries[i].path) != 0)
+            entries[kept++] = entries[i];
+        else if (by_path(&entries[kept - 1], &entries[i]) != 0)
+            entries[kept - 1].twice = true;
+    }
+    list->count = kept;
 }
 
 void sr_list_release(sr_list *list) {

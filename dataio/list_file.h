@@ -3,6 +3,7 @@
 #ifndef SR_DATAIO_LIST_FILE_H
 #define SR_DATAIO_LIST_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ extern "C" {
 typedef struct sr_list_entry {
     const char *path, *label;
     int8_t split; // of layout.h; -1: not told
+    bool twice;   // the path stands in another line, too, with another label or split
 } sr_list_entry;
 
 // A list in memory; texts lie in its own copy of the file.
@@ -31,6 +33,8 @@ SR_NODISCARD sr_status sr_list_read(const char *path, sr_list *out);
 // Parses 'bytes' bytes of memory of sr_alloc with a zero behind them, which the list takes over,
 // also on failure; name: for messages.
 SR_NODISCARD sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out);
+// Sorts by path and leaves one entry of each path.
+void sr_list_sort(sr_list *list);
 void sr_list_release(sr_list *list);
 
 #ifdef __cplusplus

@@ -172,8 +172,10 @@ static sr_status hold_out(packing *p, uint32_t *order) {
     size_t count = files_of(p, SR_SPLIT_TRAIN, order);
     for (size_t i = 0; i < count; i++)
         left[p->layout.files[order[i]].label]++;
-    for (size_t c = 0; c < classes; c++) // 1e-9: 0.1 * 10 is not below 1
-        left[c] = (uint64_t)((double)left[c] * p->job.options.val_fraction + 1e-9);
+    for (size_t c = 0; c < classes; c++) { // 1e-9: 0.1 * 10 is not below 1
+        const uint64_t part = (uint64_t)((double)left[c] * p->job.options.val_fraction + 1e-9);
+        left[c] = part < left[c] || part == 0 ? part : left[c] - 1; // nor does it take all
+    }
     for (size_t i = count; i-- > 0;) {
         sr_layout_file *file = &p->layout.files[order[i]];
         if (left[file->label] > 0) {
@@ -501,7 +503,8 @@ sr_status sr_pack(const sr_pack_options *options, sr_pack_report *report) {
         sr_error_prefix("%s needs about %s and had %s free", options->destination,
                         sr_text_bytes(p.source->bytes, need), sr_text_bytes(p.free_bytes, have));
     }
-    if (status != SR_OK && p.created && !p.begun)
+    // Only while the folder is locked: another pack may have begun in it.
+    if (status != SR_OK && p.created && !p.begun && p.state.lock >= 0)
         (void)rmdir(options->destination); // empty, and of no use to anybody
     release(&p);
     report->seconds = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;

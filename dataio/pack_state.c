@@ -92,8 +92,17 @@ static sr_status lock_folder(sr_pack_state *state) {
     return SR_OK;
 }
 
-sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
+// The folder was removed between its opening and its lock: by a pack that had made it, held it, and
+// failed before it wrote.
+static bool is_gone(const sr_pack_state *state) {
+    struct stat info;
+    return fstat(state->lock, &info) == 0 && info.st_nlink == 0;
+}
+
+static sr_status open_state(const char *folder, sr_pack_state *out) {
     sr_pack_state state = {.lock = -1, .lock_file = -1};
+    if (sr_path_exists(folder) && !sr_path_is_folder(folder))
+        return SR_FAIL(SR_E_EXISTS, "%s is no folder; name a new one", folder);
     SR_TRY(sr_make_folders(folder));
     sr_sync_parents(folder);
     state.folder = sr_strdup(folder);
@@ -108,6 +117,18 @@ sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
     }
     *out = state;
     return SR_OK;
+}
+
+sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
+    sr_status status = open_state(folder, out);
+    for (int tries = 0; tries < 8; tries++) {
+        if (status == SR_OK && is_gone(out))
+            sr_pack_state_close(out);
+        else if (status != SR_E_NOT_FOUND)
+            break;
+        status = open_state(folder, out);
+    }
+    return status;
 }
 
 void sr_pack_state_close(sr_pack_state *state) {

@@ -44,7 +44,9 @@ static const struct {
     {4, 8, "ftypavif", "AVIF", SR_PICTURE_OTHER},
     {4, 8, "ftypheic", "HEIC", SR_PICTURE_OTHER},
     {4, 8, "ftypmif1", "HEIF", SR_PICTURE_OTHER},
+    {4, 8, "ftypheix", "HEIC", SR_PICTURE_OTHER},
     {4, 8, "jP  \r\n\x87\n", "JPEG 2000", SR_PICTURE_OTHER},
+    {4, 8, "JXL \r\n\x87\n", "JPEG XL", SR_PICTURE_OTHER},
 };
 
 sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char **name) {
@@ -68,8 +70,9 @@ sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char 
 }
 
 bool sr_picture_named(const char *name) {
-    static const char *const endings[] = {".jpg", ".jpeg", ".jpe",  ".jfif", ".png", ".gif",
-                                          ".bmp", ".webp", ".tiff", ".tif",  ".ppm", ".pgm"};
+    static const char *const endings[] = {".jpg",  ".jpeg", ".jpe",  ".jfif", ".png", ".gif",
+                                          ".bmp",  ".webp", ".tiff", ".tif",  ".ppm", ".pgm",
+                                          ".heic", ".avif", ".jp2",  ".jxl"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(dot, endings[i]) == 0)

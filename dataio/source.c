@@ -70,12 +70,17 @@ sr_status sr_source_refuse_for(sr_source *source, const char *path, const char *
 
 sr_status sr_source_offer(sr_source *source, const char *path, const uint8_t *head,
                           size_t head_bytes, uint64_t bytes, sr_offer *out) {
+    *out = SR_OFFER_NOTHING;
+    if (!sr_source_is_hidden(path))
+        return sr_source_offer_listed(source, path, head, head_bytes, bytes, out);
+    source->hidden++;
+    return SR_OK;
+}
+
+sr_status sr_source_offer_listed(sr_source *source, const char *path, const uint8_t *head,
+                                 size_t head_bytes, uint64_t bytes, sr_offer *out) {
     const char *name;
     *out = SR_OFFER_NOTHING;
-    if (sr_source_is_hidden(path)) {
-        source->hidden++;
-        return SR_OK;
-    }
     switch (sr_picture_sniff(head, head_bytes, &name)) {
     case SR_PICTURE_JPEG:
     case SR_PICTURE_PNG:

@@ -9,8 +9,12 @@
 extern "C" {
 #endif
 
-// By its first bytes the file may be a tar, plain or compressed.
+// By its first bytes the file may be a tar, plain or compressed, or a zip.
 bool sr_source_is_archive(const uint8_t *head, size_t head_bytes);
+// As sr_source_offer, but a hidden file is none: who lists a file wants it.
+SR_NODISCARD sr_status sr_source_offer_listed(sr_source *source, const char *path,
+                                              const uint8_t *head, size_t head_bytes,
+                                              uint64_t bytes, sr_offer *out);
 // Offers what source->list names below source->folder.
 SR_NODISCARD sr_status sr_source_list_listed(sr_source *source);
 // Offers all files below source->folder.

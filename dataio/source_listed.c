@@ -19,10 +19,9 @@ static sr_status take_file(sr_source *source, const char *path, int fd) {
     if (got < 0 || fstat(fd, &info) != 0)
         return sr_source_refuse_for(source, path, "cannot read: %s", strerror(errno));
     const size_t refused = source->refused_count;
-    const uint64_t hidden = source->hidden, other = source->other;
-    SR_TRY(sr_source_offer(source, path, head, (size_t)got, (uint64_t)info.st_size, &offer));
-    source->hidden = hidden; // who lists a file wants it
-    source->other = other;
+    const uint64_t other = source->other;
+    SR_TRY(sr_source_offer_listed(source, path, head, (size_t)got, (uint64_t)info.st_size, &offer));
+    source->other = other; // it is refused below
     if (offer != SR_OFFER_PICTURE && source->refused_count == refused)
         return sr_source_refuse(source, path,
                                 got > 0 ? "not a picture by its content" : "empty file");
@@ -51,6 +50,7 @@ static sr_status take_path(sr_source *source, const char *path) {
 sr_status sr_source_list_listed(sr_source *source) {
     sr_list list;
     SR_TRY(sr_list_read(source->list, &list));
+    sr_list_sort(&list);
     const sr_list_entry *entries = list.entries;
     sr_status status = SR_OK;
     for (size_t i = 0; i < list.count && status == SR_OK; i++)

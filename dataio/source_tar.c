@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: tar archives, plain or compressed, and tars inside of them (as ILSVRC's training set,
-// one tar per class: the inner name without .tar becomes a folder); zip archives.
+// Source: tar archives, plain or compressed, also several behind one another, and tars inside of
+// them (as ILSVRC's training set, one tar per class: the inner name without .tar becomes a folder);
+// zip archives, of which an entry that cannot be read is refused alone.
 //
 // libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
 // a plain tar only headers and first bytes are read now: contents are found again by their offset.
@@ -30,6 +31,8 @@
 typedef struct region {
     int fd, in; // in: as in sr_source_file
     uint64_t begin, bytes, at;
+    uint64_t most; // bytes that may come out of its filters, as an end of zeros may be long
+    bool over;
     uint8_t buffer[READ_BYTES];
 } region;
 
@@ -42,6 +45,8 @@ typedef struct reading {
     bool plain;        // contents can be read from the region
     bool any;          // a header was read
     bool zip;          // what was read counts as unpacked, and not what its filters gave
+    bool refused;      // the entry at hand
+    uint64_t next;     // where another archive begins behind this one; 0: none does
     uint64_t contents; // bytes of entries that were read
     uint64_t unpacked; // bytes of it that the source counts
     // An entry whose offset is known when the next header is found: its data ends, padded to 512,
@@ -60,6 +65,11 @@ static la_ssize_t on_read(struct archive *archive, void *user, const void **out)
     region *r = user;
     uint64_t left = r->bytes - r->at, want = left < READ_BYTES ? left : READ_BYTES;
     ssize_t got;
+    if (archive_filter_bytes(archive, 0) > (la_int64_t)r->most) {
+        r->over = true;
+        archive_set_error(archive, ENOSPC, "too large");
+        return ARCHIVE_FATAL;
+    }
     do
         got = pread(r->fd, r->buffer, (size_t)want, (off_t)(r->begin + r->at));
     while (got < 0 && errno == EINTR);
@@ -96,7 +106,18 @@ static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset
     return at;
 }
 
+static sr_status fail_unpacked(const reading *r) {
+    const sr_source *source = r->source;
+    return SR_FAIL(SR_E_LIMIT,
+                   "%s: its archives unfold to more than %llu MiB%s%s; if it is meant to be so "
+                   "large, allow more with --max-unpacked",
+                   source->path, (unsigned long long)(source->limits.unpacked >> 20),
+                   r->prefix[0] ? ", seen in " : "", r->prefix);
+}
+
 static sr_status damaged(const reading *r) {
+    if (r->region->over)
+        return fail_unpacked(r);
     return SR_FAIL(SR_E_DATA, "%s: damaged archive%s%s after %zu pictures: %s", r->source->path,
                    r->prefix[0] ? ", in " : "", r->prefix, r->source->files.count,
                    archive_error_string(r->archive) ? archive_error_string(r->archive)
@@ -126,13 +147,7 @@ static sr_status count_unpacked(reading *r) {
         source->unpacked += (uint64_t)bytes - r->unpacked;
         r->unpacked = (uint64_t)bytes;
     }
-    if (source->unpacked <= source->limits.unpacked)
-        return SR_OK;
-    return SR_FAIL(SR_E_LIMIT,
-                   "%s: its archives unfold to more than %llu MiB%s%s; if it is meant to be so "
-                   "large, allow more with --max-unpacked",
-                   source->path, (unsigned long long)(source->limits.unpacked >> 20),
-                   r->prefix[0] ? ", seen in " : "", r->prefix);
+    return source->unpacked <= source->limits.unpacked ? SR_OK : fail_unpacked(r);
 }
 
 // -- names -------------------------------------------------------------------------------------
@@ -207,10 +222,21 @@ static bool is_tar(const uint8_t *head, size_t bytes) {
 }
 
 static bool is_zip(const uint8_t *head, size_t bytes) {
-    return bytes >= 4 && memcmp(head, "PK\3\4", 4) == 0;
+    return bytes >= 4 &&
+           (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0); // or empty
 }
 
 // -- contents ----------------------------------------------------------------------------------
+
+// A read of the entry has failed. Entries of a zip are found by its list, so the others are sound.
+static sr_status refuse_entry(reading *r, la_ssize_t result) {
+    if (!r->zip || result == ARCHIVE_FATAL)
+        return damaged(r);
+    const char *said = archive_error_string(r->archive);
+    r->refused = true;
+    return sr_source_refuse_for(r->source, r->name, "cannot be read from the archive: %s",
+                                said ? said : "damaged");
+}
 
 // The rest of the entry, after its head, into the spool.
 static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
@@ -221,7 +247,7 @@ static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
     for (;;) {
         la_ssize_t n = archive_read_data(r->archive, buffer, sizeof buffer);
         if (n < 0)
-            return damaged(r);
+            return refuse_entry(r, n);
         if (n == 0)
             break;
         r->contents += (uint64_t)n;
@@ -281,6 +307,8 @@ static sr_status take_contents(reading *r, bool tar) {
     int spool;
     SR_TRY(sr_source_spool_store(r->source, &spool));
     SR_TRY(spool_entry(r, &offset, &bytes));
+    if (r->refused)
+        return SR_OK;
     if (tar)
         return enter_tar(r, r->source->spool.fd, spool, offset, bytes);
     r->file.path = r->name;
@@ -303,16 +331,19 @@ static sr_status take_entry(reading *r, struct archive_entry *entry) {
         return SR_OK;
     if (reason == NULL)
         reason = refuse_type(entry);
+    if (reason == NULL && archive_entry_is_data_encrypted(entry))
+        reason = "encrypted; unpack the archive with its password and pack the folder";
     if (reason != NULL)
         return sr_source_refuse(r->source, r->name, reason);
     r->file = (sr_source_file){.bytes = (uint64_t)archive_entry_size(entry),
                                .mtime = (int64_t)archive_entry_mtime(entry) * 1000000000};
     r->head_bytes = 0;
+    r->refused = false;
     while (r->head_bytes < sizeof r->head) {
         la_ssize_t n =
             archive_read_data(r->archive, r->head + r->head_bytes, sizeof r->head - r->head_bytes);
         if (n < 0)
-            return damaged(r);
+            return refuse_entry(r, n);
         if (n == 0)
             break;
         r->head_bytes += (size_t)n;
@@ -322,6 +353,22 @@ static sr_status take_entry(reading *r, struct archive_entry *entry) {
         return take_contents(r, true);
     SR_TRY(sr_source_offer(r->source, r->name, r->head, r->head_bytes, r->file.bytes, &r->offer));
     return r->offer != SR_OFFER_NOTHING ? take_contents(r, false) : SR_OK;
+}
+
+// Behind a tar's end are zeros, or another one, as `cat a.tar b.tar` makes it.
+static sr_status find_next(reading *r, uint64_t end) {
+    static const uint8_t zeros[512];
+    uint8_t block[512];
+    end = (end + 511) / 512 * 512;
+    for (int i = 0; i < 2048 && end + sizeof block <= r->region->bytes; i++, end += sizeof block) {
+        SR_TRY(sr_file_read_at(r->region->fd, r->source->path, r->region->begin + end, block,
+                               sizeof block));
+        if (memcmp(block, zeros, sizeof block) == 0)
+            continue;
+        r->next = is_tar(block, sizeof block) ? end : 0;
+        return SR_OK;
+    }
+    return SR_OK;
 }
 
 static sr_status read_entries(reading *r) {
@@ -340,7 +387,8 @@ static sr_status read_entries(reading *r) {
         SR_TRY(count_unpacked(r));
         SR_TRY(settle(r, (uint64_t)archive_read_header_position(r->archive)));
         if (result == ARCHIVE_EOF)
-            return SR_OK;
+            return r->plain ? find_next(r, (uint64_t)archive_read_header_position(r->archive))
+                            : SR_OK;
         SR_TRY(count_entry(r));
         SR_TRY(take_entry(r, entry));
     }
@@ -348,7 +396,12 @@ static sr_status read_entries(reading *r) {
 
 static sr_status open_archive(reading *r) {
     struct archive *a = r->archive;
+    uint8_t head[512];
+    const size_t bytes = r->region->bytes < sizeof head ? (size_t)r->region->bytes : sizeof head;
+    SR_TRY(sr_file_read_at(r->region->fd, r->source->path, r->region->begin, head, bytes));
     int bad = archive_read_support_format_tar(a);
+    if (!is_tar(head, bytes)) // of a plain one find_next finds what follows, and where
+        bad |= archive_read_set_option(a, "tar", "read_concatenated_archives", "1");
     bad |= archive_read_support_format_zip_seekable(a);
     // In-process filters only: others would start programs.
     bad |= archive_read_support_filter_gzip(a) < ARCHIVE_WARN;
@@ -366,8 +419,8 @@ static sr_status open_archive(reading *r) {
 
 // What stands before the names of an archive's contents: its own name without .tar and the like.
 static char *make_prefix(const char *name) {
-    static const char *const endings[] = {".tar",     ".tar.gz",  ".tgz",
-                                          ".tar.zst", ".tar.bz2", ".tar.xz"};
+    static const char *const endings[] = {".tar",     ".tar.gz", ".tgz", ".tar.zst",
+                                          ".tar.bz2", ".tar.xz", ".zip"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         if (sr_text_ends_with(name, endings[i])) {
@@ -383,9 +436,10 @@ static char *make_prefix(const char *name) {
     return prefix;
 }
 
-// Offers the contents of one archive; *is_archive is false when it is none.
-static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
-                             const char *name, int nesting, bool *is_archive) {
+// Offers the contents of one archive; *is_archive is false when it is none, *next where another one
+// follows, or 0.
+static sr_status read_one(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
+                          const char *name, int nesting, bool *is_archive, uint64_t *next) {
     char *prefix = make_prefix(name);
     reading *r = sr_alloc(sizeof *r, "archive reader");
     region *part = sr_alloc(sizeof *part, "archive reader");
@@ -397,6 +451,7 @@ static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, 
     part->in = in;
     part->begin = begin;
     part->bytes = bytes;
+    part->most = source->limits.unpacked < INT64_MAX ? source->limits.unpacked : INT64_MAX;
     r->source = source;
     r->region = part;
     r->prefix = prefix;
@@ -408,12 +463,27 @@ static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, 
     }
     status = open_archive(r);
     *is_archive = r->any;
+    *next = r->next;
     (void)archive_read_free(r->archive);
 out:
     sr_free(part);
     sr_free(prefix);
     sr_free(r);
     return status;
+}
+
+static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
+                             const char *name, int nesting, bool *is_archive) {
+    bool again;
+    uint64_t next = 0;
+    SR_TRY(read_one(source, fd, in, begin, bytes, name, nesting, is_archive, &next));
+    while (next > 0) {
+        begin += next;
+        bytes -= next;
+        next = 0;
+        SR_TRY(read_one(source, fd, in, begin, bytes, name, nesting, &again, &next));
+    }
+    return SR_OK;
 }
 
 sr_status sr_source_read_archive(sr_source *source, int fd, int store, uint64_t bytes,
@@ -446,12 +516,11 @@ bool sr_source_is_archive(const uint8_t *head, size_t head_bytes) {
         if (head_bytes >= compressed[i].bytes &&
             memcmp(head, compressed[i].magic, compressed[i].bytes) == 0)
             return true;
-    return is_tar(head, head_bytes);
+    return is_tar(head, head_bytes) || is_zip(head, head_bytes);
 }
 
 static bool recognises(const sr_source_probe *probe) {
-    return !probe->folder && (sr_source_is_archive(probe->head, probe->head_bytes) ||
-                              is_zip(probe->head, probe->head_bytes));
+    return !probe->folder && sr_source_is_archive(probe->head, probe->head_bytes);
 }
 
 extern const sr_source_kind sr_source_kind_tar;

@@ -16,9 +16,12 @@ and counts.
 import collections
 import csv
 import filecmp
+import gzip
 import io
 import json
 import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -90,6 +93,13 @@ ARCHIVED = [  # what only an archive can hold: make gives the type of the entry 
 LINKED = [  # what only a folder can hold: make gives where a link points
     Row("a/dangling.jpg", lambda: "nowhere.jpg", "cannot open: No such file or directory"),
     Row("a/loop", lambda: "..", "a link to itself"),
+]
+LISTED = [  # a list, and what becomes of it: records and what refused.csv says
+    ("a byte order mark", b"\xef\xbb\xbfa/1.jpg\tx\n", 1, []),
+    ("parts that are '.' and '..'", b"./a/1.jpg\tx\n../source/a/2.jpg\tx\n", 2, []),
+    ("the same line twice", b"a/1.jpg\tx\nb/1.jpg\ty\na/1.jpg\tx\n", 2, []),
+    ("two classes of a picture", b"a/1.jpg\tx\nb/1.jpg\ty\na/1.jpg\ty\n", 1,
+     [["a/1.jpg", "the list names it twice, with another class or split"]]),
 ]
 STORED = [
     Row("cut.jpg", lambda: cut(jpeg()), "JPEG: Premature end of JPEG file"),
@@ -253,6 +263,208 @@ class WildInputs(suite.Suite):
         self.tell("zip that unfolds", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
+    def spoil(self, path, entry, local, listed):
+        """A zip of the sound pictures in which one entry's bytes at an offset of its header, and of the list's, are
+        others."""
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, seed in SOUND.items():
+                archive.writestr(name, jpeg(seed=seed))
+        with open(path, "rb") as file:
+            content = bytearray(file.read())
+        for magic, changes in ((b"PK\3\4", local), (b"PK\1\2", listed)):
+            at = -1
+            for _ in range(entry + 1):
+                at = content.index(magic, at + 1)
+            for offset, value in changes.items():
+                content[at + offset] = value
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def entries_of_zips(self):
+        """An entry that cannot be read is refused alone."""
+        for name, local, listed, told in (
+                ("encrypted", {6: 1}, {8: 1}, "encrypted; unpack the archive with its password"),
+                ("of an unknown method", {8: 77}, {10: 77}, "cannot be read from the archive: "),
+                ("with a wrong checksum", {150: 0x55}, {}, "cannot be read from the archive: ZIP bad CRC")):
+            path, data = self.fresh("spoilt.zip"), self.fresh("data")
+            self.spoil(path, 1, local, listed)
+            done, refused = self.pack(path, data), read_refused(data)
+            faults = [] if done.returncode == 3 and "3 train; 2 classes" in done.stdout else [f"code {done.returncode}"]
+            if len(refused) != 1 or refused[0][0] != "a/2.jpg" or told not in refused[0][1]:
+                faults.append(f"refused.csv says {refused}")
+            self.tell(f"zip with an entry {name}", faults, done.stdout + done.stderr)
+        source = self.fresh("source")
+        os.makedirs(source)
+        self.spoil(os.path.join(source, "all.zip"), 0, {}, {})
+        done = self.pack(source, self.fresh("data"))
+        self.tell("zip in a folder", [] if done.returncode == 0 and "4 train; 2 classes" in done.stdout else
+                  [f"exit code {done.returncode}"], done.stdout + done.stderr)
+        with zipfile.ZipFile(self.fresh("empty.zip"), "w"):
+            pass
+        done = self.pack(os.path.join(self.folder, "empty.zip"), self.fresh("data"))
+        self.tell("empty zip", [] if done.returncode == 3 and "empty archive" in done.stderr else
+                  [f"exit code {done.returncode}"], done.stderr)
+
+    def joined_tars(self):
+        """Tars one behind the other, as `cat` makes them, plain and compressed; and zeros without end behind one."""
+        source, want = self.fresh("source"), self.fresh("want")
+        put_sound(source)
+        self.pack(source, want)
+        plain = b""
+        for part in "ab":
+            buffer = io.BytesIO()
+            with tarfile.open(fileobj=buffer, mode="w") as tar:
+                for number in "12":
+                    tar.add(os.path.join(source, part, number + ".jpg"), f"{part}/{number}.jpg")
+            plain += buffer.getvalue()
+        for name, content in (("joined.tar", plain), ("joined.tar.gz", gzip.compress(plain)),
+                              ("padded.tar", plain + bytes(1 << 16))):
+            path, data = self.fresh(name), self.fresh("data")
+            with open(path, "wb") as file:
+                file.write(content)
+            done = self.pack(path, data)
+            faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]
+            if done.returncode == 0 and not filecmp.cmp(os.path.join(want, "train-00000.kpl"),
+                                                        os.path.join(data, "train-00000.kpl"), shallow=False):
+                faults.append("other shards than the folder's")
+            self.tell(name, faults, done.stdout + done.stderr)
+        path = self.fresh("zeros.tar.gz")
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write(plain)
+            for _ in range(256):
+                file.write(bytes(MIB))
+        done = self.pack(path, self.fresh("data"), "--max-unpacked", "100MiB")
+        self.tell("zeros behind a compressed tar", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
+                  [f"exit code {done.returncode}"], done.stderr)
+
+    def lists(self):
+        for name, content, records, want in LISTED:
+            source, data, path = self.fresh("source"), self.fresh("data"), self.fresh("list.tsv")
+            put_sound(source)
+            with open(path, "wb") as file:
+                file.write(content)
+            done = self.pack("--list", path, source, data)
+            faults = [] if done.returncode == (3 if want else 0) else [f"exit code {done.returncode}"]
+            if f"{records} train;" not in done.stdout or read_refused(data) != want:
+                faults.append(f"not {records} records, or refused: {read_refused(data)}")
+            self.tell(f"list with {name}", faults, done.stdout + done.stderr)
+
+    def destinations(self):
+        """What stands in the way is left alone and told with code 2; inside of the source is a place like others."""
+        source, taken = self.fresh("source"), self.fresh("taken")
+        put_sound(source)
+        with open(taken, "w", encoding="utf-8") as file:
+            file.write("precious")
+        for name, path, told in (("a file", taken, "is no folder"), ("a device", "/dev/null", "is no folder"),
+                                 ("the source", source, "not made by serried pack")):
+            done = self.pack(source, path)
+            self.tell(f"destination that is {name}", [] if done.returncode == 2 and told in done.stderr else
+                      [f"exit code {done.returncode}"], done.stderr)
+        with open(taken, encoding="utf-8") as file:
+            self.tell("what stood there", [] if file.read() == "precious" else ["was changed"], "")
+        inside = os.path.join(source, "packed")
+        codes = [self.pack(source, inside).returncode for _ in range(2)]
+        self.tell("destination inside of the source, twice", [] if codes == [0, 0] else [str(codes)], "")
+        data = self.fresh("data")
+        both = [subprocess.Popen([self.serried, "pack", source, data], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, text=True) for _ in range(4)]
+        said = [process.communicate()[1] for process in both]
+        codes = [process.returncode for process in both]
+        faults = [] if 0 in codes and set(codes) <= {0, 2} else [str(codes)]
+        if any(code == 2 and "another pack works on this folder" not in text for code, text in zip(codes, said)):
+            faults.append("without the reason")
+        if subprocess.run([self.serried, "verify", data], capture_output=True, check=False).returncode != 0:
+            faults.append("not whole")
+        self.tell("four at once into one folder", faults, "".join(said))
+
+    def changes(self):
+        """Files that are cut, emptied and removed between the listing and their turn are refused, and no more."""
+        source, data = self.fresh("source"), self.fresh("data")
+        for number in range(600):
+            put(source, f"a/{number:03}.jpg", jpeg(160, 160, seed=number))
+        process = subprocess.Popen([self.serried, "pack", source, data, "-j", "1"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        number = 0
+        while process.poll() is None:
+            path = os.path.join(source, f"a/{number % 600:03}.jpg")
+            if number % 3 == 0 and os.path.exists(path):
+                os.remove(path)
+            elif os.path.exists(path):
+                os.truncate(path, number % 200)
+            number += 5
+        said = "".join(process.communicate())
+        whole = subprocess.run([self.serried, "verify", data], capture_output=True, check=False).returncode
+        packed = re.search(r"(\d+) train;", said)
+        faults = [] if process.returncode in (0, 3) and whole == 0 and packed and int(packed[1]) >= 480 else [
+            f"exit code {process.returncode}, verify {whole}"]
+        self.tell("a folder that changes", faults, said[-600:])
+
+    def fractions(self):
+        for count, fraction, held in ((10, "0.3", 3), (100, "0.29", 29), (1, "0.9999999999", 0), (3, "0.9999999999", 2)):
+            source, data = self.fresh("source"), self.fresh("data")
+            for number in range(count):
+                put(source, f"a/{number}.jpg", jpeg(8, 8, seed=number))
+            done = self.pack(source, data, "--val-fraction", fraction)
+            want = f"{count - held} train, {held} val;" if held else f"{count} train;"
+            self.tell(f"{fraction} of {count}", [] if done.returncode == 0 and want in done.stdout else
+                      [f"exit code {done.returncode}, not {want}"], done.stdout + done.stderr)
+
+    def many_classes(self):
+        """100,000 categories of COCO, and as many annotations; 3,000 class folders."""
+        source, data = self.fresh("source"), self.fresh("data")
+        put_sound(source)
+        many = range(100000)
+        put(source, "all.json", json.dumps({
+            "images": [{"id": 1, "file_name": "a/1.jpg"}], "categories": [{"id": i, "name": f"c{i}"} for i in many],
+            "annotations": [{"id": i, "image_id": 1, "category_id": i, "bbox": [1, 2, 3, 4]} for i in many]}).encode())
+        done = self.pack(source, data)
+        self.tell("100,000 categories", [] if done.returncode == 0 and "1 train; 100000 classes" in done.stdout else
+                  [f"exit code {done.returncode}"], done.stdout + done.stderr)
+        source, data = self.fresh("source"), self.fresh("data")
+        for number in range(3000):
+            put(source, f"c{number}/1.jpg", jpeg(8, 8))
+        done = self.pack(source, data)
+        self.tell("3,000 folders", [] if done.returncode == 0 and "3000 train; 3000 classes" in done.stdout else
+                  [f"exit code {done.returncode}"], done.stdout + done.stderr)
+
+    def names(self):
+        """Names reach a terminal, here stderr and stdout of a pseudo-terminal, without what it would obey, and
+        refused.csv as they are."""
+        source, data = self.fresh("source"), self.fresh("data")
+        put_sound(source)
+        odd = "a/\x1b]0;title\x07\x1b[31mred\nline,\"quoted\"\x9b2J"
+        put(source, odd + ".jpg", b"<html>")
+        put(source.encode(), b"a/caf\xe9.jpg", jpeg(seed=5))
+        done = self.pack(source, data)
+        refused = read_refused(data)
+        faults = [] if done.returncode == 3 and "5 train" in done.stdout else [f"exit code {done.returncode}"]
+        if [row[0] for row in refused] != [odd + ".jpg"]:
+            faults.append(f"refused.csv says {refused}")
+        self.tell("odd names, packed", faults, done.stderr)
+        self.train(data, 1, "steps=3")
+        picture = os.path.join(self.folder, "\x1b[31m\x9b2J.jpg")
+        put(self.folder, picture, jpeg(seed=1))
+        words = [self.serried, "predict", os.path.join(self.folder, "run"), picture, os.path.join(source, odd + ".jpg")]
+        parent, child = pty.openpty()
+        process = subprocess.Popen(words, stdout=child, stderr=child, env=suite.environment())
+        os.close(child)
+        said = b""
+        try:
+            while piece := os.read(parent, 65536):
+                said += piece
+        except OSError:  # the other end was closed
+            pass
+        os.close(parent)
+        process.wait()
+        faults = [] if process.returncode == 3 and b"\\x1b[31m\\x9b2J.jpg" in said else [f"code {process.returncode}"]
+        if b"\x1b]0" in said or b"\x1b[31mred" in said or b"\xc2\x9b" in said:
+            faults.append("control characters reached the terminal")
+        self.tell("odd names, predicted on a terminal", faults, repr(said))
+        done = subprocess.run(words[:-1], capture_output=True, text=True, env=suite.environment(), check=False)
+        rows = list(csv.reader(io.StringIO(done.stdout)))
+        self.tell("odd names, predicted into a file", [] if done.returncode == 0 and rows[1][0] == picture else
+                  [str(rows)], done.stderr)
+
     def predicted(self):
         """One way to pixels: a PNG that its Exif data turns is turned for `predict` as for training."""
         source, data = self.fresh("source"), self.fresh("data")
@@ -382,7 +594,15 @@ def check(folder):
     tests.files("ignored", IGNORED[::stride], 0)
     tests.entries(stride)
     tests.archives()
+    tests.entries_of_zips()
+    tests.joined_tars()
+    tests.lists()
+    tests.destinations()
+    tests.changes()
+    tests.fractions()
+    tests.many_classes()
     tests.class_names()
+    tests.names()
     tests.predicted()
     tests.all_in_one()
     for row in STORED[::stride]:

@@ -9,6 +9,13 @@
 #include "dataio/rle.h"
 #include "dataio/zstd_frame.h"
 
+static void make_idx_of_labels(void) {
+    const uint8_t pictures[16 + 3] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1};
+    const uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 2};
+    put_file("src/train-images-idx3-ubyte", pictures, sizeof pictures);
+    put_file("src/train-labels-idx1-ubyte", labels, sizeof labels);
+}
+
 // -- annotations ------------------------------------------------------------------------------
 
 static void test_broken_coco(void **state) {
@@ -314,6 +321,43 @@ static void test_bad_lists(void **state) {
     assert_int_equal(7, label_of("train", "1.jpg"));
 }
 
+// A line of the names is a class's number, also where two are equal; a byte order mark is none.
+static void test_class_names(void **state) {
+    (void)state;
+    sr_pack_report report;
+    sr_dataset *set;
+    make_idx_of_labels();
+    put_text("names.txt", "\xef\xbb\xbf"
+                          "crane\ncrane\n\n  maillot \r\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.classes = in_top("names.txt")},
+                   &report));
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+    assert_int_equal(3, sr_dataset_class_count(set));
+    assert_string_equal("crane", sr_dataset_class_name(set, 0));
+    assert_string_equal("crane", sr_dataset_class_name(set, 1));
+    assert_string_equal("  maillot", sr_dataset_class_name(set, 2));
+    sr_dataset_free(set);
+    put_file("names.txt", "a\0b\n", 4);
+    assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst2"),
+                                  (sr_pack_options){.classes = in_top("names.txt")}, &report));
+    assert_message("zero bytes in a file of names");
+}
+
+// What Windows programs write: a byte order mark and '\\' between folders.
+static void test_windows_coco(void **state) {
+    (void)state;
+    sr_pack_report report;
+    put_jpeg("src/a/1.jpg", 20, 20);
+    put_jpeg("src/b/1.jpg", 20, 20);
+    put_text("src/x.json", "\xef\xbb\xbf{\"images\": [{\"id\": 1, \"file_name\": \"b\\\\1.jpg\"}],"
+                           "\"annotations\": [], \"categories\": [{\"id\": 1, \"name\": \"c\"}]}");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+    assert_int_equal(1, report.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, report.unlabelled);
+    size_t bytes;
+    free(find_record("train", "b/1.jpg", &bytes));
+}
+
 static void test_subset(void **state) {
     (void)state;
     sr_pack_report all, part;
@@ -425,10 +469,13 @@ static void test_stat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_broken_yolo), TEST(test_yolo_layouts), TEST(test_broken_coco),
-        TEST(test_flawed_coco), TEST(test_json_path),    TEST(test_shrunk_annotations),
-        TEST(test_turned),      TEST(test_shards),       TEST(test_bad_lists),
-        TEST(test_subset),      TEST(test_rle),          TEST(test_zstd),
+        TEST(test_class_names), TEST(test_windows_coco),
+        TEST(test_broken_yolo), TEST(test_yolo_layouts),
+        TEST(test_broken_coco), TEST(test_flawed_coco),
+        TEST(test_json_path),   TEST(test_shrunk_annotations),
+        TEST(test_turned),      TEST(test_shards),
+        TEST(test_bad_lists),   TEST(test_subset),
+        TEST(test_rle),         TEST(test_zstd),
         TEST(test_stat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
