@@ -37,9 +37,9 @@ void sr_csv_close(sr_csv *csv);
 typedef struct sr_csv_table {
     int columns;
     int64_t rows;
-    const char **names;   // of the columns
-    const double *values; // [rows][columns]; NaN where a cell is empty or no number
-    sr_arena arena;       // owns all of it
+    const char **names; // of the columns
+    double *values;     // [rows][columns]; NaN where a cell is empty or no number
+    sr_arena arena;     // owns all of it
 } sr_csv_table;
 
 // SR_E_DATA when there is no header line or a row has another number of cells (naming the line).

@@ -4,8 +4,9 @@
 //
 // An evaluation is cut into blocks of samples (a lane of a step). Whoever computes a block fills
 // its row; rows are gathered as bytes and added in block order by sr_metrics_total.
-// Units: metrics.csv and the progress line give accuracies in percent ("val/top1"); exit.json gives
-// fractions ("val_top1").
+// Accuracies and shares of the time are fractions in 0..1 in every file; lines and pictures for
+// people show percent. Versions that wrote percent into metrics.csv called images_per_s img_s, so
+// that the two units never stand in one file: a file with other columns is not continued.
 #ifndef SR_TRAINER_METRICS_H
 #define SR_TRAINER_METRICS_H
 
@@ -23,15 +24,15 @@ typedef enum sr_metrics_column {
     SR_COLUMN_SAMPLES,      // consumed: the position that a resume cuts at
     SR_COLUMN_EPOCH,        // with a fraction
     SR_COLUMN_TRAIN_LOSS,   // mean since the row before
-    SR_COLUMN_TRAIN_TOP1,   // percent
+    SR_COLUMN_TRAIN_TOP1,   // 0..1
     SR_COLUMN_LR,           //
-    SR_COLUMN_IMG_S,        // images a second since the row before
-    SR_COLUMN_DATA_WAIT,    // percent of the time
-    SR_COLUMN_COMM_EXPOSED, // percent of the time
+    SR_COLUMN_IMAGES_PER_S, // since the row before
+    SR_COLUMN_DATA_WAIT,    // 0..1 of the time
+    SR_COLUMN_COMM_EXPOSED, // 0..1 of the time
     SR_COLUMN_MEM_PEAK,     // bytes on this rank
     SR_COLUMN_VAL_LOSS,     //
-    SR_COLUMN_VAL_TOP1,     // percent
-    SR_COLUMN_VAL_TOP5,     // percent
+    SR_COLUMN_VAL_TOP1,     // 0..1
+    SR_COLUMN_VAL_TOP5,     // 0..1
     SR_COLUMN_SECONDS,      // of the whole run, sessions added
     SR_METRICS_COLUMNS
 } sr_metrics_column;

@@ -63,17 +63,17 @@ static void add_values(line *l, const sr_progress *p) {
     if (!isnan(p->loss))
         add(l, "  loss %.4f", p->loss);
     if (!isnan(p->top1))
-        add(l, "  top-1 %.2f %%", p->top1);
+        add(l, "  top-1 %.2f %%", 100 * p->top1);
     if (!isnan(p->lr))
         add(l, "  lr %.4g", p->lr);
     if (!isnan(p->images_per_s))
         add(l, p->images_per_s < 100 ? "  %.1f images/s" : "  %.0f images/s", p->images_per_s);
     if (!isnan(p->data_wait))
-        add(l, "  data %.1f %%", p->data_wait);
+        add(l, "  data %.1f %%", 100 * p->data_wait);
     if (!isnan(p->comm_exposed))
-        add(l, "  comm %.1f %%", p->comm_exposed);
+        add(l, "  comm %.1f %%", 100 * p->comm_exposed);
     if (!isnan(p->mfu))
-        add(l, "  MFU %.1f %%", p->mfu);
+        add(l, "  MFU %.1f %%", 100 * p->mfu);
     if (p->memory_bytes > 0)
         add(l, "  %s", sr_text_bytes(p->memory_bytes, text));
 }

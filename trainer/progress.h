@@ -17,11 +17,11 @@ typedef struct sr_progress {
     int64_t step, steps;   // steps 0: not known
     double eta_seconds;    //
     double loss, lr;       //
-    double top1;           // percent
+    double top1;           // 0..1; the line shows percent, as of the next three
     double images_per_s;   //
-    double data_wait;      // percent of the time
-    double comm_exposed;   // percent of the time
-    double mfu;            // percent of the device's peak
+    double data_wait;      // 0..1 of the time
+    double comm_exposed;   // 0..1 of the time
+    double mfu;            // 0..1 of the device's peak
     uint64_t memory_bytes; // in use on this rank; 0: not known
 } sr_progress;
 

@@ -85,6 +85,18 @@ static void make_facts(results *r) {
     }
 }
 
+// metrics.csv holds fractions.
+static void to_percent(sr_csv_table *table) {
+    for (int c = 0; c < table->columns; ++c) {
+        const char *name = table->names[c];
+        if (strcmp(name, "val/loss") == 0 ||
+            (strcmp(name, "train/top1") != 0 && strncmp(name, "val/", 4) != 0))
+            continue;
+        for (int64_t row = 0; row < table->rows; ++row)
+            table->values[row * table->columns + c] *= 100;
+    }
+}
+
 // -- panels ----------------------------------------------------------------------------------
 
 // Epochs, or steps for a run of less than two epochs; of what the table has.
@@ -148,7 +160,7 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
     add_series(&loss, r, "val/loss", "val", SR_ORANGE, false);
     add_accuracies(&accuracy, r);
     add_series(&rate, r, "lr", "lr", SR_PURPLE, false);
-    add_series(&speed, r, "img_s", "all ranks", SR_GREEN, true);
+    add_series(&speed, r, "images_per_s", "all ranks", SR_GREEN, true);
     rate.series[0].marks = false;
 
     const double margin = 40, header = 84, gap = 48, middle = 24, foot = 40;
@@ -170,6 +182,7 @@ sr_status sr_results_plot(const char *folder) {
     sr_status status = sr_csv_read(path, &r.table);
     sr_free(path);
     SR_TRY(status);
+    to_percent(&r.table);
     make_title(folder, r.title, sizeof r.title);
     make_facts(&r);
     choose_axis(&r);

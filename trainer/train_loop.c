@@ -128,13 +128,13 @@ static sr_status run_step(sr_training *t, bool *stop) {
 
 // ---- Showing ----
 
-static double percent(int64_t part, int64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+static double share(int64_t part, int64_t whole) {
+    return whole > 0 ? (double)part / (double)whole : 0;
 }
 
 // A rank alone waits for nobody: what its exchange takes is the update of the parameters.
-static double exposed_percent(const sr_training *t, int64_t span) {
-    return t->ranks > 1 ? percent(exposed_ns(t) - t->window.exposed_ns, span) : (double)NAN;
+static double exposed_share(const sr_training *t, int64_t span) {
+    return t->ranks > 1 ? share(exposed_ns(t) - t->window.exposed_ns, span) : (double)NAN;
 }
 
 // That of the step before this position.
@@ -157,10 +157,10 @@ static void show(sr_training *t) {
         .eta_seconds = (double)(t->total_samples - t->position) / rate,
         .loss = t->last_loss,
         .lr = last_lr(t),
-        .top1 = 100.0 * t->val_top1,
+        .top1 = t->val_top1,
         .images_per_s = rate,
-        .data_wait = percent(data_wait_ns(t) - t->window.data_wait_ns, span),
-        .comm_exposed = exposed_percent(t, span),
+        .data_wait = share(data_wait_ns(t) - t->window.data_wait_ns, span),
+        .comm_exposed = exposed_share(t, span),
         .mfu = (double)NAN,
         .memory_bytes = sr_memory_get_stats().live_bytes +
                         sr_context_get_stats(t->engine->context).planned_peak_bytes *
@@ -182,17 +182,17 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
         double samples = (double)t->window.samples;
         row[SR_COLUMN_TRAIN_LOSS] = t->window.loss / samples;
         if (t->task->scalars)
-            row[SR_COLUMN_TRAIN_TOP1] = 100.0 * (double)t->window.hits1 / samples;
-        row[SR_COLUMN_IMG_S] = (samples - (double)t->window.carried) / ((double)span / 1e9);
-        row[SR_COLUMN_DATA_WAIT] = percent(data_wait_ns(t) - t->window.data_wait_ns, span);
-        row[SR_COLUMN_COMM_EXPOSED] = exposed_percent(t, span);
+            row[SR_COLUMN_TRAIN_TOP1] = (double)t->window.hits1 / samples;
+        row[SR_COLUMN_IMAGES_PER_S] = (samples - (double)t->window.carried) / ((double)span / 1e9);
+        row[SR_COLUMN_DATA_WAIT] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
+        row[SR_COLUMN_COMM_EXPOSED] = exposed_share(t, span);
     }
     row[SR_COLUMN_LR] = last_lr(t);
     row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
     if (with_evaluation) {
         row[SR_COLUMN_VAL_LOSS] = t->val_loss;
-        row[SR_COLUMN_VAL_TOP1] = 100.0 * t->val_top1;
-        row[SR_COLUMN_VAL_TOP5] = 100.0 * t->val_top5;
+        row[SR_COLUMN_VAL_TOP1] = t->val_top1;
+        row[SR_COLUMN_VAL_TOP5] = t->val_top5;
     }
     row[SR_COLUMN_SECONDS] =
         t->previous_seconds + (double)(sr_clock_ns() - t->session_start_ns) / 1e9;

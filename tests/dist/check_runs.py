@@ -123,10 +123,21 @@ class Runs(suite.Suite):
             with open(self.path(name, "metrics.csv"), encoding="utf-8") as file:
                 steps.append([(row["step"], row["val/top1"]) for row in csv.DictReader(file)])
         self.report(steps[0] == steps[1], "rows of metrics.csv", str(steps))
+        accuracy = whole["metrics"]["val_top1"]
+        self.report(0 < accuracy <= 1 and abs(float(steps[0][-1][1]) - accuracy) < 1e-8,
+                    "metrics.csv and exit.json have one unit", f"{steps[0]} {accuracy}")
         other = self.pack("other")
         os.rename(self.path("hurt", "exit.json"), self.path("exit.json"))
         done = self.train("hurt", "epochs=3", f"data.val={other}", data=data, options=("--resume",))
         self.expect("other pictures for evaluation", done, 0, "'best' begins anew")
+
+    def older_columns(self, name):
+        """metrics.csv as versions wrote it that had accuracies in percent."""
+        path = self.path(name, "metrics.csv")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("images_per_s", "img_s"))
 
     def extended(self):
         """--resume DIR with more epochs, also of a finished run; not with fewer."""
@@ -136,7 +147,9 @@ class Runs(suite.Suite):
         self.expect("shorter", self.train("longer", "epochs=1.6", options=("--resume",)), 2, "give more to extend it")
         self.expect("another rate", self.train("longer", "epochs=4", "optimizer.lr=0.3", options=("--resume",)), 2,
                     "other options")
+        self.older_columns("longer")
         done = self.train("longer", "epochs=4", options=("--resume",))
+        self.expect("metrics.csv of an older version", done, 0, "metrics.csv.old")
         after = self.exit_file("longer")
         self.report(done.returncode == 0 and before["samples"] < 240 and after["samples"] >= 320, "longer",
                     f"{before['samples']} {after['samples']}\n{done.stderr[-800:]}")

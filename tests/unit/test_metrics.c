@@ -128,15 +128,15 @@ static void progress_line(void **state) {
                      .top1 = (double)NAN,
                      .lr = 0.0987,
                      .images_per_s = 1032.4,
-                     .data_wait = 0.31,
-                     .comm_exposed = 1.22,
+                     .data_wait = 0.0031,
+                     .comm_exposed = 0.0122,
                      .mfu = (double)NAN,
                      .memory_bytes = (uint64_t)1288490189};
     assert_string_equal(sr_progress_format(&p, line, sizeof line),
                         "epoch 3.25/90  step 1200/36000  ETA 1:02:33  loss 2.3145  lr 0.0987  "
                         "1032 images/s  data 0.3 %  comm 1.2 %  1.2 GiB");
     assert_string_equal(sr_progress_format(&p, line, 12), "epoch 3.25/"); // cut, never overrun
-    p = (sr_progress){.what = "val", .step = 7, .top1 = 93.125, .mfu = 41.26};
+    p = (sr_progress){.what = "val", .step = 7, .top1 = 0.93125, .mfu = 0.4126};
     p.loss = p.lr = p.images_per_s = p.data_wait = p.comm_exposed = p.eta_seconds = (double)NAN;
     assert_string_equal(sr_progress_format(&p, line, sizeof line),
                         "val  step 7  top-1 93.12 %  MFU 41.3 %");

@@ -86,10 +86,10 @@ static void write_metrics(int rows, double epochs) {
         row[SR_COLUMN_EPOCH] = epochs * i / rows;
         row[SR_COLUMN_TRAIN_LOSS] = 2.3 / i + (i % 3) * 0.1;
         row[SR_COLUMN_LR] = 0.1;
-        row[SR_COLUMN_IMG_S] = 1000;
+        row[SR_COLUMN_IMAGES_PER_S] = 1000;
         if (i % 10 == 0) {
             row[SR_COLUMN_VAL_LOSS] = 2.5 / i;
-            row[SR_COLUMN_VAL_TOP1] = 100.0 - 50.0 / i;
+            row[SR_COLUMN_VAL_TOP1] = 1.0 - 0.5 / i;
         }
         assert_int_equal(sr_csv_add_numbers(csv, row), SR_OK);
     }
