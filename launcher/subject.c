@@ -7,31 +7,13 @@
 #include "kernels/base/file.h"
 #include "trainer/checkpoint.h"
 
-static sr_status verify_checkpoint(const char *path, bool json, sr_text *out) {
-    sr_text report;
-    sr_text_init(&report);
-    sr_status status = sr_checkpoint_verify(path, &report);
-    if (json) {
-        sr_text_add(out, "{\"path\": ");
-        sr_text_add_json_string(out, path);
-        sr_text_add(out, ", \"kind\": \"checkpoint\", \"ok\": %s, \"report\": ",
-                    status == SR_OK ? "true" : "false");
-        sr_text_add_json_string(out, report.data);
-        sr_text_add(out, "}\n");
-    } else {
-        sr_text_add_bytes(out, report.data, report.length);
-    }
-    sr_text_release(&report);
-    return status;
-}
-
 static sr_status stat_checkpoint(const char *path, bool json, sr_text *out) {
     return json ? sr_checkpoint_describe_json(path, out) : sr_checkpoint_describe(path, false, out);
 }
 
 static const sr_subject subjects[] = {
     {"data set", sr_subject_is_data, sr_subject_verify_data, sr_subject_stat_data},
-    {"checkpoint", sr_checkpoint_is, verify_checkpoint, stat_checkpoint},
+    {"checkpoint", sr_checkpoint_is, sr_checkpoint_verify, stat_checkpoint},
 };
 
 sr_status sr_subject_find(const char *path, const sr_subject **out) {

@@ -180,9 +180,9 @@ SR_NODISCARD sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const 
 // True when the path is a run folder, with or without a checkpoint yet, or a generation.
 bool sr_checkpoint_is(const char *path);
 // Checks every file of every generation at the path, and that generations of a run folder are this
-// run's; one line each in 'report'. Returns the code and message of the first damage; SR_OK if
-// there is none, also for a run without a checkpoint.
-SR_NODISCARD sr_status sr_checkpoint_verify(const char *path, sr_text *report);
+// run's; adds lines of text to 'report', or one JSON object with a line break. Returns the code and
+// message of the first damage; SR_OK if there is none, also for a run without a checkpoint.
+SR_NODISCARD sr_status sr_checkpoint_verify(const char *path, bool json, sr_text *report);
 // What the newest readable generation is, in lines of text; with every tensor where 'tensors'.
 SR_NODISCARD sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out);
 // The same as one JSON object and a line break, of which "kind" is "checkpoint".

@@ -42,6 +42,8 @@ void sr_manifest_file_format(const manifest_file *file, sr_text *out);
 sr_status sr_manifest_file_parse(const char *text, size_t bytes, const char *what,
                                  manifest_files *files);
 
+// Whether the folder has a file or folder of this name.
+bool sr_checkpoint_has(const char *folder, const char *name);
 const char *sr_weights_file_name(sr_weights_kind kind);
 // "optimizer-00002-of-00004.safetensors" into out (64 bytes).
 char *sr_checkpoint_shard_name(int rank, int ranks, char *out);

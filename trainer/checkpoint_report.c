@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints for people: verify every file, and describe a generation.
-//
-// Unlike opening, which wants one whole generation quickly, verify looks at every file of every
-// generation and says which bytes and which tensors are damaged.
+// Checkpoints for people: what a path is, and what a generation holds, as text and as JSON.
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -11,146 +8,16 @@
 
 #include "kernels/base/file.h"
 #include "trainer/checkpoint_internal.h"
-#include "trainer/run_identity.h"
 
-static bool has(const char *folder, const char *name) {
+bool sr_checkpoint_has(const char *folder, const char *name) {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     return n > 0 && n < PATH_MAX && sr_path_exists(path);
 }
 
 bool sr_checkpoint_is(const char *path) {
-    return has(path, MANIFEST_NAME) || has(path, CHECKPOINTS_FOLDER) ||
-           (has(path, "identity") && has(path, "recipe.yaml"));
-}
-
-// -- verify ----------------------------------------------------------------------------------
-
-// Names the tensors that lie in the damaged bytes, where the header can still be read.
-static void name_tensors(const char *path, const sr_file_damage *damage, sr_text *report) {
-    sr_safetensors *file;
-    if (damage->chunks == 0 || sr_safetensors_open(path, &file) != SR_OK)
-        return;
-    const char *first = NULL, *last = NULL;
-    uint64_t data = sr_safetensors_data_offset(file);
-    for (int i = 0; i < sr_safetensors_count(file); ++i) {
-        const sr_stored_tensor *tensor = sr_safetensors_get(file, i);
-        if (data + tensor->end <= damage->begin || data + tensor->begin >= damage->end)
-            continue;
-        first = first == NULL ? tensor->name : first;
-        last = tensor->name;
-    }
-    if (first != NULL && strcmp(first, last) == 0)
-        sr_text_add(report, " (tensor %s)", first);
-    else if (first != NULL)
-        sr_text_add(report, " (tensors %s to %s)", first, last);
-    sr_safetensors_free(file);
-}
-
-typedef struct verdict {
-    sr_status first;
-    char message[512], where[64];
-    sr_text own; // identities of the run, one a line; empty: any
-} verdict;
-
-static void note(verdict *v, sr_status status) {
-    if (v->first != SR_OK || status == SR_OK)
-        return;
-    v->first = status;
-    strncpy(v->message, sr_error_message(), sizeof v->message - 1);
-    strncpy(v->where, sr_error_where(), sizeof v->where - 1);
-}
-
-static void verify_file(const char *folder, const manifest_file *file, verdict *v,
-                        sr_text *report) {
-    char size[16];
-    sr_file_damage damage;
-    char *path = sr_path_join(folder, file->name);
-    sr_status status = path == NULL ? SR_E_MEMORY : sr_file_sums_check(path, &file->sums, &damage);
-    if (status == SR_E_NOT_FOUND)
-        status = SR_FAIL(SR_E_DATA, "%s: missing, though manifest.json lists it", path);
-    note(v, status);
-    if (status == SR_OK) {
-        sr_text_add(report, "  ok       %s  %s\n", file->name,
-                    sr_text_bytes(file->sums.bytes, size));
-    } else {
-        sr_text_add(report, "  DAMAGED  %s", sr_error_message());
-        if (path != NULL && status == SR_E_CHECKSUM)
-            name_tensors(path, &damage, report);
-        sr_text_add(report, "\n");
-    }
-    sr_free(path);
-}
-
-static void verify_generation(const char *folder, verdict *v, sr_text *report) {
-    sr_manifest manifest;
-    manifest_files files;
-    sr_arena arena;
-    sr_arena_init(&arena);
-    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
-    note(v, status);
-    if (status != SR_OK) {
-        sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
-    } else {
-        sr_text_add(report, "%s: generation %" PRId64 ", step %" PRId64 "\n", folder,
-                    manifest.generation, manifest.step);
-        if (v->own.length > 0 && !sr_run_identity_has(v->own.data, manifest.recipe_identity)) {
-            note(v,
-                 SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than the folder's", folder));
-            sr_text_add(report, "  FOREIGN  %s\n", sr_error_message());
-        }
-        for (size_t i = 0; i < files.count; ++i)
-            verify_file(folder, &files.items[i], v, report);
-    }
-    sr_manifest_files_release(&files);
-    sr_arena_release(&arena);
-}
-
-// Generation N of a run folder. Returns whether there was something to look at.
-static bool verify_numbered(const char *run, int64_t generation, verdict *v, sr_text *report) {
-    char name[64];
-    char *folder = sr_path_join(run, sr_generation_name(generation, name));
-    bool looked = true;
-    if (folder == NULL) {
-        note(v, SR_E_MEMORY);
-    } else if (has(folder, MANIFEST_NAME)) {
-        verify_generation(folder, v, report);
-    } else if (generation == sr_generation_linked(run, "last")) {
-        note(v,
-             SR_FAIL(SR_E_DATA,
-                     "%s: manifest.json is missing, though 'last' says that it was whole", folder));
-        sr_text_add(report, "%s\n  DAMAGED  %s\n", folder, sr_error_message());
-    } else {
-        sr_text_add(report,
-                    "%s: never finished; it does not count and goes with the next "
-                    "checkpoint\n",
-                    folder);
-        looked = false;
-    }
-    sr_free(folder);
-    return looked;
-}
-
-sr_status sr_checkpoint_verify(const char *path, sr_text *report) {
-    int64_t *list;
-    size_t count, looked_at = 0;
-    verdict v = {.first = SR_OK};
-    SR_TRY(sr_generations_list(path, &list, &count));
-    sr_text_init(&v.own);
-    if (has(path, MANIFEST_NAME)) {
-        verify_generation(path, &v, report);
-        ++looked_at;
-    } else {
-        note(&v, sr_run_identity_read(path, &v.own));
-        for (size_t i = 0; i < count; ++i)
-            looked_at += verify_numbered(path, list[i], &v, report);
-    }
-    sr_free(list);
-    sr_text_release(&v.own);
-    if (looked_at == 0)
-        sr_text_add(report, "%s: a run without a finished checkpoint\n", path);
-    SR_TRY(sr_text_check(report));
-    return v.first == SR_OK ? SR_OK : sr_error_adopt(v.first, v.where, v.message);
+    return sr_checkpoint_has(path, MANIFEST_NAME) || sr_checkpoint_has(path, CHECKPOINTS_FOLDER) ||
+           (sr_checkpoint_has(path, "identity") && sr_checkpoint_has(path, "recipe.yaml"));
 }
 
 // -- describe --------------------------------------------------------------------------------
@@ -265,7 +132,7 @@ sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
     return status;
 }
 
-// -- the same as JSON ------------------------------------------------------------------------
+// -- as JSON ---------------------------------------------------------------------------------
 
 static void add_member(sr_text *out, const char *name, const char *value) {
     sr_text_add(out, ", \"%s\": ", name);

@@ -91,6 +91,9 @@ class Runs(suite.Suite):
         self.expect("checkpoint of another seed", done, 2, "a checkpoint of another run, with another seed")
         done = self.command("verify", self.path("two"))
         self.report(done.returncode == 3 and "FOREIGN" in done.stdout, "verify names it", done.stdout + done.stderr)
+        done = self.command("verify", "--json", self.path("two"))
+        states = {g["generation"]: g["state"] for g in json.loads(done.stdout)["generations"]}
+        self.report(done.returncode == 3 and states == {2: "foreign", 1: "whole"}, "verify --json names it", done.stdout)
         shutil.rmtree(self.path("two", "checkpoints", "00000002"))
         done = self.train("two", "steps=4", "checkpoint.every=[2it]", "seed=2")
         self.report(done.returncode == 0, "moved out", done.stderr[-800:])

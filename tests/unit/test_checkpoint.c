@@ -16,6 +16,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/checkpoint_fixture.h"
+#include "trainer/json_tree.h"
 
 static char run[64];
 
@@ -231,19 +232,59 @@ static void slots_refuse_what_does_not_fit(void **state) {
     sr_checkpoint_free(checkpoint);
 }
 
+static int64_t number_of(const sr_json *object, const char *key) {
+    int64_t number = -1;
+    assert_true(sr_json_int64(sr_json_get(object, key), &number));
+    return number;
+}
+
+// Of two generations with a damaged file each: the newer one's weights, the older one's average.
+static void verify_as_json(void) {
+    sr_text text;
+    sr_arena arena;
+    const sr_json *root;
+    sr_text_init(&text);
+    sr_arena_init(&arena);
+    assert_int_equal(sr_checkpoint_verify(run, true, &text), SR_E_CHECKSUM);
+    assert_int_equal(sr_json_parse(text.data, text.length, 1000, "report", &arena, &root), SR_OK);
+    assert_string_equal(sr_json_get(root, "ok")->text, "false");
+    assert_non_null(strstr(sr_json_string(sr_json_get(root, "error")), "2/model.safetensors"));
+    assert_int_equal(sr_json_get(root, "generations")->count, 2);
+    const sr_json *generation = sr_json_get(root, "generations")->first; // the newest
+    assert_int_equal(number_of(generation, "generation"), 2);
+    assert_string_equal(sr_json_string(sr_json_get(generation, "state")), "damaged");
+    int damaged = 0;
+    for (const sr_json *f = sr_json_get(generation, "files")->first; f != NULL; f = f->next) {
+        const sr_json *damage = sr_json_get(f, "damage");
+        assert_true(number_of(f, "bytes") > 0);
+        assert_string_equal(sr_json_get(f, "ok")->text, damage == NULL ? "true" : "false");
+        if (damage == NULL)
+            continue;
+        damaged++;
+        assert_non_null(strstr(sr_json_string(sr_json_get(f, "path")), "2/model.safetensors"));
+        assert_int_equal(number_of(damage, "chunks"), 1);
+        assert_int_equal(number_of(damage, "first_byte"), 0);
+        assert_int_equal(number_of(damage, "last_byte") + 1, number_of(f, "bytes"));
+        assert_string_equal(sr_json_string(sr_json_get(damage, "tensors")->first), "conv1.weight");
+    }
+    assert_int_equal(damaged, 1);
+    sr_arena_release(&arena);
+    sr_text_release(&text);
+}
+
 static void verify_and_describe(void **state) {
     (void)state;
     sr_text text;
     sr_text_init(&text);
     assert_false(sr_checkpoint_is(run));
-    assert_int_equal(sr_checkpoint_verify(run, &text), SR_OK); // nothing is damaged
+    assert_int_equal(sr_checkpoint_verify(run, false, &text), SR_OK); // nothing is damaged
     assert_non_null(strstr(text.data, "a run without a finished checkpoint"));
     assert_int_equal(state_save(run, 1, 2, false), SR_OK);
     assert_int_equal(state_save(run, 2, 2, true), SR_OK);
     assert_true(sr_checkpoint_is(run));
     assert_true(sr_checkpoint_is(in_run("last")));
     sr_text_clear(&text);
-    assert_int_equal(sr_checkpoint_verify(run, &text), SR_OK);
+    assert_int_equal(sr_checkpoint_verify(run, false, &text), SR_OK);
     assert_null(strstr(text.data, "DAMAGED"));
     sr_text_clear(&text);
     assert_int_equal(sr_checkpoint_describe(run, true, &text), SR_OK);
@@ -260,10 +301,11 @@ static void verify_and_describe(void **state) {
         close(fd);
     }
     sr_text_clear(&text);
-    assert_int_equal(sr_checkpoint_verify(run, &text), SR_E_CHECKSUM);
+    assert_int_equal(sr_checkpoint_verify(run, false, &text), SR_E_CHECKSUM);
     assert_non_null(strstr(sr_error_message(), damaged[0]));
     assert_non_null(strstr(text.data, "(tensors conv1.weight to fc.bias)"));
     assert_non_null(strstr(text.data, "(tensor all)"));
+    verify_as_json();
     sr_checkpoint *checkpoint;
     assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "none of its 2 checkpoints"));

@@ -103,7 +103,7 @@ static void look_at(const looks *l, const damage *d) {
     sr_text text;
     char message[1024];
     sr_text_init(&text);
-    sr_status status = sr_checkpoint_verify(l->folder, &text);
+    sr_status status = sr_checkpoint_verify(l->folder, false, &text);
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     expect("verify", status, message, d);
     expect("the report of verify", status, text.data, d);
@@ -231,7 +231,7 @@ static void a_lost_manifest_is_named(void **state) {
     sr_text_init(&text);
     assert_int_equal(0, unlink(in_run("checkpoints/00000002/manifest.json")));
     assert_true(state_loads(run, 1));
-    assert_status(SR_E_DATA, sr_checkpoint_verify(run, &text));
+    assert_status(SR_E_DATA, sr_checkpoint_verify(run, false, &text));
     assert_message("manifest.json is missing");
     sr_text_release(&text);
 }
