@@ -72,7 +72,8 @@ static sr_status measure(bench *b, double seconds) {
 
 static void add_table(const bench *b, sr_text *out) {
     char name[64];
-    sr_text_add(out, "%s: %lld pictures to %lld px; one core, pipelines in turns\n%s\n\n",
+    sr_text_add(out,
+                "%s: %lld pictures to %lld px; one core, pipelines measured alternately\n%s\n\n",
                 b->options->dataset, (long long)b->loaders.count,
                 (long long)b->options->image_height, sr_cpu_model());
     sr_loaders_add_head(out);

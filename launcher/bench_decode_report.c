@@ -63,8 +63,9 @@ static void add_rates(const sr_decode_bench *b, sr_text *out) {
     if (!b->peers)
         return;
     sr_loaders_add_rows(&b->loaders, b->per_s[0], out);
-    sr_text_add(out, "loaders deliver batches, which decoding alone does not: 'serried bench data "
-                     "--peers' compares pipelines\n");
+    sr_text_add(
+        out,
+        "loaders also build batches; to compare whole pipelines: serried bench data --peers\n");
 }
 
 static void add_table(const sr_decode_bench *b, sr_text *out) {

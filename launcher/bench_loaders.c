@@ -145,7 +145,7 @@ static sr_status read_about(sr_loader *p, const char *text) {
                        setting ? ", " : "", p->pinned ? "pinned" : "not pinned");
         (void)sr_json_double(sr_json_get(about, "bytes_per_picture"), &p->picture_bytes);
         if (!sr_json_double(sr_json_get(about, "pictures"), &p->pictures) || !(p->pictures > 0))
-            status = SR_FAIL(SR_E_PEER, "the peer does not say how many pictures it takes");
+            status = SR_FAIL(SR_E_PEER, "the peer does not report how many pictures it used");
     }
     sr_arena_release(&arena);
     return status;
@@ -183,7 +183,7 @@ static void give_up(sr_loader *p) {
 sr_status sr_loaders_start(const sr_loader_options *o, sr_loaders *l) {
     if (o->transform_count != 2 || strcmp(o->transforms[0].name, "random_resized_crop") != 0 ||
         o->transforms[0].arguments || strcmp(o->transforms[1].name, "flip") != 0)
-        return SR_FAIL(SR_E_USAGE, "peers are measured with random_resized_crop and flip alone");
+        return SR_FAIL(SR_E_USAGE, "peers are measured with random_resized_crop and flip only");
     char folder[] = "/tmp/serried-bench-XXXXXX";
     if (!mkdtemp(folder))
         return SR_FAIL(SR_E_IO, "%s: %s", folder, strerror(errno));

@@ -96,7 +96,7 @@ static void draw_live(const plot *p) {
 static void draw_legend(const plot *p) {
     char text[96], bytes[16];
     int y = TOP;
-    draw_text(p, LEGEND, y, INK, "alive at the peak");
+    draw_text(p, LEGEND, y, INK, "live at the peak");
     for (int i = 0; i < p->t->kind_count && i < COLORS; i++) {
         const sr_memory_kind *k = &p->t->kinds[i];
         y += LINE_HEIGHT;

@@ -80,7 +80,7 @@ sr_status sr_bench_order(const sr_pipeline_options *options, int64_t epochs, int
     if (o.order == SR_ORDER_SEQUENTIAL)
         epochs = 1;
     if (ranks < 1 || ranks > o.lanes)
-        return SR_FAIL(SR_E_USAGE, "%d lanes cannot be dealt to %d ranks", o.lanes, ranks);
+        return SR_FAIL(SR_E_USAGE, "%d lanes cannot be divided among %d ranks", o.lanes, ranks);
     if (o.batch > 0)
         SR_TRY(count_steps(&o, epochs, &o.steps));
     order sum = {.count = epochs};

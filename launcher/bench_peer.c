@@ -41,7 +41,7 @@ static sr_status find_script(const char *script, char out[PATH_MAX]) {
         (void)snprintf(out, PATH_MAX, "%s/%s", folder, script);
         if (sr_path_exists(out))
             return SR_OK;
-        return SR_FAIL(SR_E_NOT_FOUND, "SERRIED_PEERS: there is no %s", out);
+        return SR_FAIL(SR_E_NOT_FOUND, "SERRIED_PEERS: %s does not exist", out);
     }
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -56,8 +56,8 @@ static sr_status find_script(const char *script, char out[PATH_MAX]) {
             return SR_OK;
     }
     return SR_FAIL(SR_E_NOT_FOUND,
-                   "tests/peers/%s lies in no folder above this program; run it from a build tree, "
-                   "or name the folder in SERRIED_PEERS",
+                   "tests/peers/%s was not found in any folder above this program; run it from a "
+                   "build tree, or set SERRIED_PEERS to the folder",
                    script);
 }
 
@@ -83,13 +83,14 @@ static sr_status start(sr_peer *peer, char *const *command) {
     int in[2], out[2];
     peer->messages = tmpfile();
     if (!peer->messages)
-        return SR_FAIL(SR_E_IO, "no file for a peer's messages: %s", strerror(errno));
+        return SR_FAIL(SR_E_IO, "cannot create a file for the peer's messages: %s",
+                       strerror(errno));
     if (pipe2(in, O_CLOEXEC) != 0)
-        return SR_FAIL(SR_E_SYSTEM, "no pipe to a peer: %s", strerror(errno));
+        return SR_FAIL(SR_E_SYSTEM, "cannot create a pipe to the peer: %s", strerror(errno));
     peer->to = in[1];
     if (pipe2(out, O_CLOEXEC) != 0) {
         (void)close(in[0]);
-        return SR_FAIL(SR_E_SYSTEM, "no pipe from a peer: %s", strerror(errno));
+        return SR_FAIL(SR_E_SYSTEM, "cannot create a pipe from the peer: %s", strerror(errno));
     }
     peer->from = out[0];
     sr_status status = spawn(peer, command, in[0], out[1]);
@@ -135,18 +136,18 @@ static const char *last_message(sr_peer *peer, char text[LINE]) {
     long end = fseek(peer->messages, 0, SEEK_END) == 0 ? ftell(peer->messages) : 0;
     long from = end > LINE - 1 ? end - (LINE - 1) : 0;
     if (fseek(peer->messages, from, SEEK_SET) != 0)
-        return "it said nothing";
+        return "it printed nothing";
     size_t n = fread(text, 1, LINE - 1, peer->messages);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     text[n] = '\0';
     char *line = strrchr(text, '\n');
-    return n == 0 ? "it said nothing" : line ? line + 1 : text;
+    return n == 0 ? "it printed nothing" : line ? line + 1 : text;
 }
 
 static sr_status ended(sr_peer *peer) {
     char text[LINE];
-    return SR_FAIL(SR_E_PEER, "the peer ended: %s", last_message(peer, text));
+    return SR_FAIL(SR_E_PEER, "the peer exited: %s", last_message(peer, text));
 }
 
 static sr_status wait_readable(sr_peer *peer, int64_t deadline) {
@@ -193,7 +194,7 @@ sr_status sr_peer_ready(sr_peer *peer, double limit_seconds, const char **about)
     char line[LINE];
     SR_TRY(read_line(peer, limit_seconds, line));
     if (strncmp(line, word, sizeof word - 1) != 0)
-        return SR_FAIL(SR_E_PEER, "the peer said '%s' instead of ready", line);
+        return SR_FAIL(SR_E_PEER, "the peer answered '%s' instead of 'ready'", line);
     (void)snprintf(peer->about, sizeof peer->about, "%s", line + sizeof word - 1);
     *about = peer->about;
     return SR_OK;
@@ -212,7 +213,7 @@ static sr_status read_number(sr_peer *peer, double limit_seconds, const char *wh
     SR_TRY(read_line(peer, limit_seconds, line));
     double value = strtod(line, &end);
     if (end == line || !(value > 0))
-        return SR_FAIL(SR_E_PEER, "the peer said '%s' instead of %s", line, what);
+        return SR_FAIL(SR_E_PEER, "the peer answered '%s' instead of %s", line, what);
     *out = value;
     return SR_OK;
 }

@@ -31,7 +31,7 @@ static void print_planners(const sr_plan *plan) {
 static void print_peak(const sr_plan *plan, const sr_memory_timeline *t) {
     char planned[16], bound[16];
     const size_t peak = sr_plan_peak_bytes(plan), live = sr_plan_live_bound_bytes(plan);
-    (void)printf("\nmemory of a lane: %s planned, %s live at once at least, ratio %.3f\n",
+    (void)printf("\nmemory of a lane: %s planned, lower bound %s, ratio %.3f\n",
                  sr_text_bytes(peak, planned), sr_text_bytes(live, bound),
                  live > 0 ? (double)peak / (double)live : 1);
     print_planners(plan);
@@ -39,13 +39,13 @@ static void print_peak(const sr_plan *plan, const sr_memory_timeline *t) {
         return;
     sr_plan_launch_view at;
     sr_plan_get_launch(plan, sr_plan_step_launch(plan, t->peak), &at);
-    (void)printf("most is live at step %d of %d, which begins with %s (%s) at %s:%d\n", t->peak + 1,
+    (void)printf("the peak is at step %d of %d, which starts with %s (%s) at %s:%d\n", t->peak + 1,
                  t->step_count, at.op, at.kernel, at.file, at.line);
 }
 
 static void print_kinds(const sr_memory_timeline *t) {
     char text[16];
-    (void)printf("\n%-22s %7s %10s %6s\n", "alive at the peak", "values", "bytes", "share");
+    (void)printf("\n%-22s %7s %10s %6s\n", "live at the peak", "values", "bytes", "share");
     for (int i = 0; i < t->kind_count; i++) {
         const sr_memory_kind *k = &t->kinds[i];
         if (k->spans_at_peak > 0)
@@ -120,9 +120,9 @@ static void print_owners(void) {
         (void)printf("%-42s %7llu %10s %10s\n", rows[i].what, (unsigned long long)rows[i].blocks,
                      sr_text_bytes(rows[i].bytes, now), sr_text_bytes(rows[i].peak_bytes, most));
     }
-    (void)printf("%-42s %7s %10s %10s\n", "what is smaller", "", sr_text_bytes(rest, now),
+    (void)printf("%-42s %7s %10s %10s\n", "smaller ones", "", sr_text_bytes(rest, now),
                  sr_text_bytes(rest_most, most));
-    (void)printf("%-42s %7s %10s\n", "all of these", "", sr_text_bytes(all, now));
+    (void)printf("%-42s %7s %10s\n", "total of these", "", sr_text_bytes(all, now));
     const sr_process_memory process = sr_process_memory_get();
     (void)printf("%-42s %7s %10s %10s\n", "resident, with libraries and stacks", "",
                  sr_text_bytes((uint64_t)process.resident, now),

@@ -100,7 +100,7 @@ static void print(const table *t, int steps, double seconds, int executors,
         "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
         limits->flops * 1e-9, limits->copy_rate * 1e-9);
     if (executors > 1)
-        (void)printf("%d executors side by side: times are those of one\n", executors);
+        (void)printf("%d executors run side by side: times are those of one\n", executors);
 }
 
 static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, table *t) {

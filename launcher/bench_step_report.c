@@ -185,15 +185,15 @@ static void add_peer_lines(report *p) {
     add_tries(p);
     if (best < 0)
         return;
-    add_line(p, "PyTorch: %s vectors; medians of blocks in turns",
+    add_line(p, "PyTorch: %s vectors; medians of alternating blocks",
              r->finals[best].peers.capability);
     if (r->their_memory > 0) {
         add_line(p,
                  "memory: %.2fx the %s of PyTorch's eager mode with equal groups; process peak "
-                 "less what was resident before the model",
+                 "minus what was resident before the model",
                  r->our_memory / r->their_memory, sr_text_bytes((uint64_t)r->their_memory, bytes));
     } else {
-        add_line(p, "memory: PyTorch's not measured: %s", r->memory_reason);
+        add_line(p, "memory: not measured for PyTorch: %s", r->memory_reason);
     }
 }
 
@@ -213,22 +213,20 @@ static void add_costs(report *p) {
              "%.1f",
              r->bytes * 1e-9, r->bytes * per_second * 1e-9, 100 * sr_step_byte_share(r),
              r->limits.copy_rate * 1e-9);
-    add_line(p, "activations of a lane: %s planned, %s live at once at least",
+    add_line(p, "activations of a lane: %s planned, lower bound %s",
              sr_text_bytes(r->peak_bytes, peak), sr_text_bytes(r->live_bound_bytes, bound));
-    add_line(
-        p,
-        "%d operators a lane; own cost of one: %.0f ns recorded (%.0f %% repeat the step before), "
-        "%.0f ns for the plan to be found, %.1f us compiled once",
-        r->operators, r->record_ns, 100 * r->repeated, r->hash_ns, 1e-3 * r->compile_ns);
-    add_line(
-        p,
-        "allocations of a replayed step: %g; the first step took %.2f s, of which kernels were "
-        "made ready in %.2f",
-        r->allocations, r->first_seconds, r->prepare_seconds);
+    add_line(p,
+             "%d operators per lane; overhead of each: %.0f ns to record (%.0f %% repeat the "
+             "previous step), %.0f ns to find the plan, %.1f us to compile once",
+             r->operators, r->record_ns, 100 * r->repeated, r->hash_ns, 1e-3 * r->compile_ns);
+    add_line(p,
+             "allocations per replayed step: %g; the first step took %.2f s, of which preparing "
+             "kernels %.2f",
+             r->allocations, r->first_seconds, r->prepare_seconds);
     add_line(p, "%d blocks of %d step%s; other processes used up to %.0f %% of the cores",
              r->ours.count, r->steps, r->steps == 1 ? "" : "s", 100 * r->others);
 #ifndef NDEBUG
-    add_line(p, "This is a debug build: its speed says nothing.");
+    add_line(p, "This is a debug build: its speed is not representative.");
 #endif
 }
 

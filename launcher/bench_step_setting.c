@@ -35,8 +35,8 @@ sr_status sr_step_settings_check(const sr_step_options *o, const sr_step_result 
         return SR_OK;
     if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
         return SR_FAIL(SR_E_USAGE,
-                       "--peer-processes %d does not divide %lld lane%s, so batch norm would see "
-                       "other groups than ours; --peer-groups equal excludes them",
+                       "--peer-processes %d does not divide %lld lane%s, so batch norm groups "
+                       "would differ from ours, which --peer-groups equal excludes",
                        n, (long long)r->lanes, r->lanes == 1 ? "" : "s");
     if (r->batch % n != 0)
         return SR_FAIL(SR_E_USAGE, "--peer-processes %d does not divide a batch of %lld", n,

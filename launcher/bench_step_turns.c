@@ -124,7 +124,7 @@ sr_status sr_step_finals_start(const sr_step_options *o, const sr_step_own *own,
     r->setting_count = sr_step_settings_list(o, r, true, list) + (o->peer_malloc ? 0 : 1);
     const int count = sr_step_settings_list(o, r, o->peer_best, list);
     if (count == 0)
-        return SR_FAIL(SR_E_PEER, "no setting of PyTorch's is as it was asked for");
+        return SR_FAIL(SR_E_PEER, "no PyTorch setting matches the --peer options");
     if (count > SR_STEP_FINALS) {
         SR_TRY(choose(o, own, r, list, count));
     } else {

@@ -19,12 +19,12 @@ static const struct {
 #define BENCHMARKS (sizeof benchmarks / sizeof *benchmarks)
 
 static void print_help(FILE *out) {
-    (void)fputs("usage: serried bench NAME [options]\n"
-                "Measures on this machine, beside a peer where one is installed (tests/peers).\n\n",
+    (void)fputs("usage: serried bench NAME [options]\nMeasure this machine, and compare with peers "
+                "if they are installed (tests/peers).\n\n",
                 out);
     for (size_t i = 0; i < BENCHMARKS; i++)
         (void)fprintf(out, "  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);
-    (void)fputs("\n'serried bench NAME --help' tells more.\n", out);
+    (void)fputs("\n'serried bench NAME --help' shows the options of a benchmark.\n", out);
 }
 
 static int unknown(const char *name) {

@@ -27,13 +27,14 @@ typedef struct arguments {
 enum { KEY_SECONDS = 256, KEY_JSON, KEY_ORDER_HASH, KEY_RANKS, KEY_ONE_CORE, KEY_PEERS };
 
 static const struct argp_option options[] = {
-    {"seconds", KEY_SECONDS, "S", 0, "how long to measure (5; with --peers 120)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure (5; with --peers 120)", 0},
     {"one-core", KEY_ONE_CORE, NULL, 0, "all processes on one processor, with one transformer", 0},
     {"peers", KEY_PEERS, NULL, 0,
-     "the same, in turns with the loaders of FFCV, DALI and torchvision on one core", 0},
+     "like --one-core, compared with the loaders of FFCV, DALI and torchvision", 0},
     {"order-hash", KEY_ORDER_HASH, "EPOCHS", 0,
-     "instead: deliver whole epochs and print a hash of order and augmentation of each", 0},
-    {"ranks", KEY_RANKS, "N", 0, "with --order-hash: deal the lanes to so many ranks (1)", 0},
+     "do not measure: deliver whole epochs and print a hash of the order and augmentation of each",
+     0},
+    {"ranks", KEY_RANKS, "N", 0, "with --order-hash: divide the lanes among N ranks (1)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
@@ -47,7 +48,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SECONDS:
         a->seconds = strtod(text, NULL);
         if (!(a->seconds > 0))
-            argp_error(state, "--seconds=%s is no time", text);
+            argp_error(state, "--seconds=%s is not a time in seconds", text);
         return 0;
     case KEY_ORDER_HASH:
         a->order_epochs = sr_bench_whole_number(text, "order-hash", state);
@@ -197,8 +198,10 @@ static sr_status bench(arguments *a) {
 int sr_bench_data(int argc, char **argv) {
     static const struct argp_child children[] = {{&sr_bench_pipeline_argp, 0, NULL, 0}, {0}};
     static const struct argp parser = {
-        options,  parse, "DATASET", "How fast the data pipeline delivers, and its slowest stage.",
-        children, NULL,  NULL};
+        options,   parse,
+        "DATASET", "Measure how fast the data pipeline delivers, and find its slowest stage.",
+        children,  NULL,
+        NULL};
     arguments a = {.ranks = 1};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return sr_status_exit_code(SR_E_USAGE);

@@ -169,19 +169,19 @@ static sr_status measure(sr_decode_bench *b) {
 
 static const struct argp_option options[] = {
     {"image", 'i', "PX", 0, "side of the images after all transforms (224)", 0},
-    {"transform", 't', "'NAME KEY=VALUE ...'", 0,
-     "add a transform; without any: random_resized_crop and flip", 0},
+    {"transform", 't', "'NAME KEY=VALUE ...'", 0, "add a transform (random_resized_crop and flip)",
+     0},
     {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "how long to measure, whole rounds (10)", 0},
-    {"memory", KEY_MEMORY, "MIB", 0, "of records that are taken, at most (1024)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure, in whole rounds (10)", 0},
+    {"memory", KEY_MEMORY, "MIB", 0, "size of the records to use, at most (1024)", 0},
     {"peers", KEY_PEERS, NULL, 0,
-     "beside the loaders of FFCV, DALI and torchvision; compare with bench data", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+     "compare with the loaders of FFCV, DALI and torchvision (see also bench data)", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
 static const char about[] =
-    "How many pictures one core decodes, transforms and normalises, and what takes the time.\v"
-    "SERRIED_PEER_PYTHON names the Python that has the peers (tests/peers/install --data).";
+    "Measure how many pictures one core decodes, transforms and normalises, and where the time "
+    "goes.\vSERRIED_PEER_PYTHON is the Python that has the peers (tests/peers/install --data).";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_decode_bench *b = state->input;
@@ -215,7 +215,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         b->path = value;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? a folder of 'serried pack', or one shard");
+        argp_error(state, "which data set? Give a folder that 'serried pack' wrote, or a shard");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -266,8 +266,8 @@ static void print_head(const bench *b) {
            b->o->threads > 1 ? "s" : "", (long long)b->o->batch);
     printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n", b->limits.flops * 1e-9,
            b->limits.copy_rate * 1e-9);
-    printf("own cost of an operator: %.0f ns recorded; %.0f ns found again and %.0f ns replayed "
-           "(%.0f of them its kernel), %llu allocations; %.1f us compiled anew\n\n",
+    printf("overhead of an operator: %.0f ns to record; %.0f ns to find the plan and %.0f ns to "
+           "replay (%.0f of them its kernel), %llu allocations; %.1f us to compile\n\n",
            b->own.record_ns, b->own.find_ns, b->own.replay_ns, b->own.kernel_ns,
            (unsigned long long)b->own.allocations, 1e-3 * b->own.compile_ns);
     printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
@@ -316,7 +316,7 @@ static sr_status run_cases(bench *b) {
     if (b->found == 0) {
         return SR_FAIL(SR_E_USAGE,
                        "nothing to time: no kernel or shape%s%s contains '%s'; 'serried info "
-                       "kernels' names the kernels and their providers",
+                       "kernels' lists the kernels and their providers",
                        b->o->provider ? " of provider " : "", b->o->provider ? b->o->provider : "",
                        b->o->filter ? b->o->filter : "");
     }
@@ -382,7 +382,8 @@ int sr_bench_op(int argc, char **argv) {
     static const struct argp_option table[] = {
         {"json", KEY_JSON, NULL, 0, "print the results as JSON", 0},
         {"filter", 'f', "NAME", 0, "only kernels or shapes that contain NAME", 0},
-        {"provider", 'p', "NAME", 0, "kernels of this provider, not the ones that would run", 0},
+        {"provider", 'p', "NAME", 0,
+         "time kernels of this provider instead of those that would run", 0},
         {"dtype", 'd', "T", 0, "activations in f32 or bf16 (both)", 0},
         {"threads", 't', "N", 0, "size of the team (1)", 0},
         {"batch", 'b', "N", 0, "number of images (32)", 0},

@@ -181,7 +181,8 @@ static sr_status run(bench *b) {
     const int ranks = sr_comm_size(b->comm);
     if (ranks < 2 || ranks > MAX_RANKS)
         return SR_FAIL(SR_E_USAGE,
-                       "ranks are compared, and this is %d: 'mpirun -n 2 serried bench ranks %s'",
+                       "bench ranks needs several ranks, and there is %d; run: mpirun -n 2 serried "
+                       "bench ranks %s",
                        ranks, b->recipe);
     SR_TRY(sr_placement_make(b->comm, &b->place));
     SR_TRY(create(b));
@@ -209,20 +210,21 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"batch", KEY_BATCH, "N", 0, "samples of a rank (16)", 0},
+    {"batch", KEY_BATCH, "N", 0, "samples per rank (16)", 0},
     {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (fp32)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (224)", 0},
-    {"pairs", KEY_PAIRS, "N", 0, "blocks of the common job, and of the own jobs (15)", 0},
-    {"steps", KEY_STEPS, "K", 0, "steps of a block (1)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "no further pair begins after so long (300)", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+    {"pairs", KEY_PAIRS, "N", 0,
+     "pairs of blocks: one of the common job, one of the separate jobs (15)", 0},
+    {"steps", KEY_STEPS, "K", 0, "steps per block (1)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "start no further pair after S seconds (300)", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
 static const char about[] =
-    "Measure what ranks lose by training together: steps of one job on all ranks in turns with "
-    "steps of a job on each rank alone, at the same time. To be run under mpirun.\v"
-    "  mpirun -n 2 serried bench ranks resnet50\n"
-    "  mpirun -n 2 serried bench ranks resnet50 --precision bf16 --json";
+    "Measure what ranks lose by training together: steps of one job on all ranks alternate with "
+    "steps of separate jobs, one on each rank at the same time. Run it under mpirun.\v  mpirun -n "
+    "2 serried bench ranks resnet50\n  mpirun -n 2 serried bench ranks resnet50 --precision bf16 "
+    "--json";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     bench *b = state->input;
@@ -258,7 +260,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!b->recipe)
-            argp_error(state, "which recipe? 'serried recipe list' shows them");
+            argp_error(state, "which recipe? 'serried recipe list' lists them");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -34,7 +34,7 @@ typedef struct arguments {
 enum { KEY_KILLS = 256, KEY_JSON };
 
 static const struct argp_option options[] = {
-    {"kills", KEY_KILLS, "N", 0, "of each kind of process (20)", 0},
+    {"kills", KEY_KILLS, "N", 0, "kills of each kind of process (20)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
@@ -48,7 +48,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_KILLS:
         a->kills = (int)sr_bench_whole_number(text, "kills", state);
         if (a->kills < 1 || a->kills > SR_SERIES_MAX)
-            argp_error(state, "--kills=%s; it is 1 to %d", text, SR_SERIES_MAX);
+            argp_error(state, "--kills=%s is not a number from 1 to %d", text, SR_SERIES_MAX);
         return 0;
     case KEY_JSON:
         a->json = true;
@@ -145,7 +145,7 @@ static double worst_of_all(const bench *b) {
 
 static void print_table(const bench *b) {
     const double worst = worst_of_all(b);
-    printf("a slot undisturbed: %.1f ms (median of %d)\n", sr_series_median(&b->waits),
+    printf("a slot without a kill: %.1f ms (median of %d)\n", sr_series_median(&b->waits),
            b->waits.count);
     printf("%-12s %6s %16s %16s %16s\n", "killed", "times", "stall, median ms", "worst ms",
            "lost, median ms");
@@ -183,8 +183,8 @@ static sr_status run(arguments *a) {
     bench b = {.kinds = {{.name = "reader"}, {.name = "iterator"}, {.name = "transformer"}}};
     sr_pipeline_options *o = &a->pipeline.options;
     if (o->threads || o->order == SR_ORDER_SEQUENTIAL)
-        return SR_FAIL(SR_E_USAGE, "only processes can be killed, and only training goes on for "
-                                   "ever; leave out --threads and --order=sequential");
+        return SR_FAIL(SR_E_USAGE, "only processes can be killed, and only the training orders "
+                                   "never end; leave out --threads and --order=sequential");
     sr_rng_init(&b.rng, (uint64_t)sr_clock_ns(), 0, 0, 0);
     sr_log_set_level(SR_LOG_ERROR); // each replacement would be a warning
     SR_TRY(sr_pipeline_open(o, &b.pipeline));
@@ -202,8 +202,10 @@ static sr_status run(arguments *a) {
 int sr_bench_recover(int argc, char **argv) {
     static const struct argp_child children[] = {{&sr_bench_pipeline_argp, 0, NULL, 0}, {0}};
     static const struct argp parser = {
-        options,  parse, "DATASET", "How long training waits when a data process is killed.",
-        children, NULL,  NULL};
+        options,   parse,
+        "DATASET", "Measure how long training waits when a data process is killed.",
+        children,  NULL,
+        NULL};
     arguments a = {.kills = USUAL_KILLS};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return sr_status_exit_code(SR_E_USAGE);

@@ -328,51 +328,50 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"batch", KEY_BATCH, "N", 0, "samples of a step (the recipe's in one lane, for each lane)", 0},
+    {"batch", KEY_BATCH, "N", 0, "samples per step (the recipe's samples of a lane, for each lane)",
+     0},
     {"lanes", KEY_LANES, "L", 0, "lanes (1)", 0},
     {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (the recipe's)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (the recipe's)", 0},
     {"classes", KEY_CLASSES, "N", 0, "classes (1000; 10 for pictures up to 64 px)", 0},
     {"threads", KEY_THREADS, "T", 0, "threads (the cores of this process)", 0},
-    {"blocks", KEY_BLOCKS, "N", 0, "blocks of ours, and as many of the peer's (5)", 0},
-    {"steps", KEY_STEPS, "K", 0, "steps of a block (as many as take two seconds)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "no further block begins after so long (600)", 0},
-    {"peer", KEY_PEER, NULL, 0, "fail where the peer cannot be measured", 0},
-    {"no-peer", KEY_NO_PEER, NULL, 0, "ours alone", 0},
+    {"blocks", KEY_BLOCKS, "N", 0, "measured blocks, and as many of the peer (5)", 0},
+    {"steps", KEY_STEPS, "K", 0, "steps per block (as many as take two seconds)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "start no further block after S seconds (600)", 0},
+    {"peer", KEY_PEER, NULL, 0, "fail if the peer cannot be measured", 0},
+    {"no-peer", KEY_NO_PEER, NULL, 0, "measure serried only", 0},
     {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (eager)", 0},
-    {"peer-malloc", KEY_PEER_MALLOC, "A", 0, "tcmalloc or default (tcmalloc where installed)", 0},
+    {"peer-malloc", KEY_PEER_MALLOC, "A", 0, "tcmalloc or default (tcmalloc if installed)", 0},
     {"peer-processes", KEY_PEER_PROCESSES, "N", 0,
-     "processes that share threads and batch (as many as threads, where it divides by them)", 0},
+     "processes that share threads and batch (one per thread if the batch divides evenly)", 0},
     {"peer-pinned", KEY_PEER_PINNED, "yes|no", 0,
-     "a processor of its own for each thread (where there are several processes)", 0},
+     "pin each thread to a processor of its own (if there are several processes)", 0},
     {"peer-groups", KEY_PEER_GROUPS, "equal|other", 0,
-     "only settings whose batch norm sees the groups of ours, or only others (both, in turns)", 0},
+     "only settings with the same batch norm groups as serried, or only others (both)", 0},
     {"peer-best", KEY_PEER_BEST, NULL, 0,
-     "try every mode, number of processes, pinning and allocator that is not said in turns with "
-     "ours, then measure the fastest two, and the fastest of each group, again",
+     "try every mode, number of processes, pinning and allocator that is not given, then measure "
+     "the fastest two, and the fastest of each group, again",
      0},
-    {"peer-resident", KEY_PEER_RESIDENT, "N", 0, "settings in memory while they are tried (4)", 0},
-    {"profile", KEY_PROFILE, NULL, 0, "further steps tell the time of each operator and kernel", 0},
-    {"plan", KEY_PLAN, NULL, 0, "tell the steps of a lane's plan", 0},
+    {"peer-resident", KEY_PEER_RESIDENT, "N", 0, "settings kept in memory while they are tried (4)",
+     0},
+    {"profile", KEY_PROFILE, NULL, 0, "run further steps to time each operator and kernel", 0},
+    {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
     {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two further steps", 0},
-    {"memory", KEY_MEMORY, NULL, 0, "tell what takes memory, at the peak and by owner", 0},
+    {"memory", KEY_MEMORY, NULL, 0, "print what takes memory, at the peak and by owner", 0},
     {"memory-picture", KEY_MEMORY_PICTURE, "FILE", 0,
-     "the same, and a timeline of the range as a PNG", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+     "like --memory, and draw a timeline of the memory range as a PNG", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
-    {"serve", KEY_SERVE, NULL, 0, "take steps as stdin asks for them (tests/peers/two_builds.py)",
-     0},
+    {"serve", KEY_SERVE, NULL, 0, "run steps as requested on stdin (tests/peers/two_builds.py)", 0},
     {0}};
 
 static const char about[] =
-    "Measure training steps of RECIPE on fixed random data, in turns with PyTorch where it is "
-    "installed (tests/peers/install).\v"
-    "  serried bench step resnet50\n"
-    "  serried bench step resnet50 --precision bf16 --profile --no-peer\n"
-    "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n"
-    "  serried bench step resnet18 --lanes 2 --peer-best\n\n"
-    "SERRIED_PEER_PYTHON names another Python than /usr/bin/python3. What SERRIED_CPU_MASK hides "
-    "(avx512, say) is hidden from PyTorch too.";
+    "Measure training steps of RECIPE on fixed random data, alternating with PyTorch if it is "
+    "installed (tests/peers/install).\v  serried bench step resnet50\n  serried bench step "
+    "resnet50 --precision bf16 --profile --no-peer\n  serried bench step cifar10-fast --lanes 2 "
+    "model.widths='[64, 128, 128]'\n  serried bench step resnet18 --lanes 2 "
+    "--peer-best\n\nSERRIED_PEER_PYTHON is the Python to use (default: /usr/bin/python3). "
+    "Processor features hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
 
 // One of two words.
 static const char *either(struct argp_state *state, const char *value, const char *a,
@@ -481,11 +480,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!o->recipe)
-            argp_error(state, "which recipe? 'serried recipe list' shows them");
+            argp_error(state, "which recipe? 'serried recipe list' lists them");
         if (o->no_peer && o->needs_peer)
-            argp_error(state, "--peer and --no-peer exclude each other");
+            argp_error(state, "--peer and --no-peer are mutually exclusive");
         if (o->json && o->markdown)
-            argp_error(state, "--json and --markdown exclude each other");
+            argp_error(state, "--json and --markdown are mutually exclusive");
         return 0;
     default:
         return parse_peer(key, value, state, o);

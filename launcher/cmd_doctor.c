@@ -69,7 +69,8 @@ static sr_status run_probe(sr_arena *arena, int *code) {
 
 static void look_at_mpi(sr_findings *f) {
     if (sr_start_detect() != SR_STARTED_ALONE) {
-        sr_findings_add(f, SR_FINDING_NOTE, "two ranks", "not tried: this is a rank itself");
+        sr_findings_add(f, SR_FINDING_NOTE, "two ranks",
+                        "not tried: this process is itself a rank");
         return;
     }
     sr_arena arena;
@@ -82,9 +83,10 @@ static void look_at_mpi(sr_findings *f) {
         sr_findings_add(f, SR_FINDING_BAD, "two ranks", "%s", sr_error_message());
     else if (code != 0)
         sr_findings_add(f, SR_FINDING_BAD, "two ranks",
-                        "mpirun ended with %d; try: mpirun -np 2 hostname", code);
+                        "mpirun exited with %d; try: mpirun -np 2 hostname", code);
     else
-        sr_findings_add(f, SR_FINDING_OK, "two ranks", "started, met and ended in %.1f s", seconds);
+        sr_findings_add(f, SR_FINDING_OK, "two ranks", "started, synchronised and exited in %.1f s",
+                        seconds);
     sr_arena_release(&arena);
     sr_findings_add(
         f, SR_FINDING_NOTE, "signals",
@@ -235,7 +237,7 @@ int sr_cmd_doctor(int argc, char **argv) {
         parse_option,
         NULL,
         "Check that this machine is ready to train: libraries, processor, memory, limits, two "
-        "ranks under mpirun, one second of decoding. Exits with 0 if it is, with 1 if not.",
+        "ranks under mpirun, one second of decoding. Exit code: 0 if it is ready, 1 if not.",
         NULL,
         NULL,
         NULL};

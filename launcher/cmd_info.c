@@ -102,10 +102,8 @@ static void print_options(void) {
 static void print_ops(void) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
-    puts("# Operators: inputs (required and in all) -> outputs. 'gradient' is where a gradient "
-         "that\n"
-         "# reaches the operator goes on: to these inputs, 'once' where there is no second "
-         "derivative.");
+    puts("# Operators: inputs (required - total) -> outputs. 'gradient': the inputs that receive "
+         "a\n# gradient; 'once': there is no second derivative.");
     for (size_t i = 0; i < count; i++) {
         char gradient[SR_OP_GRADIENT_TEXT];
         printf("%-24s %d-%d -> %d  %s (gradient: %s)\n", ops[i]->name, ops[i]->required,
@@ -122,7 +120,7 @@ static void print_kernels(void) {
     char text[SR_PROVIDER_TEXT];
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    puts("# Of the kernels that can serve a request, the last one does.");
+    puts("# Of the kernels that support a request, the last one runs.");
     printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
     for (size_t i = 0; i < count; i++) {
         const sr_provider *provider = providers[i];
@@ -279,7 +277,7 @@ static int unknown(const char *name) {
     if (nearest)
         fprintf(stderr, "; did you mean '%s'?\n", nearest);
     else
-        fputs("; 'serried info --help' names them\n", stderr);
+        fputs("; 'serried info --help' lists them\n", stderr);
     return 2;
 }
 
@@ -314,7 +312,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
     else if (key == ARGP_KEY_END && a->json && strcmp(a->name, "kernels") != 0)
-        argp_error(state, "--json is for kernels");
+        argp_error(state, "--json is for 'info kernels' only");
     return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
@@ -324,11 +322,9 @@ int sr_cmd_info(int argc, char **argv) {
         parse_option,
         "TABLE\nplugins FILE...",
         "Print a table of what is built in: commands, options (keys of a recipe), models, "
-        "optimizers, schedules, transforms, losses, ops or kernels; or chooser, which of the "
-        "kernels "
-        "that give the same bits were measured to be the fastest here; or what plug-ins bring, "
-        "after "
-        "every check that a recipe's go through.",
+        "optimizers, schedules, transforms, losses, ops or kernels. chooser: the kernels measured "
+        "as the fastest here, among those that give the same bits. plugins: what plug-ins contain, "
+        "after the same checks as for those of a recipe.",
         NULL,
         NULL,
         NULL};

@@ -34,44 +34,47 @@ enum {
 
 static const struct argp_option options[] = {
     {"val-fraction", KEY_VAL, "F", 0,
-     "without a val split: hold out the last F of every class, in byte order of names", 0},
+     "if there is no val split: hold out the last fraction F of every class, in byte order of "
+     "names",
+     0},
     {"subset", KEY_SUBSET, "N|F", 0,
-     "of every split only the first N samples, or this part of them (0 < F < 1), in the order of "
-     "records",
+     "only the first N samples of every split, or this fraction of them (0 < F < 1), in the order "
+     "of records",
      0},
     {"list", KEY_LIST, "FILE", 0,
-     "take what FILE lists, lines of path TAB class [TAB split]; without SRC paths are relative to "
-     "FILE's folder",
+     "pack what FILE lists, in lines of path TAB class [TAB split]; without SRC, paths are "
+     "relative to FILE's folder",
      0},
-    {"classes", KEY_CLASSES, "FILE", 0, "names of the classes in the order of their numbers", 0},
-    {"void", KEY_VOID, "ID", 0, "class id of masks that means none, beside 255", 0},
+    {"classes", KEY_CLASSES, "FILE", 0, "file with the class names in the order of their numbers",
+     0},
+    {"void", KEY_VOID, "ID", 0, "class id in masks that means unlabelled, in addition to 255", 0},
     {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer", 0},
     {"quality", KEY_QUALITY, "Q", 0, "JPEG quality of shrunk pictures, 1..100 (default: 90)", 0},
     {"raw", KEY_RAW, NULL, 0,
-     "store pixels instead of JPEG: several times as large and as fast to read", 0},
-    {"zstd", KEY_ZSTD, NULL, 0, "compress what is stored as pixels", 0},
+     "store pixels instead of JPEG: several times larger and several times faster to read", 0},
+    {"zstd", KEY_ZSTD, NULL, 0, "compress stored pixels", 0},
     {"row-index", KEY_INDEX, "N", 0,
      "parts of each row of a JPEG that can be decoded alone, 0 (no index) to 64 (default: 1)", 0},
-    {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, as 64MiB (default: 256MiB)", 0},
+    {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, such as 64MiB (default: 256MiB)", 0},
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
-    {"allow-refused", KEY_REFUSED, "N", 0, "end with 0 although up to N files were refused", 0},
-    {"max-entries", KEY_ENTRIES, "N", 0, "names that archives may hold (default: 50000000)", 0},
+    {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
+    {"max-entries", KEY_ENTRIES, "N", 0,
+     "maximum number of entries in archives (default: 50000000)", 0},
     {"max-unpacked", KEY_UNPACKED, "BYTES", 0,
-     "size that compressed archives may unfold to (default: 512GiB)", 0},
+     "maximum unpacked size of compressed archives (default: 512GiB)", 0},
     {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
     {0}};
 
 static const char about[] =
-    "Packs SRC, a folder, tar or file, into DST. The format is recognised from the contents:\n"
-    "folders CLASS/picture or {train,val,test}/CLASS/picture; COCO's JSON; Pascal VOC's XML; "
-    "YOLO's images and labels with data.yaml; "
-    "pictures and masks in two parallel folders; WebDataset's shards; CIFAR's and MNIST's files of "
-    "pixels; KPLRecords. All of these also inside of a tar (also compressed) or a zip. Pictures "
-    "are JPEG and PNG; their pixels do not change unless --max-size is given.\v"
-    "Damaged files are refused and listed in DST/refused.csv; everything else is packed. The "
-    "result is the same for any number of workers. If a pack is killed, the same command resumes "
-    "it.";
+    "Pack SRC, a folder, tar or file, into DST. The format is detected from the content:\nfolders "
+    "CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; Pascal VOC XML; YOLO images and "
+    "labels with data.yaml; pictures and masks in two parallel folders; WebDataset shards; CIFAR "
+    "and MNIST files; KPLRecords. Each of them may be in a tar (also compressed) or a zip. "
+    "Pictures "
+    "are JPEG and PNG; their pixels do not change unless --max-size is given.\vDamaged files are "
+    "refused and listed in DST/refused.csv; everything else is packed. The result is the same for "
+    "any number of workers. If a pack is killed, the same command resumes it.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;
@@ -90,7 +93,7 @@ static void parse_subset(struct argp_state *state, const char *text, sr_pack_opt
     }
     out->subset_part = strtod(text, &end);
     if (*end != '\0' || !(out->subset_part > 0 && out->subset_part < 1))
-        argp_error(state, "'%s' is neither a number of samples nor a part, 0 < F < 1", text);
+        argp_error(state, "'%s' is neither a number of samples nor a fraction, 0 < F < 1", text);
 }
 
 static uint64_t parse_size(struct argp_state *state, const char *text) {
@@ -106,7 +109,7 @@ static uint64_t parse_size(struct argp_state *state, const char *text) {
             number * units[i].bytes < 1e15)
             bytes = (uint64_t)(number * units[i].bytes);
     if (bytes == 0)
-        argp_error(state, "'%s' is no size, as 64MiB", text);
+        argp_error(state, "'%s' is not a size such as 64MiB", text);
     return bytes;
 }
 
@@ -166,7 +169,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case ARGP_KEY_ARG:
         if (o->destination != NULL)
-            argp_error(state, "SRC and DST, and no more");
+            argp_error(state, "only SRC and DST are expected");
         if (o->source == NULL)
             o->source = value;
         else
@@ -188,15 +191,15 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 
 static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool failed) {
     if (o->val_fraction > 0 && r->val_existed)
-        fputs("note: the source has a val split of its own; --val-fraction was not needed\n",
-              stderr);
+        fputs("note: the source has its own val split; --val-fraction was ignored\n", stderr);
     if (o->val_fraction > 0 && !r->val_existed && r->records[SR_SPLIT_VAL] == 0)
         fputs("note: every class is too small for --val-fraction; there is no val split\n", stderr);
     if (r->classes == 1 && r->annotations == 0)
-        fputs("note: all pictures are of one class; is every class a folder of its own?\n", stderr);
+        fputs("note: all pictures belong to one class; is there a folder for each class?\n",
+              stderr);
     if (r->unlabelled > 0)
-        fprintf(stderr, "note: of %" PRId64 " pictures no label is known: left out\n",
-                r->unlabelled);
+        fprintf(stderr, "note: %" PRId64 " picture%s without a label left out\n", r->unlabelled,
+                r->unlabelled == 1 ? "" : "s");
     if (r->refused > 0 && !failed) // a failure says it by itself
         fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
                 r->refused == 1 ? " was" : "s were", o->destination);
@@ -226,18 +229,20 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
     else
         printf(", %.1f s\n", r->seconds);
     if (r->resumed > 0)
-        printf("  went on after %" PRId64 " records of an interrupted pack\n", r->resumed);
+        printf("  resumed after %" PRId64 " record%s of an interrupted pack\n", r->resumed,
+               r->resumed == 1 ? "" : "s");
     if (r->objects > 0)
-        printf("  %" PRId64 " boxes, %" PRId64 " of them empty or outside of their picture\n",
-               r->objects, r->degenerate);
+        printf("  %" PRId64 " box%s, of which %" PRId64 " empty or outside their picture\n",
+               r->objects, r->objects == 1 ? "" : "es", r->degenerate);
     between = "  ";
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
         between = print_count(between, r->met[i], sr_pack_flag_name(i));
     between = print_count(between, r->annotations, "annotation files");
-    between = print_count(between, r->outside, "outside of the subset");
+    between = print_count(between, r->outside, "not in the subset");
     between = print_count(between, r->ignored,
-                          r->ignored == 1 ? "file ignored (hidden, or nothing that is read)"
-                                          : "files ignored (hidden, or nothing that is read)");
+                          r->ignored == 1
+                              ? "file ignored (hidden, or not a picture or annotation file)"
+                              : "files ignored (hidden, or not a picture or annotation file)");
     if (*between == ',')
         printf("\n");
 }

@@ -26,22 +26,21 @@ enum {
 static const size_t max_file = (size_t)256 << 20;
 
 static const struct argp_option options[] = {
-    {"top", KEY_TOP, "N", 0, "list so many classes with their probabilities (default: 5)", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object a picture instead of CSV", 0},
-    {"raw", KEY_RAW, NULL, 0, "the parameters themselves, not their average", 0},
+    {"top", KEY_TOP, "N", 0, "list the N most probable classes (default: 5)", 0},
+    {"json", KEY_JSON, NULL, 0, "one JSON object per picture instead of CSV", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves, not their average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
     {"save-pixels", KEY_PIXELS, "FILE", 0,
-     "the pictures as they went into the model, u8 [N,H,W,3], as safetensors", 0},
+     "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file", 0},
     {0}};
 
 static const char about[] =
-    "Classify IMAGES with MODEL, a run folder or a checkpoint: JPEG or PNG files, folders with all "
-    "pictures below them, or - for names from stdin, one a line.\v"
-    "  serried predict runs/cifar10-fast/latest photo.jpg\n"
-    "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
-    "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
-    "Arguments with '=' before the first picture override the recipe. A picture that cannot "
-    "be read is named and left out; the exit code is then 3.";
+    "Classify IMAGES with MODEL, a run folder or a checkpoint. IMAGES are JPEG or PNG files, "
+    "folders (all pictures below them), or - to read names from stdin, one per line.\v  serried "
+    "predict runs/cifar10-fast/latest photo.jpg\n  serried predict runs/cifar10-fast/latest "
+    "photos/ --top 3\n  serried predict resnet50 weights=r50.safetensors data.val=imagenet "
+    "*.jpg\n\nArguments with '=' before the first picture override the recipe. A picture that "
+    "cannot be read is reported and skipped; the exit code is then 3.";
 
 typedef struct predict_arguments {
     sr_inference_options open;
@@ -271,7 +270,7 @@ static sr_status predict(predictor *p, const predict_arguments *a, const sr_pict
     if (a->pixels)
         SR_TRY(save_pixels(p, a));
     if (p->left_out > 0)
-        return SR_FAIL(SR_E_DATA, "%d of %d pictures could not be read and are left out",
+        return SR_FAIL(SR_E_DATA, "%d of %d pictures could not be read and were skipped",
                        p->left_out, count);
     return SR_OK;
 }

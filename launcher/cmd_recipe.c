@@ -12,19 +12,19 @@
 enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_JSON, KEY_PLUGINS };
 
 static const struct argp_option options[] = {
-    {"plain", KEY_PLAIN, NULL, 0, "show: without the comments on where values come from", 0},
+    {"plain", KEY_PLAIN, NULL, 0, "show: without comments on where values come from", 0},
     {"names", KEY_NAMES, NULL, 0, "list: names only", 0},
-    {"json", KEY_JSON, NULL, 0, "show: as one JSON object; list: one object a recipe", 0},
+    {"json", KEY_JSON, NULL, 0, "show: as one JSON object; list: one object per recipe", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "show, check: load plug-ins that another owner's recipe names", 0},
     {0}};
 
 static const char about[] =
-    "list: the shipped recipes. show: a recipe with every value resolved and where it comes from, "
-    "overridden by key=value. check: reads recipes, opens the data and weights that they name, and "
-    "reports every mistake that training would end with.\v"
-    "Shipped recipes are looked for in SERRIED_RECIPES (folders separated by ':') where it is set, "
-    "else beside the program.";
+    "list: print the shipped recipes. show: print a recipe with every value resolved, with "
+    "key=value overrides, and where each value comes from. check: read recipes, open the data and "
+    "weights that they name, and report every mistake that training would stop at.\vShipped "
+    "recipes are searched for in SERRIED_RECIPES (folders separated by ':') if it is set, "
+    "otherwise beside the program.";
 
 typedef struct recipe_arguments {
     const char *verb;
@@ -106,7 +106,7 @@ static sr_status list(const recipe_arguments *a) {
 
 static sr_status show(const recipe_arguments *a) {
     if (a->count == 0)
-        return SR_FAIL(SR_E_USAGE, "show which recipe? 'serried recipe list' names them");
+        return SR_FAIL(SR_E_USAGE, "show which recipe? 'serried recipe list' lists them");
     sr_recipe *recipe = NULL;
     SR_TRY(sr_recipe_load(a->words[0], a->words + 1, a->count - 1, &recipe));
     sr_text text;
@@ -160,7 +160,8 @@ static int run(const recipe_arguments *a) {
     else if (strcmp(a->verb, "show") == 0)
         status = show(a);
     else
-        status = SR_FAIL(SR_E_USAGE, "recipe has list, show and check, not '%s'", a->verb);
+        status = SR_FAIL(SR_E_USAGE, "unknown subcommand '%s'; recipe has list, show and check",
+                         a->verb);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }
 

@@ -8,13 +8,12 @@
 
 enum { KEY_JSON = 0x100 };
 
-static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as one JSON object", 0},
-                                             {0}};
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0}, {0}};
 
-static const char about[] =
-    "Prints what is in a shard, data set, checkpoint or run folder, told apart by content: "
-    "records, "
-    "classes, sizes, mean and deviation of the channels; or position, metrics and weights.";
+static const char about[] = "Print what is in a shard, data set, checkpoint or run folder, "
+                            "detected from its content: records, classes, sizes, mean and standard "
+                            "deviation of the channels; or position, metrics and weights.";
 
 typedef struct arguments {
     const char *path;

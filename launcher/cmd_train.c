@@ -18,31 +18,37 @@
 #include "trainer/plugins.h"
 #include "trainer/train.h"
 
-enum { KEY_FRESH = 0x100, KEY_RESUME, KEY_DRY_RUN, KEY_JSON, KEY_PLUGINS, KEY_NUMERICS };
+enum {
+    KEY_FRESH = 0x100,
+    KEY_RESUME,
+    KEY_DRY_RUN,
+    KEY_JSON,
+    KEY_PLUGINS,
+    KEY_NUMERICS,
+    MAX_RANKS = 65536
+};
 
 static const struct argp_option options[] = {
     {NULL, 'n', "N", 0, "ranks on this machine (default: one for each visible GPU, else 1)", 0},
     {NULL, 'o', "DIR", 0, "the run folder (default: runs/RECIPE/TIME)", 0},
-    {"fresh", KEY_FRESH, NULL, 0, "begin anew; a run in the folder of -o is moved aside", 0},
-    {"resume", KEY_RESUME, "DIR", 0, "go on with the run in this folder", 0},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan, and train nothing", 0},
+    {"fresh", KEY_FRESH, NULL, 0, "start over; an existing run in the -o folder is moved aside", 0},
+    {"resume", KEY_RESUME, "DIR", 0, "resume the run in this folder", 0},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan without training", 0},
     {"json", KEY_JSON, NULL, 0, "print the result as the last line, one JSON object", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that another owner's recipe names", 0},
     {"allow-numerics-change", KEY_NUMERICS, NULL, 0,
-     "resume although processor or libraries compute other bits", 0},
+     "resume even if this processor or its libraries compute different bits", 0},
     {"quiet", 'q', NULL, 0, "warnings and errors only", 0},
     {"verbose", 'v', NULL, 0, "more messages", 0},
     {0}};
 
 static const char about[] =
     "Train RECIPE (the name of a shipped one, or a file), with single values overridden by "
-    "key=value. The same command again goes on where an unfinished run stopped.\v"
-    "  serried train cifar10-resnet -n 2 data.train=data\n"
-    "  serried train my.yaml optimizer.lr=0.4 epochs=30\n"
-    "  mpirun -np 64 serried train my.yaml\n\n"
-    "Ctrl-C, SIGTERM and SIGUSR1 write a checkpoint and end with exit code 75.\n"
-    "Exit codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite, "
-    "6 peer lost, 75 checkpointed: run again.";
+    "key=value. The same command resumes an unfinished run.\v  serried train cifar10-resnet -n 2 "
+    "data.train=data\n  serried train my.yaml optimizer.lr=0.4 epochs=30\n  mpirun -np 64 serried "
+    "train my.yaml\n\nCtrl-C, SIGTERM and SIGUSR1 write a checkpoint and exit with code 75.\nExit "
+    "codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite, 6 peer "
+    "lost, 75 checkpointed: run again.";
 
 typedef struct train_arguments {
     sr_train_request request;
@@ -53,7 +59,7 @@ typedef struct train_arguments {
 static int parse_ranks(const char *text) {
     char *end;
     long value = strtol(text, &end, 10);
-    return *text && !*end && value >= 1 && value <= 65536 ? (int)value : 0;
+    return *text && !*end && value >= 1 && value <= MAX_RANKS ? (int)value : 0;
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -64,7 +70,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         request->ranks = parse_ranks(value);
         a->ranks_given = true;
         if (request->ranks == 0)
-            argp_error(state, "-n: expected a number of ranks, got '%s'", value);
+            argp_error(state, "-n: expected a number of ranks from 1 to %d, got '%s'", MAX_RANKS,
+                       value);
         break;
     case 'o':
         request->output = value;
@@ -101,9 +108,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         break;
     case ARGP_KEY_END:
         if (!request->recipe)
-            argp_error(state, "which recipe? 'serried recipe list' shows them");
+            argp_error(state, "which recipe? 'serried recipe list' lists them");
         if (request->fresh && request->resume)
-            argp_error(state, "--fresh and --resume exclude each other");
+            argp_error(state, "--fresh and --resume are mutually exclusive");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -212,8 +219,8 @@ static bool is_one_of_many(const train_arguments *a, sr_started_by by) {
 
 static int refuse_slurm(int tasks) {
     fprintf(stderr,
-            "serried: Slurm has %d tasks here, but they would train %d times on their own; start "
-            "them with 'srun --mpi=pmix serried train ...', or one rank with -n 1\n",
+            "serried: Slurm started %d tasks, which would train %d separate runs; start them with "
+            "'srun --mpi=pmix serried train ...', or one rank with -n 1\n",
             tasks, tasks);
     return 2;
 }

@@ -12,9 +12,9 @@ enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
 
 static const struct argp_option options[] = {
     {"data", 'd', "DST", 0, "packed data set (default: the recipe's)", 0},
-    {"raw", KEY_RAW, NULL, 0, "the parameters themselves, not their average", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves, not their average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object on stdout", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
 static const char about[] =

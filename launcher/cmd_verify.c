@@ -18,13 +18,12 @@
 enum { KEY_JSON = 0x100, FOLDERS_DEEP = 3 };
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "one JSON object a line", 0}, {0}};
+    {"json", KEY_JSON, NULL, 0, "one JSON object per path", 0}, {0}};
 
 static const char about[] =
-    "Checks every checksum of shards, data sets, checkpoints and run folders, told apart by "
-    "content, and names all that is damaged. Of any other folder, as runs, the run folders below "
-    "it are checked.\v"
-    "Exit code 0 when all is whole, 3 when something is damaged.";
+    "Check every checksum of shards, data sets, checkpoints and run folders, detected from their "
+    "content, and report all damage. In any other folder, such as runs, check the run folders "
+    "below it.\vExit code: 0 if everything is whole, 3 if something is damaged.";
 
 typedef struct arguments {
     char **paths;

@@ -38,8 +38,8 @@ const sr_command *sr_commands(size_t *count) {
 }
 
 static void print_help(FILE *out) {
-    fputs("serried trains vision models on many processes, with the same bits on any number.\n\n"
-          "usage: serried COMMAND [options] [recipe] [key=value...]\n",
+    fputs("serried trains vision models data-parallel, with the same bits on any number of "
+          "processes.\n\nusage: serried COMMAND [options] [recipe] [key=value...]\n",
           out);
     for (size_t i = 0; i < COMMANDS; i++) {
         if (!commands[i].name)
@@ -47,10 +47,9 @@ static void print_help(FILE *out) {
         else
             fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
     }
-    fputs("\n'serried COMMAND --help' tells more. To begin:\n"
-          "  serried pack PICTURES data                pack a folder of pictures, one folder a "
-          "class\n"
-          "  serried train resnet18 -n 2 data.train=data\n",
+    fputs("\n'serried COMMAND --help' shows the options of a command. To start:\n  serried pack "
+          "PICTURES data                pack a folder of pictures, one folder per class\n  serried "
+          "train resnet18 -n 2 data.train=data\n",
           out);
 }
 
@@ -85,8 +84,25 @@ static void spell_out_help(int argc, char **argv) {
             argv[i] = help;
 }
 
+// An empty name, as from an unset variable, would mean the current folder or its parent to one
+// command and nothing to another.
+static int find_empty(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const size_t n = strlen(argv[i]);
+        if (n == 0 || (strncmp(argv[i], "--", 2) == 0 && argv[i][n - 1] == '='))
+            return i;
+    }
+    return 0;
+}
+
 static int run(const sr_command *command, int argc, char **argv) {
     char title[64];
+    const int empty = find_empty(argc, argv);
+    if (empty > 0) {
+        fprintf(stderr, "serried %s: argument %d ('%s') is empty; is a variable unset?\n",
+                command->name, empty, argv[empty]);
+        return 2;
+    }
     spell_out_help(argc, argv);
     snprintf(title, sizeof title, "serried %s", command->name);
     argv[0] = title; // what argp calls the program in its messages

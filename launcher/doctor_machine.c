@@ -24,15 +24,16 @@ static void look_at_placement(sr_findings *f, const sr_start_cores *cores) {
     const char *pin = getenv("SERRIED_PIN");
     const sr_cpu_set mask = sr_cpu_set_of_thread();
     if (pin && strcmp(pin, "0") == 0)
-        sr_findings_add(f, SR_FINDING_NOTE, "placement", "off (SERRIED_PIN=0): ranks run anywhere");
-    else if (sr_cpu_count() < sr_cpu_set_count(&mask))
         sr_findings_add(f, SR_FINDING_NOTE, "placement",
-                        "a cgroup's quota is smaller than the mask: ranks run anywhere in it");
+                        "off (SERRIED_PIN=0): ranks are not pinned");
+    else if (sr_cpu_count() < sr_cpu_set_count(&mask))
+        sr_findings_add(
+            f, SR_FINDING_NOTE, "placement",
+            "the cgroup's quota is smaller than the number of processors: ranks are not pinned");
     else
         sr_findings_add(f, SR_FINDING_OK, "placement",
-                        "ranks of this host share its processors by whole cores%s",
-                        cores->nodes > 1 ? "; give each node of memory a rank of its own or several"
-                                         : "");
+                        "each rank on this host gets whole cores of its own%s",
+                        cores->nodes > 1 ? "; run at least one rank per NUMA node" : "");
 }
 
 // Values of plans and parameters ask for huge pages where the kernel waits to be asked.
@@ -44,8 +45,8 @@ static void look_at_huge_pages(sr_findings *f) {
         (void)fclose(file);
     if (!read || strstr(line, "[never]"))
         sr_findings_add(f, SR_FINDING_NOTE, "huge pages",
-                        "not given; 'madvise' in /sys/kernel/mm/transparent_hugepage/enabled makes "
-                        "the first step faster");
+                        "off; 'madvise' in /sys/kernel/mm/transparent_hugepage/enabled makes the "
+                        "first step faster");
     else
         sr_findings_add(f, SR_FINDING_OK, "huge pages", "used for values and parameters");
 }
@@ -54,9 +55,9 @@ static void look_at_processor(sr_findings *f) {
     char features[96];
     sr_start_cores cores = sr_start_count_cores();
     sr_findings_add(f, SR_FINDING_OK, "processor", "%s", sr_cpu_model());
-    sr_findings_add(f, SR_FINDING_OK, "cores",
-                    "%d cores, %d processors may be used, %d NUMA node%s", cores.cores,
-                    sr_cpu_count(), cores.nodes, cores.nodes == 1 ? "" : "s");
+    sr_findings_add(f, SR_FINDING_OK, "cores", "%d core%s, %d usable processor%s, %d NUMA node%s",
+                    cores.cores, cores.cores == 1 ? "" : "s", sr_cpu_count(),
+                    sr_cpu_count() == 1 ? "" : "s", cores.nodes, cores.nodes == 1 ? "" : "s");
     look_at_placement(f, &cores);
     uint32_t have = sr_cpu_features();
     if (have & SR_CPU_AVX2)
@@ -95,15 +96,15 @@ static void look_at_walls(sr_findings *f) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     if (support.seccomp && support.landlock > 0)
         sr_findings_add(f, SR_FINDING_OK, "data processes",
-                        "closed in by seccomp and Landlock (version %d)", support.landlock);
+                        "sandboxed by seccomp and Landlock (version %d)", support.landlock);
     else if (support.seccomp)
         sr_findings_add(f, SR_FINDING_NOTE, "data processes",
-                        "closed in by seccomp; without Landlock in this kernel those that read can "
-                        "open every file of the user to read it");
+                        "sandboxed by seccomp; this kernel lacks Landlock, so that reader "
+                        "processes can read every file that the user can read");
     else
         sr_findings_add(f, SR_FINDING_WARN, "data processes",
-                        "not closed in: this kernel has no seccomp filters; take pictures from "
-                        "people you trust only");
+                        "not sandboxed: this kernel has no seccomp filters; use only pictures from "
+                        "people you trust");
 }
 
 static void look_at_limits(sr_findings *f) {
@@ -140,7 +141,7 @@ static void look_at_folder(sr_findings *f) {
     bool low = bytes < 1024 * MIB;
     if (access(".", W_OK) != 0) {
         sr_findings_add(f, SR_FINDING_WARN, "this folder",
-                        "cannot be written; give -o DIR, or run from another one");
+                        "not writable; give -o DIR, or run from another one");
     } else if (name) {
         sr_findings_add(f, SR_FINDING_WARN, "this folder",
                         "on %s, %s free; data is faster on a local disk", name, text);
@@ -157,7 +158,7 @@ static void look_at_cache(sr_findings *f) {
         sr_findings_add(f, SR_FINDING_OK, "cache", "%s (serried info chooser)", folder);
     else
         sr_findings_add(f, SR_FINDING_NOTE, "cache",
-                        "none: set HOME or SERRIED_CACHE, or kernels are timed by every run");
+                        "none: every run times its kernels again; set HOME or SERRIED_CACHE");
 }
 
 static void look_at_gpus(sr_findings *f) {
@@ -168,10 +169,10 @@ static void look_at_gpus(sr_findings *f) {
     while (access(path, F_OK) == 0 && ++count < 64);
     if (count > 0)
         sr_findings_add(f, SR_FINDING_NOTE, "GPUs",
-                        "%d NVIDIA devices; they are used where libserried-cuda.so is installed",
+                        "NVIDIA devices: %d; they are used if libserried-cuda.so is installed",
                         count);
     else
-        sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none seen; training runs on the processor");
+        sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none found; training runs on the CPU");
 }
 
 void sr_doctor_look_at_machine(sr_findings *findings) {

@@ -46,7 +46,7 @@ void sr_info_chooser(void) {
         puts("# no cache: neither SERRIED_CACHE, XDG_CACHE_HOME nor HOME names a folder");
         return;
     }
-    printf("# %s, on one thread; removing the file has kernels timed anew\n", sr_chooser_file());
+    printf("# %s, on one thread; remove the file to have kernels timed again\n", sr_chooser_file());
     sr_chooser_visit(print_choice, &count);
     if (count == 0)
         puts("# nothing has been timed yet");

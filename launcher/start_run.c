@@ -162,10 +162,9 @@ static int exit_code_of(const supervision *s, int state) {
         return code;
     int number = code - 128;
     if (WIFEXITED(state) && number >= NSIG) {
-        SR_ERROR(
-            "mpirun failed with exit code %d; its own message is above. 'serried doctor' looks "
-            "whether it can start two ranks",
-            code);
+        SR_ERROR("mpirun failed with exit code %d; its own message is above. 'serried doctor' "
+                 "checks whether it can start two ranks",
+                 code);
         return sr_status_exit_code(SR_E_SYSTEM);
     }
     if (came_untimely(s, state, number)) {
@@ -177,7 +176,8 @@ static int exit_code_of(const supervision *s, int state) {
         (void)snprintf(culprit, sizeof culprit, "mpirun (pid %d)", (int)s->child);
     else
         (void)sr_ranks_culprit(s->ranks, culprit, sizeof culprit);
-    SR_ERROR("%s was ended by signal %d (%s); the same command goes on from the last checkpoint",
+    SR_ERROR("%s was killed by signal %d (%s); run the same command again to resume from the last "
+             "checkpoint",
              culprit, number, strsignal(number));
     return sr_status_exit_code(SR_E_PEER);
 }
@@ -221,9 +221,10 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
     supervision s = {.plan = plan, .output = -1};
     if (plan->as_root)
-        SR_WARN("running as root: mpirun is told to allow it");
+        SR_WARN("running as root: OMPI_ALLOW_RUN_AS_ROOT is set for mpirun");
     if (plan->oversubscribed > 0)
-        SR_WARN("%d ranks share %d cores", plan->ranks, plan->ranks - plan->oversubscribed);
+        SR_WARN("%d ranks share %d core%s", plan->ranks, plan->ranks - plan->oversubscribed,
+                plan->ranks - plan->oversubscribed == 1 ? "" : "s");
     SR_INFO("%s", plan->line);
     s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)

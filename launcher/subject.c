@@ -25,7 +25,7 @@ sr_status sr_subject_find(const char *path, const sr_subject **out) {
             return SR_OK;
         }
     return SR_FAIL(SR_E_USAGE,
-                   "%s is no shard, data set, checkpoint or run folder; pictures are packed with: "
-                   "serried pack %s %s.packed",
+                   "%s is not a shard, data set, checkpoint or run folder; if it holds pictures, "
+                   "pack them: serried pack %s %s.packed",
                    path, path, path);
 }

@@ -126,12 +126,13 @@ static void add_json(const sr_dataset *set, const char *split, const sr_split_st
 
 static void add_boxes(const sr_split_stat *stat, sr_text *out) {
     sr_text_add(out,
-                "  %" PRId64 " boxes, %.1f a picture, %" PRId64 " difficult; %" PRId64
+                "  %" PRId64 " boxes, %.1f per picture, %" PRId64 " difficult; %" PRId64
                 " small, %" PRId64 " medium, %" PRId64 " large (below 32 x 32, 96 x 96)\n",
                 stat->boxes, stat->looked_at ? (double)stat->boxes / (double)stat->looked_at : 0.0,
                 stat->difficult, stat->small, stat->boxes - stat->small - stat->large, stat->large);
-    sr_text_add(out, "  sides (of the root of the area): %.0f .. %.0f | %.0f | %.0f .. %.0f\n",
-                stat->sides[0], stat->sides[1], stat->sides[2], stat->sides[3], stat->sides[4]);
+    sr_text_add(
+        out, "  sides (square root of the area; quartiles): %.0f .. %.0f | %.0f | %.0f .. %.0f\n",
+        stat->sides[0], stat->sides[1], stat->sides[2], stat->sides[3], stat->sides[4]);
 }
 
 // What stands behind a class, and what its bar shows.
@@ -173,7 +174,7 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
     if (stat->has_boxes)
         add_boxes(stat, out);
     if (stat->looked_at > 0 && stat->looked_at < stat->records)
-        sr_text_add(out, "  of %" PRId64 " evenly spaced records:\n", stat->looked_at);
+        sr_text_add(out, "  from %" PRId64 " evenly spaced records:\n", stat->looked_at);
     char text[32];
     double most = 0;
     for (int c = 0; c < stat->class_count; c++) {

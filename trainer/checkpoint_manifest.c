@@ -251,8 +251,7 @@ static sr_status check_own_sum(const char *text, size_t bytes, const char *path)
     snprintf(line, sizeof line, "%s%s\"}\n", before, hex);
     if (memcmp(line, text + bytes - length, length) != 0)
         return SR_FAIL(SR_E_CHECKSUM,
-                       "%s: damaged: its SHA-256 is not the one that stands in its last line",
-                       path);
+                       "%s: damaged: its SHA-256 does not match the one in its last line", path);
     return SR_OK;
 }
 
@@ -271,24 +270,24 @@ static sr_status parse_sums(const sr_json *node, const char *what, sr_file_sums 
         chunks->type != SR_JSON_ARRAY ||
         !parse_hex64(sr_json_string(sr_json_get(node, "xxh3")), &total) ||
         chunks->count != sums->bytes / SR_SUM_CHUNK_BYTES + (sums->bytes % SR_SUM_CHUNK_BYTES != 0))
-        return SR_FAIL(SR_E_DATA, "%s: a file's checksums are not complete", what);
+        return SR_FAIL(SR_E_DATA, "%s: a file's checksums are incomplete", what);
     sums->chunks = sr_alloc_array(chunks->count, sizeof *sums->chunks, "chunk checksums");
     if (sums->chunks == NULL)
         return SR_E_MEMORY;
     sums->capacity = chunks->count;
     for (const sr_json *c = chunks->first; c != NULL; c = c->next)
         if (!parse_hex64(sr_json_string(c), &sums->chunks[sums->count++]))
-            return SR_FAIL(SR_E_DATA, "%s: a file's checksum is no number", what);
+            return SR_FAIL(SR_E_DATA, "%s: a file's checksum is not a number", what);
     SR_TRY(sr_file_sums_finish(sums));
     if (sums->total != total)
-        return SR_FAIL(SR_E_CHECKSUM, "%s: the checksums of a file contradict each other", what);
+        return SR_FAIL(SR_E_CHECKSUM, "%s: the checksums of a file are inconsistent", what);
     return SR_OK;
 }
 
 static sr_status parse_file(const sr_json *node, const char *what, manifest_files *files) {
     const char *name = sr_json_string(sr_json_get(node, "name"));
     if (name == NULL || name[0] == 0 || name[0] == '.' || strchr(name, '/') != NULL)
-        return SR_FAIL(SR_E_DATA, "%s: a file has no plain name", what);
+        return SR_FAIL(SR_E_DATA, "%s: a file's name is not a plain file name", what);
     if (sr_manifest_files_find(files, name) != NULL)
         return SR_FAIL(SR_E_DATA, "%s: file '%s' is listed twice", what, name);
     sr_file_sums sums = {0};
@@ -449,14 +448,14 @@ static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena 
     if (list == NULL || list->type != SR_JSON_ARRAY)
         f.missing = "files";
     if (f.missing != NULL)
-        return SR_FAIL(SR_E_DATA, "%s: '%s' is missing or not of its type", path, f.missing);
+        return SR_FAIL(SR_E_DATA, "%s: '%s' is missing or has the wrong type", path, f.missing);
     for (const sr_json *node = list->first; node != NULL; node = node->next)
         SR_TRY(parse_file(node, path, files));
     char name[64];
     for (int r = 0; r < manifest->ranks; ++r)
         if (sr_manifest_files_find(files, sr_checkpoint_shard_name(r, manifest->ranks, name)) ==
             NULL)
-            return SR_FAIL(SR_E_DATA, "%s: no checksums of '%s'", path, name);
+            return SR_FAIL(SR_E_DATA, "%s: no checksums for '%s'", path, name);
     return SR_OK;
 }
 

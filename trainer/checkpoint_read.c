@@ -111,8 +111,8 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
         sr_free(manifest);
         if (!finished) { // never committed: not a generation
             if (list[i] == sr_generation_linked(run, "last"))
-                SR_WARN("checkpoint %s/%s is passed over: its manifest.json is missing, though "
-                        "'last' says that it was whole",
+                SR_WARN("checkpoint %s/%s is skipped: its manifest.json is missing, though 'last' "
+                        "points to it",
                         run, name);
             sr_free(folder);
             continue;
@@ -121,13 +121,13 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
         sr_status status = open_numbered(folder, list[i], !options->no_verify, out);
         if (status == SR_OK || !sr_generation_is_damage(status) || options->generation > 0)
             return status;
-        SR_WARN("checkpoint %s/%s is passed over: %s", run, name, sr_error_message());
+        SR_WARN("checkpoint %s/%s is skipped: %s", run, name, sr_error_message());
     }
     if (options->generation > 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: no finished checkpoint of this number is there", run,
-                       sr_generation_name(options->generation, name));
+        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: there is no finished checkpoint with this number",
+                       run, sr_generation_name(options->generation, name));
     if (tried == 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint in it yet", run);
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", run);
     sr_error_prefix("%s: none of its %zu checkpoints is whole; the oldest", run, tried);
     return SR_E_DATA;
 }
@@ -149,10 +149,12 @@ sr_status sr_checkpoint_open(const char *path, const sr_checkpoint_open_options 
     } else if (sr_path_exists(manifest)) {
         char *folder = sr_strdup(path);
         status = folder == NULL ? SR_E_MEMORY : open_generation(folder, !options->no_verify, out);
+    } else if (sr_checkpoint_is(path)) {
+        status = SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", path);
     } else {
         status = SR_FAIL(SR_E_NOT_FOUND,
-                         "%s: no checkpoint: neither manifest.json nor a checkpoints folder is "
-                         "there; name a run folder or its last/ or best/",
+                         "%s: not a checkpoint: it has neither manifest.json nor a checkpoints "
+                         "folder; give a run folder or its last/ or best/",
                          path);
     }
     sr_free(manifest);
@@ -359,10 +361,10 @@ static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
     const char *text = sr_safetensors_metadata(checkpoint->shards[shard], SLOTS_KEY);
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);
     if (text == NULL)
-        return SR_FAIL(SR_E_DATA, "%s: no optimiser shard of serried", path);
+        return SR_FAIL(SR_E_DATA, "%s: not an optimiser shard of serried", path);
     SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->arena, &root));
     if (root->type != SR_JSON_OBJECT)
-        return SR_FAIL(SR_E_DATA, "%s: its list of slots is no object", path);
+        return SR_FAIL(SR_E_DATA, "%s: its list of slots is not a JSON object", path);
     for (const sr_json *node = root->first; node != NULL; node = node->next)
         SR_TRY(read_slot_ranges(checkpoint, shard, node));
     return SR_OK;

@@ -57,8 +57,9 @@ static void add_manifest(sr_text *out, const char *folder, const sr_manifest *m)
     sr_text_add(out,
                 "  %-14s %" PRId64 " (step %" PRId64 ", epoch %" PRId64 ", %" PRId64 " samples)\n",
                 "generation", m->generation, m->step, m->epoch, m->position);
-    sr_text_add(out, "  %-14s %" PRId64 " in %d lanes, seed %" PRIu64 ", written by %d rank%s\n",
-                "batch", m->batch, m->lanes, m->seed, m->ranks, m->ranks == 1 ? "" : "s");
+    sr_text_add(out, "  %-14s %" PRId64 " in %d lane%s, seed %" PRIu64 ", written by %d rank%s\n",
+                "batch", m->batch, m->lanes, m->lanes == 1 ? "" : "s", m->seed, m->ranks,
+                m->ranks == 1 ? "" : "s");
     if (m->image_height > 0)
         sr_text_add(out, "  %-14s %" PRId64 " x %" PRId64 "\n", "image", m->image_height,
                     m->image_width);
@@ -103,8 +104,8 @@ static sr_status add_weights(sr_text *out, sr_checkpoint *checkpoint, sr_weights
     SR_TRY(open_weights(checkpoint, kind, &file, &elements));
     if (file == NULL)
         return SR_OK;
-    sr_text_add(out, "  %s: %d tensors, %" PRId64 " elements\n", sr_weights_file_name(kind),
-                sr_safetensors_count(file), elements);
+    sr_text_add(out, "  %s: %d tensor%s, %" PRId64 " elements\n", sr_weights_file_name(kind),
+                sr_safetensors_count(file), sr_safetensors_count(file) == 1 ? "" : "s", elements);
     for (int i = 0; tensors && i < sr_safetensors_count(file); ++i)
         add_tensor(out, sr_safetensors_get(file, i));
     return SR_OK;

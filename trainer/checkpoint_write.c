@@ -447,7 +447,7 @@ static bool stays(pruning *p, int64_t generation, const char *folder, bool finis
         return best;
     sr_status status = p->whole < 2 ? check_generation(folder) : SR_OK;
     if (sr_generation_is_damage(status) && status != SR_E_IO) {
-        SR_WARN("checkpoint %s does not count%s: %s", folder, best ? "" : " and is removed",
+        SR_WARN("checkpoint %s is damaged%s: %s", folder, best ? "" : " and will be removed",
                 sr_error_message());
         return best;
     }

@@ -2,7 +2,6 @@
 // Resolving choices (choices.h), and sr_train_check, which is all of them for a recipe.
 #include "trainer/choices.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -161,9 +160,9 @@ sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
     if (ranks <= recipe->lanes)
         return SR_OK;
     return sr_recipe_fail(recipe, "lanes",
-                          "batch %" PRId64 " has %" PRId64 " lanes, so at most %" PRId64
-                          " ranks; raise lanes (changes BatchNorm and results)",
-                          recipe->batch, recipe->lanes, recipe->lanes);
+                          "%d ranks need at least %d lanes, but lanes is %lld; start fewer ranks, "
+                          "or raise lanes (changes BatchNorm and results)",
+                          ranks, ranks, (long long)recipe->lanes);
 }
 
 sr_status sr_check_weights(sr_recipe *recipe) {
@@ -190,7 +189,7 @@ static sr_status check_device(sr_recipe *recipe) {
 
 static sr_status check_lanes(sr_recipe *recipe) {
     if (recipe->lanes < 1 || recipe->batch % recipe->lanes != 0)
-        return sr_recipe_fail(recipe, "lanes", "batch %lld cannot be cut into %lld equal lanes",
+        return sr_recipe_fail(recipe, "lanes", "batch %lld cannot be divided into %lld equal lanes",
                               (long long)recipe->batch, (long long)recipe->lanes);
     return SR_OK;
 }

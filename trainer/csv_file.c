@@ -89,7 +89,8 @@ static sr_status parse_rows(const char *path, char *at, int64_t row_capacity, sr
         if (separator != '\n' || column != table->columns) {
             if (separator == 0)
                 break; // a torn last line: it does not count
-            return SR_FAIL(SR_E_DATA, "%s:%lld: not %d cells as in the first line", path,
+            return SR_FAIL(SR_E_DATA,
+                           "%s:%lld: the line does not have %d cells, as the first line has", path,
                            (long long)table->rows + 2, table->columns);
         }
         values += table->columns;
@@ -102,7 +103,7 @@ sr_status sr_csv_read(const char *path, sr_csv_table *out) {
     void *data = NULL;
     size_t bytes;
     if (sr_path_is_stream(path)) // reading one may never end
-        return SR_FAIL(SR_E_DATA, "%s: no regular file, so there are no rows to read", path);
+        return SR_FAIL(SR_E_DATA, "%s: not a regular file, so there are no rows to read", path);
     SR_TRY(sr_file_read(path, MAX_CSV, &data, &bytes));
     sr_csv_table table = {0};
     sr_arena_init(&table.arena);
@@ -120,7 +121,7 @@ sr_status sr_csv_read(const char *path, sr_csv_table *out) {
     if (table.columns > 0)
         status = parse_rows(path, text, lines, &table);
     else if (table.columns == 0)
-        status = SR_FAIL(SR_E_DATA, "%s: no line that names its columns", path);
+        status = SR_FAIL(SR_E_DATA, "%s: no header line with column names", path);
     else
         status = SR_E_MEMORY;
 done:
@@ -185,7 +186,7 @@ static sr_status write_row(sr_csv *csv) {
     if (write_waiting(csv) == SR_OK || csv->said)
         return SR_OK;
     csv->said = true;
-    SR_WARN("%s; its rows are kept until the next checkpoint, which needs them",
+    SR_WARN("%s; rows are kept in memory until the next checkpoint, which must write them",
             sr_error_message());
     return SR_OK;
 }
@@ -251,7 +252,7 @@ static sr_status set_aside(const char *path) {
     char reason[512], *old;
     (void)snprintf(reason, sizeof reason, "%s", sr_error_message());
     SR_TRY(sr_move_aside(path, ".old", &old));
-    SR_WARN("%s; kept as %s, a new one is begun", reason, old);
+    SR_WARN("%s; it is kept as %s, and a new file is started", reason, old);
     sr_free(old);
     return SR_OK;
 }

@@ -47,9 +47,9 @@ static sr_status check_options(const sr_exchange *x, const sr_exchange_options *
                                       "update");
     if (x->size > o->lanes)
         return SR_FAIL(SR_E_USAGE,
-                       "the batch has %d lanes, so at most %d ranks can share it, and there are "
-                       "%d; raise lanes (changes BatchNorm and results)",
-                       o->lanes, o->lanes, x->size);
+                       "%d ranks need at least %d lanes, but lanes is %d; start fewer ranks, or "
+                       "raise lanes (changes BatchNorm and results)",
+                       x->size, x->size, o->lanes);
     int64_t end = 0;
     for (int i = 0; i < o->segment_count; i++) {
         const sr_segment *s = &o->segments[i];
@@ -265,13 +265,13 @@ sr_status sr_exchange_compare(sr_exchange *x) {
     for (int r = 1; r < x->size && status == SR_OK; r++) {
         if (all[r][0] != all[0][0]) {
             status = SR_FAIL(SR_E_USAGE,
-                             "rank %d (%s) exchanges other segments, lanes or buckets than rank 0; "
+                             "rank %d (%s) has different segments, lanes or buckets from rank 0; "
                              "start all ranks with the same recipe and build",
                              r, sr_comm_peer_name(x->comm, r));
         } else if (all[r][1] != all[0][1]) {
             status = SR_FAIL(SR_E_NUMERICS,
-                             "rank %d (%s) starts from other values than rank 0; its processor, "
-                             "libraries or checkpoint differ",
+                             "rank %d (%s) starts from different values than rank 0; its "
+                             "processor, libraries or checkpoint differ",
                              r, sr_comm_peer_name(x->comm, r));
         }
     }

@@ -122,7 +122,7 @@ void sr_sum_buffer_release(sr_sum_buffer *buffer) {
 sr_status sr_file_sums_check_length(const char *path, const sr_file_sums *sums, uint64_t length) {
     if (length == sums->bytes)
         return SR_OK;
-    return SR_FAIL(SR_E_CHECKSUM, "%s: %llu bytes long where %llu were written", path,
+    return SR_FAIL(SR_E_CHECKSUM, "%s: %llu bytes long, but %llu bytes were written", path,
                    (unsigned long long)length, (unsigned long long)sums->bytes);
 }
 

@@ -115,14 +115,14 @@ static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     if (strict) {
         return SR_FAIL(SR_E_NUMERICS,
                        "rank %d (%s) has processor features '%s', rank 0 (%s) '%s', and "
-                       "numerics.strict is set; use equal hosts or leave it out",
+                       "numerics.strict is set; use identical hosts or leave it out",
                        other, sr_comm_peer_name(comm, other), there, sr_comm_peer_name(comm, 0),
                        here);
     }
     sr_cpu_restrict(common | ~deciding_features());
     if (sr_comm_rank(comm) == 0)
-        SR_INFO("processors differ (rank %d has '%s', rank 0 '%s'): all keep to '%s'", other, there,
-                here, sr_cpu_features_text(common, common_text));
+        SR_INFO("processors differ (rank %d has '%s', rank 0 '%s'): all ranks use only '%s'", other,
+                there, here, sr_cpu_features_text(common, common_text));
     return SR_OK;
 }
 
@@ -131,11 +131,12 @@ static sr_status differs(const sr_comm *comm, int rank, const char *there, const
     sr_text_init(&text);
     sr_fingerprint_difference(&(sr_fingerprint_place){there, "there"},
                               &(sr_fingerprint_place){first, "on rank 0"}, &text);
-    const sr_status status = SR_FAIL(
-        SR_E_NUMERICS,
-        "rank %d (%s) computes other bits than rank 0: %s; install the same build and libraries on "
-        "all hosts, or leave out the kernels that differ (SERRIED_PROVIDERS=reference,x86)",
-        rank, sr_comm_peer_name(comm, rank), text.data);
+    const sr_status status =
+        SR_FAIL(SR_E_NUMERICS,
+                "rank %d (%s) computes different bits from rank 0: %s; install the same build and "
+                "libraries on all hosts, or leave out the kernels that differ "
+                "(SERRIED_PROVIDERS=reference,x86)",
+                rank, sr_comm_peer_name(comm, rank), text.data);
     sr_text_release(&text);
     return status;
 }

@@ -58,7 +58,7 @@ static sr_status classes_of_data(sr_inference *in) {
     sr_dataset *data;
     if (!path)
         return sr_recipe_fail(in->recipe, "data.val",
-                              "data.val is not given: it tells the classes of the weights");
+                              "data.val is missing: the names of the classes are read from it");
     SR_TRY(sr_dataset_open(path, sr_dataset_has_split(path, "val") ? "val" : "train", &data));
     int count = sr_dataset_class_count(data);
     sr_status status = SR_OK;
@@ -103,7 +103,7 @@ static sr_status compare_recipe(const sr_inference *in, const char *path, const 
     if (status == SR_E_MEMORY)
         return status;
     if (status != SR_OK)
-        SR_WARN("%s; what follows may differ from the run's own evaluation", sr_error_message());
+        SR_WARN("%s; results may differ from the run's own evaluation", sr_error_message());
     return SR_OK;
 }
 
@@ -133,7 +133,12 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
 }
 
 static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
-    SR_TRY(sr_recipe_load(o->source, o->overrides, o->override_count, &in->recipe));
+    const sr_status status =
+        sr_recipe_load(o->source, o->overrides, o->override_count, &in->recipe);
+    if (status == SR_E_NOT_FOUND)
+        return SR_FAIL(status, "'%s' is not a run folder, a checkpoint or a recipe: %s", o->source,
+                       sr_error_message());
+    SR_TRY(status);
     SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     if (!in->recipe->weights)
         return sr_recipe_fail(in->recipe, "weights",
@@ -160,9 +165,8 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
                          options->source);
     } else if (sr_text_ends_with(options->source, ".safetensors")) {
         status = SR_FAIL(SR_E_USAGE,
-                         "%s holds weights alone, which do not tell the model's options: give its "
-                         "run folder, or a recipe with weights=%s and data.val, which tells the "
-                         "classes",
+                         "%s has weights only, without the model's options: give its run folder, "
+                         "or a recipe with weights=%s and data.val (for the class names)",
                          options->source, options->source);
     } else {
         status = open_recipe(in, options);
@@ -192,7 +196,8 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
     sr_dataset *data;
     if (!path)
-        return sr_recipe_fail(in->recipe, "data.val", "data.val is not given: a packed data set");
+        return sr_recipe_fail(in->recipe, "data.val",
+                              "data.val is missing: give a packed data set");
     SR_TRY(sr_dataset_open(path, "val", &data));
     sr_status status =
         sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");

@@ -48,7 +48,8 @@ sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
     }
     if (classes == count)
         return SR_OK;
-    return SR_FAIL(SR_E_USAGE, "%s has %d classes, %s %d", path, classes, whose, count);
+    return SR_FAIL(SR_E_USAGE, "%s has %d class%s, %s %d", path, classes, classes == 1 ? "" : "es",
+                   whose, count);
 }
 
 static sr_status open_val(sr_recipe *recipe, const char *path, const char *key, sr_inputs *in) {
@@ -76,7 +77,7 @@ sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs 
     *out = (sr_inputs){0};
     if (!train)
         return sr_recipe_fail(recipe, "data.train",
-                              "data.train is not given: a folder that `serried pack` wrote");
+                              "data.train is missing: give a folder that 'serried pack' wrote");
     SR_TRY(open_split(recipe, "data.train", train, "train", &out->train));
     out->count = sr_dataset_count(out->train);
     (void)snprintf(out->identity, sizeof out->identity, "%s", sr_dataset_identity(out->train));
@@ -123,7 +124,8 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
     *out = (sr_schedule_lengths){.total = *steps * r->batch, .epoch = count, .batch = r->batch};
     if (*steps >= 1)
         return SR_OK;
-    return sr_recipe_fail(r, "epochs", "the recipe trains for no step: give epochs or steps");
+    return sr_recipe_fail(r, "epochs",
+                          "the recipe trains for 0 steps: raise epochs, or give steps");
 }
 
 sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {

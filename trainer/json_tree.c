@@ -141,7 +141,7 @@ static int on_end_map(void *context) {
     for (size_t i = 1; i < n && !twice; ++i)
         twice = strcmp(keys[i - 1], keys[i]) == 0;
     sr_free(keys);
-    return twice ? cancel(b, SR_E_DATA, "a key stands twice in one object ending here") : 1;
+    return twice ? cancel(b, SR_E_DATA, "duplicate key in the object that ends here") : 1;
 }
 
 static const yajl_callbacks callbacks = {

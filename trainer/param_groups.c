@@ -84,7 +84,7 @@ static void add_hint(const parts *p, const char *word, sr_text *out) {
                     listed < MOST_LISTED ? p->items[i] : "...");
         listed++;
     }
-    sr_text_add(out, "; 'groups: ~' leaves out those of a base");
+    sr_text_add(out, "; 'groups: ~' removes the groups of a base");
 }
 
 static sr_status refuse(sr_recipe *recipe, const char *path, const char *word,
@@ -158,7 +158,7 @@ static void add_group(const sr_recipe_optimizer *settings, const sr_model *model
     if (group > 0)
         add_treatment(&settings->groups[group - 1], out);
     else
-        sr_text_add(out, "as the optimizer says");
+        sr_text_add(out, "as set for the optimizer");
     sr_text_add(out, "\n");
 }
 

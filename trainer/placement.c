@@ -66,10 +66,10 @@ static sr_status threads_asked_for(int *out) {
     const long threads = given ? strtol(given, &end, 10) : 0;
     *out = (int)threads;
     if (given && (end == given || *end != '\0' || threads < 1 || threads > MOST_THREADS))
-        return SR_FAIL(SR_E_USAGE,
-                       "SERRIED_THREADS='%s' is no number of threads from 1 to %d; correct or "
-                       "unset it",
-                       given, MOST_THREADS);
+        return SR_FAIL(
+            SR_E_USAGE,
+            "SERRIED_THREADS='%s' is not a number of threads from 1 to %d; correct or unset it",
+            given, MOST_THREADS);
     return SR_OK;
 }
 

@@ -56,13 +56,14 @@ static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_pla
 
 static void print_lanes(const sr_recipe *r, int ranks) {
     int64_t samples = r->batch / r->lanes;
-    (void)printf("\nlanes: %lld, each of %lld samples\n", (long long)r->lanes, (long long)samples);
+    (void)printf("\nlanes: %lld, each of %lld sample%s\n", (long long)r->lanes, (long long)samples,
+                 samples == 1 ? "" : "s");
     for (int rank = 0; rank < ranks; rank++)
         (void)printf("  rank %d: lanes %d..%d\n", rank, sr_lanes_first((int)r->lanes, ranks, rank),
                      sr_lanes_first((int)r->lanes, ranks, rank + 1) - 1);
     if (samples < 16)
-        SR_WARN("a lane has %lld samples: batch norm over fewer than 16 is noisy; lower lanes",
-                (long long)samples);
+        SR_WARN("a lane has %lld sample%s: batch norm over fewer than 16 is noisy; lower lanes",
+                (long long)samples, samples == 1 ? "" : "s");
 }
 
 static sr_status report_phase(sr_engine *e, int p) {
@@ -70,7 +71,7 @@ static sr_status report_phase(sr_engine *e, int p) {
     SR_TRY(sr_engine_compile(e, p, &plan));
     print_model(e->models[p]);
     SR_TRY(print_groups(&e->recipe->phases[p].optimizer, e->models[p]));
-    (void)printf("\n%d operators a lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
+    (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
     print_memory(e, e->phases[p], plan);
     return SR_OK;
@@ -136,10 +137,11 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
 
 static void print_data(const sr_inputs *in) {
     if (!in->train) {
-        (void)printf("\ndata: data.train is not given; 1000 classes are assumed\n");
+        (void)printf("\ndata: data.train is missing; 1000 classes are assumed\n");
         return;
     }
-    (void)printf("\ndata: %lld pictures of %d classes", (long long)in->count, in->class_count);
+    (void)printf("\ndata: %lld picture%s of %d class%s", (long long)in->count,
+                 in->count == 1 ? "" : "s", in->class_count, in->class_count == 1 ? "" : "es");
     if (in->val_path[0])
         (void)printf(", %lld for evaluation\n", (long long)in->val_count);
     else

@@ -61,14 +61,14 @@ static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
         return SR_OK;
     if (trust == SR_PLUGINS_FOUND)
         return sr_recipe_fail(recipe, "plugins",
-                              "a recipe that was found in a run folder names code to run; say "
-                              "--allow-plugins when you trust whoever made the folder");
+                              "the recipe in a run folder names code to run; give --allow-plugins "
+                              "if you trust whoever made the folder");
     if (stat(source->name, &st) != 0)
         return SR_FAIL(SR_E_IO, "%s cannot be looked at again", source->name);
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return sr_recipe_fail(recipe, "plugins",
-                              "this recipe belongs to user %u and names code to run; say "
-                              "--allow-plugins when you trust that user",
+                              "this recipe belongs to user %u and names code to run; give "
+                              "--allow-plugins if you trust that user",
                               st.st_uid);
     return SR_OK;
 }
@@ -89,7 +89,7 @@ static sr_status load_one(sr_recipe *recipe, sr_plugins_trust trust, const sr_re
     const char *path = place_of(recipe, source, item->text);
     sr_status status = SR_OK;
     if (trust == SR_PLUGINS_LOADED && !sr_plugin_is_loaded(path))
-        status = SR_FAIL(SR_E_USAGE, "plug-in %s is not in use", path);
+        status = SR_FAIL(SR_E_USAGE, "plug-in %s is not loaded", path);
     if (status == SR_OK)
         status = open_one(path, &file);
     if (status == SR_E_MEMORY || status == SR_E_SYSTEM || status == SR_E_IO)

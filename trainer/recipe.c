@@ -79,7 +79,7 @@ static void refuse_unknown(sr_recipe_inside *in, const sr_node *map, const char 
         else if (node->kind == SR_NODE_MAP)
             refuse_unknown(in, node, inner);
         else if (!sr_node_is_null(node))
-            sr_recipe_mistake(in, node->at, "'%s' holds further keys: give it a map", node->key);
+            sr_recipe_mistake(in, node->at, "'%s' has keys of its own: give it a map", node->key);
     }
 }
 
@@ -148,11 +148,10 @@ static void read_lanes(sr_recipe_inside *in) {
     long long batch = r->batch, cut = r->lanes, below = batch / cut * cut;
     const sr_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
     if (below > 0) {
-        sr_recipe_mistake(
-            in, node->at,
-            "batch %lld cannot be cut into %lld equal lanes; batch %lld or %lld can, or "
-            "give other lanes",
-            batch, cut, below, below + cut);
+        sr_recipe_mistake(in, node->at,
+                          "batch %lld cannot be divided into %lld equal lanes; batch %lld or %lld "
+                          "can, or give other lanes",
+                          batch, cut, below, below + cut);
     } else {
         sr_recipe_mistake(in, node->at, "batch %lld has fewer samples than its %lld lanes", batch,
                           cut);
@@ -160,10 +159,12 @@ static void read_lanes(sr_recipe_inside *in) {
 }
 
 static void read_length(sr_recipe_inside *in) {
-    const sr_node *epochs = row(in, "epochs"), *steps = row(in, "steps");
-    if (!epochs->text && !steps->text && !epochs->at.source && !steps->at.source)
+    const sr_node *epochs = sr_node_child(in->written, "epochs");
+    const sr_node *steps = sr_node_child(in->written, "steps");
+    const bool given = (epochs && !sr_node_is_null(epochs)) || (steps && !sr_node_is_null(steps));
+    if (!given && !in->base_missing)
         sr_recipe_mistake(in, (sr_position){0},
-                          "neither 'epochs' nor 'steps' says how long to train");
+                          "the length of training is missing: give 'epochs' or 'steps'");
 }
 
 static void read_on_corrupt(sr_recipe_inside *in) {
@@ -179,7 +180,8 @@ static void read_on_corrupt(sr_recipe_inside *in) {
         r->data.on_corrupt = SR_CORRUPT_SKIP;
     else
         sr_recipe_mistake(in, row(in, "data.on_corrupt")->at,
-                          "on_corrupt: expected stop, or skip:N with N samples, got '%s'", text);
+                          "on_corrupt: expected stop, or skip:N with a number of samples, got '%s'",
+                          text);
 }
 
 static void read_profile(sr_recipe_inside *in) {
@@ -192,7 +194,7 @@ static void read_profile(sr_recipe_inside *in) {
     if (sscanf(text, "%lld:%lld%n", &begin, &last, &length) != 2 || text[length] != '\0' ||
         begin < 0 || last <= begin) {
         sr_recipe_mistake(in, row(in, "profile")->at,
-                          "profile: expected FIRST:LAST steps, as 20:30, got '%s'", text);
+                          "profile: expected FIRST:LAST steps, such as 20:30, got '%s'", text);
         return;
     }
     r->profile_begin = begin;
@@ -225,7 +227,7 @@ static void read_distance(sr_recipe_inside *in, const sr_node *node, const char 
     if (status != SR_OK || (is_time ? value.seconds : value.length.count) <= 0)
         sr_recipe_mistake(
             in, node->at,
-            "every: expected a length or a time above zero, as [1ep, 10min], got '%s'", text);
+            "every: expected a length or a time above zero, such as [1ep, 10min], got '%s'", text);
     else if (is_time)
         in->v.recipe.checkpoint.seconds = value.seconds;
     else
@@ -384,7 +386,7 @@ const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
 static const char *list_names(sr_recipe_inside *in, const char *const *names, int count) {
     const char *list = "";
     for (int i = 0; i < count; i++)
-        list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; there is: " : ", ", names[i]);
+        list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; available: " : ", ", names[i]);
     return list;
 }
 

@@ -71,6 +71,7 @@ typedef struct sr_recipe_inside {
     sr_arena arena;
     int sources;
     bool out_of_memory; // somewhere where it could not be returned; the end asks
+    bool base_missing;  // a base could not be used: what is missing may be in it
     int mistakes;
     sr_mistake *first_mistake;  // in the order of the sources
     sr_node *written;           // merged from bases, file and overrides

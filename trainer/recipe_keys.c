@@ -22,7 +22,7 @@ static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 static const sr_option recipe_options[] = {
     {"about", "one line that says what the recipe is for", SR_OPT_STRING, AT(recipe.about), NULL, 0,
      0, NULL, NEUTRAL},
-    {"task", "what the model learns", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks,
+    {"task", "what the model learns to do", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks,
      NUMERICS},
     {"weights", "safetensors file to start from", SR_OPT_STRING, AT(recipe.weights), NULL, 0, 0,
      NULL, NEUTRAL},
@@ -52,8 +52,8 @@ static const sr_option recipe_options[] = {
     {"batch", "samples per step, over all ranks", SR_OPT_INT, AT(recipe.batch), "256", 1, 1 << 24,
      NULL, NUMERICS},
     {"lanes",
-     "parts of a batch that see only their own samples; results depend on it, and no more "
-     "ranks than this can share the work",
+     "parts of a batch that see only their own samples; the result depends on it, and so does the "
+     "largest number of ranks",
      SR_OPT_INT, AT(recipe.lanes), NULL, 1, 65536, NULL, NUMERICS},
     {"epochs", "length of training, in passes over the data", SR_OPT_FLOAT, AT(recipe.epochs), NULL,
      1e-9, 1e9, NULL, NUMERICS},
@@ -68,10 +68,12 @@ static const sr_option recipe_options[] = {
      AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
     {"device", "auto or cpu", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
     {"mix.mixup",
-     "alpha of mixup: training samples are blended by a draw of Beta(alpha, alpha); 0: none",
+     "alpha of mixup: training samples are blended with a weight drawn from Beta(alpha, alpha); 0: "
+     "no mixup",
      SR_OPT_FLOAT, AT(recipe.mix.mixup), "0", 0, 1000, NULL, NUMERICS},
     {"mix.cutmix",
-     "alpha of CutMix: a box of another sample is pasted; with mixup, either by a half",
+     "alpha of CutMix: a box of another sample is pasted in; if mixup is on, too, each is used "
+     "half of the time",
      SR_OPT_FLOAT, AT(recipe.mix.cutmix), "0", 0, 1000, NULL, NUMERICS},
     {"mix.probability", "probability that a lane's samples are mixed in a step", SR_OPT_FLOAT,
      AT(recipe.mix.probability), "1", 0, 1, NULL, NUMERICS},
@@ -87,7 +89,9 @@ static const sr_option recipe_options[] = {
      1000000, NULL, NUMERICS},
     {"ema.warmup", "length over which the decay grows from 1/10", SR_OPT_LENGTH,
      AT(recipe.ema.warmup), "0it", 0, MANY, NULL, NUMERICS},
-    {"ema.lookahead", "the parameters take the average's value; its weight grows as progress cubed",
+    {"ema.lookahead",
+     "every update sets the parameters to the average, whose weight grows with the cube of "
+     "progress",
      SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
@@ -98,10 +102,10 @@ static const sr_option recipe_options[] = {
     {"checkpoint.metric", "metric that selects the best checkpoint (default: the task's own)",
      SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
     {"chooser",
-     "time kernels that give the same bits, and take the fastest (on; class is its old name), or "
-     "time nothing (off)",
+     "on: time kernels that give the same bits and use the fastest; off: time nothing (class: old "
+     "name of on)",
      SR_OPT_ENUM, AT(recipe.chooser), "on", 0, 0, choosers, NEUTRAL},
-    {"chooser_workspace", "most memory that a chosen kernel may use", SR_OPT_SIZE,
+    {"chooser_workspace", "maximum workspace of a chosen kernel", SR_OPT_SIZE,
      AT(recipe.chooser_workspace), "256MiB", 1, MANY, NULL, NEUTRAL},
     {"deadline.report",
      "a wait longer than this is reported, with what it is for; at most half of deadline.act",
@@ -110,39 +114,39 @@ static const sr_option recipe_options[] = {
      AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
     {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
      AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
-    {"profile", "steps to trace, as 20:30, into trace.json", SR_OPT_STRING, AT(raw_profile), NULL,
-     0, 0, NULL, NEUTRAL},
+    {"profile", "steps to trace into trace.json, such as 20:30", SR_OPT_STRING, AT(raw_profile),
+     NULL, 0, 0, NULL, NEUTRAL},
 };
 
 static const sr_option optimizer_options[] = {
     {"lr", "learning rate, absolute or for lr_per samples", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, lr_given), NULL, 0, 1e6, NULL, NUMERICS},
     // Neutral in itself: what counts is the product, which identity takes from 'lr'.
-    {"lr_per", "batch that lr is meant for, as 256; 0: lr is absolute", SR_OPT_FLOAT,
+    {"lr_per", "batch that lr is meant for, such as 256; 0: lr is absolute", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, lr_per), "0", 0, 1e9, NULL, NEUTRAL},
-    {"weight_decay", "of every parameter that no group excepts", SR_OPT_FLOAT,
-     offsetof(sr_recipe_optimizer, weight_decay), "0", 0, 1e6, NULL, NUMERICS},
+    {"weight_decay", "weight decay of every parameter, scaled by decay_scale of its group",
+     SR_OPT_FLOAT, offsetof(sr_recipe_optimizer, weight_decay), "0", 0, 1e6, NULL, NUMERICS},
 };
 
 static const sr_option schedule_options[] = {
-    {"warmup", "linear rise to the learning rate, as 5ep", SR_OPT_LENGTH,
+    {"warmup", "length of the linear rise to the learning rate, such as 5ep", SR_OPT_LENGTH,
      offsetof(sr_recipe_schedule, warmup), "0it", 0, MANY, NULL, NUMERICS},
-    {"warmup_start", "factor that the rise begins with", SR_OPT_FLOAT,
+    {"warmup_start", "factor of the learning rate at the start of the warm-up", SR_OPT_FLOAT,
      offsetof(sr_recipe_schedule, warmup_start), "0", 0, 1, NULL, NUMERICS},
 };
 
 static const sr_option group_options[] = {
     {"match",
-     "names of tensors or what they begin with up to a dot, as layer1; shell patterns; the kinds "
+     "tensor names, prefixes of names up to a dot such as layer1, shell patterns, or the kinds "
      "bias and norm",
      SR_OPT_STRINGS, offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
     {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
      "1", 0, 1e6, NULL, NUMERICS},
     {"decay_scale", "factor of the weight decay", SR_OPT_FLOAT,
      offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
-    {"until", "how long they are updated; 0: to the end", SR_OPT_LENGTH,
+    {"until", "length of training after which the parameters are frozen; 0: never", SR_OPT_LENGTH,
      offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
-    {"frozen", "leave these parameters as they are", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
+    {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},
 };
 

@@ -5,6 +5,7 @@
 // finds itself, so that ./resnet50.yaml may build on the shipped resnet50. Overrides that name a
 // choice (optimizer=adamw, loss.name=bce) are laid first, so that their order does not matter.
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,32 +75,42 @@ static const char *hint_at_recipes(sr_recipe_inside *in, const char *name) {
     return sr_recipe_hint(in, name, names, (size_t)count);
 }
 
+// A mistake of 'base'; what the recipe lacks then may be in it.
+SR_PRINTF(3, 4)
+static sr_status no_base(sr_recipe_inside *in, const sr_node *name, const char *fmt, ...) {
+    va_list args;
+    char message[512];
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    sr_recipe_mistake(in, name->at, "%s", message);
+    in->base_missing = true;
+    return SR_OK;
+}
+
 static sr_status lay_base(sr_recipe_inside *in, const sr_node *name, const char *file,
                           const chain *link, sr_node *into) {
-    if (name->kind != SR_NODE_TEXT || name->text[0] == '\0') {
-        sr_recipe_mistake(in, name->at, "a base is the name or the path of a recipe");
-        return SR_OK;
-    }
+    if (name->kind != SR_NODE_TEXT || name->text[0] == '\0')
+        return no_base(in, name, "'base' must be the name or the path of a recipe");
     const char *path;
     SR_TRY(find_beside(in, file, link->real, name->text, &path));
     if (!path)
         SR_TRY(sr_recipe_shipped(&in->arena, name->text, &path));
-    if (!path) {
-        sr_recipe_mistake(in, name->at,
-                          "no recipe '%s' beside this file or among the shipped ones%s", name->text,
-                          hint_at_recipes(in, name->text));
-        return SR_OK;
-    }
+    if (!path)
+        return no_base(in, name, "no recipe '%s' beside this file or among the shipped ones%s",
+                       name->text, hint_at_recipes(in, name->text));
     int depth = 0;
     for (const chain *up = link; up; up = up->parent)
         depth++;
-    if (is_in_chain(link, path) || depth > SR_RECIPE_MAX_BASES) {
-        sr_recipe_mistake(in, name->at, "base '%s' builds on this file: bases go round in a circle",
-                          name->text);
-        return SR_OK;
-    }
+    if (is_in_chain(link, path) || depth > SR_RECIPE_MAX_BASES)
+        return no_base(in, name, "base '%s' is itself based on this file: bases form a cycle",
+                       name->text);
     sr_node *base = NULL;
-    SR_TRY(read_file(in, path, link, &base));
+    const int before = in->mistakes;
+    const sr_status status = read_file(in, path, link, &base);
+    if (status == SR_E_USAGE && in->mistakes == before) // not of its text: it has no place there
+        return no_base(in, name, "base '%s' cannot be used: %s", name->text, sr_error_message());
+    SR_TRY(status);
     if (base)
         sr_node_merge(into, base);
     return SR_OK;
@@ -163,7 +174,7 @@ static void lay(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
     if (epochs && steps)
         sr_recipe_mistake(in, sr_node_child(layer, "steps")->key_at,
-                          "'epochs' and 'steps' exclude each other; give one of them");
+                          "'epochs' and 'steps' are mutually exclusive; give one of them");
     else if (epochs)
         sr_node_remove(below, "steps");
     else if (steps)
@@ -292,17 +303,17 @@ static sr_status parse_override(sr_recipe_inside *in, const char *text, sr_node 
     if (!equals) {
         sr_recipe_mistake(in, at, "'%s' is not of the form key=value", copy);
     } else if (equals[1] == '\0') {
-        sr_recipe_mistake(in, at, "'%.*s' has no value; '%.*s=~' takes away what the recipe says",
+        sr_recipe_mistake(in, at, "'%.*s' has no value; '%.*s=~' removes the recipe's value",
                           (int)length, copy, (int)length, copy);
     } else if (!is_key(copy, length)) {
-        sr_recipe_mistake(in, at, "a key is words joined by dots, as optimizer.lr");
+        sr_recipe_mistake(in, at, "a key is words joined by dots, such as optimizer.lr");
     } else {
         sr_node *value = NULL;
         SR_TRY(parse_value(in, source, equals + 1, &value));
         SR_TRY(nest(in, source, copy, length, value, out));
         SR_TRY(sr_node_normalise(in, *out));
         if (sr_node_child(*out, "base"))
-            sr_recipe_mistake(in, at, "'base' belongs into a file");
+            sr_recipe_mistake(in, at, "'base' can only be set in a recipe file");
         sr_node_remove(*out, "base");
     }
     return SR_OK;
@@ -334,7 +345,7 @@ static void refuse_both_lengths(sr_recipe_inside *in, sr_node *const *layers, in
     }
     if (seen[0] && seen[1])
         sr_recipe_mistake(in, seen[1]->key_at,
-                          "'epochs' and 'steps' exclude each other; give one of them");
+                          "'epochs' and 'steps' are mutually exclusive; give one of them");
 }
 
 static sr_status lay_overrides(sr_recipe_inside *in, const char *const *overrides, int count) {

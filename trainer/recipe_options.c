@@ -188,7 +188,7 @@ static void refuse_unknown(sr_recipe_inside *in, const char *path, const sr_opti
     }
     const char *hint = names ? sr_recipe_hint(in, key, names, count) : "";
     if (hint[0] == '\0' && table->count == 0)
-        hint = "; there are no options here";
+        hint = "; it has no options";
     sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
 }
 

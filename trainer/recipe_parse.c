@@ -58,8 +58,8 @@ static void take_key(reader *r, sr_node *node) {
     }
     const sr_node *twin = sr_node_child(map, node->text);
     if (twin) {
-        sr_recipe_mistake(r->in, node->at, "key '%s' stands twice in its map, first in line %d",
-                          node->text, twin->key_at.line + 1);
+        sr_recipe_mistake(r->in, node->at, "key '%s' is given twice, first in line %d", node->text,
+                          twin->key_at.line + 1);
     } else if (map->count >= SR_RECIPE_MAX_KEYS) {
         refuse(r, node->at, "more than 1000 keys in one map");
     }
@@ -160,7 +160,7 @@ static void take_event(reader *r, struct fy_event *event) {
     case FYET_DOCUMENT_START:
         if (++r->documents > 1)
             refuse(r, position_of(r, token ? fy_token_start_mark(token) : NULL),
-                   "a recipe is one document; '---' begins a second one");
+                   "a recipe is one document; '---' starts a second one");
         break;
     case FYET_SCALAR:
         refuse_extras(r, event->scalar.tag, event->scalar.anchor);
@@ -183,7 +183,7 @@ static void take_event(reader *r, struct fy_event *event) {
         break;
     case FYET_ALIAS:
         refuse(r, sign_of(r, token),
-               "aliases ('*...') are not part of recipes; quote text that begins with '*'");
+               "aliases ('*...') are not part of recipes; quote text that starts with '*'");
         break;
     case FYET_NONE:
     case FYET_STREAM_START:
@@ -243,8 +243,7 @@ static bool check_bytes(reader *r, const char *text, size_t length) {
         const char *p = text + i;
         size_t n = character_length(p);
         if (n == 0) {
-            sr_recipe_mistake(r->in, at, "byte 0x%02x is not part of UTF-8 text",
-                              (unsigned char)p[0]);
+            sr_recipe_mistake(r->in, at, "byte 0x%02x is not valid UTF-8", (unsigned char)p[0]);
             return false;
         }
         at.column = p[0] == '\n' ? 0 : at.column + 1;

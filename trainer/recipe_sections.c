@@ -105,7 +105,7 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
     sr_node_append(list, map);
     if (written->kind != SR_NODE_MAP) {
         sr_recipe_mistake(in, written->at,
-                          "a group is a map, as {match: [bias, norm], decay_scale: 0}");
+                          "a group is a map, such as {match: [bias, norm], decay_scale: 0}");
         return SR_OK;
     }
     SR_TRY(sr_recipe_read_table(in, sr_recipe_group_keys(), group, written, map));
@@ -116,7 +116,7 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
                               sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
     }
     if (group->match.count == 0)
-        sr_recipe_mistake(in, written->at, "a group says with 'match' which parameters it is for");
+        sr_recipe_mistake(in, written->at, "a group needs 'match', which selects its parameters");
     return SR_OK;
 }
 
@@ -178,9 +178,9 @@ static sr_status read_phase(sr_recipe_inside *in, sr_node *written, sr_node *res
                             const char *prefix, sr_recipe_phase *out) {
     section model, loss;
     SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &out->model));
-    if (!out->model.name)
-        sr_recipe_mistake(in, model.resolved->at, "'%s' is missing: name one, as model: resnet18",
-                          model.path);
+    if (!out->model.name && !in->base_missing)
+        sr_recipe_mistake(in, model.resolved->at,
+                          "'%s' is missing: name one, such as model: resnet18", model.path);
     SR_TRY(carry_options(in, &model));
     SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &out->loss));
     SR_TRY(carry_options(in, &loss));
@@ -283,9 +283,9 @@ static bool add_argument(sr_recipe_inside *in, sr_text *out, const sr_node *opti
     const sr_node *first = option->kind == SR_NODE_LIST ? option->first : option;
     for (const sr_node *item = first; item; item = item->next) {
         if (item->kind != SR_NODE_TEXT || strpbrk(item->text, " \t\n")) {
-            sr_recipe_mistake(in, item->at,
-                              "an option of a transform is a value without blanks, or "
-                              "a list of such");
+            sr_recipe_mistake(
+                in, item->at,
+                "an option of a transform is a value without spaces, or a list of such values");
             return false;
         }
         sr_text_add(out, "%s%s", item == first ? "" : ",", item->text);
@@ -305,8 +305,8 @@ static sr_status read_transform(sr_recipe_inside *in, const sr_node *written, sr
     if (written->kind == SR_NODE_LIST || (written->kind == SR_NODE_MAP && written->count != 1) ||
         sr_node_is_null(written) || (has_options && named->kind != SR_NODE_MAP)) {
         sr_recipe_mistake(in, written->at,
-                          "a transform is a name, or one name with a map of options, "
-                          "as {pad_crop: {pad: 4}}");
+                          "a transform is a name, or one name with a map of options, such as "
+                          "{pad_crop: {pad: 4}}");
         return SR_OK;
     }
     sr_node *item = sr_node_new(in, SR_NODE_MAP, NULL, written->at);
@@ -337,7 +337,7 @@ static sr_status read_augment(sr_recipe_inside *in) {
         return SR_OK;
     if (written->kind != SR_NODE_LIST) {
         sr_recipe_mistake(in, written->at,
-                          "'augment' is a list of transforms, given whole, as [flip]");
+                          "'augment' is a list of transforms; give the whole list, such as [flip]");
         return SR_OK;
     }
     sr_node *list = sr_node_new(in, SR_NODE_LIST, "augment", written->at);

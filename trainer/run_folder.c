@@ -187,7 +187,7 @@ static sr_status begin_run(const char *folder, const sr_run_options *options) {
 static sr_status complete_run(const char *folder, const sr_run_options *options,
                               const sr_text *identities) {
     if (!sr_run_identity_is(identities->data, options->identity)) {
-        SR_WARN("%s/identity is damaged: it is not what the checkpoints say; written anew", folder);
+        SR_WARN("%s/identity is damaged: it does not match the checkpoints; rewritten", folder);
         SR_TRY(sr_run_identity_write(folder, options->identity, NULL));
     }
     char *path = sr_path_join(folder, "recipe.yaml");
@@ -370,7 +370,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
     bool same, extends = false;
     SR_TRY(judge(run->path, identities, &state));
     if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
-        return SR_FAIL(SR_E_USAGE, "--resume %s: no run folder of serried is there", run->path);
+        return SR_FAIL(SR_E_USAGE, "--resume %s: not a run folder of serried", run->path);
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
     SR_TRY(judge(run->path, identities, &state));
     SR_TRY(is_of(run->path, identities, options->identity, &same));
@@ -380,7 +380,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
                        "recipe.yaml with 'serried recipe show'); only neutral options may change, "
-                       "and epochs or steps grow",
+                       "and epochs or steps may grow",
                        run->path);
     }
     if (state == FOLDER_FINISHED && !extends) {
@@ -412,7 +412,7 @@ static sr_status open_events(sr_run_folder *run) {
 
 sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out) {
     if (options->fresh && options->resume != NULL)
-        return SR_FAIL(SR_E_USAGE, "--fresh and --resume contradict each other");
+        return SR_FAIL(SR_E_USAGE, "--fresh and --resume are mutually exclusive");
     sr_run_folder *run = new_handle();
     if (run == NULL)
         return SR_E_MEMORY;
@@ -450,7 +450,7 @@ sr_status sr_run_folder_check(const sr_run_folder *run) {
     return same ? SR_OK
                 : SR_FAIL(SR_E_IO,
                           "%s was removed or moved while the run was writing to it; run the same "
-                          "command again to begin anew",
+                          "command again to start over",
                           run->path);
 }
 

@@ -32,10 +32,11 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
     if (status == SR_E_MEMORY)
         return status;
     if (status != SR_OK)
-        return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is no recipe any more", path);
+        return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is not a valid recipe any more",
+                       path);
     if (strcmp(found, identity) != 0)
         return SR_FAIL(SR_E_DATA,
-                       "%s: damaged or changed: what it says is not what the run was started with",
+                       "%s: damaged or changed: it is not the recipe that the run was started with",
                        path);
     return SR_OK;
 }
@@ -43,10 +44,10 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
 // Lengths in another unit cannot be compared and pass.
 static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
     if (now->steps && before->steps && now->steps <= before->steps)
-        return sr_recipe_fail(now, "steps", "the run has %lld steps; give more to extend it",
+        return sr_recipe_fail(now, "steps", "the run has steps=%lld; give more to extend it",
                               (long long)before->steps);
     if (!now->steps && !before->steps && now->epochs <= before->epochs)
-        return sr_recipe_fail(now, "epochs", "the run has %g epochs; give more to extend it",
+        return sr_recipe_fail(now, "epochs", "the run has epochs=%g; give more to extend it",
                               before->epochs);
     return SR_OK;
 }

@@ -75,8 +75,8 @@ static sr_status parse_shape(const sr_safetensors *file, const sr_json *node,
     for (const sr_json *d = shape->first; d != NULL; d = d->next) {
         int64_t extent;
         if (!sr_json_int64(d, &extent) || extent < 0)
-            return SR_FAIL(SR_E_DATA, "%s: tensor '%s' has a dimension that is no count",
-                           file->path, tensor->name);
+            return SR_FAIL(SR_E_DATA, "%s: tensor '%s' has an invalid dimension", file->path,
+                           tensor->name);
         tensor->shape[tensor->rank++] = extent;
         if (__builtin_mul_overflow(elements, (uint64_t)extent, &elements) || elements > INT64_MAX)
             return SR_FAIL(SR_E_DATA, "%s: the shape of tensor '%s' overflows", file->path,
@@ -109,7 +109,7 @@ static sr_status parse_tensor(const sr_safetensors *file, const sr_json *node,
                        file->path, tensor->name, (unsigned long long)file->data_bytes);
     if (tensor->end - tensor->begin != bytes)
         return SR_FAIL(
-            SR_E_DATA, "%s: tensor '%s' at byte %llu holds %llu bytes where its shape needs %llu",
+            SR_E_DATA, "%s: tensor '%s' at byte %llu has %llu bytes, but its shape needs %llu",
             file->path, tensor->name, (unsigned long long)(file->data_offset + tensor->begin),
             (unsigned long long)(tensor->end - tensor->begin), (unsigned long long)bytes);
     return SR_OK;
@@ -117,13 +117,13 @@ static sr_status parse_tensor(const sr_safetensors *file, const sr_json *node,
 
 static sr_status parse_metadata(sr_safetensors *file, const sr_json *node) {
     if (node->type != SR_JSON_OBJECT)
-        return SR_FAIL(SR_E_DATA, "%s: __metadata__ is no object", file->path);
+        return SR_FAIL(SR_E_DATA, "%s: __metadata__ is not an object", file->path);
     file->metadata = sr_arena_alloc(&file->arena, node->count * sizeof *file->metadata);
     if (file->metadata == NULL)
         return SR_E_MEMORY;
     for (const sr_json *child = node->first; child != NULL; child = child->next) {
         if (child->type != SR_JSON_STRING)
-            return SR_FAIL(SR_E_DATA, "%s: metadata '%s' is no string", file->path, child->key);
+            return SR_FAIL(SR_E_DATA, "%s: metadata '%s' is not a string", file->path, child->key);
         file->metadata[file->metadata_count++] =
             (sr_metadata){.key = child->key, .value = child->text};
     }
@@ -148,7 +148,7 @@ static sr_status check_layout(const sr_safetensors *file) {
     for (int i = 0; i < file->count; ++i) {
         const sr_stored_tensor *tensor = &file->tensors[i];
         if (tensor->begin != expected)
-            return SR_FAIL(SR_E_DATA, "%s: tensor '%s' begins at byte %llu where %llu is expected",
+            return SR_FAIL(SR_E_DATA, "%s: tensor '%s' starts at byte %llu, not at %llu",
                            file->path, tensor->name,
                            (unsigned long long)(file->data_offset + tensor->begin),
                            (unsigned long long)(file->data_offset + expected));
@@ -166,10 +166,10 @@ static sr_status parse_header(sr_safetensors *file, const char *header, size_t b
     size_t max_nodes = (size_t)SR_SAFETENSORS_MAX_TENSORS * (6 + SR_SAFETENSORS_MAX_RANK);
     const sr_json *root;
     if (bytes == 0 || header[0] != '{')
-        return SR_FAIL(SR_E_DATA,
-                       "%s: byte 8 is not the '{' that begins the header: this is no "
-                       "safetensors file",
-                       file->path);
+        return SR_FAIL(
+            SR_E_DATA,
+            "%s: byte 8 is not the '{' that starts the header: this is not a safetensors file",
+            file->path);
     SR_TRY(sr_json_parse(header, bytes, max_nodes, file->path, &file->arena, &root));
     file->tensors = sr_arena_alloc(&file->arena, root->count * sizeof *file->tensors);
     file->by_name = sr_arena_alloc(&file->arena, root->count * sizeof *file->by_name);
@@ -216,7 +216,7 @@ static sr_status read_header(sr_safetensors *file) {
         header_bytes |= (uint64_t)prefix[k] << (8 * k);
     if (header_bytes > SR_SAFETENSORS_MAX_HEADER)
         return SR_FAIL(SR_E_DATA,
-                       "%s: header of %llu bytes is over the limit of 8 MiB (or this is no "
+                       "%s: header of %llu bytes is over the limit of 8 MiB (or this is not a "
                        "safetensors file)",
                        file->path, (unsigned long long)header_bytes);
     if (header_bytes > length - sizeof prefix)

@@ -339,9 +339,10 @@ static sr_status load_file(sr_engine *e, sr_safetensors *file, const sr_string_l
     }
     find_strangers(e, file, &report);
     if (status == SR_OK && speaks)
-        SR_INFO("%s: %d tensors loaded, %d missing, %d unexpected%s, %d of another shape",
-                sr_safetensors_path(file), report.loaded, report.missing_count,
-                report.stranger_count, report.strangers.data, report.mismatched_count);
+        SR_INFO("%s: %d tensor%s loaded, %d missing, %d unexpected%s, %d of another shape",
+                sr_safetensors_path(file), report.loaded, report.loaded == 1 ? "" : "s",
+                report.missing_count, report.stranger_count, report.strangers.data,
+                report.mismatched_count);
     if (status == SR_OK)
         status = judge(&report, sr_safetensors_path(file));
     sr_text_release(&report.missing);
@@ -374,8 +375,8 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
                    *ours = i < count ? classes[i] : NULL;
         if (!theirs || !ours || strcmp(theirs, ours) != 0) {
             status = SR_FAIL(SR_E_USAGE,
-                             "%s: class %d is '%s' there and '%s' in the data; name the last "
-                             "layer in weights_reset where that is meant",
+                             "%s: class %d is '%s' there and '%s' in the data; if that is "
+                             "intended, name the last layer in weights_reset",
                              sr_safetensors_path(file), i, theirs ? theirs : "", ours ? ours : "");
         }
     }

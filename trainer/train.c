@@ -82,8 +82,8 @@ static void draw_results(const sr_training *t) {
 
 static void say_result(const sr_training *t) {
     char time[24];
-    SR_INFO("finished %lld steps in %s, %.0f images/s; digest %.16s...", (long long)t->step,
-            sr_progress_duration(run_seconds(t), time),
+    SR_INFO("finished %lld step%s in %s, %.0f images/s; digest %.16s...", (long long)t->step,
+            t->step == 1 ? "" : "s", sr_progress_duration(run_seconds(t), time),
             (double)(t->position - t->session_start_position) /
                 ((double)(sr_clock_ns() - t->session_start_ns - t->aside_ns) / 1e9),
             t->digest);

@@ -79,8 +79,8 @@ static sr_status share(sr_training *t, news *of_rank) {
     long long count = (long long)t->damage.count, limit = t->recipe->data.skip_limit;
     if (count > limit)
         return SR_FAIL(SR_E_DATA,
-                       "%lld damaged samples, more than on_corrupt: skip:%lld allows; %s", count,
-                       limit, last);
+                       "%lld damaged sample%s, more than on_corrupt: skip:%lld allows; %s", count,
+                       count == 1 ? "" : "s", limit, last);
     if (t->rank == 0)
         SR_WARN("skipped %lld damaged sample%s so far (on_corrupt: skip:%lld); %s", count,
                 count == 1 ? "" : "s", limit, last);

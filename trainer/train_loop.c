@@ -318,10 +318,10 @@ static sr_status save(sr_training *t) {
 }
 
 static sr_status stopped(const sr_training *t) {
-    return SR_FAIL(
-        SR_E_INTERRUPTED,
-        "stopped at step %lld of %lld; the checkpoint is in %s: the same command goes on",
-        (long long)t->step, (long long)t->total_steps, t->place.folder);
+    return SR_FAIL(SR_E_INTERRUPTED,
+                   "stopped at step %lld of %lld; the checkpoint is in %s: run the same command "
+                   "again to resume",
+                   (long long)t->step, (long long)t->total_steps, t->place.folder);
 }
 
 // The checkpoint comes before the evaluation, which may fail or be killed, and learns its result

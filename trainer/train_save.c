@@ -91,7 +91,8 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
     t->best_saved = t->best_top1 = (double)NAN;
     t->best_step = 0;
     if (t->rank == 0 && t->inputs.val_path[0])
-        SR_WARN("%s has other pictures for evaluation than this run had so far: 'best' begins anew",
+        SR_WARN("%s has different evaluation pictures from those of this run so far: 'best' starts "
+                "over",
                 t->inputs.val_path);
 }
 
@@ -238,14 +239,14 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
     sr_fingerprint_difference(&(sr_fingerprint_place){m->fingerprint, "in the checkpoint"},
                               &(sr_fingerprint_place){here, "here"}, &text);
     if (!t->request->allow_numerics_change) {
-        status =
-            SR_FAIL(SR_E_NUMERICS,
-                    "%s was computed with other bits (%s); go on with what computed it, or add "
-                    "--allow-numerics-change to go on here, with a result that differs",
-                    t->place.folder, text.data);
+        status = SR_FAIL(
+            SR_E_NUMERICS,
+            "%s was computed with different numerics (%s); resume it where it was computed, or add "
+            "--allow-numerics-change to resume it here, with a different result",
+            t->place.folder, text.data);
     } else if (t->rank == 0) {
-        SR_WARN("%s was computed with other bits (%s): the result differs from that of a run "
-                "without a change",
+        SR_WARN("%s was computed with different numerics (%s): the result differs from that of a "
+                "run without the change",
                 t->place.folder, text.data);
     }
     sr_text_release(&text);
@@ -254,7 +255,8 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
 
 static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
     if (m->lanes != t->engine->lanes || m->batch != t->engine->batch)
-        return SR_FAIL(SR_E_USAGE, "%s was made with batch %lld in %d lanes, not %lld in %d",
+        return SR_FAIL(SR_E_USAGE,
+                       "%s was trained with batch=%lld lanes=%d, not batch=%lld lanes=%d",
                        t->place.folder, (long long)m->batch, m->lanes, (long long)t->engine->batch,
                        t->engine->lanes);
     return check_numerics(t, m);

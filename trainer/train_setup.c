@@ -52,9 +52,10 @@ static sr_status create_engine(sr_training *t) {
 static void warn_of_short_run(const sr_training *t) {
     const int64_t every = t->recipe->ema.every > 0 ? t->recipe->ema.every : 1;
     if (t->rank == 0 && t->recipe->ema.lookahead && t->total_steps < 4 * every)
-        SR_WARN("the run has %lld steps, and its parameters move to their average every %lld "
-                "(ema.every), so that it learns little: give more epochs or a smaller batch",
-                (long long)t->total_steps, (long long)every);
+        SR_WARN(
+            "the run has %lld step%s, and its parameters move to their average every %lld steps "
+            "(ema.every), so that it learns little: give more epochs or a smaller batch",
+            (long long)t->total_steps, t->total_steps == 1 ? "" : "s", (long long)every);
 }
 
 static sr_status set_lengths(sr_training *t) {
@@ -155,7 +156,7 @@ static sr_status mend_recipe(const sr_training *t, const sr_text *yaml) {
         return SR_E_MEMORY;
     sr_status status = sr_run_recipe_check(path, t->inputs.identity, t->identity);
     if (status == SR_E_DATA) {
-        SR_WARN("%s; written anew", sr_error_message());
+        SR_WARN("%s; rewritten", sr_error_message());
         status = sr_file_write_atomic(path, yaml->data, yaml->length);
     }
     sr_free(path);
@@ -212,7 +213,7 @@ static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoi
         other = "another seed";
     return SR_FAIL(SR_E_USAGE,
                    "%s is a checkpoint of another run, with %s: move it out of this run's folder; "
-                   "to begin with its weights, start a new run with weights=.../model.safetensors",
+                   "to start from its weights, start a new run with weights=.../model.safetensors",
                    sr_checkpoint_folder(checkpoint), other);
 }
 
@@ -268,14 +269,16 @@ static void announce(const sr_training *t) {
     (void)snprintf(parameters, sizeof parameters, "%.2f M",
                    t->engine->models[0]->parameters * 1e-6);
     if (t->place.generation)
-        SR_INFO("going on with %s at step %lld of %lld", t->place.folder, (long long)t->step,
+        SR_INFO("resuming %s at step %lld of %lld", t->place.folder, (long long)t->step,
                 (long long)t->total_steps);
-    SR_INFO("%s: %s, %s parameters, %lld pictures of %d classes, batch %lld in %d lanes, %d rank%s "
-            "x %d thread%s, %lld steps",
+    SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
+            "rank%s x %d thread%s, %lld step%s",
             t->recipe->name, t->engine->models[0]->desc->name, parameters,
-            (long long)t->inputs.count, t->inputs.class_count, (long long)t->engine->batch,
-            t->engine->lanes, t->ranks, t->ranks == 1 ? "" : "s", t->engine->threads,
-            t->engine->threads == 1 ? "" : "s", (long long)t->total_steps);
+            (long long)t->inputs.count, t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
+            t->inputs.class_count == 1 ? "" : "es", (long long)t->engine->batch, t->engine->lanes,
+            t->engine->lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s",
+            t->engine->threads, t->engine->threads == 1 ? "" : "s", (long long)t->total_steps,
+            t->total_steps == 1 ? "" : "s");
     if (t->cores.bound && t->cores.ranks > 1)
         SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
@@ -328,8 +331,8 @@ static sr_status compare_identities(sr_training *t) {
     for (int r = 1; r < t->ranks; r++) {
         if (memcmp(all[r], all[0], sizeof *all) != 0) {
             return SR_FAIL(SR_E_USAGE,
-                           "rank %d (%s) has another recipe, plug-in, seed or data set than rank "
-                           "0; give all ranks the same",
+                           "rank %d (%s) has a different recipe, plug-in, seed or data set from "
+                           "rank 0; give all ranks the same",
                            r, sr_comm_peer_name(t->comm, r));
         }
     }

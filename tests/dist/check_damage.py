@@ -101,8 +101,8 @@ class Damage(suite.Suite):
         self.expect("val of it", self.call("val", last), 3, name)
         self.expect("show of it", self.call("show", last), 3, name)
         self.expect("stat of it", self.call("stat", last), 3, name)
-        self.expect("val of the run", self.call("val", run), 0, "is passed over", name)
-        self.goes_on(run, "is passed over", name, ranks=self.dice.choice((1, 2)))
+        self.expect("val of the run", self.call("val", run), 0, "is skipped", name)
+        self.goes_on(run, "is skipped", name, ranks=self.dice.choice((1, 2)))
         self.expect("verify afterwards", self.call("verify", run), 0)
 
     def manifest(self):

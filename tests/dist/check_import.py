@@ -120,14 +120,14 @@ class Import(suite.Suite):
                 process.send_signal(signal.SIGKILL)
             process.wait()
             done = process.stdout.read()
-            went_on += "went on after" in done
+            went_on += "resumed after" in done
             spent += 1
             if process.returncode == 0 and went_on > 0:
                 break
             if process.returncode == 0:  # it ended before it could be killed, which shows nothing
                 shutil.rmtree(killed)
         code, said, _ = self.run(*[killed if word is None else word for word in line])
-        went_on += "went on after" in said
+        went_on += "resumed after" in said
         self.report(code == 0 and went_on > 0, f"goes on after {spent} kills", said[-600:])
         names = sorted(os.listdir(whole))
         same = names == sorted(os.listdir(killed)) and not filecmp.cmpfiles(whole, killed, names, shallow=False)[1]

@@ -69,15 +69,15 @@ class Messages(suite.Suite):
                 ("unknown model", self.path("model.yaml", base + "model: tyny\n"), [],
                  "model.yaml:2:8: error: unknown model 'tyny'; did you mean 'tiny'?"),
                 ("unknown optimizer before its rate", self.recipe, ["optimizer=adamant"],
-                 "unknown optimizer 'adamant'; there is: sgd"),
+                 "unknown optimizer 'adamant'; available: sgd"),
                 ("no rate", self.recipe, ["optimizer.lr=~"], "'optimizer.lr' is missing: there is no good default"),
                 ("rate of nothing", self.recipe, ["optimizer.lr=0"], "'optimizer.lr' is 0, so nothing would be learned"),
-                ("unset variable", self.recipe, ["batch="], "'batch' has no value; 'batch=~' takes away"),
+                ("unset variable", self.recipe, ["batch="], "'batch' has no value; 'batch=~' removes"),
                 ("range", self.path("range.yaml", base + "batch: -3\n"), [],
                  "range.yaml:2:8: error: batch: must be 1 to"),
                 ("range, by value", self.recipe, ["optimizer.momentum=7"], "must be 0 to 0.9999, got '7'"),
                 ("more ranks than lanes", self.recipe, ["lanes=1"] if ranks == 2 else ["lanes=0"],
-                 "at most 1 rank" if ranks == 2 else "lanes: must be")]:
+                 "2 ranks need at least 2 lanes" if ranks == 2 else "lanes: must be")]:
             self.expect(f"{what}, {ranks} ranks", self.line(recipe, ranks, self.path("run"), values), 2, words)
 
     def places(self, ranks):
@@ -184,7 +184,7 @@ class Messages(suite.Suite):
             os.kill(ranks[which], signal.SIGKILL)
             code, errors = self.ended(job, out)
             self.judge(f"killed rank {which} of 2", job.pid, code, errors, 6,
-                       "was ended by signal 9 (Killed); the same command goes on")
+                       "was killed by signal 9 (Killed); run the same command again")
 
     def twice(self):
         """A rank that cannot answer any more: the first signal asks, the second ends."""

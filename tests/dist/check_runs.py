@@ -132,7 +132,7 @@ class Runs(suite.Suite):
         other = self.pack("other")
         os.rename(self.path("hurt", "exit.json"), self.path("exit.json"))
         done = self.train("hurt", "epochs=3", f"data.val={other}", data=data, options=("--resume",))
-        self.expect("other pictures for evaluation", done, 0, "'best' begins anew")
+        self.expect("other pictures for evaluation", done, 0, "'best' starts over")
 
     def older_columns(self, name):
         """metrics.csv as versions wrote it that had accuracies in percent."""

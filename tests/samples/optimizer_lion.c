@@ -12,13 +12,13 @@ typedef struct lion {
 } lion;
 
 static const sr_option rows[] = {{.name = "beta1",
-                                  .help = "weight of the past in the direction",
+                                  .help = "weight of the momentum in the direction",
                                   .type = SR_OPT_FLOAT,
                                   .offset = offsetof(lion, beta1),
                                   .default_text = "0.9",
                                   .max = 1},
                                  {.name = "beta2",
-                                  .help = "weight of the past in the momentum",
+                                  .help = "weight of the previous momentum in the new one",
                                   .type = SR_OPT_FLOAT,
                                   .offset = offsetof(lion, beta2),
                                   .default_text = "0.99",

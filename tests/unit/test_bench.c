@@ -121,7 +121,7 @@ static void test_bench_step(void **state) {
     assert_int_equal(bench_run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --steps 1 "
                                "--profile"),
                      0);
-    assert_non_null(strstr(bench_output, "not measured: the peer ended: no network equal to it"));
+    assert_non_null(strstr(bench_output, "not measured: the peer exited: no network equal to it"));
     assert_non_null(strstr(bench_output, "conv2d_dw"));
     assert_int_equal(bench_run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --peer"),
                      6);
@@ -187,7 +187,7 @@ static void test_markdown(void **state) {
 static void check_memory(const char *picture) {
     uint8_t png[8] = {0};
     assert_non_null(strstr(bench_output, "memory of a lane: "));
-    assert_non_null(strstr(bench_output, "most is live at step "));
+    assert_non_null(strstr(bench_output, "the peak is at step "));
     assert_non_null(strstr(bench_output, "(taken)"));
     assert_non_null(strstr(bench_output, "\nconv2d "));
     assert_non_null(strstr(bench_output, "\nvalues of plans "));

@@ -122,7 +122,7 @@ static void test_bench_data_peers(void **state) {
     snprintf(line, sizeof line, "bench data %s -i 16 -b 64 --peers --seconds 0.01", data);
     assert_int_equal(bench_run(line), 0);
     assert_non_null(
-        strstr(bench_output, "dali, pinned: not measured: the peer ended: no DALI here\n"));
+        strstr(bench_output, "dali, pinned: not measured: the peer exited: no DALI here\n"));
     assert_non_null(strstr(bench_output, "\nserried, float, batches of 8, pinned "));
     snprintf(line, sizeof line, "bench data %s -i 16x8 --peers", data);
     assert_int_equal(bench_run(line), 2);

@@ -297,7 +297,7 @@ static void test_turns(void **state) {
     static const char tried[] = "ABCABCABCDEDEDEFFFGGG";
     read_turns(turns, sizeof turns);
     assert_int_equal(count_of(bench_output, "tried: "), 9);
-    assert_int_equal(count_of(bench_output, "not measured: the peer ended: out of cores"), 2);
+    assert_int_equal(count_of(bench_output, "not measured: the peer exited: out of cores"), 2);
     assert_int_equal(strncmp(turns, tried, sizeof tried - 1), 0);
     const char *finals = turns + sizeof tried - 1;
     const size_t half = strlen(finals) / 2;

@@ -62,17 +62,21 @@ static void test_mistakes(void **state) {
     expect("$S train", 2, "serried train: which recipe?");
     expect("$S train resnet81", 2, "no shipped recipe 'resnet81'; did you mean 'resnet18'?");
     expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
-    expect("$S train resnet18 -n many", 2, "-n: expected a number of ranks, got 'many'");
+    expect("$S train resnet18 -n many", 2,
+           "-n: expected a number of ranks from 1 to 65536, got 'many'");
     expect("$S train resnet18 -n 2 optimzier.lr=1", 2,
            "command line: error: unknown key 'optimzier'; did you mean 'optimizer'?\n"
            "  optimzier.lr=1\n"
            "  ^\n");
-    expect("$S train resnet18 -n 9", 2,
-           "error: batch 256 has 8 lanes, so at most 8 ranks; raise lanes (changes BatchNorm and "
-           "results)");
+    expect(
+        "$S train resnet18 -n 9", 2,
+        "error: 9 ranks need at least 9 lanes, but lanes is 8; start fewer ranks, or raise lanes "
+        "(changes BatchNorm and results)");
     expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
     expect("$S recipe list resnet18", 2, "to see one: serried recipe show resnet18");
-    expect("$S recipe shw", 2, "recipe has list, show and check, not 'shw'");
+    expect("cd $D && $S render ''", 2, "argument 1 ('') is empty; is a variable unset?");
+    expect("$S train resnet18 --resume= -n 1", 2, "argument 2 ('--resume=') is empty");
+    expect("$S recipe shw", 2, "unknown subcommand 'shw'");
     expect("$S doctor now", 2, "doctor takes no arguments");
     expect("$S version now", 2, "version takes no arguments");
     expect("$S show / --columns 1e3", 2, "--columns: '1e3' is not a whole number from 1 to 200");
@@ -196,7 +200,7 @@ static void test_subjects(void **state) {
     assert_non_null(strstr(output, "model.safetensors"));
     expect("mkdir $D/all && mv $D/trained $D/all && $S verify $D/all && mv $D/all/trained $D", 0,
            "all/trained/checkpoints/00000001: generation 1");
-    expect("mkdir $D/none-there && $S verify $D/none-there", 2, "is no shard, data set");
+    expect("mkdir $D/none-there && $S verify $D/none-there", 2, "is not a shard, data set");
     expect("$S stat --json $D/trained | python3 -c 'import json, sys\n"
            "told = json.load(sys.stdin)\n"
            "print(told[\"kind\"], told[\"step\"], len(told[\"classes\"]), "
@@ -204,7 +208,7 @@ static void test_subjects(void **state) {
            0, "checkpoint 3 10 model.safetensors\n");
     expect("$S val $D/data", 2, "data is neither a run folder nor a checkpoint");
     expect("cd $D && $S predict trained none.jpg pictures/ring/0001.jpg", 3,
-           "1 of 2 pictures could not be read and are left out");
+           "1 of 2 pictures could not be read and were skipped");
     assert_non_null(strstr(output, "\npictures/ring/0001.jpg,"));
     expect("cd $D && $S predict trained pictures/*/0001.jpg 2> log | python3 -c 'import csv, sys\n"
            "rows = list(csv.reader(sys.stdin))\n"
@@ -220,7 +224,10 @@ static void test_subjects(void **state) {
         "print(row[\"file\"], len(row[\"top\"]), row[\"top\"][0][\"class\"] == row[\"class\"])'",
         0, "pictures/ring/0001.jpg 5 True\n");
     expect("$S predict $D/trained $D/data", 2, "no pictures in this folder");
-    expect("$S predict $D/trained/last/model.safetensors $D/pictures", 2, "holds weights alone");
+    expect("$S predict runs/none x.jpg", 2, "'runs/none' is not a run folder, a checkpoint or a");
+    expect("cd $D && mkdir early && cp trained/identity trained/recipe.yaml early && $S val early",
+           2, "early: no finished checkpoint yet");
+    expect("$S predict $D/trained/last/model.safetensors $D/pictures", 2, "has weights only");
 }
 
 #define SHOW_IN(locale)                                                                            \

@@ -455,7 +455,7 @@ static void mistakes_are_named(void **state) {
                                    .elements = ELEMENTS,
                                    .update = world_update};
     assert_int_equal(sr_exchange_create_manual(w.comms[0], &options, 0, &none), SR_E_USAGE);
-    assert_non_null(strstr(sr_error_message(), "1 lanes, so at most 1 ranks"));
+    assert_non_null(strstr(sr_error_message(), "2 ranks need at least 2 lanes, but lanes is 1"));
     options.lanes = 2;
     options.segments = bad;
     options.segment_count = 2;

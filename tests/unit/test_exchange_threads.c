@@ -288,13 +288,13 @@ static void unequal_ranks_are_refused(void **state) {
     run_ranks(&l, other_segments_body, runs);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(runs[r].status, SR_E_USAGE);
-        assert_non_null(strstr(runs[r].message, "rank 2 (rank 2) exchanges other segments"));
+        assert_non_null(strstr(runs[r].message, "rank 2 (rank 2) has different segments"));
     }
     release(runs, 3);
     run_ranks(&l, other_values_body, runs);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(runs[r].status, SR_E_NUMERICS);
-        assert_non_null(strstr(runs[r].message, "rank 1 (rank 1) starts from other values"));
+        assert_non_null(strstr(runs[r].message, "rank 1 (rank 1) starts from different values"));
     }
     release(runs, 3);
 }

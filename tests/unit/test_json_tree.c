@@ -57,8 +57,8 @@ static void refuse(const char *text, size_t bytes, sr_status expected, const cha
 static void refuses_the_rest(void **state) {
     (void)state;
 #define REFUSE(text, code, word) refuse(text, sizeof(text) - 1, code, word)
-    REFUSE("{\"a\":1,\"b\":2,\"a\":3}", SR_E_DATA, "twice");
-    REFUSE("{\"a\":[{\"x\":1,\"x\":1}]}", SR_E_DATA, "twice");
+    REFUSE("{\"a\":1,\"b\":2,\"a\":3}", SR_E_DATA, "duplicate key");
+    REFUSE("{\"a\":[{\"x\":1,\"x\":1}]}", SR_E_DATA, "duplicate key");
     REFUSE("[\"a\\u0000b\"]", SR_E_DATA, "zero byte");
     REFUSE("[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", SR_E_DATA, "deep");
     REFUSE("[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]", SR_E_LIMIT, "more values");

@@ -125,7 +125,7 @@ static void test_settings_of_the_environment(void **state) {
         assert_int_equal(0, setenv("SERRIED_THREADS", wrong[i], 1));
         assert_ok(sr_comm_create(&options, &comm));
         assert_status(SR_E_USAGE, sr_placement_make(comm, &placement));
-        assert_message("is no number of threads from 1 to ");
+        assert_message("is not a number of threads from 1 to ");
         sr_comm_free(comm);
     }
     assert_int_equal(0, unsetenv("SERRIED_PIN"));

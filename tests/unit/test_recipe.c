@@ -45,22 +45,16 @@ static const mistake mistakes[] = {
      "r.yaml:4:8: error: image: expected a list of values, not a list of maps or lists\n"
      "  image: [[1], 2]\n"
      "         ^"},
-    {RECIPE_BASIS "data: x\n", "r.yaml:4:7: error: 'data' holds further keys: give it a map\n"
-                               "  data: x\n"
-                               "        ^"},
+    {RECIPE_BASIS "data: x\n",
+     "r.yaml:4:7: error: 'data' has keys of its own: give it a map\n  data: x\n        ^"},
     {RECIPE_BASIS "batch: 64\nbatch: 32\n",
-     "r.yaml:5:1: error: key 'batch' stands twice in its map, first in line 4\n"
-     "  batch: 32\n"
-     "  ^"},
+     "r.yaml:5:1: error: key 'batch' is given twice, first in line 4\n  batch: 32\n  ^"},
     {RECIPE_BASIS "about: &x y\n",
      "r.yaml:4:8: error: anchors ('&...') are not part of recipes; use 'base:' to share settings\n"
      "  about: &x y\n"
      "         ^"},
-    {RECIPE_BASIS "about: *x\n",
-     "r.yaml:4:8: error: aliases ('*...') are not part of recipes; quote text "
-     "that begins with '*'\n"
-     "  about: *x\n"
-     "         ^"},
+    {RECIPE_BASIS "about: *x\n", "r.yaml:4:8: error: aliases ('*...') are not part of recipes; "
+                                 "quote text that starts with '*'\n  about: *x\n         ^"},
     {RECIPE_BASIS "about: !!str y\n",
      "r.yaml:4:8: error: tags ('!...') are not part of recipes; types come from the key\n"
      "  about: !!str y\n"
@@ -70,9 +64,7 @@ static const mistake mistakes[] = {
      "  <<: {a: 1}\n"
      "  ^"},
     {RECIPE_BASIS "---\nbatch: 32\n",
-     "r.yaml:4:1: error: a recipe is one document; '---' begins a second one\n"
-     "  ---\n"
-     "  ^"},
+     "r.yaml:4:1: error: a recipe is one document; '---' starts a second one\n  ---\n  ^"},
     {RECIPE_BASIS "? {a: 1}\n: 2\n", "r.yaml:4:3: error: a key must be text, not a map or a list\n"
                                      "  ? {a: 1}\n"
                                      "    ^"},
@@ -81,12 +73,10 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "eval: {resize: 64}\nimage:\t[1, 2\n",
      "r.yaml:6:1: error: flow sequence without a closing bracket"},
     {RECIPE_BASIS "about: [1, 2\n", "r.yaml:5:1: error: flow sequence without a closing bracket"},
-    {RECIPE_BASIS "about: \xff\n", "r.yaml:4:8: error: byte 0xff is not part of UTF-8 text\n"
-                                   "  about: \xff\n"
-                                   "         ^"},
-    {RECIPE_BASIS "about: a\x01\n", "r.yaml:4:9: error: byte 0x01 is not part of UTF-8 text\n"
-                                    "  about: a\x01\n"
-                                    "          ^"},
+    {RECIPE_BASIS "about: \xff\n",
+     "r.yaml:4:8: error: byte 0xff is not valid UTF-8\n  about: \xff\n         ^"},
+    {RECIPE_BASIS "about: a\x01\n",
+     "r.yaml:4:9: error: byte 0x01 is not valid UTF-8\n  about: a\x01\n          ^"},
     {RECIPE_BASIS "about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
      "r.yaml:4:39: error: maps and lists are nested deeper than 32 levels\n"
      "  about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n"
@@ -94,17 +84,15 @@ static const mistake mistakes[] = {
     {"- a\n- b\n", "r.yaml:1:1: error: a recipe is a map of 'key: value' lines\n"
                    "  - a\n"
                    "  ^"},
-    {"", "r.yaml: error: 'model' is missing: name one, as model: resnet18\n"
-         "r.yaml: error: neither 'epochs' nor 'steps' says how long to train"},
-    {RECIPE_BASIS "steps: 5\n",
-     "r.yaml:4:1: error: 'epochs' and 'steps' exclude each other; give one of them\n"
-     "  steps: 5\n"
-     "  ^"},
+    {"", "r.yaml: error: 'model' is missing: name one, such as model: resnet18\nr.yaml: error: the "
+         "length of training is missing: give 'epochs' or 'steps'"},
+    {"model: net\nsteps: -1\noptimizer: {name: sgd, lr: 1}\n",
+     "r.yaml:2:8: error: steps: must be 1 to 9e+15, got '-1'\n  steps: -1\n         ^"},
+    {RECIPE_BASIS "steps: 5\n", "r.yaml:4:1: error: 'epochs' and 'steps' are mutually exclusive; "
+                                "give one of them\n  steps: 5\n  ^"},
     {RECIPE_BASIS "batch: 100\nlanes: 8\n",
-     "r.yaml:4:8: error: batch 100 cannot be cut into 8 equal lanes; batch 96 or 104 can, or give "
-     "other lanes\n"
-     "  batch: 100\n"
-     "         ^"},
+     "r.yaml:4:8: error: batch 100 cannot be divided into 8 equal lanes; batch 96 or 104 can, or "
+     "give other lanes\n  batch: 100\n         ^"},
     {RECIPE_BASIS "batch: 4\nlanes: 8\n",
      "r.yaml:4:8: error: batch 4 has fewer samples than its 8 lanes\n"
      "  batch: 4\n"
@@ -122,35 +110,26 @@ static const mistake mistakes[] = {
      "  data: {mean: [0.5], std: [0.5]}\n"
      "                           ^"},
     {RECIPE_BASIS "data: {on_corrupt: 'skip:99999999999999999999'}\n",
-     "r.yaml:4:21: error: on_corrupt: expected stop, or skip:N with N samples, got "
-     "'skip:99999999999999999999'\n"
-     "  data: {on_corrupt: 'skip:99999999999999999999'}\n"
-     "                      ^"},
+     "r.yaml:4:21: error: on_corrupt: expected stop, or skip:N with a number of samples, got "
+     "'skip:99999999999999999999'\n  data: {on_corrupt: 'skip:99999999999999999999'}\n             "
+     "         ^"},
     {RECIPE_BASIS "data: {on_corrupt: skip}\n",
-     "r.yaml:4:20: error: on_corrupt: expected stop, or skip:N with N samples, got 'skip'\n"
-     "  data: {on_corrupt: skip}\n"
-     "                     ^"},
-    {RECIPE_BASIS "profile: 30:20\n",
-     "r.yaml:4:10: error: profile: expected FIRST:LAST steps, as 20:30, got '30:20'\n"
-     "  profile: 30:20\n"
-     "           ^"},
+     "r.yaml:4:20: error: on_corrupt: expected stop, or skip:N with a number of samples, got "
+     "'skip'\n  data: {on_corrupt: skip}\n                     ^"},
+    {RECIPE_BASIS "profile: 30:20\n", "r.yaml:4:10: error: profile: expected FIRST:LAST steps, "
+                                      "such as 20:30, got '30:20'\n  profile: 30:20\n           ^"},
     {RECIPE_BASIS "checkpoint: {every: 5}\n",
-     "r.yaml:4:21: error: every: expected a length or a time above zero, as [1ep, 10min], got '5'\n"
-     "  checkpoint: {every: 5}\n"
-     "                      ^"},
+     "r.yaml:4:21: error: every: expected a length or a time above zero, such as [1ep, 10min], got "
+     "'5'\n  checkpoint: {every: 5}\n                      ^"},
     {RECIPE_BASIS "augment: flip\n",
-     "r.yaml:4:10: error: 'augment' is a list of transforms, given whole, as [flip]\n"
-     "  augment: flip\n"
-     "           ^"},
+     "r.yaml:4:10: error: 'augment' is a list of transforms; give the whole list, such as [flip]\n "
+     " augment: flip\n           ^"},
     {RECIPE_BASIS "augment: [{flip: 1}]\n",
-     "r.yaml:4:11: error: a transform is a name, or one name with a map of options, as {pad_crop: "
-     "{pad: 4}}\n"
-     "  augment: [{flip: 1}]\n"
-     "            ^"},
+     "r.yaml:4:11: error: a transform is a name, or one name with a map of options, such as "
+     "{pad_crop: {pad: 4}}\n  augment: [{flip: 1}]\n            ^"},
     {RECIPE_BASIS "augment: [{flip: {a: b c}}]\n",
-     "r.yaml:4:22: error: an option of a transform is a value without blanks, or a list of such\n"
-     "  augment: [{flip: {a: b c}}]\n"
-     "                       ^"},
+     "r.yaml:4:22: error: an option of a transform is a value without spaces, or a list of such "
+     "values\n  augment: [{flip: {a: b c}}]\n                       ^"},
     {RECIPE_BASIS "loss: [a]\n",
      "r.yaml:4:7: error: 'loss' is a name, or a map with a name; not a list\n"
      "  loss: [a]\n"
@@ -163,9 +142,8 @@ static const mistake mistakes[] = {
      "    groups: [{match: a, lr_scal: 2}]\n"
      "                        ^"},
     {"model: net\nepochs: 1\noptimizer: {lr: 1, groups: [{lr_scale: 2}]}\n",
-     "r.yaml:3:29: error: a group says with 'match' which parameters it is for\n"
-     "  optimizer: {lr: 1, groups: [{lr_scale: 2}]}\n"
-     "                              ^"},
+     "r.yaml:3:29: error: a group needs 'match', which selects its parameters\n  optimizer: {lr: "
+     "1, groups: [{lr_scale: 2}]}\n                              ^"},
     {"epochs: 1\nphases: {G: {model: a, optimizer: {lr: 1}, los: x}}\n",
      "r.yaml:2:44: error: unknown key 'los' of a phase; did you mean 'loss'?\n"
      "  phases: {G: {model: a, optimizer: {lr: 1}, los: x}}\n"
@@ -238,16 +216,13 @@ static void test_mistakes_in_overrides(void **state) {
                              "  batch\n"
                              "  ^");
     expect_override("data.train=", "command line: error: 'data.train' has no value; 'data.train=~' "
-                                   "takes away what the recipe says\n"
-                                   "  data.train=\n"
-                                   "  ^");
-    expect_override("a..b=1",
-                    "command line: error: a key is words joined by dots, as optimizer.lr\n"
-                    "  a..b=1\n"
-                    "  ^");
-    expect_override("base=plain", "command line: error: 'base' belongs into a file\n"
-                                  "  base=plain\n"
-                                  "  ^");
+                                   "removes the recipe's value\n  data.train=\n  ^");
+    expect_override(
+        "a..b=1",
+        "command line: error: a key is words joined by dots, such as optimizer.lr\n  a..b=1\n  ^");
+    expect_override(
+        "base=plain",
+        "command line: error: 'base' can only be set in a recipe file\n  base=plain\n  ^");
 }
 
 static void test_missing_files(void **state) {

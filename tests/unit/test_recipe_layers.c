@@ -12,11 +12,17 @@ static void test_circle(void **state) {
     recipe_put("a.yaml", "base: b\n" RECIPE_BASIS);
     recipe_put("b.yaml", "base: a\n");
     assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
-    assert_string_equal(
-        sr_error_message(),
-        "b.yaml:1:7: error: base 'a' builds on this file: bases go round in a circle\n"
-        "  base: a\n"
-        "        ^");
+    assert_string_equal(sr_error_message(), "b.yaml:1:7: error: base 'a' is itself based on this "
+                                            "file: bases form a cycle\n  base: a\n        ^");
+    // What is missing may be in the base that cannot be used: no mistake of its own.
+    recipe_put("a.yaml", "base: b\n");
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_null(strstr(sr_error_message(), "missing"));
+    recipe_put("a.yaml", "base: deep\n");
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_string_equal(sr_error_message(),
+                        "a.yaml:1:7: error: base 'deep' cannot be used: deep: cannot read: Is a "
+                        "directory\n  base: deep\n        ^");
     // A file of the same name as a shipped recipe builds on the shipped one.
     recipe_put("plain.yaml", "base: plain\nbatch: 16\n");
     recipe = recipe_load("plain.yaml", NULL, 0);
@@ -96,10 +102,8 @@ static void test_overrides(void **state) {
     const char *const both[] = {"steps=12", "epochs=1"};
     assert_int_equal(sr_recipe_load("plain", both, 2, &r), SR_E_USAGE);
     assert_string_equal(sr_error_message(),
-                        "command line: error: 'epochs' and 'steps' exclude each "
-                        "other; give one of them\n"
-                        "  steps=12\n"
-                        "  ^");
+                        "command line: error: 'epochs' and 'steps' are mutually exclusive; give "
+                        "one of them\n  steps=12\n  ^");
 }
 
 static void assert_evaluation(const char *const *overrides, int count, int64_t resize,

@@ -160,12 +160,12 @@ static void explicit_resume(void **state) {
     sr_free(opened(&a, true));
     refused(&b, SR_E_USAGE, "other options");
     a.fresh = true;
-    refused(&a, SR_E_USAGE, "contradict");
+    refused(&a, SR_E_USAGE, "mutually exclusive");
     a.fresh = false;
     finish(&a, SR_RUN_FINISHED);
     refused(&a, SR_E_USAGE, "finished");
     a.resume = named;
-    refused(&a, SR_E_USAGE, "no run folder");
+    refused(&a, SR_E_USAGE, "not a run folder");
     sr_free(path);
 }
 

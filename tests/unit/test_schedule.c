@@ -138,7 +138,7 @@ static void refusals(void **state) {
     refuses("cosine", (const char *[]){"ende", "0", NULL}, none, "did you mean 'end'");
     refuses("cosine", NULL, (sr_length){101, SR_LENGTH_EPOCHS}, "schedule.warmup");
     refuses("step", NULL, none, "at least one");
-    refuses("step", (const char *[]){"milestones", "60,30", NULL}, none, "rising");
+    refuses("step", (const char *[]){"milestones", "60,30", NULL}, none, "increasing");
     refuses("step", (const char *[]){"milestones", "[30, 90]", "of", "90", NULL}, none,
             "not within a run of 90 epochs");
     refuses("poly", (const char *[]){"power", "0", NULL}, none, "power");

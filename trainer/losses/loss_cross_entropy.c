@@ -10,7 +10,7 @@ typedef struct loss_options {
 
 static const sr_option rows[] = {
     {.name = "label_smoothing",
-     .help = "share of the target spread over all classes (Szegedy et al. 2016)",
+     .help = "fraction of the target spread over all classes (Szegedy et al. 2016)",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(loss_options, label_smoothing),
      .default_text = "0",

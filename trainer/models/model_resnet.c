@@ -18,13 +18,13 @@ static const char *const stems[] = {"imagenet", "cifar", NULL};
 
 static const sr_option resnet_rows[] = {
     {.name = "stem",
-     .help = "first layers: imagenet (7x7 stride 2, pooling) or cifar (3x3)",
+     .help = "first layers: imagenet (7x7 with stride 2, pooling) or cifar (3x3)",
      .type = SR_OPT_ENUM,
      .offset = offsetof(resnet_options, stem),
      .default_text = "imagenet",
      .choices = stems},
     {.name = "zero_init_residual",
-     .help = "the last batch norm of every block starts at scale 0 (Goyal et al. 2017)",
+     .help = "start the last batch norm of every block at scale 0 (Goyal et al. 2017)",
      .type = SR_OPT_BOOL,
      .offset = offsetof(resnet_options, zero_init_residual),
      .default_text = "false"},

@@ -12,13 +12,13 @@ typedef struct sgd_options {
 
 static const sr_option sgd_rows[] = {
     {.name = "momentum",
-     .help = "weight of the past",
+     .help = "weight of the previous direction",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(sgd_options, momentum),
      .default_text = "0.9",
      .max = 0.9999},
     {.name = "dampening",
-     .help = "weight taken from the present",
+     .help = "fraction of the gradient that is left out",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(sgd_options, dampening),
      .default_text = "0",
@@ -39,7 +39,7 @@ static const sr_option_table sgd_table = {.name = "optimizer.sgd",
 static sr_status check(const void *options) {
     const sgd_options *o = options;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
-        return SR_FAIL(SR_E_USAGE, "nesterov needs a momentum and no dampening");
+        return SR_FAIL(SR_E_USAGE, "nesterov needs momentum above 0 and dampening 0");
     return SR_OK;
 }
 

@@ -11,7 +11,7 @@ typedef struct cosine_options {
 } cosine_options;
 
 static const sr_option rows[] = {
-    {"end", "Factor on the base rate at the end", SR_OPT_FLOAT, offsetof(cosine_options, end), "0",
+    {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(cosine_options, end), "0",
      0, 1, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.cosine", rows, sizeof rows / sizeof rows[0],

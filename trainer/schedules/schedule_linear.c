@@ -9,7 +9,7 @@ typedef struct linear_options {
 } linear_options;
 
 static const sr_option rows[] = {
-    {"end", "Factor on the base rate at the end", SR_OPT_FLOAT, offsetof(linear_options, end), "0",
+    {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(linear_options, end), "0",
      0, 1, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.linear", rows, sizeof rows / sizeof rows[0],

@@ -11,9 +11,9 @@ typedef struct poly_options {
 } poly_options;
 
 static const sr_option rows[] = {
-    {"power", "Exponent of (1 - t)", SR_OPT_FLOAT, offsetof(poly_options, power), "0.9", 0.01, 100,
+    {"power", "exponent of (1 - t)", SR_OPT_FLOAT, offsetof(poly_options, power), "0.9", 0.01, 100,
      NULL, SR_OPTION_NUMERICS},
-    {"end", "Factor on the base rate at the end", SR_OPT_FLOAT, offsetof(poly_options, end), "0", 0,
+    {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(poly_options, end), "0", 0,
      1, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.poly", rows, sizeof rows / sizeof rows[0],

@@ -13,13 +13,13 @@ typedef struct step_options {
 } step_options;
 
 static const sr_option rows[] = {
-    {"milestones", "Epochs (fractions too) at which the rate falls, counted from the start",
-     SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
+    {"milestones", "epochs (also fractions) at which the rate falls", SR_OPT_FLOATS,
+     offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
     {"of",
-     "Epochs of the run that the milestones are meant for; in a run of another length they move "
-     "with it. 0: they stay",
+     "epochs of the run that the milestones are meant for; in a run of another length they scale "
+     "with it (0: they do not)",
      SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
-    {"gamma", "Factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
+    {"gamma", "factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
      NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.step", rows, sizeof rows / sizeof rows[0],
@@ -28,10 +28,13 @@ static const sr_option_table table = {"schedule.step", rows, sizeof rows / sizeo
 static sr_status check(const void *options, double total_epochs) {
     const step_options *o = options;
     if (o->milestones.count == 0)
-        return SR_FAIL(SR_E_USAGE, "schedule.milestones: 'step' needs at least one, as [30, 60]");
+        return SR_FAIL(SR_E_USAGE,
+                       "schedule.milestones: 'step' needs at least one, such as [30, 60]");
     for (size_t i = 0; i < o->milestones.count; ++i)
         if (o->milestones.items[i] <= (i > 0 ? o->milestones.items[i - 1] : 0))
-            return SR_FAIL(SR_E_USAGE, "schedule.milestones: %g does not follow in rising order",
+            return SR_FAIL(SR_E_USAGE,
+                           "schedule.milestones: %g is not above the one before it; give them in "
+                           "increasing order",
                            o->milestones.items[i]);
     const double last = o->milestones.items[o->milestones.count - 1];
     if (o->of > 0 && last >= o->of)

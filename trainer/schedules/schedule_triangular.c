@@ -10,11 +10,11 @@ typedef struct triangular_options {
 } triangular_options;
 
 static const sr_option rows[] = {
-    {"start", "Factor on the base rate at the start", SR_OPT_FLOAT,
+    {"start", "factor of the base rate at the start", SR_OPT_FLOAT,
      offsetof(triangular_options, start), "0.2", 0, 1, NULL, SR_OPTION_NUMERICS},
-    {"peak", "Part of the run at which the base rate is reached", SR_OPT_FLOAT,
+    {"peak", "fraction of the run at which the base rate is reached", SR_OPT_FLOAT,
      offsetof(triangular_options, peak), "0.25", 0, 1, NULL, SR_OPTION_NUMERICS},
-    {"end", "Factor on the base rate at the end", SR_OPT_FLOAT, offsetof(triangular_options, end),
+    {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(triangular_options, end),
      "0", 0, 1, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.triangular", rows, sizeof rows / sizeof rows[0],
