@@ -13,11 +13,11 @@
 // Names of the ways to warp, for option tables; the index is sr_affine_look.bilinear.
 extern const char *const sr_warp_filter_names[];
 
-// SR_E_USAGE unless the list is [low, high] with least <= low <= high <= most; 'transform' and
-// 'option' are for the message.
+// SR_E_USAGE unless the list is [low, high] with low <= high, which their row has bounds for;
+// 'transform' and 'option' are for the message.
 SR_NODISCARD sr_status sr_check_range(const char *transform, const char *option,
-                                      const sr_float_list *list, double least, double most);
-// SR_E_USAGE unless the list is red, green and blue, 0..255 each.
+                                      const sr_float_list *list);
+// SR_E_USAGE unless the list is red, green and blue (SR_ROW_FILL has their bounds).
 SR_NODISCARD sr_status sr_check_color(const char *transform, const char *option,
                                       const sr_int_list *list);
 // The bytes of a colour that was checked.
@@ -43,7 +43,7 @@ void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t mo
 #define SR_ROW_FILL(options_type, usual, text)                                                     \
     {                                                                                              \
         .name = "fill", .help = text, .type = SR_OPT_INTS, .offset = offsetof(options_type, fill), \
-        .default_text = usual                                                                      \
+        .default_text = usual, .max = 255                                                          \
     }
 #define SR_ROW_WARP_FILTER(options_type, usual)                                                    \
     {                                                                                              \

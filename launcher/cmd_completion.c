@@ -11,7 +11,7 @@
 #define COMMANDS "info commands 2>/dev/null"
 #define RECIPES "recipe list --names 2>/dev/null"
 #define OPTIONS "--help 2>/dev/null | grep -oE -- '(^| )--?[a-zA-Z][a-z-]*' | tr -d ' ' | sort -u"
-#define KEYS "info options 2>/dev/null | sed -n 's/^\\([a-z_.0-9]*\\): .*/\\1=/p'"
+#define KEYS "info options 2>/dev/null | sed -n 's/^\\([a-z_.0-9]*\\): .*/\\1=/p' | sort -u"
 
 static const char bash_head[] =
     "# bash completion of serried; to use it: source <(serried completion bash)\n"

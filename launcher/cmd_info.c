@@ -21,85 +21,23 @@
 #include "trainer/recipe.h"
 #include "trainer/schedule.h"
 
-// ---- rows of option tables ----------------------------------------------------------------------
-
-static const char *type_name(sr_option_type type) {
-    switch (type) {
-    case SR_OPT_BOOL:
-        return "true|false";
-    case SR_OPT_INT:
-        return "integer";
-    case SR_OPT_FLOAT:
-        return "number";
-    case SR_OPT_STRING:
-        return "text";
-    case SR_OPT_ENUM:
-        return "choice";
-    case SR_OPT_SIZE:
-        return "size";
-    case SR_OPT_DURATION:
-        return "time";
-    case SR_OPT_LENGTH:
-        return "length";
-    case SR_OPT_INTS:
-        return "integers";
-    case SR_OPT_FLOATS:
-        return "numbers";
-    case SR_OPT_STRINGS:
-        return "texts";
-    default:
-        return "?";
-    }
-}
-
-static void add_type(sr_text *out, const sr_option *option) {
-    if (option->type != SR_OPT_ENUM) {
-        sr_text_add(out, "%s", type_name(option->type));
-        return;
-    }
-    for (const char *const *choice = option->choices; *choice; choice++)
-        sr_text_add(out, "%s%s", choice == option->choices ? "" : "|", *choice);
-}
-
-static void print_table(const sr_option_table *table, const char *prefix) {
-    for (size_t i = 0; table && i < table->count; i++) {
-        const sr_option *option = &table->options[i];
-        sr_text type;
-        sr_text_init(&type);
-        add_type(&type, option);
-        int used = printf("%s%s: %s", prefix, option->name, type.data);
-        if (option->default_text)
-            used += printf(" = %s", option->default_text);
-        printf("%*s %s%s\n", used < 46 ? 46 - used : 0, "", option->help,
-               option->option_class == SR_OPTION_NEUTRAL ? " (neutral)" : "");
-        sr_text_release(&type);
-    }
-}
-
 // ---- tables -------------------------------------------------------------------------------------
 
 static void print_row(const char *name, const char *help) {
     printf("%-24s %s\n", name, help);
 }
 
-static void print_commands(void) {
+static sr_status print_commands(void) {
     size_t count;
     const sr_command *commands = sr_commands(&count);
     for (size_t i = 0; i < count; i++) {
         if (commands[i].name)
             print_row(commands[i].name, commands[i].help);
     }
+    return SR_OK;
 }
 
-static void print_options(void) {
-    puts("# Keys of a recipe. 'neutral' keys never change a bit of a result and are not part of a "
-         "run's identity.");
-    print_table(sr_recipe_keys(), "");
-    print_table(sr_recipe_optimizer_keys(), "optimizer.");
-    print_table(sr_recipe_schedule_keys(), "schedule.");
-}
-
-static void print_ops(void) {
+static sr_status print_ops(void) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
     puts("# Operators: inputs (required - total) -> outputs. 'gradient': the inputs that receive "
@@ -110,13 +48,14 @@ static void print_ops(void) {
                ops[i]->inputs, ops[i]->outputs, ops[i]->help,
                sr_op_gradient_text(ops[i], gradient));
     }
+    return SR_OK;
 }
 
 static bool runs_here(const sr_kernel_entry *entry) {
     return (entry->needs & ~sr_cpu_features()) == 0;
 }
 
-static void print_kernels(void) {
+static sr_status print_kernels(void) {
     char text[SR_PROVIDER_TEXT];
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
@@ -131,6 +70,7 @@ static void print_kernels(void) {
                    e->numerics_class, runs_here(e) ? "yes" : "no", sr_kernel_doc(e->kernel));
         }
     }
+    return SR_OK;
 }
 
 static void add_member(sr_text *out, const char *name, const char *value) {
@@ -151,7 +91,7 @@ static void add_kernel(sr_text *out, const sr_provider *provider, const sr_kerne
     sr_text_add(out, ", \"runs_here\": %s}", runs_here(e) ? "true" : "false");
 }
 
-static int print_kernels_json(void) {
+static sr_status print_kernels_json(void) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     const char *comma = "";
@@ -165,53 +105,57 @@ static int print_kernels_json(void) {
         }
     }
     sr_text_add(&out, "]\n");
-    const sr_status status = sr_command_print(SR_OK, &out);
-    return status == SR_OK ? 0 : sr_command_fail(status);
+    return sr_command_print(SR_OK, &out);
 }
 
-static void print_models(void) {
+static sr_status print_models(void) {
     size_t count;
     const sr_model_desc *const *models = sr_models(&count);
     for (size_t i = 0; i < count; i++) {
         print_row(models[i]->name, models[i]->help);
-        print_table(models[i]->options, "    ");
+        sr_info_print_table(models[i]->options, "    ");
     }
+    return SR_OK;
 }
 
-static void print_losses(void) {
+static sr_status print_losses(void) {
     size_t count;
     const sr_loss_desc *const *losses = sr_losses(&count);
     for (size_t i = 0; i < count; i++) {
         print_row(losses[i]->name, losses[i]->help);
-        print_table(losses[i]->options, "    ");
+        sr_info_print_table(losses[i]->options, "    ");
     }
+    return SR_OK;
 }
 
-static void print_optimizers(void) {
+static sr_status print_optimizers(void) {
     size_t count;
     const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
     for (size_t i = 0; i < count; i++) {
         print_row(optimizers[i]->name, optimizers[i]->help);
-        print_table(optimizers[i]->options, "    ");
+        sr_info_print_table(optimizers[i]->options, "    ");
     }
+    return SR_OK;
 }
 
-static void print_schedules(void) {
+static sr_status print_schedules(void) {
     size_t count;
     const sr_schedule_desc *const *schedules = sr_schedules(&count);
     for (size_t i = 0; i < count; i++) {
         print_row(schedules[i]->name, schedules[i]->help);
-        print_table(schedules[i]->options, "    ");
+        sr_info_print_table(schedules[i]->options, "    ");
     }
+    return SR_OK;
 }
 
-static void print_transforms(void) {
+static sr_status print_transforms(void) {
     size_t count;
     const sr_transform *const *transforms = sr_transforms(&count);
     for (size_t i = 0; i < count; i++) {
         print_row(transforms[i]->name, transforms[i]->help);
-        print_table(&transforms[i]->options, "    ");
+        sr_info_print_table(&transforms[i]->options, "    ");
     }
+    return SR_OK;
 }
 
 // ---- plug-ins -----------------------------------------------------------------------------------
@@ -244,41 +188,41 @@ static void print_plugin(const sr_plugin_file *file) {
 }
 
 // Loads each, with every check that a recipe's plug-ins go through.
-static int print_plugins(const char *const *paths, int count) {
-    for (int i = 0; i < count; i++) {
-        sr_status status = sr_plugin_add_file(paths[i]);
-        if (status != SR_OK)
-            return sr_command_fail(status);
-    }
+static sr_status print_plugins(const char *const *paths, int count) {
+    for (int i = 0; i < count; i++)
+        SR_TRY(sr_plugin_add_file(paths[i]));
     const sr_plugin_file *files = sr_plugin_files(&count);
     for (int i = 0; i < count; i++)
         print_plugin(&files[i]);
-    return 0;
+    return SR_OK;
 }
 
 static const struct {
     const char *name;
-    void (*print)(void);
+    sr_status (*print)(void);
+    sr_status (*print_json)(void); // NULL: there is none
 } tables[] = {
-    {"commands", print_commands},   {"options", print_options},
-    {"models", print_models},       {"optimizers", print_optimizers},
-    {"schedules", print_schedules}, {"transforms", print_transforms},
-    {"losses", print_losses},       {"ops", print_ops},
-    {"kernels", print_kernels},     {"chooser", sr_info_chooser},
+    {"commands", print_commands, NULL},
+    {"options", sr_info_options, sr_info_options_json},
+    {"models", print_models, NULL},
+    {"optimizers", print_optimizers, NULL},
+    {"schedules", print_schedules, NULL},
+    {"transforms", print_transforms, NULL},
+    {"losses", print_losses, NULL},
+    {"ops", print_ops, NULL},
+    {"kernels", print_kernels, print_kernels_json},
+    {"chooser", sr_info_chooser, NULL},
 };
 #define TABLES (sizeof tables / sizeof *tables)
 
-static int unknown(const char *name) {
+static sr_status unknown(const char *name) {
     const char *names[TABLES];
     for (size_t i = 0; i < TABLES; i++)
         names[i] = tables[i].name;
     const char *nearest = sr_text_nearest(name, names, TABLES);
-    fprintf(stderr, "serried: no table '%s'", name);
     if (nearest)
-        fprintf(stderr, "; did you mean '%s'?\n", nearest);
-    else
-        fputs("; 'serried info --help' lists them\n", stderr);
-    return 2;
+        return SR_FAIL(SR_E_USAGE, "no table '%s'; did you mean '%s'?", name, nearest);
+    return SR_FAIL(SR_E_USAGE, "no table '%s'; 'serried info --help' lists them", name);
 }
 
 typedef struct info_arguments {
@@ -291,7 +235,7 @@ typedef struct info_arguments {
 enum { KEY_JSON = 0x100 };
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "kernels as JSON: an array of objects", 0},
+    {"json", KEY_JSON, NULL, 0, "options or kernels as JSON: an array of objects", 0},
     {0},
 };
 
@@ -311,9 +255,22 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
                           "transforms, losses, ops, kernels, chooser, or plugins FILE...");
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    else if (key == ARGP_KEY_END && a->json && strcmp(a->name, "kernels") != 0)
-        argp_error(state, "--json is for 'info kernels' only");
     return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static sr_status print(const info_arguments *a) {
+    if (strcmp(a->name, "plugins") == 0 && !a->json)
+        return print_plugins(a->files, a->count);
+    for (size_t i = 0; i < TABLES; i++) {
+        if (strcmp(tables[i].name, a->name) != 0)
+            continue;
+        if (!a->json)
+            return tables[i].print();
+        if (tables[i].print_json)
+            return tables[i].print_json();
+    }
+    return a->json ? SR_FAIL(SR_E_USAGE, "--json is for options and kernels, not '%s'", a->name)
+                   : unknown(a->name);
 }
 
 int sr_cmd_info(int argc, char **argv) {
@@ -331,15 +288,6 @@ int sr_cmd_info(int argc, char **argv) {
     info_arguments a = {0};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
-    if (a.json)
-        return print_kernels_json();
-    if (strcmp(a.name, "plugins") == 0)
-        return print_plugins(a.files, a.count);
-    for (size_t i = 0; i < TABLES; i++) {
-        if (strcmp(tables[i].name, a.name) == 0) {
-            tables[i].print();
-            return 0;
-        }
-    }
-    return unknown(a.name);
+    const sr_status status = print(&a);
+    return status == SR_OK ? 0 : sr_command_fail(status);
 }

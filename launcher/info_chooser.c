@@ -37,17 +37,18 @@ static void print_choice(void *user, const sr_chooser_choice *choice) {
            choice->variant);
 }
 
-void sr_info_chooser(void) {
+sr_status sr_info_chooser(void) {
     char fingerprint[SR_FINGERPRINT_BYTES];
     const sr_chooser_options options = {.on = true, .numerics = sr_fingerprint(fingerprint)};
     int count = 0;
     sr_chooser_use(&options);
     if (sr_chooser_file() == NULL) {
         puts("# no cache: neither SERRIED_CACHE, XDG_CACHE_HOME nor HOME names a folder");
-        return;
+        return SR_OK;
     }
     printf("# %s, on one thread; remove the file to have kernels timed again\n", sr_chooser_file());
     sr_chooser_visit(print_choice, &count);
     if (count == 0)
         puts("# nothing has been timed yet");
+    return SR_OK;
 }

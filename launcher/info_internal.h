@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of serried info that are files of their own.
+// Tables of serried info that are files of their own. Each prints to stdout.
 #ifndef SR_LAUNCHER_INFO_INTERNAL_H
 #define SR_LAUNCHER_INFO_INTERNAL_H
 
+#include "kernels/base/options.h"
+
 // Measurements of kernels that give the same bits (kernels/chooser.h).
-void sr_info_chooser(void);
+SR_NODISCARD sr_status sr_info_chooser(void);
+// Every key of a recipe, as text and as an array of objects.
+SR_NODISCARD sr_status sr_info_options(void);
+SR_NODISCARD sr_status sr_info_options_json(void);
+// The rows of one table (NULL: none), each behind the prefix.
+void sr_info_print_table(const sr_option_table *table, const char *prefix);
 
 #endif

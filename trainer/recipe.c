@@ -19,11 +19,6 @@
 
 // ---- keys that nobody knows ---------------------------------------------------------------------
 
-// Keys of the top level that are no rows of the table.
-static const char *const sections[] = {"base", "model",  "optimizer", "schedule",
-                                       "loss", "phases", "augment",   "expected"};
-#define SECTIONS (sizeof sections / sizeof *sections)
-
 static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -31,8 +26,9 @@ static bool begins_with(const char *text, const char *prefix) {
 // The nearest key of the same level, else a key of that name somewhere else ("lr": optimizer.lr).
 static const char *hint_for(sr_recipe_inside *in, const char *prefix, const char *key) {
     const sr_option_table *table = sr_recipe_keys();
-    size_t room = table->count + SECTIONS, count = 0;
-    const char **names = sr_arena_alloc(&in->arena, room * sizeof *names);
+    size_t section_count, count = 0;
+    const sr_recipe_section *sections = sr_recipe_sections(&section_count);
+    const char **names = sr_arena_alloc(&in->arena, (table->count + section_count) * sizeof *names);
     if (!names)
         return "";
     for (size_t i = 0; i < table->count; i++) {
@@ -41,11 +37,16 @@ static const char *hint_for(sr_recipe_inside *in, const char *prefix, const char
         const char *rest = table->options[i].name + strlen(prefix);
         names[count++] = sr_recipe_format(in, "%.*s", (int)strcspn(rest, "."), rest);
     }
-    for (size_t i = 0; *prefix == '\0' && i < SECTIONS; i++)
-        names[count++] = sections[i];
+    for (size_t i = 0; *prefix == '\0' && i < section_count; i++)
+        names[count++] = sections[i].name;
     const char *hint = sr_recipe_hint(in, key, names, count);
     if (*hint)
         return hint;
+    for (size_t i = 0; i < section_count; i++) {
+        const char *dot = strchr(sections[i].name, '.');
+        if (dot && strcmp(dot + 1, key) == 0)
+            return sr_recipe_format(in, "; did you mean '%s'?", sections[i].name);
+    }
     const sr_option_table *tables[] = {table, sr_recipe_optimizer_keys(),
                                        sr_recipe_schedule_keys()};
     for (size_t t = 0; t < 3; t++) {
@@ -158,11 +159,14 @@ static void read_lanes(sr_recipe_inside *in) {
     }
 }
 
+static bool is_written(const sr_recipe_inside *in, const char *key) {
+    const sr_node *node = sr_node_child(in->written, key);
+    return node && !sr_node_is_null(node);
+}
+
+// A length that is written and wrong is a mistake of its own.
 static void read_length(sr_recipe_inside *in) {
-    const sr_node *epochs = sr_node_child(in->written, "epochs");
-    const sr_node *steps = sr_node_child(in->written, "steps");
-    const bool given = (epochs && !sr_node_is_null(epochs)) || (steps && !sr_node_is_null(steps));
-    if (!given && !in->base_missing)
+    if (!is_written(in, "epochs") && !is_written(in, "steps") && !in->base_missing)
         sr_recipe_mistake(in, (sr_position){0},
                           "the length of training is missing: give 'epochs' or 'steps'");
 }

@@ -212,6 +212,18 @@ SR_NODISCARD sr_status sr_recipe_identity(const sr_recipe *recipe, const char *d
 const sr_option_table *sr_recipe_keys(void);           // whole recipe, dotted
 const sr_option_table *sr_recipe_optimizer_keys(void); // inside any optimizer section
 const sr_option_table *sr_recipe_schedule_keys(void);  // inside any schedule section
+const sr_option_table *sr_recipe_group_keys(void);     // inside an item of optimizer.groups
+
+// A key whose value is not the text of one option: a choice, a list of maps, a map of phases.
+typedef struct sr_recipe_section {
+    const char *name;          // dotted, as "optimizer.groups"
+    const char *holds;         // what may stand there, as "list of maps"
+    const char *default_value; // NULL: none
+    const char *help;          // one line, no full stop
+    sr_option_class option_class;
+} sr_recipe_section;
+// All of them, in the order in which people read a recipe. Static storage.
+const sr_recipe_section *sr_recipe_sections(size_t *count);
 
 // Shipped recipes: found in SERRIED_RECIPES (folders separated by ':'), else beside the library or
 // the command (build tree), else in the installation's share/serried/recipes.

@@ -140,12 +140,7 @@ const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) SR_PRIN
 // recipe_sections.c
 // Phases and augment, from in->written to in->recipe and in->resolved.
 SR_NODISCARD sr_status sr_recipe_read_sections(sr_recipe_inside *in);
-
-// recipe.c
 // Is 'key' one that the recipe itself reads in this kind of section?
 bool sr_recipe_knows(const char *section_path, const char *key);
-
-// recipe_keys.c
-const sr_option_table *sr_recipe_group_keys(void);
 
 #endif

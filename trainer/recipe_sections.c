@@ -94,8 +94,7 @@ static sr_status carry_options(sr_recipe_inside *in, const section *s) {
     return SR_OK;
 }
 
-// ---- groups of the optimiser
-// ----------------------------------------------------------------------
+// ---- groups of the optimiser ------------------------------------------------------------------
 
 static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *list,
                             sr_recipe_group *group) {
@@ -108,12 +107,17 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
                           "a group is a map, such as {match: [bias, norm], decay_scale: 0}");
         return SR_OK;
     }
-    SR_TRY(sr_recipe_read_table(in, sr_recipe_group_keys(), group, written, map));
+    const sr_option_table *table = sr_recipe_group_keys();
+    const char **keys = sr_arena_alloc(&in->arena, table->count * sizeof *keys);
+    if (!keys)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < table->count; i++)
+        keys[i] = table->options[i].name;
+    SR_TRY(sr_recipe_read_table(in, table, group, written, map));
     for (const sr_node *node = written->first; node; node = node->next) {
-        static const char *const keys[] = {"match", "lr_scale", "decay_scale", "until", "frozen"};
         if (!node->used)
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a group%s", node->key,
-                              sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
+                              sr_recipe_hint(in, node->key, keys, table->count));
     }
     if (group->match.count == 0)
         sr_recipe_mistake(in, written->at, "a group needs 'match', which selects its parameters");

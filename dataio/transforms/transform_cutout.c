@@ -16,11 +16,7 @@ static const sr_option rows[] = {
      .default_text = "8",
      .min = 1,
      .max = 4096},
-    {.name = "fill",
-     .help = "red, green and blue of the square, 0..255",
-     .type = SR_OPT_INTS,
-     .offset = offsetof(options, fill),
-     .default_text = "[127, 127, 127]"},
+    SR_ROW_FILL(options, "[127, 127, 127]", "red, green and blue of the square"),
 };
 
 static sr_status check(const void *opaque) {

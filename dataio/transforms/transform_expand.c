@@ -16,13 +16,15 @@ static const sr_option rows[] = {
      .help = "smallest and largest factor of the sides",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
-     .default_text = "[1, 4]"},
+     .default_text = "[1, 4]",
+     .min = 1,
+     .max = 16},
     SR_ROW_FILL(options, "[124, 116, 104]", "red, green and blue of the sheet"),
 };
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("expand", "ratio", &o->ratio, 1, 16));
+    SR_TRY(sr_check_range("expand", "ratio", &o->ratio));
     return sr_check_color("expand", "fill", &o->fill);
 }
 

@@ -22,7 +22,9 @@ static const sr_option rows[] = {
      .help = "smallest and largest standard deviation in pixels",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, sigma),
-     .default_text = "[0.1, 2]"},
+     .default_text = "[0.1, 2]",
+     .min = 0.01,
+     .max = 100},
 };
 
 static sr_status check(const void *opaque) {
@@ -30,7 +32,7 @@ static sr_status check(const void *opaque) {
     if (o->size % 2 == 0)
         return SR_FAIL(SR_E_USAGE, "gaussian_blur: size %lld is even; a window has a middle",
                        (long long)o->size);
-    return sr_check_range("gaussian_blur", "sigma", &o->sigma, 0.01, 100);
+    return sr_check_range("gaussian_blur", "sigma", &o->sigma);
 }
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {

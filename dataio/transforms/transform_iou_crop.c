@@ -21,12 +21,16 @@ static const sr_option rows[] = {
      .help = "smallest and largest share of each side",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, scale),
-     .default_text = "[0.3, 1]"},
+     .default_text = "[0.3, 1]",
+     .min = 0.01,
+     .max = 1},
     {.name = "ratio",
      .help = "smallest and largest width / height",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
-     .default_text = "[0.5, 2]"},
+     .default_text = "[0.5, 2]",
+     .min = 0.01,
+     .max = 100},
     {.name = "tries",
      .help = "crops that are drawn before another overlap",
      .type = SR_OPT_INT,
@@ -40,8 +44,8 @@ static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->overlaps.count == 0)
         return SR_FAIL(SR_E_USAGE, "iou_crop: overlaps wants at least one number");
-    SR_TRY(sr_check_range("iou_crop", "scale", &o->scale, 0.01, 1));
-    return sr_check_range("iou_crop", "ratio", &o->ratio, 0.01, 100);
+    SR_TRY(sr_check_range("iou_crop", "scale", &o->scale));
+    return sr_check_range("iou_crop", "ratio", &o->ratio);
 }
 
 // The largest IoU of the crop with a box whose centre is inside; below 0: there is none.

@@ -21,7 +21,9 @@ static const sr_option rows[] = {
      .help = "where the four meet: smallest and largest share of the sheet's sides",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, center),
-     .default_text = "[0.25, 0.75]"},
+     .default_text = "[0.25, 0.75]",
+     .min = 0,
+     .max = 1},
     SR_ROW_RESIZE_FILTER(options),
     SR_ROW_EXACT(options),
     SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue of the sheet"),
@@ -29,7 +31,7 @@ static const sr_option rows[] = {
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("mosaic", "center", &o->center, 0, 1));
+    SR_TRY(sr_check_range("mosaic", "center", &o->center));
     return sr_check_color("mosaic", "fill", &o->fill);
 }
 

@@ -15,7 +15,9 @@ static const sr_option rows[] = {
      .help = "pixels of the shorter side, one of which is drawn",
      .type = SR_OPT_INTS,
      .offset = offsetof(options, sizes),
-     .default_text = "[480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800]"},
+     .default_text = "[480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800]",
+     .min = 1,
+     .max = 16384},
     {.name = "longest",
      .help = "most pixels of the longer side; 0: any",
      .type = SR_OPT_INT,
@@ -31,10 +33,6 @@ static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->sizes.count == 0)
         return SR_FAIL(SR_E_USAGE, "multi_scale: sizes wants at least one number of pixels");
-    for (size_t i = 0; i < o->sizes.count; i++)
-        if (o->sizes.items[i] < 1 || o->sizes.items[i] > 16384)
-            return SR_FAIL(SR_E_USAGE, "multi_scale: size %lld is outside of 1..16384",
-                           (long long)o->sizes.items[i]);
     return SR_OK;
 }
 

@@ -16,7 +16,9 @@ static const sr_option rows[] = {
      .help = "pixels on the left, top, right and bottom, or one number for all",
      .type = SR_OPT_INTS,
      .offset = offsetof(options, size),
-     .default_text = "[4]"},
+     .default_text = "[4]",
+     .min = 0,
+     .max = 4096},
     {.name = "mode",
      .help = "what is added: a colour, the nearest pixel, or the picture mirrored",
      .type = SR_OPT_ENUM,
@@ -30,10 +32,6 @@ static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->size.count != 1 && o->size.count != 4)
         return SR_FAIL(SR_E_USAGE, "pad: size wants one or four numbers, got %zu", o->size.count);
-    for (size_t i = 0; i < o->size.count; i++)
-        if (o->size.items[i] < 0 || o->size.items[i] > 4096)
-            return SR_FAIL(SR_E_USAGE, "pad: size %lld is outside of 0..4096",
-                           (long long)o->size.items[i]);
     return sr_check_color("pad", "fill", &o->fill);
 }
 

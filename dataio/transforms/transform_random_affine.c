@@ -18,8 +18,8 @@ static sr_status check_shear(const sr_float_list *list) {
     if (list->count != 2 && list->count != 4)
         return SR_FAIL(SR_E_USAGE, NAME ": shear wants two or four angles, got %zu", list->count);
     if (list->count == 4)
-        SR_TRY(sr_check_range(NAME, "shear", &(sr_float_list){list->items + 2, 2}, -80, 80));
-    return sr_check_range(NAME, "shear", &x, -80, 80);
+        SR_TRY(sr_check_range(NAME, "shear", &(sr_float_list){list->items + 2, 2}));
+    return sr_check_range(NAME, "shear", &x);
 }
 
 static const sr_option rows[] = {
@@ -27,22 +27,30 @@ static const sr_option rows[] = {
      .help = "smallest and largest angle, clockwise",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, degrees),
-     .default_text = "[-10, 10]"},
+     .default_text = "[-10, 10]",
+     .min = -180,
+     .max = 180},
     {.name = "translate",
      .help = "largest share of width and of height",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, translate),
-     .default_text = "[0.1, 0.1]"},
+     .default_text = "[0.1, 0.1]",
+     .min = 0,
+     .max = 1},
     {.name = "scale",
      .help = "smallest and largest factor",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, scale),
-     .default_text = "[0.9, 1.1]"},
+     .default_text = "[0.9, 1.1]",
+     .min = 0.01,
+     .max = 100},
     {.name = "shear",
      .help = "smallest and largest angle along the rows, and perhaps along the columns",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, shear),
-     .default_text = "[0, 0]"},
+     .default_text = "[0, 0]",
+     .min = -80,
+     .max = 80},
     {.name = "to_image",
      .help = "give the new picture the image size",
      .type = SR_OPT_BOOL,
@@ -54,13 +62,12 @@ static const sr_option rows[] = {
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range(NAME, "degrees", &o->degrees, -180, 180));
-    SR_TRY(sr_check_range(NAME, "scale", &o->scale, 0.01, 100));
+    SR_TRY(sr_check_range(NAME, "degrees", &o->degrees));
+    SR_TRY(sr_check_range(NAME, "scale", &o->scale));
     SR_TRY(check_shear(&o->shear));
-    const sr_float_list *t = &o->translate;
-    if (t->count != 2 || !(t->items[0] >= 0 && t->items[0] <= 1) ||
-        !(t->items[1] >= 0 && t->items[1] <= 1))
-        return SR_FAIL(SR_E_USAGE, NAME ": translate wants two shares between 0 and 1");
+    if (o->translate.count != 2)
+        return SR_FAIL(SR_E_USAGE, NAME ": translate wants two shares, got %zu",
+                       o->translate.count);
     return sr_check_color(NAME, "fill", &o->fill);
 }
 

@@ -26,12 +26,16 @@ static const sr_option rows[] = {
      .help = "smallest and largest share of the area",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, scale),
-     .default_text = "[0.02, 0.33]"},
+     .default_text = "[0.02, 0.33]",
+     .min = 0.0001,
+     .max = 1},
     {.name = "ratio",
      .help = "smallest and largest height / width",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
-     .default_text = "[0.3, 3.3]"},
+     .default_text = "[0.3, 3.3]",
+     .min = 0.01,
+     .max = 100},
     {.name = "mode",
      .help = "what comes in: one colour, or noise",
      .type = SR_OPT_ENUM,
@@ -43,8 +47,8 @@ static const sr_option rows[] = {
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("random_erasing", "scale", &o->scale, 0.0001, 1));
-    SR_TRY(sr_check_range("random_erasing", "ratio", &o->ratio, 0.01, 100));
+    SR_TRY(sr_check_range("random_erasing", "scale", &o->scale));
+    SR_TRY(sr_check_range("random_erasing", "ratio", &o->ratio));
     return sr_check_color("random_erasing", "fill", &o->fill);
 }
 

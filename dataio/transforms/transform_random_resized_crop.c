@@ -19,29 +19,24 @@ static const sr_option rows[] = {
      .help = "smallest and largest share of the picture's area",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, scale),
-     .default_text = "[0.08, 1]"},
+     .default_text = "[0.08, 1]",
+     .min = 1e-9,
+     .max = 1},
     {.name = "ratio",
      .help = "smallest and largest width / height",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
-     .default_text = "[0.75, 1.3333333333333333]"},
+     .default_text = "[0.75, 1.3333333333333333]",
+     .min = 1e-9,
+     .max = 100},
     SR_ROW_EXACT(options),
     SR_ROW_RESIZE_FILTER(options),
 };
 
-static sr_status check_pair(const char *name, const sr_float_list *list, double most) {
-    if (list->count != 2 || !(list->items[0] > 0) || !(list->items[0] <= list->items[1]) ||
-        !(list->items[1] <= most))
-        return SR_FAIL(SR_E_USAGE,
-                       "random_resized_crop: %s wants [low, high] with 0 < low <= high <= %g", name,
-                       most);
-    return SR_OK;
-}
-
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(check_pair("scale", &o->scale, 1));
-    return check_pair("ratio", &o->ratio, 100);
+    SR_TRY(sr_check_range("random_resized_crop", "scale", &o->scale));
+    return sr_check_range("random_resized_crop", "ratio", &o->ratio);
 }
 
 static sr_region centre(int64_t width, int64_t height, const sr_float_list *ratio) {

@@ -14,14 +14,16 @@ static const sr_option rows[] = {
      .help = "smallest and largest angle, counter-clockwise",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, degrees),
-     .default_text = "[-15, 15]"},
+     .default_text = "[-15, 15]",
+     .min = -180,
+     .max = 180},
     SR_ROW_WARP_FILTER(options, "bilinear"),
     SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
 };
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("rotate", "degrees", &o->degrees, -180, 180));
+    SR_TRY(sr_check_range("rotate", "degrees", &o->degrees));
     return sr_check_color("rotate", "fill", &o->fill);
 }
 

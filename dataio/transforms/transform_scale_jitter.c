@@ -16,7 +16,9 @@ static const sr_option rows[] = {
      .help = "smallest and largest factor",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, scale),
-     .default_text = "[0.1, 2]"},
+     .default_text = "[0.1, 2]",
+     .min = 0.01,
+     .max = 100},
     SR_ROW_RESIZE_FILTER(options),
     SR_ROW_EXACT(options),
     SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
@@ -24,7 +26,7 @@ static const sr_option rows[] = {
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("scale_jitter", "scale", &o->scale, 0.01, 100));
+    SR_TRY(sr_check_range("scale_jitter", "scale", &o->scale));
     return sr_check_color("scale_jitter", "fill", &o->fill);
 }
 

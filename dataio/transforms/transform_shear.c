@@ -13,20 +13,24 @@ static const sr_option rows[] = {
      .help = "smallest and largest angle along the rows, in degrees",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, x),
-     .default_text = "[-10, 10]"},
+     .default_text = "[-10, 10]",
+     .min = -80,
+     .max = 80},
     {.name = "y",
      .help = "smallest and largest angle along the columns, in degrees",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, y),
-     .default_text = "[0, 0]"},
+     .default_text = "[0, 0]",
+     .min = -80,
+     .max = 80},
     SR_ROW_WARP_FILTER(options, "bilinear"),
     SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
 };
 
 static sr_status check(const void *opaque) {
     const options *o = opaque;
-    SR_TRY(sr_check_range("shear", "x", &o->x, -80, 80));
-    SR_TRY(sr_check_range("shear", "y", &o->y, -80, 80));
+    SR_TRY(sr_check_range("shear", "x", &o->x));
+    SR_TRY(sr_check_range("shear", "y", &o->y));
     return sr_check_color("shear", "fill", &o->fill);
 }
 

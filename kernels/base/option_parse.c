@@ -42,12 +42,7 @@ static sr_status check_range(const parse_state *at, double value) {
         return SR_OK;
     sr_text range;
     sr_text_init(&range);
-    if (isinf(max))
-        sr_text_add(&range, "at least %.12g", min);
-    else if (isinf(min))
-        sr_text_add(&range, "at most %.12g", max);
-    else
-        sr_text_add(&range, "%.12g to %.12g", min, max);
+    sr_options_range(at->option, &range);
     (void)SR_FAIL(SR_E_USAGE, "%s.%s: must be %s, got '%s'", at->table->name, at->option->name,
                   range.data, at->text);
     sr_text_release(&range);

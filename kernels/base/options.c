@@ -117,6 +117,33 @@ static void add_length(sr_text *out, sr_length length) {
     sr_text_add(out, "%s", sr_option_length_names[length.unit]);
 }
 
+// A bound of a range, in the unit that people would write.
+static void add_bound(const sr_option *option, double value, sr_text *out) {
+    if (option->type == SR_OPT_SIZE)
+        add_size(out, (int64_t)value);
+    else if (option->type == SR_OPT_DURATION)
+        add_duration(out, value);
+    else
+        sr_text_add(out, "%.12g", value);
+}
+
+void sr_options_range(const sr_option *option, sr_text *out) {
+    const double min = option->min, max = option->max;
+    if (min == 0 && max == 0)
+        return;
+    if (isinf(max)) {
+        sr_text_add(out, "at least ");
+        add_bound(option, min, out);
+    } else if (isinf(min)) {
+        sr_text_add(out, "at most ");
+        add_bound(option, max, out);
+    } else {
+        add_bound(option, min, out);
+        sr_text_add(out, " to ");
+        add_bound(option, max, out);
+    }
+}
+
 // Quoted where the list parser would otherwise read something else.
 static void add_item(sr_text *out, const char *item) {
     size_t n = strlen(item);

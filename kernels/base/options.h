@@ -75,7 +75,8 @@ typedef struct sr_option {
     sr_option_type type;
     size_t offset;              // of the field in the options struct
     const char *default_text;   // parsed like user input; NULL leaves the field zero
-    double min, max;            // for numbers; min == max == 0 means any
+    double min, max;            // of numbers, sizes in bytes, times in seconds, items of lists;
+                                // min == max == 0 means any
     const char *const *choices; // SR_OPT_ENUM: NULL-terminated names
     sr_option_class option_class;
 } sr_option;
@@ -97,6 +98,9 @@ SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *option
                                       const char *text, sr_arena *arena);
 // The row of a name, or NULL.
 const sr_option *sr_options_find(const sr_option_table *table, const char *name);
+// The values that a number may have, as "0 to 1", "at least 1" or "1B to 1GiB"; nothing where every
+// number is right.
+void sr_options_range(const sr_option *option, sr_text *out);
 // The field as text that sr_options_set reads back to the same value.
 void sr_options_format(const sr_option *option, const void *options, sr_text *out);
 

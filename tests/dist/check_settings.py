@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What help lists is accepted: every key of a recipe with a value that is not its default, every choice of a key, and
-every format and precision that commands name.
+"""What help lists is accepted, and what is accepted is listed: every key of a recipe with its default, another value and
+every choice, refused outside of its range; every key that `recipe show` prints; every format and precision that
+commands name.
 
   check_settings.py SERRIED RECIPE
 """
+import glob
+import json
 import os
 import re
 import subprocess
@@ -14,57 +17,218 @@ import suite
 
 # Values for keys whose type does not say which is right. A key that is new and needs one fails until it is here.
 VALUES = {
+    "base": "resnet18", "model": "tiny", "optimizer": "sgd", "schedule": "linear", "loss": "cross-entropy",
+    "phases": "{D: {model: toy-critic}, G: {model: {name: toy-generator}}}", "augment": "[flip]",
+    "expected": "{top1: 76.1}", "optimizer.groups": "[{match: bias}]", "optimizer.groups[].match": "[norm, 'conv*']",
     "data.mean": "[0.1,0.2,0.3]", "data.std": "[0.1,0.2,0.3]", "data.on_corrupt": "skip:3", "image": "48", "batch": "16",
     "lanes": "4", "device": "cpu", "checkpoint.every": "[5it]", "checkpoint.metric": "val/top5", "profile": "1:2",
     "ema.decay": "0.5", "deadline.report": "9s", "deadline.act": "90s", "eval.batch": "16", "schedule.warmup": "1it",
-    "optimizer.lr_per": "32",
+    "optimizer.lr_per": "32", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
+    "schedule.of": "90", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
+    "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
-            "yes or no": "true", "flag": "true", "duration": "50s", "length": "1it", "numbers": "[1]"}
-# Keys that name a file or folder, which has to be there.
-FILES = {"weights", "plugins", "data.train"}
+            "true|false": "true", "duration": "50s", "length": "1it", "numbers": "[0.25, 0.5]"}
+UNITS = {"size": "B", "duration": "s", "length": "it"}
+# Keys that stand beside another one, or else do not fit the recipes that they are tried in.
+WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
+        "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
+        "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
+WITH_OF = {"step": {"schedule.milestones": "[0.25]"}}
+GAN = ("toy-generator", "toy-critic")
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
+
+
+def lay(tree, key, value):
+    """Puts the value at a dotted key; NAME[] is a list of one."""
+    *sections, last = key.split(".")
+    for section in sections:
+        name = section.removesuffix("[]")
+        below = [{}] if name != section else {}
+        if not isinstance(tree.get(name), type(below)):
+            tree[name] = below
+        tree = tree[name][0] if name != section else tree[name]
+    tree[last] = value
+
+
+def flow(tree):
+    """YAML in flow style; texts are YAML already."""
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key}: {flow(value)}" for key, value in tree.items()) + "}"
+    return "[" + ", ".join(flow(item) for item in tree) + "]" if isinstance(tree, list) else tree
+
+
+def keys_of(value, key=""):
+    """Dotted keys of a recipe as JSON, as `info options` writes them."""
+    if isinstance(value, dict) and value and key != "expected":
+        for name, inner in value.items():
+            yield from keys_of(inner, f"{key}.{name}" if key else name)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for item in value:
+            yield from keys_of(item, key + "[]")
+    else:
+        yield re.sub(r"^phases\.\w+\.", "", key)
 
 
 class Settings(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
-        self.recipe = recipe
+        self.recipe, self.run, self.files = recipe, os.path.join(folder, "run"), 0
 
     def call(self, line):
-        return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=120, check=False)
+        return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=280 * suite.SLOW,
+                              check=False)
 
-    def keys(self):
-        """(key, type or choices) of `serried info options`."""
-        listing = self.call([self.serried, "info", "options"]).stdout
-        rows = re.findall(r"^([a-z_.0-9]+): (.*?)(?: = .*?)?(?:  +.*)?$", listing, re.M)
-        self.report(len(rows) > 40, "the keys of a recipe are listed", listing[:500])
-        return rows
+    def prepare_run(self):
+        """Data, and weights to start from."""
+        self.prepare(2)
+        done = self.call([self.serried, "train", self.recipe, "-o", self.run, "data.train=" + self.data, "steps=1",
+                          "batch=16", "lanes=4", "schedule.warmup=0it"])
+        self.report(done.returncode == 0, "a run of one step", done.stderr[-500:])
+        self.values = dict(VALUES, **{"data.train": self.data, "data.val": self.data,
+                                      "weights": self.run + "/last/model.safetensors"})
 
-    def check_recipe(self, base, key, value):
-        path = os.path.join(self.folder, "one.yaml")
-        *sections, name = key.split(".")
+    # -- recipes, each a file ----------------------------------------------------------------------
+
+    def write(self, base, tree):
+        self.files += 1
+        path = os.path.join(self.folder, f"{self.files}.yaml")
+        tree = tree if "base" in tree else {"base": os.path.abspath(base), **tree}
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f"# SPDX-License-Identifier: Apache-2.0\nbase: {os.path.abspath(base)}\n")
-            for depth, section in enumerate(sections):
-                file.write("  " * depth + section + ":\n")
-            file.write("  " * len(sections) + f"{name}: {value}\n")
-        return self.call([self.serried, "recipe", "check", path])
+            file.writelines(f"{key}: {flow(value)}\n" for key, value in tree.items())
+        return path
 
-    def accepted(self, key, value):
-        """By one of some recipes: a GAN has keys of its own, and a length is given in steps or in epochs."""
-        answers = [self.check_recipe(recipe, key, value) for recipe in (self.recipe, *SHIPPED)]
-        self.report(any(done.returncode == 0 for done in answers), f"{key}={value}", answers[0].stderr[-400:])
+    def recipes_with(self, row, value):
+        """Paths of recipes that have the value at the row's key; one of them has to be accepted. A GAN has keys of its
+        own, and a length is given in steps or in epochs."""
+        key, of = row["key"], (row["of"] or "").split(", ")
+        tree, section = {}, re.split(r"[.\[]", key)[0]
+        more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
+        if of[0] and section != "augment":
+            more[section + ".name"] = of[0]
+        if key == "weights":
+            more["data.train"] = "{data}"
+        for name, other in more.items():
+            lay(tree, name, other.format(run=self.run, data=self.data) if "/" in other or other == "{data}" else other)
+        lay(tree, key, value)
+        if key.startswith("optimizer.groups[]."):
+            tree["optimizer"]["groups"][0].setdefault("match", "bias")
+        if of[0] in GAN:
+            return [self.write(SHIPPED[1], {"phases": {"G" if name == GAN[0] else "D": {
+                "model": {**tree["model"], "name": name}}}}) for name in of]
+        if key == "model.name":
+            phase = "D" if value == GAN[1] else "G"
+            return [self.write(self.recipe, tree), self.write(SHIPPED[1], {"phases": {phase: tree}})]
+        if of[0]:
+            trees = [{**tree, section: {**tree[section], "name": name}} for name in of] if section != "augment" else [tree]
+            return [self.write(self.recipe, one) for one in trees]
+        return [self.write(recipe, tree) for recipe in (self.recipe, *SHIPPED)]
+
+    def verdicts(self, paths):
+        """{path: None or what was said against it} of `recipe check`."""
+        done = self.call([self.serried, "recipe", "check", *paths])
+        said = {path: "nothing was said about it" for path in paths}
+        said.update({path: None for path in re.findall(r"^(.*): ok$", done.stdout, re.M)})
+        for path, message in reversed(re.findall(r"^(/\S+?\.yaml)\b(.*(?:\n  .*)*)", done.stderr, re.M)):
+            said[path] = message  # the first of several
+        return said
+
+    # -- what is listed is accepted ----------------------------------------------------------------
+
+    def another_value(self, row):
+        """By the key, by TRANSFORM.OPTION, by a transform's option, by type."""
+        short = row["key"].removeprefix("augment[].")
+        option = short.split(".")[-1] if short != row["key"] else short
+        return self.values.get(short) or self.values.get(option) or PER_TYPE.get(row["type"])
+
+    def values_to_accept(self, row):
+        values = row["choices"] or [value for value in (row["default"], self.another_value(row)) if value is not None]
+        return [f"'{value}'" if row["choices"] and value in ("on", "off") else value for value in values]
+
+    def accepted(self, rows):
+        cases = [(row, value, self.recipes_with(row, value)) for row in rows for value in self.values_to_accept(row)]
+        said = self.verdicts([paths[0] for _, _, paths in cases])
+        said.update(self.verdicts([path for row, _, paths in cases for path in paths[1:] if row["of"] or said[paths[0]]]))
+        tried = {row["key"] for row, _, _ in cases}
+        self.report(tried == {row["key"] for row in rows}, "every key has a value to try",
+                    str(sorted({row["key"] for row in rows} - tried)))
+        for row, value, paths in cases:
+            every = row["of"] and not row["key"].startswith("augment")  # each of the descriptors that share the table
+            heard = [said[path] for path in paths if path in said]
+            good = (all if every else any)(message is None for message in heard)
+            self.report(good, f"{row['key']}: {value}", " | ".join(message or "ok" for message in heard))
+
+    def beyond(self, row):
+        """Values just outside of the range."""
+        unit = UNITS.get(row["type"], "")
+        least, most = row["min"], row["max"]
+        below = [] if least is None or (unit and least <= 0) else [least - 1 if least < 1 else 0]
+        above = [] if most is None else [most + 1 if most < 2**50 else most * 2]
+        texts = [f"{value:.17g}{unit}" for value in below + above]
+        return [f"[{text}, {text}, {text}]" if row["type"] in ("integers", "numbers") else text for text in texts]
+
+    def refused(self, rows):
+        cases = [(row, value, self.recipes_with(row, value)[0]) for row in rows if row["range"]
+                 for value in self.beyond(row)]
+        said = self.verdicts([path for _, _, path in cases])
+        for row, value, path in cases:
+            expected = f"must be {row['range'].removeprefix('each ')}"
+            self.report(expected in (said[path] or ""), f"{row['key']}: {value} is refused",
+                        f"'{expected}' expected: {said[path]}")
+        self.report(len(cases) > 80, "ranges are listed", str(len(cases)))
+
+    # -- what is accepted is listed ----------------------------------------------------------------
+
+    def listed(self, rows):
+        """Every key that `recipe show` prints, of recipes that together choose everything there is to choose."""
+        known = {}
+        for row in rows:
+            known.setdefault(row["key"], set()).update((row["of"] or "any").split(", "))
+        paths = sorted(glob.glob("recipes/*.yaml")) + [self.recipe]
+        for row in rows:
+            if row["key"].endswith(".name") or row["key"] == "optimizer.groups[].match":
+                paths += [self.recipes_with(row, value)[-1 if value in GAN else 0] for value in self.values_to_accept(row)]
+        seen = self.keys_of_transforms()
+        for path in paths:
+            done = self.call([self.serried, "recipe", "show", "--json", path])
+            if done.returncode != 0:
+                self.report(False, f"recipe show {path}", done.stderr[-400:])
+                continue
+            keys = set(keys_of(json.loads(done.stdout)))
+            missing = sorted(key for key in keys if key not in known and not (  # a transform without options
+                key.startswith("augment[].") and key.count(".") == 1))
+            self.report(not missing, f"the keys of {os.path.basename(path)} are listed", str(missing))
+            seen |= keys
+        unseen = sorted(set(known) - seen - {"base", "expected", "phases", "optimizer.groups", "augment", "model", "loss",
+                                             "optimizer", "schedule"})
+        self.report(not unseen, "every listed key is shown by a recipe that has it", str(unseen))
+        self.report(seen <= set(known) | {key for key in seen if key.count(".") == 1}, "every option of a transform is listed",
+                    str(sorted(seen - set(known))))
+
+    def keys_of_transforms(self):
+        """Of all of them, as `info transforms` lists them; `recipe show` prints the options that are written."""
+        keys, name = set(), None
+        for line in self.call([self.serried, "info", "transforms"]).stdout.splitlines():
+            option = re.match(r"    (\w+): ", line)
+            name = name if option else line.split()[0]
+            keys |= {f"augment[].{name}.{option[1]}"} if option else set()
+        self.report(len(keys) > 80, "options of transforms", str(keys))
+        return keys
 
     def recipe_keys(self):
-        for key, kind in self.keys():
-            if key in FILES:
-                continue
-            if "|" in kind:
-                for choice in kind.split("|"):
-                    self.accepted(key, choice)
-            else:
-                self.accepted(key, VALUES.get(key, PER_TYPE.get(kind, "1")))
+        done = self.call([self.serried, "info", "options", "--json"])
+        rows = json.loads(done.stdout)
+        text = self.call([self.serried, "info", "options"]).stdout
+        self.report(len(rows) > 150, "the keys of a recipe are listed", done.stderr)
+        self.report([row["key"] for row in rows] == re.findall(r"^([a-z_.0-9\[\]]+): ", text, re.M),
+                    "as text and as JSON", text[:500])
+        for row in rows:
+            first = row["help"][:1]
+            self.report(first and not first.isupper() or row["help"].split()[0].isupper() or "IoU" in row["help"],
+                        f"{row['key']} has a meaning", row["help"])
+        self.accepted(rows)
+        self.refused(rows)
+        self.listed(rows)
 
     def commands(self):
         """Choices that the help of an option lists."""
@@ -84,7 +248,7 @@ class Settings(suite.Suite):
 
 def check(folder):
     tests = Settings(os.path.abspath(sys.argv[1]), sys.argv[2], folder)
-    tests.prepare(2)
+    tests.prepare_run()
     tests.recipe_keys()
     tests.commands()
     return tests

@@ -90,6 +90,10 @@ static const mistake mistakes[] = {
      "r.yaml:2:8: error: steps: must be 1 to 9e+15, got '-1'\n  steps: -1\n         ^"},
     {RECIPE_BASIS "steps: 5\n", "r.yaml:4:1: error: 'epochs' and 'steps' are mutually exclusive; "
                                 "give one of them\n  steps: 5\n  ^"},
+    {RECIPE_BASIS "groups: []\n",
+     "r.yaml:4:1: error: unknown key 'groups'; did you mean 'optimizer.groups'?\n"
+     "  groups: []\n"
+     "  ^"},
     {RECIPE_BASIS "batch: 100\nlanes: 8\n",
      "r.yaml:4:8: error: batch 100 cannot be divided into 8 equal lanes; batch 96 or 104 can, or "
      "give other lanes\n  batch: 100\n         ^"},

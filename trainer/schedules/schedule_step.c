@@ -13,8 +13,8 @@ typedef struct step_options {
 } step_options;
 
 static const sr_option rows[] = {
-    {"milestones", "epochs (also fractions) at which the rate falls", SR_OPT_FLOATS,
-     offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
+    {"milestones", "epochs (also fractions) at which the rate falls, counted from the start",
+     SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
     {"of",
      "epochs of the run that the milestones are meant for; in a run of another length they scale "
      "with it (0: they do not)",
