@@ -28,14 +28,32 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
     serried)
   install(TARGETS serried-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-  # Man pages, from the --help of the command just built.
+  # Man pages and completions, from the command just built.
   if(NOT CMAKE_CROSSCOMPILING AND NOT SERRIED_SANITIZE)
-    add_custom_command(OUTPUT man/serried.1 DEPENDS serried-command docs/make_man.sh
-      COMMAND ${CMAKE_SOURCE_DIR}/docs/make_man.sh $<TARGET_FILE:serried-command> ${CMAKE_BINARY_DIR}/man)
+    add_custom_command(OUTPUT man/serried.1 DEPENDS serried-command docs/make_man.sh launcher/serried-convert
+      COMMAND ${CMAKE_SOURCE_DIR}/docs/make_man.sh $<TARGET_FILE:serried-command>
+        ${CMAKE_SOURCE_DIR}/launcher/serried-convert ${CMAKE_BINARY_DIR}/man)
     add_custom_target(man ALL DEPENDS man/serried.1)
-    install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+    set(completions ${CMAKE_BINARY_DIR}/completions)
+    file(MAKE_DIRECTORY ${completions})
+    add_custom_command(OUTPUT completions/serried completions/_serried completions/serried.fish
+      DEPENDS serried-command
+      COMMAND serried-command completion bash > ${completions}/serried
+      COMMAND serried-command completion zsh > ${completions}/_serried
+      COMMAND serried-command completion fish > ${completions}/serried.fish)
+    add_custom_target(completions ALL DEPENDS completions/_serried) # not "serried", a target
+    install(FILES ${completions}/serried DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${completions}/_serried DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${completions}/serried.fish
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   endif()
 endif()
+
+# Weights to and from PyTorch: a script, so that it runs with the user's own python3.
+install(PROGRAMS launcher/serried-convert DESTINATION ${CMAKE_INSTALL_BINDIR})
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/launcher/serried-convert ${CMAKE_BINARY_DIR}/serried-convert SYMBOLIC)
 
 # Public headers are those that serried.h includes, and kernel_list.def, which one of them includes.
 # They keep their rooms: #include "graph/tensor.h" under include/serried.

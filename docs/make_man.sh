@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make_man.sh COMMAND OUT: man pages of the command, from what its --help says: OUT/serried.1 and one
-# OUT/serried-NAME.1 for each sub-command. The help comes from the argp tables; nothing is written twice.
+# make_man.sh COMMAND CONVERT OUT: man pages of the command, from what its --help says: OUT/serried.1 and one
+# OUT/serried-NAME.1 for each sub-command. The help comes from the argp tables; nothing is written twice. The page
+# of CONVERT, a Python script whose help is its docstring, is made without Python.
 set -eu
-command=$1 out=$2
+command=$1 convert=$2 out=$3
 mkdir -p "$out"
 version=$("$command" version | head -n 1 | cut -d' ' -f2)
 
@@ -70,8 +71,11 @@ page() { # name title; help on stdin
 "$command" info commands | while read -r name title; do
     "$command" "$name" --help | page "serried-$name" "$title" >"$out/serried-$name.1"
 done
+sed -n '/^"""Usage:/,/^"""$/ { s/^"""//; p }' "$convert" |
+    page serried-convert "convert weights between PyTorch and serried" >"$out/serried-convert.1"
 {
     "$command" --help | page serried "data-parallel training of vision models"
     echo '.SH SEE ALSO'
-    "$command" info commands | sed 's/^\([a-z]*\).*/.BR serried\\-\1 (1),/; $s/,$//'
+    "$command" info commands | sed 's/^\([a-z]*\).*/.BR serried\\-\1 (1),/'
+    echo '.BR serried\-convert (1)'
 } >"$out/serried.1"

@@ -71,7 +71,11 @@ static const char zsh_tail[] =
     "        compadd -- ${=kind}\n"
     "    fi\n"
     "}\n"
-    "compdef _serried serried\n";
+    "if [[ $funcstack[1] == _serried ]]; then\n" // loaded by name, as an installed file is
+    "    _serried \"$@\"\n"
+    "else\n"
+    "    compdef _serried serried\n"
+    "fi\n";
 
 static const char fish_text[] =
     "# fish completion of serried; to use it: serried completion fish | source\n"

@@ -169,10 +169,13 @@ sr_status sr_check_weights(sr_recipe *recipe) {
     const char *path = recipe->weights;
     if (!path)
         return SR_OK;
-    if (sr_text_ends_with(path, ".pth") || sr_text_ends_with(path, ".pt"))
-        return sr_recipe_fail(recipe, "weights",
-                              "a .pth file may run code when it is opened; convert it with the "
-                              "script in the README to .safetensors");
+    static const char *const endings[] = {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (sr_text_ends_with(path, endings[i]))
+            return sr_recipe_fail(recipe, "weights",
+                                  "a PyTorch file may run code when it is opened; convert it with "
+                                  "serried-convert %s FILE.safetensors",
+                                  path);
     return sr_path_exists(path) ? SR_OK
                                 : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
 }

@@ -60,7 +60,7 @@ class Runs(suite.Suite):
         unsplit = self.pack("unsplit", fraction="0")
         rows = [
             ("weights that are missing", ["weights=none.safetensors"], None, "none.safetensors does not exist"),
-            ("weights of another program", ["weights=net.pth"], None, "a .pth file may run code"),
+            ("weights of another program", ["weights=net.pth"], None, "serried-convert net.pth FILE.safetensors"),
             ("val set that is missing", ["data.val=nowhere"], None, "nowhere does not exist"),
             ("val set without a split", [f"data.val={unsplit}"], None, "val"),
             ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),

@@ -45,9 +45,10 @@ def main():
     groff = shutil.which("groff")
     if not groff:
         print("NOT RUN: groff is not installed, so that only words are looked at")
-    for name in ["", *names]:
+    convert = os.path.join(os.path.dirname(command), "serried-convert")
+    for name in ["", *names, "convert"]:
         path = os.path.join(folder, f"serried-{name}.1" if name else "serried.1")
-        text = output(command, *([name] if name else []), "--help")
+        text = output(convert, "--help") if name == "convert" else output(command, *([name] if name else []), "--help")
         with open(path, encoding="utf-8") as file:
             findings += findings_of(os.path.basename(path), text, file.read())
         if groff:
@@ -57,7 +58,7 @@ def main():
     broken = findings_of("selftest", "Usage: x\n  -a, --all    all of it\n", ".SH OPTIONS\nall of it\n")
     if len(broken) < 2:
         findings.append(f"a page without an option passes: {broken}")
-    print("\n".join(findings + [f"{len(names) + 1} pages, {len(findings)} findings"]))
+    print("\n".join(findings + [f"{len(names) + 2} pages, {len(findings)} findings"]))
     return 1 if findings or len(names) < 10 else 0
 
 

@@ -7,7 +7,8 @@ check_pages.py BUILD SOURCE [--slurm] [PAGE...]
 Each page runs in a folder of its own, in a home where ~/serried is the source tree. Its sh blocks are one bash
 script; a text block after one holds lines that its output must have, in this order ("..." stands for anything).
 A c block after <!-- FILE --> must be in that file. Blocks marked `sh slurm` run with --slurm alone, on a Slurm of one
-node that is started for it. --selftest shows that wrong pages are found.
+node that is started for it; those marked `sh torch` where python3 has PyTorch. --selftest shows that wrong pages are
+found.
 """
 import os
 import re
@@ -21,25 +22,27 @@ import time
 
 PAGES = ["index", "own-data", "runs", "fine-tuning", "from-pytorch", "augmentation", "own-model", "own-loop", "cluster", "performance"]
 LIMIT = 80  # seconds for one page
+MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch"}  # blocks that not every machine can run
 BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
 class Page:
     """A page as steps: [script, lines expected of its output]."""
 
-    def __init__(self, path, source, slurm):
+    def __init__(self, path, source, runs):
+        """runs: the kinds of blocks beside sh that run here, as "sh slurm"."""
         self.name = os.path.basename(path)
-        self.steps, self.findings, self.left_out = [], [], 0
+        self.steps, self.findings, self.left_out = [], [], []
         with open(path, encoding="utf-8") as file:
             text = file.read()
         ran = False
         for block in BLOCK.finditer(text):
             kind, content = block["kind"], block["text"]
-            if kind == "sh" or (kind == "sh slurm" and slurm):
+            if kind == "sh" or kind in runs:
                 self.steps.append([content, []])
                 ran = True
-            elif kind == "sh slurm":
-                self.left_out += 1
+            elif kind in MARKED:
+                self.left_out.append(kind)
                 ran = False
             elif kind == "text" and ran:
                 self.steps[-1][1] += content.splitlines()
@@ -176,6 +179,16 @@ PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
                 process.kill()
 
 
+def python_with_torch():
+    """A python3 that can load a file of PyTorch without running it, or None."""
+    for python in filter(None, (shutil.which("python3"), "/usr/bin/python3")):
+        if os.path.exists(python) and subprocess.run(
+                [python, "-c", "import inspect, torch; assert 'weights_only' in inspect.signature(torch.load).parameters"],
+                capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -190,8 +203,8 @@ def wait_for(condition, what):
         time.sleep(0.1)
 
 
-def home_of(folder, build, source):
-    """A home with ~/serried, and the environment of somebody who has installed serried there."""
+def home_of(folder, build, source, python):
+    """A home with ~/serried, and the environment of somebody who has installed serried there, and uses that python."""
     tree = os.path.join(folder, "serried")
     os.makedirs(os.path.join(tree, "build"))
     for name in os.listdir(source):
@@ -199,6 +212,9 @@ def home_of(folder, build, source):
             os.symlink(os.path.join(source, name), os.path.join(tree, name))
     os.symlink(build, os.path.join(tree, "build", "release"))
     local = os.path.join(folder, ".local")
+    if python:
+        os.makedirs(os.path.join(local, "bin"))
+        os.symlink(python, os.path.join(local, "bin", "python3"))
     return dict(os.environ, HOME=folder, PATH=f"{local}/bin:{os.environ['PATH']}",
                 LD_LIBRARY_PATH=f"{local}/lib", PKG_CONFIG_PATH=f"{local}/lib/pkgconfig",
                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -219,7 +235,7 @@ def selftest():
             path = os.path.join(folder, f"page{number}.md")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text + "\n")
-            page = Page(path, source, False)
+            page = Page(path, source, [])
             page.run(os.path.join(folder, f"run{number}"), dict(os.environ))
             good = any(finding in line for line in page.findings) if finding else not page.findings
             failures += not good
@@ -235,6 +251,8 @@ def main():
         return selftest()
     build, source = (os.path.abspath(a) for a in arguments[:2])
     slurm = "--slurm" in sys.argv
+    python = python_with_torch()
+    runs = [kind for kind, can in (("sh slurm", slurm), ("sh torch", python)) if can]
     names = PAGES[:1] + (arguments[2:] or (["cluster"] if slurm else PAGES[1:])) # the first one installs
     reason = Slurm.missing() if slurm else None
     if reason or shutil.which("mpirun") is None:
@@ -242,7 +260,7 @@ def main():
         return 77
     failed = 0
     with tempfile.TemporaryDirectory(prefix="serried-pages-") as folder:
-        environment = home_of(os.path.join(folder, "home"), build, source)
+        environment = home_of(os.path.join(folder, "home"), build, source, python)
         cluster = Slurm(os.path.join(folder, "slurm"))
         try:
             if slurm:
@@ -254,10 +272,13 @@ def main():
                     return 77
             for name in names:
                 begin = time.monotonic()
-                page = Page(os.path.join(source, "docs", name + ".md"), source, slurm)
+                page = Page(os.path.join(source, "docs", name + ".md"), source, runs)
                 page.run(os.path.join(folder, name), environment)
                 failed += bool(page.findings)
-                left_out = f", {page.left_out} for Slurm left out" if page.left_out else ""
+                left_out = "".join(f", {page.left_out.count(kind)} for {what} left out" for kind, what in MARKED.items()
+                                   if kind in page.left_out)
+                if "sh torch" in page.left_out:
+                    print(f"NOT RUN: a block of {page.name}: python3 has no PyTorch 1.13 or newer")
                 print(f"{page.name}: {len(page.steps)} blocks{left_out}, {len(page.findings)} findings, "
                       f"{time.monotonic() - begin:.0f} s", *page.findings, sep="\n  ", flush=True)
         finally:

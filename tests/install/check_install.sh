@@ -53,5 +53,13 @@ cmake --build "$folder/build" >/dev/null
 
 if [ -x "$prefix/bin/serried" ]; then
     "$prefix/bin/serried" version >/dev/null || fail "the installed command does not run"
+    "$prefix/bin/serried" info commands | while read -r name _; do
+        [ -s "$prefix/share/man/man1/serried-$name.1" ] || fail "no man page of $name"
+    done
+    for file in man/man1/serried.1 man/man1/serried-convert.1 bash-completion/completions/serried \
+        zsh/site-functions/_serried fish/vendor_completions.d/serried.fish; do
+        [ -s "$prefix/share/$file" ] || fail "no share/$file"
+    done
 fi
+"$prefix/bin/serried-convert" --help | grep -q safetensors || fail "serried-convert does not run"
 echo "install: $(find "$include" -name '*.h' | wc -l) headers, pkg-config and CMake work"

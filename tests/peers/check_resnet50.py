@@ -12,7 +12,7 @@
    `serried val` counts the hits that torchvision finds there.
 3. A checkpoint that serried trained loads with load_state_dict(strict=True).
 
-Weights go through convert_weights.py each way. Ends with 77 where torch or torchvision is missing.
+Weights go through serried-convert each way. Ends with 77 where torch or torchvision is missing.
 """
 import csv
 import io
@@ -32,7 +32,6 @@ except ImportError as error:
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch_kinks  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(sys.argv[1])
 SERRIED = os.path.join(BUILD, "serried")
 CLASSES, SAMPLES, PREDICT_SIDE = 10, 4, 64
@@ -59,7 +58,7 @@ def run(*words):
 
 
 def convert(source, target):
-    run(sys.executable, os.path.join(HERE, "convert_weights.py"), source, target)
+    run(sys.executable, os.path.join(BUILD, "serried-convert"), source, target)
 
 
 def save(tensors, name):

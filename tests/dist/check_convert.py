@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""serried-convert: weights to PyTorch and back are the same bytes, names lose the prefixes of wrappers, what is not
+weights is refused by name, files appear whole; serried starts from what it writes.
+
+  check_convert.py SERRIED RECIPE
+
+With a small stand-in for PyTorch (torch_stub) everywhere, and with the PyTorch of /usr/bin/python3 or python3 where
+there is one.
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+
+import suite
+
+STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_stub")
+# Makes files of PyTorch; run by the python3 that has it.
+MAKE = """
+import argparse, sys, torch
+folder, source = sys.argv[1:]
+state = torch.load(source, map_location="cpu", weights_only=True)
+first = next(iter(state))
+wide = {k: v for k, v in state.items()}
+save = lambda value, name: torch.save(value, f"{folder}/{name}.pth")
+save({"module." + k: v for k, v in wide.items()}, "ddp")
+save({"state_dict": {"module._orig_mod." + k: v for k, v in wide.items()}, "epoch": 3}, "compiled")
+save({"n_averaged": torch.empty((), dtype=torch.int64), **{"module." + k: v for k, v in wide.items()}}, "averaged")
+save({"model": wide, "optimizer": {}, "epoch": 3}, "checkpoint")
+save({"net": {"backbone._orig_mod." + k: v for k, v in wide.items()}}, "inner")
+save({"weights": wide, "epoch": 3}, "other")
+save({"model": wide, "state_dict": wide}, "two")
+save({**wide, "epoch": 3}, "number")
+save({**wide, "module.x": wide[first], "x": wide[first]}, "mixed")
+save({"module.x": wide[first], "module._orig_mod.x": wide[first]}, "twice")
+save([1, 2], "list")
+save({}, "nothing")
+save({"model": wide, "args": argparse.ArgumentParser}, "code")
+"""
+PACKAGE = """
+def save_file(tensors, path, metadata=None):
+    with open(path, "w") as file:
+        file.write(f"{len(tensors)} tensors, {metadata}")
+"""
+
+
+def parts(path):
+    """{name: (dtype, shape, bytes)} of a safetensors file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 8 + struct.unpack_from("<Q", data)[0]
+    return {name: (t["dtype"], t["shape"], data[at + t["data_offsets"][0]:at + t["data_offsets"][1]])
+            for name, t in json.loads(data[8:at]).items() if name != "__metadata__"}
+
+
+class Convert(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe, self.script = recipe, os.path.join(os.path.dirname(serried), "serried-convert")
+
+    def train(self):
+        self.prepare(2)
+        done = self.call([self.serried, "train", self.recipe, "-o", self.path("run"), "data.train=" + self.data, "steps=1",
+                          "batch=16", "lanes=4", "schedule.warmup=0it"])
+        self.report(done.returncode == 0, "a run of one step", done.stderr[-500:])
+        self.weights = self.path("run/last/model.safetensors")
+        return done.returncode == 0
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def call(self, line, **more):
+        return subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True,
+                              timeout=120 * suite.SLOW, check=False)
+
+    def use(self, what, python, stub):
+        self.what, self.python, self.stub = what, python, stub
+
+    def run(self, *words, **more):
+        path = {"PYTHONPATH": os.pathsep.join([*more.pop("first", []), *([STUB] if self.stub else [])])}
+        return self.call([self.python, *words], PYTHONDONTWRITEBYTECODE="1", **path, **more)
+
+    def expect(self, what, words, code, text, **more):
+        done = self.run(self.script, *words, **more)
+        self.report(done.returncode == code and text in done.stdout + done.stderr, f"{self.what}: {what}",
+                    f"exit code {done.returncode}, {code} and '{text}' expected:\n{done.stdout}{done.stderr}")
+
+    def same(self, what, path):
+        expected = parts(self.weights)
+        self.report(os.path.exists(path) and parts(path) == expected, f"{self.what}: {what}: the same tensors",
+                    f"{path} differs")
+
+    # -- both ways --------------------------------------------------------------------------------
+
+    def forth_and_back(self):
+        count = len(parts(self.weights))
+        self.expect("to PyTorch", [self.weights, self.path("a.pth")], 0, f"a.pth: {count} tensors")
+        self.expect("and back", [self.path("a.pth"), self.path("a.safetensors")], 0, f"a.safetensors: {count} tensors")
+        self.same("there and back", self.path("a.safetensors"))
+        done = self.call([self.serried, "train", self.recipe, "--dry-run", "data.train=" + self.data,
+                          "weights=" + self.path("a.safetensors")])
+        self.report(done.returncode == 0 and "0 missing, 0 unexpected" in done.stderr,
+                    f"{self.what}: serried starts from it", done.stderr[-500:])
+
+    def wrapped(self):
+        done = self.run("-c", MAKE, self.folder, self.path("a.pth"))
+        self.report(done.returncode == 0, f"{self.what}: files of PyTorch", done.stderr[-500:])
+        for name, said, *more in [("ddp", "'module."), ("compiled", "weights of the entry 'state_dict'"), ("averaged", "(left out)"),
+                                  ("checkpoint", "weights of the entry 'model'"), ("inner", "weights of the entry 'net'",
+                                                                                   "--strip=backbone."),
+                                  ("other", "tensors", "--key=weights"), ("two", "tensors", "--key=state_dict")]:
+            target = self.path("t.safetensors")
+            self.expect(name, [*more, self.path(name + ".pth"), target], 0, said)
+            self.same(name, target)
+            os.unlink(target)
+
+    def refused(self):
+        target = self.path("refused.safetensors")
+        for name, said, *more in [
+                ("number", "number.pth: 'epoch' is of type int and no tensor"),
+                ("other", "'weights' is a dict of "), ("other", "--key=weights"), ("two", "--key=state_dict or --key=model says which"),
+                ("checkpoint", "there is no dictionary 'ema'; it holds: model, optimizer, epoch", "--key=ema"),
+                ("twice", "tensor 'module._orig_mod.x' would be called 'x', as another one is"),
+                ("list", "of type list where a dictionary of tensors is expected"), ("nothing", "there is no tensor in it"),
+                ("code", "code.pth: PyTorch does not load it as weights: Unsupported ")]:
+            self.expect(f"{name}.pth {more}", [*more, self.path(name + ".pth"), target], 3, said)
+        with open(self.path("damaged.pth"), "wb") as file:
+            file.write(b"PK\x03\x04 no zip")
+        self.expect("damaged.pth", [self.path("damaged.pth"), target], 3, "PyTorch does not load it as weights")
+        with open(self.weights, "rb") as file:
+            data = file.read()
+        for name, content, said in [("short", data[:-5], "does not lie within the file"), ("head", data[:50], "header is longer"),
+                                    ("empty", b"", "header is longer"), ("text", struct.pack("<Q", 4) + b"abcd", "header is damaged"),
+                                    ("dtype", data.replace(b'"F32"', b'"F99"'), "is stored as 'F99'")]:
+            with open(self.path(name + ".safetensors"), "wb") as file:
+                file.write(content)
+            self.expect(name + ".safetensors", [self.path(name + ".safetensors"), self.path("refused.pth")], 3, said)
+        self.expect("a prefix that is not there", ["--strip=net.", self.path("a.pth"), target], 2, "begins with 'net.'")
+        self.expect("two of one kind", [self.path("a.pth"), self.path("b.pth")], 2, "one of SOURCE and TARGET")
+        self.expect("no such file", [self.path("none.pth"), target], 2, "none.pth: no such file")
+        self.expect("one word", ["a.pth"], 2, "SOURCE and TARGET are needed")
+        self.expect("an option", ["--wrong", "a.pth", "b.safetensors"], 2, "--wrong")
+        left = [name for name in os.listdir(self.folder) if "refused" in name or ".part" in name]
+        self.report(not left, f"{self.what}: nothing is left of what was refused", str(left))
+
+    def whole(self):
+        target = self.path("kept.safetensors")
+        shutil.copy(self.weights, target)
+        self.expect("a full disk", [self.path("a.pth"), "/dev/full/x.safetensors"], 1, "/dev/full")
+        # A limit of the shell stands for a full disk: the old file stays.
+        done = self.run("-c", "import os, resource, signal, sys\n"
+                        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+                        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+                        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])", self.script, self.path("a.pth"), target)
+        self.report(done.returncode == 1 and "File too large" in done.stderr, f"{self.what}: a write that fails", done.stderr)
+        self.same("a file that could not be replaced", target)
+        self.report(not [name for name in os.listdir(self.folder) if name.endswith(".part")],
+                    f"{self.what}: nothing is left of it", str(os.listdir(self.folder)))
+
+    def all_of_it(self, what, python, stub):
+        self.use(what, python, stub)
+        self.forth_and_back()
+        self.wrapped()
+        self.refused()
+        self.whole()
+
+    # -- what only a stand-in can be --------------------------------------------------------------
+
+    def versions(self):
+        self.use("stand-in", sys.executable, True)
+        self.expect("before 1.13", [self.path("a.pth"), self.path("x.safetensors")], 1,
+                    "PyTorch 1.12.0 can only load a file by running what is in it", TORCH_STUB="old")
+        os.makedirs(self.path("package/safetensors"))
+        with open(self.path("package/safetensors/torch.py"), "w", encoding="utf-8") as file:
+            file.write(PACKAGE)
+        with open(self.path("package/safetensors/__init__.py"), "w", encoding="utf-8"):
+            pass
+        target = self.path("package.safetensors")
+        self.expect("with the package safetensors", [self.path("a.pth"), target], 0, "tensors", first=[self.path("package")])
+        with open(target, encoding="utf-8") as file:
+            self.report(file.read().endswith("tensors, {'format': 'pt'}"), "the package writes the file", target)
+        self.use("without PyTorch", sys.executable, False)
+        with open(self.path("package/torch.py"), "w", encoding="utf-8") as file:
+            file.write("raise ImportError('not here')\n")
+        self.expect("said", [self.path("a.pth"), target], 1, "PyTorch is needed", first=[self.path("package")])
+        self.expect("help", ["--help"], 0, "Usage: serried-convert", first=[self.path("package")])
+
+
+def python_with_torch():
+    for python in ("/usr/bin/python3", "python3"):
+        done = subprocess.run([python, "-c", "import inspect, torch; assert 'weights_only' in "
+                               "inspect.signature(torch.load).parameters"], capture_output=True, check=False) \
+            if shutil.which(python) else None
+        if done and done.returncode == 0:
+            return python
+    return None
+
+
+def check(folder):
+    tests = Convert(os.path.abspath(sys.argv[1]), sys.argv[2], folder)
+    if not tests.train():
+        return tests
+    tests.all_of_it("stand-in", sys.executable, True)
+    tests.versions()
+    python = python_with_torch()
+    if python:
+        tests.all_of_it("PyTorch", python, False)
+    else:
+        suite.not_run("serried-convert with PyTorch: no python3 here has torch 1.13 or newer")
+    return tests
+
+
+if __name__ == "__main__":
+    suite.run(check)
