@@ -71,7 +71,7 @@ static sr_status classes_of_data(sr_inference *in) {
     return status;
 }
 
-static sr_status create_engine(sr_inference *in) {
+static sr_status create_engine(sr_inference *in, int threads) {
     const sr_recipe *r = in->recipe;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
@@ -88,6 +88,7 @@ static sr_status create_engine(sr_inference *in) {
         .classes = in->class_count,
         .batch = r->batch,
         .lanes = r->lanes,
+        .threads = threads,
         .one_executor = true,
         .image_height = r->image_height,
         .image_width = r->image_width,
@@ -121,7 +122,7 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
                                ? SR_WEIGHTS_EMA
                                : SR_WEIGHTS_MODEL;
     if (status == SR_OK)
-        status = create_engine(in);
+        status = create_engine(in, o->threads);
     if (status == SR_OK)
         status = compare_recipe(in, path, m);
     if (status == SR_OK)
@@ -146,7 +147,7 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
                               "folder instead of a recipe");
     SR_TRY(sr_check_weights(in->recipe));
     SR_TRY(classes_of_data(in));
-    SR_TRY(create_engine(in));
+    SR_TRY(create_engine(in, o->threads));
     return sr_inputs_load_weights(in->recipe, in->engine, in->class_names, in->class_count);
 }
 
@@ -222,17 +223,36 @@ typedef struct reader {
     sr_transform_chain *chain;
 } reader;
 
-// By way of what packing would store, so that a picture has the same pixels here as in training.
-static sr_status decode(const reader *r, const sr_picture_file *file, int64_t side,
-                        uint8_t *pixels) {
+// What packing would store of a file, so that a picture has the same pixels here as in training.
+static sr_status open_picture(const reader *r, const sr_picture_file *file, sr_encoded *out) {
     const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
-    const sr_canvas_identity identity = {0};
     sr_sample stored = {0};
     unsigned met;
+    if (file->height > 0) {
+        *out = (sr_encoded){.data = file->data,
+                            .bytes = file->bytes,
+                            .raw = true,
+                            .height = file->height,
+                            .width = file->width,
+                            .channels = file->channels ? file->channels : 3};
+        return SR_OK;
+    }
     SR_TRY(sr_picture_normalise(r->pictures, file->data, file->bytes, &options, &stored, &met));
-    const sr_encoded encoded = sr_encoded_of(&stored);
+    *out = sr_encoded_of(&stored);
+    return SR_OK;
+}
+
+static sr_status decode(const reader *r, const sr_picture_file *file, int64_t side,
+                        uint8_t *pixels) {
+    const sr_canvas_identity identity = {0};
+    sr_encoded encoded;
+    SR_TRY(open_picture(r, file, &encoded));
     SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, side, side, pixels));
     return sr_transform_chain_apply(r->chain, r->canvas);
+}
+
+static bool is_of_picture(sr_status status) {
+    return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
 // Softmax of one row in double with own exp: the bits are ours.
@@ -261,6 +281,8 @@ static sr_status predict_batch(sr_inference *in, const reader *from, const batch
     for (int i = 0; i < count; i++) {
         uint8_t *at = (uint8_t *)m->image + (size_t)i * size;
         statuses[i] = decode(from, &files[i], side, at);
+        if (statuses[i] != SR_OK && !is_of_picture(statuses[i]))
+            return statuses[i];
         if (statuses[i] != SR_OK)
             SR_WARN("%s: %s", files[i].name, sr_error_message());
     }

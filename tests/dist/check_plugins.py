@@ -5,6 +5,7 @@ train with the digest of one rank on two, and every plug-in that must not be loa
 
   check_plugins.py BUILD SOURCE [--few]    no crashes, which sanitizers end in their own way
 """
+import glob
 import json
 import os
 import shutil
@@ -66,6 +67,7 @@ class Plugins(suite.Suite):
         self.compile(["samples/own_loop.c"], "own_loop")
         self.compile(["samples/own_source.c"], "own_source")
         self.compile(["samples/lenet.c"], "lenet")
+        self.compile(["samples/classify.c"], "classify")
         self.compile(["samples/check_swish.c", "samples/op_swish.c"], "check_swish")
         shutil.copy(os.path.join(self.source, "tests/samples/own.yaml"), self.bin)
         tree = self.path("cmake")
@@ -91,6 +93,37 @@ class Plugins(suite.Suite):
             said.add(f"{code}: {lines} {errors[-500:] if code else ''}")
         self.report(len(said) == 1 and min(said).startswith("0: ['average: "),
                     "a lane source of one's own, 1 and 2 ranks", str(said))
+
+    def classify(self):
+        """The classes of `serried predict`, for files and for their pixels; a damaged picture alone is left out."""
+        run, pixels = self.path("classified"), self.path("pixels.safetensors")
+        code, _, errors = self.run([self.serried, "train", os.path.join(self.source, "tests/recipes/tiny.yaml"), "-o", run,
+                                    "data.train=" + self.data, "steps=4"])
+        self.report(code == 0, "a run to classify with", errors[-500:])
+        pictures = sorted(glob.glob(os.path.join(self.folder, "pictures/*/0001.jpg")))
+        code, out, errors = self.run([self.serried, "predict", run, f"--save-pixels={pixels}", *pictures])
+        expected = [row.split(",")[:3] for row in out.splitlines()[1:]]
+        with open(pixels, "rb") as file:
+            data = file.read()[8:]
+        side = 32 * 32 * 3
+        frames = [data[len(data) - (len(pictures) - i) * side:][:side] for i in range(len(pictures))]
+        names = [self.path(f"frame-{i}.ppm") for i in range(len(frames))]
+        for name, frame in zip(names, frames):
+            with open(name, "wb") as file:
+                file.write(b"P6\n32 32\n255\n" + frame)
+        for what, files in (("files", pictures), ("pixels", names)):
+            code, out, errors = self.run([self.path("classify"), run, *files])
+            found = [row.split(",") for row in out.splitlines()]
+            self.report(code == 0 and len(found) > 5 and [row[1:] for row in found] == [row[1:] for row in expected],
+                        f"a program of one's own classifies {what}", f"{code}: {found} {expected} {errors[-500:]}")
+        for name, content in (("cut.jpg", b"\xff\xd8\xff\xe0"), ("cut.ppm", b"P6\n32 32\n255\n" + frames[0][:-1])):
+            with open(self.path(name), "wb") as file:
+                file.write(content)
+            code, out, errors = self.run([self.path("classify"), run, pictures[0], self.path(name), pictures[1]])
+            rows = out.splitlines()
+            self.report(code == 0 and len(rows) == 3 and ",SR_E_DATA," in rows[1] and "SR_E" not in rows[0] + rows[2] and
+                        name in errors, f"{name} beside good pictures", f"{code}: {rows} {errors[-500:]}")
+        self.expect("a run that is not there", [self.path("classify"), self.path("none"), pictures[0]], [2], "none")
 
     def lion(self):
         recipe, digests = self.path("own.yaml"), set()
@@ -247,6 +280,7 @@ def main():
         plugins.prepare(20)
         plugins.build()
         plugins.programs()
+        plugins.classify()
         plugins.digests()
         plugins.lion()
         plugins.refusals()

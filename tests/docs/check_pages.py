@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 
-PAGES = ["index", "own-data", "runs", "fine-tuning", "from-pytorch", "augmentation", "own-model", "own-loop", "cluster", "performance"]
+PAGES = ["index", "own-data", "recipes", "runs", "fine-tuning", "from-pytorch", "augmentation", "own-model", "inference",
+         "own-loop", "cluster", "performance"]
 LIMIT = 80  # seconds for one page
 MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch"}  # blocks that not every machine can run
 BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)

@@ -297,6 +297,28 @@ static sr_status evaluate(void) {
     return status;
 }
 
+static sr_inference *opened; // from the first call to the end
+static uint8_t *encoded;
+static size_t encoded_bytes;
+
+static sr_status predict(void) {
+    static const uint8_t pixels[30 * 40 * 3];
+    const sr_inference_options options = {.source = run_path};
+    if (!opened) {
+        SR_TRY(sr_inference_open(&options, &opened));
+        encoded = picture_encode(40, 30, 3, &(picture_jpeg){0}, &encoded_bytes);
+    }
+    const sr_picture_file files[] = {
+        {.name = "file", .data = encoded, .bytes = encoded_bytes},
+        {.name = "pixels", .data = pixels, .bytes = sizeof pixels, .height = 30, .width = 40}};
+    float probabilities[2 * CLASSES];
+    sr_status statuses[2];
+    SR_TRY(sr_inference_predict(opened, files, 2, probabilities, NULL, statuses));
+    assert_ok(statuses[0]);
+    assert_ok(statuses[1]);
+    return SR_OK;
+}
+
 static const alloc_scenario scenarios[] = {
     {.name = "recipe", .run = load_recipe, .sample = 60},
     {.name = "network", .run = run_network, .sample = 60},
@@ -311,6 +333,7 @@ static const alloc_scenario scenarios[] = {
     {.name = "train", .run = train_anew, .check = check_run, .sample = 12, .may_end_well = true},
     {.name = "go on", .run = train_on, .check = check_run, .sample = 8, .may_end_well = true},
     {.name = "evaluate", .run = evaluate, .sample = 12},
+    {.name = "predict", .run = predict, .sample = 20},
 };
 
 static bool everything;
@@ -344,6 +367,8 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
+    sr_inference_free(opened);
+    sr_free(encoded);
     test_folder_remove(top);
     return 0;
 }
