@@ -28,6 +28,7 @@
 #include "dataio/id_table.h"
 #include "dataio/name_table.h"
 #include "dataio/picture_index.h"
+#include "kernels/base/text.h"
 
 #define PROBED 32 // of the largest JSON files
 
@@ -115,7 +116,7 @@ static sr_status find_papers(sr_source *source, const sr_source_file **papers, s
     for (size_t i = 0; i < source->papers.count; i++) {
         const sr_source_file *paper = &source->papers.items[i];
         size_t at = count;
-        if (sr_path_has_ending(paper->path, ".txt")) // lists and labels, of which there may be many
+        if (sr_text_ends_with(paper->path, ".txt")) // lists and labels, of which there may be many
             continue;
         while (at > 0 && largest[at - 1]->bytes < paper->bytes)
             at--;

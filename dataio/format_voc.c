@@ -20,6 +20,7 @@
 #include "dataio/name_table.h"
 #include "dataio/picture_index.h"
 #include "dataio/voc_xml.h"
+#include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
@@ -78,7 +79,7 @@ static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, probed = 0, lists = 0;
     for (size_t i = 0; i < source->papers.count && probed < PROBED; i++) {
         const sr_source_file *paper = &source->papers.items[i];
-        if (sr_path_has_ending(paper->path, ".txt") || paper->bytes == 0)
+        if (sr_text_ends_with(paper->path, ".txt") || paper->bytes == 0)
             continue;
         probed++;
         found += is_annotation(source, paper);

@@ -25,6 +25,7 @@
 
 #include "dataio/format.h"
 #include "dataio/yolo_text.h"
+#include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
@@ -49,7 +50,7 @@ typedef struct reading {
 // -- recognition -------------------------------------------------------------------------------
 
 static bool is_yaml(const char *path) {
-    return sr_path_has_ending(path, ".yaml") || sr_path_has_ending(path, ".yml");
+    return sr_text_ends_with(path, ".yaml") || sr_text_ends_with(path, ".yml");
 }
 
 static bool is_classes(const char *path) {
@@ -68,13 +69,13 @@ static const char *find_folder(const char *path, const char *name) {
 }
 
 static bool is_label_file(const char *path) {
-    return sr_path_has_ending(path, ".txt") && find_folder(path, "labels") != NULL &&
+    return sr_text_ends_with(path, ".txt") && find_folder(path, "labels") != NULL &&
            !is_classes(path);
 }
 
 static bool is_list(const char *path) {
     const char *name = sr_path_name(path);
-    return sr_path_has_ending(path, ".txt") && !is_label_file(path) &&
+    return sr_text_ends_with(path, ".txt") && !is_label_file(path) &&
            sr_split_word(name, strlen(name)) >= 0;
 }
 

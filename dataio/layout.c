@@ -88,11 +88,6 @@ bool sr_path_ends_with(const char *path, const char *name) {
     return m > 0 && m <= n && strcmp(path + n - m, name) == 0 && (m == n || path[n - m - 1] == '/');
 }
 
-bool sr_path_has_ending(const char *path, const char *ending) {
-    const size_t n = strlen(path), m = strlen(ending);
-    return m < n && strcasecmp(path + n - m, ending) == 0;
-}
-
 // -- classes -----------------------------------------------------------------------------------
 
 static sr_status push_name(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {

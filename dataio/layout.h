@@ -119,8 +119,6 @@ int sr_split_word(const char *name, size_t bytes);
 size_t sr_path_stem_bytes(const char *path);
 // Does the path end with the name, whole parts of it? False for the empty name.
 bool sr_path_ends_with(const char *path, const char *name);
-// Does the path end with this ending (".txt"), in any case?
-bool sr_path_has_ending(const char *path, const char *ending);
 // The last part of a path.
 const char *sr_path_name(const char *path);
 

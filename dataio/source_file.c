@@ -11,16 +11,17 @@
 
 #include "dataio/format.h"
 #include "dataio/source_internal.h"
+#include "kernels/base/text.h"
 
 static bool recognises(const sr_source_probe *probe) {
     struct stat info;
-    return !probe->folder && !sr_path_has_ending(probe->path, ".txt") &&
+    return !probe->folder && !sr_text_ends_with(probe->path, ".txt") &&
            fstat(probe->fd, &info) == 0 &&
            sr_format_wants(probe->path, probe->head, probe->head_bytes, (uint64_t)info.st_size);
 }
 
 static bool is_yaml(const char *path) {
-    return sr_path_has_ending(path, ".yaml") || sr_path_has_ending(path, ".yml");
+    return sr_text_ends_with(path, ".yaml") || sr_text_ends_with(path, ".yml");
 }
 
 // Lists a folder for its pictures; of its papers only the file itself stays, and with a YAML file
@@ -38,7 +39,7 @@ static sr_status list_around(sr_source *source, const char *folder, const struct
         if (paper->in < 0 && fstatat(source->folder, paper->path, &info, 0) == 0 &&
             info.st_dev == wanted->st_dev && info.st_ino == wanted->st_ino)
             source->papers.items[kept++] = *paper;
-        else if (is_yaml(source->path) && sr_path_has_ending(paper->path, ".txt"))
+        else if (is_yaml(source->path) && sr_text_ends_with(paper->path, ".txt"))
             source->papers.items[kept++] = *paper;
         else
             source->other++;

@@ -165,17 +165,23 @@ sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
                           ranks, ranks, (long long)recipe->lanes);
 }
 
+bool sr_weights_are_pytorch(const char *path) {
+    static const char *const endings[] = {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (sr_text_ends_with(path, endings[i]))
+            return true;
+    return false;
+}
+
 sr_status sr_check_weights(sr_recipe *recipe) {
     const char *path = recipe->weights;
     if (!path)
         return SR_OK;
-    static const char *const endings[] = {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (sr_text_ends_with(path, endings[i]))
-            return sr_recipe_fail(recipe, "weights",
-                                  "a PyTorch file may run code when it is opened; convert it with "
-                                  "serried-convert %s FILE.safetensors",
-                                  path);
+    if (sr_weights_are_pytorch(path))
+        return sr_recipe_fail(recipe, "weights",
+                              "a PyTorch file may run code when it is opened; convert it with "
+                              "'serried-convert %s FILE.safetensors'",
+                              path);
     return sr_path_exists(path) ? SR_OK
                                 : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
 }

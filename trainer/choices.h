@@ -63,7 +63,10 @@ SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
 // The names and arguments of `augment`.
 SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
-// That the file of `weights` is there and is no .pth.
+// Whether a path is named like a PyTorch file (.pth, .pt, .ckpt, .bin), which may run code when it
+// is opened.
+bool sr_weights_are_pytorch(const char *path);
+// That the file of `weights` is there and is no PyTorch file.
 SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
 
 #ifdef __cplusplus

@@ -169,6 +169,13 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
                          "%s has weights only, without the model's options: give its run folder, "
                          "or a recipe with weights=%s and data.val (for the class names)",
                          options->source, options->source);
+    } else if (sr_weights_are_pytorch(options->source)) {
+        status =
+            SR_FAIL(SR_E_USAGE,
+                    "%s is a PyTorch file; convert it with serried-convert %s FILE.safetensors, "
+                    "then give a recipe with weights=FILE.safetensors and data.val, which tells "
+                    "the classes",
+                    options->source, options->source);
     } else {
         status = open_recipe(in, options);
     }

@@ -81,7 +81,7 @@ sr_status sr_text_check(const sr_text *text) {
 
 bool sr_text_ends_with(const char *s, const char *ending) {
     const size_t n = strlen(s), m = strlen(ending);
-    return n > m && strcmp(s + n - m, ending) == 0;
+    return n > m && strcasecmp(s + n - m, ending) == 0;
 }
 
 // Stops at the terminator, which no continuation byte equals.

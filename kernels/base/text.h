@@ -42,8 +42,8 @@ void sr_text_add_json_string(sr_text *text, const char *s);
 // overlong forms, surrogates and values above U+10FFFF are). The terminator is a sequence of one
 // byte, and nothing after it is read.
 size_t sr_text_utf8_length(const char *s);
-// Whether s ends with 'ending' and has something before it: "a.pth" ends with ".pth", ".pth" does
-// not.
+// Whether s ends with 'ending', in any letter case, and has something before it: "a.PTH" ends with
+// ".pth", ".pth" does not.
 bool sr_text_ends_with(const char *s, const char *ending);
 // Whether all of it is UTF-8.
 bool sr_text_is_utf8(const char *s);

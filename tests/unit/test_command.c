@@ -228,6 +228,7 @@ static void test_subjects(void **state) {
     expect("cd $D && mkdir early && cp trained/identity trained/recipe.yaml early && $S val early",
            2, "early: no finished checkpoint yet");
     expect("$S predict $D/trained/last/model.safetensors $D/pictures", 2, "has weights only");
+    expect("$S predict model.pth $D/pictures", 2, "serried-convert model.pth FILE.safetensors");
 }
 
 #define SHOW_IN(locale)                                                                            \
