@@ -41,13 +41,6 @@ static void add_choices(const char *const *choices, sr_text *out) {
         sr_text_add(out, "%s%s", choice == choices ? "" : "|", *choice);
 }
 
-static void add_type(const sr_option *option, sr_text *out) {
-    if (option->type == SR_OPT_ENUM)
-        add_choices(option->choices, out);
-    else
-        sr_text_add(out, "%s", type_name(option->type));
-}
-
 static void add_range(const sr_option *option, sr_text *out) {
     if (is_list(option->type) && (option->min != 0 || option->max != 0))
         sr_text_add(out, "each ");
@@ -245,10 +238,8 @@ static void add_text_row(const listed *row, sr_text *out) {
     sr_text_add(&key, "%s%s: ", row->prefix, row->name);
     if (row->choices)
         add_choices(row->choices, &key);
-    else if (row->option)
-        add_type(row->option, &key);
     else
-        sr_text_add(&key, "%s", row->type);
+        sr_text_add(&key, "%s", row->option ? type_name(row->option->type) : row->type);
     if (row->default_value)
         sr_text_add(&key, " = %s", row->default_value);
     if (row->option && (row->option->min != 0 || row->option->max != 0)) {
