@@ -325,17 +325,26 @@ void sr_yolo_data_release(sr_yolo_data *data) {
     *data = (sr_yolo_data){0};
 }
 
+// Where the next key may begin: at a line's begin, in a flow map ("{a: 1, b: 2}") behind '{' and
+// ','.
+static const char *next_key(const char *at, bool flow) {
+    at += strcspn(at, flow ? "{," : "\n");
+    if (*at != '\0')
+        at++;
+    return flow ? at + strspn(at, " \t\r\n") : at;
+}
+
 bool sr_yolo_data_is(const char *text) {
+    const bool flow = text[strspn(text, " \t\r\n")] == '{';
     bool classes = false, pictures = false;
-    for (const char *at = text; *at != '\0';) {
+    for (const char *at = flow ? next_key(text, flow) : text; *at != '\0';
+         at = next_key(at, flow)) {
         for (int k = 0; k < KEY_COUNT; k++) {
             const size_t n = strlen(keys[k]);
             const bool met = strncmp(at, keys[k], n) == 0 && at[n + strspn(at + n, " ")] == ':';
             classes = classes || (met && (k == KEY_NAMES || k == KEY_NC));
             pictures = pictures || (met && k <= KEY_PATH);
         }
-        at += strcspn(at, "\n");
-        at += *at == '\n';
     }
     return classes && pictures;
 }

@@ -21,6 +21,7 @@ enum {
     LABEL_SIZE = 11,   //
     SWATCH = 11,       //
     LEGEND_ROWS = 6,
+    MAX_TITLE = 640,
     MAX_NUMBER = 1 << 16, // of classes that the legend knows
     INK = 0x1f2933,       //
     SOFT = 0x616e7c,      //
@@ -154,6 +155,12 @@ static sr_status check(const sr_samples *samples) {
     return SR_OK;
 }
 
+// A sheet of few pictures has room for its title, up to a point.
+static int widen(int width, int wanted) {
+    wanted = wanted < MAX_TITLE ? wanted : MAX_TITLE;
+    return width > wanted ? width : wanted;
+}
+
 static sr_status plan(const sr_samples *samples, sheet *out) {
     SR_TRY(check(samples));
     sheet s = {.samples = samples,
@@ -183,6 +190,8 @@ static sr_status plan(const sr_samples *samples, sheet *out) {
         return SR_FAIL(SR_E_LIMIT, "a sheet of %d x %d samples is not drawn", s.columns, s.rows);
     s.width = (int)width;
     s.height = (int)height;
+    if (samples->title != NULL)
+        s.width = widen(s.width, 2 * GAP + sr_raster_text_width(TITLE_SIZE, samples->title));
     SR_TRY(plan_legend(&s));
     *out = s;
     return SR_OK;

@@ -141,6 +141,8 @@ static void test_broken_yolo(void **state) {
         const char *text, *said;
     } broken[] = {
         {"train: images\nnames: {0: a, 2: b}\n", "/src/data.yaml:2: names: class 1 has no name"},
+        {" {train: images,\n names: {0: a, 2: b}}\n",
+         "/src/data.yaml:2: names: class 1 has no name"},
         {"train: images\nnames:\n 0: a\n 0: b\n",
          ":4: names: class 0 stands twice, first in line 3"},
         {"train: images\nnames:\n x: a\n", ":3: names: 'x' is no class number"},
