@@ -224,8 +224,8 @@ sr_status sr_examples_write(const sr_examples *e, const char *const *classes, co
         for (int i = 0; i < e->count[k]; i++) {
             const example *x = &e->list[k][i];
             const int n = k * PER_KIND + i;
-            (void)snprintf(notes[n], sizeof notes[n], "%.0f %% %.140s", 100 * x->probability,
-                           classes[x->predicted]);
+            (void)snprintf(notes[n], sizeof notes[n], "%.*f %% %.140s", x->probability < 0.0995,
+                           100 * x->probability, classes[x->predicted]);
             tiles[n] = (sr_tile){.rgb = e->pixels + (size_t)x->slot * e->bytes,
                                  .width = e->shown_width,
                                  .height = e->shown_height,

@@ -278,13 +278,14 @@ static void draw_annotations(sr_raster *raster, const place *p) {
 }
 
 static void draw_tile(sr_raster *raster, const sheet *s, int x, int y, const sr_tile *tile) {
-    place p = {.x = x, .y = y, .tile = tile};
+    place p = {.x = x, .tile = tile};
     int line = y + s->tile_height + TEXT_OFFSET;
     sr_samples_fit(tile->width, tile->height, s->side, &p.width, &p.height);
+    p.y = y + s->tile_height - p.height; // on its caption
     sr_raster_picture(raster, p.x, p.y, p.width, p.height, tile->rgb, tile->width, tile->height);
     draw_annotations(raster, &p);
     if (tile->verdict != SR_VERDICT_NONE)
-        sr_raster_fill(raster, p.x, y + p.height + 1, p.width, 4,
+        sr_raster_fill(raster, p.x, p.y + p.height + 1, p.width, 4,
                        tile->verdict == SR_VERDICT_RIGHT ? RIGHT : WRONG);
     if (tile->caption != NULL) {
         sr_raster_text(raster, x, line, TEXT_SIZE, INK, s->tile_width, tile->caption);
