@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Format: YOLO as Ultralytics reads it, pictures below folders called images and a text file of
 // boxes or outlines for each, at the same path below labels: images/train/1.jpg and
-// labels/train/1.txt, or train/images/1.jpg and train/labels/1.txt.
+// labels/train/1.txt, or train/images/1.jpg and train/labels/1.txt. Where none is there, and for
+// pictures elsewhere, the text file beside the picture counts, as labelImg and Darknet have it.
 //
 // data.yaml says the classes (names: a list or a map, or only nc) and the pictures of train, val
 // and test: folders, lists of pictures, or several of these. Its paths are looked for below it,
@@ -14,9 +15,9 @@
 // counted, as are pictures that no split names. Coordinates are parts of the upright picture's
 // width and height. Key points of pose data sets are not kept.
 //
-// Refused by name: a picture of several splits, one that lies below no folder called images, one
-// with a label line that cannot be used (file and line are told); a label file without a picture; a
-// place of data.yaml or a line of a list without a picture.
+// Refused by name: a picture of several splits, or with a label line that cannot be used (file and
+// line are told); a label file below labels without a picture; a place of data.yaml or a line of a
+// list without a picture.
 // Source: https://docs.ultralytics.com/datasets/detect/; ultralytics/data/utils.py
 // (img2label_paths, verify_image_label), 8.3.
 #include <stdio.h>
@@ -25,6 +26,7 @@
 
 #include "dataio/format.h"
 #include "dataio/yolo_text.h"
+#include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
@@ -68,9 +70,27 @@ static const char *find_folder(const char *path, const char *name) {
     return found;
 }
 
+// Below a folder called labels.
 static bool is_label_file(const char *path) {
     return sr_text_ends_with(path, ".txt") && find_folder(path, "labels") != NULL &&
            !is_classes(path);
+}
+
+// The bytes of a byte order mark at the begin of a text, as Windows programs write it.
+static size_t mark_bytes(const void *text, size_t bytes) {
+    return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+// A text that begins as labels do, with two numbers: they may lie beside pictures.
+static bool begins_as_labels(const uint8_t *head, size_t bytes) {
+    size_t at = mark_bytes(head, bytes), first = at, begin;
+    while (at < bytes && head[at] >= '0' && head[at] <= '9')
+        at++;
+    begin = at;
+    while (at < bytes && (head[at] == ' ' || head[at] == '\t'))
+        at++;
+    return begin > first && at > begin && at < bytes && head[at] != '\0' &&
+           strchr("0123456789.+-", head[at]) != NULL;
 }
 
 static bool is_list(const char *path) {
@@ -80,8 +100,9 @@ static bool is_list(const char *path) {
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
-    (void)head, (void)head_bytes;
     if (is_label_file(path)) // also one that is too long: its picture is no background
+        return true;
+    if (sr_text_ends_with(path, ".txt") && begins_as_labels(head, head_bytes))
         return true;
     if (is_list(path))
         return bytes <= LIST_MAX_BYTES;
@@ -95,9 +116,9 @@ static bool is_sound(const sr_source *source, const sr_source_file *paper) {
     const size_t bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
     if (sr_source_read_part(source, paper, 0, head, bytes) != SR_OK)
         return false;
-    const size_t line = strcspn(head, "\n");
+    const size_t mark = mark_bytes(head, bytes), line = strcspn(head, "\n");
     const bool whole = line < bytes || bytes == paper->bytes; // an outline may be longer
-    const sr_status status = sr_yolo_line_parse(head, line, false, &object);
+    const sr_status status = sr_yolo_line_parse(head + mark, line - mark, false, &object);
     sr_free(object.points);
     return status == SR_OK || (!whole && object.point_count > 4) || bytes == 0;
 }
@@ -131,6 +152,51 @@ static sr_status find_papers(reading *r) {
                    r->source->path, r->yaml->path, others->path);
 }
 
+// Appends the path of a picture without its ending, from 'rest' on, and ".txt".
+static bool finish_path(const char *path, const char *rest, int length, char out[MAX_PATH]) {
+    const int stem = (int)(sr_path_stem_bytes(path) - (size_t)(rest - path));
+    return length >= 0 && length < MAX_PATH &&
+           snprintf(out + length, (size_t)(MAX_PATH - length), "%.*s.txt", stem, rest) <
+               MAX_PATH - length;
+}
+
+// Where a picture's labels would be: below labels, or, with 'beside' or below no folder called
+// images, beside it.
+static bool label_path(const char *path, bool beside, char out[MAX_PATH]) {
+    const char *images = beside ? NULL : find_folder(path, "images");
+    if (images == NULL)
+        return finish_path(path, path, 0, out);
+    const int n = snprintf(out, MAX_PATH, "%.*slabels", (int)(images - path), path);
+    return finish_path(path, images + strlen("images"), n, out);
+}
+
+// The label file of a picture, or NULL.
+static const sr_source_file *find_labels(const sr_source *source, const char *picture) {
+    char path[MAX_PATH];
+    for (int beside = 0; beside < 2; beside++) {
+        if (!label_path(picture, beside == 1, path))
+            continue;
+        const sr_source_file *found = sr_file_list_find(&source->papers, path);
+        if (found == NULL) { // or from a Windows camera
+            memcpy(path + strlen(path) - 4, ".TXT", 4);
+            found = sr_file_list_find(&source->papers, path);
+        }
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+// How many of the pictures have labels beside them, up to a few.
+static size_t count_labelled(const sr_source *source) {
+    size_t found = 0;
+    for (size_t i = 0; i < source->files.count && found < PROBED; i++) {
+        const sr_source_file *labels = find_labels(source, source->files.items[i].path);
+        found += labels != NULL && is_sound(source, labels);
+    }
+    return found;
+}
+
 // Label files, and what says classes; or label files that are sound, beside no other annotations.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, sound = 0, others = 0;
@@ -140,11 +206,12 @@ static sr_status recognises(sr_source *source, bool *fits) {
         const sr_source_file *paper = &source->papers.items[i];
         const bool label = is_label_file(paper->path);
         described = described || is_yaml(paper->path) || is_classes(paper->path);
-        others +=
-            !label && !is_yaml(paper->path) && !is_classes(paper->path) && !is_list(paper->path);
+        others += !is_yaml(paper->path) && !sr_text_ends_with(paper->path, ".txt");
         if (label && found++ < PROBED)
             sound += is_sound(source, paper);
     }
+    if (described && found == 0)
+        found = sound = count_labelled(source);
     if (found == 0 || source->files.count == 0)
         return SR_OK;
     if (described) {
@@ -361,17 +428,6 @@ static sr_status read_folders(reading *r) {
 
 // -- labels ------------------------------------------------------------------------------------
 
-// The path of a picture's labels; false where it lies below no folder called images.
-static bool label_path(const char *path, char out[MAX_PATH]) {
-    const char *images = find_folder(path, "images");
-    if (images == NULL)
-        return false;
-    const char *rest = images + strlen("images");
-    const int n = snprintf(out, MAX_PATH, "%.*slabels%.*s.txt", (int)(images - path), path,
-                           (int)(sr_path_stem_bytes(path) - (size_t)(rest - path)), rest);
-    return n < MAX_PATH;
-}
-
 static sr_status add_object(reading *r, sr_layout_file *file) {
     const sr_yolo_object *o = &r->object;
     const uint32_t size = (uint32_t)o->point_count;
@@ -405,6 +461,7 @@ static sr_status read_lines(reading *r, const sr_source_file *labels, sr_layout_
         return SR_FAIL(SR_E_DATA, "%s: labels of more than 16 MiB", labels->path);
     SR_TRY(sr_source_read(r->source, labels, &r->text, &r->capacity));
     const char *at = r->text, *end = at + labels->bytes;
+    at += mark_bytes(at, labels->bytes);
     for (int line = 1; at < end; line++) {
         const char *found = memchr(at, '\n', (size_t)(end - at)), *stop = found ? found : end;
         const sr_status status =
@@ -418,12 +475,8 @@ static sr_status read_lines(reading *r, const sr_source_file *labels, sr_layout_
 }
 
 static sr_status read_labels(reading *r, sr_layout_file *file, int split) {
-    char path[MAX_PATH];
     const char *picture = r->source->files.items[file->source].path;
-    if (!label_path(picture, path))
-        return sr_source_refuse(r->source, picture,
-                                "lies below no folder called images, beside which labels would be");
-    const sr_source_file *labels = sr_file_list_find(&r->source->papers, path);
+    const sr_source_file *labels = find_labels(r->source, picture);
     file->split = (int8_t)split;
     if (labels == NULL)
         return SR_OK; // background
@@ -439,7 +492,7 @@ static sr_status read_labels(reading *r, sr_layout_file *file, int split) {
 
 static sr_status fail_unlabelled(const reading *r, const char *picture) {
     char path[MAX_PATH] = "";
-    (void)label_path(picture, path);
+    (void)label_path(picture, false, path);
     return SR_FAIL(SR_E_DATA,
                    "%s: no picture of train has labels; of %s they were looked for in %s",
                    r->source->path, picture, path);
@@ -522,7 +575,10 @@ static sr_status settle_classes(reading *r) {
             return SR_E_MEMORY;
         memcpy(layout->classes, r->data.names, (size_t)count * sizeof *layout->classes);
         layout->class_count = count;
-    } else if (!layout->names_given) {
+    } else if (!layout->names_given && layout->class_count == 0) {
+        if (r->yaml == NULL)
+            SR_WARN("%s: neither data.yaml nor classes.txt names the classes: they are numbers",
+                    r->source->path);
         SR_TRY(sr_layout_number_classes(layout, count));
     }
     for (int i = 0; i < layout->class_count; i++)

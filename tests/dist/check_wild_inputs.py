@@ -362,6 +362,18 @@ class WildInputs(suite.Suite):
                       [f"exit code {done.returncode}"], done.stderr)
         with open(taken, encoding="utf-8") as file:
             self.tell("what stood there", [] if file.read() == "precious" else ["was changed"], "")
+        data = self.fresh("data")
+        self.pack(source, data, "--val-fraction", "0.5")
+        shard = os.path.join(data, "val-00000.kpl")
+        with open(shard, "rb") as file:
+            want = file.read()
+        for name, spoil in (("removed", lambda: os.remove(shard)), ("cut off", lambda: os.truncate(shard, 1000))):
+            spoil()
+            done = self.pack(source, data, "--val-fraction", "0.5")
+            faults = [] if done.returncode == 0 and "is packed again" in done.stderr else [f"code {done.returncode}"]
+            with open(shard, "rb") as file:
+                faults += [] if file.read() == want else ["other bytes"]
+            self.tell(f"destination with a shard {name}", faults, done.stderr)
         inside = os.path.join(source, "packed")
         codes = [self.pack(source, inside).returncode for _ in range(2)]
         self.tell("destination inside of the source, twice", [] if codes == [0, 0] else [str(codes)], "")

@@ -216,6 +216,30 @@ static void test_yolo_layouts(void **state) {
     assert_int_equal(2, class_count("train", "b"));
 }
 
+// Labels beside their pictures, as labelImg and Darknet have them; a byte order mark, .TXT.
+static void test_yolo_beside(void **state) {
+    (void)state;
+    sr_pack_report report;
+    put_jpeg("src/train/train_1.jpg", 20, 20);
+    put_jpeg("src/train/2.JPG", 20, 20);
+    put_jpeg("src/train/background.jpg", 20, 20);
+    put_text("src/train/train_1.txt", "\xef\xbb\xbf"
+                                      "1 0.5 0.5 0.5 0.5\n");
+    put_text("src/train/2.TXT", "0 0.5 0.5 0.5 0.5\n");
+    put_text("src/train/classes.txt", "owl\nfox\n");
+    put_text("src/notes.txt", "nothing\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
+    assert_int_equal(3, report.records[SR_SPLIT_TRAIN]);
+    assert_int_equal(2, report.objects);
+    assert_int_equal(2, class_count("train", "owl"));
+    run("rm -r '%s' '%s'", in_top("dst"), in_top("src/train/classes.txt"));
+    put_text("src/data.yaml", "train: train\nnames: [a, b]\n");
+    put_text("src/train/2.TXT", "0 0.5 0.5 7 0.5\n");
+    assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.allow_refused = 1}, &report));
+    check_refused("train/2.JPG,\"train/2.TXT:1: 7 is not normalised");
+    assert_int_equal(1, report.objects);
+}
+
 // The path of the JSON: pictures beside it, or beside its folder.
 static void test_json_path(void **state) {
     (void)state;
@@ -471,13 +495,11 @@ static void test_stat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_class_names), TEST(test_windows_coco),
-        TEST(test_broken_yolo), TEST(test_yolo_layouts),
-        TEST(test_broken_coco), TEST(test_flawed_coco),
-        TEST(test_json_path),   TEST(test_shrunk_annotations),
-        TEST(test_turned),      TEST(test_shards),
-        TEST(test_bad_lists),   TEST(test_subset),
-        TEST(test_rle),         TEST(test_zstd),
+        TEST(test_class_names), TEST(test_windows_coco), TEST(test_yolo_beside),
+        TEST(test_broken_yolo), TEST(test_yolo_layouts), TEST(test_broken_coco),
+        TEST(test_flawed_coco), TEST(test_json_path),    TEST(test_shrunk_annotations),
+        TEST(test_turned),      TEST(test_shards),       TEST(test_bad_lists),
+        TEST(test_subset),      TEST(test_rle),          TEST(test_zstd),
         TEST(test_stat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
