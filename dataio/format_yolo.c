@@ -365,24 +365,23 @@ static sr_status read_list(reading *r, const sr_source_file *list, int split) {
     return SR_OK;
 }
 
+static sr_status read_place(reading *r, const sr_yolo_value *place, int split) {
+    target t;
+    r->has_places = true;
+    if (!find_place(r, place->text, &t))
+        return sr_source_refuse_for(r->source, r->yaml->path,
+                                    "line %d: %s: no picture and no list of pictures at %.300s",
+                                    place->line, sr_split_names[split], place->text);
+    if (t.list != NULL)
+        return read_list(r, t.list, split);
+    name_pictures(r, &t, split);
+    return SR_OK;
+}
+
 static sr_status read_places(reading *r) {
-    for (int split = 0; split < SR_SPLIT_COUNT; split++) {
-        const sr_yolo_value *places = r->data.places[split];
-        for (size_t i = 0; i < r->data.place_count[split]; i++) {
-            target t;
-            if (!find_place(r, places[i].text, &t))
-                SR_TRY(sr_source_refuse_for(r->source, r->yaml->path,
-                                            "line %d: %s: no picture and no list of pictures at "
-                                            "%.300s, below %s",
-                                            places[i].line, sr_split_names[split], places[i].text,
-                                            r->source->path));
-            else if (t.list != NULL)
-                SR_TRY(read_list(r, t.list, split));
-            else
-                name_pictures(r, &t, split);
-            r->has_places = true;
-        }
-    }
+    for (int split = 0; split < SR_SPLIT_COUNT; split++)
+        for (size_t i = 0; i < r->data.place_count[split]; i++)
+            SR_TRY(read_place(r, (const sr_yolo_value *)r->data.places[split] + i, split));
     return SR_OK;
 }
 

@@ -36,10 +36,9 @@ static sr_status list_around(sr_source *source, const char *folder, const struct
     for (size_t i = kept; i < source->papers.count; i++) {
         struct stat info;
         const sr_source_file *paper = &source->papers.items[i];
-        if (paper->in < 0 && fstatat(source->folder, paper->path, &info, 0) == 0 &&
-            info.st_dev == wanted->st_dev && info.st_ino == wanted->st_ino)
-            source->papers.items[kept++] = *paper;
-        else if (is_yaml(source->path) && sr_text_ends_with(paper->path, ".txt"))
+        const bool itself = paper->in < 0 && fstatat(source->folder, paper->path, &info, 0) == 0 &&
+                            info.st_dev == wanted->st_dev && info.st_ino == wanted->st_ino;
+        if (itself || (is_yaml(source->path) && sr_text_ends_with(paper->path, ".txt")))
             source->papers.items[kept++] = *paper;
         else
             source->other++;

@@ -165,13 +165,12 @@ static void take_scalar(reader *r, struct fy_token *token) {
         return;
     }
     r->keyed[depth] = false;
+    const int64_t number =
+        r->map[2] ? number_of(r->inner.text, SR_YOLO_MAX_CLASSES - 1) : (int64_t)r->name_count;
     if (depth == 1)
         take_top_value(r, value);
     else if (r->key == KEY_NAMES)
-        add_name(r,
-                 r->map[2] ? number_of(r->inner.text, SR_YOLO_MAX_CLASSES - 1)
-                           : (int64_t)r->name_count,
-                 value);
+        add_name(r, number, value);
     else if (r->key < SR_SPLIT_COUNT && !r->map[2])
         add_place(r, r->key, value);
 }
