@@ -282,7 +282,20 @@ TAR = archive([plain("set/train/cat/1.png", SMALL), plain("./set/train/dog/2.png
                plain("../out.png", SMALL), plain("/abs.png", SMALL), plain("set/.hidden", b""),
                ("set/link.png", b"", tarfile.SYMTYPE), ("set/hard.png", b"", tarfile.LNKTYPE),
                plain("a/" + "long" * 60 + ".png", SMALL)], form=tarfile.PAX_FORMAT)
-ARCHIVES = [TAR, zlib.compress(TAR, 9, 31), INNER, TAR[:-1500], archive([]), b"BZh9", b""]
+
+
+def zipped(flag):
+    """Two stored entries, the second with this flag (1: encrypted)."""
+    out, entries = b"", b""
+    for name, flags in ((b"a/1.png", 0), (b"b/2.png", flag)):
+        common = struct.pack("<HHHHHIIIHH", 20, flags, 0, 0, 33, zlib.crc32(SMALL), len(SMALL), len(SMALL), len(name), 0)
+        entries += b"PK\1\2\x14\0" + common + struct.pack("<HHHII", 0, 0, 0, 0, len(out)) + name
+        out += b"PK\3\4" + common + name + SMALL
+    return out + entries + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 2, 2, len(entries), len(out), 0)
+
+
+ARCHIVES = [TAR, zlib.compress(TAR, 9, 31), INNER, TAR[:-1500], archive([]), b"BZh9", b"", zipped(0), zipped(1), INNER + INNER,
+            zlib.compress(INNER + INNER, 9, 31)]
 
 
 # ---- decoding: choices, row index, picture (fuzz_decode.c) ------------------------------------------
