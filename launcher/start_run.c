@@ -18,6 +18,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "launcher/start_internal.h"
+#include "trainer/train.h"
 
 #define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
 // Longest waits for mpirun: for its ranks to show themselves, the same once it was asked to stop,
@@ -25,6 +26,7 @@
 #define START_NS (120 * SR_NS_PER_S)
 #define STOP_NS (30 * SR_NS_PER_S)
 #define END_NS (10 * SR_NS_PER_S)
+#define ASK_NS (SR_NS_PER_S / 5)
 
 typedef struct supervision {
     const sr_start_plan *plan;
@@ -33,9 +35,11 @@ typedef struct supervision {
     int signals; // signalfd
     int output;  // mpirun's stdout, from its other end
     pid_t child;
-    int stops;     // signals that asked to stop
-    int last_stop; // the number of the last one
-    int killed_by; // second signal, 0: none
+    int stops;        // signals that asked to stop
+    int last_stop;    // the number of the last one
+    int64_t asked_ns; // when mpirun was told last
+    bool heard;       // it was told after all ranks had been there
+    int killed_by;    // second signal, 0: none
     int64_t kill_at_ns;
     sr_ranks_stage stage;
     int64_t stage_ns; // since when
@@ -58,6 +62,7 @@ static void take_stop(supervision *s, int number) {
         SR_INFO("stopping: the ranks write a checkpoint and exit with 75%s",
                 number == SIGINT ? " (Ctrl-C again ends at once)" : "");
         (void)kill(s->child, SIGUSR1);
+        s->asked_ns = sr_clock_ns();
     }
     if (s->stops == 0)
         s->stage_ns = sr_clock_ns();
@@ -107,6 +112,19 @@ static void end_mpirun(supervision *s, const char *why) {
     (void)kill(s->child, SIGKILL);
 }
 
+// mpirun drops a SIGUSR1 that comes before it has started its ranks, so it is told again until one
+// came after all of them had been there.
+static void ask_again(supervision *s) {
+    const int64_t now = sr_clock_ns();
+    if (s->stops == 0 || s->killed_by != 0 || s->heard || now - s->asked_ns < ASK_NS)
+        return;
+    const sr_ranks_stage stage = sr_ranks_get_stage(s->ranks);
+    s->heard = stage != SR_RANKS_STARTING;
+    s->asked_ns = now;
+    if (stage != SR_RANKS_GONE)
+        (void)kill(s->child, SIGUSR1);
+}
+
 // mpirun has no deadlines of its own. Ranks that run have theirs.
 static void look_at_mpirun(supervision *s) {
     const int64_t now = sr_clock_ns();
@@ -134,6 +152,7 @@ static int wait_for_child(supervision *s) {
         if (waitpid(s->child, &state, WNOHANG) == s->child)
             return state;
         look_at_mpirun(s);
+        ask_again(s);
         if (s->kill_at_ns != 0 && sr_clock_ns() >= s->kill_at_ns)
             (void)kill(s->child, SIGKILL);
     }
@@ -213,7 +232,8 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     sigset_t signals, before;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&signals, numbers[i]);
+        if (numbers[i] != SIGHUP || !sr_stop_is_ignored(SIGHUP)) // as under nohup
+            sigaddset(&signals, numbers[i]);
     if (sigprocmask(SIG_BLOCK, &signals, &before) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot block signals: %s", strerror(errno));
     sigdelset(&before, SIGUSR1); // sr_stop_hold

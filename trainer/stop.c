@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stop requests: a flag that signal handlers set and the training loop reads once a step.
 //
-// SIGUSR1 is what mpirun and srun forward; SIGINT and SIGTERM come to a single rank directly. After
-// the first SIGINT or SIGTERM its handler is gone (SA_RESETHAND), so that a second one ends the
-// process even where the loop hangs. Nothing else happens in a handler: the checkpoint is written
-// by the loop between two steps.
+// SIGUSR1 is what mpirun and srun forward; SIGINT, SIGTERM and SIGHUP, of a terminal that is gone,
+// come to a single rank directly. After the first of these its handler is gone (SA_RESETHAND), so
+// that a second one ends the process even where the loop hangs. SIGHUP stays ignored under nohup.
+// Nothing else happens in a handler: the checkpoint is written by the loop between two steps.
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +22,11 @@ static void on_signal(int number) {
     atomic_store_explicit(&stop_flag, true, memory_order_release);
 }
 
+bool sr_stop_is_ignored(int number) {
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static sr_status mask_usr1(int how) {
     sigset_t one;
     sigemptyset(&one);
@@ -36,9 +41,12 @@ sr_status sr_stop_install(void) {
         int number, flags;
     } signals[] = {{SIGINT, SA_RESTART | (int)SA_RESETHAND},
                    {SIGTERM, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGHUP, SA_RESTART | (int)SA_RESETHAND},
                    {SIGUSR1, SA_RESTART}};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction action;
+        if (signals[i].number == SIGHUP && sr_stop_is_ignored(SIGHUP))
+            continue;
         memset(&action, 0, sizeof action);
         action.sa_handler = on_signal;
         action.sa_flags = signals[i].flags;

@@ -38,11 +38,13 @@ int sr_train_main(const sr_train_request *request);
 // with all mistakes. `recipe check`, `recipe show`, `train` and `--dry-run` call it.
 SR_NODISCARD sr_status sr_train_check(sr_recipe *recipe);
 
-// Stop requests. The first SIGINT, SIGTERM or SIGUSR1 asks for a checkpoint and exit code 75; a
-// second SIGINT or SIGTERM ends the process at once. Handlers only set an atomic flag.
+// Stop requests. The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 asks for a checkpoint and exit code
+// 75; a second one, but SIGUSR1, ends the process at once. Handlers only set an atomic flag.
 SR_NODISCARD sr_status sr_stop_install(void);
 // Until then SIGUSR1, which would end the process, waits.
 SR_NODISCARD sr_status sr_stop_hold(void);
+// Whether the process was started with this signal ignored, as under nohup.
+bool sr_stop_is_ignored(int number);
 // True once a stop was asked for. Any thread; costs one load, so each step may ask.
 bool sr_stop_requested(void);
 // Number of the signal that asked, 0 for none or for a call of sr_stop_request.

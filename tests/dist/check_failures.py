@@ -297,7 +297,30 @@ class Failures(suite.Suite):
         self.report(good, f"interrupted and resumed, {ranks} ranks",
                     f"codes {whole.returncode} {stopped} {again.returncode}, digests {digests}\n{errors[-800:]}")
 
-    def other_mpirun(self, name, script):
+    def finish(self, process):
+        """Its stderr; a process that does not end is killed, and the guard ends its job."""
+        try:
+            _, said = process.communicate(timeout=60 * suite.SLOW)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+        return said
+
+    def hung_up(self, ranks):
+        """A terminal that goes away asks for a checkpoint, but not under nohup."""
+        for what, ignored, code in (("hung up", False, 75), ("hung up under nohup", True, 0)):
+            name = f"{what.replace(' ', '-')}-{ranks}"
+            steps = "steps=100" if ignored else "steps=1000000"
+            job = subprocess.Popen(
+                [*self.line(name, 1, [steps, "checkpoint.every=[100it]"]), "-n", str(ranks)], env=suite.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None)
+            while job.poll() is None and not os.path.exists(os.path.join(self.run_folder(name, 1), "metrics.csv")):
+                time.sleep(0.01)
+            job.send_signal(signal.SIGHUP)
+            said = self.finish(job)
+            self.report(job.returncode == code, f"{what}, {ranks} ranks", f"exit code {job.returncode}:\n{said[-800:]}")
+
+    def other_mpirun(self, name, script, *values):
         """`serried train -n 2` with an mpirun of ours in PATH."""
         folder = os.path.join(self.folder, "mpirun-" + name)
         os.makedirs(folder)
@@ -306,7 +329,7 @@ class Failures(suite.Suite):
             file.write("#!/bin/sh\n" + script)
         os.chmod(path, 0o755)
         line = [self.serried, "train", self.recipe, "-n", "2", "-o", self.run_folder("mpirun-" + name, 2),
-                "data.train=" + self.data, "steps=2"]
+                "data.train=" + self.data, "steps=2", *values]
         return subprocess.Popen(line, env=suite.environment(PATH=folder + ":" + os.environ["PATH"]), text=True,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -322,6 +345,14 @@ class Failures(suite.Suite):
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60 * suite.SLOW)
         self.report(process.returncode == 75, "mpirun that a stop ends", f"exit code {process.returncode}:\n{said[-800:]}")
+        # mpirun drops a request that comes before its ranks are there; this one drops it for certain.
+        process = self.other_mpirun("deaf", f"trap : USR1\ntouch {self.folder}/deaf\nsleep 1\ntrap - USR1\n"
+                                    f'exec {shutil.which("mpirun")} "$@"\n', "steps=1000000")
+        while not os.path.exists(os.path.join(self.folder, "deaf")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = self.finish(process)
+        self.report(process.returncode == 75, "stop that mpirun drops", f"exit code {process.returncode}:\n{said[-800:]}")
         process = self.other_mpirun("fails", "exit 243\n")
         _, said = process.communicate(timeout=60 * suite.SLOW)
         self.report(process.returncode == 1 and "mpirun failed with exit code 243" in said, "mpirun that fails",
@@ -342,6 +373,7 @@ class Failures(suite.Suite):
                     data=self.damaged(f"cut{ranks}", lambda c: c[:len(c) * 2 // 3]))
         self.interrupt(ranks)
         self.killed(ranks)
+        self.hung_up(ranks)
 
 
 def check(folder):
