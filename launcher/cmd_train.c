@@ -46,7 +46,8 @@ static const char about[] =
     "Train RECIPE (the name of a shipped one, or a file), with single values overridden by "
     "key=value. The same command resumes an unfinished run.\v  serried train cifar10-resnet -n 2 "
     "data.train=data\n  serried train my.yaml optimizer.lr=0.4 epochs=30\n  mpirun -np 64 serried "
-    "train my.yaml\n\nCtrl-C, SIGTERM, SIGHUP and SIGUSR1 write a checkpoint and exit with code 75.\nExit "
+    "train my.yaml\n\nCtrl-C, SIGTERM, SIGHUP and SIGUSR1 write a checkpoint and exit with code "
+    "75.\nExit "
     "codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite, 6 peer "
     "lost, 75 checkpointed: run again.";
 

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +144,17 @@ static int dispatch(int argc, char **argv) {
 
 // Results that did not arrive are a failure, also where the disk was full at their last byte.
 // A file over `ulimit -f` is a failing write with a message, not the end by a signal.
+// A file that is opened must not become stdout where that is closed (>&-). What takes its place
+// cannot be written, so that lost results are a failure, as with any closed stdout.
+static void fill_standard_files(void) {
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", flags[fd]); // the lowest that is free
+}
+
 int sr_command_main(int argc, char **argv) {
+    fill_standard_files();
     (void)signal(SIGXFSZ, SIG_IGN);
     int code = dispatch(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -243,7 +243,8 @@ static bool check_bytes(reader *r, const char *text, size_t length) {
         const char *p = text + i;
         size_t n = character_length(p);
         if (n == 0) {
-            sr_recipe_mistake(r->in, at, "byte 0x%02x is not valid UTF-8", (unsigned char)p[0]);
+            sr_recipe_mistake(r->in, at, "byte 0x%02x is not allowed; a recipe is UTF-8 text",
+                              (unsigned char)p[0]);
             return false;
         }
         at.column = p[0] == '\n' ? 0 : at.column + 1;

@@ -92,6 +92,15 @@ void sr_recipe_mistake(sr_recipe_inside *in, sr_position at, const char *fmt, ..
     *link = mistake;
 }
 
+// What a recipe or an argument holds must not command the terminal; columns stay.
+static void hide_controls(sr_text *report) {
+    for (size_t i = 0; i < report->length; i++) {
+        const unsigned char c = (unsigned char)report->data[i];
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+            report->data[i] = '?';
+    }
+}
+
 sr_status sr_recipe_verdict(const sr_recipe_inside *in) {
     if (in->out_of_memory)
         return SR_FAIL(SR_E_MEMORY, "out of memory while reading a recipe");
@@ -110,6 +119,7 @@ sr_status sr_recipe_verdict(const sr_recipe_inside *in) {
         }
         shown++;
     }
+    hide_controls(&report);
     sr_status status = sr_text_check(&report);
     if (status == SR_OK && in->mistakes > shown)
         status = SR_FAIL(SR_E_USAGE, "%.*s\n(%d more mistakes)", (int)report.length, report.data,

@@ -221,6 +221,27 @@ class Runs(suite.Suite):
         with open(self.path("pictures-plain", "samples", "aug_0.png"), "rb") as file:
             self.report(plain.returncode == 0 and file.read() != drawn[0][0], "first batch without a mix", plain.stderr)
 
+    def closed(self):
+        """Closed standard files: results do not get into a file of the run, and what is lost is a failure."""
+        for ranks in (1, 2):
+            name = f"closed{ranks}"
+            done = subprocess.run(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", self.serried, "train", self.recipe, "-n",
+                                   str(ranks), "-o", self.path(name), f"data.train={self.data}", "steps=3"],
+                                  env=suite.environment(), timeout=100 * suite.SLOW, check=False)
+            with open(self.path(name, "log.jsonl"), encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            self.report(done.returncode == 1 and all(line.startswith("{") for line in lines),
+                        f"closed standard files, {ranks} ranks", f"{done.returncode} {lines}")
+
+    def controls(self):
+        """Control characters of a recipe or an argument do not get to the terminal."""
+        recipe = self.path("controls.yaml")
+        with open(recipe, "w", encoding="utf-8") as file:
+            file.write(f"base: {os.path.abspath(self.recipe)}\nabout: \x1b]0;title\x07\n")
+        for done in (self.command("recipe", "check", recipe), self.train("controls", "steps=2\x1b[31m")):
+            self.report(done.returncode == 2 and "\x1b" not in done.stderr and "\x07" not in done.stderr,
+                        "control characters", repr(done.stderr))
+
     def bare(self):
         """An environment without anything."""
         done = subprocess.run(["env", "-i", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("bare"),
@@ -262,6 +283,8 @@ class Runs(suite.Suite):
         self.few_addresses()
         self.full_output()
         self.bare()
+        self.closed()
+        self.controls()
         self.removed()
 
 

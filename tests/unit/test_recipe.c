@@ -73,10 +73,10 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "eval: {resize: 64}\nimage:\t[1, 2\n",
      "r.yaml:6:1: error: flow sequence without a closing bracket"},
     {RECIPE_BASIS "about: [1, 2\n", "r.yaml:5:1: error: flow sequence without a closing bracket"},
-    {RECIPE_BASIS "about: \xff\n",
-     "r.yaml:4:8: error: byte 0xff is not valid UTF-8\n  about: \xff\n         ^"},
-    {RECIPE_BASIS "about: a\x01\n",
-     "r.yaml:4:9: error: byte 0x01 is not valid UTF-8\n  about: a\x01\n          ^"},
+    {RECIPE_BASIS "about: \xff\n", "r.yaml:4:8: error: byte 0xff is not allowed; a recipe is UTF-8 "
+                                   "text\n  about: \xff\n         ^"},
+    {RECIPE_BASIS "about: a\x01\n", "r.yaml:4:9: error: byte 0x01 is not allowed; a recipe is "
+                                    "UTF-8 text\n  about: a?\n          ^"},
     {RECIPE_BASIS "about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
      "r.yaml:4:39: error: maps and lists are nested deeper than 32 levels\n"
      "  about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n"
