@@ -169,12 +169,13 @@ static sr_status collect_numbered(findings *f, const char *run, int64_t number) 
     f->count++;
     if (sr_checkpoint_has(out->path, MANIFEST_NAME))
         return collect_generation(f, out);
-    if (number == sr_generation_linked(run, "last"))
+    if (number == sr_generation_linked(run, "last")) {
         return set_state(f, out, GENERATION_DAMAGED,
                          SR_FAIL(SR_E_DATA,
                                  "%s: manifest.json is missing, though 'last' points to this "
                                  "checkpoint",
                                  out->path));
+    }
     out->state = GENERATION_UNFINISHED;
     return SR_OK;
 }
