@@ -4,6 +4,8 @@
 #include "trainer/examples.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,12 +30,16 @@ typedef struct example {
     int32_t slot; // of that rank's pixels
 } example;
 
+typedef struct rows {
+    example list[KINDS][PER_KIND];
+    int count[KINDS];
+} rows;
+
 struct sr_examples {
     int64_t samples, width, height;
     int shown_width, shown_height;
     size_t bytes; // of a shown picture
-    example list[KINDS][PER_KIND];
-    int count[KINDS];
+    rows kept;
     uint8_t *pixels; // [KINDS * PER_KIND] pictures
 };
 
@@ -124,48 +130,68 @@ void sr_examples_add(sr_examples *e, int64_t position, const uint8_t *rgb, const
     for (int k = 0; k < KINDS; k++) {
         if (!belongs(e, (kind)k, &x))
             continue;
-        const int at = enter(e->list[k], &e->count[k], (kind)k, x);
+        const int at = enter(e->kept.list[k], &e->kept.count[k], (kind)k, x);
         if (at >= 0)
-            keep_pixels(e, e->list[k][at].slot, rgb);
+            keep_pixels(e, e->kept.list[k][at].slot, rgb);
     }
 }
 
 // -- gathering ---------------------------------------------------------------------------------
 
+// Enters what a rank kept; of a row's end it has fewer.
+static void enter_all(rows *chosen, const example *from) {
+    for (int n = 0; n < KINDS * PER_KIND; n++) {
+        const int k = n / PER_KIND;
+        if (from[n].position < 0)
+            continue;
+        const int at = enter(chosen->list[k], &chosen->count[k], (kind)k, from[n]);
+        if (at >= 0)
+            chosen->list[k][at].slot = from[n].slot; // of its rank
+    }
+}
+
 // The rows of all ranks, chosen from those of each.
-static sr_status choose(sr_examples *e, sr_comm *comm, example chosen[KINDS][PER_KIND],
-                        int count[KINDS]) {
+static sr_status choose(const sr_examples *e, sr_comm *comm, rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
-    const size_t entries = (size_t)KINDS * PER_KIND;
-    example mine[KINDS][PER_KIND];
-    for (int k = 0; k < KINDS; k++)
-        for (int i = 0; i < PER_KIND; i++) {
-            mine[k][i] = e->list[k][i];
-            mine[k][i].rank = rank;
-            if (i >= e->count[k])
-                mine[k][i].position = -1;
-        }
-    example *all = sr_alloc_array((size_t)ranks * entries, sizeof *all, "examples");
+    example mine[KINDS * PER_KIND];
+    for (int n = 0; n < KINDS * PER_KIND; n++) {
+        const int k = n / PER_KIND, i = n % PER_KIND;
+        mine[n] = e->kept.list[k][i];
+        mine[n].rank = rank;
+        mine[n].position = i < e->kept.count[k] ? mine[n].position : -1;
+    }
+    example *all =
+        sr_alloc_array((size_t)ranks * KINDS * PER_KIND, sizeof *all, "examples of all ranks");
     if (!all)
         return SR_E_MEMORY;
     const sr_status status = sr_comm_all_gather(comm, mine, sizeof mine, all, "examples");
-    for (int k = 0; k < KINDS && status == SR_OK; k++)
-        for (int i = 0; i < ranks * PER_KIND; i++) {
-            const example *x =
-                &all[(size_t)(i / PER_KIND) * entries + (size_t)(k * PER_KIND + i % PER_KIND)];
-            if (x->position < 0)
-                continue;
-            const int at = enter(chosen[k], &count[k], (kind)k, *x);
-            if (at >= 0)
-                chosen[k][at].slot = x->slot; // of its rank
-        }
+    for (int r = 0; r < ranks && status == SR_OK; r++)
+        enter_all(chosen, all + (ptrdiff_t)r * KINDS * PER_KIND);
     sr_free(all);
     return status;
 }
 
-// Pixels of the chosen ones, rank after rank; *slots are where rank 0 finds each.
-static sr_status gather_pixels(sr_examples *e, sr_comm *comm, example chosen[KINDS][PER_KIND],
-                               const int count[KINDS]) {
+// Gives the pictures of a rank their places among all, from 'next' on, and puts in those that are
+// here. Returns how many there are.
+static int32_t place_pixels(const sr_examples *e, rows *chosen, int rank, bool here, int32_t next,
+                            uint8_t *all) {
+    int32_t count = 0;
+    for (int n = 0; n < KINDS * PER_KIND; n++) {
+        const int k = n / PER_KIND, i = n % PER_KIND;
+        example *x = &chosen->list[k][i];
+        if (i >= chosen->count[k] || x->rank != rank)
+            continue;
+        const int32_t place = next + count++;
+        if (here)
+            memcpy(all + (size_t)place * e->bytes, e->pixels + (size_t)x->slot * e->bytes,
+                   e->bytes);
+        x->slot = place;
+    }
+    return count;
+}
+
+// Pixels of the chosen ones, rank after rank.
+static sr_status gather_pixels(sr_examples *e, sr_comm *comm, rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "examples");
     uint8_t *all = sr_alloc_array((size_t)KINDS * PER_KIND, e->bytes, "examples");
@@ -177,18 +203,10 @@ static sr_status gather_pixels(sr_examples *e, sr_comm *comm, example chosen[KIN
     }
     size_t *sizes = offsets + ranks;
     for (int r = 0; r < ranks; r++) {
+        const int32_t count = place_pixels(e, chosen, r, r == rank, next, all);
         offsets[r] = (size_t)next * e->bytes;
-        for (int k = 0; k < KINDS; k++)
-            for (int i = 0; i < count[k]; i++) {
-                example *x = &chosen[k][i];
-                if (x->rank != r)
-                    continue;
-                if (r == rank)
-                    memcpy(all + (size_t)next * e->bytes, e->pixels + (size_t)x->slot * e->bytes,
-                           e->bytes);
-                x->slot = next++;
-            }
-        sizes[r] = (size_t)next * e->bytes - offsets[r];
+        sizes[r] = (size_t)count * e->bytes;
+        next += count;
     }
     const sr_status status =
         sr_comm_all_gather_v(comm, all, offsets, sizes, "pictures of examples");
@@ -199,14 +217,12 @@ static sr_status gather_pixels(sr_examples *e, sr_comm *comm, example chosen[KIN
 }
 
 sr_status sr_examples_gather(sr_examples *e, sr_comm *comm) {
-    example chosen[KINDS][PER_KIND];
-    int count[KINDS] = {0};
+    rows chosen = {0};
     if (sr_comm_size(comm) == 1)
         return SR_OK;
-    SR_TRY(choose(e, comm, chosen, count));
-    SR_TRY(gather_pixels(e, comm, chosen, count));
-    memcpy(e->list, chosen, sizeof chosen);
-    memcpy(e->count, count, sizeof count);
+    SR_TRY(choose(e, comm, &chosen));
+    SR_TRY(gather_pixels(e, comm, &chosen));
+    e->kept = chosen;
     return SR_OK;
 }
 
@@ -221,8 +237,8 @@ sr_status sr_examples_write(const sr_examples *e, const char *const *classes, co
     char notes[KINDS * PER_KIND][160];
     int total = 0;
     for (int k = 0; k < KINDS; k++) {
-        for (int i = 0; i < e->count[k]; i++) {
-            const example *x = &e->list[k][i];
+        for (int i = 0; i < e->kept.count[k]; i++) {
+            const example *x = &e->kept.list[k][i];
             const int n = k * PER_KIND + i;
             (void)snprintf(notes[n], sizeof notes[n], "%.*f %% %.140s", x->probability < 0.0995,
                            100 * x->probability, classes[x->predicted]);
@@ -234,7 +250,7 @@ sr_status sr_examples_write(const sr_examples *e, const char *const *classes, co
                                  .verdict = x->predicted == x->label ? SR_VERDICT_RIGHT
                                                                      : SR_VERDICT_WRONG};
         }
-        total += e->count[k];
+        total += e->kept.count[k];
     }
     const sr_samples sheet = {.title = title,
                               .tiles = tiles,

@@ -164,7 +164,6 @@ static int widen(int width, int wanted) {
 static sr_status plan(const sr_samples *samples, sheet *out) {
     SR_TRY(check(samples));
     sheet s = {.samples = samples,
-               .columns = samples->columns,
                .side = samples->side > 0 ? samples->side : SR_TILE_SIDE,
                .top = samples->title == NULL ? GAP : TITLE_HEIGHT};
     int lines = 0;
@@ -179,6 +178,7 @@ static sr_status plan(const sr_samples *samples, sheet *out) {
         s.tile_height = height > s.tile_height ? height : s.tile_height;
         lines = own > lines ? own : lines;
     }
+    s.columns = samples->columns > 0 ? samples->columns : 1;
     while (samples->columns == 0 && s.columns * s.columns < samples->count)
         ++s.columns;
     s.rows = (samples->count + s.columns - 1) / s.columns;
@@ -317,7 +317,7 @@ static void draw(sr_raster *raster, const sheet *s) {
 }
 
 sr_status sr_samples_draw(const sr_samples *samples, sr_raster *out) {
-    sheet s;
+    sheet s = {.samples = samples, .columns = 1};
     SR_TRY(plan(samples, &s));
     const sr_status status = sr_raster_create(s.width, s.height, out);
     if (status == SR_OK)
@@ -327,7 +327,7 @@ sr_status sr_samples_draw(const sr_samples *samples, sr_raster *out) {
 }
 
 sr_status sr_samples_write(const sr_samples *samples, const char *path) {
-    sr_raster raster;
+    sr_raster raster = {0};
     SR_TRY(sr_raster_check_path(path));
     SR_TRY(sr_samples_draw(samples, &raster));
     const sr_status status = sr_raster_write(&raster, path);

@@ -157,6 +157,18 @@ class Convert(suite.Suite):
                         "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])", self.script, self.path("a.pth"), target)
         self.report(done.returncode == 1 and "File too large" in done.stderr, f"{self.what}: a write that fails", done.stderr)
         self.same("a file that could not be replaced", target)
+        # What is there keeps its kind, owner and mode: a link's target is written, and a device stays one.
+        link, device = self.path("link.safetensors"), self.path("device.safetensors")
+        os.chmod(target, 0o640)
+        os.symlink(target, link)
+        os.symlink("/dev/null", device)
+        for name in (link, device):
+            done = self.run(self.script, self.path("a.pth"), name)
+            self.report(done.returncode == 0 and os.path.islink(name), f"{self.what}: {os.path.basename(name)}", done.stderr)
+        self.report(os.stat(target).st_mode & 0o777 == 0o640 and not os.path.isfile("/dev/null"),
+                    f"{self.what}: what a link leads to", oct(os.stat(target).st_mode))
+        os.unlink(link)
+        os.unlink(device)
         self.report(not [name for name in os.listdir(self.folder) if name.endswith(".part")],
                     f"{self.what}: nothing is left of it", str(os.listdir(self.folder)))
 

@@ -30,12 +30,13 @@ static sr_status check(const void *options, double total_epochs) {
     if (o->milestones.count == 0)
         return SR_FAIL(SR_E_USAGE,
                        "schedule.milestones: 'step' needs at least one, such as [30, 60]");
-    for (size_t i = 0; i < o->milestones.count; ++i)
+    for (size_t i = 0; i < o->milestones.count; ++i) {
         if (o->milestones.items[i] <= (i > 0 ? o->milestones.items[i - 1] : 0))
             return SR_FAIL(SR_E_USAGE,
                            "schedule.milestones: %g is not above the one before it; give them in "
                            "increasing order",
                            o->milestones.items[i]);
+    }
     const double last = o->milestones.items[o->milestones.count - 1];
     if (o->of > 0 && last >= o->of)
         return SR_FAIL(SR_E_USAGE,
