@@ -2,13 +2,16 @@
 // Looking at packed data (see inspect.h): the library side of serried verify and stat.
 #include "dataio/inspect_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dataio/links.h"
+#include "dataio/pack_state.h"
 #include "dataio/picture.h"
 #include "dataio/record.h"
+#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
 #define STAT_SAMPLES 256
@@ -35,12 +38,33 @@ sr_status sr_inspect_splits(const char *path, sr_split_list *out) {
     return SR_OK;
 }
 
+// A split whose files are all gone leaves no trace but in pack.txt.
+static sr_status verify_splits(const char *path, sr_damage_fn damage, void *user,
+                               sr_verify_result *result) {
+    sr_pack_report report;
+    bool found;
+    char message[512];
+    SR_TRY(sr_pack_report_read(path, &report, &found));
+    const int split = found ? sr_pack_find_missing(path, &report) : -1;
+    if (split < 0)
+        return SR_OK;
+    (void)snprintf(message, sizeof message,
+                   "%s: the split %s is missing or incomplete: pack.txt lists %" PRId64
+                   " records; pack again",
+                   path, sr_split_names[split], report.records[split]);
+    damage(user, message);
+    result->damaged++;
+    return SR_OK;
+}
+
 sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
                             sr_verify_result *result) {
     const sr_container *container;
     *result = (sr_verify_result){0};
     SR_TRY(find_container(path, &container));
     sr_status status = container->verify(path, damage, user, result);
+    if (status == SR_OK && result->damaged == 0 && sr_path_is_folder(path))
+        status = verify_splits(path, damage, user, result);
     result->part = result->shards == 1 ? container->part : container->parts;
     return status;
 }

@@ -397,22 +397,6 @@ static sr_status sum_bytes(packing *p) {
     return SR_OK;
 }
 
-// Whether what pack.txt says is complete is there: files may have been removed since.
-static bool is_whole(const packing *p) {
-    for (int split = 0; split < SR_SPLIT_COUNT; split++) {
-        sr_dataset *dataset;
-        if (p->report->records[split] == 0)
-            continue;
-        if (sr_dataset_open_records(p->state.folder, sr_split_names[split], &dataset) != SR_OK)
-            return false;
-        const bool same = sr_dataset_count(dataset) == p->report->records[split];
-        sr_dataset_free(dataset);
-        if (!same)
-            return false;
-    }
-    return true;
-}
-
 static void take_counts(packing *p) {
     const sr_source *source = p->source;
     p->report->refused = (int64_t)source->refused_count;
@@ -477,7 +461,8 @@ static sr_status run(packing *p) {
     p->job.source = p->source;
     p->job.layout = &p->layout;
     SR_TRY(sr_pack_state_compare(&p->state, o, p->source, p->report));
-    if (p->state.complete && !is_whole(p)) {
+    // Files may have been removed since.
+    if (p->state.complete && sr_pack_find_missing(p->state.folder, p->report) >= 0) {
         SR_WARN("%s: a part of what was packed is missing or damaged; it is packed again",
                 p->state.folder);
         p->state.complete = false;

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/dataset.h"
 #include "dataio/format.h"
 #include "dataio/store_internal.h"
 #include "kernels/base/file.h"
@@ -27,7 +28,8 @@
 #include "kernels/base/text.h"
 
 #define LOCK_FILE "pack.lock"
-#define PACK_VERSION 2 // rises when the same source would give other bytes
+#define MAX_COMPLETE ((size_t)1 << 20) // bytes of a complete pack.txt
+#define PACK_VERSION 2                 // rises when the same source would give other bytes
 
 static const char *const flag_names[SR_PICTURE_FLAG_COUNT] = {
     "progressive", "greyscale", "cmyk", "oriented", "png", "png_reduced", "resized"};
@@ -466,6 +468,41 @@ sr_status sr_pack_state_compare(sr_pack_state *state, const sr_pack_options *opt
     status = compare_text(state, text, report);
     sr_free(text);
     return status;
+}
+
+sr_status sr_pack_report_read(const char *folder, sr_pack_report *out, bool *found) {
+    void *text;
+    size_t bytes;
+    *out = (sr_pack_report){0};
+    *found = false;
+    char *path = sr_path_join(folder, "pack.txt");
+    if (path == NULL)
+        return SR_E_MEMORY;
+    const sr_status status =
+        sr_path_is_stream(path) ? SR_E_NOT_FOUND : sr_file_read(path, MAX_COMPLETE, &text, &bytes);
+    sr_free(path);
+    if (status != SR_OK) // that of an unfinished pack may be longer
+        return status == SR_E_NOT_FOUND || status == SR_E_LIMIT ? SR_OK : status;
+    *found = strncmp(text, "serried-pack ", 13) == 0 && strstr(text, "\nstate complete\n") != NULL;
+    if (*found)
+        parse_report(text, out);
+    sr_free(text);
+    return SR_OK;
+}
+
+int sr_pack_find_missing(const char *folder, const sr_pack_report *report) {
+    for (int split = 0; split < SR_SPLIT_COUNT; split++) {
+        sr_dataset *dataset;
+        if (report->records[split] == 0)
+            continue;
+        if (sr_dataset_open_records(folder, sr_split_names[split], &dataset) != SR_OK)
+            return split;
+        const bool same = sr_dataset_count(dataset) == report->records[split];
+        sr_dataset_free(dataset);
+        if (!same)
+            return split;
+    }
+    return -1;
 }
 
 sr_status sr_pack_state_begin(sr_pack_state *state) {

@@ -49,6 +49,11 @@ SR_NODISCARD sr_status sr_pack_state_save(sr_pack_state *state, const sr_source 
 SR_NODISCARD sr_status sr_pack_state_finish(sr_pack_state *state, sr_source *source,
                                             const sr_pack_report *report);
 
+// What pack.txt says of a complete folder; *found is false for a folder without one.
+SR_NODISCARD sr_status sr_pack_report_read(const char *folder, sr_pack_report *out, bool *found);
+// The first split of which the folder has not as many records as the report says, or -1.
+int sr_pack_find_missing(const char *folder, const sr_pack_report *report);
+
 #ifdef __cplusplus
 }
 #endif

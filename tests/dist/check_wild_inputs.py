@@ -369,6 +369,10 @@ class WildInputs(suite.Suite):
             want = file.read()
         for name, spoil in (("removed", lambda: os.remove(shard)), ("cut off", lambda: os.truncate(shard, 1000))):
             spoil()
+            done = subprocess.run([self.serried, "verify", data], env=suite.environment(), text=True, capture_output=True,
+                                  timeout=60, check=False)
+            self.tell(f"verify of a split that was {name}", [] if done.returncode == 3 and "val" in done.stderr else
+                      [f"exit code {done.returncode}"], done.stderr)
             done = self.pack(source, data, "--val-fraction", "0.5")
             faults = [] if done.returncode == 0 and "is packed again" in done.stderr else [f"code {done.returncode}"]
             with open(shard, "rb") as file:
