@@ -361,7 +361,7 @@ static bool next_number(const char **at, const char *end, double *out) {
     const size_t n = (size_t)(*at - begin);
     if (n == 0)
         return false;
-    *out = NAN;
+    *out = (double)NAN;
     if (n >= sizeof copy)
         return true;
     memcpy(copy, begin, n);
@@ -370,7 +370,7 @@ static bool next_number(const char **at, const char *end, double *out) {
     if (strspn(copy, "0123456789+-.eE") == n)
         *out = strtod(copy, &stop);
     if (stop != copy + n)
-        *out = NAN;
+        *out = (double)NAN;
     return true;
 }
 
