@@ -105,6 +105,8 @@ static uint64_t place(const parser *p) {
 
 // Counts the lines up to an offset in the chunk, which rises from call to call.
 static void count_lines(parser *p, uint64_t end) {
+    if (p->data == NULL) // an empty file
+        return;
     const uint8_t *at = p->data + (p->counted - p->chunk), *stop = p->data + (end - p->chunk);
     while (at < stop && (at = memchr(at, '\n', (size_t)(stop - at))) != NULL) {
         p->lines++;
@@ -234,7 +236,8 @@ static sr_status end_category(parser *p) {
 static sr_status end_polygon(parser *p) {
     const uint32_t numbers = ((uint32_t *)p->sizes)[p->annotation.note.polygon_count - 1];
     if (numbers % 2 != 0)
-        return SR_FAIL(SR_E_DATA, "a polygon of %u numbers, which are no points", numbers);
+        return SR_FAIL(SR_E_DATA, "a polygon of %u numbers, which are not pairs of coordinates",
+                       numbers);
     return SR_OK;
 }
 
@@ -391,7 +394,7 @@ static int on_string(void *user, const unsigned char *text, size_t bytes) {
 
 static sr_status take_id(double value, int64_t *out) {
     if (value != floor(value) || fabs(value) > 9007199254740992.0) // 2^53
-        return SR_FAIL(SR_E_DATA, "%.17g is no whole number", value);
+        return SR_FAIL(SR_E_DATA, "%.17g is not a whole number", value);
     *out = (int64_t)value;
     return SR_OK;
 }
@@ -519,8 +522,9 @@ static sr_status fail_syntax(parser *p, yajl_status code) {
     const char *said = text ? (const char *)text : "broken JSON";
     size_t length = strcspn(said, "\n");
     length -= length > 0 && said[length - 1] == '.';
-    p->status = SR_FAIL(SR_E_DATA, "%.*s; the file ends here as JSON: export it anew, or mend it",
-                        (int)length, said);
+    p->status =
+        SR_FAIL(SR_E_DATA, "%.*s; the file ends here as JSON: export it again, or repair it",
+                (int)length, said);
     add_place(p, true);
     if (text != NULL)
         yajl_free_error(p->yajl, text);
@@ -584,9 +588,10 @@ static sr_status parse_all(parser *p, uint8_t *buffer, uint64_t bytes) {
     code = yajl_complete_parse(p->yajl);
     if (code != yajl_status_ok)
         return fail_syntax(p, code);
-    return p->met_list ? SR_OK
-                       : SR_FAIL(SR_E_DATA, "%s: no list of images or annotations at the top",
-                                 p->reading->path);
+    return p->met_list
+               ? SR_OK
+               : SR_FAIL(SR_E_DATA, "%s: no list 'images' or 'annotations' at the top level",
+                         p->reading->path);
 }
 
 static sr_status run(parser *p, const sr_coco_reading *reading, bool probing) {

@@ -42,7 +42,7 @@ static sr_status take_contents(const sr_lmdb *file, sr_shard *out) {
         sr_lmdb_find(file, SR_LMDB_CONTENTS, strlen(SR_LMDB_CONTENTS), &offset, &bytes);
     if (status == SR_E_NOT_FOUND)
         return SR_FAIL(SR_E_DATA,
-                       "%s holds no data set of serried: no key '" SR_LMDB_CONTENTS
+                       "%s is not a serried data set: no key '" SR_LMDB_CONTENTS
                        "'; it was not packed to its end, or by something else: pack again",
                        file->path);
     SR_TRY(status);

@@ -31,7 +31,7 @@ static sr_status decode(const uint8_t *data, size_t bytes, sr_shard *shard, size
                        shard->path);
     uint32_t header_bytes = get_u32(data + 12);
     if (header_bytes % 8 != 0 || header_bytes < SHARD_HEADER_FIXED + 8 || header_bytes > bytes)
-        return SR_FAIL(SR_E_CHECKSUM, "%s: header: its length, %u, cannot be", shard->path,
+        return SR_FAIL(SR_E_CHECKSUM, "%s: header: its length, %u, is impossible", shard->path,
                        header_bytes);
     SR_TRY(sr_shard_header_check(data, header_bytes, shard));
     size_t left = bytes - header_bytes;

@@ -238,8 +238,8 @@ static sr_status start_thread(sr_crew *crew, int number) {
 sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out) {
     if (!threads && getenv(MARK))
         return SR_FAIL(SR_E_USAGE,
-                       "a data process of this program has begun to run its main function; call "
-                       "sr_data_process_main at its begin (dataio/pipeline.h), or use "
+                       "a data process of this program has started to run its main function; call "
+                       "sr_data_process_main at its beginning (dataio/pipeline.h), or use "
                        "data.processes=0");
     sr_crew *crew = sr_alloc(sizeof *crew, "data processes");
     if (!crew)

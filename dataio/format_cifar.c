@@ -114,7 +114,7 @@ static sr_status add_paper(adding *a, const sr_source_file *paper, const variant
             return SR_OK;
         a->source->papers_refused++;
         return sr_source_refuse(a->source, paper->path,
-                                v ? "CIFAR-10 and CIFAR-100 do not go into one data set"
+                                v ? "CIFAR-10 and CIFAR-100 cannot be packed into one data set"
                                   : "no whole number of CIFAR's records with possible labels");
     }
     *all = v;

@@ -101,12 +101,12 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
         split =
             sr_path_folder_at(path, level_number, &name, &bytes) ? sr_split_find(name, bytes) : -1;
         if (split < 0)
-            return sr_source_refuse(source, path, "lies outside of train, val and test");
+            return sr_source_refuse(source, path, "is outside train, val and test");
     }
     if (!sr_path_folder_at(path, level_number + has_splits, &name, &bytes)) {
         out->unlabelled += split == SR_SPLIT_TEST;
         return split == SR_SPLIT_TEST ? SR_OK
-                                      : sr_source_refuse(source, path, "lies in no class folder");
+                                      : sr_source_refuse(source, path, "is not in a class folder");
     }
     const int label = sr_layout_find_class(out, name, bytes);
     if (label < 0) {
@@ -123,11 +123,11 @@ static sr_status place(sr_source *source, int level_number, bool has_splits, siz
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     bool has_splits;
     if (source->files.count == 0) {
-        return SR_FAIL(SR_E_DATA,
-                       "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are no "
-                       "pictures",
-                       source->path, source->refused_count,
-                       (unsigned long long)(source->other + source->hidden + source->papers.count));
+        return SR_FAIL(
+            SR_E_DATA,
+            "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are not pictures",
+            source->path, source->refused_count,
+            (unsigned long long)(source->other + source->hidden + source->papers.count));
     }
     SR_TRY(sr_layout_begin(out, source));
     int number = find_level(source, &has_splits);
@@ -135,7 +135,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
         SR_TRY(collect_classes(source, number, has_splits, split, out));
     if (out->class_count == 0)
         return SR_FAIL(SR_E_DATA,
-                       "%s: pictures lie in no class folders; expected CLASS/picture or "
+                       "%s: the pictures are not in class folders; expected CLASS/picture or "
                        "{train,val}/CLASS/picture",
                        source->path);
     for (size_t i = 0; i < source->files.count; i++)

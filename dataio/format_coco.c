@@ -242,14 +242,14 @@ static sr_status repeat_image(reading *r, image *to, const sr_coco_image *from) 
     const bool found = find_picture(r, from->file_name, &picture, rivals);
     if (found && to->picture == picture + 1)
         return sr_source_refuse_for(r->source, from->file_name,
-                                    "image id %lld stands twice in %s; the first is used",
+                                    "image id %lld appears twice in %s; the first is used",
                                     (long long)from->id, r->paper->path);
     SR_TRY(spoil(r, to, "image id %lld of %s stands for %s, too", (long long)from->id,
                  r->paper->path, from->file_name));
     if (found)
         r->named[picture] = true;
     return sr_source_refuse_for(r->source, from->file_name,
-                                "image id %lld of %s stands for another picture, too",
+                                "image id %lld of %s is used for another picture, too",
                                 (long long)from->id, r->paper->path);
 }
 

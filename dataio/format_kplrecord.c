@@ -89,7 +89,7 @@ static sr_status take_meta(reading *r, const sr_source_file *meta, bool *fits) {
         status = r->layout->protocol ? SR_OK : SR_E_MEMORY;
     } else if (*fits && strcmp(r->layout->protocol, text.data) != 0) {
         *fits = false;
-        status = refuse(r, meta, "another protocol than the other directories of records");
+        status = refuse(r, meta, "its protocol differs from that of the other directories");
     }
     sr_text_release(&text);
     sr_arena_release(&arena);
@@ -124,7 +124,7 @@ static sr_status take_index(reading *r, const sr_source_file *index, const sr_so
         return refuse(r, index, sr_error_message());
     SR_TRY(status);
     if (offsets[count] != data->bytes)
-        status = refuse(r, index, "an index of data of another length");
+        status = refuse(r, index, "an index of data of a different length");
     else
         status = add_records(r, data, offsets, count);
     sr_free(offsets);

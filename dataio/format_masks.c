@@ -198,7 +198,7 @@ static sr_status place(sr_source *source, const pairing *p, const uint32_t *file
     const char *path = items[of_side[0]].path;
     const int split = has_splits ? sr_path_split(path) : SR_SPLIT_TRAIN;
     if (split < 0)
-        return sr_source_refuse(source, path, "lies outside of train, val and test");
+        return sr_source_refuse(source, path, "is outside train, val and test");
     out->masks++;
     out->files[of_side[0]].note = 1 + (uint64_t)of_side[1];
     out->files[of_side[0]].split = (int8_t)split;

@@ -200,12 +200,12 @@ static sr_status find_split(reading *r, const char *path, int *out) {
         r->layout->unlabelled += entry == NULL;
         if (*out == SR_SPLIT_COUNT) {
             *out = -1;
-            return sr_source_refuse(r->source, path, "stands in the lists of several splits");
+            return sr_source_refuse(r->source, path, "is listed for several splits");
         }
     } else if (r->has_folders) {
         *out = sr_path_split(path);
         if (*out < 0)
-            return sr_source_refuse(r->source, path, "lies outside of train, val and test");
+            return sr_source_refuse(r->source, path, "is outside train, val and test");
     }
     return SR_OK;
 }
@@ -284,7 +284,7 @@ static sr_status settle_pictures(reading *r) {
         size_t first;
         if (sr_picture_index_find(&r->index, lists[i].name, strlen(lists[i].name), &first) == 0)
             SR_TRY(sr_source_refuse(r->source, lists[i].name,
-                                    "stands in a list of ImageSets/Main, but there is no such "
+                                    "is listed in ImageSets/Main, but there is no such "
                                     "picture"));
     }
     return SR_OK;

@@ -154,7 +154,7 @@ static sr_status place(reading *r, size_t i) {
     const char *path = files[i].path;
     const size_t n = key_bytes(path);
     if (i > 0 && key_bytes(files[i - 1].path) == n && memcmp(files[i - 1].path, path, n) == 0)
-        return sr_source_refuse(r->source, path, "the second picture of its key");
+        return sr_source_refuse(r->source, path, "a second picture with the same key");
     const sr_source_file *file = label_file(r->source, path);
     if (file == NULL)
         return sr_source_refuse(r->source, path, "a picture without .cls or .json");

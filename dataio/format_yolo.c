@@ -420,7 +420,7 @@ static sr_status read_folders(reading *r) {
             r->splits[i] = SR_SPLIT_TRAIN;
         else if (r->splits[i] < 0)
             SR_TRY(sr_source_refuse(r->source, r->source->files.items[i].path,
-                                    "lies outside of train, val and test"));
+                                    "is outside train, val and test"));
     }
     return SR_OK;
 }

@@ -25,7 +25,7 @@ bool sr_inspect_is(const char *path) {
 static sr_status find_container(const char *path, const sr_container **out) {
     *out = sr_container_find(path);
     if (*out == NULL)
-        return SR_FAIL(SR_E_USAGE, "%s is no data set of serried", path);
+        return SR_FAIL(SR_E_USAGE, "%s is not a serried data set", path);
     return sr_links_check(path);
 }
 

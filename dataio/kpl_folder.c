@@ -88,7 +88,7 @@ static sr_status check_files(kpl_folder *f) {
         return SR_FAIL(SR_E_DATA, "%s, the records: %s; restore it, or write the data set again",
                        f->data_path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: no regular file", f->data_path);
+        return SR_FAIL(SR_E_DATA, "%s: not a regular file", f->data_path);
     f->data_bytes = (uint64_t)info.st_size;
     return SR_OK;
 }
@@ -97,7 +97,7 @@ sr_status sr_kpl_open(const char *folder, kpl_folder *out) {
     kpl_folder f = {0};
     char stem[KPL_STEM_MAX];
     if (!sr_kpl_find(folder, stem))
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no KPLRecord directory", folder);
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: not a KPLRecord directory", folder);
     f.data_path = sr_kpl_path(folder, stem, "data");
     sr_status status = f.data_path ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK)
@@ -181,14 +181,14 @@ sr_status sr_kpl_sums_encode(const kpl_folder *f, const shard_header *header,
 static sr_status check_tail(const kpl_folder *f, const uint8_t *tail) {
     const kpl_file *const files[] = {&f->index, &f->meta, &f->prop};
     if (sr_hash64(tail, 24) != get_u64(tail + 24))
-        return SR_FAIL(SR_E_CHECKSUM, "%s: bits have changed behind the index; restore a copy",
+        return SR_FAIL(SR_E_CHECKSUM, "%s: bits have changed after the index; restore a copy",
                        f->sums.path);
     for (size_t i = 0; i < 3; i++) {
         if (files[i]->hash == get_u64(tail + 8 * i))
             continue;
         return SR_FAIL(SR_E_CHECKSUM,
-                       "%s is not what it was when %s was made: restore it; or, if the "
-                       "data set was written anew, remove %s",
+                       "%s has changed since %s was made: restore it or, if the data set was "
+                       "rewritten, remove %s",
                        files[i]->path, f->sums.path, f->sums.path);
     }
     return SR_OK;
@@ -203,8 +203,8 @@ static sr_status check_sums(const kpl_folder *f, const uint8_t *data, size_t byt
     if (part->file_bytes == f->data_bytes)
         return SR_OK;
     return SR_FAIL(SR_E_DATA,
-                   "%s has %llu bytes, %s says %llu: %s; restore it; or, if the data set "
-                   "was written anew, remove %s",
+                   "%s has %llu bytes, %s says %llu: %s; restore it or, if the data set was "
+                   "rewritten, remove %s",
                    f->data_path, (unsigned long long)f->data_bytes, f->sums.path,
                    (unsigned long long)part->file_bytes,
                    f->data_bytes < part->file_bytes ? "truncated" : "something was appended",

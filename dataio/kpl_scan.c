@@ -133,8 +133,7 @@ static sr_status take_record(scan *s, int64_t i) {
     if (sr_protocol_check(s->protocol, s->buffer, bytes) != SR_OK) {
         if (s->sound)
             SR_WARN("%s record %" PRId64
-                    ": %s; no checksums are kept of this directory before it is "
-                    "mended",
+                    ": %s; checksums of this directory are written once it is repaired",
                     s->folder->data_path, i, sr_error_message());
         s->sound = false;
         return SR_OK;

@@ -84,7 +84,7 @@ sr_status sr_label_texts_settle(sr_label_texts *labels, sr_source *source, sr_la
         file->label = 0;
         file->split = -1;
         SR_TRY(sr_source_refuse_for(source, source->files.items[i].path,
-                                    "class '%.100s' is none of the %d classes", text,
+                                    "class '%.100s' is not one of the %d classes", text,
                                     layout->class_count));
     }
     return SR_OK;

@@ -161,7 +161,7 @@ int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes
 sr_status sr_layout_number_classes(sr_layout *layout, int64_t count) {
     if (layout->class_count > 0) { // given by the user
         if (count > layout->class_count)
-            return SR_FAIL(SR_E_DATA, "class %lld is met, but only %d class names are given",
+            return SR_FAIL(SR_E_DATA, "class %lld occurs, but only %d class names are given",
                            (long long)count - 1, layout->class_count);
         return SR_OK;
     }
@@ -203,7 +203,7 @@ sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *o
         return SR_FAIL(SR_E_DATA, "an object of category %lld, which is not defined",
                        (long long)number);
     if (layout->labels[low].label < 0)
-        return SR_FAIL(SR_E_DATA, "an object of class '%.100s', which is none of the %d classes",
+        return SR_FAIL(SR_E_DATA, "an object of class '%.100s', which is not one of the %d classes",
                        layout->labels[low].name, layout->class_count);
     *out = layout->labels[low].label;
     return SR_OK;

@@ -53,8 +53,8 @@ static sr_status check_entry(const char *root, const char *path, int depth) {
     if (!S_ISLNK(info.st_mode) || realpath(path, target) == NULL || sr_link_allowed(root, target))
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
-                   "%s: this symbolic link leads out of the data set, to %s; put what is meant in "
-                   "its place, or allow it with " SR_LINKS_VARIABLE "=%s where you trust whoever "
+                   "%s: this symbolic link leads out of the data set, to %s; replace it by what it "
+                   "points to, or allow it with " SR_LINKS_VARIABLE "=%s where you trust whoever "
                    "made the link",
                    path, target, target);
 }

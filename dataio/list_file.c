@@ -32,7 +32,7 @@ static sr_status take_line(sr_list *list, const char *name, size_t number, char 
     if (count == 3) {
         entry.split = (int8_t)sr_split_find(fields[2], strlen(fields[2]));
         if (entry.split < 0)
-            return SR_FAIL(SR_E_DATA, "%s:%zu: split '%.40s' is none of train, val and test", name,
+            return SR_FAIL(SR_E_DATA, "%s:%zu: split '%.40s' is not train, val or test", name,
                            number, fields[2]);
     }
     SR_TRY(sr_grow(&list->entries, &list->capacity, list->count + 1, sizeof entry, "list"));
@@ -45,7 +45,7 @@ sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out
     sr_status status = SR_OK;
     size_t number = 1;
     if (memchr(text, 0, bytes) != NULL)
-        status = SR_FAIL(SR_E_DATA, "%s: a list of pictures holds no zero bytes", name);
+        status = SR_FAIL(SR_E_DATA, "%s: the list contains zero bytes", name);
     char *begin = text;
     if (strncmp(begin, "\xef\xbb\xbf", 3) == 0)
         begin += 3;

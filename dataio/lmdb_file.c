@@ -56,10 +56,10 @@ static sr_status damaged(const sr_lmdb *file, const char *what, uint64_t page) {
 // Bytes of a page, or of a part of one; where the file ends before them it was cut.
 static sr_status read_part(const sr_lmdb *file, uint64_t page, void *out, uint64_t bytes) {
     if (page >= file->bytes / file->page_bytes + 1 || bytes > file->bytes - page * file->page_bytes)
-        return SR_FAIL(SR_E_DATA,
-                       "%s: truncated at byte %llu: page %llu is not there; restore a copy or pack "
-                       "again",
-                       file->path, (unsigned long long)file->bytes, (unsigned long long)page);
+        return SR_FAIL(
+            SR_E_DATA,
+            "%s: truncated at byte %llu: page %llu is missing; restore a copy or pack again",
+            file->path, (unsigned long long)file->bytes, (unsigned long long)page);
     return sr_file_read_at(file->fd, file->path, page * file->page_bytes, out, (size_t)bytes);
 }
 
@@ -68,7 +68,7 @@ sr_status sr_lmdb_open(int fd, const char *path, sr_lmdb *out) {
     uint8_t first[META_BYTES] = {0}, second[META_BYTES] = {0};
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no LMDB store", path);
+        return SR_FAIL(SR_E_DATA, "%s: not a regular file, so not an LMDB store", path);
     file.bytes = (uint64_t)info.st_size;
     SR_TRY(read_part(&file, 0, first, sizeof first));
     if (!is_meta(first, 0))

@@ -343,7 +343,7 @@ sr_status sr_meta_parse(const char *text, size_t bytes, sr_arena *arena, const s
             SR_TRY(skip_value(&r));
     }
     if (type->kind != SR_TYPE_MAP)
-        return SR_FAIL(SR_E_DATA, "protocol (Meta): record_type is no map");
+        return SR_FAIL(SR_E_DATA, "protocol (Meta): record_type is not a map");
     SR_TRY(check_keys(type, 0));
     *out = type;
     return SR_OK;

@@ -341,9 +341,9 @@ static sr_status check_options(sr_pack_options *o) {
     if (o->max_side < 0 || o->quality < 0 || o->quality > 100 || o->workers < 0)
         return SR_FAIL(SR_E_USAGE, "max-size and workers are at least 0, quality is 1 to 100");
     if (o->subset < 0 || !(o->subset_part >= 0 && o->subset_part < 1))
-        return SR_FAIL(SR_E_USAGE, "a subset is a number of samples or a part, 0 < F < 1");
+        return SR_FAIL(SR_E_USAGE, "a subset is a number of samples or a fraction, 0 < F < 1");
     if (o->void_class < 0 || o->void_class > 256)
-        return SR_FAIL(SR_E_USAGE, "the id of masks without a class is 0 to 255");
+        return SR_FAIL(SR_E_USAGE, "the void id of masks is 0 to 255");
     if (o->quality == 0)
         o->quality = 90;
     if (o->shard_bytes == 0)
@@ -431,10 +431,10 @@ static sr_status lay_out(packing *p) {
     if (p->layout.schema != SR_SCHEMA_RECORD)
         return SR_OK;
     if (o->max_side > 0 || o->raw || o->zstd)
-        return SR_FAIL(SR_E_USAGE,
-                       "%s: finished records are kept as they are: without --max-size, --raw and "
-                       "--zstd",
-                       p->source->path);
+        return SR_FAIL(
+            SR_E_USAGE,
+            "%s: KPLRecords are packed unchanged: leave out --max-size, --raw and --zstd",
+            p->source->path);
     return sr_protocol_parse(p->layout.protocol, &p->arena, &p->job.protocol);
 }
 
@@ -474,11 +474,11 @@ static sr_status run(packing *p) {
     }
     if (p->report->refused > o->allow_refused) {
         long long refused = p->report->refused, allowed = o->allow_refused;
-        return SR_FAIL(SR_E_DATA,
-                       "%lld file%s refused, %lld allowed; everything else is packed. "
-                       "%s/refused.csv tells which and why; to accept that: --allow-refused %lld",
-                       refused, refused == 1 ? " was" : "s were", allowed, p->state.folder,
-                       refused);
+        return SR_FAIL(
+            SR_E_DATA,
+            "%lld file%s refused, %lld allowed; everything else is packed. "
+            "%s/refused.csv lists them with the reasons; to accept that: --allow-refused %lld",
+            refused, refused == 1 ? " was" : "s were", allowed, p->state.folder, refused);
     }
     return SR_OK;
 }

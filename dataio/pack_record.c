@@ -93,7 +93,7 @@ static sr_status find_scaling(const sr_layout *layout, const sr_layout_file *fil
     const bool turned = picture->orientation >= 5 && (fits || layout->normalised);
     if (known && !turned && (file->width != width || file->height != height))
         return SR_FAIL(SR_E_DATA,
-                       "the annotation is of a picture of %u x %u, this one is %lld x %lld",
+                       "the annotation is for a picture of %u x %u, this one is %lld x %lld",
                        file->width, file->height, (long long)width, (long long)height);
     if (!turned && !layout->normalised)
         picture->orientation = 1;

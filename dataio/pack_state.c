@@ -104,7 +104,7 @@ static bool is_gone(const sr_pack_state *state) {
 static sr_status open_state(const char *folder, sr_pack_state *out) {
     sr_pack_state state = {.lock = -1, .lock_file = -1};
     if (sr_path_exists(folder) && !sr_path_is_folder(folder))
-        return SR_FAIL(SR_E_EXISTS, "%s is no folder; name a new one", folder);
+        return SR_FAIL(SR_E_EXISTS, "%s is not a folder; name a new one", folder);
     SR_TRY(sr_make_folders(folder));
     sr_sync_parents(folder);
     state.folder = sr_strdup(folder);

@@ -178,8 +178,8 @@ static void read_header(picture_jpeg *jpeg, job *j) {
     bool cmyk = in->jpeg_color_space == JCS_CMYK || in->jpeg_color_space == JCS_YCCK;
     if (!cmyk && in->jpeg_color_space != JCS_GRAYSCALE && in->jpeg_color_space != JCS_YCbCr &&
         in->jpeg_color_space != JCS_RGB)
-        stop(jpeg,
-             SR_FAIL(SR_E_DATA, "JPEG: %d components of unknown colours", in->num_components));
+        stop(jpeg, SR_FAIL(SR_E_DATA, "JPEG: %d components in an unknown colour space",
+                           in->num_components));
     j->facts = (jpeg_facts){.width = width,
                             .height = height,
                             .components = in->num_components,

@@ -65,7 +65,7 @@ static sr_status check_options(const sr_pipeline_options *o) {
         return SR_FAIL(SR_E_ARGUMENT, "pipeline: cannot begin at sample %lld with batches of %lld",
                        (long long)o->position, (long long)o->batch);
     if (o->workers < 0 || o->workers > SR_STAGE_MAX_WORKERS || o->transform_count < 0)
-        return SR_FAIL(SR_E_USAGE, "data.workers=%d; it is 0 (as many as cores) to %d", o->workers,
+        return SR_FAIL(SR_E_USAGE, "data.workers=%d is not 0 (one per core) to %d", o->workers,
                        SR_STAGE_MAX_WORKERS);
     sr_transform_chain *chain;
     SR_TRY(sr_transform_chain_create(o->transforms, o->transform_count, &chain));

@@ -154,7 +154,8 @@ sr_status sr_protocol_parse(const char *text, sr_arena *arena, const sr_type **o
     if (*s.at != '\0')
         return mistake(&s, "something follows after the protocol");
     if (type->kind != SR_TYPE_MAP)
-        return SR_FAIL(SR_E_USAGE, "protocol '%s': the top is a map, as {key: bytes}", text);
+        return SR_FAIL(SR_E_USAGE,
+                       "protocol '%s': the top level must be a map, such as {key: bytes}", text);
     *out = type;
     return SR_OK;
 }
@@ -249,7 +250,7 @@ static sr_status check_entries(const sr_type *type, sr_record_cursor cursor, con
         if (feature.kind == SR_FEATURE_NONE)
             continue;
         if (!kind_fits(child->kind, feature.kind))
-            return SR_FAIL(SR_E_DATA, "key '%s' is of kind %d, which the protocol does not say",
+            return SR_FAIL(SR_E_DATA, "key '%s' is of kind %d, which the protocol does not declare",
                            name, (int)feature.kind);
         if (child->kind == SR_TYPE_LIST || child->kind == SR_TYPE_MAP)
             SR_TRY(check_entries(child, sr_feature_entries(&feature), name));

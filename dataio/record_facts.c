@@ -31,7 +31,7 @@ sr_status sr_record_facts_read(const void *record, size_t bytes, sr_record_facts
 
 sr_status sr_record_facts_check(const sr_record_facts *facts, uint32_t classes) {
     if (facts->has_label && (facts->label < 0 || facts->label >= classes))
-        return SR_FAIL(SR_E_DATA, "label %lld is none of the %u classes", (long long)facts->label,
-                       classes);
+        return SR_FAIL(SR_E_DATA, "label %lld is not one of the %u classes",
+                       (long long)facts->label, classes);
     return SR_OK;
 }

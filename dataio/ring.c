@@ -81,7 +81,7 @@ sr_status sr_shared_attach(int fd, sr_shared_memory *out) {
     struct stat info;
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &info) < 0 || info.st_size <= 0)
         return SR_FAIL(SR_E_ARGUMENT,
-                       "descriptor %d is no sealed shared memory; data processes are started by "
+                       "descriptor %d is not sealed shared memory; data processes are started by "
                        "serried itself",
                        fd);
     return map(fd, (size_t)info.st_size, out);

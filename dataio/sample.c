@@ -298,7 +298,7 @@ sr_status sr_detection_next(sr_detection *detection, sr_object *out, bool *more)
     if (!*more)
         return SR_OK;
     if (item.kind != SR_FEATURE_MAP)
-        return SR_FAIL(SR_E_DATA, "an item of 'object' is no map");
+        return SR_FAIL(SR_E_DATA, "an item of 'object' is not a map");
     sr_object object = {.label = -1};
     sr_record_cursor entries = sr_feature_entries(&item);
     bool more_keys = true;

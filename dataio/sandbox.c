@@ -41,7 +41,7 @@ sr_sandbox_support sr_sandbox_get_support(void) {
 sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0)
-        return SR_FAIL(SR_E_SYSTEM, "cannot give up new privileges: %s", strerror(errno));
+        return SR_FAIL(SR_E_SYSTEM, "cannot set no_new_privs: %s", strerror(errno));
     if (support.landlock > 0)
         SR_TRY(sr_sandbox_landlock(support.landlock, rights, path));
     if (support.seccomp)

@@ -175,9 +175,9 @@ sr_status sr_sandbox_filter(sr_sandbox_rights rights) {
     const long failed =
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
     if (failed < 0)
-        return SR_FAIL(SR_E_SYSTEM, "seccomp: cannot put the filter up: %s", strerror(errno));
+        return SR_FAIL(SR_E_SYSTEM, "seccomp: cannot install the filter: %s", strerror(errno));
     if (failed > 0)
-        return SR_FAIL(SR_E_SYSTEM, "seccomp: thread %ld of this process has a filter of its own",
+        return SR_FAIL(SR_E_SYSTEM, "seccomp: thread %ld of this process already has a filter",
                        failed);
     return SR_OK;
 }

@@ -138,7 +138,7 @@ sr_status sr_sandbox_landlock(int version, sr_sandbox_rights rights, const char 
         return SR_FAIL(SR_E_SYSTEM, "Landlock: cannot make rules: %s", strerror(errno));
     sr_status status = rights == SR_SANDBOX_READ ? allow_dataset(set, path) : SR_OK;
     if (status == SR_OK && syscall(RESTRICT_SELF, set, 0u) != 0)
-        status = SR_FAIL(SR_E_SYSTEM, "Landlock: cannot put the rules up: %s", strerror(errno));
+        status = SR_FAIL(SR_E_SYSTEM, "Landlock: cannot enforce the rules: %s", strerror(errno));
     (void)close(set);
     return status;
 }

@@ -17,15 +17,16 @@
 static sr_status check_start(int fd, uint64_t actual, const sr_shard *shard, uint32_t *bytes) {
     uint8_t start[16];
     if (actual < sizeof start)
-        return SR_FAIL(SR_E_DATA, "%s: only %llu bytes: truncated, or no shard", shard->path,
+        return SR_FAIL(SR_E_DATA, "%s: only %llu bytes: truncated, or not a shard", shard->path,
                        (unsigned long long)actual);
     SR_TRY(sr_file_read_at(fd, shard->path, 0, start, sizeof start));
     if (memcmp(start, sr_shard_magic, 8) != 0)
-        return SR_FAIL(SR_E_DATA, "%s: no shard of serried: the first 8 bytes are others",
+        return SR_FAIL(SR_E_DATA, "%s: not a serried shard: the first 8 bytes are wrong",
                        shard->path);
     *bytes = get_u32(start + 12);
     if (*bytes % 8 != 0 || *bytes < SHARD_HEADER_FIXED + 8 || *bytes > SHARD_HEADER_MAX)
-        return SR_FAIL(SR_E_CHECKSUM, "%s: header: its length, %u, cannot be", shard->path, *bytes);
+        return SR_FAIL(SR_E_CHECKSUM, "%s: header: its length, %u, is impossible", shard->path,
+                       *bytes);
     if (*bytes > actual)
         return SR_FAIL(SR_E_DATA, "%s: truncated at byte %llu, inside the header", shard->path,
                        (unsigned long long)actual);
@@ -75,7 +76,7 @@ static sr_status check_footer(const uint8_t *footer, uint64_t index_offset, cons
         memcmp(footer + 24, sr_shard_end_magic, 8) != 0)
         return SR_FAIL(SR_E_CHECKSUM, "%s: footer: bits have changed", shard->path);
     if (get_u64(footer) != index_offset || get_u64(footer + 8) != (uint64_t)shard->count)
-        return SR_FAIL(SR_E_DATA, "%s: footer: does not fit to the header", shard->path);
+        return SR_FAIL(SR_E_DATA, "%s: footer: does not match the header", shard->path);
     return SR_OK;
 }
 
@@ -135,7 +136,7 @@ static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
                        path, strerror(errno));
     if (fstat(*fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         (void)close(*fd);
-        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no shard", path);
+        return SR_FAIL(SR_E_DATA, "%s: not a regular file, so not a shard", path);
     }
     *bytes = (uint64_t)info.st_size;
     return SR_OK;

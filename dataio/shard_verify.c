@@ -199,7 +199,7 @@ static sr_status check_all(check *c, sr_shard *shard) {
     struct stat info;
     uint64_t header_bytes = 0;
     if (fstat(c->fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: no regular file, so no shard", shard->path);
+        return SR_FAIL(SR_E_DATA, "%s: not a regular file, so not a shard", shard->path);
     SR_TRY(sr_shard_load_header(c->fd, (uint64_t)info.st_size, shard, &header_bytes));
     check_name(c);
     SR_TRY(sr_shard_load_index(c->fd, header_bytes, shard));

@@ -87,7 +87,7 @@ sr_status sr_source_offer_listed(sr_source *source, const char *path, const uint
         *out = SR_OFFER_PICTURE;
         return SR_OK;
     case SR_PICTURE_OTHER:
-        return sr_source_refuse_for(source, path, "%s is not read; convert it to JPEG or PNG",
+        return sr_source_refuse_for(source, path, "%s is not supported; convert it to JPEG or PNG",
                                     name);
     case SR_PICTURE_NONE:
         break;
@@ -175,7 +175,7 @@ static sr_status sort_files(sr_source *source, sr_file_list *list, uint64_t *byt
     for (size_t i = 0; i < list->count; i++) {
         if (kept > 0 && strcmp(list->items[kept - 1].path, list->items[i].path) == 0) {
             SR_TRY(sr_source_refuse(source, list->items[i].path,
-                                    "the name stands twice in the archive; the first is used"));
+                                    "the name appears twice in the archive; the first is used"));
             *bytes -= list->items[i].bytes;
             continue;
         }
@@ -263,7 +263,7 @@ static sr_status find_kind(sr_source *source, int fd, bool folder) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         sr_text_add(&names, "%s%s", i ? "; " : "", kinds[i]->help);
     sr_status status =
-        SR_FAIL(SR_E_USAGE, "%s: no known kind of source (%s)", source->path, names.data);
+        SR_FAIL(SR_E_USAGE, "%s: unknown kind of source (%s)", source->path, names.data);
     sr_text_release(&names);
     return status;
 }

@@ -72,7 +72,7 @@ static sr_status list(sr_source *source) {
     char folder[4096];
     if (snprintf(folder, sizeof folder, "%.*s", name ? (int)(name - source->path) + 1 : 2,
                  name ? source->path : "./") >= (int)sizeof folder)
-        return SR_FAIL(SR_E_USAGE, "%s: too long a path", source->path);
+        return SR_FAIL(SR_E_USAGE, "%s: the path is too long", source->path);
     SR_TRY(list_around(source, folder, &info));
     if (source->files.count > 0)
         return SR_OK;

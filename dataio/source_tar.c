@@ -109,7 +109,7 @@ static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset
 static sr_status fail_unpacked(const reading *r) {
     const sr_source *source = r->source;
     return SR_FAIL(SR_E_LIMIT,
-                   "%s: its archives unfold to more than %llu MiB%s%s; if it is meant to be so "
+                   "%s: its archives unpack to more than %llu MiB%s%s; if it is meant to be so "
                    "large, allow more with --max-unpacked",
                    source->path, (unsigned long long)(source->limits.unpacked >> 20),
                    r->prefix[0] ? ", seen in " : "", r->prefix);

@@ -247,8 +247,8 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
 
 sr_status sr_stage_astray(const char *what) {
     return SR_FAIL(SR_E_PEER,
-                   "the shared memory of the data processes was written over (%s): one of them "
-                   "went astray; run with data.processes=0 under a debugger",
+                   "the shared memory of the data processes was overwritten by one of them (%s); "
+                   "run with data.processes=0 under a debugger",
                    what);
 }
 
@@ -387,8 +387,8 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
     stage->options = stage->plan.options;
     SR_TRY(copy_strings(stage));
     if (!split_strings(stage))
-        return SR_FAIL(SR_E_ARGUMENT, "stage %d: the options in this shared memory are torn",
-                       number);
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "stage %d: the options in this shared memory are inconsistent", number);
     SR_TRY(copy_classes(stage));
     const sr_transformer *transformer;
     SR_TRY(sr_transformer_find(stage->options.transformer, &transformer));

@@ -114,7 +114,7 @@ static sr_status begin_lmdb(sr_writer *writer) {
     sr_free(path);
     SR_TRY(status);
     if (state->file.temporary == NULL) // which liblmdb opens by its name
-        return SR_FAIL(SR_E_EXISTS, "%s: no regular file of our own can be put there",
+        return SR_FAIL(SR_E_EXISTS, "%s: not a regular file of our own can be put there",
                        state->file.path);
     writer->at = 0;
     return open_env(state);

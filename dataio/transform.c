@@ -24,7 +24,7 @@ const char *const sr_resize_filter_names[] = {"bilinear", "bicubic", "fast", NUL
 static sr_status check(const void *descriptor) {
     const sr_transform *transform = descriptor;
     if (transform->foreign < 0 || transform->foreign > SR_FOREIGN_MOST)
-        return SR_FAIL(SR_E_USAGE, "it wants %d foreign samples; there are up to %d",
+        return SR_FAIL(SR_E_USAGE, "it asks for %d other samples; at most %d are available",
                        transform->foreign, SR_FOREIGN_MOST);
     return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");
 }

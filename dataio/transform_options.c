@@ -7,13 +7,13 @@ const char *const sr_warp_filter_names[] = {"nearest", "bilinear", NULL};
 sr_status sr_check_range(const char *transform, const char *option, const sr_float_list *list) {
     if (list->count == 2 && list->items[0] <= list->items[1])
         return SR_OK;
-    return SR_FAIL(SR_E_USAGE, "%s: %s wants two values, [low, high] with low <= high", transform,
+    return SR_FAIL(SR_E_USAGE, "%s: %s takes two values, [low, high] with low <= high", transform,
                    option);
 }
 
 sr_status sr_check_color(const char *transform, const char *option, const sr_int_list *list) {
     if (list->count != 3)
-        return SR_FAIL(SR_E_USAGE, "%s: %s wants three values (red, green, blue), got %zu",
+        return SR_FAIL(SR_E_USAGE, "%s: %s takes three values (red, green, blue), got %zu",
                        transform, option, list->count);
     return SR_OK;
 }

@@ -26,7 +26,7 @@ static sr_status open_record(const sr_transformer_context *context, sr_canvas *c
     sr_sample sample;
     SR_TRY(sr_sample_read(call->record, call->bytes, &sample));
     if (!sample.mask)
-        return SR_FAIL(SR_E_DATA, "the record has no classes of pixels in its key 'mask'; pack "
+        return SR_FAIL(SR_E_DATA, "the record has no mask (key 'mask'); pack "
                                   "pictures together with their masks");
     sr_encoded picture = sr_encoded_of(&sample);
     SR_TRY(sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,

@@ -25,8 +25,8 @@ static sr_status find_store(const char *name, const sr_store **out) {
     }
     sr_status status = SR_OK;
     if (*out == NULL)
-        status = SR_FAIL(SR_E_USAGE, "'%s' is no format that this serried writes; it writes: %s",
-                         name, known.data);
+        status =
+            SR_FAIL(SR_E_USAGE, "format '%s' cannot be written; supported: %s", name, known.data);
     sr_text_release(&known);
     return status;
 }
@@ -52,8 +52,8 @@ static sr_status prepare(sr_writer *writer, const sr_writer_options *options) {
         split[0] == '.')
         return SR_FAIL(
             SR_E_USAGE,
-            "'%s' is no name of a split: 1 to %d characters without / and -, no dot first", split,
-            SR_SPLIT_MAX);
+            "'%s' is not a valid split name: 1 to %d characters without / and -, no dot first",
+            split, SR_SPLIT_MAX);
     SR_TRY(find_store(options->format, &writer->store));
     writer->state = sr_arena_alloc(&writer->arena, writer->store->state_bytes);
     writer->folder = sr_arena_strdup(&writer->arena, options->folder);
@@ -159,7 +159,7 @@ sr_status sr_writer_append(sr_writer *writer, const void *record, size_t bytes) 
     if (writer->header.class_count > 0)
         SR_TRY(sr_record_facts_check(&facts, writer->header.class_count));
     if (writer->broken != SR_OK)
-        return SR_FAIL(writer->broken, "%s: the writer has failed before", writer->folder);
+        return SR_FAIL(writer->broken, "%s: the writer failed earlier", writer->folder);
     writer->broken = write_record(writer, record, bytes, &facts);
     return writer->broken;
 }
@@ -175,7 +175,7 @@ void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums) {
 sr_status sr_writer_close(sr_writer *writer) {
     sr_status status;
     if (writer->broken != SR_OK)
-        status = SR_FAIL(writer->broken, "%s: the writer has failed before", writer->folder);
+        status = SR_FAIL(writer->broken, "%s: the writer failed earlier", writer->folder);
     else if (!writer->open)
         status = SR_FAIL(SR_E_DATA, "%s: no record was written to split '%s'", writer->folder,
                          writer->header.split);

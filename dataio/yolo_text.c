@@ -102,7 +102,7 @@ static void add_place(reader *r, int split, sr_yolo_value value) {
 
 static void add_name(reader *r, int64_t number, sr_yolo_value value) {
     if (number < 0) {
-        fail(r, value.line, "names: '%.40s' is no class number from 0 to %d", r->inner.text,
+        fail(r, value.line, "names: '%.40s' is not a class number from 0 to %d", r->inner.text,
              SR_YOLO_MAX_CLASSES - 1);
         return;
     }
@@ -126,7 +126,7 @@ static void take_top_value(reader *r, sr_yolo_value value) {
     } else if (r->key == KEY_NC) {
         r->nc = number_of(value.text, SR_YOLO_MAX_CLASSES);
         if (r->nc < 1)
-            fail(r, value.line, "nc: '%.40s' is no number of classes", value.text);
+            fail(r, value.line, "nc: '%.40s' is not a number of classes", value.text);
     } else if (r->key == KEY_NAMES && value.text[0] != '\0') {
         fail(r, value.line, "names: expected a list or a map of class names, not '%.40s'",
              value.text);
@@ -141,7 +141,7 @@ static void take_key(reader *r, sr_yolo_value value) {
     if (r->key == KEY_OTHER)
         return;
     if (r->line_of[r->key] > 0)
-        fail(r, value.line, "%s stands twice, first in line %d; keep one", keys[r->key],
+        fail(r, value.line, "%s appears twice, first in line %d; keep one", keys[r->key],
              r->line_of[r->key]);
     r->line_of[r->key] = value.line;
 }
@@ -270,7 +270,7 @@ static sr_status settle_names(reader *r) {
         qsort(names, count, sizeof *names, by_number);
     for (size_t i = 0; i < count && r->status == SR_OK; i++) {
         if (i > 0 && names[i].number == names[i - 1].number)
-            fail(r, names[i].line, "names: class %lld stands twice, first in line %d",
+            fail(r, names[i].line, "names: class %lld appears twice, first in line %d",
                  (long long)names[i].number, names[i - 1].line);
         else if (names[i].number != (int64_t)i)
             fail(r, line, "names: class %zu has no name; classes are numbered from 0 without gaps",
@@ -404,10 +404,10 @@ sr_status sr_yolo_line_parse(const char *line, size_t bytes, bool key_points, sr
         if (key_points && out->point_count == 4)
             break;
         if (!isfinite(value))
-            return SR_FAIL(SR_E_DATA, "number %zu is none", out->point_count + 2);
+            return SR_FAIL(SR_E_DATA, "value %zu is not a number", out->point_count + 2);
         if (!(value >= -SLACK && value <= 1 + SLACK))
             return SR_FAIL(SR_E_DATA,
-                           "%g is not normalised: coordinates are parts of the picture, 0 to 1",
+                           "%g is not normalised: coordinates are fractions of the picture, 0 to 1",
                            value);
         SR_TRY(add_number(out, value));
     }

@@ -28,7 +28,7 @@ sr_status sr_zstd_compress(sr_zstd *zstd, const void *data, size_t bytes, void *
 sr_status sr_zstd_expand(sr_zstd *zstd, const void *frame, size_t frame_bytes, void *to,
                          size_t bytes) {
     if (zstd->expander == NULL && (zstd->expander = ZSTD_createDCtx()) == NULL)
-        return SR_FAIL(SR_E_MEMORY, "no memory to expand with");
+        return SR_FAIL(SR_E_MEMORY, "no memory to decompress with");
     const unsigned long long stated = ZSTD_getFrameContentSize(frame, frame_bytes);
     if (stated == ZSTD_CONTENTSIZE_ERROR)
         return SR_FAIL(SR_E_DATA, "not a zstd frame (%zu bytes)", frame_bytes);

@@ -26,7 +26,7 @@
 typedef struct rank_state {
     int pidfd; // -1: not there yet, or gone
     pid_t pid;
-    bool died, silent_told;
+    bool died, silent_told, left; // left: ended its run, as far as this process has seen
     uint64_t beats;
     int64_t silent_ns;
 } rank_state;
@@ -114,11 +114,40 @@ static void tell_silence(const rank_state *s, int rank, double seconds, bool act
                 (int)s->pid, seconds, why);
 }
 
+static void kill_rank(rank_state *s) {
+    s->silent_ns = 0;
+    (void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+}
+
+// A rank that has ended its run has only to exit, for which mpirun waits without a deadline. One
+// that is stopped may keep the others from it, so they get twice as long.
+static void look_at_exit(sr_rank_watch *ranks, int rank, double act_seconds, int64_t passed) {
+    rank_state *s = &ranks->states[rank];
+    s->silent_ns = s->left ? s->silent_ns + passed : 0;
+    s->left = true;
+    const double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
+    if (seconds < AFTER_PEERS * act_seconds)
+        return;
+    const bool stopped = sr_process_is_stopped(s->pid);
+    if (!stopped && seconds < 2 * AFTER_PEERS * act_seconds)
+        return;
+    SR_ERROR("rank %d (pid %d) ended its run %.1f s ago and has not exited (deadline.act): it is "
+             "%s; killed",
+             rank, (int)s->pid, seconds, stopped ? "stopped (SIGSTOP)" : "hanging");
+    if (ranks->first_dead < 0)
+        ranks->first_dead = rank;
+    kill_rank(s);
+}
+
 static void look_at_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
     rank_state *s = &ranks->states[rank];
     sr_board_entry now = sr_board_read(ranks->board, rank);
-    if (s->pidfd < 0 || now.beats == 0 || now.ended)
+    if (s->pidfd < 0 || now.beats == 0)
         return;
+    if (now.ended) {
+        look_at_exit(ranks, rank, now.act_seconds, passed);
+        return;
+    }
     s->silent_ns = now.beats != s->beats ? 0 : s->silent_ns + passed;
     s->beats = now.beats;
     double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
@@ -126,8 +155,7 @@ static void look_at_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
         s->silent_told = false;
     if (seconds >= AFTER_PEERS * now.act_seconds) {
         tell_silence(s, rank, seconds, true);
-        s->silent_ns = 0;
-        (void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+        kill_rank(s);
     } else if (seconds >= now.report_seconds && !s->silent_told) {
         tell_silence(s, rank, seconds, false);
         s->silent_told = true;

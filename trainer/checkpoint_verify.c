@@ -113,7 +113,6 @@ static sr_status collect_files(findings *f, const manifest_files *listed, findin
     finding_file *files = sr_arena_alloc(&f->arena, (listed->count + 1) * sizeof *files);
     if (files == NULL)
         return SR_E_MEMORY;
-    memset(files, 0, (listed->count + 1) * sizeof *files);
     out->files = files;
     for (size_t i = 0; i < listed->count; ++i) {
         SR_TRY(collect_file(f, out->path, &listed->items[i], &files[i]));

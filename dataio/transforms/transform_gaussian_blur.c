@@ -30,7 +30,7 @@ static const sr_option rows[] = {
 static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->size % 2 == 0)
-        return SR_FAIL(SR_E_USAGE, "gaussian_blur: size %lld is even; a window has a middle",
+        return SR_FAIL(SR_E_USAGE, "gaussian_blur: size %lld is even; it must be odd",
                        (long long)o->size);
     return sr_check_range("gaussian_blur", "sigma", &o->sigma);
 }

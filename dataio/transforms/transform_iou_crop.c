@@ -43,7 +43,7 @@ static const sr_option rows[] = {
 static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->overlaps.count == 0)
-        return SR_FAIL(SR_E_USAGE, "iou_crop: overlaps wants at least one number");
+        return SR_FAIL(SR_E_USAGE, "iou_crop: overlaps takes at least one number");
     SR_TRY(sr_check_range("iou_crop", "scale", &o->scale));
     return sr_check_range("iou_crop", "ratio", &o->ratio);
 }

@@ -32,7 +32,7 @@ static const sr_option rows[] = {
 static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->sizes.count == 0)
-        return SR_FAIL(SR_E_USAGE, "multi_scale: sizes wants at least one number of pixels");
+        return SR_FAIL(SR_E_USAGE, "multi_scale: sizes takes at least one number of pixels");
     return SR_OK;
 }
 

@@ -31,7 +31,7 @@ static const sr_option rows[] = {
 static sr_status check(const void *opaque) {
     const options *o = opaque;
     if (o->size.count != 1 && o->size.count != 4)
-        return SR_FAIL(SR_E_USAGE, "pad: size wants one or four numbers, got %zu", o->size.count);
+        return SR_FAIL(SR_E_USAGE, "pad: size takes one or four numbers, got %zu", o->size.count);
     return sr_check_color("pad", "fill", &o->fill);
 }
 

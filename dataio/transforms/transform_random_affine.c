@@ -16,7 +16,7 @@ typedef struct options {
 static sr_status check_shear(const sr_float_list *list) {
     const sr_float_list x = {list->items, list->count < 2 ? list->count : 2};
     if (list->count != 2 && list->count != 4)
-        return SR_FAIL(SR_E_USAGE, NAME ": shear wants two or four angles, got %zu", list->count);
+        return SR_FAIL(SR_E_USAGE, NAME ": shear takes two or four angles, got %zu", list->count);
     if (list->count == 4)
         SR_TRY(sr_check_range(NAME, "shear", &(sr_float_list){list->items + 2, 2}));
     return sr_check_range(NAME, "shear", &x);
@@ -66,7 +66,7 @@ static sr_status check(const void *opaque) {
     SR_TRY(sr_check_range(NAME, "scale", &o->scale));
     SR_TRY(check_shear(&o->shear));
     if (o->translate.count != 2)
-        return SR_FAIL(SR_E_USAGE, NAME ": translate wants two shares, got %zu",
+        return SR_FAIL(SR_E_USAGE, NAME ": translate takes two fractions, got %zu",
                        o->translate.count);
     return sr_check_color(NAME, "fill", &o->fill);
 }

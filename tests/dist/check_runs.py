@@ -242,6 +242,18 @@ class Runs(suite.Suite):
             self.report(done.returncode == 2 and "\x1b" not in done.stderr and "\x07" not in done.stderr,
                         "control characters", repr(done.stderr))
 
+    def stopped_exit(self):
+        """A rank that is stopped when its run has ended does not keep the job from ending."""
+        shim = os.path.join(os.path.dirname(os.path.abspath(self.serried)), "tests", "liblate_stop.so")
+        if not os.path.exists(shim):
+            suite.not_run("a rank stopped as it exits: liblate_stop.so is built without sanitizers only")
+            return
+        command = ["env", f"LD_PRELOAD={shim}", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("late"),
+                   f"data.train={self.data}", "steps=3", "deadline.act=1s"]
+        done = subprocess.run(command, env=suite.environment(), text=True, capture_output=True, timeout=60, check=False)
+        self.expect("rank stopped as it exits", done, 6, "and has not exited (deadline.act): it is stopped (SIGSTOP)")
+        self.report(self.exit_file("late")["status"] == "finished", "what it had done", str(self.exit_file("late")))
+
     def bare(self):
         """An environment without anything."""
         done = subprocess.run(["env", "-i", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("bare"),
@@ -283,6 +295,7 @@ class Runs(suite.Suite):
         self.few_addresses()
         self.full_output()
         self.bare()
+        self.stopped_exit()
         self.closed()
         self.controls()
         self.removed()

@@ -66,14 +66,14 @@ REFUSED = [
     Row("a/corrupt.png", lambda: scratched(png()), "PNG: wrong checksum of the chunk"),
     Row("a/page, not found.jpg", lambda: b"<html>404</html>", "not a picture by its content"),
     Row("a/empty.jpg", lambda: b"", "empty file"),
-    Row("a/moving.jpg", lambda: b"GIF89a" + bytes(20), "GIF is not read; convert it to JPEG or PNG"),
-    Row("a/web.png", lambda: b"RIFF\0\0\0\0WEBPVP8 ", "WebP is not read; convert it to JPEG or PNG"),
+    Row("a/moving.jpg", lambda: b"GIF89a" + bytes(20), "GIF is not supported; convert it to JPEG or PNG"),
+    Row("a/web.png", lambda: b"RIFF\0\0\0\0WEBPVP8 ", "WebP is not supported; convert it to JPEG or PNG"),
     Row("a/pixels.jpg", lambda: jpeg(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
     Row("a/pixels.png", lambda: png(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
     Row("a/scans.jpg", lambda: jpeg(progressive=True, bands=63), "JPEG: more than 100 scans"),
     Row("a/memory.jpg", lambda: jpeg(claims=(8000, 8000)), "JPEG: needs more than 256 MiB of memory"),
     Row("a/file.jpg", lambda: (jpeg(), 257 * MIB), "over the limit of 256 MiB"),
-    Row("loose.jpg", lambda: jpeg(), "lies in no class folder"),
+    Row("loose.jpg", lambda: jpeg(), "is not in a class folder"),
 ]
 IGNORED = [
     Row("a/.DS_Store", lambda: b"\0\0\0\1Bud1", ["1 file ignored"]),
@@ -88,7 +88,7 @@ ARCHIVED = [  # what only an archive can hold: make gives the type of the entry 
     Row("a/symbolic.jpg", lambda: (tarfile.SYMTYPE, "/etc/passwd"), "a symbolic link in an archive"),
     Row("a/hard.jpg", lambda: (tarfile.LNKTYPE, "a/1.jpg"), "a hard link in an archive"),
     Row("a/device.jpg", lambda: (tarfile.CHRTYPE, None), "a device or other special file"),
-    Row("a/1.jpg", lambda: (tarfile.REGTYPE, None), "the name stands twice in the archive"),
+    Row("a/1.jpg", lambda: (tarfile.REGTYPE, None), "the name appears twice in the archive"),
 ]
 LINKED = [  # what only a folder can hold: make gives where a link points
     Row("a/dangling.jpg", lambda: "nowhere.jpg", "cannot open: No such file or directory"),
@@ -355,7 +355,7 @@ class WildInputs(suite.Suite):
         put_sound(source)
         with open(taken, "w", encoding="utf-8") as file:
             file.write("precious")
-        for name, path, told in (("a file", taken, "is no folder"), ("a device", "/dev/null", "is no folder"),
+        for name, path, told in (("a file", taken, "is not a folder"), ("a device", "/dev/null", "is not a folder"),
                                  ("the source", source, "not made by serried pack")):
             done = self.pack(source, path)
             self.tell(f"destination that is {name}", [] if done.returncode == 2 and told in done.stderr else

@@ -109,8 +109,8 @@ class Faults(suite.Suite):
             return f"took {took + (gone or 0):.1f} s to end"
         if fault.outcome == ENDS_OR_GOES_ON:
             return None if code in fault.codes else f"code {code}"
-        if code == 0 and fault.kind != "rank":
-            return None  # a data process that was stopped had nothing left to do
+        if code == 0 and (fault.kind != "rank" or "finished " in job.text()):
+            return None  # the stopped process had nothing left to do, or was gone before the signal
         return None if code == 6 and fault.words in job.text() else f"code {code}, not named"
 
     def judge_report(self, fault, job, at):

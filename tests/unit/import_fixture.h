@@ -280,7 +280,7 @@ static inline void check_webdataset(const sr_pack_report *r) {
     assert_int_equal(2, label_of("train", "train-0000/0001.jpg"));
     assert_int_equal(0, label_of("val", "val-0000/0002.jpg"));
     check_refused("val-0000/0004.jpg,a picture without .cls");
-    check_refused("val-0000/0001.second.jpg,the second picture of its key");
+    check_refused("val-0000/0001.second.jpg,a second picture with the same key");
     check_refused("val-0000/0003.jpg,");
 }
 

@@ -255,7 +255,7 @@ static void writers_refuse_and_clean_up(void **state) {
     sr_record_writer record = {0};
     sr_writer_options options = {.folder = top, .format = "tape"};
     assert_status(SR_E_USAGE, sr_writer_open(&options, &writer));
-    assert_message("it writes: shards, kpl-dir");
+    assert_message("supported: shards, kpl-dir");
     options = (sr_writer_options){.folder = top, .split = "..", .format = "kpl-dir"};
     assert_status(SR_E_USAGE, sr_writer_open(&options, &writer));
     make_record(&record, 1);
@@ -471,10 +471,10 @@ static void classes_come_from_properties(void **state) {
     assert_ok(sr_property_write(&property, &text));
     put_file(in_folder(folder, "root.prop"), text.data, text.length);
     assert_status(SR_E_CHECKSUM, sr_dataset_open(folder, "val", &set));
-    assert_message("if the data set was written anew, remove");
+    assert_message("if the data set was rewritten, remove");
     assert_int_equal(0, unlink(in_folder(folder, "root.sums")));
     assert_status(SR_E_DATA, sr_dataset_open(folder, "val", &set));
-    assert_message("record 2: label 2 is none of the 2 classes");
+    assert_message("record 2: label 2 is not one of the 2 classes");
     sr_text_release(&text);
 }
 
@@ -688,14 +688,14 @@ static void foreign_lmdb_is_named(void **state) {
     assert_int_equal(0, mdb_txn_begin(env, NULL, 0, &transaction));
     assert_int_equal(0, mdb_txn_commit(transaction));
     assert_status(SR_E_DATA, sr_dataset_open(path, NULL, &set)); // empty
-    assert_message("holds no data set of serried");
+    assert_message("is not a serried data set");
     assert_int_equal(0, mdb_txn_begin(env, NULL, 0, &transaction));
     assert_int_equal(0, mdb_dbi_open(transaction, NULL, 0, &database));
     assert_int_equal(0, mdb_put(transaction, database, &key, &value, 0));
     assert_int_equal(0, mdb_txn_commit(transaction));
     mdb_env_close(env);
     assert_status(SR_E_DATA, sr_dataset_open(path, NULL, &set));
-    assert_message("holds no data set of serried: no key 'serried'");
+    assert_message("is not a serried data set: no key 'serried'");
 }
 #endif
 

@@ -79,9 +79,9 @@ static void check_voc(const sr_pack_report *r) {
     check_refused("VOC/Annotations/broken.xml,2:");
     check_refused("VOC/Annotations/gone.xml,an annotation without a picture");
     check_refused("VOC/JPEGImages/bare.jpg,a picture without an annotation");
-    check_refused("VOC/JPEGImages/size.jpg,\"the annotation is of a picture of 41 x 30");
+    check_refused("VOC/JPEGImages/size.jpg,\"the annotation is for a picture of 41 x 30");
     check_refused("VOC/JPEGImages/odd.jpg,\"an object of class 'bird'");
-    check_refused("nowhere,\"stands in a list");
+    check_refused("nowhere,\"is listed in");
 }
 
 static void check_masks(const sr_pack_report *r) {

@@ -28,7 +28,7 @@ static void test_broken_coco(void **state) {
          "1,\n\"category_id\": 1}]}",
          "an annotation of image id 1, a.json:2:18: no bbox"},
         {"{\"images\": [{\"id\": \"a\"}]}", "a.json: 1:23: a string where a number"},
-        {"{\"images\": [{\"id\": 1.5}]}", "1.5 is no whole number"},
+        {"{\"images\": [{\"id\": 1.5}]}", "1.5 is not a whole number"},
         {"{\"images\": [{\"file_name\": \"1.jpg\"}]}", "an image without id"},
         {"{\"images\": [], \"annotations\": [{\"bbox\": [1, 2, 3]}]}", "bbox of 3 numbers"},
         {"{\"images\": [], \"annotations\": [{\"bbox\": [1, 2, 1e999, 4]}]}", "too large"},
@@ -42,7 +42,7 @@ static void test_broken_coco(void **state) {
          "damaged run lengths"},
         {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}]", ".json:1:45: "},
         {"{\"images\": [],\n\"categories\": [{\"id\": 1}]}", ".json:2:25: a category without name"},
-        {"{\"images\": [], \"annotations\": [{\"bbox\": [1, Nope, 2, 4]}]}", "export it anew"},
+        {"{\"images\": [], \"annotations\": [{\"bbox\": [1, Nope, 2, 4]}]}", "export it again"},
     };
     put_jpeg("src/1.jpg", 20, 20);
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
@@ -107,9 +107,9 @@ static void test_flawed_coco(void **state) {
     check_box(&o, 1, 2, 0, 32);
     assert_int_equal(0, o.label);
     assert_int_equal(14, report.refused);
-    check_refused("\n1.jpg,image id 1 stands twice in a.json; the first is used");
+    check_refused("\n1.jpg,image id 1 appears twice in a.json; the first is used");
     check_refused("\n3.jpg,\"image id 3 of a.json stands for 4.jpg, too\"");
-    check_refused("\n4.jpg,\"image id 3 of a.json stands for another picture, too\"");
+    check_refused("\n4.jpg,\"image id 3 of a.json is used for another picture, too\"");
     check_refused("\n5.jpg,a.json:3:");
     check_refused(
         "\n6.jpg,\"annotation id 6 of image id 6, a.json: an object of class 'category 2, "
@@ -144,14 +144,14 @@ static void test_broken_yolo(void **state) {
         {" {train: images,\n names: {0: a, 2: b}}\n",
          "/src/data.yaml:2: names: class 1 has no name"},
         {"train: images\nnames:\n 0: a\n 0: b\n",
-         ":4: names: class 0 stands twice, first in line 3"},
-        {"train: images\nnames:\n x: a\n", ":3: names: 'x' is no class number"},
+         ":4: names: class 0 appears twice, first in line 3"},
+        {"train: images\nnames:\n x: a\n", ":3: names: 'x' is not a class number"},
         {"train: images\nnames: coco.names\n", ":2: names: expected a list or a map"},
         {"train: images\nnames: [[a]]\n", ":2: names: a list or a map where a name"},
         {"train: images\nnames: [a, '']\n", ":2: names: class 1 has no name"},
         {"train: images\nnc: 3\nnames: [a, b]\n", ":2: nc is 3, but names has 2"},
-        {"train: images\nnc: many\n", ":2: nc: 'many' is no number of classes"},
-        {"train: images\ntrain: images\nnames: [a]\n", ":2: train stands twice, first in line 1"},
+        {"train: images\nnc: many\n", ":2: nc: 'many' is not a number of classes"},
+        {"train: images\ntrain: images\nnames: [a]\n", ":2: train appears twice, first in line 1"},
         {"train: {a: b}\nnames: [a]\n", ":1: train: expected a folder"},
         {"train: images\nnames: [a\n", "not YAML"},
         {"train: images\nnames: [caf\xe9]\n", ":2: byte 0xe9 is not part of UTF-8"},

@@ -353,9 +353,9 @@ static void test_not_pictures(void **state) {
     } cases[] = {
         {"", 0, "empty"},
         {"<html>404</html>", 16, "not a picture"},
-        {"GIF89a..........", 16, "GIF is not read"},
-        {"RIFF....WEBPVP8 ", 16, "WebP is not read"},
-        {"BM....\0\0\0\0......", 16, "BMP is not read"},
+        {"GIF89a..........", 16, "GIF is not supported"},
+        {"RIFF....WEBPVP8 ", 16, "WebP is not supported"},
+        {"BM....\0\0\0\0......", 16, "BMP is not supported"},
         {"BMW is a car....", 16, "not a picture"},
     };
     unsigned flags;

@@ -471,7 +471,7 @@ static void test_too_many_boxes(void **state) {
     o.steps = 0;
     o.workers = 3;
     run_damaged(&o, SR_E_LIMIT, 0);
-    assert_message("3 boxes in one picture, more than the 2");
+    assert_message("3 boxes in one picture, more than the limit of 2");
     o.on_corrupt = SR_CORRUPT_SKIP;
     o.skip_limit = COUNT;
     each_slot(&o, check_few_boxes, NULL);

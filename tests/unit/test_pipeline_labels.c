@@ -100,7 +100,7 @@ static void test_masks(void **state) {
     bool end;
     assert_ok(sr_pipeline_open(&o, &p));
     assert_status(SR_E_DATA, sr_pipeline_next(p, &slot, &end));
-    assert_message("no classes of pixels");
+    assert_message("no mask (key");
     sr_pipeline_close(p);
 }
 

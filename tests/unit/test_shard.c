@@ -199,7 +199,7 @@ static void test_aborted(void **state) {
 
 static void ignore_finding(void *user, const char *message) {
     (void)user;
-    assert_non_null(strstr(message, "no regular file"));
+    assert_non_null(strstr(message, "not a regular file"));
 }
 
 static void test_not_packed(void **state) {
@@ -213,7 +213,7 @@ static void test_not_packed(void **state) {
     assert_int_equal(0, mkfifo(path, 0600)); // nobody will ever write to it
     sr_verify_result result = {0};
     assert_status(SR_E_DATA, sr_dataset_open(folder, "val", &set));
-    assert_message("no regular file");
+    assert_message("not a regular file");
     assert_ok(sr_shard_verify(path, ignore_finding, NULL, &result));
     assert_int_equal(1, result.damaged);
     assert_int_equal(0, unlink(path));
