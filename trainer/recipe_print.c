@@ -130,6 +130,8 @@ static void print_entry(const printer *p, const sr_node *node, int indent, size_
             } else {
                 if (item->kind == SR_NODE_TEXT)
                     add_value(out, item);
+                else if (item->kind == SR_NODE_MAP)
+                    sr_text_add(out, "{}");
                 else
                     add_short_list(out, item);
                 end_line(p, line, item);

@@ -22,7 +22,7 @@ static sr_status unknown(const char *name, const char *const *known) {
     sr_text list;
     if (strncmp(name, "cuda", 4) == 0 || strncmp(name, "gpu", 3) == 0)
         return SR_FAIL(SR_E_USAGE,
-                       "device '%s' is not built: this version computes on processors alone; leave "
+                       "device '%s' is not built: this version runs on CPUs only; leave "
                        "device out, or give device=cpu",
                        name);
     sr_text_init(&list);
