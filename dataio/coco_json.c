@@ -531,9 +531,9 @@ static sr_status fail_syntax(parser *p, yajl_status code) {
     return p->status;
 }
 
-// Python writes NaN and Infinity where a number is none; outside of strings neither letter is
-// JSON's. They become empty strings of the same length. Returns the bytes before a word that the
-// chunk cuts off, which the next one begins with.
+// Python writes the bare words NaN and Infinity, which are not JSON: outside strings, no JSON token
+// begins with these letters. They become empty strings of the same length. Returns the bytes before
+// a word that the chunk cuts off, which the next one begins with.
 static size_t hide_words(parser *p, uint8_t *data, size_t bytes, bool last) {
     static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
     for (size_t i = 0; i < bytes; i++) {

@@ -244,7 +244,7 @@ static sr_status repeat_image(reading *r, image *to, const sr_coco_image *from) 
         return sr_source_refuse_for(r->source, from->file_name,
                                     "image id %lld appears twice in %s; the first is used",
                                     (long long)from->id, r->paper->path);
-    SR_TRY(spoil(r, to, "image id %lld of %s stands for %s, too", (long long)from->id,
+    SR_TRY(spoil(r, to, "image id %lld of %s is used for %s, too", (long long)from->id,
                  r->paper->path, from->file_name));
     if (found)
         r->named[picture] = true;

@@ -436,8 +436,8 @@ static char *make_prefix(const char *name) {
     return prefix;
 }
 
-// Offers the contents of one archive; *is_archive is false when it is none, *next where another one
-// follows, or 0.
+// Offers the contents of one archive; *is_archive is false if it is not an archive. *next is where
+// another one follows, or 0.
 static sr_status read_one(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
                           const char *name, int nesting, bool *is_archive, uint64_t *next) {
     char *prefix = make_prefix(name);

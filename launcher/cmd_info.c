@@ -200,7 +200,7 @@ static sr_status print_plugins(const char *const *paths, int count) {
 static const struct {
     const char *name;
     sr_status (*print)(void);
-    sr_status (*print_json)(void); // NULL: there is none
+    sr_status (*print_json)(void); // NULL: --json is refused
 } tables[] = {
     {"commands", print_commands, NULL},
     {"options", sr_info_options, sr_info_options_json},

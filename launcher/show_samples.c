@@ -42,9 +42,9 @@ static sr_status read_picture(reader *r, const sr_sample *sample, int64_t *width
     SR_TRY(sr_decoder_open(r->decoder, &encoded, width, height));
     const sr_region all = {.width = *width, .height = *height};
     SR_TRY(sr_decoder_read(r->decoder, &all, 1, &pixels));
-    sr_samples_fit(*width, *height, r->side, &shown_width, &shown_height);
-    tile->width = shown_width < *width ? shown_width : *width;
-    tile->height = shown_height < *height ? shown_height : *height;
+    sr_samples_shrink(*width, *height, r->side, &shown_width, &shown_height);
+    tile->width = shown_width;
+    tile->height = shown_height;
     uint8_t *rgb = sr_arena_alloc(r->arena, (size_t)(tile->width * tile->height) * 3);
     if (rgb == NULL)
         return SR_E_MEMORY;

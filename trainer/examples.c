@@ -50,11 +50,7 @@ sr_status sr_examples_create(int64_t samples, int64_t width, int64_t height, sr_
     e->samples = samples;
     e->width = width;
     e->height = height;
-    sr_samples_fit(width, height, SR_TILE_SIDE, &e->shown_width, &e->shown_height);
-    if (e->shown_width > width) { // enlarged only when drawn
-        e->shown_width = (int)width;
-        e->shown_height = (int)height;
-    }
+    sr_samples_shrink(width, height, SR_TILE_SIDE, &e->shown_width, &e->shown_height);
     e->bytes = (size_t)e->shown_width * (size_t)e->shown_height * 3;
     e->pixels = sr_alloc_array((size_t)KINDS * PER_KIND, e->bytes, "examples");
     if (!e->pixels) {

@@ -45,11 +45,7 @@ static sr_status begin(sr_training *t, first_batch *b) {
                        .height = e->image_height};
     b->per_lane = (MAX_TILES + b->lanes - 1) / b->lanes;
     b->per_lane = b->per_lane < e->lane_samples ? b->per_lane : (int)e->lane_samples;
-    sr_samples_fit(b->width, b->height, SR_TILE_SIDE, &b->shown_width, &b->shown_height);
-    if (b->shown_width > b->width) { // enlarged only when drawn
-        b->shown_width = (int)b->width;
-        b->shown_height = (int)b->height;
-    }
+    sr_samples_shrink(b->width, b->height, SR_TILE_SIDE, &b->shown_width, &b->shown_height);
     b->stride =
         (sizeof(sample) + (size_t)b->shown_width * (size_t)b->shown_height * 3 + 15) & ~(size_t)15;
     b->all = sr_alloc_array((size_t)b->lanes * (size_t)b->per_lane, b->stride, "first batch");

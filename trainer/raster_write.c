@@ -11,6 +11,7 @@
 #include <spng.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/text.h"
 #include "trainer/raster.h"
 
 enum { JPEG_QUALITY = 92 };
@@ -110,14 +111,14 @@ static const struct {
 static sr_status find_writer(const char *path, writer *out) {
     const char *name = strrchr(path, '/'), *suffix = strrchr(name == NULL ? path : name, '.');
     *out = write_png;
-    if (suffix == NULL)
-        return SR_OK;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
-        if (strcasecmp(suffix, formats[i].suffix) == 0) {
+        if (sr_text_ends_with(path, formats[i].suffix)) {
             *out = formats[i].write;
             return SR_OK;
         }
     }
+    if (suffix == NULL)
+        return SR_OK;
     return SR_FAIL(SR_E_USAGE, "%s: pictures are written as .png or .jpg, not as %s", path, suffix);
 }
 

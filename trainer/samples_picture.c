@@ -75,6 +75,14 @@ void sr_samples_fit(int64_t width, int64_t height, int side, int *out_width, int
     *out_height += *out_height == 0;
 }
 
+void sr_samples_shrink(int64_t width, int64_t height, int side, int *out_width, int *out_height) {
+    sr_samples_fit(width, height, side, out_width, out_height);
+    if (*out_width > width || *out_height > height) {
+        *out_width = (int)width;
+        *out_height = (int)height;
+    }
+}
+
 // -- legend ------------------------------------------------------------------------------------
 
 static void note_class(const sheet *s, int64_t number, bool *any) {

@@ -63,7 +63,7 @@ typedef struct sr_training {
 
     int64_t step, position, total_steps, total_samples;
     int64_t session_start_ns;
-    int64_t aside_ns; // of evaluations and checkpoints in this session
+    int64_t aside_ns; // spent on evaluations and checkpoints since session_start_ns
     int64_t session_start_position;
     double previous_seconds;
     int64_t last_checkpoint_ns;

@@ -350,7 +350,7 @@ class WildInputs(suite.Suite):
             self.tell(f"list with {name}", faults, done.stdout + done.stderr)
 
     def destinations(self):
-        """What stands in the way is left alone and told with code 2; inside of the source is a place like others."""
+        """A destination that exists is left alone and refused with code 2; a folder inside the source is allowed."""
         source, taken = self.fresh("source"), self.fresh("taken")
         put_sound(source)
         with open(taken, "w", encoding="utf-8") as file:

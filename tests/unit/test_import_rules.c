@@ -108,7 +108,7 @@ static void test_flawed_coco(void **state) {
     assert_int_equal(0, o.label);
     assert_int_equal(14, report.refused);
     check_refused("\n1.jpg,image id 1 appears twice in a.json; the first is used");
-    check_refused("\n3.jpg,\"image id 3 of a.json stands for 4.jpg, too\"");
+    check_refused("\n3.jpg,\"image id 3 of a.json is used for 4.jpg, too\"");
     check_refused("\n4.jpg,\"image id 3 of a.json is used for another picture, too\"");
     check_refused("\n5.jpg,a.json:3:");
     check_refused(
