@@ -26,6 +26,7 @@
 #define READ_BYTES 16384 // small: most of a plain tar is skipped
 #define MAX_NESTING 3
 #define MAX_NAME 4096
+#define MAX_REOPENINGS 100 // each walks the list of a zip again
 
 // A part of a file that is a whole archive.
 typedef struct region {
@@ -42,10 +43,14 @@ typedef struct reading {
     struct archive *archive;
     const char *prefix; // before every name, with its '/'
     int nesting;
-    bool plain;        // contents can be read from the region
-    bool any;          // a header was read
-    bool zip;          // what was read counts as unpacked, and not what its filters gave
-    bool refused;      // the entry at hand
+    bool plain;     // contents can be read from the region
+    bool any;       // a header was read
+    bool zip;       // what was read counts as unpacked, and not what its filters gave
+    bool refused;   // the entry at hand
+    bool broken;    // libarchive reads no further, though entries of a zip may follow
+    uint64_t taken; // entries that were taken or refused
+    uint64_t skip;  // of them before the archive was opened again
+    int reopenings;
     uint64_t next;     // where another archive begins behind this one; 0: none does
     uint64_t contents; // bytes of entries that were read
     uint64_t unpacked; // bytes of it that the source counts
@@ -228,9 +233,11 @@ static bool is_zip(const uint8_t *head, size_t bytes) {
 
 // -- contents ----------------------------------------------------------------------------------
 
-// A read of the entry has failed. Entries of a zip are found by its list, so the others are sound.
+// A read of the entry has failed. Entries of a zip are found by its list, so the others are sound;
+// but behind a deflated one that is damaged libarchive reads none of them until it is opened again.
 static sr_status refuse_entry(reading *r, la_ssize_t result) {
-    if (!r->zip || result == ARCHIVE_FATAL)
+    r->broken = result == ARCHIVE_FATAL;
+    if (!r->zip || r->region->over || (r->broken && r->reopenings == MAX_REOPENINGS))
         return damaged(r);
     const char *said = archive_error_string(r->archive);
     r->refused = true;
@@ -372,7 +379,7 @@ static sr_status find_next(reading *r, uint64_t end) {
 }
 
 static sr_status read_entries(reading *r) {
-    for (;;) {
+    for (uint64_t at = 0; !r->broken; at++) {
         struct archive_entry *entry;
         int result = archive_read_next_header(r->archive, &entry);
         if (!r->any && result != ARCHIVE_OK && result != ARCHIVE_WARN)
@@ -389,9 +396,13 @@ static sr_status read_entries(reading *r) {
         if (result == ARCHIVE_EOF)
             return r->plain ? find_next(r, (uint64_t)archive_read_header_position(r->archive))
                             : SR_OK;
+        if (at < r->skip)
+            continue;
+        r->taken = at + 1;
         SR_TRY(count_entry(r));
         SR_TRY(take_entry(r, entry));
     }
+    return SR_OK;
 }
 
 static sr_status open_archive(reading *r) {
@@ -415,6 +426,18 @@ static sr_status open_archive(reading *r) {
     if (bad != ARCHIVE_OK)
         return SR_FAIL(SR_E_INTERNAL, "libarchive: %s", archive_error_string(a));
     return archive_read_open1(a) == ARCHIVE_OK ? read_entries(r) : SR_OK;
+}
+
+static sr_status read_archive(reading *r) {
+    r->archive = archive_read_new();
+    if (r->archive == NULL)
+        return SR_FAIL(SR_E_MEMORY, "out of memory for reading an archive");
+    r->broken = false;
+    r->region->at = 0;
+    r->skip = r->taken;
+    const sr_status status = open_archive(r);
+    (void)archive_read_free(r->archive);
+    return status;
 }
 
 // What stands before the names of an archive's contents: its own name without .tar and the like.
@@ -456,15 +479,11 @@ static sr_status read_one(sr_source *source, int fd, int in, uint64_t begin, uin
     r->region = part;
     r->prefix = prefix;
     r->nesting = nesting;
-    r->archive = archive_read_new();
-    if (r->archive == NULL) {
-        status = SR_FAIL(SR_E_MEMORY, "out of memory for reading an archive");
-        goto out;
-    }
-    status = open_archive(r);
+    status = read_archive(r);
+    for (; status == SR_OK && r->broken; r->reopenings++)
+        status = read_archive(r);
     *is_archive = r->any;
     *next = r->next;
-    (void)archive_read_free(r->archive);
 out:
     sr_free(part);
     sr_free(prefix);

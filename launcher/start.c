@@ -241,6 +241,8 @@ sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_
         (sr_start_plan){.ranks = ranks, .lock = -1, .guard.line = -1, .as_root = geteuid() == 0};
     sr_status status = make_folder(arena, plan);
     if (status == SR_OK)
+        status = sr_start_check_needs(plan); // behind the removal of what killed starts left
+    if (status == SR_OK)
         status = write_words(command, arena, plan);
     if (status != SR_OK)
         sr_start_release(plan);

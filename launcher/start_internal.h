@@ -15,6 +15,9 @@
 // start.c
 void sr_start_remove_folder(const char *folder);
 
+// start_needs.c: refuses what mpirun would not survive, or would wait for without end.
+SR_NODISCARD sr_status sr_start_check_needs(const sr_start_plan *plan);
+
 // start_child.c: mpirun as a process group of its own; 'mask' are the signals that it may have,
 // 'output' becomes its stdout.
 SR_NODISCARD sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, int output,

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,12 +101,8 @@ static void pass_output(supervision *s) {
 }
 
 static void end_mpirun(supervision *s, const char *why) {
-    struct rlimit files = {0};
-    (void)getrlimit(RLIMIT_NOFILE, &files);
-    SR_ERROR(
-        "mpirun (pid %d) %s; killed it. 'serried doctor' checks what mpirun needs; it may open "
-        "%llu files here (ulimit -n)",
-        (int)s->child, why, (unsigned long long)files.rlim_cur);
+    SR_ERROR("mpirun (pid %d) %s; killed it. 'serried doctor' checks what mpirun needs",
+             (int)s->child, why);
     s->hung = true;
     (void)kill(s->child, SIGKILL);
 }
@@ -195,9 +190,10 @@ static int exit_code_of(const supervision *s, int state) {
         (void)snprintf(culprit, sizeof culprit, "mpirun (pid %d)", (int)s->child);
     else
         (void)sr_ranks_culprit(s->ranks, culprit, sizeof culprit);
-    SR_ERROR("%s was killed by signal %d (%s); run the same command again to resume from the last "
-             "checkpoint",
-             culprit, number, strsignal(number));
+    SR_ERROR("%s was killed by signal %d (%s)%s; run the same command again to resume from the "
+             "last checkpoint",
+             culprit, number, strsignal(number),
+             number == SIGBUS ? ", as happens where /dev/shm or a disk is full" : "");
     return sr_status_exit_code(SR_E_PEER);
 }
 

@@ -243,9 +243,14 @@ static sr_status find_unfinished(const char *parent, const char *identity, sr_te
     return status;
 }
 
+// The folder of a recipe's stamped runs, in new memory.
+static char *parent_of_stamps(const sr_run_options *options) {
+    return sr_path_join(options->root == NULL ? "runs" : options->root, options->recipe);
+}
+
 static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *options,
                                   sr_text *identities) {
-    char *parent = sr_path_join(options->root == NULL ? "runs" : options->root, options->recipe);
+    char *parent = parent_of_stamps(options);
     if (parent == NULL)
         return SR_E_MEMORY;
     sr_status status = SR_OK;
@@ -300,6 +305,10 @@ static sr_status fail_finished(const char *path, bool other_identity) {
                    path, path);
 }
 
+static sr_status fail_foreign(const char *path) {
+    return SR_FAIL(SR_E_USAGE, "%s is not a run folder of serried; choose another with -o", path);
+}
+
 // -o DIR: the folder is locked first and then judged.
 static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
                             sr_text *identities) {
@@ -309,8 +318,7 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
     folder_state state;
     SR_TRY(judge(run->path, identities, &state));
     if (state == FOLDER_FOREIGN)
-        return SR_FAIL(SR_E_USAGE, "%s is not a run folder of serried; choose another with -o",
-                       run->path);
+        return fail_foreign(run->path);
     SR_TRY(sr_make_folders(run->path));
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
     SR_TRY(judge(run->path, identities, &state));
@@ -407,6 +415,21 @@ static sr_status open_events(sr_run_folder *run) {
     char *path = sr_run_folder_file(run, "log.jsonl");
     sr_status status = path == NULL ? SR_E_MEMORY : sr_file_open_lines(path, &run->events);
     sr_free(path);
+    return status;
+}
+
+sr_status sr_run_folder_check_place(const sr_run_options *options) {
+    if (options->resume != NULL) // one that is missing is refused when it is opened
+        return sr_path_is_folder(options->resume) ? sr_check_folder_writable(options->resume)
+                                                  : SR_OK;
+    if (options->folder != NULL && sr_path_exists(options->folder) &&
+        !sr_path_is_folder(options->folder))
+        return fail_foreign(options->folder);
+    char *parent = options->folder == NULL ? parent_of_stamps(options) : NULL;
+    if (options->folder == NULL && parent == NULL)
+        return SR_E_MEMORY;
+    const sr_status status = sr_check_folder_writable(parent ? parent : options->folder);
+    sr_free(parent);
     return status;
 }
 

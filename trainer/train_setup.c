@@ -345,12 +345,20 @@ static sr_status compare_values(sr_training *t) {
     return SR_OK;
 }
 
+// The folder is made only when nothing else can fail any more.
+static sr_status check_place(const sr_training *t) {
+    const sr_run_options options = {
+        .recipe = t->recipe->name, .folder = t->request->output, .resume = t->request->resume};
+    return t->rank == 0 ? sr_run_folder_check_place(&options) : SR_OK;
+}
+
 // What the recipe names, and what can be refused before anything is made.
 static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_train_check(t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(sr_choose_metric(t->recipe, &t->metric));
+    SR_TRY(check_place(t));
     SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
     if (t->rank == 0 && !t->inputs.val_path[0])
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);

@@ -188,6 +188,29 @@ sr_status sr_make_folders(const char *path) {
     return status;
 }
 
+sr_status sr_check_folder_writable(const char *path) {
+    char *there = sr_strdup(path); // the path, or the nearest of its parents that exists
+    if (there == NULL)
+        return SR_E_MEMORY;
+    const char *nearest = there;
+    while (access(nearest, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        char *slash = strrchr(there, '/');
+        nearest = slash == NULL ? "." : slash == there ? "/" : there;
+        if (slash == NULL)
+            break;
+        *slash = '\0';
+    }
+    const bool exists = sr_path_is_folder(path);
+    sr_status status = SR_OK;
+    if (!sr_path_is_folder(nearest))
+        status = sr_file_fail(nearest, "cannot make the folder", EEXIST);
+    else if (faccessat(AT_FDCWD, nearest, W_OK | X_OK, AT_EACCESS) != 0)
+        status = sr_file_fail(
+            path, exists ? "cannot write to the folder" : "cannot make the folder", errno);
+    sr_free(there);
+    return status;
+}
+
 sr_status sr_sync_folder(const char *path) {
     int fd = sr_file_open_retrying(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)

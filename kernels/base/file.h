@@ -80,6 +80,9 @@ SR_NODISCARD sr_status sr_move_aside(const char *path, const char *ending, char 
 
 // Makes a folder and its parents (mode 0777 less umask), behind links as sr_file_target.
 SR_NODISCARD sr_status sr_make_folders(const char *path);
+// SR_E_IO where permissions or a read-only file system would keep sr_make_folders from making it,
+// or anybody from writing into it. Makes nothing.
+SR_NODISCARD sr_status sr_check_folder_writable(const char *path);
 // fsync of a folder, so that renames inside survive a power cut.
 SR_NODISCARD sr_status sr_sync_folder(const char *path);
 // The same for all parents of a path, so that it is found after a power cut. Parents that may not

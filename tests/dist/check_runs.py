@@ -197,6 +197,32 @@ class Runs(suite.Suite):
                               text=True, capture_output=True, timeout=100, check=False)
         self.report(done.returncode == 0, "ulimit -v", done.stderr[-800:])
 
+    def small_machine(self):
+        """What mpirun would not survive is refused before it starts; a soft limit is raised."""
+        line = [self.serried, "train", self.recipe, "-n", "2", f"data.train={self.data}", "steps=2", "-o"]
+        for limit, code, words in (("ulimit -n 28", 1, "mpirun needs 36 open files for 2 ranks, and the limit is 28"),
+                                   ("ulimit -Sn 28", 0, "")):
+            done = subprocess.run(["bash", "-c", limit + ' && exec "$@"', "bash", *line, self.path(limit.replace(" ", ""))],
+                                  env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW,
+                                  check=False)
+            self.expect(limit, done, code, words)
+        own = "mount -t tmpfs -o size=12m tmpfs /dev/shm"
+        if subprocess.run(["unshare", "-m", "sh", "-c", own], capture_output=True, check=False).returncode != 0:
+            suite.not_run("a full /dev/shm: needs the right to mount")
+            return
+        full = own + ' && head -c 8M /dev/zero > /dev/shm/full && exec "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", full, "sh", *line, self.path("full-shm")],
+                              env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW,
+                              check=False)
+        self.expect("full /dev/shm", done, 1, "/dev/shm has 4.0 MiB free, and 2 ranks need 9.2 MiB")
+
+    def no_place(self):
+        """A folder that cannot be written to is refused before anything else is done."""
+        with open(self.path("in-the-way"), "w", encoding="utf-8"):
+            done = self.train("in-the-way/run")
+        self.expect("-o that cannot be made", done, 1, "in-the-way: cannot make the folder: File exists")
+        self.report("were timed" not in done.stderr, "-o that cannot be made, early", done.stderr)
+
     def full_output(self):
         """Results that cannot be printed are a failure, also where mpirun stands between."""
         for ranks in (1, 2):
@@ -293,6 +319,8 @@ class Runs(suite.Suite):
         self.json()
         self.pictures()
         self.few_addresses()
+        self.small_machine()
+        self.no_place()
         self.full_output()
         self.bare()
         self.stopped_exit()

@@ -263,10 +263,10 @@ class WildInputs(suite.Suite):
         self.tell("zip that unfolds", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
-    def spoil(self, path, entry, local, listed):
+    def spoil(self, path, entry, local, listed, method=zipfile.ZIP_STORED):
         """A zip of the sound pictures in which one entry's bytes at an offset of its header, and of the list's, are
         others."""
-        with zipfile.ZipFile(path, "w") as archive:
+        with zipfile.ZipFile(path, "w", method) as archive:
             for name, seed in SOUND.items():
                 archive.writestr(name, jpeg(seed=seed))
         with open(path, "rb") as file:
@@ -282,17 +282,35 @@ class WildInputs(suite.Suite):
 
     def entries_of_zips(self):
         """An entry that cannot be read is refused alone."""
-        for name, local, listed, told in (
-                ("encrypted", {6: 1}, {8: 1}, "encrypted; unpack the archive with its password"),
-                ("of an unknown method", {8: 77}, {10: 77}, "cannot be read from the archive: "),
-                ("with a wrong checksum", {150: 0x55}, {}, "cannot be read from the archive: ZIP bad CRC")):
+        for name, method, local, listed, told in (
+                ("encrypted", zipfile.ZIP_STORED, {6: 1}, {8: 1}, "encrypted; unpack the archive with its password"),
+                ("of an unknown method", zipfile.ZIP_STORED, {8: 77}, {10: 77}, "cannot be read from the archive: "),
+                ("with a wrong checksum", zipfile.ZIP_STORED, {150: 0x55}, {},
+                 "cannot be read from the archive: ZIP bad CRC"),
+                ("whose first block is of no type", zipfile.ZIP_DEFLATED, {30 + len("a/2.jpg"): 7}, {},
+                 "cannot be read from the archive: ZIP decompression failed")):
             path, data = self.fresh("spoilt.zip"), self.fresh("data")
-            self.spoil(path, 1, local, listed)
+            self.spoil(path, 1, local, listed, method)
             done, refused = self.pack(path, data), read_refused(data)
             faults = [] if done.returncode == 3 and "3 train; 2 classes" in done.stdout else [f"code {done.returncode}"]
             if len(refused) != 1 or refused[0][0] != "a/2.jpg" or told not in refused[0][1]:
                 faults.append(f"refused.csv says {refused}")
             self.tell(f"zip with an entry {name}", faults, done.stdout + done.stderr)
+        path = self.fresh("streams.zip")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number in range(130):
+                archive.writestr(f"a/{number:03}.jpg", jpeg(seed=number))
+        with open(path, "rb") as file:
+            whole = file.read()
+        for broken, code, told in ((99, 3, "31 train; 1 class"), (110, 3, "damaged archive")):
+            content = bytearray(whole)
+            for number in range(broken):
+                content[content.index(b"a/%03d.jpg" % number) + len("a/000.jpg")] = 7
+            with open(path, "wb") as file:
+                file.write(content)
+            done = self.pack(path, self.fresh("data"))
+            self.tell(f"zip with {broken} broken entries", [] if done.returncode == code and
+                      told in done.stdout + done.stderr else [f"exit code {done.returncode}"], done.stdout + done.stderr)
         source = self.fresh("source")
         os.makedirs(source)
         self.spoil(os.path.join(source, "all.zip"), 0, {}, {})

@@ -242,6 +242,22 @@ static void folders(void **state) {
     assert_status(SR_E_IO, sr_make_folders(blocked));
     assert_message("a: cannot make the folder");
     assert_status(SR_E_IO, sr_make_folders(file));
+    assert_ok(sr_check_folder_writable(path));
+    assert_status(SR_E_IO, sr_check_folder_writable(file));
+    assert_status(SR_E_IO, sr_check_folder_writable(blocked));
+    assert_message("a: cannot make the folder: File exists");
+    char *closed = in_folder("x/closed"), *below = in_folder("x/closed/below/far");
+    assert_int_equal(0, mkdir(closed, 0555));
+    if (geteuid() != 0) {
+        assert_status(SR_E_IO, sr_check_folder_writable(closed));
+        assert_message("cannot write to the folder: Permission denied");
+        assert_status(SR_E_IO, sr_check_folder_writable(below));
+        assert_message("below/far: cannot make the folder: Permission denied");
+    }
+    assert_int_equal(0, rmdir(closed));
+    sr_free(closed);
+    sr_free(below);
+    assert_ok(sr_check_folder_writable("none-at-all"));
     sr_free(path);
     sr_free(file);
     sr_free(blocked);
