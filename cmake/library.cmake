@@ -68,7 +68,7 @@ endforeach()
 install(FILES serried.h DESTINATION ${SERRIED_HEADERS})
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/serried/recipes
   FILES_MATCHING PATTERN "*.yaml")
-install(FILES dataio/kplrecord.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/serried)
+install(FILES dataio/record/kplrecord.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/serried)
 
 # For pkg-config: the installed file is relative to itself, so that a moved prefix still works; the one
 # in the build folder serves programs against a tree that is not installed, which then find the library

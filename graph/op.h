@@ -99,7 +99,7 @@ typedef struct sr_op {
 const sr_op *const *sr_ops(size_t *count);
 // The operator of a name, or NULL.
 const sr_op *sr_op_find(const char *name);
-// Adds a plug-in's (trainer/plugins.h); 'origin' must live on.
+// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
 SR_NODISCARD sr_status sr_ops_add(const sr_op *const *list, const char *origin);
 
 // Whether no gradient flows through the operator at all, without an error: all inputs stop.

@@ -143,7 +143,7 @@ typedef struct sr_provider {
     const char *(*version)(
         void); // of the library behind it, as "oneDNN 2.6.3"; NULL: serried's own
     // Version of the bits that the provider's code gives: raised with every change that moves one,
-    // for any request on any processor. Part of the fingerprint (trainer/fingerprint.h).
+    // for any request on any processor. Part of the fingerprint (trainer/engine/fingerprint.h).
     int numerics;
     // Processor features that decide the bits of an entry (kernels/base/cpuid.h). The promise: each
     // entry gives the same bits on all processors that it runs on and that agree in these. Which

@@ -40,32 +40,32 @@ ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/"
 # Libraries that stay behind one door: header pattern -> files that may include it.
 DOORS = [
     (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
-    (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/(provider_)?onednn\w*\.[ch]|tests/.*"),
+    (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/onednn/\w+\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
-    (r"lmdb\.h", r"dataio/store_lmdb\.c|launcher/library_list\.c|tests/.*"),
-    (r"cairo.*", r"trainer/plot\w*\.[ch]|launcher/library_list\.c|tests/.*"),
+    (r"lmdb\.h", r"dataio/record/store_lmdb\.c|launcher/commands/library_list\.c|tests/.*"),
+    (r"cairo.*", r"trainer/report/plot\w*\.[ch]|launcher/commands/library_list\.c|tests/.*"),
 ]
 
 # Lists of descriptors: the .def, the prefix of the descriptors, and the files that hold them.
 LISTS = [
     ("graph/ops/op_list.def", "sr_op_", r"graph/ops/op_\w+\.c"),
     ("collective/backend_list.def", "sr_comm_backend_", r"collective/backend_\w+\.c"),
-    ("dataio/transform_list.def", "sr_transform_", r"dataio/transforms/transform_\w+\.c"),
-    ("dataio/transformer_list.def", "sr_transformer_", r"dataio/transformer_\w+\.c"),
-    ("dataio/container_list.def", "sr_container_", r"dataio/container_\w+\.c"),
-    ("dataio/store_list.def", "sr_store_", r"dataio/store_\w+\.c"),
-    ("dataio/format_list.def", "sr_format_", r"dataio/format_\w+\.c"),
-    ("dataio/source_kind_list.def", "sr_source_kind_", r"dataio/source_\w+\.c"),
+    ("dataio/transforms/transform_list.def", "sr_transform_", r"dataio/transforms/transform_(?!options)\w+\.c"),
+    ("dataio/pipeline/transformer_list.def", "sr_transformer_", r"dataio/pipeline/transformer_\w+\.c"),
+    ("dataio/record/container_list.def", "sr_container_", r"dataio/record/container_\w+\.c"),
+    ("dataio/record/store_list.def", "sr_store_", r"dataio/record/store_\w+\.c"),
+    ("dataio/formats/format_list.def", "sr_format_", r"dataio/formats/format_\w+\.c"),
+    ("dataio/import/source_kind_list.def", "sr_source_kind_", r"dataio/import/source_\w+\.c"),
     ("trainer/models/model_list.def", "sr_model_", r"trainer/models/model_\w+\.c"),
     ("trainer/losses/loss_list.def", "sr_loss_", r"trainer/losses/loss_\w+\.c"),
     ("trainer/tasks/task_list.def", "sr_task_", r"trainer/tasks/task_\w+\.c"),
     ("trainer/optimizers/optimizer_list.def", "sr_optimizer_",
      r"trainer/optimizers/optimizer_\w+\.c"),
     ("trainer/schedules/schedule_list.def", "sr_schedule_", r"trainer/schedules/schedule_\w+\.c"),
-    ("kernels/provider_list.def", "sr_provider_", r"kernels/\w+/\w*provider\w*\.c"),
+    ("kernels/provider_list.def", "sr_provider_", r"kernels/cpu/\w+/\w*provider\w*\.c"),
     ("kernels/device/device_list.def", "sr_device_", r"kernels/device/device_\w+\.c"),
-    ("launcher/command_list.def", "sr_cmd_", r"launcher/cmd_(?!bench_)\w+\.c"),
-    ("launcher/bench_list.def", "sr_bench_", r"launcher/cmd_bench_\w+\.c"),
+    ("launcher/commands/command_list.def", "sr_cmd_", r"launcher/(commands|bench)/cmd_(?!bench_)\w+\.c"),
+    ("launcher/bench/bench_list.def", "sr_bench_", r"launcher/bench/cmd_bench_\w+\.c"),
 ]
 # Descriptors that are reached in another way.
 UNLISTED = {
@@ -78,10 +78,10 @@ WRITER = "kernels/base/file_write.c"
 OPEN_FOR_WRITING = {
     "kernels/chooser_cache.c": "a lock",
     "kernels/base/file_lock.c": "a lock",
-    "trainer/rank_board.c": "memory that a job's processes share, in a new folder of its own",
-    "launcher/start.c": "a lock in that folder",
-    "launcher/start_guard.c": "that lock, and /dev/null for the streams of a process",
-    "dataio/spool.c": "an unnamed temporary file",
+    "trainer/run/rank_board.c": "memory that a job's processes share, in a new folder of its own",
+    "launcher/start/start.c": "a lock in that folder",
+    "launcher/start/start_guard.c": "that lock, and /dev/null for the streams of a process",
+    "dataio/import/spool.c": "an unnamed temporary file",
 }
 OPENERS = re.compile(r"(?<![\w.>])(?:open|openat|open64)\s*\(([^;]*?)\)\s*[;,)<>=&|]", re.S)
 FOPENS = re.compile(r"(?<![\w.>])f(?:re|d)?open(?:64)?\s*\(([^;]*?)\)\s*[;,)!=&|]", re.S)
@@ -102,14 +102,14 @@ WORDS = [
      "only the launcher ends the process"),
     ("rename", r"(?<![\w.>])(rename|renameat2?|link|linkat|symlink|symlinkat|mkostemps?|mkstemps?|creat|"
      r"ftruncate|truncate|copy_file_range|sendfile)\s*\(",
-     r"kernels/base/file_write\.c|dataio/(spool|ring)\.c|trainer/run_lock\.c|"
+     r"kernels/base/file_write\.c|dataio/(import/spool|pipeline/ring)\.c|trainer/run/run_lock\.c|"
      r"kernels/device/device_cpu_async\.c|tests/.*",
      "write files through kernels/base/file.h"),
-    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/plot\w*\.c",
+    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/report/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
     ("shape-rule", r"op\s*->\s*infer\s*\(", r"graph/recording\.c|tests/.*",
      "shapes are inferred where an operator is recorded, by its one rule"),
-    ("skip", r"(?<![\w.>])skip\s*\(\s*\)", r"tests/unit/test_support\.h",
+    ("skip", r"(?<![\w.>])skip\s*\(\s*\)", r"tests/unit/support/test_support\.h",
      "a case that cannot run says why: test_skip(why)"),
     ("lock", r"\bpthread_cond_\w+|\bsem_\w+\s*\(", r"(?!dataio/).*",
      "a process killed inside would leave it locked: use the rings"),

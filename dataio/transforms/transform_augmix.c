@@ -5,8 +5,8 @@
 // where it was.
 #include <string.h>
 
-#include "dataio/augment_ops.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/augment_ops.h"
+#include "dataio/transforms/transform_options.h"
 #include "kernels/base/math.h"
 
 enum { LEVELS = 10, MOST_CHAINS = 8, DEEPEST = 3, BITS = 16 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AutoAugment: one of 25 learned pairs of operations, each applied with its probability. Cubuk et
 // al., "AutoAugment: Learning Augmentation Strategies from Data" (2019), tables 7 to 9.
-#include "dataio/augment_ops.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/augment_ops.h"
+#include "dataio/transforms/transform_options.h"
 
 #define PAIRS 25
 #define LEVELS 10

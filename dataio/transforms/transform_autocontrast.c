@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stretches each channel to 0..255, with a probability.
-#include "dataio/adjust.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/adjust.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double probability;

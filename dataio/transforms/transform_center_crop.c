@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The middle of the picture; a smaller picture is padded with black, as torchvision does.
-#include "dataio/transform.h"
+#include "dataio/transforms/transform.h"
 
 typedef struct options {
     int64_t size;

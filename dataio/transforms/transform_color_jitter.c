@@ -2,8 +2,8 @@
 // Brightness, contrast, saturation and hue by random factors, in random order: Howard, "Some
 // Improvements on Deep Convolutional Neural Network Based Image Classification" (2013), with the
 // ranges of torchvision's ColorJitter.
-#include "dataio/adjust.h"
-#include "dataio/transform.h"
+#include "dataio/image/adjust.h"
+#include "dataio/transforms/transform.h"
 
 typedef struct options {
     double brightness, contrast, saturation, hue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A square in one colour at a random place, cut at the border: DeVries and Taylor, "Improved
 // Regularization of Convolutional Neural Networks with Cutout" (2017).
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int64_t size;

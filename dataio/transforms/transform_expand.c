@@ -2,7 +2,7 @@
 // Zooming out: with a probability the picture lies at a random place of a sheet whose sides are up
 // to a factor longer. Liu et al., "SSD: Single Shot MultiBox Detector" (2016); torchvision's
 // RandomZoomOut.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double probability;

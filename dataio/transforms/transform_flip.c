@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mirrors left to right with a probability.
-#include "dataio/transform.h"
+#include "dataio/transforms/transform.h"
 
 typedef struct options {
     double probability;

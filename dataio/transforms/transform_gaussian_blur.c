@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gaussian blur of a random width, with a probability (torchvision's GaussianBlur).
-#include "dataio/adjust.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/adjust.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double probability;

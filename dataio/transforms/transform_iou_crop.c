@@ -2,7 +2,7 @@
 // Random crops that overlap some box by at least a drawn IoU, the boxes being those whose centre is
 // inside. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), with the numbers of
 // torchvision's RandomIoUCrop. Pictures without boxes stay as they are.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_float_list overlaps, scale, ratio;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizes until the whole picture fits into the image size, and fills what is left on both sides,
 // as the YOLO detectors do.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int filter;

@@ -2,8 +2,8 @@
 // Adds a random multiple of the principal components of ImageNet's colours: Krizhevsky et al.,
 // "ImageNet Classification with Deep Convolutional Neural Networks" (2012), with the components
 // that AlexNet's successors use (of RGB in 0..1).
-#include "dataio/adjust.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/adjust.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double deviation;

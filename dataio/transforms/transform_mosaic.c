@@ -3,7 +3,7 @@
 // until it fits the image size, on a sheet of twice that size (Bochkovskiy et al., "YOLOv4"
 // (2020)). random_affine with to_image, a crop or a resize makes the image of it. A classification
 // recipe keeps the label of the sample's own picture, which is not what mosaic is for.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 enum { TILES = 4 };
 

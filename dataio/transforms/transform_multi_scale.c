@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizes the shorter side to a size drawn from a list, the longer one staying below a limit
 // (torchvision's RandomShortestSize, as in DETR). A crop or pad to the image size is to follow.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_int_list sizes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds pixels on every side (torchvision's Pad).
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_int_list size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pad on all sides, then a random crop of the image size: the usual CIFAR augmentation (pad 4), and
 // with a small reflected pad the random translation of airbench (Jordan, 2024).
-#include "dataio/transform.h"
+#include "dataio/transforms/transform.h"
 
 enum { PAD_ZERO, PAD_REFLECT };
 

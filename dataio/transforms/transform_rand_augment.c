@@ -2,8 +2,8 @@
 // RandAugment: a few operations drawn at random, all at one magnitude. Cubuk et al., "RandAugment:
 // Practical Automated Data Augmentation with a Reduced Search Space" (2019), with the operations
 // and ranges of torchvision.
-#include "dataio/augment_ops.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/augment_ops.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int64_t ops, magnitude, levels;

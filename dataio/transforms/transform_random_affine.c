@@ -2,7 +2,7 @@
 // Random rotation, scale, shear and translation about the middle, in one warp (torchvision's
 // RandomAffine). With to_image the new picture has the image size, the old one's middle in its own:
 // what follows mosaic.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_float_list degrees, translate, scale, shear;

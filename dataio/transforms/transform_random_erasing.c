@@ -4,7 +4,7 @@
 // mask stay: the object is still there.
 #include <math.h>
 
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 #include "kernels/base/math.h"
 
 typedef struct options {

@@ -3,7 +3,7 @@
 // Convolutions" (2014), with the rules of torchvision's RandomResizedCrop.
 #include <math.h>
 
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 #include "kernels/base/math.h"
 
 #define TRIES 10

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize: the shorter side to a size (torchvision's Resize), or both sides to
 // the target.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int64_t size;

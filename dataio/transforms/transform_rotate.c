@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns about the middle by a random angle, counter-clockwise; the size stays (torchvision's
 // RandomRotation).
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_float_list degrees;

@@ -2,7 +2,7 @@
 // Large-scale jitter: a random factor of the size at which the picture just fits, then a random
 // crop where it is larger than the image size and fill to the right and below where it is smaller.
 // Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method" (2021).
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_float_list scale;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blends with a smoothed picture, with a probability: factors above 1 sharpen, below 1 smooth
 // (torchvision's RandomAdjustSharpness).
-#include "dataio/adjust.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/adjust.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double probability, factor;

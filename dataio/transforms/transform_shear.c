@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shears about the middle by random angles along each side; the size stays.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     sr_float_list x, y;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves by a random number of whole pixels in each direction; the size stays.
-#include "dataio/transform_options.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     double x, y;

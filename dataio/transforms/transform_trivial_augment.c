@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TrivialAugment: one operation drawn at random, at a random magnitude. Mueller and Hutter,
 // "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021), the wide ranges.
-#include "dataio/augment_ops.h"
-#include "dataio/transform_options.h"
+#include "dataio/image/augment_ops.h"
+#include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int64_t levels;

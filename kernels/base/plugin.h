@@ -16,7 +16,7 @@
 //
 // A recipe names it beside itself or by an absolute path, `plugins: [mine.so]`, and then uses what
 // is in it by name, as `model: my-model`. A program with a training loop of its own gives the same
-// struct to sr_plugin_add (trainer/plugins.h).
+// struct to sr_plugin_add (trainer/engine/plugins.h).
 //
 // It is code of the user and runs with the user's rights: it is loaded only from a file that the
 // user or root owns and that no group or world may write, nor the folder it lies in. One that was

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plug-in files of this process (plugin.h): trusted, loaded, and named when they crash.
 //
-// What a plug-in brings is added to the tables by the rooms that own them (trainer/plugins.h, and
-// dataio for its processes). One thread, before others start. A file stays loaded until the end.
+// What a plug-in brings is added to the tables by the rooms that own them
+// (trainer/engine/plugins.h, and dataio for its processes). One thread, before others start. A file
+// stays loaded until the end.
 #ifndef SR_KERNELS_BASE_PLUGIN_FILE_H
 #define SR_KERNELS_BASE_PLUGIN_FILE_H
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """KPLRecord directories beside protobuf's own tools: check_kplrecord.py SERRIED RECIPE
 
-- protoc reads the golden bytes as dataio/kplrecord.proto has them;
+- protoc reads the golden bytes as dataio/record/kplrecord.proto has them;
 - Python's protobuf reads all that `pack --format kpl-dir` writes, and says the same as the pictures;
 - what tests/samples/write_kplrecord.py writes with it is trained on, counted and verified, and gives
   the same digest when its checksums are there already.

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "kernels/base/file.h"
-#include "launcher/start.h"
+#include "launcher/start/start.h"
 
 static char folder[] = "/tmp/serried-start-XXXXXX";
 

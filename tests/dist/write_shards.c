@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataio/record.h"
-#include "dataio/shard.h"
+#include "dataio/record/record.h"
+#include "dataio/record/shard.h"
 #include "kernels/base/file.h"
 
 static sr_status append(sr_writer *writer, sr_record_writer *record, const char *path, int number) {

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dataio/layout.h"
-#include "dataio/picture.h"
+#include "dataio/formats/layout.h"
+#include "dataio/image/picture.h"
 #include "kernels/base/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,8 +8,8 @@
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"
-#include "trainer/checkpoint_internal.h"
-#include "trainer/json_tree.h"
+#include "trainer/checkpoint/checkpoint_internal.h"
+#include "trainer/checkpoint/json_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

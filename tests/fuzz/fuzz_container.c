@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dataio/dataset.h"
-#include "dataio/lmdb_file_internal.h"
-#include "dataio/property.h"
-#include "dataio/shard_internal.h"
+#include "dataio/record/dataset.h"
+#include "dataio/record/lmdb_file_internal.h"
+#include "dataio/record/property.h"
+#include "dataio/record/shard_internal.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 

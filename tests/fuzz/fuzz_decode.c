@@ -3,7 +3,7 @@
 // orientation and shape may say anything. The input is 16 bytes of choices, then the row index,
 // then the picture. What decodes must hold the region that was asked for, in memory that can be
 // read.
-#include "dataio/decode.h"
+#include "dataio/jpeg/decode.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"
 

@@ -3,14 +3,14 @@
 // and read again: the same comes out. Pixels and labels of CIFAR and IDX are those of the bytes.
 #include <math.h>
 
-#include "dataio/coco_json.h"
-#include "dataio/format.h"
-#include "dataio/layout.h"
-#include "dataio/list_file.h"
-#include "dataio/mask_png.h"
-#include "dataio/rle.h"
-#include "dataio/voc_xml.h"
-#include "dataio/yolo_text.h"
+#include "dataio/formats/coco_json.h"
+#include "dataio/formats/format.h"
+#include "dataio/formats/layout.h"
+#include "dataio/formats/rle.h"
+#include "dataio/formats/voc_xml.h"
+#include "dataio/formats/yolo_text.h"
+#include "dataio/image/mask_png.h"
+#include "dataio/import/list_file.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"

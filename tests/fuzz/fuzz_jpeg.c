@@ -2,11 +2,11 @@
 // Fuzzes our own decoding of JPEGs against the library's: the input is a file. What ours decodes,
 // with any set of inner loops, with and without a row index, at any scale, the library decodes to
 // the same pixels without a warning.
-#include "dataio/jpeg_region_internal.h"
-#include "dataio/picture_internal.h"
+#include "dataio/image/picture_internal.h"
+#include "dataio/jpeg/jpeg_region_internal.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"
-#include "tests/unit/library_jpeg.h"
+#include "tests/unit/support/library_jpeg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataio/decode.h"
-#include "dataio/exif.h"
-#include "dataio/picture.h"
+#include "dataio/image/picture.h"
+#include "dataio/jpeg/decode.h"
+#include "dataio/jpeg/exif.h"
 #include "kernels/base/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataio/protocol.h"
-#include "dataio/record.h"
+#include "dataio/record/protocol.h"
+#include "dataio/record/record.h"
 #include "kernels/base/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,14 +7,14 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "dataio/format.h"
-#include "dataio/pack_state.h"
+#include "dataio/formats/format.h"
+#include "dataio/pack/pack_state.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"
-#include "trainer/csv_file.h"
-#include "trainer/run_folder.h"
+#include "trainer/report/csv_file.h"
+#include "trainer/run/run_folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/base/memory.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dataio/dataset.h"
-#include "dataio/shard_internal.h"
+#include "dataio/record/dataset.h"
+#include "dataio/record/shard_internal.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 

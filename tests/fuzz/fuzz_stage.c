@@ -3,9 +3,9 @@
 // it. The first byte picks the transformer and what is written over: the plan, or what lies behind
 // it (states, rings, slots); then come writes: u32 offset, u8 length, bytes. Nothing that a stage
 // takes from there may lead it outside of the memory.
-#include "dataio/record.h"
-#include "dataio/shard.h"
-#include "dataio/stage_internal.h"
+#include "dataio/pipeline/stage_internal.h"
+#include "dataio/record/record.h"
+#include "dataio/record/shard.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"

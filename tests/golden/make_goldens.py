@@ -3,8 +3,8 @@
 """Writes tests/golden/operators.bin: what PyTorch computes for the operators, in f64.
 
 Inputs are not stored: both sides fill them from Philox4x32-10 with 24-bit values that f32 holds
-exactly (tests/unit/kernel_fixture.c, array_random). Parameters of each case are stored, so that
-tests/unit/test_golden.c has no table of its own.
+exactly (tests/unit/kernels/kernel_fixture.c, array_random). Parameters of each case are stored, so that
+tests/unit/graph/test_golden.c has no table of its own.
 
 File, little-endian: "SRGOLD01", then entries: name char[40], count u64, count f64.
 Made with torch 1.13.0 and numpy 1.24.2: python3 tests/golden/make_goldens.py

@@ -3,7 +3,7 @@
 """Writes tests/golden/transforms.bin: what Pillow and torchvision make of one small picture.
 
 File, little-endian: "SRPICT01", then entries: name char[32], width u32, height u32, RGB bytes. The
-first one is the input. tests/unit/test_transform_golden.c has the same names and how serried makes
+first one is the input. tests/unit/dataio/test_transform_golden.c has the same names and how serried makes
 each of them. Made with Pillow 9.4.0 and torchvision 0.14.1: python3 tests/golden/make_transforms.py
 """
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/network_CASE.txt: what PyTorch computes for whole networks.
 
-Weights, inputs and labels are filled by Philox here and in tests/unit/test_network_golden.c, so
+Weights, inputs and labels are filled by Philox here and in tests/unit/trainer/test_network_golden.c, so
 that the files hold results only. For every tensor (the output, the losses, each gradient of the
 summed loss, each statistic of batch norm):
 

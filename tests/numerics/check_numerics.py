@@ -34,11 +34,11 @@ SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16," + UNR
 # What users may set for oneDNN; none of it may change a bit.
 FOREIGN = {"DNNL_MAX_CPU_ISA": "SSE41", "DNNL_CPU_ISA_HINTS": "PREFER_YMM", "DNNL_DEFAULT_FPMATH_MODE": "ANY"}
 VERSIONS = {
-    "serried-numerics": "SR_NUMERICS_VERSION in trainer/fingerprint.h",
-    "reference": "SR_REFERENCE_NUMERICS in kernels/cpu/reference_internal.h",
-    "onednn": "SR_ONEDNN_NUMERICS in kernels/cpu/onednn_internal.h",
-    "x86": "SR_X86_NUMERICS in kernels/cpu/x86_internal.h",
-    "data": "SR_DATA_NUMERICS in dataio/data_numerics.h",
+    "serried-numerics": "SR_NUMERICS_VERSION in trainer/engine/fingerprint.h",
+    "reference": "SR_REFERENCE_NUMERICS in kernels/cpu/reference/reference_internal.h",
+    "onednn": "SR_ONEDNN_NUMERICS in kernels/cpu/onednn/onednn_internal.h",
+    "x86": "SR_X86_NUMERICS in kernels/cpu/x86/x86_internal.h",
+    "data": "SR_DATA_NUMERICS in dataio/pipeline/data_numerics.h",
 }
 
 

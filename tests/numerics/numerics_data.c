@@ -3,13 +3,13 @@
 // boxes, as the pipeline delivers them in its order.
 #include "tests/numerics/numerics_digests.h"
 
-#include "dataio/data_numerics.h"
-#include "dataio/decode.h"
-#include "dataio/transform.h"
+#include "dataio/jpeg/decode.h"
+#include "dataio/pipeline/data_numerics.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
-#include "tests/unit/pictures.h"
-#include "tests/unit/test_support.h"
+#include "tests/unit/support/pictures.h"
+#include "tests/unit/support/test_support.h"
 
 enum { WIDTH = 101, HEIGHT = 75, SIDE = 48, PICTURES = 24, BATCH = 8 };
 

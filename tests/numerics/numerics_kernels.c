@@ -6,9 +6,9 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
-#include "tests/unit/kernel_fixture.h"
-#include "tests/unit/kernel_problem.h"
-#include "tests/unit/test_support.h"
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/kernel_problem.h"
+#include "tests/unit/support/test_support.h"
 
 enum { MAX_ENTRIES = 128 };
 

@@ -4,9 +4,9 @@
 // data path do not count.
 #include "tests/numerics/numerics_digests.h"
 
-#include "tests/unit/engine_fixture.h"
-#include "tests/unit/test_support.h"
-#include "trainer/fingerprint.h"
+#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/engine_fixture.h"
+#include "trainer/engine/fingerprint.h"
 
 enum { STEPS = 3, DIGITS = 32 }; // hexadecimal, of 64: the table stays narrow
 

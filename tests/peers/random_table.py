@@ -25,8 +25,8 @@ COMPARED = {
 }
 
 NOT_COMPARED = {
-    "random_normal": "draws of its own generator: tests/unit/test_ops.c has their moments",
-    "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/test_mix.c",
+    "random_normal": "draws of its own generator: tests/unit/graph/test_ops.c has their moments",
+    "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 
 # Compositions of operators that have a call of their own.

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/network_choices.h"
-#include "tests/unit/network_fixture.h"
-#include "trainer/safetensors.h"
+#include "tests/unit/graph/network_choices.h"
+#include "tests/unit/trainer/network_fixture.h"
+#include "trainer/checkpoint/safetensors.h"
 
 enum { PASSES = 5 };
 

@@ -2,7 +2,7 @@
 // Softmax cross-entropy with label smoothing (Szegedy et al. 2016).
 #include <stddef.h>
 
-#include "trainer/loss.h"
+#include "trainer/losses/loss.h"
 
 typedef struct loss_options {
     double label_smoothing;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of losses: loss_list.def, and those of plug-ins.
 #include "kernels/base/table.h"
-#include "trainer/loss.h"
+#include "trainer/losses/loss.h"
 
 #define SR_LOSS(symbol) extern const sr_loss_desc symbol;
 #include "trainer/losses/loss_list.def"

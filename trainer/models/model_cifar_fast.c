@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/base/memory.h"
-#include "trainer/layers.h"
+#include "trainer/models/layers.h"
 
 enum { PATCH = 2, PATCH_VALUES = 3 * PATCH * PATCH, WHITE = 2 * PATCH_VALUES, GROUPS = 3 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of models: model_list.def, and those of plug-ins.
 #include "kernels/base/table.h"
-#include "trainer/model.h"
+#include "trainer/models/model.h"
 
 #define SR_MODEL(desc) extern const sr_model_desc desc;
 #include "trainer/models/model_list.def"

@@ -5,7 +5,7 @@
 // stem=cifar replaces the 7x7/2 convolution and the pooling by one 3x3 convolution, for 32 px.
 #include <stddef.h>
 
-#include "trainer/layers.h"
+#include "trainer/models/layers.h"
 
 enum { STAGES = 4, MAX_BLOCKS = 40 };
 

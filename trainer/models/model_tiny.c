@@ -3,7 +3,7 @@
 // batch norm, a residual, pooling, dropout. Used by the suite and for trying things out.
 #include <stddef.h>
 
-#include "trainer/layers.h"
+#include "trainer/models/layers.h"
 
 typedef struct tiny_options {
     int64_t width;

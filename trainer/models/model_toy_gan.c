@@ -4,7 +4,7 @@
 // Small enough for the suite; the recipe toy-gan trains them as two phases.
 #include <stddef.h>
 
-#include "trainer/layers.h"
+#include "trainer/models/layers.h"
 
 enum { NOISE = 32 };
 

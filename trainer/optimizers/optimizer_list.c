@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of optimisers: optimizer_list.def, and those of plug-ins.
-#include "trainer/optimizer.h"
+#include "trainer/optimizers/optimizer.h"
 
 #include "kernels/base/table.h"
 

@@ -3,7 +3,7 @@
 // gradient, the first momentum is the gradient itself.
 #include <stddef.h>
 
-#include "trainer/optimizer.h"
+#include "trainer/optimizers/optimizer.h"
 
 typedef struct sgd_options {
     double momentum, dampening;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // constant: the base rate throughout.
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_constant;
 

@@ -2,7 +2,7 @@
 // cosine: half a cosine from the base rate to 'end' times it.
 // Source: Loshchilov and Hutter, "SGDR", ICLR 2017, equation 5 without restarts.
 #include "kernels/base/math.h"
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_cosine;
 

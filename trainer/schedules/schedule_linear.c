@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear: a straight line from the base rate to 'end' times it.
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_linear;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of schedules: schedule_list.def, and those of plug-ins.
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 #include "kernels/base/table.h"
 

@@ -2,7 +2,7 @@
 // poly: (1 - t)^power, the usual schedule of segmentation.
 // Source: Liu, Rabinovich and Berg, "ParseNet", 2015; DeepLab uses power 0.9.
 #include "kernels/base/math.h"
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_poly;
 

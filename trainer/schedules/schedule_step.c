@@ -2,7 +2,7 @@
 // step: times 'gamma' at each milestone, the classic of ImageNet (30, 60, 80 of 90 epochs).
 // Source: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 3.4.
 #include "kernels/base/log.h"
-#include "trainer/schedule.h"
+#include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_step;
 

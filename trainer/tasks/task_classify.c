@@ -3,7 +3,7 @@
 //
 // Where the recipe mixes samples (mixup, CutMix), the loss of a sample is that of its own label and
 // that of its partner's, by weight; hits of training count the own label alone.
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 #define MIX_SCOPE 0x6d780000u // models count up from phase << 16
 

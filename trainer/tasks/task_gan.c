@@ -2,7 +2,7 @@
 // Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014), as two
 // phases of a step: D judges real and generated pictures, then G is moved towards being taken for
 // real. Both phases read both networks; each trains its own.
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
 

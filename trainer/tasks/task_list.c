@@ -2,7 +2,7 @@
 // The tasks, from task_list.def, and what they share.
 #include <string.h>
 
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 #define SR_TASK(desc) extern const sr_task_desc desc;
 #include "trainer/tasks/task_list.def"

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a source mean: classes, boxes, masks, splits.
+//
+// A format is a descriptor in its own file and one line in format_list.def. It knows itself by the
+// content of the listed files, and gives every picture of the source (or every piece of its files
+// of pixels or records) a split, and what its record needs; what it cannot place it refuses by
+// name.
+#ifndef SR_DATAIO_FORMAT_H
+#define SR_DATAIO_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dataio/formats/layout.h"
+#include "dataio/import/source.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_FORMAT_ABI 2
+
+typedef struct sr_format {
+    uint32_t struct_size, abi;
+    const char *name, *help;
+    // Papers that the format may want, by path, first bytes and length; NULL: none.
+    bool (*wants)(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes);
+    // Whether the listed source is of this format. May read files.
+    sr_status (*recognises)(sr_source *source, bool *fits);
+    // Fills a layout that sr_layout_make has begun.
+    sr_status (*lay_out)(sr_source *source, sr_layout *layout);
+} sr_format;
+
+// The table, in order of recognition; NULL ends it.
+const sr_format *sr_format_at(size_t index);
+// Sets source->format. SR_E_USAGE where none fits.
+SR_NODISCARD sr_status sr_format_find(sr_source *source);
+// Some format may want this file, which is no picture.
+bool sr_format_wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

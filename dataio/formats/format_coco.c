@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+// Format: COCO's object annotations, JSON files beside folders of pictures.
+//
+// Every JSON file with COCO's lists counts, but where some are called instances_... only those, as
+// the others (captions, key points) speak of the same pictures. A file's split is told by a word of
+// its name or, failing that, of its folders that begins with train, val or test; else it is train.
+// file_name is the end of a path in the source, of several that which lies in a folder called as
+// the end of the JSON's name (train2017), in its split, or next to it.
+//
+// Classes are the categories of train in the order of their ids; other files are matched by name.
+// Boxes x, y, width, height become corners; iscrowd is kept and makes an object difficult too.
+// Polygons are kept as they are, run lengths as COCO's compressed string.
+//
+// Refused by name: an image without a picture, of two pictures, or named twice; a picture with an
+// annotation that cannot be used, since without it the picture would teach that nothing is there:
+// one that is wrong itself, of a category that is not defined or that train does not have, or of an
+// image id that stands for two pictures; and, in the name of their file, annotations of an image
+// that is not defined. Left out and counted: pictures that no file names. Ids of annotations only
+// name them in messages and may repeat. What is no JSON, and wrong categories, end the whole with
+// line and column.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/formats/coco_json.h"
+#include "dataio/formats/format.h"
+#include "dataio/formats/id_table.h"
+#include "dataio/formats/name_table.h"
+#include "dataio/formats/picture_index.h"
+#include "kernels/base/text.h"
+
+#define PROBED 32 // of the largest JSON files
+
+// An image of the file that is read.
+typedef struct image {
+    uint64_t note;    // its last annotation
+    int64_t first;    // number of its first annotation
+    uint32_t picture; // 1 + index into the source's files; 0: not defined yet
+    uint32_t objects;
+    bool refused;
+    const char *flaw; // why it cannot be used, or NULL
+} image;
+
+typedef struct category {
+    int file; // that defines it
+    int64_t id;
+    const char *name;
+    const char *rival; // the id stands for this name, too, or NULL
+} category;
+
+// What the label of a note stands for.
+typedef struct label {
+    int file;
+    int64_t category;
+} label;
+
+typedef struct reading {
+    sr_source *source;
+    sr_layout *layout;
+    sr_picture_index index;
+    const sr_source_file *paper; // the file that is read
+    int split, file;             // its split; which one it is
+    sr_id_table ids;             // of its images
+    void *images;                // image
+    size_t image_capacity;
+    void *categories; // category, those of a file behind those of the one before
+    size_t category_count, category_capacity, first_category;
+    sr_id_table defined; // ids of the file's categories
+    sr_id_table used;    // category ids that the file's annotations have
+    void *labels;        // label, of notes: those of a file behind those of the one before
+    size_t label_count, label_capacity, first_label;
+    sr_name_table names; // of the classes; then others
+    size_t class_names;  // so many
+    int *class_of;       // [class_names]
+    bool *named;         // [files]: some image is this picture
+    char path[4096];     // for messages
+} reading;
+
+// -- recognition -------------------------------------------------------------------------------
+
+static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
+    (void)path, (void)bytes;
+    size_t at = head_bytes >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < head_bytes && strchr(" \t\r\n", head[at]) != NULL && head[at] != '\0')
+        at++;
+    return at < head_bytes && head[at] == '{';
+}
+
+static sr_status read_paper(void *user, uint64_t offset, void *out, size_t bytes) {
+    const reading *r = user;
+    return sr_source_read_part(r->source, r->paper, offset, out, bytes);
+}
+
+static sr_coco_verdict probe(sr_source *source, const sr_source_file *paper) {
+    uint8_t head[64];
+    const size_t n = paper->bytes < sizeof head ? (size_t)paper->bytes : sizeof head;
+    reading r = {.source = source, .paper = paper};
+    if (sr_source_read_part(source, paper, 0, head, n) != SR_OK ||
+        !wants(paper->path, head, n, paper->bytes))
+        return SR_COCO_NO;
+    return sr_coco_probe(&(sr_coco_reading){
+        .path = paper->path, .bytes = paper->bytes, .user = &r, .read = read_paper});
+}
+
+static int by_paper_path(const void *a, const void *b) {
+    const sr_source_file *const *x = a, *const *y = b;
+    return strcmp((*x)->path, (*y)->path);
+}
+
+// The files that are read. Only a few of the largest are looked into, as a source may have a JSON
+// file for each picture.
+static sr_status find_papers(sr_source *source, const sr_source_file **papers, size_t *out) {
+    const sr_source_file *largest[PROBED];
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < source->papers.count; i++) {
+        const sr_source_file *paper = &source->papers.items[i];
+        size_t at = count;
+        if (sr_text_ends_with(paper->path, ".txt")) // lists and labels, of which there may be many
+            continue;
+        while (at > 0 && largest[at - 1]->bytes < paper->bytes)
+            at--;
+        if (at == PROBED)
+            continue;
+        count += count < PROBED;
+        memmove(largest + at + 1, largest + at, (count - at - 1) * sizeof *largest);
+        largest[at] = paper;
+    }
+    bool instances = false;
+    for (size_t i = 0; i < count; i++)
+        if (probe(source, largest[i]) != SR_COCO_NO) {
+            papers[kept++] = largest[i];
+            instances = instances || strncmp(sr_path_name(largest[i]->path), "instances_", 10) == 0;
+        }
+    *out = 0; // in place: never ahead of i
+    for (size_t i = 0; i < kept; i++)
+        if (!instances || strncmp(sr_path_name(papers[i]->path), "instances_", 10) == 0)
+            papers[(*out)++] = papers[i];
+    return SR_OK;
+}
+
+static sr_status recognises(sr_source *source, bool *fits) {
+    const sr_source_file *papers[PROBED];
+    size_t count;
+    SR_TRY(find_papers(source, papers, &count));
+    *fits = count > 0;
+    return SR_OK;
+}
+
+// -- places ------------------------------------------------------------------------------------
+
+// The path of a JSON that was named itself, which knows more than that below its folder.
+static const char *full_path(const sr_source *source, const sr_source_file *paper) {
+    const bool itself = source->folder >= 0 && source->store_count > 0 && paper->in < 0;
+    return itself ? source->path : paper->path;
+}
+
+static int split_of_paper(const sr_source *source, const sr_source_file *paper) {
+    const char *path = full_path(source, paper), *name = sr_path_name(path);
+    int split = sr_split_word(name, strlen(name));
+    if (split < 0)
+        split = sr_path_split_word(path);
+    return split < 0 ? SR_SPLIT_TRAIN : split;
+}
+
+// What follows the last '_' of the JSON's name, as "train2017", as a folder before the name.
+static void join_tail(const char *paper, const char *file_name, char *out, size_t capacity) {
+    const char *name = sr_path_name(paper), *tail = strrchr(name, '_');
+    tail = tail ? tail + 1 : name;
+    (void)snprintf(out, capacity, "%.*s/%s", (int)strcspn(tail, "."), tail, file_name);
+}
+
+static bool find_named(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+    char longer[4200];
+    const char *name = sr_path_name(file_name);
+    sr_picture_wanted wanted = {.stem = name,
+                                .stem_bytes = sr_path_stem_bytes(name),
+                                .near = r->paper->path,
+                                .split = r->split};
+    join_tail(r->paper->path, file_name, longer, sizeof longer);
+    const char *const names[] = {longer, file_name};
+    for (int i = 0; i < 2; i++) {
+        wanted.name = names[i];
+        if (sr_picture_index_choose(&r->index, &wanted, out, rivals) &&
+            sr_path_ends_with(r->source->files.items[*out].path, names[i]))
+            return true;
+    }
+    if (rivals[0] != NULL && !sr_path_ends_with(rivals[0], file_name))
+        rivals[0] = rivals[1] = NULL;
+    return false;
+}
+
+// Windows programs part folders by '\\'.
+static bool find_picture(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+    char copy[4200];
+    if (find_named(r, file_name, out, rivals))
+        return true;
+    if (rivals[0] != NULL || strchr(file_name, '\\') == NULL || strlen(file_name) >= sizeof copy)
+        return false;
+    memcpy(copy, file_name, strlen(file_name) + 1);
+    for (char *at = copy; (at = strchr(at, '\\')) != NULL;)
+        *at = '/';
+    return find_named(r, copy, out, rivals);
+}
+
+// -- events ------------------------------------------------------------------------------------
+
+static sr_status image_of(reading *r, int64_t id, image **out) {
+    uint32_t number;
+    const size_t before = r->ids.count;
+    SR_TRY(sr_id_table_get(&r->ids, id, &number));
+    SR_TRY(sr_grow(&r->images, &r->image_capacity, r->ids.count, sizeof(image), "images"));
+    *out = (image *)r->images + number;
+    if (r->ids.count > before)
+        **out = (image){0};
+    return SR_OK;
+}
+
+static bool is_known(const image *i) {
+    return i->picture != 0 || i->refused;
+}
+
+// Keeps the first reason why an image cannot be used.
+static sr_status spoil(reading *r, image *to, const char *fmt, ...) SR_PRINTF(3, 4);
+static sr_status spoil(reading *r, image *to, const char *fmt, ...) {
+    char reason[512];
+    va_list arguments;
+    if (to->flaw != NULL)
+        return SR_OK;
+    va_start(arguments, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, arguments);
+    va_end(arguments);
+    to->flaw = sr_arena_strdup(&r->layout->arena, reason);
+    return to->flaw != NULL ? SR_OK : SR_E_MEMORY;
+}
+
+// An image id that was met before. The same picture again is one too many; another one makes both
+// unusable, as annotations may be of either.
+static sr_status repeat_image(reading *r, image *to, const sr_coco_image *from) {
+    const char *rivals[2];
+    uint32_t picture;
+    const bool found = find_picture(r, from->file_name, &picture, rivals);
+    if (found && to->picture == picture + 1)
+        return sr_source_refuse_for(r->source, from->file_name,
+                                    "image id %lld appears twice in %s; the first is used",
+                                    (long long)from->id, r->paper->path);
+    SR_TRY(spoil(r, to, "image id %lld of %s is used for %s, too", (long long)from->id,
+                 r->paper->path, from->file_name));
+    if (found)
+        r->named[picture] = true;
+    return sr_source_refuse_for(r->source, from->file_name,
+                                "image id %lld of %s is used for another picture, too",
+                                (long long)from->id, r->paper->path);
+}
+
+static sr_status on_image(void *user, const sr_coco_image *from) {
+    reading *r = user;
+    image *to;
+    uint32_t picture;
+    const char *rivals[2];
+    SR_TRY(image_of(r, from->id, &to));
+    if (is_known(to))
+        return repeat_image(r, to, from);
+    if (!find_picture(r, from->file_name, &picture, rivals)) {
+        to->refused = true;
+        if (rivals[0] != NULL)
+            return sr_source_refuse_for(r->source, from->file_name,
+                                        "image id %lld of %s, which may be %s or %s",
+                                        (long long)from->id, r->paper->path, rivals[0], rivals[1]);
+        return sr_source_refuse_for(r->source, from->file_name,
+                                    "image id %lld of %s, but there is no such picture",
+                                    (long long)from->id, r->paper->path);
+    }
+    if (r->named[picture]) {
+        to->refused = true;
+        return sr_source_refuse_for(r->source, from->file_name,
+                                    "image id %lld of %s is a picture that was named before",
+                                    (long long)from->id, r->paper->path);
+    }
+    r->named[picture] = true;
+    to->picture = picture + 1;
+    r->layout->files[picture].split = (int8_t)r->split;
+    r->layout->files[picture].width = from->width;
+    r->layout->files[picture].height = from->height;
+    return SR_OK;
+}
+
+// "annotation id 7", or without its id where it has none.
+static const char *annotation_name(int64_t id, char out[48]) {
+    (void)snprintf(out, 48, id >= 0 ? "annotation id %lld" : "an annotation", (long long)id);
+    return out;
+}
+
+static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
+    reading *r = user;
+    image *to;
+    uint32_t picture;
+    const char *rivals[2], *paper = r->paper->path;
+    char name[48];
+    if (flaw->annotation && flaw->has_image) {
+        SR_TRY(image_of(r, flaw->image, &to));
+        to->first = to->objects++ > 0 ? to->first : flaw->id;
+        return spoil(r, to, "%s of image id %lld, %s:%s", annotation_name(flaw->id, name),
+                     (long long)flaw->image, paper, flaw->reason);
+    }
+    if (flaw->annotation)
+        return sr_source_refuse_for(r->source, paper, "%s, %s", annotation_name(flaw->id, name),
+                                    flaw->reason);
+    if (flaw->has_id) { // its annotations are of no use, and not of an unknown image
+        SR_TRY(image_of(r, flaw->id, &to));
+        to->refused = to->refused || to->picture == 0;
+    }
+    if (flaw->file_name[0] == '\0')
+        return sr_source_refuse_for(r->source, paper, "%s", flaw->reason);
+    if (find_picture(r, flaw->file_name, &picture, rivals))
+        r->named[picture] = true;
+    return sr_source_refuse_for(r->source, flaw->file_name, "%s:%s", paper, flaw->reason);
+}
+
+static sr_status on_annotation(void *user, const sr_coco_annotation *from) {
+    reading *r = user;
+    image *to;
+    uint32_t number;
+    SR_TRY(image_of(r, from->image, &to));
+    SR_TRY(sr_id_table_get(&r->used, from->category, &number));
+    if (r->first_label + number == r->label_count) {
+        SR_TRY(sr_grow(&r->labels, &r->label_capacity, r->label_count + 1, sizeof(label),
+                       "categories"));
+        ((label *)r->labels)[r->label_count++] =
+            (label){.file = r->file, .category = from->category};
+    }
+    sr_note note = from->note;
+    note.label = (int64_t)(r->first_label + number);
+    note.paper = 1 + (uint32_t)(r->paper - r->source->papers.items);
+    note.image = from->image;
+    to->first = to->objects++ > 0 ? to->first : note.number;
+    return sr_notes_add(&r->layout->notes, to->note, &note, &to->note);
+}
+
+static sr_status on_category(void *user, int64_t id, const char *name) {
+    reading *r = user;
+    uint32_t number;
+    const size_t before = r->defined.count;
+    SR_TRY(sr_id_table_get(&r->defined, id, &number));
+    const char *copy = sr_arena_strdup(&r->layout->arena, name);
+    if (copy == NULL)
+        return SR_E_MEMORY;
+    if (r->defined.count == before) {
+        category *same = (category *)r->categories + r->first_category + number;
+        same->rival = strcmp(same->name, name) == 0 ? same->rival : copy;
+        return SR_OK;
+    }
+    SR_TRY(sr_grow(&r->categories, &r->category_capacity, r->category_count + 1, sizeof(category),
+                   "categories"));
+    ((category *)r->categories)[r->category_count++] =
+        (category){.file = r->file, .id = id, .name = copy};
+    return SR_OK;
+}
+
+// -- files -------------------------------------------------------------------------------------
+
+// Gives the pictures their annotations.
+static sr_status settle_images(reading *r) {
+    const image *images = r->images;
+    char name[48];
+    for (size_t i = 0; i < r->ids.count; i++) {
+        const image *from = &images[i];
+        const long long id = ((const int64_t *)r->ids.ids)[i];
+        sr_layout_file *file = from->picture ? &r->layout->files[from->picture - 1] : NULL;
+        if (file != NULL && from->flaw == NULL) {
+            file->note = from->note;
+        } else if (file != NULL) {
+            file->split = -1;
+            SR_TRY(
+                sr_source_refuse(r->source, r->source->files.items[file->source].path, from->flaw));
+        } else if (!from->refused) {
+            SR_TRY(sr_source_refuse_for(
+                r->source, r->paper->path,
+                "%s is of image id %lld, which is not defined (%u annotation%s)",
+                annotation_name(from->first, name), id, from->objects,
+                from->objects == 1 ? " is" : "s are"));
+        }
+    }
+    sr_id_table_clear(&r->ids);
+    sr_id_table_clear(&r->used);
+    sr_id_table_clear(&r->defined);
+    r->first_label = r->label_count;
+    r->first_category = r->category_count;
+    return SR_OK;
+}
+
+static sr_status read_file(reading *r, const sr_source_file *paper) {
+    r->paper = paper;
+    r->split = split_of_paper(r->source, paper);
+    const bool itself = full_path(r->source, paper) == r->source->path;
+    (void)snprintf(r->path, sizeof r->path, "%s%s%s", r->source->path,
+                   itself                   ? ""
+                   : r->source->folder >= 0 ? "/"
+                                            : ": ",
+                   itself ? "" : paper->path);
+    SR_TRY(sr_coco_read(&(sr_coco_reading){.path = r->path,
+                                           .bytes = paper->bytes,
+                                           .user = r,
+                                           .read = read_paper,
+                                           .image = on_image,
+                                           .annotation = on_annotation,
+                                           .category = on_category,
+                                           .flaw = on_flaw}));
+    r->source->read++;
+    return settle_images(r);
+}
+
+static int by_file_and_id(const void *a, const void *b) {
+    const category *x = a, *y = b;
+    const int order = (x->id > y->id) - (x->id < y->id);
+    return x->file != y->file ? x->file - y->file : order;
+}
+
+// Classes are the categories of the files of the first split that there is.
+static sr_status settle_classes(reading *r, const sr_source_file *const *papers, size_t count) {
+    sr_layout *layout = r->layout;
+    category *categories = r->categories;
+    sr_name_list classes = {0};
+    uint32_t number;
+    int first = SR_SPLIT_COUNT;
+    for (size_t i = 0; i < count; i++)
+        first = split_of_paper(r->source, papers[i]) < first ? split_of_paper(r->source, papers[i])
+                                                             : first;
+    if (r->category_count > 0)
+        qsort(categories, r->category_count, sizeof *categories, by_file_and_id);
+    r->class_of = sr_alloc_array((size_t)layout->class_count + r->category_count,
+                                 sizeof *r->class_of, "classes");
+    if (r->class_of == NULL)
+        return SR_E_MEMORY;
+    for (int i = 0; i < layout->class_count; i++) { // given ones, of which some may be equal
+        const size_t before = r->names.count;
+        SR_TRY(sr_name_table_get(&r->names, &layout->arena, layout->classes[i],
+                                 strlen(layout->classes[i]), &number));
+        if (r->names.count > before)
+            r->class_of[number] = i;
+    }
+    sr_status status = SR_OK;
+    for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++) {
+        const size_t before = r->names.count, bytes = strlen(categories[i].name);
+        if (split_of_paper(r->source, papers[categories[i].file]) != first)
+            continue;
+        status = sr_name_table_get(&r->names, &layout->arena, categories[i].name, bytes, &number);
+        if (status != SR_OK || r->names.count == before)
+            continue;
+        r->class_of[number] = (int)classes.count;
+        status = sr_name_list_add(&classes, &layout->arena, categories[i].name, bytes);
+    }
+    r->class_names = r->names.count;
+    if (!layout->names_given) {
+        layout->classes = classes.items;
+        layout->class_count = (int)classes.count;
+    }
+    return status;
+}
+
+// What a label is called, and its class, or -1.
+static sr_status resolve(reading *r, const label *of, const char **name, int *class_number) {
+    char text[300];
+    uint32_t number;
+    const category wanted = {.file = of->file, .id = of->category};
+    const category *found =
+        r->category_count == 0
+            ? NULL
+            : bsearch(&wanted, r->categories, r->category_count, sizeof wanted, by_file_and_id);
+    *class_number = -1;
+    if (found != NULL && found->rival == NULL) {
+        *name = found->name;
+        SR_TRY(sr_name_table_get(&r->names, &r->layout->arena, *name, strlen(*name), &number));
+        *class_number = number < r->class_names ? r->class_of[number] : -1;
+        return SR_OK;
+    }
+    if (found != NULL)
+        (void)snprintf(text, sizeof text, "category %lld, which is both %.100s and %.100s",
+                       (long long)of->category, found->name, found->rival);
+    else
+        (void)snprintf(text, sizeof text, "category %lld, not defined", (long long)of->category);
+    *name = sr_arena_strdup(&r->layout->arena, text);
+    return *name != NULL ? SR_OK : SR_E_MEMORY;
+}
+
+// What the notes' labels mean.
+static sr_status settle_labels(reading *r) {
+    for (size_t i = 0; i < r->label_count; i++) {
+        const char *name;
+        int class_number;
+        SR_TRY(resolve(r, (const label *)r->labels + i, &name, &class_number));
+        SR_TRY(sr_layout_map_label(r->layout, (int64_t)i, class_number, name));
+    }
+    return SR_OK;
+}
+
+static sr_status read_all(reading *r) {
+    const sr_source_file *papers[PROBED];
+    size_t count;
+    SR_TRY(find_papers(r->source, papers, &count));
+    qsort(papers, count, sizeof *papers, by_paper_path);
+    SR_TRY(sr_layout_begin(r->layout, r->source));
+    SR_TRY(sr_picture_index_make(r->source, &r->index));
+    r->named = sr_alloc_array(r->layout->count, sizeof *r->named, "pictures");
+    if (r->named == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        r->file = (int)i;
+        SR_TRY(read_file(r, papers[i]));
+    }
+    for (size_t i = 0; i < r->layout->count; i++)
+        r->layout->unlabelled += !r->named[i];
+    SR_TRY(settle_classes(r, papers, count));
+    return settle_labels(r);
+}
+
+static sr_status lay_out(sr_source *source, sr_layout *out) {
+    reading r = {.source = source, .layout = out};
+    out->schema = SR_SCHEMA_OBJECTS;
+    sr_status status = read_all(&r);
+    sr_picture_index_release(&r.index);
+    sr_id_table_release(&r.ids);
+    sr_id_table_release(&r.used);
+    sr_id_table_release(&r.defined);
+    sr_name_table_release(&r.names);
+    sr_free(r.class_of);
+    sr_free(r.labels);
+    sr_free(r.images);
+    sr_free(r.categories);
+    sr_free(r.named);
+    return status;
+}
+
+extern const sr_format sr_format_coco;
+const sr_format sr_format_coco = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "coco",
+    .help = "COCO's JSON of boxes and outlines",
+    .wants = wants,
+    .recognises = recognises,
+    .lay_out = lay_out,
+};

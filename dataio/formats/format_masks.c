@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Format: pictures and masks in two parallel trees, as images/train/0001.jpg and
+// masks/train/0001.png. One folder level has exactly two names, and one of the two holds only PNGs
+// with a class id for each pixel, of which most have a picture of the same path (but for that
+// folder and the ending) in the other.
+//
+// A picture without a mask and a mask without a picture are refused by name. Splits are the folders
+// train, val and test; without any all is train. The ids are kept; 255 is no class.
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/formats/format.h"
+#include "dataio/image/mask_png.h"
+
+#define MAX_LEVELS 64
+#define PROBED 16 // files of the masks' tree that are looked into
+
+// The two folder names at a level of the pictures' paths; masks: the one that holds the masks.
+typedef struct pairing {
+    int level;
+    const char *names[2]; // not terminated
+    size_t bytes[2];
+    int masks;
+} pairing;
+
+// Which of the two names the path has at the level, or -1.
+static int side_of(const pairing *p, const char *path) {
+    const char *name;
+    size_t bytes;
+    if (!sr_path_folder_at(path, p->level, &name, &bytes))
+        return -1;
+    for (int i = 0; i < 2; i++)
+        if (p->bytes[i] == bytes && memcmp(p->names[i], name, bytes) == 0)
+            return i;
+    return -1;
+}
+
+// All pictures have one of exactly two names at this level.
+static bool has_two_names(const sr_source *source, int level, pairing *out) {
+    pairing p = {.level = level};
+    int count = 0;
+    for (size_t i = 0; i < source->files.count; i++) {
+        const char *name;
+        size_t bytes;
+        if (!sr_path_folder_at(source->files.items[i].path, level, &name, &bytes))
+            return false;
+        int side = 0;
+        while (side < count && (p.bytes[side] != bytes || memcmp(p.names[side], name, bytes) != 0))
+            side++;
+        if (side == 2)
+            return false;
+        if (side == count) {
+            p.names[count] = name;
+            p.bytes[count++] = bytes;
+        }
+    }
+    *out = p;
+    return count == 2;
+}
+
+static int compare_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
+    size_t n = a_bytes < b_bytes ? a_bytes : b_bytes;
+    int order = memcmp(a, b, n);
+    return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
+// Order of paths without the pairing's folder and their endings.
+static int compare_keys(const pairing *p, const char *a, const char *b) {
+    const char *a_name, *b_name;
+    size_t a_bytes, b_bytes;
+    if (!sr_path_folder_at(a, p->level, &a_name, &a_bytes) ||
+        !sr_path_folder_at(b, p->level, &b_name, &b_bytes))
+        return strcmp(a, b);
+    int order = compare_bytes(a, (size_t)(a_name - a), b, (size_t)(b_name - b));
+    const char *a_rest = a_name + a_bytes, *b_rest = b_name + b_bytes;
+    return order ? order
+                 : compare_bytes(a_rest, sr_path_stem_bytes(a) - (size_t)(a_rest - a), b_rest,
+                                 sr_path_stem_bytes(b) - (size_t)(b_rest - b));
+}
+
+typedef struct sorted {
+    const sr_source *source;
+    const pairing *pairing;
+    uint32_t *files;
+    size_t count;
+} sorted;
+
+static int by_key(const void *a, const void *b, void *user) {
+    const sorted *s = user;
+    const sr_source_file *files = s->source->files.items;
+    const char *x = files[*(const uint32_t *)a].path, *y = files[*(const uint32_t *)b].path;
+    int order = compare_keys(s->pairing, x, y);
+    return order ? order : side_of(s->pairing, x) - side_of(s->pairing, y);
+}
+
+// All files, those of one key behind one another.
+static sr_status sort_by_key(const sr_source *source, const pairing *p, sorted *out) {
+    *out = (sorted){.source = source, .pairing = p, .count = source->files.count};
+    out->files = sr_alloc_array(out->count, sizeof *out->files, "pictures and masks");
+    if (out->files == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < out->count; i++)
+        out->files[i] = (uint32_t)i;
+    qsort_r(out->files, out->count, sizeof *out->files, by_key, out);
+    return SR_OK;
+}
+
+static size_t run_length(const sorted *s, size_t first) {
+    const sr_source_file *files = s->source->files.items;
+    size_t n = 1;
+    while (first + n < s->count && compare_keys(s->pairing, files[s->files[first]].path,
+                                                files[s->files[first + n]].path) == 0)
+        n++;
+    return n;
+}
+
+// Do more than half of the keys stand on both sides?
+static sr_status mostly_pairs(const sr_source *source, const pairing *p, bool *out) {
+    sorted s;
+    SR_TRY(sort_by_key(source, p, &s));
+    size_t keys = 0, pairs = 0;
+    for (size_t i = 0, n; i < s.count; i += n, keys++) {
+        n = run_length(&s, i);
+        pairs += side_of(p, source->files.items[s.files[i]].path) !=
+                 side_of(p, source->files.items[s.files[i + n - 1]].path);
+    }
+    sr_free(s.files);
+    *out = 2 * pairs > keys;
+    return SR_OK;
+}
+
+// All of a few evenly spaced files of this side are PNGs with one number a pixel.
+static bool are_masks(const sr_source *source, const pairing *p, int side) {
+    size_t stride = source->files.count / (2 * PROBED) + 1, seen = 0;
+    for (size_t i = 0; i < source->files.count; i++) {
+        const sr_source_file *file = &source->files.items[i];
+        uint8_t head[SR_MASK_HEAD];
+        if (side_of(p, file->path) != side || seen++ % stride != 0)
+            continue;
+        if (file->bytes < sizeof head ||
+            sr_source_read_part(source, file, 0, head, sizeof head) != SR_OK ||
+            !sr_mask_png_is(head, sizeof head))
+            return false;
+    }
+    return true;
+}
+
+static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
+    *fits = false;
+    for (int level = 0; level < MAX_LEVELS; level++) {
+        pairing p;
+        const char *name;
+        size_t bytes;
+        if (source->files.count < 2 ||
+            !sr_path_folder_at(source->files.items[0].path, level, &name, &bytes))
+            return SR_OK;
+        if (!has_two_names(source, level, &p))
+            continue;
+        const bool first = are_masks(source, &p, 0), second = are_masks(source, &p, 1);
+        if (first == second)
+            continue;
+        p.masks = first ? 0 : 1;
+        SR_TRY(mostly_pairs(source, &p, fits));
+        *out = p;
+        if (*fits)
+            return SR_OK;
+    }
+    return SR_OK;
+}
+
+static sr_status recognises(sr_source *source, bool *fits) {
+    pairing p;
+    return find_pairing(source, &p, fits);
+}
+
+// The files of one key: a picture and its mask, or too few or many.
+static sr_status place(sr_source *source, const pairing *p, const uint32_t *files, size_t count,
+                       bool has_splits, sr_layout *out) {
+    const sr_source_file *items = source->files.items;
+    uint32_t of_side[2] = {0, 0};
+    size_t counts[2] = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        const int side = side_of(p, items[files[i]].path);
+        counts[side == p->masks]++;
+        of_side[side == p->masks] = files[i];
+    }
+    for (size_t i = 0; (counts[0] != 1 || counts[1] != 1) && i < count; i++) {
+        const char *path = items[files[i]].path;
+        const bool is_mask = side_of(p, path) == p->masks;
+        const char *reason = counts[is_mask] > 1    ? "several files of this name"
+                             : counts[!is_mask] > 1 ? "several files have its name"
+                             : is_mask              ? "a mask without a picture"
+                                                    : "a picture without a mask";
+        SR_TRY(sr_source_refuse(source, path, reason));
+    }
+    if (counts[0] != 1 || counts[1] != 1)
+        return SR_OK;
+    const char *path = items[of_side[0]].path;
+    const int split = has_splits ? sr_path_split(path) : SR_SPLIT_TRAIN;
+    if (split < 0)
+        return sr_source_refuse(source, path, "is outside train, val and test");
+    out->masks++;
+    out->files[of_side[0]].note = 1 + (uint64_t)of_side[1];
+    out->files[of_side[0]].split = (int8_t)split;
+    return SR_OK;
+}
+
+static sr_status lay_out(sr_source *source, sr_layout *out) {
+    pairing p;
+    bool fits, has_splits = false;
+    sorted s;
+    SR_TRY(find_pairing(source, &p, &fits));
+    SR_TRY(sr_layout_begin(out, source));
+    SR_TRY(sort_by_key(source, &p, &s));
+    out->schema = SR_SCHEMA_MASK;
+    out->count_classes = !out->names_given;
+    for (size_t i = 0; i < s.count; i++)
+        has_splits = has_splits || sr_path_split(source->files.items[i].path) >= 0;
+    sr_status status = SR_OK;
+    for (size_t i = 0, n; i < s.count && status == SR_OK; i += n) {
+        n = run_length(&s, i);
+        status = place(source, &p, s.files + i, n, has_splits, out);
+    }
+    sr_free(s.files);
+    return status;
+}
+
+extern const sr_format sr_format_masks;
+const sr_format sr_format_masks = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "masks",
+    .help = "pictures and masks in two parallel folders",
+    .recognises = recognises,
+    .lay_out = lay_out,
+};

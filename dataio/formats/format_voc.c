@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// Format: Pascal VOC, one XML file of boxes for each picture, in any folders.
+//
+// An annotation belongs to the picture of its name (without endings), of several that which
+// <filename>, the split and the folders point at. ImageSets/Main/{train,val,test,trainval}.txt say
+// the splits where they are; else folders called train, val and test; else all is train. Classes
+// are in byte order of their names, those of train where there is a train split.
+//
+// Corners count pixels from 1 with both ends inside, so xmin - 1, ymin - 1, xmax, ymax are our
+// continuous ones. <part>, <pose>, <truncated> and the like are not kept.
+//
+// Refused by name: an annotation that cannot be read, has no picture, or is the second of one; a
+// picture without annotation; one of a class that train does not have; a listed name without a
+// picture. Left out and counted: pictures that no list names, and renderings of annotated pictures
+// (VOC's masks).
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/formats/format.h"
+#include "dataio/formats/name_table.h"
+#include "dataio/formats/picture_index.h"
+#include "dataio/formats/voc_xml.h"
+#include "kernels/base/text.h"
+
+#define LIST_MAX_BYTES ((uint64_t)256 << 20)
+#define PROBED 8
+
+// A name that a list gives to a split.
+typedef struct listed {
+    const char *name;
+    int8_t split; // SR_SPLIT_COUNT: several
+    bool met;
+} listed;
+
+typedef struct reading {
+    sr_source *source;
+    sr_layout *layout;
+    sr_picture_index index;
+    sr_name_table names;
+    bool *in_train; // [names.count]: some picture of train has it
+    void *lists;    // listed
+    size_t list_count, list_capacity;
+    bool has_lists, has_folders; // what says the splits
+    bool *annotated;             // [files]
+    void *text;
+    size_t capacity;
+    sr_arena scratch; // of one annotation
+} reading;
+
+// -- recognition -------------------------------------------------------------------------------
+
+static int list_split(const char *path) {
+    static const struct {
+        const char *ending;
+        int split;
+    } lists[] = {{"ImageSets/Main/train.txt", SR_SPLIT_TRAIN},
+                 {"ImageSets/Main/val.txt", SR_SPLIT_VAL},
+                 {"ImageSets/Main/test.txt", SR_SPLIT_TEST}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (sr_path_ends_with(path, lists[i].ending))
+            return lists[i].split;
+    return -1;
+}
+
+static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
+    return (sr_voc_is_xml(head, head_bytes) && bytes <= SR_VOC_MAX_BYTES) ||
+           (list_split(path) >= 0 && bytes <= LIST_MAX_BYTES);
+}
+
+static bool is_annotation(const sr_source *source, const sr_source_file *paper) {
+    char head[SR_SOURCE_HEAD + 1] = {0};
+    const size_t bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
+    return sr_source_read_part(source, paper, 0, head, bytes) == SR_OK &&
+           sr_voc_is_xml((const uint8_t *)head, bytes) && strstr(head, "<annotation") != NULL;
+}
+
+// Half as many XML files as pictures, and the first of them are annotations.
+static sr_status recognises(sr_source *source, bool *fits) {
+    size_t found = 0, probed = 0, lists = 0;
+    for (size_t i = 0; i < source->papers.count && probed < PROBED; i++) {
+        const sr_source_file *paper = &source->papers.items[i];
+        if (sr_text_ends_with(paper->path, ".txt") || paper->bytes == 0)
+            continue;
+        probed++;
+        found += is_annotation(source, paper);
+    }
+    for (size_t i = 0; i < source->papers.count; i++)
+        lists += list_split(source->papers.items[i].path) >= 0;
+    *fits = found > 0 && 2 * (source->papers.count - lists) >= source->files.count;
+    return SR_OK;
+}
+
+// -- lists -------------------------------------------------------------------------------------
+
+static int by_listed_name(const void *a, const void *b) {
+    const listed *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : x->split - y->split;
+}
+
+// The first word of every line.
+static sr_status read_list(reading *r, const sr_source_file *paper, int split) {
+    SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+    for (char *at = r->text; *at != '\0';) {
+        const size_t line = strcspn(at, "\n"), word = strcspn(at, " \t\r\n");
+        const bool more = at[line] == '\n';
+        if (word > 0) {
+            at[word < line ? word : line] = '\0';
+            SR_TRY(sr_grow(&r->lists, &r->list_capacity, r->list_count + 1, sizeof(listed),
+                           "lists of pictures"));
+            const char *name = sr_arena_strdup(&r->layout->arena, at);
+            if (name == NULL)
+                return SR_E_MEMORY;
+            ((listed *)r->lists)[r->list_count++] = (listed){.name = name, .split = (int8_t)split};
+        }
+        at += line + more;
+    }
+    r->has_lists = true;
+    r->source->read++;
+    return SR_OK;
+}
+
+static sr_status read_lists(reading *r) {
+    for (size_t i = 0; i < r->source->papers.count; i++) {
+        const int split = list_split(r->source->papers.items[i].path);
+        if (split >= 0)
+            SR_TRY(read_list(r, &r->source->papers.items[i], split));
+    }
+    listed *lists = r->lists;
+    if (r->list_count > 0)
+        qsort(lists, r->list_count, sizeof *lists, by_listed_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < r->list_count; i++) {
+        if (kept == 0 || strcmp(lists[kept - 1].name, lists[i].name) != 0)
+            lists[kept++] = lists[i];
+        else if (lists[kept - 1].split != lists[i].split)
+            lists[kept - 1].split = SR_SPLIT_COUNT;
+    }
+    r->list_count = kept;
+    return SR_OK;
+}
+
+static listed *find_listed(const reading *r, const char *name, size_t bytes) {
+    listed *lists = r->lists;
+    size_t low = 0, high = r->list_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        int order = strncmp(lists[middle].name, name, bytes);
+        if (order == 0 && lists[middle].name[bytes] != '\0')
+            order = 1;
+        if (order == 0)
+            return &lists[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+// -- annotations -------------------------------------------------------------------------------
+
+static sr_status refuse_paper(reading *r, const sr_source_file *paper, const char *reason) {
+    r->source->papers_refused++;
+    return sr_source_refuse(r->source, paper->path, reason);
+}
+
+static sr_status add_objects(reading *r, const sr_voc *voc, bool train, sr_layout_file *file) {
+    for (size_t i = 0; i < voc->count; i++) {
+        const sr_voc_object *o = &voc->objects[i];
+        uint32_t number;
+        const size_t before = r->names.count;
+        SR_TRY(sr_name_table_get(&r->names, &r->layout->arena, o->name, strlen(o->name), &number));
+        if (r->names.count > before) {
+            bool *grown = sr_realloc(r->in_train, before * sizeof *grown,
+                                     r->names.count * sizeof *grown, "classes");
+            if (grown == NULL)
+                return SR_E_MEMORY;
+            r->in_train = grown;
+        }
+        r->in_train[number] = r->in_train[number] || train;
+        const sr_note note = {.label = number,
+                              .difficult = o->difficult,
+                              .box = {o->box[0] - 1, o->box[1] - 1, o->box[2], o->box[3]}};
+        SR_TRY(sr_notes_add(&r->layout->notes, file->note, &note, &file->note));
+    }
+    file->width = voc->width;
+    file->height = voc->height;
+    return SR_OK;
+}
+
+// The split of an annotated picture; -1 where it is left out or was refused.
+static sr_status find_split(reading *r, const char *path, int *out) {
+    const char *name = sr_path_name(path);
+    *out = SR_SPLIT_TRAIN;
+    if (r->has_lists) {
+        const listed *entry =
+            find_listed(r, name, sr_path_stem_bytes(path) - (size_t)(name - path));
+        *out = entry ? entry->split : -1;
+        r->layout->unlabelled += entry == NULL;
+        if (*out == SR_SPLIT_COUNT) {
+            *out = -1;
+            return sr_source_refuse(r->source, path, "is listed for several splits");
+        }
+    } else if (r->has_folders) {
+        *out = sr_path_split(path);
+        if (*out < 0)
+            return sr_source_refuse(r->source, path, "is outside train, val and test");
+    }
+    return SR_OK;
+}
+
+static sr_status match(reading *r, const sr_source_file *paper, const sr_voc *voc) {
+    const char *name = sr_path_name(paper->path), *rivals[2];
+    const sr_picture_wanted wanted = {.stem = name,
+                                      .stem_bytes = sr_path_stem_bytes(paper->path) -
+                                                    (size_t)(name - paper->path),
+                                      .name = voc->filename,
+                                      .near = paper->path,
+                                      .split = sr_path_split(paper->path)};
+    uint32_t picture;
+    int split;
+    if (!sr_picture_index_choose(&r->index, &wanted, &picture, rivals)) {
+        if (rivals[0] == NULL)
+            return refuse_paper(r, paper, "an annotation without a picture");
+        r->source->papers_refused++;
+        return sr_source_refuse_for(r->source, paper->path, "may be of %s or of %s", rivals[0],
+                                    rivals[1]);
+    }
+    const char *path = r->source->files.items[picture].path;
+    if (r->annotated[picture]) {
+        r->source->papers_refused++;
+        return sr_source_refuse_for(r->source, paper->path, "a second annotation of %s", path);
+    }
+    r->annotated[picture] = true;
+    r->source->read++;
+    SR_TRY(find_split(r, path, &split));
+    if (split < 0)
+        return SR_OK;
+    r->layout->files[picture].split = (int8_t)split;
+    return add_objects(r, voc, split == SR_SPLIT_TRAIN, &r->layout->files[picture]);
+}
+
+static sr_status read_annotation(reading *r, const sr_source_file *paper) {
+    sr_voc voc;
+    if (paper->bytes == 0)
+        return refuse_paper(r, paper, "empty file");
+    SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+    sr_arena_reset(&r->scratch);
+    const sr_status status = sr_voc_parse(r->text, (size_t)paper->bytes, &r->scratch, &voc);
+    if (status == SR_E_DATA || status == SR_E_LIMIT)
+        return refuse_paper(r, paper, sr_error_message());
+    SR_TRY(status);
+    const sr_status matched = match(r, paper, &voc);
+    sr_free(voc.objects);
+    return matched;
+}
+
+// -- the rest ----------------------------------------------------------------------------------
+
+// Is another picture of the same name annotated?
+static bool is_rendering(const reading *r, const char *path) {
+    const char *name = sr_path_name(path);
+    size_t first, count = sr_picture_index_find(
+                      &r->index, name, sr_path_stem_bytes(path) - (size_t)(name - path), &first);
+    for (size_t i = first; i < first + count; i++)
+        if (r->annotated[r->index.files[i]])
+            return true;
+    return false;
+}
+
+static sr_status settle_pictures(reading *r) {
+    for (size_t i = 0; i < r->layout->count; i++) {
+        const char *path = r->source->files.items[i].path;
+        if (r->annotated[i])
+            continue;
+        if (is_rendering(r, path))
+            r->layout->unlabelled++;
+        else
+            SR_TRY(sr_source_refuse(r->source, path, "a picture without an annotation"));
+    }
+    const listed *lists = r->lists;
+    for (size_t i = 0; i < r->list_count; i++) {
+        size_t first;
+        if (sr_picture_index_find(&r->index, lists[i].name, strlen(lists[i].name), &first) == 0)
+            SR_TRY(sr_source_refuse(r->source, lists[i].name,
+                                    "is listed in ImageSets/Main, but there is no such "
+                                    "picture"));
+    }
+    return SR_OK;
+}
+
+static sr_status settle_classes(reading *r) {
+    sr_layout *layout = r->layout;
+    bool any_train = false;
+    for (size_t i = 0; i < layout->count; i++)
+        any_train = any_train || layout->files[i].split == SR_SPLIT_TRAIN;
+    if (layout->class_count == 0) {
+        sr_name_list list = {0};
+        sr_status status = SR_OK;
+        for (uint32_t i = 0; i < r->names.count && status == SR_OK; i++) {
+            const char *name = sr_name_table_name(&r->names, i);
+            if (r->in_train[i] || !any_train)
+                status = sr_name_list_add(&list, &layout->arena, name, strlen(name));
+        }
+        sr_status set = sr_layout_set_classes(layout, &list);
+        SR_TRY(status);
+        SR_TRY(set);
+    }
+    for (uint32_t i = 0; i < r->names.count; i++) {
+        const char *name = sr_name_table_name(&r->names, i);
+        const int label = sr_layout_find_class(layout, name, strlen(name));
+        SR_TRY(sr_layout_map_label(layout, i, label, name));
+    }
+    return SR_OK;
+}
+
+static sr_status read_all(reading *r) {
+    const sr_source *source = r->source;
+    SR_TRY(sr_layout_begin(r->layout, source));
+    SR_TRY(sr_picture_index_make(source, &r->index));
+    r->annotated = sr_alloc_array(r->layout->count, sizeof *r->annotated, "pictures");
+    if (r->annotated == NULL)
+        return SR_E_MEMORY;
+    SR_TRY(read_lists(r));
+    for (size_t i = 0; i < source->files.count && !r->has_folders; i++)
+        r->has_folders = sr_path_split(source->files.items[i].path) >= 0;
+    for (size_t i = 0; i < source->papers.count; i++) {
+        const sr_source_file *paper = &source->papers.items[i];
+        if (list_split(paper->path) < 0 && (paper->bytes == 0 || is_annotation(source, paper)))
+            SR_TRY(read_annotation(r, paper));
+    }
+    SR_TRY(settle_pictures(r));
+    return settle_classes(r);
+}
+
+static sr_status lay_out(sr_source *source, sr_layout *out) {
+    reading r = {.source = source, .layout = out};
+    sr_arena_init(&r.scratch);
+    out->schema = SR_SCHEMA_OBJECTS;
+    sr_status status = read_all(&r);
+    sr_picture_index_release(&r.index);
+    sr_name_table_release(&r.names);
+    sr_free(r.in_train);
+    sr_free(r.lists);
+    sr_free(r.annotated);
+    sr_free(r.text);
+    sr_arena_release(&r.scratch);
+    return status;
+}
+
+extern const sr_format sr_format_voc;
+const sr_format sr_format_voc = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "voc",
+    .help = "Pascal VOC, an XML file of boxes for each picture",
+    .wants = wants,
+    .recognises = recognises,
+    .lay_out = lay_out,
+};

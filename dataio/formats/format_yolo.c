@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: Apache-2.0
+// Format: YOLO as Ultralytics reads it, pictures below folders called images and a text file of
+// boxes or outlines for each, at the same path below labels: images/train/1.jpg and
+// labels/train/1.txt, or train/images/1.jpg and train/labels/1.txt. Where none is there, and for
+// pictures elsewhere, the text file beside the picture counts, as labelImg and Darknet have it.
+//
+// data.yaml says the classes (names: a list or a map, or only nc) and the pictures of train, val
+// and test: folders, lists of pictures, or several of these. Its paths are looked for below it,
+// then below the source, without the folders of 'path' or of an absolute path that lead to where
+// the data set once lay. Without data.yaml classes.txt names the classes, one a line, or they are
+// numbers; without places folders called train, val (valid, validation, train2017) and test are the
+// splits, else all is train.
+//
+// A picture without a label file is background. A split without any label file is left out and
+// counted, as are pictures that no split names. Coordinates are parts of the upright picture's
+// width and height. Key points of pose data sets are not kept.
+//
+// Refused by name: a picture of several splits, or with a label line that cannot be used (file and
+// line are told); a label file below labels without a picture; a place of data.yaml or a line of a
+// list without a picture.
+// Source: https://docs.ultralytics.com/datasets/detect/; ultralytics/data/utils.py
+// (img2label_paths, verify_image_label), 8.3.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/formats/format.h"
+#include "dataio/formats/yolo_text.h"
+#include "kernels/base/log.h"
+#include "kernels/base/text.h"
+
+#define LIST_MAX_BYTES ((uint64_t)256 << 20)
+#define PROBED 8
+#define MAX_PATH 4096
+#define UNNAMED (-1) // of no split; SR_SPLIT_COUNT: of several
+
+typedef struct reading {
+    sr_source *source;
+    sr_layout *layout;
+    const sr_source_file *yaml, *classes; // data.yaml, classes.txt, or NULL
+    sr_yolo_data data;
+    bool has_places;
+    int8_t *splits; // [files]
+    bool *used;     // [papers]: a picture's labels
+    bool labelled[SR_SPLIT_COUNT];
+    int32_t most; // largest class number that was met
+    sr_yolo_object object;
+    void *text;
+    size_t capacity;
+} reading;
+
+// -- recognition -------------------------------------------------------------------------------
+
+static bool is_yaml(const char *path) {
+    return sr_text_ends_with(path, ".yaml") || sr_text_ends_with(path, ".yml");
+}
+
+static bool is_classes(const char *path) {
+    return strcmp(sr_path_name(path), "classes.txt") == 0;
+}
+
+// Where the last folder of this name begins, or NULL.
+static const char *find_folder(const char *path, const char *name) {
+    const size_t n = strlen(name);
+    const char *found = NULL, *folder;
+    size_t bytes;
+    for (int level = 0; sr_path_folder_at(path, level, &folder, &bytes); level++)
+        if (bytes == n && memcmp(folder, name, n) == 0)
+            found = folder;
+    return found;
+}
+
+// Below a folder called labels.
+static bool is_label_file(const char *path) {
+    return sr_text_ends_with(path, ".txt") && find_folder(path, "labels") != NULL &&
+           !is_classes(path);
+}
+
+// The bytes of a byte order mark at the begin of a text, as Windows programs write it.
+static size_t mark_bytes(const void *text, size_t bytes) {
+    return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+// A text that begins as labels do, with two numbers: they may lie beside pictures.
+static bool begins_as_labels(const uint8_t *head, size_t bytes) {
+    size_t at = mark_bytes(head, bytes), first = at, begin;
+    while (at < bytes && head[at] >= '0' && head[at] <= '9')
+        at++;
+    begin = at;
+    while (at < bytes && (head[at] == ' ' || head[at] == '\t'))
+        at++;
+    return begin > first && at > begin && at < bytes && head[at] != '\0' &&
+           strchr("0123456789.+-", head[at]) != NULL;
+}
+
+static bool is_list(const char *path) {
+    const char *name = sr_path_name(path);
+    return sr_text_ends_with(path, ".txt") && !is_label_file(path) &&
+           sr_split_word(name, strlen(name)) >= 0;
+}
+
+static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
+    if (is_label_file(path)) // also one that is too long: its picture is no background
+        return true;
+    if (sr_text_ends_with(path, ".txt") && begins_as_labels(head, head_bytes))
+        return true;
+    if (is_list(path))
+        return bytes <= LIST_MAX_BYTES;
+    return (is_yaml(path) || is_classes(path)) && bytes <= SR_YOLO_MAX_BYTES;
+}
+
+// The label file begins as one does: it is empty, or its first line can be read.
+static bool is_sound(const sr_source *source, const sr_source_file *paper) {
+    char head[SR_SOURCE_HEAD + 1] = {0};
+    sr_yolo_object object = {0};
+    const size_t bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
+    if (sr_source_read_part(source, paper, 0, head, bytes) != SR_OK)
+        return false;
+    const size_t mark = mark_bytes(head, bytes), line = strcspn(head, "\n");
+    const bool whole = line < bytes || bytes == paper->bytes; // an outline may be longer
+    const sr_status status = sr_yolo_line_parse(head + mark, line - mark, false, &object);
+    sr_free(object.points);
+    return status == SR_OK || (!whole && object.point_count > 4) || bytes == 0;
+}
+
+// Which of the source's papers are data.yaml and classes.txt.
+static sr_status find_papers(reading *r) {
+    const sr_file_list *papers = &r->source->papers;
+    const sr_source_file *others = NULL;
+    for (size_t i = 0; i < papers->count; i++) {
+        const sr_source_file *paper = &papers->items[i];
+        if (is_classes(paper->path) && r->classes == NULL)
+            r->classes = paper;
+        if (!is_yaml(paper->path) || paper->bytes > SR_YOLO_MAX_BYTES)
+            continue;
+        SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+        if (!sr_yolo_data_is(r->text))
+            continue;
+        const bool named = strcmp(sr_path_name(paper->path), "data.yaml") == 0;
+        if (r->yaml != NULL && strcmp(sr_path_name(r->yaml->path), "data.yaml") == 0)
+            others = named ? paper : others;
+        else if (r->yaml != NULL && !named)
+            others = paper;
+        else
+            r->yaml = paper, others = NULL;
+    }
+    if (others == NULL)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA,
+                   "%s: %s and %s both say what is in the pictures; name the folder that one of "
+                   "them describes, or keep only one",
+                   r->source->path, r->yaml->path, others->path);
+}
+
+// Appends the path of a picture without its ending, from 'rest' on, and ".txt".
+static bool finish_path(const char *path, const char *rest, int length, char out[MAX_PATH]) {
+    const int stem = (int)(sr_path_stem_bytes(path) - (size_t)(rest - path));
+    return length >= 0 && length < MAX_PATH &&
+           snprintf(out + length, (size_t)(MAX_PATH - length), "%.*s.txt", stem, rest) <
+               MAX_PATH - length;
+}
+
+// Where a picture's labels would be: below labels, or, with 'beside' or below no folder called
+// images, beside it.
+static bool label_path(const char *path, bool beside, char out[MAX_PATH]) {
+    const char *images = beside ? NULL : find_folder(path, "images");
+    if (images == NULL)
+        return finish_path(path, path, 0, out);
+    const int n = snprintf(out, MAX_PATH, "%.*slabels", (int)(images - path), path);
+    return finish_path(path, images + strlen("images"), n, out);
+}
+
+// The label file of a picture, or NULL.
+static const sr_source_file *find_labels(const sr_source *source, const char *picture) {
+    char path[MAX_PATH];
+    for (int beside = 0; beside < 2; beside++) {
+        if (!label_path(picture, beside == 1, path))
+            continue;
+        const sr_source_file *found = sr_file_list_find(&source->papers, path);
+        if (found == NULL) { // or from a Windows camera
+            memcpy(path + strlen(path) - 4, ".TXT", 4);
+            found = sr_file_list_find(&source->papers, path);
+        }
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+// How many of the pictures have labels beside them, up to a few.
+static size_t count_labelled(const sr_source *source) {
+    size_t found = 0;
+    for (size_t i = 0; i < source->files.count && found < PROBED; i++) {
+        const sr_source_file *labels = find_labels(source, source->files.items[i].path);
+        found += labels != NULL && is_sound(source, labels);
+    }
+    return found;
+}
+
+// Label files, and what says classes; or label files that are sound, beside no other annotations.
+static sr_status recognises(sr_source *source, bool *fits) {
+    size_t found = 0, sound = 0, others = 0;
+    bool described = false;
+    *fits = false;
+    for (size_t i = 0; i < source->papers.count; i++) {
+        const sr_source_file *paper = &source->papers.items[i];
+        const bool label = is_label_file(paper->path);
+        described = described || is_yaml(paper->path) || is_classes(paper->path);
+        others += !is_yaml(paper->path) && !sr_text_ends_with(paper->path, ".txt");
+        if (label && found++ < PROBED)
+            sound += is_sound(source, paper);
+    }
+    if (described && found == 0)
+        found = sound = count_labelled(source);
+    if (found == 0 || source->files.count == 0)
+        return SR_OK;
+    if (described) {
+        reading r = {.source = source};
+        const sr_status status = find_papers(&r);
+        described = r.yaml != NULL || r.classes != NULL;
+        sr_free(r.text);
+        if (status != SR_OK && sound == 0)
+            return SR_OK;
+        SR_TRY(status);
+    }
+    *fits = described || (sound > 0 && others == 0);
+    return SR_OK;
+}
+
+// -- places ------------------------------------------------------------------------------------
+
+// Appends the parts of a path to another, where ".." takes one away. False where it is too long.
+static bool append_path(char out[MAX_PATH], const char *path) {
+    size_t length = strlen(out);
+    while (*path != '\0') {
+        const size_t n = strcspn(path, "/\\");
+        if (n == 2 && memcmp(path, "..", 2) == 0) {
+            const char *slash = strrchr(out, '/');
+            length = slash ? (size_t)(slash - out) : 0;
+        } else if (n > 1 || (n == 1 && *path != '.')) {
+            if (length + n + 2 > MAX_PATH)
+                return false;
+            if (length > 0)
+                out[length++] = '/';
+            memcpy(out + length, path, n);
+            length += n;
+        }
+        out[length] = '\0';
+        path += n + (path[n] != '\0');
+    }
+    return true;
+}
+
+// The folder of a paper, without its last '/'.
+static void folder_of(const sr_source_file *paper, char out[MAX_PATH]) {
+    const char *name = sr_path_name(paper->path);
+    const size_t n = name == paper->path ? 0 : (size_t)(name - paper->path) - 1;
+    (void)snprintf(out, MAX_PATH, "%.*s", (int)n, paper->path);
+}
+
+// The pictures below a folder ("" for all): the first, and how many.
+static size_t pictures_below(const sr_source *source, const char *folder, size_t *first) {
+    char prefix[MAX_PATH + 2];
+    const int n = snprintf(prefix, sizeof prefix, "%s%s", folder, *folder ? "/" : "");
+    size_t low = 0, high = source->files.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(source->files.items[middle].path, prefix) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *first = low;
+    while (high < source->files.count &&
+           strncmp(source->files.items[high].path, prefix, (size_t)n) == 0)
+        high++;
+    return high - low;
+}
+
+// What a path leads to: pictures first..first+count, or a list.
+typedef struct target {
+    size_t first, count;
+    const sr_source_file *list;
+} target;
+
+static bool look_up(const sr_source *source, const char *path, target *out) {
+    const sr_source_file *picture = sr_file_list_find(&source->files, path);
+    *out = (target){0};
+    if (picture != NULL)
+        *out = (target){.first = (size_t)(picture - source->files.items), .count = 1};
+    else if ((out->list = sr_file_list_find(&source->papers, path)) == NULL)
+        out->count = pictures_below(source, path, &out->first);
+    return out->count > 0 || out->list != NULL;
+}
+
+// Looks for 'path', of which the first 'optional' bytes may no longer lead anywhere, below 'near'
+// and then below the source.
+static bool find_target(const sr_source *source, const char *near, const char *path,
+                        size_t optional, target *out) {
+    char full[MAX_PATH];
+    for (const char *at = path;;) {
+        for (int where = 0; where < (*near != '\0' ? 2 : 1); where++) {
+            (void)snprintf(full, sizeof full, "%s", where == 0 ? near : "");
+            if (append_path(full, at) && look_up(source, full, out))
+                return true;
+        }
+        const char *slash = strpbrk(at, "/\\");
+        if (slash == NULL || (size_t)(slash + 1 - path) > optional)
+            return false;
+        at = slash + 1;
+    }
+}
+
+static bool find_place(const reading *r, const char *entry, target *out) {
+    char near[MAX_PATH], whole[MAX_PATH];
+    const char *root = r->data.root.text ? r->data.root.text : "";
+    const bool absolute = *entry == '/' || (*entry != '\0' && entry[1] == ':');
+    folder_of(r->yaml, near);
+    if (absolute)
+        return find_target(r->source, near, entry, strlen(entry), out);
+    // As it is written, with all ".."; then without what leads to the data set.
+    memcpy(whole, near, strlen(near) + 1);
+    if (*root != '/' && append_path(whole, root) && append_path(whole, entry) &&
+        look_up(r->source, whole, out))
+        return true;
+    while (strncmp(entry, "../", 3) == 0 || strncmp(entry, "./", 2) == 0)
+        entry += *(entry + 1) == '.' ? 3 : 2;
+    if (snprintf(whole, sizeof whole, "%s/%s", root, entry) >= (int)sizeof whole)
+        return false;
+    return find_target(r->source, near, whole, strlen(root) + 1, out);
+}
+
+// -- splits ------------------------------------------------------------------------------------
+
+static void name_pictures(reading *r, const target *t, int split) {
+    for (size_t i = t->first; i < t->first + t->count; i++)
+        r->splits[i] =
+            (int8_t)(r->splits[i] == UNNAMED || r->splits[i] == split ? split : SR_SPLIT_COUNT);
+}
+
+// A picture a line; paths count from the list's folder.
+static sr_status read_list(reading *r, const sr_source_file *list, int split) {
+    char near[MAX_PATH];
+    int line = 0;
+    folder_of(list, near);
+    if (list->bytes > LIST_MAX_BYTES)
+        return sr_source_refuse(r->source, list->path, "a list of more than 256 MiB");
+    SR_TRY(sr_source_read(r->source, list, &r->text, &r->capacity));
+    for (char *at = r->text; *at != '\0';) {
+        size_t n = strcspn(at, "\n"), length = n;
+        target t;
+        char *next = at + n + (at[n] == '\n');
+        line++;
+        while (length > 0 && strchr(" \t\r", at[length - 1]) != NULL)
+            length--;
+        at[length] = '\0';
+        if (length > 0 && find_target(r->source, near, at, length, &t) && t.count == 1)
+            name_pictures(r, &t, split);
+        else if (length > 0)
+            SR_TRY(sr_source_refuse_for(r->source, list->path,
+                                        "line %d: there is no picture %.300s", line, at));
+        at = next;
+    }
+    r->source->read++;
+    return SR_OK;
+}
+
+static sr_status read_place(reading *r, const sr_yolo_value *place, int split) {
+    target t;
+    r->has_places = true;
+    if (!find_place(r, place->text, &t))
+        return sr_source_refuse_for(r->source, r->yaml->path,
+                                    "line %d: %s: no picture and no list of pictures at %.300s",
+                                    place->line, sr_split_names[split], place->text);
+    if (t.list != NULL)
+        return read_list(r, t.list, split);
+    name_pictures(r, &t, split);
+    return SR_OK;
+}
+
+static sr_status read_places(reading *r) {
+    for (int split = 0; split < SR_SPLIT_COUNT; split++)
+        for (size_t i = 0; i < r->data.place_count[split]; i++)
+            SR_TRY(read_place(r, (const sr_yolo_value *)r->data.places[split] + i, split));
+    return SR_OK;
+}
+
+// The split that a folder's name says: train, train2017, valid.
+static int split_of_folder(const char *name, size_t bytes) {
+    static const char *const vals[] = {"valid", "validation"};
+    size_t n = bytes;
+    for (size_t i = 0; i < sizeof vals / sizeof *vals; i++)
+        if (bytes == strlen(vals[i]) && memcmp(name, vals[i], bytes) == 0)
+            return SR_SPLIT_VAL;
+    while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
+        n--;
+    return sr_split_find(name, n);
+}
+
+static int split_of_path(const char *path) {
+    const char *name;
+    size_t bytes;
+    int split = -1;
+    for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++) {
+        const int found = split_of_folder(name, bytes);
+        split = found >= 0 ? found : split;
+    }
+    return split;
+}
+
+// Without places: folders, or all is train.
+static sr_status read_folders(reading *r) {
+    bool any = false;
+    for (size_t i = 0; i < r->layout->count; i++) {
+        r->splits[i] = (int8_t)split_of_path(r->source->files.items[i].path);
+        any = any || r->splits[i] >= 0;
+    }
+    for (size_t i = 0; i < r->layout->count; i++) {
+        if (!any)
+            r->splits[i] = SR_SPLIT_TRAIN;
+        else if (r->splits[i] < 0)
+            SR_TRY(sr_source_refuse(r->source, r->source->files.items[i].path,
+                                    "is outside train, val and test"));
+    }
+    return SR_OK;
+}
+
+// -- labels ------------------------------------------------------------------------------------
+
+static sr_status add_object(reading *r, sr_layout_file *file) {
+    const sr_yolo_object *o = &r->object;
+    const uint32_t size = (uint32_t)o->point_count;
+    const sr_note note = {.label = o->label,
+                          .box = {o->box[0], o->box[1], o->box[2], o->box[3]},
+                          .polygon_count = size > 0,
+                          .polygon_sizes = &size,
+                          .points = o->points,
+                          .point_count = size};
+    r->most = o->label > r->most ? o->label : r->most;
+    return sr_notes_add(&r->layout->notes, file->note, &note, &file->note);
+}
+
+static sr_status take_line(reading *r, const char *line, size_t bytes, sr_layout_file *file) {
+    const int count = r->layout->names_given ? r->layout->class_count : r->data.class_count;
+    SR_TRY(sr_yolo_line_parse(line, bytes, r->data.key_points, &r->object));
+    if (count > 0 && r->object.label >= count)
+        return SR_FAIL(SR_E_DATA, "class %d, but there are %d, numbered from 0", r->object.label,
+                       count);
+    return add_object(r, file);
+}
+
+static bool is_blank(const char *line, size_t bytes) {
+    while (bytes > 0 && strchr(" \t\r", line[bytes - 1]) != NULL)
+        bytes--;
+    return bytes == 0;
+}
+
+static sr_status read_lines(reading *r, const sr_source_file *labels, sr_layout_file *file) {
+    if (labels->bytes > SR_YOLO_MAX_BYTES)
+        return SR_FAIL(SR_E_DATA, "%s: labels of more than 16 MiB", labels->path);
+    SR_TRY(sr_source_read(r->source, labels, &r->text, &r->capacity));
+    const char *at = r->text, *end = at + labels->bytes;
+    at += mark_bytes(at, labels->bytes);
+    for (int line = 1; at < end; line++) {
+        const char *found = memchr(at, '\n', (size_t)(end - at)), *stop = found ? found : end;
+        const sr_status status =
+            is_blank(at, (size_t)(stop - at)) ? SR_OK : take_line(r, at, (size_t)(stop - at), file);
+        if (status == SR_E_DATA)
+            sr_error_prefix("%s:%d", labels->path, line);
+        SR_TRY(status);
+        at = stop + (found != NULL);
+    }
+    return SR_OK;
+}
+
+static sr_status read_labels(reading *r, sr_layout_file *file, int split) {
+    const char *picture = r->source->files.items[file->source].path;
+    const sr_source_file *labels = find_labels(r->source, picture);
+    file->split = (int8_t)split;
+    if (labels == NULL)
+        return SR_OK; // background
+    bool *used = &r->used[labels - r->source->papers.items];
+    r->source->read += !*used; // two pictures may differ by their ending alone
+    *used = r->labelled[split] = true;
+    const sr_status status = read_lines(r, labels, file);
+    if (status != SR_E_DATA && status != SR_E_IO)
+        return status;
+    file->split = -1;
+    return sr_source_refuse(r->source, picture, sr_error_message());
+}
+
+static sr_status fail_unlabelled(const reading *r, const char *picture) {
+    char path[MAX_PATH] = "";
+    (void)label_path(picture, false, path);
+    return SR_FAIL(SR_E_DATA,
+                   "%s: no picture of train has labels; of %s they were looked for in %s",
+                   r->source->path, picture, path);
+}
+
+static sr_status read_pictures(reading *r) {
+    for (size_t i = 0; i < r->layout->count; i++) {
+        const char *path = r->source->files.items[i].path;
+        if (r->splits[i] == SR_SPLIT_COUNT)
+            SR_TRY(sr_source_refuse(r->source, path,
+                                    "data.yaml names it for several splits; where val is train, "
+                                    "remove val and hold out with --val-fraction"));
+        else if (r->splits[i] >= 0)
+            SR_TRY(read_labels(r, &r->layout->files[i], r->splits[i]));
+        else
+            r->layout->unlabelled += r->has_places;
+    }
+    for (size_t i = 0; i < r->layout->count; i++) { // nobody has looked at these
+        sr_layout_file *file = &r->layout->files[i];
+        if (file->split < 0 || r->labelled[file->split])
+            continue;
+        if (file->split == SR_SPLIT_TRAIN)
+            return fail_unlabelled(r, r->source->files.items[i].path);
+        file->split = -1;
+        r->layout->unlabelled++;
+    }
+    return SR_OK;
+}
+
+// Whether the label file is of a picture that is there, but was refused or left out.
+static bool has_picture(const reading *r, const char *path) {
+    char images[MAX_PATH];
+    const char *labels = find_folder(path, "labels");
+    const char *rest = labels + strlen("labels");
+    size_t low = 0, high = r->source->files.count;
+    const int n = snprintf(images, sizeof images, "%.*simages%.*s.", (int)(labels - path), path,
+                           (int)(sr_path_stem_bytes(path) - (size_t)(rest - path)), rest);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(r->source->files.items[middle].path, images) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return n < MAX_PATH && low < r->source->files.count &&
+           strncmp(r->source->files.items[low].path, images, (size_t)n) == 0;
+}
+
+static sr_status refuse_strays(reading *r) {
+    for (size_t i = 0; i < r->source->papers.count; i++) {
+        const char *path = r->source->papers.items[i].path;
+        if (r->used[i] || !is_label_file(path))
+            continue;
+        r->source->papers_refused++; // or its picture is
+        if (!has_picture(r, path))
+            SR_TRY(sr_source_refuse(r->source, path, "labels without a picture"));
+    }
+    return SR_OK;
+}
+
+// -- the whole ---------------------------------------------------------------------------------
+
+static sr_status read_data(reading *r) {
+    char path[2 * MAX_PATH];
+    if (r->yaml == NULL)
+        return SR_OK;
+    (void)snprintf(path, sizeof path, "%s%s%s", r->source->path,
+                   r->source->folder >= 0 ? "/" : ": ", r->yaml->path);
+    SR_TRY(sr_source_read(r->source, r->yaml, &r->text, &r->capacity));
+    r->source->read++;
+    return sr_yolo_data_parse(path, r->text, (size_t)r->yaml->bytes, &r->layout->arena, &r->data);
+}
+
+static sr_status settle_classes(reading *r) {
+    sr_layout *layout = r->layout;
+    const int count = r->data.class_count > 0 ? r->data.class_count : r->most + 1;
+    if (!layout->names_given && r->data.names != NULL) {
+        layout->classes = sr_alloc_array((size_t)count, sizeof *layout->classes, "classes");
+        if (layout->classes == NULL)
+            return SR_E_MEMORY;
+        memcpy(layout->classes, r->data.names, (size_t)count * sizeof *layout->classes);
+        layout->class_count = count;
+    } else if (!layout->names_given && layout->class_count == 0) {
+        if (r->yaml == NULL)
+            SR_WARN("%s: neither data.yaml nor classes.txt names the classes: they are numbers",
+                    r->source->path);
+        SR_TRY(sr_layout_number_classes(layout, count));
+    }
+    for (int i = 0; i < layout->class_count; i++)
+        SR_TRY(sr_layout_map_label(layout, i, i, layout->classes[i]));
+    return SR_OK;
+}
+
+static sr_status read_classes(reading *r) {
+    if (r->yaml != NULL || r->classes == NULL || r->layout->names_given)
+        return SR_OK;
+    SR_TRY(sr_source_read(r->source, r->classes, &r->text, &r->capacity));
+    SR_TRY(sr_layout_take_names(r->layout, r->text));
+    r->data.class_count = r->layout->class_count;
+    r->source->read++;
+    return SR_OK;
+}
+
+static sr_status read_all(reading *r) {
+    SR_TRY(sr_layout_begin(r->layout, r->source));
+    r->splits = sr_alloc_array(r->layout->count, sizeof *r->splits, "pictures");
+    r->used = sr_alloc_array(r->source->papers.count, sizeof *r->used, "label files");
+    if (r->splits == NULL || r->used == NULL)
+        return SR_E_MEMORY;
+    memset(r->splits, UNNAMED, r->layout->count);
+    SR_TRY(find_papers(r));
+    SR_TRY(read_data(r));
+    SR_TRY(read_classes(r));
+    SR_TRY(read_places(r));
+    if (!r->has_places)
+        SR_TRY(read_folders(r));
+    SR_TRY(read_pictures(r));
+    SR_TRY(refuse_strays(r));
+    return settle_classes(r);
+}
+
+static sr_status lay_out(sr_source *source, sr_layout *out) {
+    reading r = {.source = source, .layout = out, .most = 0};
+    out->schema = SR_SCHEMA_OBJECTS;
+    out->normalised = true;
+    const sr_status status = read_all(&r);
+    sr_yolo_data_release(&r.data);
+    sr_free(r.splits);
+    sr_free(r.used);
+    sr_free(r.object.points);
+    sr_free(r.text);
+    return status;
+}
+
+extern const sr_format sr_format_yolo;
+const sr_format sr_format_yolo = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "yolo",
+    .help = "YOLO's images and labels, with data.yaml",
+    .wants = wants,
+    .recognises = recognises,
+    .lay_out = lay_out,
+};

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// What formats share when they lay out a source (layout.h): classes and paths.
+#include "dataio/formats/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/formats/format.h"
+#include "kernels/base/file.h"
+#include "kernels/base/text.h"
+
+#define NAMES_BYTES_MAX ((size_t)16 << 20)
+
+const char *const sr_split_names[SR_SPLIT_COUNT] = {"train", "val", "test"};
+
+// -- paths -------------------------------------------------------------------------------------
+
+int sr_split_find(const char *name, size_t bytes) {
+    for (int s = 0; s < SR_SPLIT_COUNT; s++)
+        if (strlen(sr_split_names[s]) == bytes && memcmp(name, sr_split_names[s], bytes) == 0)
+            return s;
+    return -1;
+}
+
+bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes) {
+    for (int i = 0;; i++) {
+        const char *slash = strchr(path, '/');
+        if (slash == NULL)
+            return false;
+        if (i == level) {
+            *name = path;
+            *bytes = (size_t)(slash - path);
+            return true;
+        }
+        path = slash + 1;
+    }
+}
+
+int sr_path_split(const char *path) {
+    const char *name;
+    size_t bytes;
+    int split = -1;
+    for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++) {
+        int found = sr_split_find(name, bytes);
+        split = found >= 0 ? found : split;
+    }
+    return split;
+}
+
+int sr_split_word(const char *name, size_t bytes) {
+    bool begin = true;
+    for (size_t i = 0; i < bytes; i++) {
+        for (int s = 0; begin && s < SR_SPLIT_COUNT; s++) {
+            const size_t n = strlen(sr_split_names[s]);
+            if (n <= bytes - i && memcmp(name + i, sr_split_names[s], n) == 0)
+                return s;
+        }
+        begin = strchr("_-. ", name[i]) != NULL;
+    }
+    return -1;
+}
+
+int sr_path_split_word(const char *path) {
+    const char *folder;
+    size_t bytes;
+    int split = -1;
+    for (int level = 0; sr_path_folder_at(path, level, &folder, &bytes); level++) {
+        const int found = sr_split_word(folder, bytes);
+        split = found >= 0 ? found : split;
+    }
+    return split;
+}
+
+const char *sr_path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+size_t sr_path_stem_bytes(const char *path) {
+    const char *name = sr_path_name(path), *dot = strrchr(name, '.');
+    return dot != NULL && dot != name ? (size_t)(dot - path) : strlen(path);
+}
+
+bool sr_path_ends_with(const char *path, const char *name) {
+    const size_t n = strlen(path), m = strlen(name);
+    return m > 0 && m <= n && strcmp(path + n - m, name) == 0 && (m == n || path[n - m - 1] == '/');
+}
+
+// -- classes -----------------------------------------------------------------------------------
+
+static sr_status push_name(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
+    SR_TRY(sr_grow(&list->items, &list->capacity, list->count + 1, sizeof(char *), "classes"));
+    char *copy = sr_arena_alloc(arena, bytes + 1);
+    if (copy == NULL)
+        return SR_E_MEMORY;
+    memcpy(copy, name, bytes);
+    ((const char **)list->items)[list->count++] = copy;
+    return SR_OK;
+}
+
+sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
+    if (list->count > 0) { // equal names often come in runs
+        const char *last = ((const char **)list->items)[list->count - 1];
+        if (strlen(last) == bytes && memcmp(last, name, bytes) == 0)
+            return SR_OK;
+    }
+    return push_name(list, arena, name, bytes);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list) {
+    sr_free(layout->classes);
+    layout->classes = list->items;
+    layout->class_count = 0;
+    layout->sorted = true;
+    size_t count = list->count, kept = 0;
+    *list = (sr_name_list){0};
+    if (count > 0)
+        qsort(layout->classes, count, sizeof *layout->classes, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(layout->classes[kept - 1], layout->classes[i]) != 0)
+            layout->classes[kept++] = layout->classes[i];
+    if (kept > INT32_MAX)
+        return SR_FAIL(SR_E_LIMIT, "%zu classes are too many", kept);
+    layout->class_count = (int)kept;
+    return SR_OK;
+}
+
+static int find_unsorted(const sr_layout *layout, const char *name, size_t bytes) {
+    for (int i = 0; i < layout->class_count; i++)
+        if (strlen(layout->classes[i]) == bytes && memcmp(layout->classes[i], name, bytes) == 0)
+            return i;
+    return -1;
+}
+
+int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes) {
+    if (!layout->sorted)
+        return find_unsorted(layout, name, bytes);
+    int low = 0, high = layout->class_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        const char *candidate = layout->classes[middle];
+        int order = strncmp(candidate, name, bytes);
+        if (order == 0 && candidate[bytes] != '\0')
+            order = 1;
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+sr_status sr_layout_number_classes(sr_layout *layout, int64_t count) {
+    if (layout->class_count > 0) { // given by the user
+        if (count > layout->class_count)
+            return SR_FAIL(SR_E_DATA, "class %lld occurs, but only %d class names are given",
+                           (long long)count - 1, layout->class_count);
+        return SR_OK;
+    }
+    if (count > INT32_MAX)
+        return SR_FAIL(SR_E_LIMIT, "%lld classes are too many", (long long)count);
+    layout->classes = sr_alloc_array((size_t)count, sizeof *layout->classes, "classes");
+    if (layout->classes == NULL)
+        return SR_E_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "%lld", (long long)i);
+        if ((layout->classes[i] = sr_arena_strdup(&layout->arena, name)) == NULL)
+            return SR_E_MEMORY;
+    }
+    layout->class_count = (int)count;
+    return SR_OK;
+}
+
+sr_status sr_layout_map_label(sr_layout *layout, int64_t number, int label, const char *name) {
+    void *labels = layout->labels;
+    SR_TRY(sr_grow(&labels, &layout->label_capacity, layout->label_count + 1,
+                   sizeof *layout->labels, "labels"));
+    layout->labels = labels;
+    layout->labels[layout->label_count++] =
+        (sr_label_name){.number = number, .label = label, .name = name};
+    return SR_OK;
+}
+
+sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *out) {
+    size_t low = 0, high = layout->label_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (layout->labels[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == layout->label_count || layout->labels[low].number != number)
+        return SR_FAIL(SR_E_DATA, "an object of category %lld, which is not defined",
+                       (long long)number);
+    if (layout->labels[low].label < 0)
+        return SR_FAIL(SR_E_DATA, "an object of class '%.100s', which is not one of the %d classes",
+                       layout->labels[low].name, layout->class_count);
+    *out = layout->labels[low].label;
+    return SR_OK;
+}
+
+// The lines of a text that are not empty, without what only ends them; equal ones stay, as a line
+// is a class's number.
+static sr_status split_lines(const char *text, sr_arena *arena, sr_name_list *out) {
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) // a byte order mark
+        text += 3;
+    for (const char *at = text; *at != '\0';) {
+        size_t line = strcspn(at, "\n"), length = line;
+        while (length > 0 && (at[length - 1] == '\r' || at[length - 1] == ' '))
+            length--;
+        if (length > 0)
+            SR_TRY(push_name(out, arena, at, length));
+        at += line + (at[line] == '\n');
+    }
+    return SR_OK;
+}
+
+static void take_names(sr_layout *layout, sr_name_list *list) {
+    sr_free(layout->classes);
+    layout->classes = list->items;
+    layout->class_count = (int)list->count;
+}
+
+sr_status sr_layout_name_classes(sr_layout *layout, const char *text, int count) {
+    sr_name_list list = {0};
+    if (layout->names_given)
+        return SR_OK;
+    const sr_status status = split_lines(text, &layout->arena, &list);
+    if (status == SR_OK && list.count == (size_t)count)
+        take_names(layout, &list);
+    else
+        sr_free(list.items);
+    return status;
+}
+
+sr_status sr_layout_take_names(sr_layout *layout, const char *text) {
+    sr_name_list list = {0};
+    if (layout->names_given)
+        return SR_OK;
+    const sr_status status = split_lines(text, &layout->arena, &list);
+    take_names(layout, &list);
+    return status;
+}
+
+// Names given by the user, one a line, in the order of the classes' numbers.
+static sr_status read_class_names(const char *path, sr_layout *layout) {
+    void *text;
+    size_t bytes;
+    sr_name_list list = {0};
+    SR_TRY(sr_file_read(path, NAMES_BYTES_MAX, &text, &bytes));
+    if (memchr(text, 0, bytes) != NULL) {
+        sr_free(text);
+        return SR_FAIL(SR_E_DATA, "%s: zero bytes in a file of names; save it as UTF-8", path);
+    }
+    const sr_status status = split_lines(text, &layout->arena, &list);
+    sr_free(text);
+    take_names(layout, &list);
+    layout->names_given = true;
+    SR_TRY(status);
+    return list.count > 0 ? SR_OK : SR_FAIL(SR_E_DATA, "%s: no class names, one a line", path);
+}
+
+// -- the whole ---------------------------------------------------------------------------------
+
+sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
+    if (source->files.count > UINT32_MAX)
+        return SR_FAIL(SR_E_LIMIT, "%s: more than 2^32 pictures", source->path);
+    layout->count = source->files.count;
+    layout->files = sr_alloc_array(layout->count, sizeof *layout->files, "layout");
+    if (layout->files == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < layout->count; i++)
+        layout->files[i] = (sr_layout_file){.source = (uint32_t)i, .split = -1};
+    return SR_OK;
+}
+
+// Checkpoints, tables and other programs take names as UTF-8.
+static sr_status check_class_names(const sr_source *source, const sr_layout *layout) {
+    for (int i = 0; i < layout->class_count; i++) {
+        if (sr_text_is_utf8(layout->classes[i]))
+            continue;
+        sr_text name;
+        sr_text_init(&name);
+        sr_text_add_json_string(&name, layout->classes[i]);
+        const sr_status status =
+            SR_FAIL(SR_E_DATA,
+                    "%s: the name of class %d, %s, is not UTF-8; rename it (convmv -f latin1 -t "
+                    "utf8 changes whole folders), or give names with --classes",
+                    source->path, i, name.data);
+        sr_text_release(&name);
+        return status;
+    }
+    return SR_OK;
+}
+
+static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
+    if (class_names != NULL)
+        SR_TRY(read_class_names(class_names, out));
+    SR_TRY(source->format->lay_out(source, out));
+    SR_TRY(check_class_names(source, out));
+    SR_TRY(sr_notes_end(&out->notes));
+    uint64_t placed = 0;
+    for (size_t i = 0; i < out->count; i++)
+        if (out->files[i].split >= 0) {
+            out->split_count[out->files[i].split]++;
+            placed++;
+        }
+    if (placed > 0)
+        return SR_OK;
+    return SR_FAIL(
+        SR_E_DATA,
+        "%s: nothing to pack (read as %s): %zu pictures found, %zu files refused%s%s%s%s",
+        source->path, source->format->help, source->files.count, source->refused_count,
+        source->refused_count ? ", the first: " : "",
+        source->refused_count ? source->refused[0].path : "", source->refused_count ? ": " : "",
+        source->refused_count ? source->refused[0].reason : "");
+}
+
+sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out) {
+    sr_layout layout = {0};
+    sr_arena_init(&layout.arena);
+    sr_spool_init(&layout.notes.spool, source->spool.folder);
+    sr_status status = make(source, class_names, &layout);
+    if (status != SR_OK) {
+        sr_layout_release(&layout);
+        return status;
+    }
+    *out = layout;
+    return SR_OK;
+}
+
+void sr_layout_release(sr_layout *layout) {
+    sr_free(layout->files);
+    sr_free(layout->classes);
+    sr_free(layout->labels);
+    sr_spool_release(&layout->notes.spool);
+    sr_arena_release(&layout->arena);
+    *layout = (sr_layout){0};
+}

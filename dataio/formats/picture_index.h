@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of a source by the last part of their path, for annotations that name them.
+#ifndef SR_DATAIO_PICTURE_INDEX_H
+#define SR_DATAIO_PICTURE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dataio/import/source.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Sorted by name without its ending. Read-only after making.
+typedef struct sr_picture_index {
+    const sr_source *source;
+    uint32_t *files; // indices into source->files
+    size_t count;
+} sr_picture_index;
+
+SR_NODISCARD sr_status sr_picture_index_make(const sr_source *source, sr_picture_index *out);
+void sr_picture_index_release(sr_picture_index *index);
+// The pictures whose name without ending is this: *first in index->files and their number.
+size_t sr_picture_index_find(const sr_picture_index *index, const char *stem, size_t bytes,
+                             size_t *first);
+
+// How an annotation refers to its picture.
+typedef struct sr_picture_wanted {
+    const char *stem; // not terminated
+    size_t stem_bytes;
+    const char *name; // whole name, may begin with folders; "" when it is not told
+    const char *near; // path of the annotation: the picture with most folders in common is meant
+    int split;        // a picture in a folder of this split is meant; -1: unknown
+} sr_picture_wanted;
+
+// The picture that is meant. False where there is none, or where several fit equally well: two of
+// them are then in rivals, else both are NULL.
+bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wanted *wanted,
+                             uint32_t *out, const char *rivals[2]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

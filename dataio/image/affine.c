@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix of an affine change and its inverse.
+//
+// Forward, about the middle: T(x, y) R(a) S(s) Hy(-tan shear_y) Hx(-tan shear_x). The inverse is
+// written out factor by factor, from the left; sines and cosines are our own, so that a picture has
+// the same pixels on every machine.
+#include "dataio/image/affine.h"
+
+#include "kernels/base/math.h"
+
+#define RADIAN (3.14159265358979323846 / 180)
+
+static double tangent(double degrees) {
+    return sr_sin(degrees * RADIAN) / sr_cos(degrees * RADIAN);
+}
+
+sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine, const sr_affine_look *look) {
+    const double w = (double)sr_canvas_width(canvas), h = (double)sr_canvas_height(canvas);
+    const double sine = sr_sin(affine->degrees * RADIAN) / affine->scale;
+    const double cosine = sr_cos(affine->degrees * RADIAN) / affine->scale;
+    const double tx = tangent(affine->shear_x), ty = tangent(affine->shear_y);
+    // R and S undone: [cosine sine; -sine cosine]. Then y += tan(shear_y) x, x += tan(shear_x) y.
+    const double c = ty * cosine - sine, d = ty * sine + cosine;
+    const double a = cosine + tx * c, b = sine + tx * d;
+    sr_warp warp = {.width = sr_canvas_width(canvas),
+                    .height = sr_canvas_height(canvas),
+                    .bilinear = look->bilinear,
+                    .color = {look->color[0], look->color[1], look->color[2]}};
+    if (affine->to_target) {
+        warp.width = sr_canvas_target_width(canvas);
+        warp.height = sr_canvas_target_height(canvas);
+    }
+    const double x = (double)warp.width / 2 + affine->x, y = (double)warp.height / 2 + affine->y;
+    const double inverse[6] = {a, b, w / 2 - a * x - b * y, c, d, h / 2 - c * x - d * y};
+    for (int i = 0; i < 6; i++)
+        warp.inverse[i] = inverse[i];
+    return sr_canvas_warp(canvas, &warp);
+}

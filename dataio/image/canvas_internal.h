@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The canvas from the inside: what is noted, and the planes (picture, mask) that follow it.
+#ifndef SR_DATAIO_CANVAS_INTERNAL_H
+#define SR_DATAIO_CANVAS_INTERNAL_H
+
+#include "dataio/image/canvas.h"
+#include "dataio/image/resample.h"
+#include "dataio/jpeg/decode_internal.h"
+#include "dataio/record/zstd_frame.h"
+
+enum { SR_PLANE_PICTURE, SR_PLANE_MASK, SR_PLANES };
+
+// One byte for each channel of a pixel.
+typedef struct sr_plane {
+    int channels;
+    uint8_t *pixels; // when not pending: target or one of the buffers
+    uint8_t *target;
+    sr_pixel_buffer buffers[2];
+} sr_plane;
+
+struct sr_canvas {
+    sr_decoder *decoder;
+    sr_resampler *resampler;
+    sr_canvas_identity identity;
+    uint64_t draws; // what was noted of them
+    int64_t target_width, target_height;
+    int64_t width, height; // as it stands
+
+    bool pending;           // the picture is the decoder's, seen through what follows
+    sr_region crop;         // of the source
+    int64_t full_w, full_h; // the crop's size after resizing
+    sr_region window;       // of the resized crop
+    bool flip, resized, exact;
+    sr_resize_filter filter;
+
+    sr_plane planes[SR_PLANES];
+    int plane_count;     // without a mask: 1
+    const uint8_t *mask; // upright, of the whole source
+    sr_zstd zstd;
+    sr_pixel_buffer mask_stored, mask_upright;
+    int32_t *columns; // of sr_resample_nearest
+    size_t column_capacity;
+    sr_pixel_buffer scratch;
+    const sr_foreign_source *foreign;
+    sr_canvas *aside; // of foreign samples and copies
+
+    sr_box *boxes;
+    int64_t box_count, box_capacity;
+    int64_t resize_ns;
+};
+
+// Each plane as it stands, and where the next one goes.
+typedef struct sr_canvas_step {
+    int64_t width, height; // of 'from'
+    const uint8_t *from[SR_PLANES];
+    uint8_t *to[SR_PLANES]; // to be written whole
+} sr_canvas_step;
+
+// SR_E_LIMIT where a new picture would be over SR_DECODE_MAX_PIXELS, SR_E_ARGUMENT for an empty
+// one.
+SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
+// What is noted becomes pixels, at the target where they have its size unless they go 'aside'.
+SR_NODISCARD sr_status sr_canvas_force(sr_canvas *canvas, bool aside);
+// Begins a new picture of this size, made from the present one: carries out what is noted. 'from'
+// stays valid until the next change. Boxes are the caller's.
+SR_NODISCARD sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
+                                            sr_canvas_step *out);
+// Moves boxes and cuts them to a picture of the given size, by the rule of sr_canvas_crop.
+void sr_canvas_shift_boxes(sr_canvas *canvas, double dx, double dy, int64_t width, int64_t height);
+// Mirrors an index into [0, n) without repeating the border (as numpy's "reflect").
+int64_t sr_reflected(int64_t i, int64_t n);
+// Cuts a box to the picture; false where it goes.
+bool sr_canvas_cut_box(sr_box *box, int64_t width, int64_t height);
+
+#endif

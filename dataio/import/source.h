@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user has on disk -> a list of files that can be read in any order.
+//
+// A kind of source (a folder, a tar, a list of paths, a single file) is a descriptor in its own
+// file and one line in source_kind_list.def. It lists pictures and the papers beside them: files
+// that are no pictures and that a format (format.h) may want, as annotations. What a file is, is
+// decided by its content alone; names from an archive are data, never paths to open.
+#ifndef SR_DATAIO_SOURCE_H
+#define SR_DATAIO_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dataio/import/spool.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_SOURCE_KIND_ABI 1
+#define SR_SOURCE_HEAD 512 // first bytes of a file that decide what it is
+
+// A file or a part of one.
+typedef struct sr_source_file {
+    const char *path; // in the source, parts divided by '/'
+    uint64_t bytes;
+    int64_t mtime; // nanoseconds; only compared with itself
+    uint64_t offset;
+    int in; // index into source->stores, or -1: a file of its own under the folder
+} sr_source_file;
+
+// A growing list of files, in byte order of their paths when listing has ended.
+typedef struct sr_file_list {
+    sr_source_file *items;
+    size_t count, capacity;
+} sr_file_list;
+
+// A file that was refused, and why.
+typedef struct sr_refused_file {
+    const char *path, *reason;
+} sr_refused_file;
+
+// A file that holds many of the list: an archive, a shard, a file of pixels.
+typedef struct sr_source_store {
+    const char *path; // under the folder; opened for every read where fd is -1
+    int fd;
+} sr_source_store;
+
+// What all archives of a source together may hold. An archive of a few KB may unfold to any size.
+typedef struct sr_source_limits {
+    uint64_t entries;  // names in archives; 0: SR_SOURCE_ENTRIES
+    uint64_t unpacked; // bytes that compressed archives unfold to, on the disk or passed over; 0:
+                       // SR_SOURCE_UNPACKED
+} sr_source_limits;
+
+#define SR_SOURCE_ENTRIES UINT64_C(50000000)     // three times ImageNet-21k
+#define SR_SOURCE_UNPACKED (UINT64_C(512) << 30) // three times ImageNet-1k
+
+typedef struct sr_source {
+    const char *path;
+    const struct sr_source_kind *kind;
+    const struct sr_format *format; // what the files mean; found by sr_format_find
+    sr_file_list files;             // candidates: by their first bytes JPEG or PNG
+    sr_file_list papers;            // no pictures, but some format may want them
+    sr_refused_file *refused;       // named by the listing; packing adds to them
+    size_t refused_count, refused_capacity;
+    uint64_t hidden, other;        // ignored: hidden files; files that nothing wants
+    uint64_t read, papers_refused; // papers that gave annotations; that are named in 'refused'
+    uint64_t bytes;                // of all candidates
+    const char *list;              // path of a list of pictures, or NULL
+    size_t root_bytes;             // of all paths, what leads to the folder that holds all files
+    // the kind's
+    sr_source_limits limits;
+    uint64_t entries, unpacked; // of archives, so far
+    sr_arena arena;
+    int folder; // descriptor of the folder, or -1
+    sr_source_store *stores;
+    size_t store_count, store_capacity;
+    sr_spool spool; // unpacked contents
+    int spool_store;
+} sr_source;
+
+typedef struct sr_source_probe {
+    const char *path;
+    bool folder;
+    int fd;              // of the file or folder
+    const uint8_t *head; // first bytes of a file
+    size_t head_bytes;
+} sr_source_probe;
+
+typedef struct sr_source_kind {
+    uint32_t struct_size, abi;
+    const char *name, *help;
+    bool (*recognises)(const sr_source_probe *probe);
+    // Offers every file to sr_source_offer. A file's descriptor is store 0.
+    sr_status (*list)(sr_source *source);
+} sr_source_kind;
+
+// The table, in order of recognition; NULL ends it.
+const sr_source_kind *sr_source_kind_at(size_t index);
+
+// Finds kind and format and lists the source. spool_folder: where an unnamed temporary file may
+// hold unpacked contents. list: a file of lines "path TAB label [TAB split]" that says what to
+// take, or NULL; then path may be NULL for the list's own folder. SR_E_NOT_FOUND; SR_E_USAGE where
+// no kind or format fits; SR_E_DATA for damaged archives and lists; SR_E_LIMIT for archives over
+// 'limits' (NULL: the usual ones).
+SR_NODISCARD sr_status sr_source_open(const char *path, const char *list, const char *spool_folder,
+                                      const sr_source_limits *limits, sr_source **out);
+// NULL is legal.
+void sr_source_free(sr_source *source);
+// The file's path from the folder that holds all files: the same for a folder, a tar of it, and a
+// tar that holds the folder itself.
+const char *sr_source_name(const sr_source *source, const sr_source_file *file);
+// The whole content of a file into a growing buffer (sr_free), with a zero byte after it.
+// Thread-safe.
+SR_NODISCARD sr_status sr_source_read(const sr_source *source, const sr_source_file *file,
+                                      void **buffer, size_t *capacity);
+// A part of it. Thread-safe.
+SR_NODISCARD sr_status sr_source_read_part(const sr_source *source, const sr_source_file *file,
+                                           uint64_t offset, void *out, size_t bytes);
+// The file of this path in a sorted list, or NULL.
+const sr_source_file *sr_file_list_find(const sr_file_list *list, const char *path);
+
+// -- for kinds and formats ---------------------------------------------------------------------
+
+typedef enum sr_offer {
+    SR_OFFER_NOTHING = 0, // counted or refused
+    SR_OFFER_PICTURE,     // to be added
+    SR_OFFER_PAPER,       // to be added
+} sr_offer;
+
+// What becomes of a file with these first bytes.
+SR_NODISCARD sr_status sr_source_offer(sr_source *source, const char *path, const uint8_t *head,
+                                       size_t head_bytes, uint64_t bytes, sr_offer *out);
+// Adds what was offered; the path is copied. An oversized picture is refused.
+SR_NODISCARD sr_status sr_source_add(sr_source *source, const sr_source_file *file, sr_offer as);
+// Names a file that is not packed; both texts are copied.
+SR_NODISCARD sr_status sr_source_refuse(sr_source *source, const char *path, const char *reason);
+// The same with a formatted reason.
+SR_NODISCARD sr_status sr_source_refuse_for(sr_source *source, const char *path, const char *fmt,
+                                            ...) SR_PRINTF(3, 4);
+// A file that holds many; *out is its number. The path is copied, the descriptor taken over.
+SR_NODISCARD sr_status sr_source_add_store(sr_source *source, const char *path, int fd, int *out);
+// The store that holds a file's bytes, at file->offset; a file of its own becomes one.
+SR_NODISCARD sr_status sr_source_store_of(sr_source *source, const sr_source_file *file, int *out);
+// The number of the store that is the spool.
+SR_NODISCARD sr_status sr_source_spool_store(sr_source *source, int *out);
+// The name is hidden: a part begins with a dot, or is a system's own (__MACOSX).
+bool sr_source_is_hidden(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// JPEG behind dataio/jpeg/decode.c.
+#ifndef SR_DATAIO_DECODE_INTERNAL_H
+#define SR_DATAIO_DECODE_INTERNAL_H
+
+#include "dataio/jpeg/decode.h"
+
+typedef struct sr_jpeg sr_jpeg;
+
+// A growing byte buffer; contents are lost when it grows.
+typedef struct sr_pixel_buffer {
+    uint8_t *data;
+    size_t capacity;
+} sr_pixel_buffer;
+
+SR_NODISCARD sr_status sr_pixel_buffer_fit(sr_pixel_buffer *buffer, size_t bytes);
+void sr_pixel_buffer_release(sr_pixel_buffer *buffer);
+
+// The picture as it is stored: its size, and how it is turned (EXIF code 1..8).
+typedef struct sr_stored_shape {
+    int64_t width, height;
+    int orientation;
+} sr_stored_shape;
+sr_stored_shape sr_decoder_stored(const sr_decoder *decoder);
+// Where pixel (x, y) of the upright picture is stored.
+void sr_stored_place(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx, int64_t *sy);
+
+// Times are added to *times.
+SR_NODISCARD sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out);
+void sr_jpeg_free(sr_jpeg *jpeg);
+// Size as stored (not turned) and the EXIF orientation (1 when there is none).
+SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
+                                    int64_t *height, int *orientation);
+// As sr_decoder_read, in coordinates as stored, into the buffer.
+SR_NODISCARD sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale,
+                                    sr_pixel_buffer *buffer, sr_pixels *out);
+
+// Offset i of the picture's row index.
+uint32_t sr_jpeg_segment(const sr_encoded *encoded, int64_t i);
+
+// -- row index ---------------------------------------------------------------------------------
+
+// What of a JPEG with a row index has to be decoded for some of its rows.
+typedef struct sr_jpeg_cut {
+    int64_t first, rows; // rows of MCUs
+    int64_t parts;       // segments of a row
+    int64_t mcu_height;  // pixels
+    int64_t height;      // of the whole picture, pixels
+} sr_jpeg_cut;
+
+// Writes a JPEG of just those rows of MCUs into the buffer: the header with another height, the
+// segments with their restart markers counted from 0, and an end marker. SR_E_DATA when the index
+// does not fit the file.
+SR_NODISCARD sr_status sr_jpeg_cut_rows(const sr_encoded *encoded, const sr_jpeg_cut *cut,
+                                        sr_pixel_buffer *buffer, size_t *bytes);
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Huffman decoding of blocks (ITU-T T.81, F.2.2).
+//
+// One look-up of the next bits tells a code and the number behind it, so that the way from one
+// coefficient to the next is a shift, a load and a shift; five of them fit between refills, which
+// have no branches. Where a code with its number is longer, jd_long finds them, which is rare. What
+// ends a block is the only other branch.
+//
+// Two segments are read at once where there is an index: the way from one coefficient to the next
+// is a chain, and a processor has room for two. What decides the time is then the number of
+// instructions. So the bits that are left and the places that are left share a word, from which a
+// table's entry is taken in one subtraction. Included by a file for each kind of instructions,
+// which names its function SR_JPEG_READ.
+#ifndef SR_DATAIO_JPEG_ENTROPY_INTERNAL_H
+#define SR_DATAIO_JPEG_ENTROPY_INTERNAL_H
+
+#include "dataio/jpeg/jpeg_set_internal.h"
+
+#define JD_INLINE static inline __attribute__((always_inline))
+#define JD_APART static __attribute__((noinline))
+#define JD_RARE(condition) __builtin_expect(condition, 0)
+#define JD_FULL 56                              // bits after a refill, at least
+#define JD_STEPS (JD_FULL / SR_JPEG_WHOLE_BITS) // coefficients between refills
+
+// What changes with every coefficient.
+typedef struct jd_hot {
+    uint64_t buffer;
+    uint32_t left; // bits 0..7: of the buffer; 8..15: places in the block; above: nothing
+    const uint8_t *next;
+    const sr_jpeg_huffman *table; // of the block
+    int16_t *out;                 // the block's lane of its group
+} jd_hot;
+
+// A run that is being read, on the way from block to block.
+typedef struct jd_track {
+    sr_jpeg_run *run;
+    int part;
+    int64_t mcu;
+} jd_track;
+
+typedef struct jd_job {
+    const sr_jpeg_stream *stream;
+    uint8_t place[SR_JPEG_BLOCK]; // in a group, by places left in the block
+    int lanes;
+    int64_t mcus;
+    bool store;
+    int16_t unused[SR_JPEG_MAX_LANES * SR_JPEG_BLOCK]; // where coefficients go that nobody wants
+} jd_job;
+
+typedef enum jd_state { JD_GOES_ON, JD_READ, JD_BAD } jd_state;
+
+JD_INLINE uint64_t jd_load(const uint8_t *p) {
+    return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 |
+           (uint64_t)p[3] << 32 | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 |
+           (uint64_t)p[6] << 8 | (uint64_t)p[7];
+}
+
+// At least JD_FULL bits from now on.
+JD_INLINE void jd_refill(jd_hot *h) {
+    h->buffer |= jd_load(h->next) >> (h->left & 63);
+    h->next += ~h->left >> 3 & 7;
+    h->left |= JD_FULL;
+}
+
+// The next symbol, and the number behind it.
+JD_INLINE sr_jpeg_symbol jd_symbol(jd_hot *h, const sr_jpeg_huffman *table, int *number) {
+    sr_jpeg_symbol symbol = table->look[h->buffer >> (64 - SR_JPEG_LOOK_BITS)];
+    if (JD_RARE(symbol == 0))
+        symbol = sr_jpeg_long_symbol(table, (uint32_t)(h->buffer >> 48));
+    const uint64_t rest = h->buffer << (symbol >> 8 & 63);
+    const int negative = (int)(~(int64_t)rest >> 63);
+    *number = (int)(rest >> 1 >> (symbol >> 16 & 63)) + (negative & (int)(symbol >> 32));
+    h->buffer <<= symbol & 63;
+    h->left -= (uint32_t)(symbol & 63);
+    return symbol;
+}
+
+// The next coefficient where it is longer than one look-up knows; no code ends the block.
+JD_APART sr_jpeg_whole jd_long(jd_hot *h) {
+    int number;
+    jd_refill(h);
+    const sr_jpeg_symbol symbol = jd_symbol(h, h->table, &number);
+    const uint32_t skip = (uint32_t)SR_JPEG_SKIP(symbol);
+    h->left = skip == SR_JPEG_SKIP_NONE ? (h->left & 63) | 0xff00 : h->left - (skip << 8);
+    jd_refill(h);
+    return SR_JPEG_WHOLE((uint32_t)symbol & 63, skip, number);
+}
+
+// Begins a block: its DC coefficient.
+JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
+    const sr_jpeg_part *p = &job->stream->part[t->part];
+    int number;
+    jd_refill(h);
+    if (JD_RARE(SR_JPEG_SKIP(jd_symbol(h, p->dc, &number)) != 0))
+        return JD_BAD;
+    int32_t *dc = &t->run->dc[p->component];
+    *dc = (int32_t)((uint32_t)*dc + (uint32_t)number);
+    h->out = job->unused;
+    if (job->store) {
+        const sr_jpeg_target *target = &t->run->target;
+        const int64_t column = (target->column + t->mcu) * p->across + p->column;
+        const int64_t lane = column & (job->lanes - 1); // a power of two
+        h->out = target->row[p->component][p->row] +
+                 ((column - lane) * SR_JPEG_BLOCK + lane * SR_JPEG_SIDE);
+    }
+    h->out[0] = (int16_t)*dc;
+    h->table = p->ac;
+    h->left = (h->left & 63) | (SR_JPEG_BLOCK - 1) << 8;
+    jd_refill(h);
+    return JD_GOES_ON;
+}
+
+// Behind a block's last coefficient: what ended it, and the next block.
+JD_INLINE jd_state jd_turn(jd_job *job, jd_track *t, jd_hot *h, sr_jpeg_whole last) {
+    if ((h->left >> 8 & 255) == 0)
+        h->out[job->place[0]] = (int16_t)(last >> 16);
+    else if (JD_RARE((last >> 8 & 255) != SR_JPEG_SKIP_END))
+        return JD_BAD;
+    if (++t->part == job->stream->parts) {
+        t->part = 0;
+        t->mcu++;
+        if (JD_RARE(h->next > t->run->bits.end + sizeof h->buffer))
+            return JD_BAD;
+        if (t->mcu == job->mcus)
+            return JD_READ;
+    }
+    return jd_begin(job, t, h);
+}
+
+// One coefficient; whether the block goes on behind it. The struct is copied for the function
+// apart, so that it lives in registers.
+JD_INLINE bool jd_step(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
+    *whole = h->table->whole[h->buffer >> (64 - SR_JPEG_WHOLE_BITS)];
+    if (JD_RARE(*whole == 0)) {
+        jd_hot copy = *h;
+        *whole = jd_long(&copy);
+        *h = copy;
+    } else {
+        h->buffer <<= *whole & 63;
+        h->left -= *whole;
+    }
+    const uint32_t left = h->left >> 8 & 255;
+    if ((int8_t)left <= 0)
+        return false;
+    h->out[job->place[left]] = (int16_t)(*whole >> 16);
+    return true;
+}
+
+// As many coefficients as fit between refills; whether the block goes on.
+JD_INLINE bool jd_steps(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
+    jd_refill(h);
+    for (int i = 0; i < JD_STEPS; i++)
+        if (!jd_step(job, h, whole))
+            return false;
+    return true;
+}
+
+static jd_state jd_finish(jd_job *job, jd_track *t, jd_hot *out) {
+    jd_hot h = *out;
+    sr_jpeg_whole whole;
+    jd_state state;
+    do {
+        while (jd_steps(job, &h, &whole)) {
+        }
+        state = jd_turn(job, t, &h, whole);
+    } while (state == JD_GOES_ON);
+    *out = h;
+    return state;
+}
+
+// Both, until one is read; then the other.
+static jd_state jd_finish_both(jd_job *job, jd_track *t, jd_hot *hot) {
+    jd_hot a = hot[0], b = hot[1];
+    sr_jpeg_whole whole;
+    jd_state state;
+    int other;
+    for (;;) {
+        jd_refill(&a);
+        jd_refill(&b);
+        for (int i = 0; i < JD_STEPS; i++) {
+            if (!jd_step(job, &a, &whole))
+                goto a_turns;
+            if (!jd_step(job, &b, &whole))
+                goto b_turns;
+        }
+        continue;
+    a_turns:
+        other = 1;
+        if ((state = jd_turn(job, &t[0], &a, whole)) != JD_GOES_ON)
+            break;
+        continue;
+    b_turns:
+        other = 0;
+        if ((state = jd_turn(job, &t[1], &b, whole)) != JD_GOES_ON)
+            break;
+    }
+    hot[0] = a;
+    hot[1] = b;
+    return state == JD_BAD ? JD_BAD : jd_finish(job, &t[other], &hot[other]);
+}
+
+// Places in a group for 'lanes' lanes.
+JD_INLINE void jd_places(int lanes, uint8_t *place) {
+    for (int i = 0; i < SR_JPEG_BLOCK; i++) {
+        const int row = sr_jpeg_zigzag[i] / SR_JPEG_SIDE, column = sr_jpeg_zigzag[i] % SR_JPEG_SIDE;
+        place[SR_JPEG_BLOCK - 1 - i] = (uint8_t)(row * SR_JPEG_SIDE * lanes + column);
+    }
+}
+
+bool SR_JPEG_READ(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t mcus, int lanes,
+                  bool store) {
+    jd_job job = {.stream = s, .lanes = lanes, .mcus = mcus, .store = store};
+    jd_track t[SR_JPEG_RUNS] = {{0}};
+    jd_hot hot[SR_JPEG_RUNS];
+    jd_places(lanes, job.place);
+    for (int i = 0; i < count; i++) {
+        const sr_jpeg_bits *b = &runs[i].bits;
+        hot[i] = (jd_hot){.buffer = b->buffer, .left = (uint32_t)b->count, .next = b->next};
+        t[i].run = &runs[i];
+        if (jd_begin(&job, &t[i], &hot[i]) != JD_GOES_ON)
+            return false;
+    }
+    if ((count > 1 ? jd_finish_both(&job, t, hot) : jd_finish(&job, t, hot)) == JD_BAD)
+        return false;
+    for (int i = 0; i < count; i++) {
+        sr_jpeg_bits *b = &runs[i].bits;
+        b->buffer = hot[i].buffer;
+        b->count = (int)(hot[i].left & 63);
+        b->next = hot[i].next;
+        if (store)
+            runs[i].target.column += mcus;
+    }
+    return true;
+}
+
+#endif

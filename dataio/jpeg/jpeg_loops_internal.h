@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// One set of inner loops: included by a file for each width of vectors, which names it SR_JPEG_SET
+// and its Huffman decoding SR_JPEG_READ.
+#ifndef SR_DATAIO_JPEG_LOOPS_INTERNAL_H
+#define SR_DATAIO_JPEG_LOOPS_INTERNAL_H
+
+#include "dataio/jpeg/jpeg_reduce_internal.h"
+#include "dataio/jpeg/jpeg_rows_internal.h"
+#include "dataio/jpeg/jpeg_transform_internal.h"
+
+static void transform(const int16_t *coefficients, int64_t groups, const uint16_t *quant, int side,
+                      uint8_t *out, int64_t stride) {
+    if (side == SR_JPEG_SIDE)
+        jt_transform(coefficients, groups, quant, out, stride);
+    else
+        rd_reduce(coefficients, groups, quant, side, JT_LANES, out, stride);
+}
+
+#define JL_NAME(set) #set
+#define JL_NAME_OF(set) JL_NAME(set)
+const sr_jpeg_set SR_JPEG_SET = {.name = JL_NAME_OF(SR_JPEG_SET),
+                                 .lanes = JT_LANES,
+                                 .read_mcus = SR_JPEG_READ,
+                                 .transform = transform,
+                                 .mix_rows = jr_mix_rows,
+                                 .blend_rows = jr_blend_rows,
+                                 .spread_row = jr_spread_row,
+                                 .colour_row = jr_colour_row};
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which inner loops of decoding JPEGs an x86-64 processor has.
+#include "dataio/jpeg/jpeg_set_internal.h"
+#include "kernels/base/cpuid.h"
+
+int sr_jpeg_sets(const sr_jpeg_set *out[SR_JPEG_MOST_SETS]) {
+    int count = 0;
+    out[count++] = &sr_jpeg_plain;
+    out[count++] = &sr_jpeg_sse2;
+    if (sr_cpu_features() & SR_CPU_AVX2)
+        out[count++] = &sr_jpeg_avx2;
+    if (sr_cpu_features() & SR_CPU_AVX512)
+        out[count++] = &sr_jpeg_avx512;
+    return count;
+}

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Huffman decoding of JPEGs with BMI2's shifts; compiled with its flag.
-#define SR_JPEG_READ sr_jpeg_read_bmi
-#include "dataio/jpeg_entropy_internal.h"

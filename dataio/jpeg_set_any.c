@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// The inner loops of decoding JPEGs on processors without sets of their own.
-#include "dataio/jpeg_set_internal.h"
-
-int sr_jpeg_sets(const sr_jpeg_set *out[SR_JPEG_MOST_SETS]) {
-    out[0] = &sr_jpeg_plain;
-    return 1;
-}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of packing (pack_record.h), one function for each schema of layout.h.
+//
+// Coordinates of annotations count in the pixels that their writer saw. Most tools read pictures as
+// they are stored and ignore an EXIF orientation; where the annotated size fits the stored one the
+// orientation is therefore dropped, where it fits only the turned picture it is kept (records hold
+// boxes of the upright picture), else the picture is refused. Normalised coordinates come from
+// tools that show pictures upright, and have no size to compare.
+#include "dataio/pack/pack_record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/image/mask_png.h"
+
+sr_status sr_pack_worker_init(sr_pack_worker *worker) {
+    *worker = (sr_pack_worker){0};
+    sr_arena_init(&worker->objects);
+    return sr_picture_worker_create(&worker->pictures);
+}
+
+void sr_pack_worker_release(sr_pack_worker *worker) {
+    sr_picture_worker_free(worker->pictures);
+    sr_note_reader_release(&worker->notes);
+    sr_rle_release(&worker->rle);
+    sr_zstd_release(&worker->zstd);
+    sr_free(worker->mask_file);
+    sr_free(worker->mask);
+    sr_free(worker->small_mask);
+    sr_free(worker->mask_frame);
+    sr_arena_release(&worker->objects);
+}
+
+void sr_pack_slot_release(sr_pack_slot *slot) {
+    sr_free(slot->source);
+    sr_record_writer_release(&slot->record);
+}
+
+// -- the picture -------------------------------------------------------------------------------
+
+static sr_status make_picture(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot,
+                              sr_sample *out) {
+    const sr_pack_options *o = &job->options;
+    const sr_layout_file *file = &job->layout->files[slot->file];
+    const sr_source_file *from = &job->source->files.items[file->source];
+    const sr_layout_pixels *pixels = &job->layout->pixels;
+    const sr_picture_options options = {.max_side = o->max_side,
+                                        .quality = o->quality,
+                                        .raw = o->raw,
+                                        .zstd = o->zstd,
+                                        .segments = o->segments};
+    const char *name = sr_source_name(job->source, from);
+    *out = (sr_sample){.label = -1, .name = name, .name_bytes = strlen(name)};
+    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
+    if (pixels->height == 0)
+        return sr_picture_normalise(worker->pictures, slot->source, (size_t)from->bytes, &options,
+                                    out, &slot->flags);
+    return sr_picture_normalise_pixels(worker->pictures, slot->source, pixels->height,
+                                       pixels->width, pixels->channels, pixels->planes, &options,
+                                       out, &slot->flags);
+}
+
+static sr_status finish(sr_pack_worker *worker, sr_pack_slot *slot, const sr_sample *picture) {
+    slot->data = slot->record.data;
+    slot->bytes = slot->record.bytes;
+    return slot->sampled ? sr_picture_sum(worker->pictures, picture, &slot->sums) : SR_OK;
+}
+
+static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
+    sr_sample sample;
+    SR_TRY(make_picture(job, worker, slot, &sample));
+    sample.label = job->layout->files[slot->file].label;
+    SR_TRY(sr_sample_write(&slot->record, &sample));
+    return finish(worker, slot, &sample);
+}
+
+// -- boxes -------------------------------------------------------------------------------------
+
+// From annotated to stored sizes, in the picture as training will see it.
+typedef struct scaling {
+    double x, y;
+    double unit_x, unit_y;         // pixels, as annotated, to one of a coordinate
+    int64_t width, height;         // as annotated
+    int64_t new_width, new_height; // as stored
+} scaling;
+
+static sr_status find_scaling(const sr_layout *layout, const sr_layout_file *file,
+                              const sr_pack_worker *worker, sr_sample *picture, scaling *out) {
+    int64_t width, height;
+    sr_picture_source_size(worker->pictures, &width, &height);
+    const bool known = file->width > 0 && file->height > 0;
+    const bool fits = known && file->width == height && file->height == width && width != height;
+    const bool turned = picture->orientation >= 5 && (fits || layout->normalised);
+    if (known && !turned && (file->width != width || file->height != height))
+        return SR_FAIL(SR_E_DATA,
+                       "the annotation is for a picture of %u x %u, this one is %lld x %lld",
+                       file->width, file->height, (long long)width, (long long)height);
+    if (!turned && !layout->normalised)
+        picture->orientation = 1;
+    *out = (scaling){.width = turned ? height : width,
+                     .height = turned ? width : height,
+                     .new_width = turned ? picture->height : picture->width,
+                     .new_height = turned ? picture->width : picture->height};
+    out->unit_x = layout->normalised ? (double)out->width : 1;
+    out->unit_y = layout->normalised ? (double)out->height : 1;
+    out->x = out->unit_x * (double)out->new_width / (double)out->width;
+    out->y = out->unit_y * (double)out->new_height / (double)out->height;
+    return SR_OK;
+}
+
+// Empty, upside down, no more than a pixel in a side (as VOC writes an empty box) or outside.
+static bool is_degenerate(const double box[4], const scaling *s) {
+    return !((box[2] - box[0]) * s->unit_x > 1 && (box[3] - box[1]) * s->unit_y > 1) ||
+           box[2] <= 0 || box[3] <= 0 || box[0] * s->unit_x >= (double)s->width ||
+           box[1] * s->unit_y >= (double)s->height;
+}
+
+static sr_status scale_polygons(sr_arena *arena, const sr_note *note, const scaling *s,
+                                sr_object *out) {
+    if (note->polygon_count == 0)
+        return SR_OK;
+    sr_polygon *polygons = sr_arena_alloc(arena, note->polygon_count * sizeof *polygons);
+    double *points = sr_arena_alloc(arena, note->point_count * sizeof *points);
+    if (polygons == NULL || points == NULL)
+        return SR_E_MEMORY;
+    for (uint64_t i = 0; i < note->point_count; i++)
+        points[i] = note->points[i] * (i % 2 ? s->y : s->x);
+    for (uint32_t i = 0; i < note->polygon_count; i++) {
+        polygons[i] = (sr_polygon){.numbers = points, .count = note->polygon_sizes[i]};
+        points += note->polygon_sizes[i];
+    }
+    out->polygons = polygons;
+    out->polygon_count = note->polygon_count;
+    return SR_OK;
+}
+
+static sr_status scale_mask(sr_pack_worker *worker, const sr_note *note, const scaling *s,
+                            sr_object *out) {
+    if (note->mask == NULL)
+        return SR_OK;
+    if (note->mask_height != s->height || note->mask_width != s->width)
+        return SR_FAIL(SR_E_DATA, "an object's mask is of %u x %u, the picture is %lld x %lld",
+                       note->mask_width, note->mask_height, (long long)s->width,
+                       (long long)s->height);
+    out->mask = note->mask;
+    out->mask_bytes = note->mask_bytes;
+    if (s->new_width == s->width && s->new_height == s->height)
+        return SR_OK;
+    SR_TRY(sr_rle_parse(&worker->rle, note->mask, note->mask_bytes));
+    SR_TRY(sr_rle_check(&worker->rle, note->mask_height, note->mask_width));
+    SR_TRY(sr_rle_resize(&worker->rle, s->height, s->width, s->new_height, s->new_width));
+    SR_TRY(sr_rle_print(&worker->rle));
+    void *copy = sr_arena_alloc(&worker->objects, worker->rle.text_bytes);
+    if (copy == NULL)
+        return SR_E_MEMORY;
+    memcpy(copy, worker->rle.text, worker->rle.text_bytes);
+    out->mask = copy;
+    out->mask_bytes = worker->rle.text_bytes;
+    return SR_OK;
+}
+
+static sr_status make_object(const sr_pack_job *job, sr_pack_worker *worker, const sr_note *note,
+                             const scaling *s, sr_object *out) {
+    int32_t label;
+    SR_TRY(sr_layout_label_of(job->layout, note->label, &label));
+    const char *name = job->layout->classes[label];
+    *out = (sr_object){.name = name,
+                       .name_bytes = strlen(name),
+                       .label = label,
+                       .xmin = note->box[0] * s->x,
+                       .ymin = note->box[1] * s->y,
+                       .xmax = note->box[2] * s->x,
+                       .ymax = note->box[3] * s->y,
+                       .difficult = note->difficult,
+                       .crowd = note->crowd};
+    SR_TRY(scale_polygons(&worker->objects, note, s, out));
+    return scale_mask(worker, note, s, out);
+}
+
+// Which annotation of the picture it is that fails.
+static void add_place(const sr_pack_job *job, const sr_note *note) {
+    char number[48];
+    if (note->paper == 0)
+        return;
+    (void)snprintf(number, sizeof number,
+                   note->number >= 0 ? "annotation id %lld" : "an annotation",
+                   (long long)note->number);
+    sr_error_prefix("%s of image id %lld, %s", number, (long long)note->image,
+                    job->source->papers.items[note->paper - 1].path);
+}
+
+static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
+    const sr_layout_file *file = &job->layout->files[slot->file];
+    sr_sample picture;
+    scaling s = {0};
+    SR_TRY(make_picture(job, worker, slot, &picture));
+    SR_TRY(find_scaling(job->layout, file, worker, &picture, &s));
+    SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
+    sr_arena_reset(&worker->objects);
+    const sr_note *notes = worker->notes.notes;
+    sr_object *objects = sr_arena_alloc(&worker->objects, worker->notes.count * sizeof *objects);
+    if (objects == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < worker->notes.count; i++) {
+        const sr_status status = make_object(job, worker, &notes[i], &s, &objects[i]);
+        if (status != SR_OK) {
+            add_place(job, &notes[i]);
+            return status;
+        }
+        slot->degenerate += is_degenerate(notes[i].box, &s);
+    }
+    slot->objects = (uint32_t)worker->notes.count;
+    SR_TRY(sr_detection_write(&slot->record, &picture, objects, worker->notes.count));
+    return finish(worker, slot, &picture);
+}
+
+// Whether the picture's objects have classes.
+static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
+                               const sr_layout_file *file) {
+    SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
+    const sr_note *notes = worker->notes.notes;
+    for (size_t i = 0; i < worker->notes.count; i++) {
+        int32_t label;
+        const sr_status status = sr_layout_label_of(job->layout, notes[i].label, &label);
+        if (status != SR_OK) {
+            add_place(job, &notes[i]);
+            return status;
+        }
+    }
+    return SR_OK;
+}
+
+// -- masks -------------------------------------------------------------------------------------
+
+// The mask's ids as the options want them, into worker->mask; slot->classes.
+static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot,
+                           int64_t *width, int64_t *height) {
+    const sr_layout_file *file = &job->layout->files[slot->file];
+    const sr_source_file *from = &job->source->files.items[file->note - 1];
+    SR_TRY(sr_source_read(job->source, from, &worker->mask_file, &worker->mask_file_capacity));
+    sr_status status = sr_mask_png_read(worker->mask_file, (size_t)from->bytes, &worker->mask,
+                                        &worker->mask_capacity, width, height);
+    if (status != SR_OK) {
+        sr_error_prefix("mask %s", from->path);
+        return status;
+    }
+    uint8_t *ids = worker->mask;
+    int most = -1;
+    for (size_t i = 0; i < (size_t)(*width * *height); i++) {
+        if (job->options.void_class == 1 + (int)ids[i])
+            ids[i] = SR_MASK_VOID;
+        if (ids[i] != SR_MASK_VOID && ids[i] > most)
+            most = ids[i];
+    }
+    slot->classes = most + 1;
+    return SR_OK;
+}
+
+// Each pixel of the smaller mask is the one at its centre.
+static sr_status shrink_mask(sr_pack_worker *worker, int64_t width, int64_t height,
+                             const sr_sample *picture) {
+    const size_t bytes = (size_t)(picture->width * picture->height);
+    const uint8_t *from = worker->mask;
+    SR_TRY(sr_grow(&worker->small_mask, &worker->small_mask_capacity, bytes, 1, "mask"));
+    uint8_t *to = worker->small_mask;
+    for (int64_t y = 0; y < picture->height; y++) {
+        const uint8_t *row = from + (2 * y + 1) * height / (2 * picture->height) * width;
+        for (int64_t x = 0; x < picture->width; x++)
+            *to++ = row[(2 * x + 1) * width / (2 * picture->width)];
+    }
+    return SR_OK;
+}
+
+static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
+    sr_sample sample;
+    int64_t width, height, mask_width, mask_height;
+    SR_TRY(make_picture(job, worker, slot, &sample));
+    sr_picture_source_size(worker->pictures, &width, &height);
+    SR_TRY(read_mask(job, worker, slot, &mask_width, &mask_height));
+    if (mask_width != width || mask_height != height)
+        return SR_FAIL(
+            SR_E_DATA, "the mask is %lld x %lld, the picture %lld x %lld%s", (long long)mask_width,
+            (long long)mask_height, (long long)width, (long long)height,
+            sample.orientation > 1 ? "; the picture is turned by EXIF: store it upright" : "");
+    if (slot->classes > job->layout->class_count)
+        return SR_FAIL(SR_E_DATA, "the mask has class %d, but there are %d", slot->classes - 1,
+                       job->layout->class_count);
+    sample.orientation = 1;
+    const void *ids = worker->mask;
+    if (sample.width != width || sample.height != height) {
+        SR_TRY(shrink_mask(worker, width, height, &sample));
+        ids = worker->small_mask;
+    }
+    SR_TRY(sr_zstd_compress(&worker->zstd, ids, (size_t)(sample.width * sample.height),
+                            &worker->mask_frame, &worker->mask_frame_capacity, &sample.mask_bytes));
+    sample.mask = worker->mask_frame;
+    SR_TRY(sr_sample_write(&slot->record, &sample));
+    return finish(worker, slot, &sample);
+}
+
+// -- finished records --------------------------------------------------------------------------
+
+static sr_status keep_record(const sr_pack_job *job, sr_pack_slot *slot) {
+    const sr_layout_file *file = &job->layout->files[slot->file];
+    const sr_source_file *from = &job->source->files.items[file->source];
+    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
+    slot->data = slot->source;
+    slot->bytes = (size_t)from->bytes;
+    return sr_protocol_check(job->protocol, slot->data, slot->bytes);
+}
+
+// -- any ---------------------------------------------------------------------------------------
+
+static void begin(sr_pack_slot *slot) {
+    slot->sums = (sr_channel_sums){0};
+    slot->flags = slot->objects = slot->degenerate = 0;
+    slot->classes = 0;
+}
+
+sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
+    begin(slot);
+    switch (job->layout->schema) {
+    case SR_SCHEMA_CLASS:
+        return make_class(job, worker, slot);
+    case SR_SCHEMA_OBJECTS:
+        return make_objects(job, worker, slot);
+    case SR_SCHEMA_MASK:
+        return make_mask(job, worker, slot);
+    case SR_SCHEMA_RECORD:
+        return keep_record(job, slot);
+    }
+    return SR_FAIL(SR_E_INTERNAL, "a schema that does not exist");
+}
+
+sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
+    begin(slot);
+    const sr_layout_file *file = &job->layout->files[slot->file];
+    const sr_source_file *from = &job->source->files.items[file->source];
+    int64_t width, height;
+    if (job->layout->schema == SR_SCHEMA_RECORD)
+        return keep_record(job, slot);
+    if (job->layout->pixels.height > 0)
+        return SR_OK;
+    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
+    SR_TRY(sr_picture_check(worker->pictures, slot->source, (size_t)from->bytes));
+    if (job->layout->schema == SR_SCHEMA_OBJECTS)
+        return check_objects(job, worker, file);
+    return job->layout->schema == SR_SCHEMA_MASK ? read_mask(job, worker, slot, &width, &height)
+                                                 : SR_OK;
+}

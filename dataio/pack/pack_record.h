@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// One sample of a source -> one record: what a worker of packing does.
+#ifndef SR_DATAIO_PACK_RECORD_H
+#define SR_DATAIO_PACK_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dataio/formats/layout.h"
+#include "dataio/formats/rle.h"
+#include "dataio/image/picture.h"
+#include "dataio/pack/pack.h"
+#include "dataio/record/protocol.h"
+#include "dataio/record/record.h"
+#include "dataio/record/zstd_frame.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What all workers read.
+typedef struct sr_pack_job {
+    sr_pack_options options;
+    const sr_source *source;
+    const sr_layout *layout;
+    const sr_type *protocol; // of finished records
+} sr_pack_job;
+
+// What each thread has of its own; zero-initialised but for 'pictures'.
+typedef struct sr_pack_worker {
+    sr_picture_worker *pictures;
+    sr_note_reader notes;
+    sr_rle rle;
+    sr_zstd zstd;
+    void *mask_file, *mask, *small_mask, *mask_frame; // of a picture with a mask
+    size_t mask_file_capacity, mask_capacity, small_mask_capacity, mask_frame_capacity;
+    sr_arena objects; // what the objects of one picture point to
+} sr_pack_worker;
+
+// A sample on its way. Buffers are kept from sample to sample.
+typedef struct sr_pack_slot {
+    uint32_t file; // index into layout->files
+    bool sampled;  // its pixels go into the normalisation hints
+    void *source;
+    size_t source_capacity;
+    sr_record_writer record;
+    const void *data; // the record: the writer's, or the source's where it is kept
+    size_t bytes;
+    sr_channel_sums sums;
+    unsigned flags; // SR_PICTURE_IS_*
+    int classes;    // 1 + largest id of the mask
+    uint32_t objects, degenerate;
+    sr_status status;
+    char message[512];
+} sr_pack_slot;
+
+SR_NODISCARD sr_status sr_pack_worker_init(sr_pack_worker *worker);
+void sr_pack_worker_release(sr_pack_worker *worker);
+void sr_pack_slot_release(sr_pack_slot *slot);
+// Makes the slot's record.
+SR_NODISCARD sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
+                                           sr_pack_slot *slot);
+// Whether that would succeed, at less cost; of a mask also slot->classes.
+SR_NODISCARD sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,
+                                            sr_pack_slot *slot);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

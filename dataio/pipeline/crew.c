@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes (or threads) that run a pipeline's stages, and their replacement.
+//
+// Processes are this very executable, started by posix_spawn with the shared memory as descriptor 3
+// and nothing else inherited but stderr; fork is not used, because the rank may hold locks, GPU
+// contexts and MPI state. A child dies with its rank: by PR_SET_PDEATHSIG, and by watching a pidfd
+// should that signal miss it. It ignores what a terminal or launcher sends to the process group:
+// the rank decides when to stop.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dataio/pipeline/stage_internal.h"
+#include "dataio/transforms/transform.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/plugin_file.h"
+#include "kernels/base/thread.h"
+
+#define DEATHS_AT_ONE_PLACE 3
+#define KILLS_AT_ONE_PLACE 50 // by SIGKILL: rather the machine's fault than the sample's
+#define GRACE_NS (200 * SR_NS_PER_MS)
+// Set in data processes, so that a program that takes one for itself is stopped (see pipeline.h).
+#define MARK "SERRIED_DATA_PROCESS"
+
+extern char **environ;
+
+typedef struct member {
+    pid_t pid; // 0: not running
+    bool started, finished;
+    pthread_t thread;
+    sr_stage stage; // threads mode
+    uint64_t place_of_death;
+    int deaths;
+} member;
+
+struct sr_crew {
+    sr_shared_memory memory;
+    sr_stage_header *header;
+    sr_stage_plan plan; // own copy
+    bool threads;
+    int count;
+    int64_t restarts;
+    member *members;
+};
+
+// -- in the child ------------------------------------------------------------------------------
+
+static const int group_signals[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGTSTP, SIGTTIN,
+                                    SIGTTOU, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+
+static void ignore_group_signals(void) {
+    sigset_t none;
+    for (size_t i = 0; i < sizeof group_signals / sizeof group_signals[0]; i++)
+        (void)signal(group_signals[i], SIG_IGN);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL); // blocked by the parent until here
+}
+
+static sr_status watch_parent(sr_stage *stage) {
+    pid_t parent = stage->plan.parent;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
+    // In this order: a parent that ends from here on is noticed, and whoever notices reports it.
+    return getppid() == parent ? SR_OK : sr_error_adopt(SR_E_PEER, "", "");
+}
+
+// Plug-ins of the rank that have transforms: pairs of content hash and path.
+static sr_status load_plugins(char *const *words, int count) {
+    for (int i = 0; i + 1 < count; i += 2) {
+        sr_plugin_file *file;
+        SR_TRY(sr_plugin_open(words[i + 1], words[i], &file));
+        SR_TRY(sr_transforms_add(file->plugin->transforms, file->path));
+        file->added = true;
+    }
+    return SR_OK;
+}
+
+static sr_status run_child(int number, char *const *plugins, int words) {
+    sr_shared_memory memory;
+    sr_stage stage = {.parent_pidfd = -1};
+    SR_TRY(sr_shared_attach(SR_STAGE_FD, &memory));
+    sr_status status = sr_stage_init(&stage, &memory, number);
+    stage.own_process = true;
+    if (status == SR_OK)
+        status = watch_parent(&stage);
+    if (status == SR_OK) {
+        status = load_plugins(plugins, words);
+        if (status != SR_OK)
+            sr_stage_error_set(&stage.state->error, status, -1); // the rank tells it
+    }
+    if (status == SR_OK) {
+        char name[32];
+        (void)prctl(PR_SET_NAME, sr_stage_name(number, name));
+        sr_stage_run(&stage);
+        status = (sr_status)atomic_load(&stage.state->error.status);
+        if (status != SR_OK)
+            (void)sr_error_adopt(status, "", ""); // the rank tells it
+    }
+    sr_stage_release(&stage);
+    sr_shared_release(&memory);
+    return status;
+}
+
+int sr_data_process_main(int argc, char **argv) {
+    ignore_group_signals();
+    if (argc < 3) {
+        fprintf(stderr, "--data-process is for serried's own use\n");
+        return 2;
+    }
+    sr_status status = run_child(atoi(argv[2]), argv + 3, argc - 3);
+    if (status != SR_OK && sr_error_message()[0])
+        SR_ERROR("data process: %s", sr_error_message());
+    return sr_status_exit_code(status);
+}
+
+// -- in the rank -------------------------------------------------------------------------------
+
+static int plan_descriptors(posix_spawn_file_actions_t *actions, int memory_fd) {
+    int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (error == 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
+        error = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // stdout is for the rank's results.
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, memory_fd, SR_STAGE_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(actions, SR_STAGE_FD + 1);
+    return error;
+}
+
+static int plan_signals(posix_spawnattr_t *attributes) {
+    sigset_t all;
+    sigfillset(&all);
+    int error = posix_spawnattr_setsigmask(attributes, &all);
+    if (error == 0)
+        error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
+    return error;
+}
+
+// This process's environment with the mark of a data process; sr_free.
+static char **make_environment(void) {
+    static char mark[] = MARK "=1";
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **copy = sr_alloc_array(count + 2, sizeof *copy, "environment");
+    if (copy) {
+        memcpy(copy, environ, count * sizeof *copy);
+        copy[count] = mark;
+    }
+    return copy;
+}
+
+// Behind the first words come the plug-ins that the process shall load; ends with NULL.
+static void add_plugins(char **words) {
+    int count;
+    const sr_plugin_file *files = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++) {
+        if (!files[i].plugin->transforms)
+            continue;
+        union {
+            const char *in;
+            char *any;
+        } hash = {.in = files[i].hash}, path = {.in = files[i].path}; // only read
+        *words++ = hash.any;
+        *words++ = path.any;
+    }
+    *words = NULL;
+}
+
+static sr_status spawn(sr_crew *crew, int number) {
+    char name[32], title[48], index[16];
+    snprintf(title, sizeof title, "serried-data: %s", sr_stage_name(number, name));
+    snprintf(index, sizeof index, "%d", number);
+    char option[] = "--data-process";
+    char *arguments[3 + 2 * SR_PLUGIN_FILES_MAX + 1] = {title, option, index};
+    char **environment = make_environment();
+    add_plugins(arguments + 3);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    if (!environment)
+        return SR_E_MEMORY;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        sr_free(environment);
+        return SR_FAIL(SR_E_SYSTEM, "cannot start a data process: %s", strerror(error));
+    }
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        error = plan_descriptors(&actions, crew->memory.fd);
+        if (error == 0)
+            error = plan_signals(&attributes);
+        if (error == 0)
+            error = posix_spawn(&crew->members[number].pid, "/proc/self/exe", &actions, &attributes,
+                                arguments, environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    sr_free(environment);
+    if (error != 0) {
+        crew->members[number].pid = 0;
+        return SR_FAIL(SR_E_SYSTEM,
+                       "cannot start a data process: %s; data.processes=0 uses threads instead",
+                       strerror(error));
+    }
+    return SR_OK;
+}
+
+static void *thread_main(void *stage) {
+    sr_stage_run(stage);
+    return NULL;
+}
+
+static sr_status start_thread(sr_crew *crew, int number) {
+    member *m = &crew->members[number];
+    sr_status status = sr_stage_init(&m->stage, &crew->memory, number);
+    if (status == SR_OK)
+        status = sr_thread_start(&m->thread, "sr-data", thread_main, &m->stage);
+    if (status != SR_OK) {
+        sr_stage_release(&m->stage);
+        return status;
+    }
+    m->started = true;
+    return SR_OK;
+}
+
+sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out) {
+    if (!threads && getenv(MARK))
+        return SR_FAIL(SR_E_USAGE,
+                       "a data process of this program has started to run its main function; call "
+                       "sr_data_process_main at its beginning (dataio/pipeline/pipeline.h), or use "
+                       "data.processes=0");
+    sr_crew *crew = sr_alloc(sizeof *crew, "data processes");
+    if (!crew)
+        return SR_E_MEMORY;
+    sr_status status;
+    crew->memory = *memory;
+    crew->header = memory->base;
+    crew->plan = crew->header->plan; // nobody else has the memory yet
+    crew->plan.base = memory->base;
+    crew->threads = threads;
+    int count = SR_STAGE_TRANSFORMER + crew->plan.workers;
+    crew->members = sr_alloc_array((size_t)count, sizeof *crew->members, "data processes");
+    if (!crew->members) {
+        status = SR_E_MEMORY;
+        goto fail;
+    }
+    for (; crew->count < count; crew->count++)
+        SR_TRY_GOTO(threads ? start_thread(crew, crew->count) : spawn(crew, crew->count), fail);
+    *out = crew;
+    return SR_OK;
+fail:
+    sr_crew_stop(crew);
+    return status;
+}
+
+// How far a stage has come: two deaths at the same place are the place's doing.
+static uint64_t progress(const sr_crew *crew, int number) {
+    const sr_stage_plan *plan = &crew->plan;
+    uint64_t sum = 0;
+    if (number == SR_STAGE_ITERATOR)
+        return atomic_load(&crew->header->ready);
+    if (number >= SR_STAGE_TRANSFORMER)
+        return atomic_load(&sr_stage_ring(plan, number - SR_STAGE_TRANSFORMER)->consumed);
+    for (int w = 0; w < plan->workers; w++)
+        sum += atomic_load(&sr_stage_ring(plan, w)->published);
+    return sum;
+}
+
+static void describe_end(int wait_status, char *out, size_t size) {
+    if (WIFSIGNALED(wait_status))
+        snprintf(out, size, "signal %d, %s", WTERMSIG(wait_status),
+                 WTERMSIG(wait_status) == SIGKILL ? "perhaps out of memory"
+                                                  : strsignal(WTERMSIG(wait_status)));
+    else
+        snprintf(out, size, "exit code %d", WEXITSTATUS(wait_status));
+}
+
+// What a stage was at when it died: a sample, for those that work on single ones.
+static bool find_sample(const sr_crew *crew, int number, sr_dataset *dataset, char *out) {
+    const sr_stage_state *state = &crew->header->states[number];
+    int32_t activity = atomic_load(&state->activity);
+    int64_t sample = atomic_load(&state->sample);
+    bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
+    if (busy && sample >= 0 && sample < crew->plan.count)
+        return sr_dataset_sample_name(dataset, sample, out) != NULL;
+    (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "its waiting");
+    return false;
+}
+
+static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset *dataset) {
+    member *m = &crew->members[number];
+    char name[32], end[80], where[300];
+    uint64_t place = progress(crew, number);
+    describe_end(wait_status, end, sizeof end);
+    m->deaths = place == m->place_of_death ? m->deaths + 1 : 1;
+    m->place_of_death = place;
+    bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+    bool sample = find_sample(crew, number, dataset, where);
+    if (m->deaths >= (killed ? KILLS_AT_ONE_PLACE : DEATHS_AT_ONE_PLACE)) {
+        return SR_FAIL(SR_E_PEER,
+                       "data %s died %d times (%s) at %s; %srun with data.processes=0 "
+                       "under a debugger",
+                       sr_stage_name(number, name), m->deaths, end, where,
+                       sample ? "look at that sample with 'serried show', or " : "");
+    }
+    SR_WARN("data %s died (%s) at %s; replaced", sr_stage_name(number, name), end, where);
+    crew->restarts++;
+    atomic_store(&crew->header->states[number].activity, SR_ACTIVITY_STARTING);
+    return spawn(crew, number);
+}
+
+sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
+    for (int i = 0; i < crew->count; i++) {
+        member *m = &crew->members[i];
+        const sr_stage_state *state = &crew->header->states[i];
+        SR_TRY(sr_stage_error_adopt(&state->error, dataset));
+        if (m->pid == 0)
+            continue;
+        int end = 0;
+        pid_t got = waitpid(m->pid, &end, WNOHANG);
+        if (got == 0 || (got < 0 && errno == EINTR))
+            continue;
+        m->pid = 0;
+        SR_TRY(sr_stage_error_adopt(&state->error, dataset));
+        if (got > 0 && WIFEXITED(end) && WEXITSTATUS(end) == 0 &&
+            atomic_load(&state->activity) == SR_ACTIVITY_DONE)
+            continue;
+        SR_TRY(replace(crew, i, end, dataset));
+    }
+    return SR_OK;
+}
+
+int64_t sr_crew_restarts(const sr_crew *crew) {
+    return crew->restarts;
+}
+
+pid_t sr_crew_pid(const sr_crew *crew, int number) {
+    return number < crew->count ? crew->members[number].pid : 0;
+}
+
+static void wake_all(const sr_crew *crew) {
+    atomic_store(&crew->header->stop, 1);
+    sr_bell_ring(&crew->header->free_bell);
+    for (int w = 0; w < crew->plan.workers; w++) {
+        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->published_bell);
+        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->consumed_bell);
+    }
+}
+
+static void end_process(member *m, int64_t deadline) {
+    while (m->pid > 0) {
+        pid_t got = waitpid(m->pid, NULL, WNOHANG);
+        if (got > 0 || (got < 0 && errno != EINTR)) {
+            m->pid = 0;
+        } else if (sr_clock_ns() < deadline) {
+            sr_clock_sleep_ns(SR_NS_PER_MS / 2);
+        } else {
+            (void)kill(m->pid, SIGKILL);
+            while (waitpid(m->pid, NULL, 0) < 0 && errno == EINTR) {
+            }
+            m->pid = 0;
+        }
+    }
+}
+
+void sr_crew_stop(sr_crew *crew) {
+    if (!crew)
+        return;
+    wake_all(crew);
+    int64_t deadline = sr_clock_ns() + GRACE_NS;
+    for (int i = 0; crew->members && i < crew->count; i++) {
+        member *m = &crew->members[i];
+        if (m->started) {
+            (void)pthread_join(m->thread, NULL);
+            sr_stage_release(&m->stage);
+        }
+        end_process(m, deadline);
+    }
+    sr_free(crew->members);
+    sr_free(crew);
+}

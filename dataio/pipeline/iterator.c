@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataIterator: waits until a slot's rows are all there, assembles what is not written in place
+// (labels, ragged arrays with their counts, the first error) and hands slots on in order.
+//
+// Assembly reads only what transformers left in the slot and overwrites only what itself writes, so
+// an iterator that was killed in the middle is replaced by one that assembles the same slot again.
+#include <string.h>
+
+#include "dataio/pipeline/stage_internal.h"
+#include "kernels/base/clock.h"
+
+// Samples that transformer w has consumed when all blocks below 'blocks' are done.
+static uint64_t share(const sr_stage_plan *plan, int64_t blocks, int worker) {
+    if (blocks <= worker)
+        return 0;
+    return (uint64_t)((blocks - worker + plan->workers - 1) / plan->workers * plan->block);
+}
+
+static bool wait_rows(sr_stage *stage, int64_t slot) {
+    const sr_stage_plan *plan = &stage->plan;
+    int64_t blocks = (slot + 1) * (plan->samples / plan->block);
+    sr_stage_activity(stage, SR_ACTIVITY_WAITING_ROWS, -1);
+    for (int w = 0; w < plan->workers; w++) {
+        sr_ring *ring = sr_stage_ring(plan, w);
+        uint64_t need = share(plan, blocks, w);
+        for (;;) {
+            uint32_t seen = sr_bell_read(&ring->consumed_bell);
+            if (atomic_load_explicit(&ring->consumed, memory_order_acquire) >= need)
+                break;
+            if (!sr_stage_wait(stage, &ring->consumed_bell, seen))
+                return false;
+        }
+    }
+    return true;
+}
+
+static sr_status assemble_array(const sr_stage *stage, sr_place_header *place, int i) {
+    const sr_stage_plan *plan = &stage->plan;
+    const sr_place_map *m = &plan->place;
+    const sr_array_spec *spec = &stage->array[i];
+    const sr_row_state *states = sr_stage_at(place, m->states);
+    size_t row = m->row_bytes[i];
+    if (spec->in_place) {
+        place->counts[i] = plan->samples;
+        return SR_OK;
+    }
+    uint8_t *to = sr_stage_at(place, m->array[i]);
+    const uint8_t *from = sr_stage_at(place, m->staged[i]);
+    if (spec->capacity == 0) {
+        memcpy(to, from, row * (size_t)plan->samples);
+        place->counts[i] = plan->samples;
+        return SR_OK;
+    }
+    int32_t *counts = sr_stage_at(place, m->count[i]);
+    int64_t rows = 0;
+    for (int64_t s = 0; s < plan->samples; s++) {
+        int64_t n = states[s].counts[i];
+        if (n < 0 || n > spec->capacity)
+            return sr_stage_astray("a sample's number of rows");
+        memcpy(to + (size_t)rows * row, from + (size_t)(s * spec->capacity) * row, (size_t)n * row);
+        counts[s] = (int32_t)n;
+        rows += n;
+    }
+    // The rest is zero, so that a slot's bytes are a function of its samples.
+    memset(to + (size_t)rows * row, 0, (size_t)(plan->samples * spec->capacity - rows) * row);
+    place->counts[i] = rows;
+    return SR_OK;
+}
+
+static void take_error(const sr_stage_plan *plan, sr_place_header *place) {
+    const sr_stage_error *errors = sr_stage_at(place, plan->place.errors);
+    atomic_store_explicit(&place->error.status, SR_OK, memory_order_relaxed);
+    place->error.message[0] = '\0';
+    for (int64_t b = 0; b < plan->samples / plan->block; b++) {
+        int32_t status = atomic_load_explicit(&errors[b].status, memory_order_acquire);
+        if (status == SR_OK && (place->error.message[0] || !errors[b].message[0]))
+            continue;
+        place->error.sample = errors[b].sample;
+        memcpy(place->error.where, errors[b].where, sizeof errors[b].where);
+        memcpy(place->error.message, errors[b].message, sizeof errors[b].message);
+        atomic_store_explicit(&place->error.status, status, memory_order_release);
+        if (status != SR_OK)
+            return;
+    }
+}
+
+static sr_status assemble(sr_stage *stage, int64_t slot) {
+    const sr_stage_plan *plan = &stage->plan;
+    sr_place_header *place = sr_stage_place(plan, slot);
+    const sr_row_state *states = sr_stage_at(place, plan->place.states);
+    int64_t begin = sr_clock_ns();
+    sr_stage_activity(stage, SR_ACTIVITY_ASSEMBLING, slot);
+    place->replaced = 0;
+    for (int64_t s = 0; s < plan->samples; s++)
+        place->replaced += states[s].replaced != 0;
+    for (int i = 0; i < stage->arrays; i++)
+        SR_TRY(assemble_array(stage, place, i));
+    take_error(plan, place);
+    atomic_store_explicit(&stage->header->ready, (uint64_t)slot + 1, memory_order_release);
+    sr_bell_ring(&stage->header->ready_bell);
+    atomic_fetch_add_explicit(&stage->state->first_ns, sr_clock_ns() - begin, memory_order_relaxed);
+    return SR_OK;
+}
+
+sr_status sr_iterator_run(sr_stage *stage) {
+    uint64_t ready = atomic_load_explicit(&stage->header->ready, memory_order_acquire);
+    SR_TRY(sr_stage_close_in(stage, SR_SANDBOX_COMPUTE));
+    if (ready > (uint64_t)stage->plan.total)
+        return sr_stage_astray("the number of slots that are ready");
+    for (int64_t slot = (int64_t)ready; slot < stage->plan.total && wait_rows(stage, slot); slot++)
+        SR_TRY(assemble(stage, slot));
+    return SR_OK;
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rank's end of the data pipeline: checks options, starts the stages, hands out slots in order.
+//
+// Everything that a slot holds was decided by the sampler and the transforms; here it is only
+// waited for, with a deadline and a report that names what each stage is doing. See
+// stage_internal.h for how the stages work together.
+#include "dataio/pipeline/pipeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/pipeline/stage_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
+#include "kernels/base/process.h"
+#include "kernels/base/watch.h"
+
+#define REPORT_SECONDS 10
+#define ACT_SECONDS 120
+#define CHECK_NS (10 * SR_NS_PER_MS) // while waiting, dead processes are looked for this often
+
+struct sr_pipeline {
+    sr_dataset *dataset; // for messages
+    sr_shared_memory memory;
+    sr_stage view; // of the shared memory; takes part in no work
+    sr_crew *crew;
+    int64_t next;
+    _Atomic int64_t held; // slots with the caller
+    sr_stage_error failure;
+    sr_pipeline_stats stats;
+    double fill[2];
+    int64_t fill_samples;
+    void *damaged; // int64_t: different samples that were replaced
+    size_t damaged_count, damaged_capacity;
+    char last_damage[1200];
+    void *order; // sr_pipeline_order: epochs, in order
+    size_t order_count, order_capacity;
+    char count_names[SR_SLOT_MAX_ARRAYS][64];
+};
+
+const sr_array *sr_slot_find(const sr_slot *slot, const char *name) {
+    for (int i = 0; i < slot->arrays; i++)
+        if (strcmp(slot->array[i].name, name) == 0)
+            return &slot->array[i];
+    return NULL;
+}
+
+static sr_status check_options(const sr_pipeline_options *o) {
+    if (!o->dataset)
+        return SR_FAIL(SR_E_ARGUMENT, "pipeline: no data set given");
+    if (o->image_height < 1 || o->image_width < 1 || o->image_height > 1 << 16 ||
+        o->image_width > 1 << 16)
+        return SR_FAIL(SR_E_USAGE, "image size %lld x %lld; sides are 1 to 65536 pixels",
+                       (long long)o->image_width, (long long)o->image_height);
+    if (o->batch < 1 || o->lanes < 1 || o->batch % o->lanes != 0)
+        return SR_FAIL(SR_E_USAGE, "batch %lld is not a positive multiple of %d lanes",
+                       (long long)o->batch, o->lanes);
+    if (o->lane_begin < 0 || o->lane_end <= o->lane_begin || o->lane_end > o->lanes)
+        return SR_FAIL(SR_E_ARGUMENT, "pipeline: lanes %d to %d of %d", o->lane_begin, o->lane_end,
+                       o->lanes);
+    if (o->position < 0 || (o->order == SR_ORDER_CHUNKS && o->position % o->batch != 0))
+        return SR_FAIL(SR_E_ARGUMENT, "pipeline: cannot begin at sample %lld with batches of %lld",
+                       (long long)o->position, (long long)o->batch);
+    if (o->workers < 0 || o->workers > SR_STAGE_MAX_WORKERS || o->transform_count < 0)
+        return SR_FAIL(SR_E_USAGE, "data.workers=%d is not 0 (one per core) to %d", o->workers,
+                       SR_STAGE_MAX_WORKERS);
+    sr_transform_chain *chain;
+    SR_TRY(sr_transform_chain_create(o->transforms, o->transform_count, &chain));
+    sr_transform_chain_free(chain);
+    return SR_OK;
+}
+
+static void fill_defaults(sr_pipeline_options *o) {
+    if (o->workers == 0)
+        o->workers = sr_cpu_count() < SR_STAGE_MAX_WORKERS ? sr_cpu_count() : SR_STAGE_MAX_WORKERS;
+    if (!(o->report_seconds > 0))
+        o->report_seconds = REPORT_SECONDS;
+    if (!(o->act_seconds > 0))
+        o->act_seconds = ACT_SECONDS;
+}
+
+sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out) {
+    sr_pipeline_options o = *options;
+    SR_TRY(check_options(&o));
+    fill_defaults(&o);
+    sr_pipeline *p = sr_alloc(sizeof *p, "data pipeline");
+    if (!p)
+        return SR_E_MEMORY;
+    sr_status status;
+    p->view.parent_pidfd = -1;
+    SR_TRY_GOTO(sr_dataset_open(o.dataset, o.split, &p->dataset), fail);
+    if (sr_dataset_count(p->dataset) < 1) {
+        status =
+            SR_FAIL(SR_E_DATA, "%s: the split '%s' is empty", o.dataset, o.split ? o.split : "");
+        goto fail;
+    }
+    SR_TRY_GOTO(sr_stage_create(&o, p->dataset, &p->memory), fail);
+    SR_TRY_GOTO(sr_stage_init(&p->view, &p->memory, SR_STAGE_READER), fail);
+    for (int i = 0; i < p->view.arrays; i++)
+        snprintf(p->count_names[i], sizeof p->count_names[i], "%s.count", p->view.array[i].name);
+    SR_TRY_GOTO(sr_crew_start(&p->memory, o.threads, &p->crew), fail);
+    *out = p;
+    return SR_OK;
+fail:
+    sr_pipeline_close(p);
+    return status;
+}
+
+void sr_pipeline_close(sr_pipeline *pipeline) {
+    if (!pipeline)
+        return;
+    sr_watch watch;
+    sr_watch_begin(&watch, "the data processes to end");
+    sr_crew_stop(pipeline->crew);
+    sr_watch_end(&watch);
+    sr_stage_release(&pipeline->view);
+    sr_shared_release(&pipeline->memory);
+    sr_dataset_free(pipeline->dataset);
+    sr_free(pipeline->damaged);
+    sr_free(pipeline->order);
+    sr_free(pipeline);
+}
+
+// -- waiting -----------------------------------------------------------------------------------
+
+static const char *activity_text(int32_t activity) {
+    static const char *const texts[] = {
+        [SR_ACTIVITY_STARTING] = "starting",
+        [SR_ACTIVITY_READING] = "reading",
+        [SR_ACTIVITY_DECODING] = "decoding",
+        [SR_ACTIVITY_ASSEMBLING] = "assembling",
+        [SR_ACTIVITY_WAITING_ROOM] = "waiting for a transformer",
+        [SR_ACTIVITY_WAITING_RECORDS] = "waiting for the reader",
+        [SR_ACTIVITY_WAITING_SLOT] = "waiting for a free slot",
+        [SR_ACTIVITY_WAITING_ROWS] = "waiting for transformers",
+        [SR_ACTIVITY_DONE] = "done",
+    };
+    return activity >= 0 && activity <= SR_ACTIVITY_DONE ? texts[activity] : "?";
+}
+
+// "reader is decoding train-00002.kpl record 17; iterator is waiting for transformers; ..."
+static void describe_stages(const sr_pipeline *p, sr_text *out) {
+    const sr_stage_plan *plan = &p->view.plan;
+    for (int i = 0; i < SR_STAGE_TRANSFORMER + plan->workers; i++) {
+        char name[32], sample_name[300] = "";
+        int32_t activity = atomic_load(&p->view.header->states[i].activity);
+        int64_t sample = atomic_load(&p->view.header->states[i].sample);
+        bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
+        if (busy && sample >= 0 && sample < plan->count)
+            sr_dataset_sample_name(p->dataset, sample, sample_name);
+        bool stopped = sr_process_is_stopped(sr_crew_pid(p->crew, i));
+        sr_text_add(out, "%s%s", i ? "; " : "", sr_stage_name(i, name));
+        if (stopped)
+            sr_text_add(out, " (pid %d)", (int)sr_crew_pid(p->crew, i));
+        sr_text_add(out, " is %s%s%s", stopped ? "stopped (SIGSTOP)" : activity_text(activity),
+                    sample_name[0] ? " " : "", sample_name);
+    }
+}
+
+static sr_status report(const sr_pipeline *p, double seconds, bool act) {
+    int64_t step;
+    int lane;
+    sr_text text;
+    (void)sr_stage_position(&p->view.plan, p->next, &step, &lane);
+    sr_text_init(&text);
+    describe_stages(p, &text);
+    sr_status status = SR_OK;
+    if (act)
+        status = SR_FAIL(SR_E_TIMEOUT,
+                         "waited %.0f s (deadline.act) for the data of step %lld, lane %d: %s",
+                         seconds, (long long)step, lane, text.data);
+    else
+        sr_log_alarm("%swaiting %.0f s for the data of step %lld, lane %d: %s", sr_watch_who(),
+                     seconds, (long long)step, lane, text.data);
+    sr_text_release(&text);
+    return status;
+}
+
+static bool is_ready(const sr_pipeline *p) {
+    return atomic_load_explicit(&p->view.header->ready, memory_order_acquire) > (uint64_t)p->next;
+}
+
+static sr_status wait_ready(sr_pipeline *p) {
+    const sr_stage_plan *plan = &p->view.plan;
+    int64_t begin = sr_clock_ns(), watched = sr_watch_clock_ns();
+    double reported = 0;
+    for (;;) {
+        uint32_t seen = sr_bell_read(&p->view.header->ready_bell);
+        SR_TRY(sr_crew_check(p->crew, p->dataset));
+        if (is_ready(p))
+            break;
+        if (atomic_load(&p->held) >= plan->slots)
+            return SR_FAIL(SR_E_ARGUMENT,
+                           "all %lld slots are held by the caller; release one before the next",
+                           (long long)plan->slots);
+        double seconds = (double)(sr_watch_clock_ns() - watched) / 1e9;
+        if (seconds >= plan->options.act_seconds)
+            return report(p, seconds, true);
+        if (seconds - reported >= plan->options.report_seconds) {
+            (void)report(p, seconds, false);
+            reported = seconds;
+        }
+        sr_bell_wait(&p->view.header->ready_bell, seen, CHECK_NS);
+    }
+    p->stats.wait_ns += sr_clock_ns() - begin;
+    return SR_OK;
+}
+
+// -- slots -------------------------------------------------------------------------------------
+
+static void add_array(const sr_pipeline *p, sr_place_header *place, int i, int64_t count,
+                      sr_slot *slot) {
+    const sr_stage_plan *plan = &p->view.plan;
+    const sr_array_spec *spec = &p->view.array[i];
+    int64_t capacity = spec->capacity > 0 ? spec->capacity : 1;
+    sr_array *a = &slot->array[slot->arrays++];
+    *a = (sr_array){.name = spec->name,
+                    .dtype = spec->dtype,
+                    .rank = spec->rank + 1,
+                    .shape = {plan->samples * capacity},
+                    .count = count,
+                    .data = sr_stage_at(place, plan->place.array[i])};
+    for (int d = 0; d < spec->rank; d++)
+        a->shape[d + 1] = spec->shape[d];
+    if (spec->capacity == 0)
+        return;
+    slot->array[slot->arrays++] = (sr_array){.name = p->count_names[i],
+                                             .dtype = SR_I32,
+                                             .rank = 1,
+                                             .shape = {plan->samples},
+                                             .count = plan->samples,
+                                             .data = sr_stage_at(place, plan->place.count[i])};
+}
+
+static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {
+    if (plan->options.order != SR_ORDER_SEQUENTIAL)
+        return plan->samples;
+    int64_t left = plan->count > first ? plan->count - first : 0;
+    return left < plan->samples ? left : plan->samples;
+}
+
+static void note_fill(sr_pipeline *p) {
+    const sr_stage_plan *plan = &p->view.plan;
+    double rings = 0;
+    for (int w = 0; w < plan->workers; w++)
+        rings += sr_ring_fill(sr_stage_ring(plan, w));
+    uint64_t ready = atomic_load_explicit(&p->view.header->ready, memory_order_relaxed);
+    p->fill[0] += rings / plan->workers;
+    p->fill[1] += (double)(ready - (uint64_t)p->next) / (double)plan->slots;
+    p->fill_samples++;
+}
+
+// They are few, or the run ends: no need for a faster search.
+static bool is_known(const sr_pipeline *p, int64_t sample) {
+    for (size_t i = 0; i < p->damaged_count; i++)
+        if (((const int64_t *)p->damaged)[i] == sample)
+            return true;
+    return false;
+}
+
+static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
+    const sr_stage_plan *plan = &p->view.plan;
+    const sr_row_state *states = sr_stage_at(place, plan->place.states);
+    p->stats.replaced += place->replaced;
+    for (int64_t s = 0; s < plan->samples; s++) {
+        if (states[s].replaced == 0 || is_known(p, states[s].replaced - 1))
+            continue;
+        SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
+                       "damaged samples"));
+        ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
+        (void)sr_stage_error_text(&place->error, p->dataset, p->last_damage);
+    }
+    if ((int64_t)p->damaged_count <= plan->options.skip_limit)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA, "%zu damaged samples, more than on_corrupt: skip:%lld allows; %s",
+                   p->damaged_count, (long long)plan->options.skip_limit, p->last_damage);
+}
+
+// The entry of an epoch; lanes enter it at slightly different times.
+static sr_status find_epoch(sr_pipeline *p, int64_t epoch, sr_pipeline_order **out) {
+    sr_pipeline_order *all = p->order;
+    for (size_t i = p->order_count; i-- > 0 && all[i].epoch >= epoch;) {
+        if (all[i].epoch == epoch) {
+            *out = &all[i];
+            return SR_OK;
+        }
+    }
+    SR_TRY(sr_grow(&p->order, &p->order_capacity, p->order_count + 1, sizeof *all, "epochs"));
+    all = p->order;
+    size_t at = p->order_count++;
+    for (; at > 0 && all[at - 1].epoch > epoch; at--)
+        all[at] = all[at - 1];
+    all[at] = (sr_pipeline_order){.epoch = epoch};
+    *out = &all[at];
+    return SR_OK;
+}
+
+static sr_status note_order(sr_pipeline *p, const sr_place_header *place, int64_t first,
+                            int64_t valid) {
+    const sr_row_state *states = sr_stage_at(place, p->view.plan.place.states);
+    sr_pipeline_order *order = NULL;
+    // Lanes are never further apart than a batch, whatever a process that went astray has written.
+    const int64_t count = p->view.plan.count, reach = p->view.plan.options.batch / count + 1;
+    for (int64_t s = 0; s < valid; s++) {
+        if (states[s].epoch < 0 || llabs(states[s].epoch - (first + s) / count) > reach)
+            return sr_stage_astray("the epoch of a sample");
+        if (!order || order->epoch != states[s].epoch)
+            SR_TRY(find_epoch(p, states[s].epoch, &order));
+        order->samples++;
+        order->hash += states[s].order;
+    }
+    return SR_OK;
+}
+
+static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
+    const sr_stage_plan *plan = &p->view.plan;
+    sr_place_header *place = sr_stage_place(plan, p->next);
+    int64_t counts[SR_SLOT_MAX_ARRAYS];
+    SR_TRY(sr_stage_error_adopt(&place->error, p->dataset));
+    SR_TRY(sr_stage_check_slot(&p->view, place, counts));
+    if (place->replaced > 0)
+        SR_TRY(note_damage(p, place));
+    sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
+    slot.first_position = sr_stage_position(plan, p->next, &slot.step, &slot.lane);
+    slot.valid = valid_samples(plan, slot.first_position);
+    SR_TRY(note_order(p, place, slot.first_position, slot.valid));
+    for (int i = 0; i < p->view.arrays; i++)
+        add_array(p, place, i, counts[i], &slot);
+    p->stats.samples += slot.valid;
+    *out = slot;
+    return SR_OK;
+}
+
+sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
+    SR_TRY(sr_stage_error_adopt(&pipeline->failure, NULL));
+    if (pipeline->next >= pipeline->view.plan.total) {
+        *out = (sr_slot){0};
+        *end = true;
+        return SR_OK;
+    }
+    note_fill(pipeline);
+    sr_status status = wait_ready(pipeline);
+    if (status == SR_OK)
+        status = take_slot(pipeline, out);
+    if (status != SR_OK) {
+        if (status != SR_E_ARGUMENT) // the caller's mistake is not the end
+            sr_stage_error_set(&pipeline->failure, status, -1);
+        return status;
+    }
+    pipeline->next++;
+    atomic_fetch_add(&pipeline->held, 1);
+    *end = false;
+    return SR_OK;
+}
+
+void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
+    if (!slot->internal)
+        return;
+    const sr_stage_plan *plan = &pipeline->view.plan;
+    int64_t number = (int64_t)((uintptr_t)slot->internal - 1);
+    sr_place_header *place = sr_stage_place(plan, number);
+    atomic_store_explicit(&place->free_for, (uint64_t)(number + plan->slots), memory_order_release);
+    atomic_fetch_sub(&pipeline->held, 1);
+    sr_bell_ring(&pipeline->view.header->free_bell);
+    *slot = (sr_slot){0};
+}
+
+sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {
+    const sr_stage_plan *plan = &pipeline->view.plan;
+    sr_pipeline_stats stats = pipeline->stats;
+    const sr_stage_state *reader = &pipeline->view.header->states[SR_STAGE_READER];
+    stats.read_ns = atomic_load(&reader->first_ns);
+    stats.bytes_read = atomic_load(&reader->bytes);
+    stats.seeks = atomic_load(&reader->seeks);
+    stats.assemble_ns = atomic_load(&pipeline->view.header->states[SR_STAGE_ITERATOR].first_ns);
+    for (int w = 0; w < plan->workers; w++) {
+        stats.decode_ns +=
+            atomic_load(&pipeline->view.header->states[SR_STAGE_TRANSFORMER + w].first_ns);
+        stats.augment_ns +=
+            atomic_load(&pipeline->view.header->states[SR_STAGE_TRANSFORMER + w].second_ns);
+    }
+    stats.restarts = sr_crew_restarts(pipeline->crew);
+    for (int i = 0; i < 2 && pipeline->fill_samples > 0; i++)
+        stats.ring_fill[i] = pipeline->fill[i] / (double)pipeline->fill_samples;
+    return stats;
+}
+
+sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline) {
+    return (sr_pipeline_damage){.samples = pipeline->damaged,
+                                .count = pipeline->damaged_count,
+                                .last = pipeline->last_damage};
+}
+
+const sr_pipeline_order *sr_pipeline_get_order(const sr_pipeline *pipeline, size_t *count) {
+    *count = pipeline->order_count;
+    return pipeline->order;
+}
+
+int sr_pipeline_stage_count(const sr_pipeline *pipeline) {
+    return SR_STAGE_TRANSFORMER + pipeline->view.plan.workers;
+}
+
+pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number) {
+    return sr_crew_pid(pipeline->crew, number);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data pipeline of one rank: DataReader -> DataTransformer x N -> DataIterator, as processes.
+//
+// A *slot* is one lane of one step: named arrays in shared memory. Slots come in the fixed order
+// (step, lane) of this rank's lanes; their contents are a function of (seed, data, position) alone,
+// never of workers, processes or ranks.
+#ifndef SR_DATAIO_PIPELINE_H
+#define SR_DATAIO_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dataio/record/dataset.h"
+#include "kernels/base/dtype.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_ARRAY_MAX_RANK 5   // dimensions of a slot's array
+#define SR_SLOT_MAX_ARRAYS 16 // named arrays of a slot
+
+// One named array of a slot. Dense arrays have shape[0] = samples of the lane. Ragged ones (boxes)
+// have shape[0] = capacity for the whole lane, 'count' rows in use, and a companion dense i32 array
+// "NAME.count" with the rows of each sample.
+typedef struct sr_array {
+    const char *name;
+    sr_dtype dtype;
+    int rank;
+    int64_t shape[SR_ARRAY_MAX_RANK];
+    int64_t count; // rows in use
+    void *data;    // in shared memory, 64-byte aligned
+} sr_array;
+
+// One lane of one step. Borrowed from sr_pipeline_next until sr_pipeline_release.
+typedef struct sr_slot {
+    int64_t step;
+    int lane;
+    int64_t first_position; // global sample position of its first sample
+    int64_t valid;          // samples that count (the tail of an evaluation is masked)
+    int arrays;
+    sr_array array[SR_SLOT_MAX_ARRAYS];
+    void *internal;
+} sr_slot;
+
+// The array of a name, or NULL.
+const sr_array *sr_slot_find(const sr_slot *slot, const char *name);
+
+// The order in which samples come.
+typedef enum sr_data_order {
+    SR_ORDER_SEQUENTIAL = 0, // evaluation: every sample exactly once, masked tail
+    SR_ORDER_EXAMPLES,       // a fresh permutation of all examples every epoch
+    SR_ORDER_CHUNKS,         // permuted chunks, one stream and shuffle buffer per lane
+} sr_data_order;
+
+// One step of the transformer: a transform's name and "key=value key=value" for its option table.
+typedef struct sr_transform_spec {
+    const char *name;
+    const char *arguments;
+} sr_transform_spec;
+
+// What a damaged sample does.
+typedef enum sr_on_corrupt {
+    SR_CORRUPT_STOP = 0,
+    SR_CORRUPT_SKIP, // up to skip_limit damaged samples are replaced by their successors; counted
+} sr_on_corrupt;
+
+// What to read, what to make of it, and for whom.
+typedef struct sr_pipeline_options {
+    const char *dataset;     // folder with shards, or one shard
+    const char *split;       // "train" or "val"
+    const char *transformer; // "classify", "detect", "segment"; NULL: classify
+    const sr_transform_spec *transforms;
+    int transform_count;
+    int64_t image_height, image_width; // of the slot's images after all transforms
+    sr_data_order order;
+    uint64_t seed;
+    int64_t batch; // samples of a whole step over all lanes
+    int lanes;
+    int lane_begin, lane_end; // this rank's lanes
+    int64_t position;         // samples consumed before the first step to deliver
+    int64_t steps;            // steps to deliver; 0: for ever (training), the whole split (eval)
+    int workers;              // DataTransformer processes; 0: cores of this rank
+    bool threads;             // stages as threads of this process (data.processes=0)
+    int64_t memory;           // bytes for the rings; 0: 256 MiB
+    int prefetch;             // slots ready ahead; 0: two steps' worth
+    sr_on_corrupt on_corrupt;
+    int64_t skip_limit;                 // different samples, however often they are met
+    int64_t boxes_per_sample;           // capacity of ragged arrays; 0: 64
+    double report_seconds, act_seconds; // deadlines of every wait; 0: 10, 120
+} sr_pipeline_options;
+
+// A running pipeline. One thread at a time.
+typedef struct sr_pipeline sr_pipeline;
+
+// Opens the data set and starts the stages. SR_E_USAGE for options that do not fit together; the
+// data set's own errors.
+SR_NODISCARD sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out);
+// Next slot in order; waits. SR_E_DATA names shard, record and cause of a damaged sample. After the
+// last slot *out is zeroed and *end true.
+SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end);
+// Gives the slot's memory back; slots may be released in any order.
+void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
+
+// Counters since the pipeline was opened; times in nanoseconds.
+typedef struct sr_pipeline_stats {
+    int64_t samples, replaced, seeks, bytes_read, restarts;
+    int64_t wait_ns;                                     // of sr_pipeline_next
+    int64_t read_ns, decode_ns, augment_ns, assemble_ns; // busy time of the stages, summed
+    double ring_fill[2]; // mean fill of reader->transformer and transformer->iterator, 0..1
+} sr_pipeline_stats;
+// The counters as they stand.
+sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline);
+
+// The damaged samples of which others took the place: their numbers in the data set, in the order
+// in which they were met, and what was wrong with the last of them. Borrowed until the next slot.
+typedef struct sr_pipeline_damage {
+    const int64_t *samples;
+    size_t count;
+    const char *last; // "SHARD record N: cause"; "" where there is none
+} sr_pipeline_damage;
+// The damage met so far.
+sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
+
+// What was delivered of an epoch: a sum over its samples (modulo 2^64) of a hash of position,
+// sample and what its augmentation drew. Parts of several ranks add up, and the sums are equal for
+// any ranks, workers and processes.
+typedef struct sr_pipeline_order {
+    int64_t epoch, samples;
+    uint64_t hash;
+} sr_pipeline_order;
+// The epochs met so far, in order. Borrowed until the next slot.
+const sr_pipeline_order *sr_pipeline_get_order(const sr_pipeline *pipeline, size_t *count);
+
+// Number of processes of a pipeline: reader, iterator, transformers.
+int sr_pipeline_stage_count(const sr_pipeline *pipeline);
+// Process 0 (reader), 1 (iterator), 2 ... (transformers); 0 where it is a thread or has ended.
+pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
+
+// Ends the processes and frees all memory.
+void sr_pipeline_close(sr_pipeline *pipeline);
+
+// Entry of a data process, which is the same program started again. A program of your own that
+// opens a pipeline with processes begins its main function with
+//   if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
+//       return sr_data_process_main(argc, argv);
+// Returns the process's exit code.
+int sr_data_process_main(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

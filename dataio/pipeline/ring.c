@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Futex rings in a sealed memfd.
+//
+// Joins the data processes of one rank: the reader produces, each transformer consumes its own
+// ring, and the consumer's counter is at the same time its progress report to the iterator.
+// Futexes: Drepper, "Futexes Are Tricky"; event counts: Reed and Kanodia, CACM 1979. Process-shared
+// condition variables and semaphores were rejected: a SIGKILL inside them blocks the survivors for
+// good. There are no names in any file system, so nothing is left behind by any death.
+#include "dataio/pipeline/ring_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/file.h"
+#include "kernels/base/machine.h"
+#include "kernels/base/text.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define ALIGN UINT64_C(64)
+
+static sr_status no_room(size_t bytes, const char *cause) {
+    char size[16];
+    return SR_FAIL(SR_E_NO_SPACE,
+                   "no room for %s of shared memory (%s); lower data.memory or data.workers",
+                   sr_text_bytes(bytes, size), cause);
+}
+
+static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return SR_FAIL(SR_E_MEMORY, "cannot map %zu bytes of shared memory: %s", bytes,
+                       strerror(errno));
+    *out = (sr_shared_memory){.fd = fd, .base = base, .bytes = bytes};
+    return SR_OK;
+}
+
+sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
+    // Asked first, because the kernel takes pages of a memfd until it kills somebody.
+    if (bytes > sr_machine_get_memory().available)
+        return no_room(bytes, "less memory is available");
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && fd <= STDERR_FILENO) {
+        // Somebody started us without stdin: keep clear of the numbers that have a meaning.
+        int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(fd);
+        fd = above;
+    }
+    if (fd < 0)
+        return SR_FAIL(SR_E_SYSTEM, "memfd_create: %s", strerror(errno));
+    sr_status status;
+    int error = ftruncate(fd, (off_t)bytes) < 0 ? errno : 0;
+    while (error == 0 && (error = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
+        error = 0;
+    if (error != 0) {
+        status = error == EFBIG ? sr_file_fail("shared memory", "cannot be made", error)
+                                : no_room(bytes, strerror(error));
+        goto fail;
+    }
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        status = SR_FAIL(SR_E_SYSTEM, "cannot seal shared memory: %s", strerror(errno));
+        goto fail;
+    }
+    SR_TRY_GOTO(map(fd, bytes, out), fail);
+    return SR_OK;
+fail:
+    close(fd);
+    return status;
+}
+
+sr_status sr_shared_attach(int fd, sr_shared_memory *out) {
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat info;
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &info) < 0 || info.st_size <= 0)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "descriptor %d is not sealed shared memory; data processes are started by "
+                       "serried itself",
+                       fd);
+    return map(fd, (size_t)info.st_size, out);
+}
+
+void sr_shared_release(sr_shared_memory *memory) {
+    if (!memory->base)
+        return;
+    munmap(memory->base, memory->bytes);
+    close(memory->fd);
+    *memory = (sr_shared_memory){.fd = -1};
+}
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *timeout) {
+    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+void sr_bell_ring(sr_bell *bell) {
+    // Both sequentially consistent, against the waiter's add and the kernel's read of the count:
+    // either the waiter sees the new count or we see the waiter.
+    atomic_fetch_add_explicit(&bell->count, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&bell->waiters, memory_order_seq_cst) != 0)
+        (void)futex(&bell->count, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+uint32_t sr_bell_read(const sr_bell *bell) {
+    return atomic_load_explicit(&bell->count, memory_order_acquire);
+}
+
+void sr_bell_wait(sr_bell *bell, uint32_t seen, int64_t ns) {
+    if (ns <= 0)
+        return;
+    if (ns > SR_WAIT_SLICE_NS)
+        ns = SR_WAIT_SLICE_NS;
+    struct timespec timeout = {.tv_nsec = ns};
+    atomic_fetch_add_explicit(&bell->waiters, 1, memory_order_seq_cst);
+    (void)futex(&bell->count, FUTEX_WAIT, seen, &timeout);
+    atomic_fetch_sub_explicit(&bell->waiters, 1, memory_order_relaxed);
+}
+
+size_t sr_ring_bytes(uint64_t capacity) {
+    return sizeof(sr_ring) + (size_t)capacity;
+}
+
+static uint64_t aligned(uint64_t bytes) {
+    // At least one unit, so that an empty message still moves the head.
+    return bytes == 0 ? ALIGN : (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+void sr_ring_init(sr_ring *ring, uint64_t capacity, uint64_t mean_message) {
+    ring->depth = capacity / aligned(mean_message);
+    if (ring->depth > SR_RING_CELLS)
+        ring->depth = SR_RING_CELLS;
+    if (ring->depth == 0)
+        ring->depth = 1;
+}
+
+static uint64_t end_of(const sr_cell *cell) {
+    return cell->offset + aligned(cell->bytes);
+}
+
+// Where the next message may begin: cells are contiguous, so the ring's end may stay unused.
+static bool find_space(const sr_ring *ring, uint64_t capacity, uint64_t published,
+                       uint64_t consumed, uint64_t need, uint64_t *offset) {
+    if (published == consumed) {
+        *offset = 0;
+        return need <= capacity;
+    }
+    uint64_t head = end_of(&ring->cells[(published - 1) % SR_RING_CELLS]);
+    uint64_t tail = ring->cells[consumed % SR_RING_CELLS].offset;
+    if (head > tail) {
+        if (head <= capacity && capacity - head >= need) {
+            *offset = head;
+            return true;
+        }
+        head = 0;
+    }
+    *offset = head;
+    return head < tail && tail <= capacity && tail - head >= need;
+}
+
+uint8_t *sr_ring_reserve(sr_ring *ring, uint64_t capacity, uint64_t bytes, sr_cell **cell) {
+    uint64_t published = atomic_load_explicit(&ring->published, memory_order_relaxed);
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_acquire);
+    uint64_t offset;
+    if (published - consumed >= SR_RING_CELLS || bytes > capacity ||
+        !find_space(ring, capacity, published, consumed, aligned(bytes), &offset))
+        return NULL;
+    sr_cell *next = &ring->cells[published % SR_RING_CELLS];
+    *next = (sr_cell){.offset = offset, .bytes = bytes};
+    *cell = next;
+    return ring->data + offset;
+}
+
+void sr_ring_publish(sr_ring *ring) {
+    uint64_t published = atomic_load_explicit(&ring->published, memory_order_relaxed);
+    atomic_store_explicit(&ring->published, published + 1, memory_order_release);
+}
+
+sr_ring_state sr_ring_peek(const sr_ring *ring, uint64_t capacity, sr_cell *cell) {
+    uint64_t published = atomic_load_explicit(&ring->published, memory_order_acquire);
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
+    if (published == consumed)
+        return SR_RING_EMPTY;
+    *cell = ring->cells[consumed % SR_RING_CELLS];
+    bool inside = cell->offset <= capacity && cell->bytes <= capacity - cell->offset;
+    return inside && published - consumed <= SR_RING_CELLS ? SR_RING_HAS_CELL : SR_RING_BROKEN;
+}
+
+const uint8_t *sr_ring_bytes_of(const sr_ring *ring, const sr_cell *cell) {
+    return ring->data + cell->offset;
+}
+
+void sr_ring_consume(sr_ring *ring) {
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
+    atomic_store_explicit(&ring->consumed, consumed + 1, memory_order_release);
+}
+
+uint64_t sr_ring_waiting(const sr_ring *ring) {
+    // 'consumed' first: read the other way round it may have overtaken.
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_acquire);
+    return atomic_load_explicit(&ring->published, memory_order_acquire) - consumed;
+}
+
+double sr_ring_fill(const sr_ring *ring) {
+    uint64_t waiting = sr_ring_waiting(ring);
+    return waiting >= ring->depth ? 1.0 : (double)waiting / (double)ring->depth;
+}

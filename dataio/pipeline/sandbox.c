@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closing a data process in (see sandbox.h): which walls, in which order, and the memory limit.
+//
+// Landlock comes first, as the filter forbids its calls. Neither needs a privilege, as the process
+// gives up for ever to gain any by exec (PR_SET_NO_NEW_PRIVS). Deliberately not: namespaces and
+// chroot, which need privileges or are switched off on many machines, and a second user.
+// Sources: Documentation/userspace-api/{seccomp_filter,landlock,no_new_privs}.rst of Linux.
+#include "dataio/pipeline/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "dataio/pipeline/sandbox_internal.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZER_TAKES_ADDRESSES 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZER_TAKES_ADDRESSES 1
+#endif
+
+#ifdef SANITIZER_TAKES_ADDRESSES
+// The leak check at a process's end attaches to it and opens files, which cannot be from in here.
+static bool closed;
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) {
+    return closed;
+}
+#endif
+
+sr_sandbox_support sr_sandbox_get_support(void) {
+    return (sr_sandbox_support){.seccomp = sr_sandbox_has_filter(),
+                                .landlock = sr_sandbox_landlock_version()};
+}
+
+sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path) {
+    const sr_sandbox_support support = sr_sandbox_get_support();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot set no_new_privs: %s", strerror(errno));
+    if (support.landlock > 0)
+        SR_TRY(sr_sandbox_landlock(support.landlock, rights, path));
+    if (support.seccomp)
+        SR_TRY(sr_sandbox_filter(rights));
+#ifdef SANITIZER_TAKES_ADDRESSES
+    closed = true;
+#endif
+    return SR_OK;
+}
+
+#ifdef SANITIZER_TAKES_ADDRESSES
+bool sr_sandbox_limit_memory(uint64_t bytes) {
+    (void)bytes;
+    return false;
+}
+#else
+// What this process has of the memory that RLIMIT_DATA counts: private and writable. Unlike
+// RLIMIT_AS it leaves out the shared rings and slots, whose size is known. 0: unknown.
+static uint64_t private_bytes(void) {
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmData: %llu kB", &kib) == 1)
+            break;
+    if (file)
+        (void)fclose(file);
+    return (uint64_t)kib << 10;
+}
+
+bool sr_sandbox_limit_memory(uint64_t bytes) {
+    struct rlimit limit;
+    const uint64_t have = private_bytes();
+    if (have == 0 || getrlimit(RLIMIT_DATA, &limit) != 0)
+        return false;
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > have + bytes)
+        limit.rlim_cur = have + bytes;
+    limit.rlim_max = limit.rlim_cur;
+    return setrlimit(RLIMIT_DATA, &limit) == 0;
+}
+#endif

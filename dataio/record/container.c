@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of containers, and what several of them need: lists of parts and of splits, folders of
+// splits (container.h).
+#include "dataio/record/container.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/memory.h"
+
+#define CONTAINER(name) extern const sr_container sr_container_##name;
+#include "dataio/record/container_list.def"
+#undef CONTAINER
+
+static const sr_container *const containers[] = {
+#define CONTAINER(name) &sr_container_##name,
+#include "dataio/record/container_list.def"
+#undef CONTAINER
+};
+
+const sr_container *sr_container_at(size_t index) {
+    return index < sizeof containers / sizeof *containers ? containers[index] : NULL;
+}
+
+const sr_container *sr_container_find(const char *path) {
+    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
+        if (containers[i]->recognises(path))
+            return containers[i];
+    return NULL;
+}
+
+sr_status sr_parts_grow(sr_parts *parts, sr_shard **next) {
+    void *items = parts->items;
+    SR_TRY(sr_grow(&items, &parts->capacity, parts->count + 1, sizeof *parts->items, "parts"));
+    parts->items = items;
+    *next = &parts->items[parts->count];
+    return SR_OK;
+}
+
+void sr_parts_release(sr_parts *parts) {
+    for (size_t i = 0; i < parts->count; i++)
+        sr_shard_release(&parts->items[i]);
+    sr_free(parts->items);
+    *parts = (sr_parts){0};
+}
+
+// -- splits ------------------------------------------------------------------------------------
+
+void sr_split_list_add(sr_split_list *list, const char *split) {
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->names[i], split) == 0)
+            return;
+    if (list->count < SR_CONTAINER_MAX_SPLITS)
+        (void)snprintf(list->names[list->count++], SR_SPLIT_MAX + 1, "%s", split);
+}
+
+static int rank_of(const char *split) {
+    static const char *const known[] = {"train", "val", "test"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(split, known[i]) == 0)
+            return i;
+    return 3;
+}
+
+static int by_rank(const void *a, const void *b) {
+    int x = rank_of(a), y = rank_of(b);
+    return x != y ? x - y : strcmp(a, b);
+}
+
+void sr_split_list_sort(sr_split_list *list) {
+    qsort(list->names, (size_t)list->count, sizeof list->names[0], by_rank);
+}
+
+sr_status sr_container_list_folders(const char *path, bool (*holds)(const char *),
+                                    sr_split_list *out) {
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    sr_status status = SR_OK;
+    for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;) {
+        if (entry->d_name[0] == '.' || strlen(entry->d_name) > SR_SPLIT_MAX)
+            continue;
+        char *folder = sr_path_join(path, entry->d_name);
+        if (folder == NULL)
+            status = SR_E_MEMORY;
+        else if (holds(folder))
+            sr_split_list_add(out, entry->d_name);
+        sr_free(folder);
+    }
+    (void)closedir(dir);
+    return status;
+}
+
+bool sr_container_has_folder(const char *path, bool (*holds)(const char *)) {
+    sr_split_list list = {0};
+    if (!sr_path_is_folder(path))
+        return false;
+    return holds(path) ||
+           (sr_container_list_folders(path, holds, &list) == SR_OK && list.count > 0);
+}
+
+sr_status sr_container_folder(const char *path, const char *split, bool (*holds)(const char *),
+                              char **out, bool *own) {
+    *own = holds(path);
+    char *folder = *own ? sr_strdup(path) : sr_path_join(path, split ? split : "train");
+    if (folder == NULL)
+        return SR_E_MEMORY;
+    if (!holds(folder)) {
+        sr_free(folder);
+        return SR_FAIL(SR_E_NOT_FOUND, "%s has no split '%s'; copy it again, or pack again", path,
+                       split ? split : "train");
+    }
+    *out = folder;
+    return SR_OK;
+}
+
+sr_status sr_container_check_split(const sr_shard *part, const char *split) {
+    if (split == NULL || part->split[0] == '\0' || strcmp(part->split, split) == 0)
+        return SR_OK;
+    return SR_FAIL(SR_E_NOT_FOUND, "%s holds split '%s', not '%s'", part->path, part->split, split);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The container of KPLRecord directories, whoever wrote them (files: kpl_folder_internal.h).
+//
+// A directory that nobody has made N.sums for is read once from end to end when it is opened, and
+// N.sums is then put beside it, so that this happens once and every process finds the same. Where
+// that cannot be written, what was found is used all the same and the user is told. Where a record
+// is damaged already, no checksums are kept that would make it look whole: reading checks records
+// against their protocol, and the damaged ones are met there.
+#include <string.h>
+
+#include "dataio/record/container.h"
+#include "dataio/record/dataset.h"
+#include "dataio/record/kpl_folder_internal.h"
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/text.h"
+
+#define TELL_BYTES (UINT64_C(256) << 20) // reading more than this is worth a line
+
+static bool is_kpl(const char *folder) {
+    char stem[KPL_STEM_MAX];
+    return sr_kpl_find(folder, stem);
+}
+
+static bool kpl_recognises(const char *path) {
+    return sr_container_has_folder(path, is_kpl);
+}
+
+// -- loading -----------------------------------------------------------------------------------
+
+// Names for messages: the records' file, beginning behind the path that the user gave.
+static sr_status name_part(const kpl_folder *f, const char *path, sr_shard *part) {
+    size_t n = strlen(path);
+    part->path = sr_arena_strdup(&part->arena, f->data_path);
+    if (part->path == NULL)
+        return SR_E_MEMORY;
+    part->file = part->path + n + (part->path[n] == '/');
+    return SR_OK;
+}
+
+static sr_status parse_meta(const kpl_folder *f, sr_arena *arena, const sr_type **out) {
+    sr_status status = sr_meta_parse(f->meta.data, f->meta.bytes, arena, out);
+    if (status != SR_OK)
+        sr_error_prefix("%s", f->meta.path);
+    return status;
+}
+
+// What N.index and N.meta say, for reading records.
+static sr_status make_bare(const kpl_folder *f, sr_shard *part) {
+    sr_text meta;
+    const sr_type *protocol = NULL;
+    part->split = "";
+    part->last = true;
+    part->file_bytes = f->data_bytes;
+    SR_TRY(parse_meta(f, &part->arena, &protocol));
+    SR_TRY(sr_kpl_entries(f, &part->entries, &part->count));
+    sr_text_init(&meta);
+    sr_meta_print(protocol, KPL_USUAL_STEM, &meta);
+    sr_status status = sr_text_check(&meta);
+    if (status == SR_OK && (part->meta = sr_arena_strdup(&part->arena, meta.data)) == NULL)
+        status = SR_E_MEMORY;
+    sr_text_release(&meta);
+    part->check = protocol;
+    return status;
+}
+
+static void keep_sums(const kpl_folder *f, const uint8_t *data, size_t bytes) {
+    char size[16];
+    if (sr_file_write_atomic(f->sums.path, data, bytes) == SR_OK)
+        return;
+    SR_WARN("%s; so each opening reads all of %s (%s) for its checksums: make the folder writable "
+            "once, or use a copy",
+            sr_error_message(), f->data_path, sr_text_bytes(f->data_bytes, size));
+}
+
+// N.sums of a directory that has none.
+static sr_status make_sums(const kpl_folder *f, sr_shard *out) {
+    char size[16];
+    sr_arena arena;
+    const sr_type *protocol = NULL;
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    bool sound = false;
+    if (f->data_bytes > TELL_BYTES)
+        SR_INFO("reading all of %s (%s) once, for its checksums", f->data_path,
+                sr_text_bytes(f->data_bytes, size));
+    sr_arena_init(&arena);
+    sr_status status = parse_meta(f, &arena, &protocol);
+    if (status == SR_OK)
+        status = sr_kpl_scan(f, protocol, &data, &bytes, &sound);
+    if (status == SR_OK)
+        status = sr_kpl_sums_decode(f, data, bytes, out);
+    if (status == SR_OK && sound)
+        keep_sums(f, data, bytes);
+    else if (status == SR_OK)
+        status = parse_meta(f, &out->arena, &out->check);
+    sr_free(data);
+    sr_arena_release(&arena);
+    return status;
+}
+
+static sr_status load_folder(const char *folder, const char *path, bool records_only,
+                             sr_shard *out) {
+    kpl_folder f;
+    sr_shard part = {0};
+    sr_arena_init(&part.arena);
+    SR_TRY(sr_kpl_open(folder, &f));
+    sr_status status;
+    if (f.sums.data != NULL)
+        status = sr_kpl_sums_decode(&f, f.sums.data, f.sums.bytes, &part);
+    else
+        status = records_only ? make_bare(&f, &part) : make_sums(&f, &part);
+    if (status == SR_OK)
+        status = name_part(&f, path, &part);
+    sr_kpl_release(&f);
+    if (status != SR_OK) {
+        sr_shard_release(&part);
+        return status;
+    }
+    *out = part;
+    return SR_OK;
+}
+
+static sr_status kpl_load(const char *path, const char *split, bool records_only, sr_parts *out) {
+    char *folder = NULL;
+    bool own = false;
+    sr_shard *part = NULL;
+    SR_TRY(sr_parts_grow(out, &part));
+    SR_TRY(sr_container_folder(path, split, is_kpl, &folder, &own));
+    sr_status status = load_folder(folder, path, records_only, part);
+    sr_free(folder);
+    SR_TRY(status);
+    out->count++;
+    return own ? sr_container_check_split(part, split) : SR_OK;
+}
+
+// The split that a directory says it is, else train.
+static sr_status own_split(const char *folder, sr_split_list *out) {
+    kpl_folder f;
+    sr_arena arena;
+    sr_property property = {0};
+    SR_TRY(sr_kpl_open(folder, &f));
+    sr_arena_init(&arena);
+    sr_status status = SR_OK;
+    if (f.prop.data != NULL)
+        status = sr_property_parse(f.prop.data, f.prop.bytes, &arena, &property);
+    if (status != SR_OK)
+        sr_error_prefix("%s", f.prop.path);
+    bool said = property.split != NULL && *property.split != '\0';
+    sr_split_list_add(out, said ? property.split : "train");
+    sr_arena_release(&arena);
+    sr_kpl_release(&f);
+    return status;
+}
+
+static sr_status kpl_splits(const char *path, sr_split_list *out) {
+    return is_kpl(path) ? own_split(path, out) : sr_container_list_folders(path, is_kpl, out);
+}
+
+// -- verify ------------------------------------------------------------------------------------
+
+// A directory without checksums gets them where all its records are sound.
+static sr_status verify_folder(const char *folder, const char *path, sr_damage_fn damage,
+                               void *user, sr_verify_result *result) {
+    sr_shard part = {0};
+    sr_status status = load_folder(folder, path, false, &part);
+    if (status >= SR_E_DATA && status < SR_E_PEER) {
+        damage(user, sr_error_message());
+        result->damaged++;
+        result->shards++;
+        return SR_OK;
+    }
+    SR_TRY(status);
+    status = sr_part_verify(&part, NULL, damage, user, result);
+    sr_shard_release(&part);
+    return status;
+}
+
+static sr_status kpl_verify(const char *path, sr_damage_fn damage, void *user,
+                            sr_verify_result *result) {
+    sr_split_list list = {0};
+    if (is_kpl(path))
+        return verify_folder(path, path, damage, user, result);
+    SR_TRY(sr_container_list_folders(path, is_kpl, &list));
+    sr_split_list_sort(&list);
+    for (int i = 0; i < list.count; i++) {
+        char *folder = sr_path_join(path, list.names[i]);
+        sr_status status = folder ? verify_folder(folder, path, damage, user, result) : SR_E_MEMORY;
+        sr_free(folder);
+        SR_TRY(status);
+    }
+    return SR_OK;
+}
+
+const sr_container sr_container_kpl = {
+    .struct_size = sizeof(sr_container),
+    .abi = SR_CONTAINER_ABI,
+    .name = "kpl-dir",
+    .help = "a KPLRecord directory for each split: root.data, root.index, root.meta, root.prop",
+    .part = "KPLRecord directory",
+    .parts = "KPLRecord directories",
+    .recognises = kpl_recognises,
+    .splits = kpl_splits,
+    .load = kpl_load,
+    .verify = kpl_verify,
+};

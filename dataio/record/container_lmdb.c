@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The container of LMDB stores (keys and file: lmdb_file_internal.h).
+//
+// A store is told by its file's first page, or by its name where that is damaged. Its part has the
+// entries of the table of contents; where a record lies is looked up in the tree each time.
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dataio/record/container.h"
+#include "dataio/record/lmdb_file_internal.h"
+#include "dataio/record/shard_internal.h"
+#include "kernels/base/file.h"
+#include "kernels/base/memory.h"
+
+// -- which files -------------------------------------------------------------------------------
+
+static bool is_store(const char *path) {
+    if (!sr_path_is_folder(path)) {
+        const char *dot = strrchr(path, '.');
+        return sr_path_exists(path) && (sr_lmdb_is(path) || (dot && strcmp(dot, ".mdb") == 0));
+    }
+    char *file = sr_path_join(path, SR_LMDB_FILE);
+    bool is = file != NULL && sr_path_exists(file);
+    sr_free(file);
+    return is;
+}
+
+static bool lmdb_recognises(const char *path) {
+    return sr_path_is_folder(path) ? sr_container_has_folder(path, is_store) : is_store(path);
+}
+
+// -- loading -----------------------------------------------------------------------------------
+
+static sr_status take_contents(const sr_lmdb *file, sr_shard *out) {
+    uint64_t offset = 0, bytes = 0;
+    size_t used = 0;
+    sr_status status =
+        sr_lmdb_find(file, SR_LMDB_CONTENTS, strlen(SR_LMDB_CONTENTS), &offset, &bytes);
+    if (status == SR_E_NOT_FOUND)
+        return SR_FAIL(SR_E_DATA,
+                       "%s is not a serried data set: no key '" SR_LMDB_CONTENTS
+                       "'; it was not packed to its end, or by something else: pack again",
+                       file->path);
+    SR_TRY(status);
+    uint8_t *data = sr_alloc((size_t)bytes, "table of contents");
+    if (data == NULL)
+        return SR_E_MEMORY;
+    status = sr_file_read_at(file->fd, file->path, offset, data, (size_t)bytes);
+    if (status == SR_OK)
+        status = sr_contents_decode(file->path, data, (size_t)bytes, out, &used);
+    sr_free(data);
+    if (status == SR_OK && (uint64_t)out->count + 1 != file->entries) {
+        status = SR_FAIL(SR_E_DATA, "%s has %llu keys for %lld records and their table; pack again",
+                         file->path, (unsigned long long)file->entries, (long long)out->count);
+        sr_shard_release(out);
+    }
+    return status;
+}
+
+static sr_status load_file(const char *file, size_t skip, sr_shard *out) {
+    sr_lmdb lmdb;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", file, strerror(errno));
+    sr_status status = sr_lmdb_open(fd, file, &lmdb);
+    if (status == SR_OK)
+        status = take_contents(&lmdb, out);
+    (void)close(fd);
+    SR_TRY(status);
+    assert(out->path != NULL);
+    out->file_bytes = lmdb.bytes;
+    if (skip > 0)
+        out->file = out->path + skip + (out->path[skip] == '/');
+    return SR_OK;
+}
+
+// A store's file, of which messages leave out the first 'skip' bytes: the path that the user gave.
+static sr_status load_store(const char *store, size_t skip, sr_shard *out) {
+    if (!sr_path_is_folder(store))
+        return load_file(store, 0, out);
+    char *file = sr_path_join(store, SR_LMDB_FILE);
+    sr_status status = file ? load_file(file, skip, out) : SR_E_MEMORY;
+    sr_free(file);
+    return status;
+}
+
+static sr_status lmdb_load(const char *path, const char *split, bool records_only, sr_parts *out) {
+    char *store = NULL;
+    bool own = false;
+    sr_shard *part = NULL;
+    (void)records_only; // nothing is to be found out
+    SR_TRY(sr_parts_grow(out, &part));
+    SR_TRY(sr_container_folder(path, split, is_store, &store, &own));
+    sr_status status = load_store(store, strlen(path), part);
+    sr_free(store);
+    SR_TRY(status);
+    out->count++;
+    return sr_container_check_split(part, own ? split : split ? split : "train");
+}
+
+static sr_status lmdb_place(const sr_shard *part, int fd, int64_t record, uint64_t *offset) {
+    sr_lmdb file;
+    uint8_t key[SR_LMDB_KEY_BYTES];
+    uint64_t bytes = 0;
+    SR_TRY(sr_lmdb_open(fd, part->path, &file));
+    sr_lmdb_key((uint64_t)record, key);
+    sr_status status = sr_lmdb_find(&file, key, sizeof key, offset, &bytes);
+    if (status == SR_OK && bytes != part->entries[record].bytes)
+        status = SR_FAIL(SR_E_DATA, "%s record %lld: its length has changed", part->path,
+                         (long long)record);
+    if (status == SR_E_NOT_FOUND)
+        status = SR_FAIL(SR_E_DATA,
+                         "%s record %lld: its key is not found: a page is damaged; "
+                         "restore a copy or pack again",
+                         part->path, (long long)record);
+    return status;
+}
+
+static sr_status lmdb_splits(const char *path, sr_split_list *out) {
+    if (!is_store(path))
+        return sr_container_list_folders(path, is_store, out);
+    sr_shard part = {0};
+    SR_TRY(load_store(path, 0, &part));
+    sr_split_list_add(out, part.split);
+    sr_shard_release(&part);
+    return SR_OK;
+}
+
+// -- verify ------------------------------------------------------------------------------------
+
+static sr_status verify_store(const char *store, size_t skip, sr_damage_fn damage, void *user,
+                              sr_verify_result *result) {
+    sr_shard part = {0};
+    sr_status status = load_store(store, skip, &part);
+    if (status >= SR_E_DATA && status < SR_E_PEER) {
+        damage(user, sr_error_message());
+        result->damaged++;
+        result->shards++;
+        return SR_OK;
+    }
+    SR_TRY(status);
+    status = sr_part_verify(&part, lmdb_place, damage, user, result);
+    sr_shard_release(&part);
+    return status;
+}
+
+static sr_status lmdb_verify(const char *path, sr_damage_fn damage, void *user,
+                             sr_verify_result *result) {
+    sr_split_list list = {0};
+    if (is_store(path))
+        return verify_store(path, strlen(path), damage, user, result);
+    SR_TRY(sr_container_list_folders(path, is_store, &list));
+    sr_split_list_sort(&list);
+    for (int i = 0; i < list.count; i++) {
+        char *store = sr_path_join(path, list.names[i]);
+        sr_status status =
+            store ? verify_store(store, strlen(path), damage, user, result) : SR_E_MEMORY;
+        sr_free(store);
+        SR_TRY(status);
+    }
+    return SR_OK;
+}
+
+const sr_container sr_container_lmdb = {
+    .struct_size = sizeof(sr_container),
+    .abi = SR_CONTAINER_ABI,
+    .name = "lmdb",
+    .help = "an LMDB store for each split: data.mdb, records by their numbers",
+    .part = "LMDB store",
+    .parts = "LMDB stores",
+    .recognises = lmdb_recognises,
+    .splits = lmdb_splits,
+    .load = lmdb_load,
+    .place = lmdb_place,
+    .verify = lmdb_verify,
+};

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// A split of a data set as samples by number, whatever container holds it (see dataset.h).
+//
+// The container finds and checks the parts (container.h); records are read with pread and checked
+// each time. Descriptors are opened at first use and a few are kept, so that a data set of a
+// thousand shards costs a handful.
+// Not here: order (sampler.h) and decoding (decode.h).
+#include "dataio/record/dataset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataio/record/container.h"
+#include "dataio/record/links.h"
+#include "dataio/record/protocol.h"
+#include "dataio/record/shard_internal.h"
+#include "kernels/base/file.h"
+
+#define OPEN_FILES 8
+
+struct sr_dataset {
+    const sr_container *container;
+    sr_parts parts;
+    uint64_t *first; // [parts.count] number of each part's first sample
+    int64_t count;
+    int64_t median_side;
+    char identity[SR_SHA256_HEX];
+    uint8_t *buffer;
+    size_t capacity;
+    struct {
+        int fd; // -1: free
+        int shard;
+        uint64_t used; // larger is more recent
+    } files[OPEN_FILES];
+    uint64_t clock;
+};
+
+// -- opening -----------------------------------------------------------------------------------
+
+static sr_status find_container(const char *path, const sr_container **out) {
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    *out = sr_container_find(path);
+    if (*out != NULL)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE,
+                   "%s is not packed: no shard (*.kpl), KPLRecord directory or LMDB store of "
+                   "serried; run: serried pack %s %s.packed",
+                   path, path, path);
+}
+
+static sr_status count_samples(sr_dataset *dataset) {
+    dataset->first = sr_alloc_array(dataset->parts.count, sizeof *dataset->first, "parts");
+    if (dataset->first == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < dataset->parts.count; i++) {
+        dataset->first[i] = (uint64_t)dataset->count;
+        dataset->count += dataset->parts.items[i].count;
+    }
+    return SR_OK;
+}
+
+static sr_status hash_identity(sr_dataset *dataset) {
+    sr_sha256 *sha;
+    uint8_t digest[SR_SHA256_BYTES];
+    SR_TRY(sr_sha256_create(&sha));
+    sr_status status = SR_OK;
+    for (size_t s = 0; s < dataset->parts.count && status == SR_OK; s++) {
+        for (int64_t i = 0; i < dataset->parts.items[s].count && status == SR_OK; i++) {
+            uint8_t hash[8];
+            put_u64(hash, dataset->parts.items[s].entries[i].hash);
+            status = sr_sha256_update(sha, hash, sizeof hash);
+        }
+    }
+    if (status == SR_OK)
+        status = sr_sha256_finish(sha, digest, dataset->identity);
+    sr_sha256_free(sha);
+    return status;
+}
+
+static int by_side(const void *a, const void *b) {
+    const sr_shard *const *x = a, *const *y = b;
+    return ((*x)->median_side > (*y)->median_side) - ((*x)->median_side < (*y)->median_side);
+}
+
+// Median over the shards' medians, each counted with its records. Records are in mixed order
+// (pack.h), so that a shard is a fair sample of the split.
+static sr_status find_median(sr_dataset *dataset) {
+    const sr_shard **order = sr_alloc_array(dataset->parts.count, sizeof *order, "medians");
+    if (order == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < dataset->parts.count; i++)
+        order[i] = &dataset->parts.items[i];
+    qsort(order, dataset->parts.count, sizeof *order, by_side);
+    int64_t seen = 0;
+    for (size_t i = 0; i < dataset->parts.count && 2 * seen <= dataset->count; i++) {
+        dataset->median_side = order[i]->median_side;
+        seen += order[i]->count;
+    }
+    sr_free(order);
+    return SR_OK;
+}
+
+static sr_status open_all(sr_dataset *dataset, const char *path, const char *split,
+                          bool records_only) {
+    SR_TRY(sr_links_check(path));
+    SR_TRY(find_container(path, &dataset->container));
+    SR_TRY(dataset->container->load(path, split, records_only, &dataset->parts));
+    SR_TRY(count_samples(dataset));
+    return records_only ? SR_OK : hash_identity(dataset);
+}
+
+static sr_status open_split(const char *path, const char *split, bool records_only,
+                            sr_dataset **out) {
+    sr_dataset *dataset = sr_alloc(sizeof *dataset, "data set");
+    if (dataset == NULL)
+        return SR_E_MEMORY;
+    for (int i = 0; i < OPEN_FILES; i++)
+        dataset->files[i].fd = -1;
+    sr_status status = open_all(dataset, path, split, records_only);
+    if (status == SR_OK)
+        status = find_median(dataset);
+    if (status != SR_OK) {
+        sr_dataset_free(dataset);
+        return status;
+    }
+    *out = dataset;
+    return SR_OK;
+}
+
+sr_status sr_dataset_open(const char *path, const char *split, sr_dataset **out) {
+    return open_split(path, split, false, out);
+}
+
+sr_status sr_dataset_open_records(const char *path, const char *split, sr_dataset **out) {
+    return open_split(path, split, true, out);
+}
+
+void sr_dataset_free(sr_dataset *dataset) {
+    if (dataset == NULL)
+        return;
+    for (int i = 0; i < OPEN_FILES; i++)
+        if (dataset->files[i].fd >= 0)
+            (void)close(dataset->files[i].fd);
+    sr_parts_release(&dataset->parts);
+    sr_free(dataset->first);
+    sr_free(dataset->buffer);
+    sr_free(dataset);
+}
+
+bool sr_dataset_has_split(const char *path, const char *split) {
+    sr_split_list list = {0};
+    const sr_container *container = sr_path_exists(path) ? sr_container_find(path) : NULL;
+    if (container == NULL || container->splits(path, &list) != SR_OK)
+        return false;
+    for (int i = 0; i < list.count; i++)
+        if (strcmp(list.names[i], split) == 0)
+            return true;
+    return false;
+}
+
+// -- what it holds -----------------------------------------------------------------------------
+
+int64_t sr_dataset_count(const sr_dataset *dataset) {
+    return dataset->count;
+}
+
+int sr_dataset_class_count(const sr_dataset *dataset) {
+    return dataset->parts.items[0].class_count;
+}
+
+const char *sr_dataset_class_name(const sr_dataset *dataset, int index) {
+    const sr_shard *shard = &dataset->parts.items[0];
+    return index >= 0 && index < shard->class_count ? shard->classes[index] : NULL;
+}
+
+const char *sr_dataset_identity(const sr_dataset *dataset) {
+    return dataset->identity;
+}
+
+int64_t sr_dataset_median_side(const sr_dataset *dataset) {
+    return dataset->median_side;
+}
+
+bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]) {
+    sr_channel_sums sums = {0};
+    for (size_t i = 0; i < dataset->parts.count; i++)
+        sr_channel_sums_add(&sums, &dataset->parts.items[i].sums);
+    return sr_channel_sums_get(&sums, mean, std);
+}
+
+const char *sr_dataset_part_name(const sr_dataset *dataset) {
+    return dataset->parts.count == 1 ? dataset->container->part : dataset->container->parts;
+}
+
+int sr_dataset_shard_count(const sr_dataset *dataset) {
+    return (int)dataset->parts.count;
+}
+
+const sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index) {
+    return &dataset->parts.items[index];
+}
+
+// -- reading -----------------------------------------------------------------------------------
+
+// The part of a sample by bisection; *index becomes its number inside.
+static int find_part(const sr_dataset *dataset, int64_t *index) {
+    size_t low = 0, high = dataset->parts.count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (dataset->first[middle] <= (uint64_t)*index)
+            low = middle;
+        else
+            high = middle;
+    }
+    *index -= (int64_t)dataset->first[low];
+    return (int)low;
+}
+
+static sr_status check_index(const sr_dataset *dataset, int64_t index) {
+    if (index < 0 || index >= dataset->count)
+        return SR_FAIL(SR_E_ARGUMENT, "sample %lld of a data set of %lld", (long long)index,
+                       (long long)dataset->count);
+    return SR_OK;
+}
+
+static sr_status get_file(sr_dataset *dataset, int shard, int *fd) {
+    int oldest = 0;
+    for (int i = 0; i < OPEN_FILES; i++) {
+        if (dataset->files[i].fd >= 0 && dataset->files[i].shard == shard) {
+            dataset->files[i].used = ++dataset->clock;
+            *fd = dataset->files[i].fd;
+            return SR_OK;
+        }
+        if (dataset->files[i].used < dataset->files[oldest].used)
+            oldest = i;
+    }
+    int opened = open(dataset->parts.items[shard].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
+                       dataset->parts.items[shard].path, strerror(errno));
+    if (dataset->files[oldest].fd >= 0)
+        (void)close(dataset->files[oldest].fd);
+    dataset->files[oldest].fd = opened;
+    dataset->files[oldest].shard = shard;
+    dataset->files[oldest].used = ++dataset->clock;
+    *fd = opened;
+    return SR_OK;
+}
+
+// That the bytes are those that were written, or, where nobody has noted that, that they are a
+// record of the protocol.
+static sr_status check_record(const sr_shard *part, int64_t record, const void *data,
+                              size_t bytes) {
+    if (part->check == NULL) {
+        if (sr_hash64(data, bytes) == part->entries[record].hash)
+            return SR_OK;
+        return SR_FAIL(SR_E_CHECKSUM,
+                       "%s record %lld: bits have changed (serried verify names them); restore the "
+                       "file or pack again",
+                       part->path, (long long)record);
+    }
+    sr_status status = sr_protocol_check(part->check, data, bytes);
+    if (status != SR_OK)
+        sr_error_prefix("%s record %lld", part->path, (long long)record);
+    return status;
+}
+
+sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data, size_t *bytes) {
+    SR_TRY(check_index(dataset, index));
+    int64_t record = index;
+    int number = find_part(dataset, &record), fd = -1;
+    const sr_shard *part = &dataset->parts.items[number];
+    size_t length = (size_t)part->entries[record].bytes;
+    uint64_t offset = part->entries[record].offset;
+    SR_TRY(get_file(dataset, number, &fd));
+    void *buffer = dataset->buffer;
+    SR_TRY(sr_grow(&buffer, &dataset->capacity, length + 1, 1, "record"));
+    dataset->buffer = buffer;
+    if (dataset->container->place != NULL)
+        SR_TRY(dataset->container->place(part, fd, record, &offset));
+    SR_TRY(sr_file_read_at(fd, part->path, offset, buffer, length));
+    SR_TRY(check_record(part, record, buffer, length));
+    *data = buffer;
+    *bytes = length;
+    return SR_OK;
+}
+
+sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard, uint64_t *offset,
+                            uint64_t *bytes) {
+    SR_TRY(check_index(dataset, index));
+    int64_t record = index;
+    *shard = find_part(dataset, &record);
+    *offset = dataset->parts.items[*shard].entries[record].offset;
+    *bytes = dataset->parts.items[*shard].entries[record].bytes;
+    return SR_OK;
+}
+
+// Consecutive samples lie one behind the other, shard by shard.
+void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count,
+                       sr_dataset_advice advice) {
+    const int64_t end = first + count;
+    if (dataset->container->place != NULL)
+        return; // where records lie is known when they are read
+    for (int64_t i = first; i < end;) {
+        int shard, fd, at;
+        uint64_t begin, offset, bytes;
+        if (sr_dataset_locate(dataset, i, &shard, &begin, &bytes) != SR_OK ||
+            get_file(dataset, shard, &fd) != SR_OK)
+            return;
+        offset = begin;
+        for (i++; i < end; i++) {
+            uint64_t next, more;
+            if (sr_dataset_locate(dataset, i, &at, &next, &more) != SR_OK || at != shard)
+                break;
+            offset = next;
+            bytes = more;
+        }
+        (void)posix_fadvise(fd, (off_t)begin, (off_t)(offset + bytes - begin),
+                            advice == SR_DATASET_SOON ? POSIX_FADV_WILLNEED : POSIX_FADV_DONTNEED);
+    }
+}
+
+char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out) {
+    if (index < 0 || index >= dataset->count) {
+        (void)snprintf(out, 300, "sample %lld", (long long)index);
+        return out;
+    }
+    int64_t record = index;
+    int shard = find_part(dataset, &record);
+    (void)snprintf(out, 300, "%.250s record %lld", dataset->parts.items[shard].file,
+                   (long long)record);
+    return out;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shards: files of KPLRecords that are whole or do not exist, and that show any changed bit.
+//
+// A data set folder holds SPLIT-NNNNN.kpl, numbered from 00000. All numbers are little-endian.
+//
+//   offset  bytes  header
+//        0      8  89 'K' 'P' 'L' 0D 0A 1A 0A (text-mode damage shows, as in PNG)
+//        8      4  u32 version, 1
+//       12      4  u32 H, bytes of the header, a multiple of 8
+//       16      8  u64 bytes of the file
+//       24      8  u64 n, records
+//       32      8  u64 number in the split of the first record here
+//       40      4  u32 number of the shard
+//       44      4  u32 flags: bit 0 = last shard of the split; the others 0
+//       48     16  split name, padded with zeros ("train", "val", "test")
+//       64      4  u32 C, classes
+//       68      4  u32 bytes of the class names
+//       72      4  u32 bytes of the protocol
+//       76      4  u32 median of the shorter side of the pictures here (0: unknown)
+//       80      8  u64 pixels in the sums that follow (0: none were sampled)
+//       88     24  u64 sum of R, G, B (0..255) over the sampled pictures
+//      112     24  u64 sum of their squares
+//      136     8C  u64 records of each class (where records have one label)
+//        +         class names: for each u32 length, then UTF-8
+//        +         protocol: text-format Meta (dataio/record/protocol.h)
+//        +         zeros up to H - 8
+//      H-8      8  u64 XXH3-64 of bytes 0 .. H-8
+//
+//        H         n records (dataio/record/record.h), one after the other without gaps; this part
+//        alone
+//                  is a KPLRecord N.data file
+//        I    24n  index: u64 offset in the file, u64 length, u64 XXH3-64 of each record
+//  I + 24n     40  footer: u64 I, u64 n, u64 XXH3-64 of the index, 89 'K' 'P' 'L' 'E' 'N' 'D' 0A,
+//                  u64 XXH3-64 of the 32 bytes before
+//
+// Every bit is under a checksum or compared with a value that is. A shard is written under a
+// temporary name, fsynced and renamed; the flag on the last one shows that a split is complete.
+#ifndef SR_DATAIO_SHARD_H
+#define SR_DATAIO_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_SHARD_VERSION 1 // of the format above
+// Usual size of a shard, 256 MiB.
+#define SR_SHARD_TARGET_BYTES (UINT64_C(256) << 20)
+#define SR_SPLIT_MAX 15      // characters of a split's name
+#define SR_SHARD_NAME_MAX 32 // "SPLIT-NNNNN.kpl" with its terminator
+
+// Exact sums over sampled pixels, so that they add up in any order. Mean and standard deviation of
+// values / 255.
+typedef struct sr_channel_sums {
+    uint64_t pixels, sum[3], square[3];
+} sr_channel_sums;
+
+// Adds one set of sums to another; exact, so in any order.
+void sr_channel_sums_add(sr_channel_sums *into, const sr_channel_sums *from);
+// Adds packed RGB pixels.
+void sr_channel_sums_add_rgb(sr_channel_sums *into, const uint8_t *rgb, uint64_t pixels);
+// False when no pixel was counted; *mean and *std are then left alone.
+bool sr_channel_sums_get(const sr_channel_sums *sums, double mean[3], double std[3]);
+
+// -- writing -----------------------------------------------------------------------------------
+
+// What a split is made of.
+typedef struct sr_writer_options {
+    const char *folder; // must exist
+    const char *split;  // NULL: "train"
+    const char *const *classes;
+    int class_count;       // 0: records have no class
+    const char *protocol;  // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
+    uint64_t target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record stands alone.
+    uint32_t first_shard;  // to go on: number of the first shard,
+    uint64_t first_record; // and of its first record
+    const char *format;    // "shards" (NULL), "kpl-dir", "lmdb": what holds the records
+} sr_writer_options;
+
+// Writes one split: its shards, one after the other, or another container. One thread at a time.
+typedef struct sr_writer sr_writer;
+
+// SR_E_EXISTS where the folder has this split; SR_E_USAGE for a bad protocol or format.
+SR_NODISCARD sr_status sr_writer_open(const sr_writer_options *options, sr_writer **out);
+// Appends one record (any writer's bytes). SR_E_DATA when it does not follow the protocol or its
+// label is no class. The bytes are copied to the file before return.
+SR_NODISCARD sr_status sr_writer_append(sr_writer *writer, const void *record, size_t bytes);
+// Number of the shard that is written or comes next: those before it are durable.
+uint32_t sr_writer_shard(const sr_writer *writer);
+// Counts pixels of the record that was appended last.
+void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums);
+// Makes the last shard durable and ends the writer, also on failure (what was not yet renamed is
+// then removed). SR_E_DATA when nothing was appended.
+SR_NODISCARD sr_status sr_writer_close(sr_writer *writer);
+// Ends the writer without its last shard; NULL is legal. Shards that are finished stay.
+void sr_writer_abort(sr_writer *writer);
+
+// -- reading -----------------------------------------------------------------------------------
+
+// Where a record lies in its shard (bytes), and its XXH3-64.
+typedef struct sr_shard_entry {
+    uint64_t offset, bytes, hash;
+} sr_shard_entry;
+
+// Header and index of one shard, verified; no descriptor is kept. Immutable after loading. Other
+// containers give the same of each of their parts (dataset.h).
+typedef struct sr_shard {
+    const char *path, *file; // whole path; last part of it
+    const char *split;
+    uint32_t number;
+    bool last;
+    uint64_t file_bytes, first_record;
+    int64_t count;
+    int class_count;
+    const char *const *classes;
+    const uint64_t *class_records; // [class_count]
+    const char *meta;              // protocol as text-format Meta
+    int64_t median_side;           // 0: unknown
+    sr_channel_sums sums;
+    sr_shard_entry *entries; // [count]
+    // Not NULL: entries have no hashes; records are checked against this protocol instead.
+    const struct sr_type *check;
+    sr_arena arena;
+} sr_shard;
+
+// SR_E_NOT_FOUND; SR_E_DATA (no shard, truncated), SR_E_CHECKSUM (bits changed) naming the part;
+// SR_E_UNSUPPORTED for a newer version.
+SR_NODISCARD sr_status sr_shard_load(const char *path, sr_shard *out);
+// Gives the memory back; the pointers in it end.
+void sr_shard_release(sr_shard *shard);
+// True when the file begins with a shard's magic.
+bool sr_shard_is(const char *path);
+// "train-00003.kpl" into out[SR_SHARD_NAME_MAX]; returns out.
+char *sr_shard_file_name(const char *split, uint32_t number, char *out);
+// The split and number of such a file name; split gets SR_SPLIT_MAX + 1 characters.
+bool sr_shard_parse_name(const char *file, char *split, uint32_t *number);
+
+// Every finding of a check, one call each.
+typedef void (*sr_damage_fn)(void *user, const char *message);
+
+// Counts of a check.
+typedef struct sr_verify_result {
+    uint64_t shards, records, bytes; // looked at
+    uint64_t damaged;                // findings
+    const char *part;                // what 'shards' counts, as "shard" or "LMDB stores"
+} sr_verify_result;
+
+// Checks every byte of a shard and the form of every record; adds to *result and goes on past
+// damage. A finding names shard, record, the record's name and key where they can be read. Returns
+// only failures to look (SR_E_IO, SR_E_MEMORY).
+SR_NODISCARD sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
+                                       sr_verify_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// The inner loops of resizing on processors without sets of their own.
-#include "dataio/resample_rows_internal.h"
-
-int sr_resample_sets(const sr_resample_set *out[SR_RESAMPLE_MOST_SETS]) {
-    out[0] = &sr_resample_plain;
-    return 1;
-}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of transforms, and chains of them with parsed options.
+#include "dataio/transforms/transform.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "kernels/base/float_control.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/table.h"
+
+#define SR_TRANSFORM(name) extern const sr_transform sr_transform_##name;
+#include "dataio/transforms/transform_list.def"
+#undef SR_TRANSFORM
+
+static const sr_transform *const built_in[] = {
+#define SR_TRANSFORM(name) &sr_transform_##name,
+#include "dataio/transforms/transform_list.def"
+#undef SR_TRANSFORM
+};
+
+const char *const sr_resize_filter_names[] = {"bilinear", "bicubic", "fast", NULL};
+
+static sr_status check(const void *descriptor) {
+    const sr_transform *transform = descriptor;
+    if (transform->foreign < 0 || transform->foreign > SR_FOREIGN_MOST)
+        return SR_FAIL(SR_E_USAGE, "it asks for %d other samples; at most %d are available",
+                       transform->foreign, SR_FOREIGN_MOST);
+    return transform->apply ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'apply'");
+}
+
+static sr_table transforms = {.what = "transform",
+                              .struct_size = sizeof(sr_transform),
+                              .abi = SR_TRANSFORM_ABI,
+                              .built_in = built_in,
+                              .built_in_count = sizeof built_in / sizeof built_in[0],
+                              .check = check};
+
+const sr_transform *const *sr_transforms(size_t *count) {
+    return sr_table_all(&transforms, count);
+}
+
+sr_status sr_transforms_add(const sr_transform *const *list, const char *origin) {
+    return sr_table_add(&transforms, list, origin);
+}
+
+sr_status sr_transform_find(const char *name, const sr_transform **out) {
+    const void *found;
+    SR_TRY(sr_table_choose(&transforms, name, &found));
+    *out = found;
+    return SR_OK;
+}
+
+typedef struct link {
+    const sr_transform *transform;
+    const char *origin; // of a plug-in's
+    uint64_t identity;  // hash of name and arguments
+    void *options;
+} link;
+
+struct sr_transform_chain {
+    sr_arena arena;
+    link *links;
+    int count;
+};
+
+// Cuts the next "key=value" off *text; NULL at the end. The text is changed.
+static char *next_argument(char **text) {
+    char *begin = *text;
+    while (isspace((unsigned char)*begin))
+        begin++;
+    if (*begin == '\0')
+        return NULL;
+    int depth = 0;
+    char *end = begin;
+    for (; *end && (depth > 0 || !isspace((unsigned char)*end)); end++) {
+        if (*end == '[')
+            depth++;
+        if (*end == ']')
+            depth--;
+    }
+    *text = *end ? end + 1 : end;
+    *end = '\0';
+    return begin;
+}
+
+static sr_status parse_options(sr_transform_chain *chain, link *l, const char *arguments) {
+    const sr_option_table *table = &l->transform->options;
+    l->options = sr_arena_alloc(&chain->arena, table->struct_size ? table->struct_size : 1);
+    char *text = sr_arena_strdup(&chain->arena, arguments ? arguments : "");
+    if (!l->options || !text)
+        return SR_E_MEMORY;
+    SR_TRY(sr_options_defaults(table, l->options, &chain->arena));
+    for (char *key; (key = next_argument(&text)) != NULL;) {
+        char *value = strchr(key, '=');
+        if (!value)
+            return SR_FAIL(SR_E_USAGE, "%s: '%s' is not key=value", table->name, key);
+        *value++ = '\0';
+        SR_TRY(sr_options_set(table, l->options, key, value, &chain->arena));
+    }
+    return l->transform->check ? l->transform->check(l->options) : SR_OK;
+}
+
+static uint64_t identify(const sr_transform_spec *spec) {
+    const char *arguments = spec->arguments ? spec->arguments : "";
+    return sr_hash64_seed(arguments, strlen(arguments), sr_hash64(spec->name, strlen(spec->name)));
+}
+
+sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
+                                    sr_transform_chain **out) {
+    sr_transform_chain *chain = sr_alloc(sizeof *chain, "transform chain");
+    if (!chain)
+        return SR_E_MEMORY;
+    sr_status status;
+    sr_arena_init(&chain->arena);
+    chain->links = sr_alloc_array((size_t)count, sizeof *chain->links, "transform chain");
+    if (!chain->links) {
+        status = SR_E_MEMORY;
+        goto fail;
+    }
+    for (; chain->count < count; chain->count++) {
+        link *l = &chain->links[chain->count];
+        SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        l->identity = identify(&specs[chain->count]);
+        l->origin = sr_table_origin(&transforms, specs[chain->count].name);
+        SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);
+    }
+    *out = chain;
+    return SR_OK;
+fail:
+    sr_transform_chain_free(chain);
+    return status;
+}
+
+void sr_transform_chain_free(sr_transform_chain *chain) {
+    if (!chain)
+        return;
+    sr_free(chain->links);
+    sr_arena_release(&chain->arena);
+    sr_free(chain);
+}
+
+int sr_transform_chain_foreign(const sr_transform_chain *chain) {
+    int most = 0;
+    for (int i = 0; i < chain->count; i++)
+        most =
+            chain->links[i].transform->foreign > most ? chain->links[i].transform->foreign : most;
+    return most;
+}
+
+// A plug-in's failures are told with where it came from: the sample may be sound.
+static sr_status blame(const link *l, sr_status status) {
+    if (status != SR_OK && l->origin)
+        sr_error_prefix("transform %s of %s", l->transform->name, l->origin);
+    return status;
+}
+
+sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas) {
+    const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
+    for (int i = 0; i < chain->count; i++) {
+        sr_rng rng;
+        sr_float_control(); // that of a plug-in before may be another
+        sr_rng_init(&rng, who->seed, (uint32_t)who->position,
+                    (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
+        sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
+        SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
+        // The word that would come next tells what was drawn: nobody takes it from this stream.
+        sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));
+    }
+    return sr_canvas_finish(canvas);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transforms: one descriptor and one file each, listed in dataio/transforms/transform_list.def.
+//
+// A transform changes a canvas (dataio/image/canvas.h). What it draws comes from the stream it is
+// given, which is keyed by (seed; global sample position, place of the transform in the list), so a
+// result depends on nothing else.
+#ifndef SR_DATAIO_TRANSFORM_H
+#define SR_DATAIO_TRANSFORM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dataio/image/canvas.h"
+#include "dataio/pipeline/pipeline.h"
+#include "kernels/base/options.h"
+#include "kernels/base/rng.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_TRANSFORM_ABI 2u // of sr_transform
+
+// What one application is given.
+typedef struct sr_transform_call {
+    const void *options;
+    sr_rng *rng;
+    int place; // in the list, from 0
+} sr_transform_call;
+
+// A transform's descriptor. Immutable.
+typedef struct sr_transform {
+    uint32_t struct_size, abi;
+    const char *name, *help;
+    sr_option_table options; // of a zero-initialisable plain struct
+    // Checks what the table cannot (optional). SR_E_USAGE.
+    sr_status (*check)(const void *options);
+    sr_status (*apply)(sr_canvas *canvas, const sr_transform_call *call);
+    // Samples of other positions that it combines with its own (sr_canvas_open_foreign); at most
+    // SR_FOREIGN_MOST.
+    int foreign;
+} sr_transform;
+
+// Names of sr_resize_filter, for option tables. NULL-terminated.
+extern const char *const sr_resize_filter_names[];
+
+// All transforms: those of transform_list.def, then those of plug-ins.
+const sr_transform *const *sr_transforms(size_t *count);
+// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_transforms_add(const sr_transform *const *list, const char *origin);
+// SR_E_USAGE with the nearest name when there is none.
+SR_NODISCARD sr_status sr_transform_find(const char *name, const sr_transform **out);
+
+// A list of transforms with their options parsed. Immutable after creation.
+typedef struct sr_transform_chain sr_transform_chain;
+
+// Arguments are "key=value key=value"; blanks inside brackets belong to the value.
+SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
+                                                 sr_transform_chain **out);
+// NULL is legal.
+void sr_transform_chain_free(sr_transform_chain *chain);
+// The most foreign samples that one of them combines with its own.
+int sr_transform_chain_foreign(const sr_transform_chain *chain);
+// Applies all of them, and finishes the canvas.
+SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

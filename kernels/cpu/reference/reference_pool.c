@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference pooling and nearest upsampling. One block is one row of the output (of dx in the
+// gradients, which gather, so that no two blocks write one place).
+#include <math.h>
+#include <string.h>
+
+#include "kernels/base/math.h"
+#include "kernels/cpu/reference/reference_internal.h"
+
+typedef struct pool_window {
+    int64_t begin, end; // input positions inside the picture
+    int64_t first;      // input position of offset 0, perhaps in the padding
+} pool_window;
+
+static inline pool_window window_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
+                                    int64_t size) {
+    const int64_t first = out * stride - pad, end = first + window;
+    return (pool_window){first < 0 ? 0 : first, end < size ? end : size, first};
+}
+
+// Outputs whose windows see input position 'in'.
+static inline sr_block_range outputs_of(int64_t in, int32_t window, int32_t stride, int32_t pad,
+                                        int64_t outputs) {
+    const int64_t at = in + pad;
+    const int64_t begin = at < window ? 0 : (at - window) / stride + 1, end = at / stride + 1;
+    return (sr_block_range){begin, end < outputs ? end : outputs};
+}
+
+#define SR_TYPED_BODY "kernels/cpu/reference/reference_pool.inc"
+#include "kernels/cpu/reference/reference_typed.inc"
+
+// A row of sums of 'pixels' pixels.
+static sr_status prepare(const sr_kernel_fn *variants, const sr_kernel_request *request,
+                         int64_t blocks, int64_t pixels, sr_prepared *out) {
+    const sr_pool_params *p = (const void *)request->params;
+    const sr_dtype dtype = request->dtype[0];
+    sr_add_stage(out, variants[dtype], blocks);
+    out->scratch = (size_t)(pixels * p->c) * sr_accumulator_size(dtype);
+    return SR_OK;
+}
+
+// 'rows' is the height of the output, 'pixels' what the scratch holds.
+#define POOL(kernel, rows, pixels)                                                                 \
+    sr_status sr_reference_prepare_##kernel(const sr_kernel_request *request, sr_prepared *out) {  \
+        static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(kernel);                         \
+        const sr_pool_params *p = (const void *)request->params;                                   \
+        return prepare(variants, request, p->n * (rows), pixels, out);                             \
+    }
+
+POOL(maxpool2d, p->p, 0)
+POOL(maxpool2d_grad, p->h, p->w)
+POOL(avgpool2d, p->p, 1)
+POOL(avgpool2d_grad, p->h, p->w)
+POOL(upsample2d, p->p, 0)
+POOL(upsample2d_grad, p->h, 1)

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalisation of x[M,C]: batchnorm_train, _grad and _infer. Blocks and folding of rows are
+// those of x86_rows_internal.h.
+//
+// Batch statistics: a group of eight rows gives its mean and, around that, M2 = sum (x - mean)^2,
+// both from registers; groups, folded rows and blocks are merged by the update of Chan, Golub and
+// LeVeque 1983, and x is read once. Every square is of a distance from a mean of its own
+// neighbours, so squares do not cancel, whatever the mean of the data and wherever a stray value
+// lies; what is left is the rounding of the means, a share of eps mean / std of the variance.
+#ifndef SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
+#define SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
+
+#include <math.h>
+
+#include "kernels/cpu/x86/x86_rows_internal.h"
+
+// Workspace: four rows of 'padded' floats (coefficients), then two such rows per block of rows.
+SR_INLINE float *coefficients_of(const sr_kernel_args *args) {
+    return args->workspace;
+}
+SR_INLINE float *partials_of(const sr_kernel_args *args, rows_shape s, int64_t block) {
+    return (float *)args->workspace + (4 + 2 * block) * s.padded;
+}
+
+SR_INLINE rows_shape batchnorm_shape(const sr_kernel_args *args) {
+    const sr_batchnorm_params *params = args->params;
+    return rows_shape_of(params->rows, params->channels);
+}
+
+// Of 'count' rows of one vector at element i, which come after 'before' others.
+SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, int n, bool half,
+                           int64_t before, float *mean, float *m2) {
+    sr_vf v[SR_X86_ROWS_GROUP], square[2] = {sr_v_zero(), sr_v_zero()};
+    load_group(x, i, stride, count, SR_X86_ROWS_GROUP, n, half, v);
+    const sr_vf sum = sr_v_add(sum_four(v), sum_four(v + 4));
+    const sr_vf middle = sr_v_mul(sum, sr_v_set(1.0f / (float)count));
+    for (int k = 0; k < count; k++) {
+        const sr_vf d = sr_v_sub(v[k], middle);
+        square[k % 2] = sr_v_fma(d, d, square[k % 2]);
+    }
+    const sr_vf squares = sr_v_add(square[0], square[1]);
+    if (before == 0) {
+        sr_v_store(mean, middle);
+        sr_v_store(m2, squares);
+        return;
+    }
+    const float share = (float)count / (float)(before + count), weight = (float)before * share;
+    const sr_vf old = sr_v_load(mean), delta = sr_v_sub(middle, old);
+    const sr_vf within = sr_v_add(sr_v_load(m2), squares);
+    sr_v_store(mean, sr_v_fma(delta, sr_v_set(share), old));
+    sr_v_store(m2, sr_v_fma(sr_v_mul(delta, delta), sr_v_set(weight), within));
+}
+
+SR_INLINE void moments_group(const void *x, int64_t i, int64_t width, int count, bool half,
+                             int64_t before, float *mean, float *m2) {
+    int64_t c = 0;
+    for (; c + SR_LANES <= width; c += SR_LANES)
+        add_moments(x, i + c, width, count, SR_LANES, half, before, mean + c, m2 + c);
+    if (c < width)
+        add_moments(x, i + c, width, count, lanes_left(c, width), half, before, mean + c, m2 + c);
+}
+
+SR_INLINE void moments_part(const void *x, rows_part p, bool half, float *mean, float *m2) {
+    int64_t row = 0;
+    for (; row + SR_X86_ROWS_GROUP <= p.rows; row += SR_X86_ROWS_GROUP)
+        moments_group(x, p.first + row * p.width, p.width, SR_X86_ROWS_GROUP, half, row, mean, m2);
+    if (row < p.rows)
+        moments_group(x, p.first + row * p.width, p.width, (int)(p.rows - row), half, row, mean,
+                      m2);
+}
+
+// Merges n results b into a (na and nb rows each); M2 lies 'padded' floats behind the mean.
+SR_INLINE void merge_moments(float *a, const float *b, int64_t padded, int64_t na, int64_t nb,
+                             sr_x86_range channels) {
+    const float share = (float)nb / (float)(na + nb), weight = (float)na * share;
+    for (int64_t c = channels.begin; c < channels.end; c += SR_LANES) {
+        const sr_vf mean = sr_v_load(a + c), delta = sr_v_sub(sr_v_load(b + c), mean);
+        const sr_vf m2 = sr_v_add(sr_v_load(a + padded + c), sr_v_load(b + padded + c));
+        sr_v_store(a + c, sr_v_fma(delta, sr_v_set(share), mean));
+        sr_v_store(a + padded + c, sr_v_fma(sr_v_mul(delta, delta), sr_v_set(weight), m2));
+    }
+}
+
+// Stage 0: mean and M2 of one block of rows.
+SR_INLINE void batchnorm_moments(const sr_kernel_args *args, int64_t block, bool half) {
+    const rows_shape s = batchnorm_shape(args);
+    float *to = partials_of(args, s, block);
+    rows_part wide, rest;
+    rows_parts(s, block, &wide, &rest);
+    if (s.fold == 1 || wide.rows == 0) {
+        moments_part(args->p[0], s.fold == 1 ? wide : rest, half, to, to + s.padded);
+        return;
+    }
+    // As in add_folded; then the rows that are not folded.
+    float folded[2 * FOLDED_ROW] = {0}, other[2 * FOLDED_ROW] = {0};
+    moments_part(args->p[0], wide, half, folded, folded + FOLDED_ROW);
+    moments_part(args->p[0], rest, half, other, other + FOLDED_ROW);
+    int64_t rows = wide.rows;
+    for (int64_t n = wide.width / 2; n >= s.channels; n /= 2, rows *= 2)
+        merge_moments(folded, folded + n, FOLDED_ROW, rows, rows, (sr_x86_range){0, n});
+    if (rest.rows > 0)
+        merge_moments(folded, other, FOLDED_ROW, rows, rest.rows, (sr_x86_range){0, s.channels});
+    memcpy(to, folded, (size_t)s.channels * sizeof *to);
+    memcpy(to + s.padded, folded + FOLDED_ROW, (size_t)s.channels * sizeof *to);
+}
+
+// y = (x - mean) scale + shift: rows 0..2 of the coefficients, for channels c.
+static void affine_coefficients(const sr_kernel_args *args, rows_shape s, int64_t c, float mean,
+                                float var) {
+    const sr_batchnorm_params *params = args->params;
+    const float *gamma = args->p[1], *beta = args->p[2];
+    float *out = coefficients_of(args);
+    const float inverse = (float)(1.0 / sqrt((double)var + params->eps));
+    out[c] = mean;
+    out[s.padded + c] = gamma ? gamma[c] * inverse : inverse;
+    out[2 * s.padded + c] = beta ? beta[c] : 0.0f;
+}
+
+// Stage 1: statistics of all rows, and the coefficients of the last stage.
+static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+    float *partial = partials_of(args, s, 0);
+    for (int64_t step = 1; step < s.blocks; step *= 2) {
+        for (int64_t i = 0; i + step < s.blocks; i += 2 * step) {
+            const int64_t first = i * s.block_rows, middle = (i + step) * s.block_rows;
+            const int64_t last = sr_x86_min(s.rows, (i + 2 * step) * s.block_rows);
+            float *a = partial + i * 2 * s.padded;
+            merge_moments(a, a + step * 2 * s.padded, s.padded, middle - first, last - middle, r);
+        }
+    }
+    float *mean = args->p[4], *var = args->p[5];
+    for (int64_t c = r.begin; c < r.end; c++) {
+        mean[c] = partial[c];
+        var[c] = partial[s.padded + c] / (float)s.rows;
+        affine_coefficients(args, s, c, mean[c], var[c]);
+    }
+    return SR_OK;
+}
+
+SR_INLINE void affine_vector(const void *x, void *y, const float *k, int64_t padded, int64_t i,
+                             int64_t c, int n, bool half) {
+    const sr_vf d = sr_v_sub(sr_v_get(x, i, n, half), sr_v_load(k + c));
+    const sr_vf scale = sr_v_load(k + padded + c), shift = sr_v_load(k + 2 * padded + c);
+    sr_v_put(y, i, sr_v_fma(d, scale, shift), n, half);
+}
+
+SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, bool half) {
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
+    const float *k = coefficients_of(args);
+    for (int64_t row = r.begin; row < r.end; row++) {
+        const int64_t i = row * s.channels;
+        int64_t c = 0;
+        for (; c + SR_LANES <= s.channels; c += SR_LANES)
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, SR_LANES, half);
+        if (c < s.channels)
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, lanes_left(c, s.channels), half);
+    }
+}
+
+static sr_status batchnorm_infer_setup(const sr_kernel_args *args, int64_t block,
+                                       sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+    const float *mean = args->p[3], *var = args->p[4];
+    for (int64_t c = r.begin; c < r.end; c++)
+        affine_coefficients(args, s, c, mean[c], var[c]);
+    return SR_OK;
+}
+
+// ---- gradient: x, dy, gamma, mean, var -> dx, dgamma, dbeta ----
+
+// Stage 0: sums of dy and of dy (x - mean) over one block of rows.
+SR_INLINE void batchnorm_products(const sr_kernel_args *args, int64_t block, bool half) {
+    const rows_shape s = batchnorm_shape(args);
+    const rows_terms t = {args->p[1], args->p[0], args->p[3], half};
+    float *sum = partials_of(args, s, block);
+    sum_rows(&t, s, block, sum, sum + s.padded);
+}
+
+// Stage 1: dgamma, dbeta, and the coefficients of dx = a dy + b (x - mean) + c:
+// a = gamma / std, b = -a dgamma / (std M), c = -a dbeta / M.
+static sr_status batchnorm_grad_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_batchnorm_params *params = args->params;
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+    float *sum = partials_of(args, s, 0), *product = sum + s.padded, *k = coefficients_of(args);
+    tree_add(sum, s.blocks, 2 * s.padded, r);
+    tree_add(product, s.blocks, 2 * s.padded, r);
+    const float *gamma = args->p[2], *mean = args->p[3], *var = args->p[4];
+    float *dgamma = args->p[6], *dbeta = args->p[7];
+    for (int64_t c = r.begin; c < r.end; c++) {
+        const float inverse = (float)(1.0 / sqrt((double)var[c] + params->eps));
+        const float a = gamma ? gamma[c] * inverse : inverse;
+        dgamma[c] = product[c] * inverse;
+        dbeta[c] = sum[c];
+        k[c] = mean[c];
+        k[s.padded + c] = a;
+        k[2 * s.padded + c] = -a * inverse * (dgamma[c] / (float)s.rows);
+        k[3 * s.padded + c] = -a * (dbeta[c] / (float)s.rows);
+    }
+    return SR_OK;
+}
+
+SR_INLINE void apply_vector(const sr_kernel_args *args, const float *k, int64_t padded, int64_t i,
+                            int64_t c, int n, bool half) {
+    const sr_vf d = sr_v_sub(sr_v_get(args->p[0], i, n, half), sr_v_load(k + c));
+    const sr_vf dy = sr_v_get(args->p[1], i, n, half);
+    const sr_vf rest = sr_v_fma(sr_v_load(k + 2 * padded + c), d, sr_v_load(k + 3 * padded + c));
+    sr_v_put(args->p[5], i, sr_v_fma(sr_v_load(k + padded + c), dy, rest), n, half);
+}
+
+// Stage 2.
+SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool half) {
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
+    const float *k = coefficients_of(args);
+    for (int64_t row = r.begin; row < r.end; row++) {
+        const int64_t i = row * s.channels;
+        int64_t c = 0;
+        for (; c + SR_LANES <= s.channels; c += SR_LANES)
+            apply_vector(args, k, s.padded, i + c, c, SR_LANES, half);
+        if (c < s.channels)
+            apply_vector(args, k, s.padded, i + c, c, lanes_left(c, s.channels), half);
+    }
+}
+
+// ---- block functions ----
+
+ROWS_AS(batchnorm_moments, f32, batchnorm_moments(args, block, false))
+ROWS_AS(batchnorm_moments, bf16, batchnorm_moments(args, block, true))
+ROWS_AS(batchnorm_normalize, f32, affine_rows(args, args->p[3], block, false))
+ROWS_AS(batchnorm_normalize, bf16, affine_rows(args, args->p[3], block, true))
+ROWS_AS(batchnorm_infer, f32, affine_rows(args, args->p[5], block, false))
+ROWS_AS(batchnorm_infer, bf16, affine_rows(args, args->p[5], block, true))
+ROWS_AS(batchnorm_products, f32, batchnorm_products(args, block, false))
+ROWS_AS(batchnorm_products, bf16, batchnorm_products(args, block, true))
+ROWS_AS(batchnorm_apply, f32, batchnorm_apply(args, block, false))
+ROWS_AS(batchnorm_apply, bf16, batchnorm_apply(args, block, true))
+
+#endif

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a convolution with respect to its weights:
+// dw[k,c,r,s] = sum over output pixels m of dy[m,k] x[pixel(m) + (r,s), c].
+//
+// A block owns a partial dw for a group of images and a range of output channels, stored as
+// [output panel][input panel][tap][32][32]. It walks over its images in passes of about a
+// hundred output pixels. A pass copies dy and x into panels of 32 channels, x with its halo of
+// zeros, contiguous and (from bf16) widened to f32; then for each pair of panels and each tap a
+// tile of 32 x 32 sums, in parts that registers hold, runs over all pixels of the pass, and is
+// added to the partial dw once. Panels make every tap a mere offset, fit the first-level cache and
+// avoid the cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack
+// for the same reasons). Meanwhile the pass fetches what the next one will pack, a line per pixel:
+// on early layers memory and arithmetic take equally long.
+//
+// With few channels (the first layer) the S C neighbouring floats of a row are the lanes.
+//
+// Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
+// a chain of fused multiply-adds over the pixels of a pass in order, whatever the vector width.
+//
+// Not here: groups > 1 (oneDNN or the reference), AMX.
+#ifndef SR_KERNELS_CPU_X86_CONV_DW_INTERNAL_H
+#define SR_KERNELS_CPU_X86_CONV_DW_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_vector_internal.h"
+
+// Registers hold a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
+// AVX2, whose vectors are two registers, six or five rows by one.
+#if defined(__AVX512F__)
+#define DW_PARTS 3
+#define DW_PART_VECTORS 2
+#else
+#define DW_PARTS 6
+#define DW_PART_VECTORS 1
+#endif
+#define DW_MAX_ROWS 11
+
+// Source bytes of the next pass, as two ranges. Fetching beyond an end is harmless.
+typedef struct dw_prefetch {
+    const char *at, *end;
+    const char *next, *last;
+} dw_prefetch;
+
+// One pass: images, rows and pixels of a row that it computes, and its panels.
+typedef struct dw_pass {
+    int64_t image, row;      // first image, first output row
+    int64_t images, rows, q; // how many
+    int64_t pixels;
+    bool first; // of its block: results replace what is in memory
+    float *x, *dy;
+} dw_pass;
+
+// ---- packing ----
+
+// n < 32 elements, and zeros after them.
+SR_INLINE void dw_store_first(float *to, const void *from, int64_t i, int64_t n, bool half) {
+    const int a = (int)sr_x86_min(n, SR_LANES), b = (int)n - a;
+    sr_v_store(to, sr_v_get(from, i, a, half));
+    sr_v_store(to + SR_LANES, b > 0 ? sr_v_get(from, i + SR_LANES, b, half) : sr_v_zero());
+}
+
+// Output panels o of dy, the pass's pixels being 'first' and those after it: [panel][pixel][32].
+SR_INLINE void dw_pack_dy(const sr_x86_dw *d, const void *dy, int64_t first, const dw_pass *pass,
+                          sr_x86_range o, bool half) {
+    const int64_t end = sr_x86_min(d->p.k, o.end * SR_X86_DW_SIDE);
+    for (int64_t m = 0; m < pass->pixels; m++) {
+        const int64_t from = (first + m) * d->p.k;
+        float *to = pass->dy + m * SR_X86_DW_SIDE;
+        int64_t c = o.begin * SR_X86_DW_SIDE;
+        for (; c + SR_X86_DW_SIDE <= end; c += SR_X86_DW_SIDE) {
+            sr_v_store(to, sr_v_get(dy, from + c, SR_LANES, half));
+            sr_v_store(to + SR_LANES, sr_v_get(dy, from + c + SR_LANES, SR_LANES, half));
+            to += sr_x86_dw_dy_panel(pass->pixels);
+        }
+        if (c < end)
+            dw_store_first(to, dy, from + c, end - c, half);
+    }
+}
+
+// One pixel of input panel 'panel'.
+SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, int64_t panel,
+                             float *to, bool half) {
+    const int64_t c = panel * SR_X86_DW_SIDE, i = pixel * d->p.c + c;
+    if (c + SR_X86_DW_SIDE <= d->p.c) {
+        sr_v_store(to, sr_v_get(x, i, SR_LANES, half));
+        sr_v_store(to + SR_LANES, sr_v_get(x, i + SR_LANES, SR_LANES, half));
+    } else {
+        dw_store_first(to, x, i, d->p.c - c, half);
+    }
+}
+
+// One row of the picture, zeros outside.
+SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, int64_t panel,
+                           float *to, bool half) {
+    for (int64_t j = 0; j < d->x_width; j++, to += SR_X86_DW_SIDE) {
+        const int64_t column = j * d->step_w - d->p.pad_left;
+        if (column >= 0 && column < d->p.w)
+            dw_pack_pixel(d, x, row_pixel + column, panel, to, half);
+        else
+            memset(to, 0, (size_t)SR_X86_DW_SIDE * sizeof *to);
+    }
+}
+
+// The same with all channels of a pixel side by side.
+SR_INLINE void dw_pack_merged_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, float *to,
+                                  bool half) {
+    const int64_t c = d->p.c, columns = d->x_width;
+    const int64_t left = sr_x86_min(d->p.pad_left, columns);
+    const int64_t inside = sr_x86_min(d->p.w, columns - left) * c;
+    memset(to, 0, (size_t)d->row_floats * sizeof *to);
+    for (int64_t i = 0; i < inside; i += SR_LANES) {
+        const int n = (int)sr_x86_min(SR_LANES, inside - i);
+        const sr_vf v = sr_v_get(x, row_pixel * c + i, n, half);
+        sr_v_put(to, left * c + i, v, n, false);
+    }
+}
+
+SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass, int64_t panel,
+                         bool half) {
+    const sr_conv_params *p = &d->p;
+    if (d->flat) {
+        for (int64_t m = 0; m < pass->pixels; m++)
+            dw_pack_pixel(d, x, pass->row + m, panel, pass->x + m * SR_X86_DW_SIDE, half);
+        return;
+    }
+    const int64_t height = (pass->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
+    for (int64_t n = 0; n < pass->images; n++) {
+        for (int64_t j = 0; j < height; j++) {
+            const int64_t row = pass->row * p->stride_h + j * d->step_h - p->pad_top;
+            float *to = pass->x + (n * d->x_height + j) * d->row_floats;
+            const int64_t pixel = ((pass->image + n) * p->h + row) * p->w;
+            if (row < 0 || row >= p->h)
+                memset(to, 0, (size_t)d->row_floats * sizeof *to);
+            else if (d->merged)
+                dw_pack_merged_row(d, x, pixel, to, half);
+            else
+                dw_pack_row(d, x, pixel, panel, to, half);
+        }
+    }
+}
+
+// ---- arithmetic ----
+
+// A part of a tile, 'rows' x 16 'vectors': out += sum over the pass's pixels of dy (x) x, for one
+// tap. 'pitch' is the distance of neighbouring pixels in the panel. rows, vectors are constants.
+SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
+                       const float *dy, float *out, dw_prefetch *fetch, int rows, int vectors) {
+    const int64_t image_floats = d->x_height * d->row_floats;
+    const int64_t row_floats = d->pitch_h * d->row_floats;
+    const int64_t line = fetch->at < fetch->end ? 64 : 0;
+    const char *at = fetch->at;
+    sr_vf sum[DW_MAX_ROWS][2];
+    SR_UNROLL
+    for (int i = 0; i < rows; i++)
+        SR_UNROLL
+    for (int v = 0; v < vectors; v++)
+        sum[i][v] = sr_v_zero();
+    for (int64_t n = 0; n < pass->images; n++) {
+        for (int64_t r = 0; r < pass->rows; r++) {
+            const float *from = x + n * image_floats + r * row_floats;
+            for (int64_t m = 0; m < pass->q; m++) {
+                _mm_prefetch(at, _MM_HINT_T1);
+                sr_vf in[2];
+                SR_UNROLL
+                for (int v = 0; v < vectors; v++)
+                    in[v] = sr_v_load(from + v * SR_LANES);
+                SR_UNROLL
+                for (int i = 0; i < rows; i++) {
+                    const sr_vf g = sr_v_set(dy[i]);
+                    SR_UNROLL
+                    for (int v = 0; v < vectors; v++)
+                        sum[i][v] = sr_v_fma(g, in[v], sum[i][v]);
+                }
+                at += line;
+                from += pitch;
+                dy += SR_X86_DW_SIDE;
+            }
+        }
+    }
+    fetch->at = at;
+    if (at >= fetch->end && fetch->next != fetch->last) {
+        fetch->at = fetch->next;
+        fetch->end = fetch->last;
+        fetch->next = fetch->last;
+    }
+    SR_UNROLL
+    for (int i = 0; i < rows; i++) {
+        SR_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            float *to = out + i * SR_X86_DW_SIDE + v * SR_LANES;
+            const sr_vf before = pass->first ? sr_v_zero() : sr_v_load(to);
+            sr_v_store(to, sr_v_add(before, sum[i][v]));
+        }
+    }
+}
+
+SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
+                       const float *dy, float *out, dw_prefetch *fetch) {
+    for (int v = 0; v < SR_X86_DW_SIDE; v += DW_PART_VECTORS * SR_LANES) {
+        int row = 0;
+        SR_UNROLL
+        for (int part = 0; part < DW_PARTS; part++) {
+            const int rows = (SR_X86_DW_SIDE - row + DW_PARTS - 1 - part) / (DW_PARTS - part);
+            dw_part(d, pass, x + v, pitch, dy + row, out + row * SR_X86_DW_SIDE + v, fetch, rows,
+                    DW_PART_VECTORS);
+            row += rows;
+        }
+    }
+}
+
+static void dw_tap(const sr_x86_dw *d, const dw_pass *pass, const float *x, const float *dy,
+                   float *out, dw_prefetch *fetch) {
+    const int64_t pitch = d->pitch_w * d->pixel_floats;
+    if (pitch == SR_X86_DW_SIDE) // a constant, so that addressing is free
+        dw_tile(d, pass, x, SR_X86_DW_SIDE, dy, out, fetch);
+    else
+        dw_tile(d, pass, x, pitch, dy, out, fetch);
+}
+
+// Floats from a panel's first pixel to where tap number 'tap' begins.
+SR_INLINE int64_t dw_tap_offset(const sr_x86_dw *d, int64_t tap) {
+    const int64_t r = d->merged ? tap : tap / d->p.s, s = d->merged ? 0 : tap % d->p.s;
+    return r * d->p.dilation_h * d->row_floats + s * d->p.dilation_w * d->pixel_floats;
+}
+
+SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range o,
+                           int64_t in_panel, float *partial, dw_prefetch *fetch) {
+    for (int64_t panel = o.begin; panel < o.end; panel++) {
+        const float *dy = pass->dy + (panel - o.begin) * sr_x86_dw_dy_panel(pass->pixels);
+        float *tile = partial + (panel * d->in_panels + in_panel) * d->tile_floats;
+        for (int64_t tap = 0; tap < d->taps; tap++, tile += SR_X86_DW_SIDE * SR_X86_DW_SIDE) {
+            const float *x = pass->x + dw_tap_offset(d, tap);
+            dw_tap(d, pass, x, dy, tile, fetch);
+        }
+    }
+}
+
+// ---- passes ----
+
+// What the pass after this one reads. A unit is an output row, or a pixel where 'flat'.
+SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, const char *x,
+                                   const char *dy, bool half) {
+    const sr_conv_params *p = &d->p;
+    const int64_t size = half ? 2 : 4, in = p->h * p->w * p->c * size;
+    const int64_t out = p->p * p->q * p->k * size;
+    const int64_t units = d->flat ? p->h * p->w : p->p; // of one picture
+    const int64_t count = d->flat ? pass->pixels : pass->images * pass->rows;
+    const int64_t begin = (d->flat ? pass->row : pass->image * p->p + pass->row) + count;
+    const int64_t end = sr_x86_min(begin + count, p->n * units);
+    if (begin >= end)
+        return (dw_prefetch){x, x, x, x};
+    dw_prefetch f = {x + begin * in / units, x + end * in / units, dy + begin * out / units,
+                     dy + end * out / units};
+    if (d->ranges > 1) // the other ranges' blocks read most of dy; the pictures are small then
+        f.next = f.last;
+    return f;
+}
+
+SR_INLINE void dw_run_pass(const sr_x86_dw *d, const sr_kernel_args *args, dw_pass *pass,
+                           sr_x86_range o, float *partial, bool half) {
+    const void *x = args->p[0], *dy = args->p[1];
+    const int64_t row = pass->image * d->p.p + pass->row;
+    dw_pack_dy(d, dy, d->flat ? pass->row : row * d->p.q, pass, o, half);
+    dw_prefetch fetch = dw_following(d, pass, x, dy, half);
+    for (int64_t panel = 0; panel < d->in_panels; panel++) {
+        dw_pack_x(d, x, pass, panel, half);
+        dw_multiply(d, pass, o, panel, partial, &fetch);
+    }
+    pass->first = false;
+}
+
+SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker, bool half) {
+    const sr_x86_dw *d = args->state;
+    const sr_conv_params *p = &d->p;
+    const sr_x86_range o = sr_x86_share(d->out_panels, block % d->ranges, d->ranges);
+    const int64_t group = block / d->ranges;
+    const sr_x86_range images = sr_x86_share(p->n, group, d->groups);
+    float *partial = (float *)args->workspace + group * d->partial_floats;
+    dw_pass pass = {.images = 1, .rows = 1, .first = true, .dy = worker->scratch};
+    pass.x = pass.dy + sr_x86_ceil_div(d->dy_floats, 16) * 16;
+    if (d->flat) {
+        const int64_t end = images.end * p->h * p->w;
+        for (pass.row = images.begin * p->h * p->w; pass.row < end; pass.row += pass.pixels) {
+            pass.q = pass.pixels = sr_x86_min(d->rows, end - pass.row);
+            dw_run_pass(d, args, &pass, o, partial, half);
+        }
+        return;
+    }
+    pass.q = p->q;
+    for (pass.image = images.begin; pass.image < images.end; pass.image += pass.images) {
+        pass.images = sr_x86_min(d->images, images.end - pass.image);
+        for (pass.row = 0; pass.row < p->p; pass.row += pass.rows) {
+            pass.rows = sr_x86_min(d->rows, p->p - pass.row);
+            pass.pixels = pass.images * pass.rows * p->q;
+            dw_run_pass(d, args, &pass, o, partial, half);
+        }
+    }
+}
+
+static sr_status conv_dw_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    dw_block(args, block, worker, false);
+    return SR_OK;
+}
+static sr_status conv_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    dw_block(args, block, worker, true);
+    return SR_OK;
+}
+
+// ---- stage 1: one output panel ----
+
+// Row i of the panel: dw[k][c][tap] for one k.
+SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
+    const float *row = tiles + i * SR_X86_DW_SIDE;
+    for (int64_t panel = 0; panel < d->in_panels; panel++, row += d->tile_floats) {
+        const int64_t channels = sr_x86_min(SR_X86_DW_SIDE, d->p.c - panel * SR_X86_DW_SIDE);
+        if (d->taps == 1) {
+            memcpy(to, row, (size_t)channels * sizeof *to);
+            to += channels;
+            continue;
+        }
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t tap = 0; tap < d->taps; tap++)
+                *to++ = row[tap * SR_X86_DW_SIDE * SR_X86_DW_SIDE + c];
+    }
+}
+
+// The same of a merged panel: lanes are [S][C], taps are rows.
+SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
+    const float *row = tiles + i * SR_X86_DW_SIDE;
+    for (int64_t c = 0; c < d->p.c; c++)
+        for (int64_t r = 0; r < d->p.r; r++)
+            for (int64_t s = 0; s < d->p.s; s++)
+                *to++ = row[r * SR_X86_DW_SIDE * SR_X86_DW_SIDE + s * d->p.c + c];
+}
+
+static sr_status conv_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_x86_dw *d = args->state;
+    const int64_t count = d->in_panels * d->tile_floats;
+    float *tiles = (float *)args->workspace + block * count;
+    for (int64_t step = 1; step < d->groups; step *= 2) {
+        for (int64_t g = 0; g + step < d->groups; g += 2 * step) {
+            float *a = tiles + g * d->partial_floats;
+            const float *b = tiles + (g + step) * d->partial_floats;
+            for (int64_t i = 0; i < count; i += SR_LANES)
+                sr_v_store(a + i, sr_v_add(sr_v_load(a + i), sr_v_load(b + i)));
+        }
+    }
+    const int64_t rows = sr_x86_min(SR_X86_DW_SIDE, d->p.k - block * SR_X86_DW_SIDE);
+    float *dw = (float *)args->p[2] + block * SR_X86_DW_SIDE * d->p.c * d->p.r * d->p.s;
+    for (int64_t i = 0; i < rows; i++, dw += d->p.c * d->p.r * d->p.s) {
+        if (d->merged)
+            dw_unpack_merged(d, tiles, i, dw);
+        else
+            dw_unpack(d, tiles, i, dw);
+    }
+    return SR_OK;
+}
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the gradient of a convolution's weights is cut into blocks, passes and panels (see
+// x86_conv_dw_internal.h). A function of the shape alone.
+#include "kernels/base/cpuid.h"
+#include "kernels/cpu/x86/x86_internal.h"
+
+// Output pixels of one pass: their panels stay in the second-level cache, most of a panel of x in
+// the first; enough of them that reading and writing a tile of dw costs little (measured: 64 to 112
+// differ by under 3 %).
+#define PASS_PIXELS 112
+// Blocks of stage 0: enough for eight threads.
+#define BLOCKS 8
+// Partial results of all groups together; a large dw is cut by output channels instead.
+#define PARTIAL_BYTES (INT64_C(16) << 20)
+
+bool sr_x86_dw_supports(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
+        return false;
+    return p->groups == 1;
+}
+
+static void plan_panels(sr_x86_dw *d) {
+    const sr_conv_params *p = &d->p;
+    d->merged = p->s > 1 && p->dilation_w == 1 && p->s * p->c <= SR_X86_DW_SIDE;
+    d->in_panels = d->merged ? 1 : sr_x86_ceil_div(p->c, SR_X86_DW_SIDE);
+    d->out_panels = sr_x86_ceil_div(p->k, SR_X86_DW_SIDE);
+    d->taps = d->merged ? p->r : p->r * p->s;
+    d->tile_floats = d->taps * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
+    d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
+}
+
+static void plan_blocks(sr_x86_dw *d) {
+    const int64_t bytes = d->partial_floats * (int64_t)sizeof(float);
+    d->groups = 1;
+    while (d->groups < BLOCKS && 2 * d->groups <= d->p.n && 2 * d->groups * bytes <= PARTIAL_BYTES)
+        d->groups *= 2;
+    d->ranges = sr_x86_min(BLOCKS / d->groups, d->out_panels);
+}
+
+static void plan_pass(sr_x86_dw *d) {
+    const sr_conv_params *p = &d->p;
+    d->flat = p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_top == 0 &&
+              p->pad_left == 0 && p->p == p->h && p->q == p->w;
+    d->images = 1;
+    if (d->flat) {
+        d->rows = PASS_PIXELS;
+        return;
+    }
+    const int64_t fit = PASS_PIXELS / p->q < 1 ? 1 : PASS_PIXELS / p->q;
+    d->rows = sr_x86_ceil_div(p->p, sr_x86_ceil_div(p->p, fit)); // passes of nearly equal height
+    if (d->rows == p->p && p->p * p->q < PASS_PIXELS)
+        d->images = PASS_PIXELS / (p->p * p->q);
+}
+
+// Packed input of a pass. With one tap in a direction only the rows or pixels used are packed.
+static void plan_packing(sr_x86_dw *d) {
+    const sr_conv_params *p = &d->p;
+    const int64_t pixels = d->flat ? d->rows : d->images * d->rows * p->q;
+    d->step_h = p->r == 1 ? p->stride_h : 1;
+    d->step_w = p->s == 1 ? p->stride_w : 1;
+    d->pitch_h = p->r == 1 ? 1 : p->stride_h;
+    d->pitch_w = p->s == 1 ? 1 : p->stride_w;
+    d->x_height = (d->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
+    d->x_width = (p->q - 1) * d->pitch_w + (p->s - 1) * p->dilation_w + 1;
+    d->pixel_floats = d->merged ? p->c : SR_X86_DW_SIDE;
+    d->row_floats = sr_x86_ceil_div(d->x_width * d->pixel_floats, 16) * 16;
+    d->x_floats = d->flat ? pixels * SR_X86_DW_SIDE : d->images * d->x_height * d->row_floats;
+    d->x_floats += SR_X86_DW_SIDE; // a merged panel's last vectors reach beyond its last pixel
+    d->dy_floats = sr_x86_ceil_div(d->out_panels, d->ranges) * sr_x86_dw_dy_panel(pixels);
+}
+
+sr_x86_dw sr_x86_dw_plan(const sr_conv_params *params) {
+    sr_x86_dw d = {.p = *params};
+    plan_panels(&d);
+    plan_blocks(&d);
+    plan_pass(&d);
+    plan_packing(&d);
+    return d;
+}

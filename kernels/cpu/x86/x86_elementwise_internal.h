@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise kernels: the arithmetic of the reference kernels in sixteen lanes, hence its bits.
+//
+// NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the f32 and bf16 block
+// functions of it. Every params struct used here begins with 'int64_t count'; rows of a block are
+// elements. An output may be the input of the same dtype: all inputs of a vector are read before it
+// is written.
+#ifndef SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
+#define SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_vector_internal.h"
+
+SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
+    const sr_count_params *params = args->params;
+    return sr_x86_block_range(params->count, block, args->block_rows);
+}
+
+#define ELEMENTWISE_AS(name, suffix, half)                                                         \
+    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
+                                     sr_worker *worker) {                                          \
+        (void)worker;                                                                              \
+        const sr_x86_range r = elements_of(args, block);                                           \
+        int64_t i = r.begin;                                                                       \
+        for (; i + SR_LANES <= r.end; i += SR_LANES)                                               \
+            name##_at(args, i, SR_LANES, half);                                                    \
+        if (i < r.end)                                                                             \
+            name##_at(args, i, (int)(r.end - i), half);                                            \
+        return SR_OK;                                                                              \
+    }
+#define ELEMENTWISE(name)                                                                          \
+    ELEMENTWISE_AS(name, f32, false)                                                               \
+    ELEMENTWISE_AS(name, bf16, true)
+
+SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, half); // NaN and -0 stay
+    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(sr_v_zero(), x), sr_v_zero(), x), n, half);
+}
+ELEMENTWISE(relu)
+
+SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(y, sr_v_zero()), dy, sr_v_zero()), n, half);
+}
+ELEMENTWISE(relu_grad)
+
+SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_scale_params *params = args->params;
+    const sr_vf x = sr_v_get(args->p[0], i, n, half);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), x);
+    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, half);
+}
+ELEMENTWISE(leaky_relu)
+
+SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_scale_params *params = args->params;
+    const sr_vf x = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), dy);
+    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, half);
+}
+ELEMENTWISE(leaky_relu_grad)
+
+SR_INLINE void add_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_add(a, b), n, half);
+}
+ELEMENTWISE(add)
+
+SR_INLINE void sub_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_sub(a, b), n, half);
+}
+ELEMENTWISE(sub)
+
+SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_mul(a, b), n, half);
+}
+ELEMENTWISE(mul)
+
+SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_scale_params *params = args->params;
+    const sr_vf alpha = sr_v_set((float)params->alpha), beta = sr_v_set((float)params->beta);
+    const sr_vf x = sr_v_get(args->p[0], i, n, half);
+    sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, half);
+}
+ELEMENTWISE(scale)
+
+SR_INLINE void scale_by_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const float *s = args->p[1];
+    const sr_vf x = sr_v_get(args->p[0], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_mul(sr_v_set(s[0]), x), n, half);
+}
+ELEMENTWISE(scale_by)
+
+SR_INLINE void fill_by_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const float *s = args->p[0];
+    sr_v_put(args->p[1], i, sr_v_set(s[0]), n, half);
+}
+ELEMENTWISE(fill_by)
+
+// The suffix names the source; the other type is the destination.
+SR_INLINE void cast_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, half), n, !half);
+}
+ELEMENTWISE(cast)
+
+// u8 [M,C], C <= 4: the pattern of channels repeats every 16 C elements at most.
+SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool half) {
+    enum { PERIOD = SR_LANES * SR_NORMALIZE_MAX_CHANNELS };
+    const sr_normalize_params *params = args->params;
+    const int64_t channels = params->channels, period = SR_LANES * channels;
+    const sr_x86_range r = sr_x86_block_range(params->rows * channels, block, SR_X86_BLOCK);
+    float mean[PERIOD], inverse[PERIOD];
+    for (int64_t j = 0; j < period; j++) {
+        const int64_t c = (r.begin + j) % channels;
+        mean[j] = (float)params->mean[c];
+        inverse[j] = (float)params->inverse_std[c];
+    }
+    const uint8_t *x = args->p[0];
+    int64_t j = 0;
+    for (int64_t i = r.begin; i < r.end; i += SR_LANES) {
+        const int n = (int)sr_x86_min(SR_LANES, r.end - i);
+        const sr_vi bytes = n == SR_LANES ? sr_vi_load_u8(x + i) : sr_vi_load_u8_first(x + i, n);
+        const sr_vf d = sr_v_sub(sr_v_from_int(bytes), sr_v_load(mean + j));
+        sr_v_put(args->p[1], i, sr_v_mul(d, sr_v_load(inverse + j)), n, half);
+        j = j + SR_LANES == period ? 0 : j + SR_LANES;
+    }
+}
+
+static sr_status normalize_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    normalize_block(args, block, false);
+    return SR_OK;
+}
+static sr_status normalize_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    normalize_block(args, block, true);
+    return SR_OK;
+}
+
+#endif

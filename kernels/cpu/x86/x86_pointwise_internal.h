@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows with weights: 1x1 convolutions without padding, and linear layers,
+//     y[m,k] = sum over c of x[m,c] w[k,c] + bias[k]      dx[m,c] = sum over k of dy[m,k] w[k,c]
+// where m counts pixels of all images. In the words of this file rows of 'in' channels become rows
+// of 'out' channels.
+//
+// Stage 0 packs the weights: [piece of inputs][panel of outputs][input][output of the panel],
+// rounded to bf16 where T is. A block of stage 1 is a range of rows, taken in passes. For each
+// panel a tile of sums, 9 rows by 48 outputs, stays in registers while it runs over the inputs of a
+// piece: three vectors of the panel and one number of each row a step (Goto and van de Geijn 2008;
+// Van Zee and van de Geijn 2015). Tiles of 14 by 32, which outputs are left to that no panel of 48
+// takes, need a sixth more instructions for the same products: a tenth more time where two threads
+// share a core. A piece of x stays in the second-level cache, panels stream through the first.
+// Between pieces sums wait in scratch as fp32. Rows are copied to scratch, piece by piece, where T
+// is bf16 (and widened), where stride leaves pixels out, and where they lie so that the cache would
+// map many of them to one set; for usual numbers of channels they are otherwise read in place.
+// Meanwhile the kernel fetches what the next pass will read, a line a step: on early layers memory
+// and arithmetic take equally long.
+//
+// Each sum is one chain of fused multiply-adds over the inputs in order, from zero, whatever the
+// vector width, the cut into pieces and the size of blocks; the bias is added at the end.
+//
+// With stride, conv2d reads every stride-th pixel, and conv2d_dx writes there, and zeros between.
+//
+// Not here: groups, padding (oneDNN or the reference), AMX.
+#ifndef SR_KERNELS_CPU_X86_POINTWISE_INTERNAL_H
+#define SR_KERNELS_CPU_X86_POINTWISE_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_vector_internal.h"
+
+// Registers hold the sums of some rows and the vectors of a panel. The last rows of a pass are
+// taken a few at a time.
+#define PW_VECTORS SR_X86_POINTWISE_VECTORS
+#define PW_ROWS 9         // of a panel of three vectors
+#define PW_NARROW_ROWS 14 // of one or two
+#define PW_LAST_ROWS 8
+#define PW_FEW_ROWS 4
+_Static_assert(PW_NARROW_ROWS <= SR_X86_POINTWISE_ROWS, "scratch has room for a tile more");
+
+// Some outputs: where they begin and how many vectors they are.
+typedef struct pw_panel {
+    int64_t first;
+    int vectors;
+} pw_panel;
+
+SR_INLINE pw_panel pw_panel_of(const sr_x86_pointwise *g, int64_t panel) {
+    const int64_t wide = sr_x86_min(panel, g->wide_panels);
+    return (pw_panel){(wide * SR_X86_POINTWISE_VECTORS + (panel - wide) * g->narrow_vectors) *
+                          SR_LANES,
+                      panel < g->wide_panels ? SR_X86_POINTWISE_VECTORS : (int)g->narrow_vectors};
+}
+
+// Rows of a tile where 'left' are left.
+SR_INLINE int pw_tile_rows(int vectors, int64_t left) {
+    if (left <= PW_LAST_ROWS)
+        return PW_FEW_ROWS;
+    static const int rows[] = {PW_NARROW_ROWS, PW_ROWS};
+    return rows[vectors == SR_X86_POINTWISE_VECTORS];
+}
+
+// ---- stage 0: weights ----
+
+SR_INLINE sr_vf pw_weight(const float *from, int n, bool half) {
+    const sr_vf w = sr_v_get(from, 0, n, false);
+    if (!half)
+        return w;
+    uint16_t rounded[SR_LANES];
+    sr_v_store_half(rounded, w);
+    return sr_v_load_half(rounded);
+}
+
+// n <= 16 inputs of four outputs, of which 'rows' exist: from w[output][in] to [input][width].
+SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, float *to,
+                            int64_t width, bool half) {
+    enum { GROUP = 4 };
+    sr_vi r[GROUP];
+    float lane[GROUP][SR_LANES];
+    for (int i = 0; i < GROUP; i++)
+        r[i] = sr_v_as_int(i < rows ? pw_weight(w + i * in, n, half) : sr_v_zero());
+    sr_vi_transpose4(r);
+    for (int i = 0; i < GROUP; i++)
+        sr_v_store(lane[i], sr_v_as_float(r[i]));
+    for (int c = 0; c < n; c++)
+        memcpy(to + c * width, lane[c % GROUP] + c / GROUP * GROUP, GROUP * sizeof *to);
+}
+
+// Inputs c .. c + count - 1 of a panel from w[out][in].
+SR_INLINE void pw_pack_across(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
+                              int64_t count, float *to, bool half) {
+    const int64_t width = panel.vectors * SR_LANES, left = g->out - panel.first;
+    for (int64_t k = 0; k < width; k += 4) {
+        const float *from = w + (panel.first + k) * g->in + c;
+        for (int64_t i = 0; i < count; i += SR_LANES) {
+            const int n = (int)sr_x86_min(SR_LANES, count - i);
+            pw_transpose(from + i, g->in, left - k, n, to + i * width + k, width, half);
+        }
+    }
+}
+
+// The same from w[in][out].
+SR_INLINE void pw_pack_along(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
+                             int64_t count, float *to, bool half) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *from = w + (c + i) * g->out + panel.first;
+        for (int v = 0; v < panel.vectors; v++, from += SR_LANES, to += SR_LANES) {
+            const int64_t left = g->out - panel.first - v * SR_LANES;
+            sr_v_store(to, pw_weight(from, (int)sr_x86_min(SR_LANES, left), half));
+        }
+    }
+}
+
+// Block: a panel.
+SR_INLINE void pw_pack_weights(const sr_kernel_args *args, int64_t block, bool half) {
+    const sr_x86_pointwise *g = args->state;
+    const pw_panel panel = pw_panel_of(g, block);
+    for (int64_t c = 0; c < g->in; c += g->piece) {
+        const int64_t count = sr_x86_min(g->piece, g->in - c);
+        float *to = (float *)args->workspace + c * g->columns + panel.first * count;
+        if (g->mirrored)
+            pw_pack_along(g, args->p[1], panel, c, count, to, half);
+        else
+            pw_pack_across(g, args->p[1], panel, c, count, to, half);
+    }
+}
+
+static sr_status pw_weights_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    pw_pack_weights(args, block, false);
+    return SR_OK;
+}
+static sr_status pw_weights_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    pw_pack_weights(args, block, true);
+    return SR_OK;
+}
+
+// ---- stage 1: tiles ----
+
+typedef struct pw_tile {
+    const float *x; // [rows][pitch]
+    int64_t pitch;
+    const float *w; // [count][width]
+    int64_t count, width;
+    const float *before; // sums of earlier pieces [rows][width]; NULL: none
+    void *to;            // [rows][to_pitch]; 'place' is its first element
+    int64_t place, to_pitch;
+    const float *bias; // of the tile's outputs; NULL: none
+    const char *fetch; // 'fetch_step' bytes of it a step; advanced. Beyond any end is harmless.
+    int64_t fetch_step;
+} pw_tile;
+
+SR_INLINE const void *pw_address(const void *base, int64_t i, bool half) {
+    return half ? (const void *)((const uint16_t *)base + i)
+                : (const void *)((const float *)base + i);
+}
+
+// What the sums of a row begin with; their places in the result are fetched.
+SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, bool half) {
+    SR_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const int64_t to = t->place + r * t->to_pitch + v * SR_LANES;
+        _mm_prefetch(pw_address(t->to, to, half), _MM_HINT_T0);
+        sum[v] =
+            t->before == NULL ? sr_v_zero() : sr_v_load(t->before + r * t->width + v * SR_LANES);
+    }
+}
+
+SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bool half) {
+    SR_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const int64_t to = t->place + r * t->to_pitch + v * SR_LANES;
+        const sr_vf y =
+            t->bias == NULL ? sum[v] : sr_v_add(sum[v], sr_v_load(t->bias + v * SR_LANES));
+        sr_v_put(t->to, to, y, SR_LANES, half);
+    }
+}
+
+// One tile; rows, vectors, pitch (0: that of the tile) and half are constants. With a pitch that is
+// not, the addresses of many rows would need more registers than there are.
+SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, bool half) {
+    pw_tile t = *tile;
+    t.pitch = pitch > 0 ? pitch : t.pitch;
+    const int64_t width = vectors * SR_LANES;
+    const float *w = t.w;
+    const char *fetch = t.fetch;
+    sr_vf sum[PW_NARROW_ROWS][PW_VECTORS];
+    SR_UNROLL
+    for (int r = 0; r < rows; r++)
+        pw_begin(&t, r, sum[r], vectors, half);
+    for (int64_t c = 0; c < t.count; c++, w += width, fetch += t.fetch_step) {
+        sr_vf weight[PW_VECTORS];
+        _mm_prefetch(fetch, _MM_HINT_T1);
+        SR_UNROLL
+        for (int v = 0; v < vectors; v++)
+            weight[v] = sr_v_load(w + v * SR_LANES);
+        SR_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const sr_vf in = sr_v_set(t.x[r * t.pitch + c]);
+            SR_UNROLL
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = sr_v_fma(in, weight[v], sum[r][v]);
+        }
+    }
+    __asm__("" : "+r"(tile)); // or compilers keep addresses in registers that sums need
+    const pw_tile end = *tile;
+    tile->fetch = fetch;
+    SR_UNROLL
+    for (int r = 0; r < rows; r++)
+        pw_end(&end, r, sum[r], vectors, half);
+}
+
+typedef void (*pw_tile_fn)(pw_tile *tile);
+#define PW_TILE(name, rows, vectors, pitch, half)                                                  \
+    static __attribute__((noinline)) void name(pw_tile *tile) {                                    \
+        pw_multiply(tile, rows, vectors, pitch, half);                                             \
+    }
+// By number of vectors.
+#define PW_TILES(name, narrow, wide, pitch, half)                                                  \
+    PW_TILE(name##_1, narrow, 1, pitch, half)                                                      \
+    PW_TILE(name##_2, narrow, 2, pitch, half)                                                      \
+    PW_TILE(name##_3, wide, 3, pitch, half)
+#define PW_ROW(name)                                                                               \
+    { name##_1, name##_2, name##_3 }
+PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, false)
+PW_TILES(pw_half, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, true)
+PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, false)
+PW_TILES(pw_64, PW_NARROW_ROWS, PW_ROWS, 64, false)
+PW_TILES(pw_128, PW_NARROW_ROWS, PW_ROWS, 128, false)
+PW_TILES(pw_256, PW_NARROW_ROWS, PW_ROWS, 256, false)
+PW_TILES(pw_512, PW_NARROW_ROWS, PW_ROWS, 512, false)
+static const pw_tile_fn pw_few[] = PW_ROW(pw_few), pw_half[] = PW_ROW(pw_half);
+// Packed, and as sr_x86_pointwise_direct.
+static const pw_tile_fn pw_full[][PW_VECTORS] = {PW_ROW(pw_packed), PW_ROW(pw_64), PW_ROW(pw_128),
+                                                 PW_ROW(pw_256), PW_ROW(pw_512)};
+_Static_assert(sizeof pw_full / sizeof pw_full[0] == SR_X86_POINTWISE_DIRECT + 1, "one for each");
+#undef PW_ROW
+#undef PW_TILES
+#undef PW_TILE
+
+// One tile of all vectors of a panel; 'half' only with all rows of a tile. direct: 0 is packed.
+SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, bool half) {
+    const pw_tile_fn *const fn = half ? pw_half : rows == PW_FEW_ROWS ? pw_few : pw_full[direct];
+    for (int v = 0; v < vectors; v += PW_VECTORS) {
+        fn[sr_x86_min(vectors, PW_VECTORS) - 1](t);
+        t->w += SR_LANES;
+        t->before = t->before == NULL ? NULL : t->before + SR_LANES;
+        t->bias = t->bias == NULL ? NULL : t->bias + SR_LANES;
+        t->place += SR_LANES;
+    }
+}
+
+// ---- rows ----
+
+// The pixel of row m, counted in the large pictures where a stride leaves pixels out.
+SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
+    if (!g->strided)
+        return m;
+    const int64_t row = m / g->q;
+    return ((row / g->p * g->h + row % g->p * g->stride_h) * g->w) + m % g->q * g->stride_w;
+}
+
+// Channels c .. c + count - 1 of some rows as [row][pitch] f32.
+SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_range rows, int64_t c,
+                            int64_t count, float *to, bool half) {
+    for (int64_t m = rows.begin; m < rows.end; m++, to += SR_X86_POINTWISE_PITCH) {
+        const int64_t from = (g->spread ? m : pw_pixel(g, m)) * g->in + c;
+        int64_t i = 0;
+        for (; i + SR_LANES <= count; i += SR_LANES)
+            sr_v_store(to + i, sr_v_get(x, from + i, SR_LANES, half));
+        if (i < count)
+            sr_v_store(to + i, sr_v_get(x, from + i, (int)(count - i), half));
+    }
+}
+
+// Sums [row][width] + bias to the panel's outputs in y, rounded.
+SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const float *bias, int64_t m,
+                         int64_t rows, pw_panel panel, void *y, bool half) {
+    const int64_t width = panel.vectors * SR_LANES;
+    const int64_t columns = sr_x86_min(width, g->out - panel.first);
+    for (int64_t r = 0; r < rows; r++, sum += width) {
+        const int64_t to = (g->spread ? pw_pixel(g, m + r) : m + r) * g->out + panel.first;
+        for (int64_t v = 0; v < columns; v += SR_LANES) {
+            const int n = (int)sr_x86_min(SR_LANES, columns - v);
+            sr_vf s = sr_v_load(sum + v);
+            if (bias != NULL)
+                s = sr_v_add(s, sr_v_get(bias, panel.first + v, n, false));
+            sr_v_put(y, to + v, s, n, half);
+        }
+    }
+}
+
+// Zeros in the pixels of dx that a stride left out, each with the row before it in its picture.
+SR_INLINE void pw_clear(const sr_x86_pointwise *g, sr_x86_range rows, void *y, bool half) {
+    const size_t pixel = (size_t)g->out * (half ? sizeof(uint16_t) : sizeof(float));
+    for (int64_t m = rows.begin; m < rows.end; m++) {
+        const int64_t h = m / g->q % g->p * g->stride_h, w = m % g->q * g->stride_w;
+        const int64_t height = sr_x86_min(g->stride_h, g->h - h);
+        const int64_t width = sr_x86_min(g->stride_w, g->w - w);
+        for (int64_t i = 0; i < height; i++) {
+            const int64_t used = i == 0;
+            char *to = (char *)y + (size_t)(pw_pixel(g, m) + i * g->w + used) * pixel;
+            memset(to, 0, (size_t)(width - used) * pixel);
+        }
+    }
+}
+
+// ---- passes ----
+
+// What is worked on: a pass's rows, and a piece of the inputs of them.
+typedef struct pw_pass {
+    const void *x;
+    void *y;
+    const float *bias, *weights; // of the piece
+    sr_x86_range rows;
+    int64_t c, count;             // the piece
+    const float *from;            // its first row
+    int64_t pitch;                // of from
+    int direct;                   // of from
+    float *packed, *sums, *spare; // scratch: rows, sums of unfinished pieces, of one tile
+    const char *fetch, *end;      // what the next pass reads
+} pw_pass;
+
+SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
+                           int rows, bool half) {
+    const int64_t width = panel.vectors * SR_LANES, m = p->rows.begin + row;
+    const int64_t n = sr_x86_min(rows, p->rows.end - m);
+    const bool last = p->c + p->count == g->in;
+    float *sums = g->piece < g->in ? p->sums + panel.first * g->sum_rows + row * width : p->spare;
+    pw_tile t = {.x = p->from + row * p->pitch,
+                 .pitch = p->pitch,
+                 .w = p->weights + panel.first * p->count,
+                 .count = p->count,
+                 .width = width,
+                 .before = p->c > 0 ? sums : NULL,
+                 .to = sums,
+                 .to_pitch = width};
+    const bool fetching = p->fetch < p->end;
+    t.fetch = fetching ? p->fetch : (const char *)t.w;
+    t.fetch_step = fetching ? g->fetch_step : 0;
+    if (last && rows != PW_FEW_ROWS && n == rows && panel.first + width <= g->out && !g->spread) {
+        t.to = p->y;
+        t.place = m * g->out + panel.first;
+        t.to_pitch = g->out;
+        t.bias = p->bias == NULL ? NULL : p->bias + panel.first;
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, half);
+    } else {
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, false);
+        if (last)
+            pw_finish(g, sums, p->bias, m, n, panel, p->y, half);
+    }
+    if (fetching)
+        p->fetch = t.fetch;
+}
+
+// All panels of one piece of the inputs.
+SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
+    const int64_t count = p->rows.end - p->rows.begin;
+    // Tiles reach beyond the rows, so the last ones are packed in any case.
+    const int64_t whole =
+        g->direct > 0 && count > SR_X86_POINTWISE_ROWS ? count - SR_X86_POINTWISE_ROWS : 0;
+    const sr_x86_range rest = {p->rows.begin + whole, p->rows.end};
+    pw_pack_rows(g, p->x, rest, p->c, p->count, p->packed, half);
+    for (int64_t i = 0; i < g->panels; i++) {
+        const pw_panel panel = pw_panel_of(g, i);
+        for (int64_t row = 0; row < count;) {
+            const int rows = pw_tile_rows(panel.vectors, count - row);
+            const bool direct = row + rows <= count && g->direct > 0;
+            p->direct = direct ? g->direct : 0;
+            p->pitch = direct ? g->in : SR_X86_POINTWISE_PITCH;
+            p->from = direct ? (const float *)p->x + p->rows.begin * g->in
+                             : p->packed - whole * SR_X86_POINTWISE_PITCH;
+            pw_run_tile(g, p, panel, row, rows, half);
+            row += rows;
+        }
+    }
+}
+
+// What the next pass reads is fetched from where fetching it has come to. Beyond the block, too:
+// then it is most often the same thread that reads it, and otherwise all threads share a cache.
+SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, bool half) {
+    if (g->strided && !g->spread)
+        return;
+    const int64_t row = g->in * (half ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+    const int64_t end = sr_x86_min(p->rows.end + SR_X86_POINTWISE_PASS, g->rows);
+    const char *begin = (const char *)p->x + p->rows.end * row;
+    p->fetch = p->fetch > begin ? p->fetch : begin;
+    p->end = (const char *)p->x + end * row;
+}
+
+SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
+                        const float *bias, void *y, bool half) {
+    const sr_x86_pointwise *g = args->state;
+    const sr_x86_range rows = sr_x86_block_range(g->rows, block, args->block_rows);
+    pw_pass p = {.x = args->p[0], .y = y, .bias = bias, .spare = worker->scratch};
+    p.packed = p.spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_LANES;
+    p.sums = p.packed + g->sum_rows * SR_X86_POINTWISE_PITCH;
+    for (int64_t m = rows.begin; m < rows.end; m += SR_X86_POINTWISE_PASS) {
+        p.rows = (sr_x86_range){m, sr_x86_min(rows.end, m + SR_X86_POINTWISE_PASS)};
+        pw_fetch_next(g, &p, half);
+        if (g->spread)
+            pw_clear(g, p.rows, y, half);
+        for (p.c = 0; p.c < g->in; p.c += g->piece) {
+            p.count = sr_x86_min(g->piece, g->in - p.c);
+            p.weights = (const float *)args->workspace + p.c * g->columns;
+            pw_run_piece(g, &p, half);
+        }
+    }
+}
+
+static sr_status pw_forward_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    pw_block(args, block, worker, args->p[2], args->p[3], false);
+    return SR_OK;
+}
+static sr_status pw_forward_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    pw_block(args, block, worker, args->p[2], args->p[3], true);
+    return SR_OK;
+}
+static sr_status pw_dx_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    pw_block(args, block, worker, NULL, args->p[2], false);
+    return SR_OK;
+}
+static sr_status pw_dx_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    pw_block(args, block, worker, NULL, args->p[2], true);
+    return SR_OK;
+}
+
+#endif

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling over NHWC, sixteen channels at a time, with the reference's order of operations and hence
+// its bits. A block is a run of output rows (rows of dx in the gradients, which gather over the
+// windows that saw an input: no two blocks write one place, nothing is cleared first).
+#ifndef SR_KERNELS_CPU_X86_POOL_INTERNAL_H
+#define SR_KERNELS_CPU_X86_POOL_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_vector_internal.h"
+
+typedef struct pool_span {
+    int64_t begin, end; // positions inside the picture
+    int64_t first;      // position of offset 0 of the window, perhaps in the padding
+} pool_span;
+
+// Inputs that an output's window sees.
+SR_INLINE pool_span inputs_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
+                              int64_t size) {
+    const int64_t first = out * stride - pad;
+    return (pool_span){first < 0 ? 0 : first, sr_x86_min(first + window, size), first};
+}
+
+// Outputs whose windows see an input.
+SR_INLINE pool_span outputs_of(int64_t in, int32_t window, int32_t stride, int32_t pad,
+                               int64_t outputs) {
+    const int64_t at = in + pad;
+    const int64_t begin = at < window ? 0 : (at - window) / stride + 1;
+    return (pool_span){begin, sr_x86_min(at / stride + 1, outputs), 0};
+}
+
+// A place of the output: picture n, row and column, its first element, sixteen channels, and the
+// rows and columns on the other side that belong to it (found once for all channels: divisions).
+typedef struct pool_place {
+    int64_t n, row, column, element, c;
+    pool_span rows, columns;
+} pool_place;
+
+// span finds what belongs to a place on the other side, which has other_h rows, other_w columns.
+#define POOL_AS(name, suffix, half, height, width, span, other_h, other_w)                         \
+    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
+                                     sr_worker *worker) {                                          \
+        (void)worker;                                                                              \
+        const sr_pool_params *p = args->params;                                                    \
+        const sr_x86_range r =                                                                     \
+            sr_x86_block_range(p->n * p->height, block, sr_x86_pool_rows(p->width, p->c));         \
+        for (int64_t row = r.begin; row < r.end; row++) {                                          \
+            pool_place at = {.n = row / p->height, .row = row % p->height};                        \
+            at.rows = span(at.row, p->window_h, p->stride_h, p->pad_top, p->other_h);              \
+            for (; at.column < p->width; at.column++) {                                            \
+                at.columns = span(at.column, p->window_w, p->stride_w, p->pad_left, p->other_w);   \
+                at.element = (row * p->width + at.column) * p->c;                                  \
+                for (at.c = 0; at.c + SR_LANES <= p->c; at.c += SR_LANES)                          \
+                    name##_at(args, p, at, SR_LANES, half);                                        \
+                if (at.c < p->c)                                                                   \
+                    name##_at(args, p, at, (int)(p->c - at.c), half);                              \
+            }                                                                                      \
+        }                                                                                          \
+        return SR_OK;                                                                              \
+    }
+#define POOL(name, height, width, span, other_h, other_w)                                          \
+    POOL_AS(name, f32, false, height, width, span, other_h, other_w)                               \
+    POOL_AS(name, bf16, true, height, width, span, other_h, other_w)
+
+// A later value wins only if it is larger, or NaN.
+SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
+                            int lanes, bool half) {
+    const pool_span rows = at.rows, columns = at.columns;
+    sr_vf best = sr_v_zero();
+    sr_vi index = sr_vi_set(0);
+    bool first = true;
+    for (int64_t h = rows.begin; h < rows.end; h++) {
+        for (int64_t w = columns.begin; w < columns.end; w++) {
+            const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
+            const sr_vf v = sr_v_get(args->p[0], i, lanes, half);
+            const sr_vi offset =
+                sr_vi_set((int32_t)((h - rows.first) * p->window_w + w - columns.first));
+            const sr_vmask wins = sr_v_gt(v, best), nan = sr_v_unordered(v, v);
+            best = first ? v : sr_v_pick(nan, v, sr_v_pick(wins, v, best));
+            index = first ? offset : sr_vi_pick(nan, offset, sr_vi_pick(wins, offset, index));
+            first = false;
+        }
+    }
+    sr_v_put(args->p[1], at.element + at.c, best, lanes, half);
+    uint8_t *out = (uint8_t *)args->p[2] + at.element + at.c;
+    if (lanes == SR_LANES)
+        sr_vi_store_u8(out, index);
+    else
+        sr_vi_store_u8_first(out, index, lanes);
+}
+POOL(maxpool2d, p, q, inputs_of, h, w)
+
+SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
+                                 int lanes, bool half) {
+    const pool_span rows = at.rows, columns = at.columns;
+    sr_vf sum = sr_v_zero();
+    for (int64_t h = rows.begin; h < rows.end; h++) {
+        for (int64_t w = columns.begin; w < columns.end; w++) {
+            const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
+            const int64_t r = at.row + p->pad_top - h * p->stride_h;
+            const int64_t s = at.column + p->pad_left - w * p->stride_w;
+            const uint8_t *from = (const uint8_t *)args->p[1] + i;
+            const sr_vi index =
+                lanes == SR_LANES ? sr_vi_load_u8(from) : sr_vi_load_u8_first(from, lanes);
+            const sr_vmask here = sr_vi_equal(index, sr_vi_set((int32_t)(r * p->window_w + s)));
+            const sr_vf dy = sr_v_get(args->p[0], i, lanes, half);
+            sum = sr_v_pick(here, sr_v_add(sum, dy), sum);
+        }
+    }
+    sr_v_put(args->p[2], at.element + at.c, sum, lanes, half);
+}
+POOL(maxpool2d_grad, h, w, outputs_of, p, q)
+
+SR_INLINE void avgpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
+                            int lanes, bool half) {
+    const pool_span rows = at.rows, columns = at.columns;
+    const int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
+    sr_vf sum = sr_v_zero();
+    for (int64_t h = rows.begin; h < rows.end; h++)
+        for (int64_t w = columns.begin; w < columns.end; w++) {
+            const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, lanes, half));
+        }
+    sr_v_put(args->p[1], at.element + at.c, sr_v_div(sum, sr_v_set((float)count)), lanes, half);
+}
+POOL(avgpool2d, p, q, inputs_of, h, w)
+
+SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
+                                 int lanes, bool half) {
+    const pool_span rows = at.rows, columns = at.columns;
+    sr_vf sum = sr_v_zero();
+    for (int64_t h = rows.begin; h < rows.end; h++) {
+        for (int64_t w = columns.begin; w < columns.end; w++) {
+            const pool_span high = inputs_of(h, p->window_h, p->stride_h, p->pad_top, p->h);
+            const pool_span wide = inputs_of(w, p->window_w, p->stride_w, p->pad_left, p->w);
+            const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
+            const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
+            const sr_vf dy = sr_v_get(args->p[0], i, lanes, half);
+            sum = sr_v_add(sum, sr_v_div(dy, sr_v_set((float)count)));
+        }
+    }
+    sr_v_put(args->p[1], at.element + at.c, sum, lanes, half);
+}
+POOL(avgpool2d_grad, h, w, outputs_of, p, q)
+
+#endif

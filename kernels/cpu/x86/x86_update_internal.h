@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates in place (sgd, ema) and the sum of all elements, all with the reference's bits.
+#ifndef SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
+#define SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_elementwise_internal.h"
+
+// hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0
+SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    float *p = args->p[0], *m = args->p[1];
+    const float *hyper = args->p[3];
+    const sr_vf momentum = sr_v_set(hyper[1]), fresh = sr_v_set(1.0f - hyper[5]);
+    const sr_vf weight = sr_v_get(p, i, n, half);
+    const sr_vf g = sr_v_add(sr_v_mul(sr_v_get(args->p[2], i, n, half), sr_v_set(hyper[4])),
+                             sr_v_mul(sr_v_set(hyper[2]), weight));
+    sr_vf step = g;
+    if (hyper[1] != 0.0f) {
+        sr_vf moment = g;
+        if (hyper[6] == 0.0f)
+            moment = sr_v_add(sr_v_mul(momentum, sr_v_get(m, i, n, half)), sr_v_mul(fresh, g));
+        sr_v_put(m, i, moment, n, half);
+        step = hyper[3] != 0.0f ? sr_v_add(g, sr_v_mul(momentum, moment)) : moment;
+    }
+    sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(hyper[0]), step)), n, half);
+}
+ELEMENTWISE_AS(sgd, f32, false)
+
+// hyper: decay
+SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const float *hyper = args->p[2];
+    const sr_vf decay = sr_v_set(hyper[0]), fresh = sr_v_set(1.0f - hyper[0]);
+    const sr_vf e = sr_v_mul(decay, sr_v_get(args->p[0], i, n, half));
+    sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(fresh, sr_v_get(args->p[1], i, n, half))), n,
+             half);
+}
+ELEMENTWISE_AS(ema, f32, false)
+
+// sums[0] becomes the tree sum of n sums.
+SR_INLINE void tree_of_sums(float *sums, int64_t n) {
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step)
+            sums[i] += sums[i + step];
+}
+
+// Stage 0: the sum of a block: chunks of 1,024 elements in sixteen lanes, joined as a tree.
+SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
+    enum { CHUNK = 1024 };
+    const sr_x86_range r = elements_of(args, block);
+    float chunk[SR_X86_BLOCK / CHUNK];
+    int64_t chunks = 0;
+    for (int64_t begin = r.begin; begin < r.end; begin += CHUNK) {
+        const int64_t end = sr_x86_min(r.end, begin + CHUNK);
+        sr_vf sum = sr_v_zero();
+        int64_t i = begin;
+        for (; i + SR_LANES <= end; i += SR_LANES)
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, SR_LANES, half));
+        if (i < end)
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, (int)(end - i), half));
+        chunk[chunks++] = sr_v_sum(sum);
+    }
+    tree_of_sums(chunk, chunks);
+    float *out = args->workspace;
+    out[block] = chunk[0];
+}
+
+static sr_status sum_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    sum_block(args, block, false);
+    return SR_OK;
+}
+static sr_status sum_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    sum_block(args, block, true);
+    return SR_OK;
+}
+
+static sr_status sum_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)block, (void)worker;
+    const sr_count_params *params = args->params;
+    const int64_t blocks = sr_x86_ceil_div(params->count, SR_X86_BLOCK);
+    float *sum = args->workspace, *out = args->p[1];
+    tree_of_sums(sum, blocks);
+    out[0] = blocks > 0 ? sum[0] : 0.0f;
+    return SR_OK;
+}
+
+#endif

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution with 3x3 filters, stride 1, by Winograd's minimal filtering F(4x4, 3x3):
+//     y = A^T [ (G w G^T) . (B^T x B) ] A         for every 4x4 tile of outputs
+// with 36 products where the definition takes 144 (Lavin and Gray 2016, "Fast algorithms for
+// convolutional neural networks"). dx is the same convolution of dy, with the weights' channels
+// exchanged and their taps reversed.
+//
+// Points of interpolation: 0, 5/8, -5/8, 3/2, -3/2 and infinity. All entries of A and B are exact
+// in fp32. Over 64 to 512 channels the root mean square error of a result is twice that of the
+// direct sum in fp32 (test_kernels_winograd.c); with the usual 0, 1, -1, 2, -2 it is over four
+// times that, and the largest errors are three times as large as here (Barabasz et al. 2018 on
+// points).
+//
+// Stage 0 transforms the weights: U[range][point][panel][C][32], panels of 32 output channels.
+// A block of stage 1 takes some tiles, counted through pictures, rows and columns as one index so
+// that small pictures fill it, transforms them to V[point][panel][tile][32], and for every range of
+// output channels multiplies point by point and transforms the products M back. M stays in the
+// second-level cache, V and U of a point stream through it. Each sum is one chain of fused
+// multiply-adds over the input channels, whatever the vector width and the size of a block.
+//
+// Not here: strides, dilation, groups (oneDNN or the reference), AMX.
+#ifndef SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
+#define SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
+
+#include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_vector_internal.h"
+
+#define WG_IN SR_X86_WINOGRAD_IN
+#define WG_OUT SR_X86_WINOGRAD_OUT
+#define WG_TAPS SR_X86_WINOGRAD_TAPS
+#define WG_POINTS SR_X86_WINOGRAD_POINTS
+#define WG_SIDE SR_X86_WINOGRAD_SIDE
+
+// The points, their squares, and sum and product of the squares.
+#define WG_A 0.625f
+#define WG_B 1.5f
+#define WG_A2 0.390625f
+#define WG_B2 2.25f
+#define WG_SUM 2.640625f
+#define WG_PRODUCT 0.87890625f
+// Inverse derivatives of x (x^2 - A^2) (x^2 - B^2) at +-A and +-B.
+#define WG_OVER_A (1.0f / (2 * WG_A2 * (WG_A2 - WG_B2)))
+#define WG_OVER_B (1.0f / (2 * WG_B2 * (WG_B2 - WG_A2)))
+
+// ---- one-dimensional transforms ----
+
+// B^T: values of six neighbours at the six points.
+SR_INLINE void wg_input_1d(const sr_vf *d, sr_vf *v, int64_t to) {
+    const sr_vf d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3], d4 = d[4], d5 = d[5];
+    const sr_vf sum = sr_v_set(-WG_SUM), product = sr_v_set(WG_PRODUCT);
+    const sr_vf a = sr_v_set(WG_A), b = sr_v_set(WG_B);
+    const sr_vf even_a = sr_v_fma(sr_v_set(-WG_B2), d2, d4);
+    const sr_vf odd_a = sr_v_mul(a, sr_v_fma(sr_v_set(-WG_B2), d1, d3));
+    const sr_vf even_b = sr_v_fma(sr_v_set(-WG_A2), d2, d4);
+    const sr_vf odd_b = sr_v_mul(b, sr_v_fma(sr_v_set(-WG_A2), d1, d3));
+    v[0] = sr_v_fma(product, d0, sr_v_fma(sum, d2, d4));
+    v[to] = sr_v_add(even_a, odd_a);
+    v[2 * to] = sr_v_sub(even_a, odd_a);
+    v[3 * to] = sr_v_add(even_b, odd_b);
+    v[4 * to] = sr_v_sub(even_b, odd_b);
+    v[5 * to] = sr_v_fma(product, d1, sr_v_fma(sum, d3, d5));
+}
+
+// A^T: four outputs from six points.
+SR_INLINE void wg_output_1d(const sr_vf *m, sr_vf *y, int64_t to) {
+    const sr_vf m0 = m[0], m5 = m[5];
+    const sr_vf sum_a = sr_v_add(m[1], m[2]), odd_a = sr_v_sub(m[1], m[2]);
+    const sr_vf sum_b = sr_v_add(m[3], m[4]);
+    const sr_vf odd_b = sr_v_sub(m[3], m[4]);
+    const sr_vf a3 = sr_v_set(WG_A * WG_A2), b3 = sr_v_set(WG_B * WG_B2);
+    y[0] = sr_v_add(m0, sr_v_add(sum_a, sum_b));
+    y[to] = sr_v_fma(sr_v_set(WG_A), odd_a, sr_v_mul(sr_v_set(WG_B), odd_b));
+    y[2 * to] = sr_v_fma(sr_v_set(WG_A2), sum_a, sr_v_mul(sr_v_set(WG_B2), sum_b));
+    y[3 * to] = sr_v_fma(a3, odd_a, sr_v_fma(b3, odd_b, m5));
+}
+
+// G: three taps at the six points, over the derivative of the points' polynomial.
+SR_INLINE void wg_weights_1d(const sr_vf *g, sr_vf *u) {
+    const sr_vf g0 = g[0], g1 = g[1], g2 = g[2];
+    const sr_vf even_a = sr_v_fma(sr_v_set(WG_A2), g2, g0), odd_a = sr_v_mul(sr_v_set(WG_A), g1);
+    const sr_vf even_b = sr_v_fma(sr_v_set(WG_B2), g2, g0), odd_b = sr_v_mul(sr_v_set(WG_B), g1);
+    u[0] = sr_v_mul(sr_v_set(1.0f / WG_PRODUCT), g0);
+    u[1] = sr_v_mul(sr_v_set(WG_OVER_A), sr_v_add(even_a, odd_a));
+    u[2] = sr_v_mul(sr_v_set(WG_OVER_A), sr_v_sub(even_a, odd_a));
+    u[3] = sr_v_mul(sr_v_set(WG_OVER_B), sr_v_add(even_b, odd_b));
+    u[4] = sr_v_mul(sr_v_set(WG_OVER_B), sr_v_sub(even_b, odd_b));
+    u[5] = g2;
+}
+
+// ---- tiles of pictures ----
+
+// Where a tile begins in the pictures: rows and columns before 0 or from the height or width on are
+// zeros.
+typedef struct wg_place {
+    int64_t image, row, column;
+} wg_place;
+
+SR_INLINE wg_place wg_place_of(const sr_x86_winograd *g, int64_t tile) {
+    const int64_t row = tile / g->tiles_w;
+    return (wg_place){row / g->tiles_h, row % g->tiles_h * WG_OUT, tile % g->tiles_w * WG_OUT};
+}
+
+// Addresses of the pixels of a square of 'side' pixels of a picture [h][w][c], 'zero' outside.
+SR_INLINE void wg_pixels(const void *base, int64_t h, int64_t w, int64_t c, wg_place at, int side,
+                         const void *zero, const void **pixel, bool half) {
+    const int64_t size = (half ? 2 : 4) * c;
+    for (int i = 0; i < side; i++) {
+        const int64_t row = at.row + i;
+        const bool inside = row >= 0 && row < h;
+        int64_t from = ((at.image * h + row) * w + at.column) * size;
+        for (int j = 0; j < side; j++, from += size)
+            *pixel++ = inside && at.column + j >= 0 && at.column + j < w ? (const char *)base + from
+                                                                         : zero;
+    }
+}
+
+SR_INLINE int wg_lanes(int64_t left) {
+    return left < 0 ? 0 : left < SR_LANES ? (int)left : SR_LANES;
+}
+
+// One vector of a transform; past the caches where it is read much later.
+SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
+    if (stream)
+        sr_v_stream(to, x);
+    else
+        sr_v_store(to, x);
+}
+
+// B^T x B of n <= 16 channels of one tile to v[point].
+SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v, int64_t stride,
+                            bool half, bool stream) {
+    sr_vf d[WG_POINTS], row[WG_IN];
+    SR_UNROLL
+    for (int j = 0; j < WG_IN; j++) {
+        sr_vf column[WG_IN];
+        SR_UNROLL
+        for (int i = 0; i < WG_IN; i++)
+            column[i] = sr_v_get(pixel[i * WG_IN + j], c, n, half);
+        wg_input_1d(column, d + j, WG_IN);
+    }
+    SR_UNROLL
+    for (int i = 0; i < WG_IN; i++) {
+        wg_input_1d(d + i * WG_IN, row, 1);
+        SR_UNROLL
+        for (int j = 0; j < WG_IN; j++, v += stride)
+            wg_put(v, row[j], stream);
+    }
+}
+
+// Calls of their own: in a loop over channels compilers keep and advance 72 addresses in memory.
+typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v, int64_t stride);
+#define WG_TILE(name, any, half, stream)                                                           \
+    static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
+                                               float *v, int64_t stride) {                         \
+        if (n == SR_LANES)                                                                         \
+            any(pixel, c, SR_LANES, v, stride, half, stream);                                      \
+        else                                                                                       \
+            any(pixel, c, n, v, stride, half, stream);                                             \
+    }
+WG_TILE(wg_input_f32, wg_input_any, false, false)
+WG_TILE(wg_input_bf16, wg_input_any, true, false)
+WG_TILE(wg_input_stream_f32, wg_input_any, false, true)
+WG_TILE(wg_input_stream_bf16, wg_input_any, true, true)
+
+// Panels of transforms, [point][panel][tile][32]: the first tile, distances of panels and of
+// points.
+typedef struct wg_panels {
+    float *at;
+    int64_t panel, point;
+    bool stream; // stored past the caches
+} wg_panels;
+
+// B^T x B of the tiles, for these channels; zeros for channels that x does not have.
+static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, sr_x86_range tiles,
+                     sr_x86_range channels, wg_panels to, bool half) {
+    const wg_tile_fn tile = to.stream ? half ? wg_input_stream_bf16 : wg_input_stream_f32
+                            : half    ? wg_input_bf16
+                                      : wg_input_f32;
+    for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
+        const void *pixel[WG_POINTS];
+        wg_place at = wg_place_of(g, t);
+        at.row -= g->top;
+        at.column -= g->left;
+        wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, half);
+        for (int64_t c = channels.begin; c < channels.end; c += SR_LANES) {
+            const int64_t i = c - channels.begin;
+            tile(pixel, c, wg_lanes(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
+                 to.point);
+        }
+    }
+    if (to.stream)
+        _mm_sfence();
+}
+
+// Where and how much of a tile of outputs is stored.
+typedef struct wg_target {
+    void *y;
+    int64_t first, row, pixel; // elements: the first one, to the next row, to the next pixel
+    int rows, columns;
+} wg_target;
+
+// A^T M A + bias of n <= 16 channels of one tile.
+SR_INLINE void wg_output_any(const float *m, int64_t stride, sr_vf bias, const wg_target *to, int n,
+                             bool half) {
+    sr_vf d[WG_OUT * WG_IN], out[WG_OUT];
+    SR_UNROLL
+    for (int j = 0; j < WG_IN; j++) {
+        sr_vf column[WG_IN];
+        SR_UNROLL
+        for (int i = 0; i < WG_IN; i++)
+            column[i] = sr_v_load(m + (i * WG_IN + j) * stride);
+        wg_output_1d(column, d + j, WG_IN);
+    }
+    for (int i = 0; i < to->rows; i++) {
+        wg_output_1d(d + i * WG_IN, out, 1);
+        const int64_t row = to->first + i * to->row;
+        SR_UNROLL
+        for (int j = 0; j < WG_OUT; j++)
+            if (j < to->columns)
+                sr_v_put(to->y, row + j * to->pixel, sr_v_add(out[j], bias), n, half);
+    }
+}
+
+#define WG_OUTPUT_TILE(name, half)                                                                 \
+    static __attribute__((noinline)) void name(const float *m, int64_t stride, sr_vf bias,         \
+                                               const wg_target *to, int n) {                       \
+        if (n == SR_LANES)                                                                         \
+            wg_output_any(m, stride, bias, to, SR_LANES, half);                                    \
+        else                                                                                       \
+            wg_output_any(m, stride, bias, to, n, half);                                           \
+    }
+WG_OUTPUT_TILE(wg_output_tile_f32, false)
+WG_OUTPUT_TILE(wg_output_tile_bf16, true)
+#undef WG_OUTPUT_TILE
+
+// y of the tiles, for the channels of the panels.
+static void wg_output(const sr_x86_winograd *g, const float *m, const float *bias,
+                      sr_x86_range tiles, sr_x86_range panels, void *y, bool half) {
+    const int64_t panel_floats = g->block_tiles * WG_SIDE, begin = panels.begin * WG_SIDE;
+    const int64_t end = sr_x86_min(panels.end * WG_SIDE, g->k);
+    const int64_t stride = sr_x86_winograd_point(g->range_panels, g->block_tiles);
+    for (int64_t t = tiles.begin; t < tiles.end; t++, m += WG_SIDE) {
+        const wg_place at = wg_place_of(g, t);
+        const int64_t pixel = (at.image * g->p + at.row) * g->q + at.column;
+        wg_target to = {.y = y, .row = g->q * g->k, .pixel = g->k};
+        to.rows = (int)sr_x86_min(WG_OUT, g->p - at.row);
+        to.columns = (int)sr_x86_min(WG_OUT, g->q - at.column);
+        for (int64_t k = begin; k < end; k += SR_LANES) {
+            const int n = (int)sr_x86_min(SR_LANES, end - k);
+            const int64_t i = k - begin;
+            const float *from = m + i / WG_SIDE * panel_floats + i % WG_SIDE;
+            const sr_vf b = bias != NULL ? sr_v_get(bias, k, n, false) : sr_v_zero();
+            to.first = pixel * g->k + k;
+            if (half)
+                wg_output_tile_bf16(from, stride, b, &to, n);
+            else
+                wg_output_tile_f32(from, stride, b, &to, n);
+        }
+    }
+}
+
+// ---- stage 0: weights ----
+
+// Input channels transformed together: their taps and half-way results stay in the first-level
+// cache, and each point gets them as a kilobyte in one piece.
+#define WG_CHUNK 8
+
+// Output channels k .. k + 31 of 'count' input channels from c on, as [input channel][tap][32].
+SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64_t k, int64_t c,
+                                 int64_t count, float *to) {
+    const int64_t lanes = sr_x86_min(WG_SIDE, g->k - k);
+    if (lanes < WG_SIDE)
+        memset(to, 0, (size_t)(count * WG_TAPS * WG_SIDE) * sizeof *to);
+    if (!g->mirrored) {
+        for (int64_t lane = 0; lane < lanes; lane++) {
+            const float *from = w + ((k + lane) * g->c + c) * WG_TAPS;
+            for (int i = 0; i < WG_CHUNK * WG_TAPS; i += 16) // of the next chunk
+                _mm_prefetch(from + WG_CHUNK * WG_TAPS + i, _MM_HINT_T0);
+            for (int64_t i = 0; i < count * WG_TAPS; i++)
+                to[i * WG_SIDE + lane] = from[i];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, to += WG_TAPS * WG_SIDE) {
+        const float *from = w + ((c + i) * g->k + k) * WG_TAPS;
+        for (int j = 0; j < WG_SIDE * WG_TAPS; j += 16) // of the next chunk
+            _mm_prefetch(from + WG_CHUNK * g->k * WG_TAPS + j, _MM_HINT_T0);
+        for (int64_t lane = 0; lane < lanes; lane++, from += WG_TAPS)
+            for (int tap = 0; tap < WG_TAPS; tap++)
+                to[(WG_TAPS - 1 - tap) * WG_SIDE + lane] = from[tap];
+    }
+}
+
+SR_INLINE sr_vf wg_weight(const float *from, bool half) {
+    const sr_vf w = sr_v_load(from);
+    if (!half)
+        return w;
+    uint16_t rounded[SR_LANES];
+    sr_v_store_half(rounded, w);
+    return sr_v_load_half(rounded);
+}
+
+// G on the rows of the taps: [input channel][tap][32] to [input channel][point row][column][32].
+SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool half) {
+    for (int64_t i = 0; i < count; i++, taps += WG_TAPS * WG_SIDE, to += WG_IN * 3 * WG_SIDE) {
+        for (int lane = 0; lane < WG_SIDE; lane += SR_LANES) {
+            SR_UNROLL
+            for (int column = 0; column < 3; column++) {
+                sr_vf tap[3], point[WG_IN];
+                SR_UNROLL
+                for (int r = 0; r < 3; r++)
+                    tap[r] = wg_weight(taps + (r * 3 + column) * WG_SIDE + lane, half);
+                wg_weights_1d(tap, point);
+                SR_UNROLL
+                for (int r = 0; r < WG_IN; r++)
+                    sr_v_store(to + (r * 3 + column) * WG_SIDE + lane, point[r]);
+            }
+        }
+    }
+}
+
+// Block: a panel of output channels. Stored past the caches, which are too small for them to stay:
+// twice as fast (measured with 256 and 512 channels).
+SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) {
+    const sr_x86_winograd *g = args->state;
+    const int64_t stride = sr_x86_winograd_point(g->range_panels, g->c);
+    float taps[WG_CHUNK * WG_TAPS * WG_SIDE], rows[WG_CHUNK * WG_IN * 3 * WG_SIDE];
+    for (int64_t c = 0; c < g->c; c += WG_CHUNK) {
+        const int64_t count = sr_x86_min(WG_CHUNK, g->c - c);
+        wg_gather_weights(g, args->p[1], block * WG_SIDE, c, count, taps);
+        wg_weight_rows(taps, count, rows, half);
+        float *u = (float *)args->workspace + block / g->range_panels * WG_POINTS * stride +
+                   (block % g->range_panels * g->c + c) * WG_SIDE;
+        for (int r = 0; r < WG_IN; r++, u += WG_IN * stride) {
+            for (int64_t i = 0; i < count * WG_SIDE; i += SR_LANES) {
+                const float *from = rows + (i / WG_SIDE * WG_IN + r) * 3 * WG_SIDE + i % WG_SIDE;
+                sr_vf column[3], point[WG_IN];
+                SR_UNROLL
+                for (int j = 0; j < 3; j++)
+                    column[j] = sr_v_load(from + j * WG_SIDE);
+                wg_weights_1d(column, point);
+                SR_UNROLL
+                for (int j = 0; j < WG_IN; j++)
+                    sr_v_stream(u + j * stride + i, point[j]);
+            }
+        }
+    }
+    _mm_sfence();
+}
+
+static sr_status wg_weights_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    wg_weights(args, block, false);
+    return SR_OK;
+}
+static sr_status wg_weights_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    wg_weights(args, block, true);
+    return SR_OK;
+}
+
+// ---- stage 1: products ----
+
+// Registers hold the sums of some tiles and 'vectors' times sixteen output channels. Numbers of
+// tiles are multiples of four: parts of 12 and 8 (with AVX2, whose vectors are two registers, 6 and
+// 4), smaller only where they must be.
+#if defined(__AVX512F__)
+#define WG_VECTORS 2
+#define WG_ROWS 12
+SR_INLINE int wg_rows(int64_t left) {
+    return left == 16 ? 8 : left < WG_ROWS ? (int)left : WG_ROWS;
+}
+#else
+#define WG_VECTORS 1
+#define WG_ROWS 6
+SR_INLINE int wg_rows(int64_t left) {
+    return left == 4 || left == 8 ? 4 : WG_ROWS;
+}
+#endif
+
+// What is fetched meanwhile: V's rows of the part after this one, and weights to come.
+typedef struct wg_fetch {
+    const float *v, *u;
+} wg_fetch;
+
+// m[tile][32] = v[panel][tile][32] u[c][32], rows and vectors being constants.
+SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u, float *m,
+                       wg_fetch fetch, int rows, int vectors) {
+    sr_vf sum[WG_ROWS][WG_VECTORS];
+    SR_UNROLL
+    for (int r = 0; r < rows; r++) {
+        _mm_prefetch(m + r * WG_SIDE, _MM_HINT_T0);
+        _mm_prefetch(m + r * WG_SIDE + 16, _MM_HINT_T0);
+        SR_UNROLL
+        for (int i = 0; i < vectors; i++)
+            sum[r][i] = sr_v_zero();
+    }
+    const int64_t panel_floats = g->block_tiles * WG_SIDE;
+    for (int64_t c = 0; c < g->c; c += WG_SIDE, v += panel_floats, fetch.v += panel_floats) {
+        const int64_t count = sr_x86_min(WG_SIDE, g->c - c);
+        for (int64_t k = 0; k < count; k++, u += WG_SIDE) {
+            _mm_prefetch(fetch.v + k * 16, _MM_HINT_T0);
+            _mm_prefetch(fetch.u, _MM_HINT_T1);
+            fetch.u += 16;
+            sr_vf weight[WG_VECTORS];
+            SR_UNROLL
+            for (int i = 0; i < vectors; i++)
+                weight[i] = sr_v_load(u + i * SR_LANES);
+            SR_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const sr_vf in = sr_v_set(v[r * WG_SIDE + k]);
+                SR_UNROLL
+                for (int i = 0; i < vectors; i++)
+                    sum[r][i] = sr_v_fma(in, weight[i], sum[r][i]);
+            }
+        }
+    }
+    SR_UNROLL
+    for (int r = 0; r < rows; r++) {
+        SR_UNROLL
+        for (int i = 0; i < vectors; i++)
+            sr_v_store(m + r * WG_SIDE + i * SR_LANES, sum[r][i]);
+    }
+}
+
+static void wg_rows_of_panel(const sr_x86_winograd *g, const float *v, const float *u, float *m,
+                             wg_fetch fetch, int rows) {
+    for (int i = 0; i < WG_SIDE; i += WG_VECTORS * SR_LANES) {
+        if (rows == WG_ROWS) {
+            wg_part(g, v, u + i, m + i, fetch, WG_ROWS, WG_VECTORS);
+#if defined(__AVX512F__)
+        } else if (rows == 8) {
+            wg_part(g, v, u + i, m + i, fetch, 8, WG_VECTORS);
+#endif
+        } else {
+            wg_part(g, v, u + i, m + i, fetch, 4, WG_VECTORS);
+        }
+    }
+}
+
+// M[point][panel][tile][32] of a range's panels. The first parts of a panel fetch the weights of
+// the next one, a line a step; the others look further ahead.
+SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float *u, float *m,
+                           int64_t tiles, int64_t panels) {
+    const int64_t v_stride = sr_x86_winograd_point(g->in_panels, g->block_tiles);
+    const int64_t u_stride = sr_x86_winograd_point(g->range_panels, g->c);
+    const int64_t m_stride = sr_x86_winograd_point(g->range_panels, g->block_tiles);
+    for (int point = 0; point < WG_POINTS; point++, v += v_stride, u += u_stride, m += m_stride) {
+        for (int64_t panel = 0; panel < panels; panel++) {
+            const float *weights = u + panel * g->c * WG_SIDE;
+            const float *after = panel + 1 < panels ? v : v + v_stride;
+            float *out = m + panel * g->block_tiles * WG_SIDE;
+            wg_fetch fetch = {.u = weights + g->c * WG_SIDE};
+            for (int64_t t = 0; t < tiles; fetch.u += g->c * 16) {
+                const int rows = wg_rows(tiles - t);
+                const int64_t next = t + rows;
+                fetch.v = next < tiles ? v + next * WG_SIDE : after;
+                wg_rows_of_panel(g, v + t * WG_SIDE, weights, out + t * WG_SIDE, fetch, rows);
+                t = next;
+            }
+        }
+    }
+}
+
+SR_INLINE void wg_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
+                        const float *bias, void *y, bool half) {
+    const sr_x86_winograd *g = args->state;
+    const sr_x86_range ranges = sr_x86_share(g->ranges, block % g->shares, g->shares);
+    const sr_x86_range tiles = sr_x86_block_range(g->tiles, block / g->shares, g->block_tiles);
+    const wg_panels v = {(float *)worker->scratch + sr_x86_winograd_zeros(g),
+                         g->block_tiles * WG_SIDE,
+                         sr_x86_winograd_point(g->in_panels, g->block_tiles), false};
+    float *zero = worker->scratch, *m = v.at + WG_POINTS * v.point;
+    memset(zero, 0, (size_t)sr_x86_winograd_zeros(g) * sizeof *zero);
+    wg_input(g, args->p[0], zero, tiles, (sr_x86_range){0, g->c}, v, half);
+    const int64_t rows = sr_x86_ceil_div(tiles.end - tiles.begin, 4) * 4;
+    for (int64_t range = ranges.begin; range < ranges.end; range++) {
+        const float *u = (const float *)args->workspace +
+                         range * WG_POINTS * sr_x86_winograd_point(g->range_panels, g->c);
+        const sr_x86_range panels = sr_x86_block_range(g->out_panels, range, g->range_panels);
+        wg_multiply(g, v.at, u, m, rows, panels.end - panels.begin);
+        wg_output(g, m, bias, tiles, panels, y, half);
+    }
+}
+
+static sr_status wg_forward_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    wg_block(args, block, worker, args->p[2], args->p[3], false);
+    return SR_OK;
+}
+static sr_status wg_forward_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    wg_block(args, block, worker, args->p[2], args->p[3], true);
+    return SR_OK;
+}
+static sr_status wg_dx_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    wg_block(args, block, worker, NULL, args->p[2], false);
+    return SR_OK;
+}
+static sr_status wg_dx_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    wg_block(args, block, worker, NULL, args->p[2], true);
+    return SR_OK;
+}
+
+#endif

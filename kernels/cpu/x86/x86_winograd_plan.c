@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which convolutions are computed by Winograd's filtering, and how these are cut into blocks (see
+// x86_winograd_internal.h). A function of the shape alone.
+#include "kernels/base/cpuid.h"
+#include "kernels/base/memory.h"
+#include "kernels/cpu/x86/x86_internal.h"
+
+// Channels, in and out, from which on transforms cost little beside the products they save.
+#define LEAST_CHANNELS 16
+// What transforming the weights costs for each pair of channels, in direct products.
+#define WEIGHTS_COST 3500
+// Channels, in and out, from which on conv2d_dw goes by points.
+#define POINTS_CHANNELS 128
+// Tiles of a block: their transforms of 64 to 256 channels stay in a second-level cache of 1 MiB,
+// and the weights, which stream through it, are used often enough (measured: 12 to 128).
+#define BLOCK_TILES 24
+// The same of conv2d and conv2d_dx in a variant: up to 10 % faster with 64 channels where something
+// else uses the second-level cache, too (measured; 48 tiles, and other cuts of conv2d_dw by points,
+// are best nowhere).
+#define FEW_TILES 12
+// Tiles that conv2d_dw adds up at a time when it goes by points (measured: 48 to 192).
+#define PASS_TILES 64
+// Panels multiplied at a time: of outputs, with conv2d_dw of inputs too, and by points.
+#define RANGE_PANELS 2
+#define POINT_PANELS 8
+// Blocks at least, where there are few tiles: enough for eight threads.
+#define BLOCKS 8
+
+// Whether it is faster than the direct kernels: products of whole tiles, also where these reach
+// beyond the picture, 1.6 times as dear as direct ones (with the transforms; measured), and the
+// weights.
+static bool pays(const sr_conv_params *p) {
+    const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
+                          sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
+    const int64_t direct = p->n * p->p * p->q * SR_X86_WINOGRAD_TAPS;
+    const int64_t products = tiles * SR_X86_WINOGRAD_POINTS;
+    return p->c >= LEAST_CHANNELS && p->k >= LEAST_CHANNELS && p->c + p->k >= 3 * LEAST_CHANNELS &&
+           5 * direct >= 8 * products + 5 * WEIGHTS_COST;
+}
+
+const char *const sr_x86_winograd_variants[] = {"tiles-12", NULL};
+
+static bool by_points(const sr_conv_params *p) {
+    return p->c >= POINTS_CHANNELS && p->k >= POINTS_CHANNELS;
+}
+
+bool sr_x86_winograd_supports(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
+        return false;
+    return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
+           p->dilation_h == 1 && p->dilation_w == 1 && pays(p);
+}
+
+bool sr_x86_winograd_supports_dw(const sr_kernel_request *request) {
+    return sr_x86_winograd_supports(request) && !by_points((const void *)request->params);
+}
+
+bool sr_x86_winograd_supports_points(const sr_kernel_request *request) {
+    return sr_x86_winograd_supports(request) && by_points((const void *)request->params);
+}
+
+static sr_x86_winograd geometry_of(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    sr_x86_winograd g = {.h = p->h, .w = p->w, .c = p->c, .p = p->p, .q = p->q, .k = p->k};
+    g.top = p->pad_top;
+    g.left = p->pad_left;
+    if (request->kernel == SR_KERNEL_conv2d_dx) {
+        g = (sr_x86_winograd){.h = p->p, .w = p->q, .c = p->k, .p = p->h, .q = p->w, .k = p->c};
+        g.top = 2 - p->pad_top;
+        g.left = 2 - p->pad_left;
+        g.mirrored = true;
+    }
+    g.tiles_h = sr_x86_ceil_div(g.p, SR_X86_WINOGRAD_OUT);
+    g.tiles_w = sr_x86_ceil_div(g.q, SR_X86_WINOGRAD_OUT);
+    g.tiles = p->n * g.tiles_h * g.tiles_w;
+    g.in_panels = sr_x86_ceil_div(g.c, SR_X86_WINOGRAD_SIDE);
+    g.out_panels = sr_x86_ceil_div(g.k, SR_X86_WINOGRAD_SIDE);
+    return g;
+}
+
+static int64_t blocks_of(const sr_x86_winograd *g) {
+    return sr_x86_ceil_div(g->tiles, g->block_tiles);
+}
+
+static sr_status finish(const sr_x86_winograd *plan, int64_t workspace, int64_t scratch,
+                        sr_prepared *out) {
+    sr_x86_winograd *g = sr_alloc(sizeof *g, "the plan of a Winograd convolution");
+    if (g == NULL)
+        return SR_E_MEMORY;
+    *g = *plan;
+    out->state = g;
+    out->state_free = sr_free;
+    out->workspace = (size_t)workspace * sizeof(float);
+    out->scratch = (size_t)(sr_x86_winograd_zeros(g) + scratch) * sizeof(float);
+    return SR_OK;
+}
+
+// About 'most' tiles a block, of all blocks nearly the same number and a multiple of four.
+static int64_t block_tiles(const sr_x86_winograd *g, int64_t most) {
+    const int64_t equal = sr_x86_ceil_div(g->tiles, sr_x86_ceil_div(g->tiles, most));
+    return sr_x86_ceil_div(equal, 4) * 4;
+}
+
+sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out) {
+    static const int64_t most[] = {BLOCK_TILES, FEW_TILES};
+    sr_x86_winograd g = geometry_of(request);
+    g.block_tiles = block_tiles(&g, most[out->variant]);
+    if (out->variant > 0 && g.block_tiles == block_tiles(&g, BLOCK_TILES))
+        return SR_FAIL(SR_E_UNSUPPORTED, "blocks have no more than %lld tiles",
+                       (long long)g.block_tiles);
+    g.range_panels = sr_x86_min(g.out_panels, RANGE_PANELS);
+    g.ranges = sr_x86_ceil_div(g.out_panels, g.range_panels);
+    g.shares = sr_x86_min(g.ranges, sr_x86_ceil_div(BLOCKS, blocks_of(&g)));
+    out->stages = 2;
+    out->stage[0].blocks = g.out_panels;
+    out->stage[1].blocks = blocks_of(&g) * g.shares;
+    const int64_t weights = g.ranges * sr_x86_winograd_point(g.range_panels, g.c);
+    const int64_t in = sr_x86_winograd_point(g.in_panels, g.block_tiles);
+    const int64_t products = sr_x86_winograd_point(g.range_panels, g.block_tiles);
+    return finish(&g, SR_X86_WINOGRAD_POINTS * weights, SR_X86_WINOGRAD_POINTS * (in + products),
+                  out);
+}
+
+sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_winograd g = geometry_of(request);
+    g.block_tiles = BLOCK_TILES;
+    g.range_panels = sr_x86_min(g.out_panels, RANGE_PANELS);
+    g.ranges = sr_x86_ceil_div(g.out_panels, g.range_panels);
+    g.in_range_panels = sr_x86_min(g.in_panels, RANGE_PANELS);
+    g.in_ranges = sr_x86_ceil_div(g.in_panels, g.in_range_panels);
+    const int64_t pairs = g.out_panels * g.in_panels, range_pairs = g.ranges * g.in_ranges;
+    g.groups = 1;
+    while (g.groups * range_pairs < BLOCKS && 2 * g.groups * g.block_tiles <= g.tiles)
+        g.groups *= 2;
+    out->stages = 2;
+    out->stage[0].blocks = g.groups * range_pairs;
+    out->stage[1].blocks = pairs;
+    const int64_t panels = g.in_range_panels + g.range_panels;
+    return finish(&g, g.groups * pairs * sr_x86_winograd_pair(),
+                  SR_X86_WINOGRAD_POINTS * sr_x86_winograd_point(panels, g.block_tiles), out);
+}
+
+sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_winograd g = geometry_of(request);
+    g.block_tiles = BLOCK_TILES;
+    g.pass_tiles = PASS_TILES;
+    g.groups = 1;
+    g.range_panels = sr_x86_min(g.out_panels, POINT_PANELS);
+    g.ranges = sr_x86_ceil_div(g.out_panels, g.range_panels);
+    const int64_t pairs = g.out_panels * g.in_panels;
+    out->stages = 3;
+    out->stage[0].blocks = 2 * blocks_of(&g);
+    out->stage[1].blocks = SR_X86_WINOGRAD_POINTS * g.ranges;
+    out->stage[2].blocks = pairs;
+    const int64_t transforms =
+        sr_x86_winograd_point(g.in_panels, g.tiles) + sr_x86_winograd_point(g.out_panels, g.tiles);
+    return finish(&g, pairs * sr_x86_winograd_pair() + SR_X86_WINOGRAD_POINTS * transforms, 0, out);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of `serried bench` (bench_list.def): each gets its own part of the command line
+// (argv[0] being "serried bench NAME") and returns the exit code of the process.
+#ifndef SR_LAUNCHER_BENCH_H
+#define SR_LAUNCHER_BENCH_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_BENCH(name, function, help) int function(int argc, char **argv);
+#include "launcher/bench/bench_list.def"
+#undef SR_BENCH
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps to be measured (bench_engine_internal.h).
+#include "launcher/bench/bench_engine_internal.h"
+
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/rng.h"
+
+// Steps that learn nothing must not run away either.
+static const double learning_rate = 1e-4;
+
+static sr_status get_inputs(void *user, int lane, sr_lane_inputs *out) {
+    *out = ((sr_bench_engine *)user)->inputs[lane];
+    return SR_OK;
+}
+
+static void done_inputs(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+// Fixed, random; 64-byte aligned by the allocator.
+static sr_status make_inputs(sr_bench_engine *e, const sr_recipe *r, int64_t classes) {
+    size_t samples = (size_t)(r->batch / r->lanes),
+           size = (size_t)(r->image_height * r->image_width * 3);
+    e->inputs = sr_alloc_array((size_t)r->lanes, sizeof *e->inputs, "inputs");
+    for (int64_t lane = 0; e->inputs && lane < r->lanes; lane++) {
+        uint8_t *image = sr_alloc_array(samples, size, "pictures");
+        int32_t *label = sr_alloc_array(samples, sizeof *label, "labels");
+        e->inputs[lane] = (sr_lane_inputs){.image = image, .label = label};
+        e->lanes = lane + 1;
+        if (!image || !label)
+            return SR_E_MEMORY;
+        sr_rng rng;
+        sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
+        for (size_t i = 0; i < samples * size; i++)
+            image[i] = (uint8_t)(sr_rng_u32(&rng) >> 24);
+        for (size_t i = 0; i < samples; i++)
+            label[i] = (int32_t)sr_rng_below(&rng, (uint32_t)classes);
+    }
+    return e->inputs ? SR_OK : SR_E_MEMORY;
+}
+
+static sr_status make_engine(sr_bench_engine *e, sr_recipe *r, sr_comm *comm, int threads,
+                             int64_t classes) {
+    const sr_task_desc *task;
+    SR_TRY(sr_choose_task(r, &task));
+    const sr_engine_options options = {.recipe = r,
+                                       .task = task,
+                                       .comm = comm,
+                                       .threads = threads,
+                                       .classes = classes,
+                                       .batch = r->batch,
+                                       .lanes = r->lanes,
+                                       .image_height = r->image_height,
+                                       .image_width = r->image_width,
+                                       .seed = 1};
+    SR_TRY(sr_engine_create(&options, &e->engine));
+    const sr_schedule_lengths lengths = {
+        .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};
+    for (int p = 0; p < e->engine->phase_count; p++)
+        sr_phase_set_lengths(e->engine->phases[p], &lengths);
+    return SR_OK;
+}
+
+sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads, int64_t classes,
+                                 sr_bench_engine *out) {
+    *out = (sr_bench_engine){0};
+    sr_status status = make_engine(out, recipe, comm, threads, classes);
+    if (status == SR_OK)
+        status = make_inputs(out, recipe, classes);
+    if (status != SR_OK)
+        sr_bench_engine_release(out);
+    return status;
+}
+
+sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
+    const sr_lane_source source = {.get = get_inputs, .done = done_inputs, .user = e};
+    int64_t begin = sr_clock_ns();
+    for (int i = 0; i < count; i++, e->step++) {
+        for (int p = 0; p < e->engine->phase_count; p++) {
+            sr_phase_set_step(e->engine->phases[p], e->step, e->step * e->engine->batch,
+                              learning_rate, 1.0 / (double)e->engine->batch,
+                              (sr_ema_settings){.decay = 0});
+            SR_TRY(sr_engine_step(e->engine, p, e->step, &source));
+        }
+    }
+    *seconds = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
+    return SR_OK;
+}
+
+void sr_bench_engine_release(sr_bench_engine *e) {
+    sr_engine_free(e->engine);
+    for (int64_t lane = 0; e->inputs && lane < e->lanes; lane++) {
+        sr_free(e->inputs[lane].image);
+        sr_free(e->inputs[lane].label);
+    }
+    sr_free(e->inputs);
+    *e = (sr_bench_engine){0};
+}

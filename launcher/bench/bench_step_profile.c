@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench step --profile: where the time of a lane program goes, and what else a step costs.
+//
+// A kernel's limit is the time in which this machine could do its floating-point operations, or
+// read and write its bytes, whichever takes longer (limits as measured when the benchmark began;
+// what stays in caches may go beyond the limit of memory, and what needs fewer operations than a
+// direct sum beyond the other). "neither": it reaches less than half of both.
+//
+// Times of nodes are those of the executors' own clocks, added up over all of them; an executor
+// with several threads counts once. So with E executors that run side by side, the sum is E times
+// the step less what is not spent in nodes: handing gradients over, updates, recording.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/memory.h"
+#include "launcher/bench/bench_step_internal.h"
+
+typedef struct row {
+    const char *op, *kernel;
+    int64_t ns;
+    double calls, flops, bytes; // of all runs
+} row;
+
+typedef struct table {
+    row *rows;
+    int count;
+} table;
+
+static row *find(table *t, const char *op, const char *kernel) {
+    for (int i = 0; i < t->count; i++)
+        if (strcmp(t->rows[i].op, op) == 0 && strcmp(t->rows[i].kernel, kernel) == 0)
+            return &t->rows[i];
+    t->rows[t->count] = (row){.op = op, .kernel = kernel};
+    return &t->rows[t->count++];
+}
+
+static void add(table *t, const sr_node_profile *nodes, int count) {
+    for (int i = 0; i < count; i++) {
+        row *r = find(t, nodes[i].op, nodes[i].kernel);
+        r->ns += nodes[i].ns;
+        r->calls += (double)nodes[i].runs;
+        r->flops += nodes[i].flops * (double)nodes[i].runs;
+        r->bytes += nodes[i].bytes * (double)nodes[i].runs;
+    }
+}
+
+static int slower_first(const void *a, const void *b) {
+    int64_t x = ((const row *)a)->ns, y = ((const row *)b)->ns;
+    return (x < y) - (x > y);
+}
+
+// What a row reaches of the machine's limits, all executors together.
+typedef struct shares {
+    double flops, bytes;
+} shares;
+
+static const double bound_share = 0.5;
+
+static shares shares_of(double flops, double bytes, double seconds, const sr_machine_limits *l) {
+    if (!(seconds > 0) || !(l->flops > 0) || !(l->copy_rate > 0))
+        return (shares){0};
+    return (shares){.flops = flops / seconds / l->flops, .bytes = bytes / seconds / l->copy_rate};
+}
+
+static const char *bound_of(shares s) {
+    if (s.flops < bound_share && s.bytes < bound_share)
+        return "neither";
+    return s.flops >= s.bytes ? "flops" : "bytes";
+}
+
+static void print_shares(const char *op, const char *kernel, double calls, double ms, double step,
+                         shares s) {
+    (void)printf("%-22s %-30s %6.0f %9.2f %5.1f%% %5.0f%% %5.0f%% %5.0f%%  %s\n", op, kernel, calls,
+                 ms, 100 * ms / step, 100 * s.flops, 100 * s.bytes,
+                 100 * (s.flops > s.bytes ? s.flops : s.bytes), bound_of(s));
+}
+
+static void print(const table *t, int steps, double seconds, int executors,
+                  const sr_machine_limits *limits) {
+    const double step = 1e3 * seconds / steps;
+    double all = 0, calls = 0, flops = 0, bytes = 0;
+    (void)printf("\n%-22s %-30s %6s %9s %6s %6s %6s %6s  %s\n", "operator", "kernel", "calls", "ms",
+                 "share", "flops", "bytes", "limit", "bound by");
+    for (int i = 0; i < t->count; i++) {
+        const row *r = &t->rows[i];
+        const double ms = (double)r->ns * 1e-6 / steps / executors;
+        print_shares(r->op, r->kernel, r->calls / steps, ms, step,
+                     shares_of(r->flops / steps, r->bytes / steps, 1e-3 * ms, limits));
+        all += ms;
+        calls += r->calls / steps;
+        flops += r->flops / steps;
+        bytes += r->bytes / steps;
+    }
+    print_shares("all kernels", "", calls, all, step, shares_of(flops, bytes, 1e-3 * all, limits));
+    (void)printf("%-53s %6s %9.2f %5.1f%%\n", "exchange, updates, recording, waiting", "",
+                 step - all, 100 * (step - all) / step);
+    print_shares("step", "", calls, step, step, shares_of(flops, bytes, 1e-3 * step, limits));
+    (void)printf(
+        "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
+        limits->flops * 1e-9, limits->copy_rate * 1e-9);
+    if (executors > 1)
+        (void)printf("%d executors run side by side: times are those of one\n", executors);
+}
+
+static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, table *t) {
+    for (int i = 0; i < e->executor_count; i++) {
+        int count = sr_executor_get_profile(e->executors[i], nodes, capacity);
+        add(t, nodes, count < capacity ? count : capacity);
+    }
+}
+
+sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
+                          const sr_machine_limits *limits) {
+    int capacity = 0;
+    sr_status status = SR_E_MEMORY;
+    for (int i = 0; i < e->executor_count; i++) {
+        int count = sr_executor_get_profile(e->executors[i], NULL, 0);
+        capacity = count > capacity ? count : capacity;
+    }
+    size_t most = (size_t)capacity + 1;
+    table t = {.rows = sr_alloc_array(most * (size_t)e->executor_count, sizeof(row), "profile")};
+    sr_node_profile *nodes = sr_alloc_array(most, sizeof *nodes, "profile");
+    if (t.rows && nodes) {
+        collect(e, nodes, capacity, &t);
+        qsort(t.rows, (size_t)t.count, sizeof *t.rows, slower_first);
+        print(&t, steps, seconds, e->executor_count, limits);
+        status = SR_OK;
+    }
+    sr_free(t.rows);
+    sr_free(nodes);
+    return status;
+}

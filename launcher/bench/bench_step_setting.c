@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's settings that serried bench step has in question: a mode (eager, compile), an
+// allocator, a number of processes with their share of the batch, pinned threads or not, and for
+// bf16 also fp32.
+//
+// Processes that take whole lanes normalise over the samples of a lane, as ours do: equal groups.
+// Any other share of the batch makes other groups, which may be faster; both are in question.
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/bench/bench_step_internal.h"
+
+enum { MAX_LAYOUTS = 4 };
+
+// How the batch is dealt out: 'processes' times 'passes' parts.
+typedef struct layout {
+    int processes, passes;
+} layout;
+
+// One process for each thread, as far as 'parts' (lanes, or samples) go evenly into them.
+static int most_processes(const sr_step_result *r, int64_t parts) {
+    int most = r->threads < SR_STEP_PEERS ? r->threads : SR_STEP_PEERS;
+    while (most > 1 && parts % most != 0)
+        most--;
+    return most;
+}
+
+static bool are_equal(const sr_step_result *r, const layout *l) {
+    return (int64_t)l->processes * l->passes == r->lanes;
+}
+
+sr_status sr_step_settings_check(const sr_step_options *o, const sr_step_result *r) {
+    const int n = o->peer_processes;
+    if (n == 0 || r->lanes % n == 0)
+        return SR_OK;
+    if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
+        return SR_FAIL(SR_E_USAGE,
+                       "--peer-processes %d does not divide %lld lane%s, so batch norm groups "
+                       "would differ from ours, which --peer-groups equal excludes",
+                       n, (long long)r->lanes, r->lanes == 1 ? "" : "s");
+    if (r->batch % n != 0)
+        return SR_FAIL(SR_E_USAGE, "--peer-processes %d does not divide a batch of %lld", n,
+                       (long long)r->batch);
+    return SR_OK;
+}
+
+static void add_layout(layout *list, int *count, layout one) {
+    for (int i = 0; i < *count; i++)
+        if (list[i].processes == one.processes && list[i].passes == one.passes)
+            return;
+    list[(*count)++] = one;
+}
+
+// Layouts of equal groups, then of others; of each the one with most processes alone, unless all
+// are wanted. Returns how many.
+static int list_layouts(const sr_step_options *o, const sr_step_result *r, bool all,
+                        layout out[MAX_LAYOUTS]) {
+    const int said = o->peer_processes;
+    const int by_lanes = said > 0 ? said : most_processes(r, r->lanes);
+    const int by_samples = said > 0 ? said : most_processes(r, r->batch);
+    int count = 0;
+    if (o->peer_groups != SR_STEP_GROUPS_OTHER && r->lanes % by_lanes == 0) {
+        add_layout(out, &count, (layout){by_lanes, (int)(r->lanes / by_lanes)});
+        if (all && said == 0)
+            add_layout(out, &count, (layout){1, (int)r->lanes});
+    }
+    if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
+        return count;
+    const layout others[] = {{by_samples, 1}, {1, 1}};
+    const int before = count;
+    for (int i = 0; i < (said > 0 ? 1 : 2); i++)
+        if (!are_equal(r, &others[i]) && r->batch % others[i].processes == 0 &&
+            (all || count == before))
+            add_layout(out, &count, others[i]);
+    return count;
+}
+
+static bool both(bool best, const char *said) {
+    return best && !said;
+}
+
+// The combinations of one layout and precision, of which those that are not pinned come first: what
+// one of them compiled the next ones find.
+static int add_settings(const sr_step_options *o, const sr_step_result *r, bool best,
+                        sr_step_setting base, sr_step_setting *out) {
+    static const char *const modes[] = {"eager", "compile"};
+    const bool can_pin = r->cpu_count >= r->threads;
+    int count = 0;
+    for (int m = 0; m < 2; m++) {
+        const bool wants = o->peer_mode ? strcmp(o->peer_mode, modes[m]) == 0 : m == 0 || best;
+        for (int pinned = 0; pinned < 2 && wants; pinned++) {
+            const bool usual = base.processes > 1;
+            const bool said = o->peer_pinned && (strcmp(o->peer_pinned, "yes") == 0) == pinned;
+            if ((pinned && !can_pin) || (o->peer_pinned && !said) ||
+                (!o->peer_pinned && !both(best, o->peer_pinned) && pinned != (usual && can_pin)))
+                continue;
+            out[count] = base;
+            out[count].mode = modes[m];
+            out[count].pinned = pinned;
+            count++;
+        }
+    }
+    return count;
+}
+
+int sr_step_settings_list(const sr_step_options *o, const sr_step_result *r, bool best,
+                          sr_step_setting *out) {
+    layout layouts[MAX_LAYOUTS];
+    const int layout_count = list_layouts(o, r, best, layouts);
+    const char *const precisions[] = {r->precision, "fp32"};
+    const int precision_count = strcmp(r->precision, "fp32") == 0 ? 1 : 2;
+    int count = 0;
+    for (int p = 0; p < precision_count; p++) {
+        for (int i = 0; i < layout_count; i++) {
+            const int n = layouts[i].processes;
+            const sr_step_setting base = {.malloc = o->peer_malloc ? o->peer_malloc : "auto",
+                                          .precision = precisions[p],
+                                          .processes = n,
+                                          .threads = r->threads > n ? r->threads / n : 1,
+                                          .passes = layouts[i].passes,
+                                          .equal_groups = are_equal(r, &layouts[i])};
+            count += add_settings(o, r, best, base, out + count);
+        }
+    }
+    return count;
+}
+
+const char *sr_step_setting_text(const sr_step_setting *s, const char *own,
+                                 char out[SR_STEP_TEXT]) {
+    const bool same = strcmp(s->precision, own) == 0;
+    (void)snprintf(out, SR_STEP_TEXT, "%s%s%s, %s, %d process%s of %d thread%s%s%s",
+                   same ? "" : s->precision, same ? "" : ", ", s->mode, s->malloc, s->processes,
+                   s->processes == 1 ? "" : "es", s->threads, s->threads == 1 ? "" : "s",
+                   s->pinned ? ", pinned" : "", s->equal_groups ? "" : ", other groups");
+    return out;
+}
+
+// ---- Processors ----
+
+sr_status sr_step_choose_cpus(int threads, sr_step_result *r) {
+    static sr_cpu_place places[SR_CPUS];
+    const sr_cpu_set allowed = sr_cpu_set_of_thread();
+    const int count = sr_cpu_places_read("/sys", &allowed, places);
+    sr_cpu_set chosen = {{0}};
+    r->cpu_count = 0;
+    for (int first = 1; first >= 0; first--) {
+        for (int i = 0; i < count && r->cpu_count < threads; i++) {
+            const bool is_first = i == 0 || sr_cpu_places_cores(&places[i - 1], 2) == 2;
+            if (is_first != (first == 1))
+                continue;
+            r->cpus[r->cpu_count++] = places[i].cpu;
+            sr_cpu_set_add(&chosen, places[i].cpu);
+        }
+    }
+    return r->cpu_count > 0 ? sr_cpu_set_bind(&chosen) : SR_OK;
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench op: the time of each kernel at the shapes of ResNet-50, as a share of what the
+// machine can do, and what an operator costs the host beside its kernel (bench_op_cost.c).
+//
+// The limits (multiply-adds, copying) are measured first, with as many threads. The share of a
+// kernel is max(flops / limit, bytes / limit) / time, where bytes are those of its arguments: a
+// kernel that finds them in a cache may show more than 100 %. Data are random, never zeros; arrays
+// are touched before they are timed.
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
+#include "kernels/base/rng.h"
+#include "kernels/base/text.h"
+#include "kernels/cpu/machine_limits.h"
+#include "launcher/bench/bench.h"
+#include "launcher/bench/bench_op_internal.h"
+#include "launcher/commands/command.h"
+
+#define MAX_RUNS 1000
+
+enum { KEY_JSON = 0x100 };
+
+typedef struct options {
+    bool json;
+    const char *filter, *provider;
+    int threads;
+    int64_t batch;
+    double seconds; // spent on one kernel
+    sr_dtype dtype; // SR_DTYPE_COUNT: f32 and bf16
+} options;
+
+typedef struct bench {
+    const options *o;
+    sr_pool *pool;
+    void **scratch; // per thread, of the kernel being timed
+    sr_machine_limits limits;
+    sr_bench_own_cost own;
+    sr_text json;
+    int found, rows; // cases to be timed, cases that were
+    sr_status status;
+} bench;
+
+typedef struct result {
+    const sr_kernel_entry *entry;
+    double best, median; // seconds
+    double flop_rate, byte_rate, share;
+} result;
+
+// ---- running one kernel ----
+
+typedef struct launch {
+    const sr_kernel_args *args;
+    sr_kernel_fn run;
+    void *const *scratch;
+    sr_status status;
+} launch;
+
+static void run_block(void *user, int64_t block, int worker) {
+    launch *l = user;
+    sr_worker w = {.index = worker, .scratch = l->scratch[worker]};
+    const sr_status status = l->run(l->args, block, &w);
+    if (status != SR_OK)
+        l->status = status; // read after the team is done
+}
+
+static sr_status run_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args) {
+    launch l = {.args = args, .scratch = b->scratch};
+    for (int s = 0; s < prepared->stages; s++) {
+        args->block_rows = prepared->stage[s].block_rows;
+        l.run = prepared->stage[s].run;
+        sr_pool_run(b->pool, prepared->stage[s].blocks, run_block, &l);
+    }
+    return l.status;
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static sr_status time_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args,
+                             result *out) {
+    double *times = sr_alloc_array(MAX_RUNS, sizeof *times, "times of a benchmark");
+    if (times == NULL)
+        return SR_E_MEMORY;
+    sr_status status = run_kernel(b, prepared, args); // warms caches, makes what is made lazily
+    double spent = 0;
+    int runs = 0;
+    while (status == SR_OK && runs < MAX_RUNS && (runs < 3 || spent < b->o->seconds)) {
+        const int64_t begin = sr_clock_ns();
+        status = run_kernel(b, prepared, args);
+        times[runs] = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
+        spent += times[runs++];
+    }
+    qsort(times, (size_t)runs, sizeof *times, compare);
+    if (runs > 0) {
+        out->best = times[0];
+        out->median = times[runs / 2];
+    }
+    sr_free(times);
+    return status;
+}
+
+// ---- arrays ----
+
+// Random bits that are numbers of moderate size in every float type; bytes and integers small.
+static void fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed) {
+    sr_rng rng;
+    sr_rng_init(&rng, seed, 0, 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t word = sr_rng_u32(&rng);
+        const float value = sr_rng_unit(word) * 2.0f - 1.0f;
+        if (dtype == SR_F32)
+            ((float *)data)[i] = value;
+        else if (dtype == SR_BF16)
+            ((uint16_t *)data)[i] = sr_f32_to_bf16(value);
+        else if (dtype == SR_U8)
+            ((uint8_t *)data)[i] = (uint8_t)(word % 9);
+        else
+            memcpy((char *)data + (size_t)i * sr_dtype_size(dtype), &word, sizeof word);
+    }
+}
+
+static sr_status make_arrays(const sr_bench_case *c, void **p) {
+    for (int i = 0; i < c->request.args; i++) {
+        if (c->count[i] == 0)
+            continue;
+        const size_t bytes = (size_t)c->count[i] * sr_dtype_size(c->request.dtype[i]);
+        p[i] = sr_alloc(bytes, "an array of a benchmark");
+        if (p[i] == NULL)
+            return SR_E_MEMORY;
+        fill(c->request.dtype[i], p[i], c->count[i], (uint64_t)i + 1);
+    }
+    return SR_OK;
+}
+
+static sr_status make_scratch(bench *b, size_t bytes) {
+    for (int i = 0; i < b->o->threads; i++) {
+        b->scratch[i] = sr_alloc(bytes, "scratch of a benchmark");
+        if (b->scratch[i] == NULL)
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+static void free_scratch(bench *b) {
+    for (int i = 0; i < b->o->threads; i++) {
+        sr_free(b->scratch[i]);
+        b->scratch[i] = NULL;
+    }
+}
+
+static sr_status measure(bench *b, const sr_bench_case *c, const sr_prepared *prepared,
+                         result *out) {
+    void *p[SR_KERNEL_MAX_ARGS] = {0};
+    void *workspace = sr_alloc(prepared->workspace, "workspace of a benchmark");
+    sr_status status = workspace != NULL ? make_arrays(c, p) : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = make_scratch(b, prepared->scratch);
+    sr_kernel_args args = {p, c->request.params, prepared->state, workspace, 0};
+    if (status == SR_OK)
+        status = time_kernel(b, prepared, &args, out);
+    free_scratch(b);
+    for (int i = 0; i < c->request.args; i++)
+        sr_free(p[i]);
+    sr_free(workspace);
+    return status;
+}
+
+// ---- reporting ----
+
+static void rate(const bench *b, const sr_bench_case *c, result *r) {
+    const double bytes = sr_bench_case_bytes(c);
+    const double least = c->flops / b->limits.flops, move = bytes / b->limits.copy_rate;
+    r->flop_rate = c->flops / r->best;
+    r->byte_rate = bytes / r->best;
+    r->share = (least > move ? least : move) / r->best;
+}
+
+static void add_json(bench *b, const sr_bench_case *c, const result *r) {
+    sr_text_add(&b->json,
+                "%s\n  {\"kernel\": \"%s\", \"dtype\": \"%s\", \"shape\": \"%s\", "
+                "\"provider\": \"%s\", \"class\": \"%s\", \"seconds\": ",
+                b->rows > 0 ? "," : "", sr_kernel_name(c->request.kernel),
+                sr_dtype_name(c->request.dtype[0]), c->shape, r->entry->provider,
+                r->entry->numerics_class);
+    sr_text_add_json_number(&b->json, r->best);
+    sr_text_add(&b->json, ", \"median_seconds\": ");
+    sr_text_add_json_number(&b->json, r->median);
+    sr_text_add(&b->json, ", \"flops\": ");
+    sr_text_add_json_number(&b->json, r->flop_rate);
+    sr_text_add(&b->json, ", \"bytes_per_s\": ");
+    sr_text_add_json_number(&b->json, r->byte_rate);
+    sr_text_add(&b->json, ", \"share_of_limit\": ");
+    sr_text_add_json_number(&b->json, r->share);
+    sr_text_add(&b->json, "}");
+}
+
+static void print_row(const sr_bench_case *c, const result *r) {
+    char flops[16] = "";
+    if (c->flops > 0)
+        (void)snprintf(flops, sizeof flops, "%.1f", r->flop_rate * 1e-9);
+    printf("%-16s %-5s %-22s %9.3f %9.3f %8s %7.1f %5.0f%%  %s %s\n",
+           sr_kernel_name(c->request.kernel), sr_dtype_name(c->request.dtype[0]), c->shape,
+           r->best * 1e3, r->median * 1e3, flops, r->byte_rate * 1e-9, 100 * r->share,
+           r->entry->provider, r->entry->numerics_class);
+    (void)fflush(stdout);
+}
+
+static bool wanted(const bench *b, const sr_bench_case *c) {
+    const char *filter = b->o->filter;
+    return filter == NULL || strstr(sr_kernel_name(c->request.kernel), filter) != NULL ||
+           strstr(c->shape, filter) != NULL;
+}
+
+// The entry to be timed; NULL where the case is not asked for or the provider lacks it.
+static const sr_kernel_entry *entry_of(const bench *b, const sr_bench_case *c) {
+    if (!wanted(b, c))
+        return NULL;
+    return b->o->provider != NULL ? sr_kernel_find_in(&c->request, b->o->provider)
+                                  : sr_kernel_find(&c->request);
+}
+
+static bool count(void *user, const sr_bench_case *c) {
+    bench *b = user;
+    b->found += entry_of(b, c) != NULL;
+    return true;
+}
+
+static bool visit(void *user, const sr_bench_case *c) {
+    bench *b = user;
+    const sr_kernel_entry *entry = entry_of(b, c);
+    if (entry == NULL)
+        return true;
+    result r = {.entry = entry};
+    sr_prepared prepared = {0};
+    b->status = entry->prepare(&c->request, &prepared);
+    if (b->status != SR_OK)
+        return false;
+    prepared.entry = entry;
+    b->status = measure(b, c, &prepared, &r);
+    sr_prepared_release(&prepared);
+    if (b->status != SR_OK)
+        return false;
+    rate(b, c, &r);
+    if (b->o->json)
+        add_json(b, c, &r);
+    else
+        print_row(c, &r);
+    b->rows++;
+    return true;
+}
+
+static void print_head(const bench *b) {
+    char features[80];
+    if (b->o->json)
+        return;
+    printf("%s (%s), %d thread%s, batch %lld\n", sr_cpu_model(),
+           sr_cpu_features_text(sr_cpu_features(), features), b->o->threads,
+           b->o->threads > 1 ? "s" : "", (long long)b->o->batch);
+    printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n", b->limits.flops * 1e-9,
+           b->limits.copy_rate * 1e-9);
+    printf("overhead of an operator: %.0f ns to record; %.0f ns to find the plan and %.0f ns to "
+           "replay (%.0f of them its kernel), %llu allocations; %.1f us to compile\n\n",
+           b->own.record_ns, b->own.find_ns, b->own.replay_ns, b->own.kernel_ns,
+           (unsigned long long)b->own.allocations, 1e-3 * b->own.compile_ns);
+    printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
+           "median", "GFLOP/s", "GB/s", "limit", "provider class");
+}
+
+static sr_status print_json(const bench *b) {
+    sr_text out;
+    sr_text_init(&out);
+    sr_text_add(&out, "{\"processor\": ");
+    sr_text_add_json_string(&out, sr_cpu_model());
+    sr_text_add(&out, ", \"threads\": %d, \"batch\": %lld, \"limit_flops\": ", b->o->threads,
+                (long long)b->o->batch);
+    sr_text_add_json_number(&out, b->limits.flops);
+    sr_text_add(&out, ", \"limit_bytes_per_s\": ");
+    sr_text_add_json_number(&out, b->limits.copy_rate);
+    sr_text_add(&out, ", \"own_cost\": {\"recorded_ns\": ");
+    sr_text_add_json_number(&out, b->own.record_ns);
+    sr_text_add(&out, ", \"found_ns\": ");
+    sr_text_add_json_number(&out, b->own.find_ns);
+    sr_text_add(&out, ", \"replayed_ns\": ");
+    sr_text_add_json_number(&out, b->own.replay_ns);
+    sr_text_add(&out, ", \"kernel_ns\": ");
+    sr_text_add_json_number(&out, b->own.kernel_ns);
+    sr_text_add(&out, ", \"compiled_ns\": ");
+    sr_text_add_json_number(&out, b->own.compile_ns);
+    sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",
+                (unsigned long long)b->own.allocations, b->json.data);
+    return sr_command_print(sr_text_check(&b->json), &out);
+}
+
+static void init_thread(void *user, int worker) {
+    (void)user, (void)worker;
+    sr_kernels_thread_init();
+}
+
+static void offer_cases(bench *b, sr_bench_visit visitor) {
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
+    for (int i = 0; i < 2 && b->status == SR_OK; i++)
+        if (b->o->dtype == SR_DTYPE_COUNT || b->o->dtype == dtypes[i])
+            sr_bench_op_cases(dtypes[i], b->o->batch, visitor, b);
+}
+
+static sr_status run_cases(bench *b) {
+    offer_cases(b, count);
+    if (b->found == 0) {
+        return SR_FAIL(SR_E_USAGE,
+                       "nothing to time: no kernel or shape%s%s contains '%s'; 'serried info "
+                       "kernels' lists the kernels and their providers",
+                       b->o->provider ? " of provider " : "", b->o->provider ? b->o->provider : "",
+                       b->o->filter ? b->o->filter : "");
+    }
+    SR_TRY(sr_machine_limits_measure(b->pool, &b->limits));
+    SR_TRY(sr_bench_own_cost_measure(&b->own));
+    print_head(b);
+    offer_cases(b, visit);
+    SR_TRY(b->status);
+    return b->o->json ? print_json(b) : SR_OK;
+}
+
+static sr_status run_bench(const options *o) {
+    bench b = {.o = o};
+    SR_TRY(sr_pool_create(o->threads, init_thread, NULL, &b.pool));
+    b.scratch = sr_alloc_array((size_t)o->threads, sizeof *b.scratch, "scratch of a benchmark");
+    sr_text_init(&b.json);
+    const sr_status status = b.scratch != NULL ? run_cases(&b) : SR_E_MEMORY;
+    sr_text_release(&b.json);
+    sr_free(b.scratch);
+    sr_pool_free(b.pool);
+    return status;
+}
+
+// ---- options ----
+
+static double number(struct argp_state *state, const char *name, const char *text, double low,
+                     double high) {
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= low && value <= high))
+        argp_error(state, "--%s: '%s' is not a number from %g to %g", name, text, low, high);
+    return value;
+}
+
+static error_t parse_option(int key, char *value, struct argp_state *state) {
+    options *o = state->input;
+    if (key == KEY_JSON)
+        o->json = true;
+    else if (key == 'f')
+        o->filter = value;
+    else if (key == 'p')
+        o->provider = value;
+    else if (key == 't')
+        o->threads = (int)number(state, "threads", value, 1, 256);
+    else if (key == 'b')
+        o->batch = (int64_t)number(state, "batch", value, 1, 4096);
+    else if (key == 's')
+        o->seconds = number(state, "seconds", value, 0, 1000);
+    else if (key == 'd' && strcmp(value, "f32") == 0)
+        o->dtype = SR_F32;
+    else if (key == 'd' && strcmp(value, "bf16") == 0)
+        o->dtype = SR_BF16;
+    else if (key == 'd')
+        argp_error(state, "--dtype: '%s' is neither f32 nor bf16", value);
+    else if (key == ARGP_KEY_ARG)
+        argp_error(state, "bench op takes no arguments; --filter chooses kernels");
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+int sr_bench_op(int argc, char **argv) {
+    static const struct argp_option table[] = {
+        {"json", KEY_JSON, NULL, 0, "print the results as JSON", 0},
+        {"filter", 'f', "NAME", 0, "only kernels or shapes that contain NAME", 0},
+        {"provider", 'p', "NAME", 0,
+         "time kernels of this provider instead of those that would run", 0},
+        {"dtype", 'd', "T", 0, "activations in f32 or bf16 (both)", 0},
+        {"threads", 't', "N", 0, "size of the team (1)", 0},
+        {"batch", 'b', "N", 0, "number of images (32)", 0},
+        {"seconds", 's', "S", 0, "time spent on each kernel (0.3)", 0},
+        {0}};
+    static const struct argp parser = {table,
+                                       parse_option,
+                                       NULL,
+                                       "Time each kernel at the shapes of ResNet-50 and compare it "
+                                       "with the limits of the machine.",
+                                       NULL,
+                                       NULL,
+                                       NULL};
+    options o = {.threads = 1, .batch = 32, .seconds = 0.3, .dtype = SR_DTYPE_COUNT};
+    if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    const sr_status status = run_bench(&o);
+    return status == SR_OK ? 0 : sr_command_fail(status);
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried info TABLE: what is built in, straight from the tables that the program itself uses, so
+// that no listing goes stale.
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/transforms/transform.h"
+#include "graph/op.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/base/plugin_file.h"
+#include "kernels/base/table.h"
+#include "kernels/base/text.h"
+#include "kernels/kernel.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/info_internal.h"
+#include "trainer/engine/plugins.h"
+#include "trainer/losses/loss.h"
+#include "trainer/models/model.h"
+#include "trainer/optimizers/optimizer.h"
+#include "trainer/recipe/recipe.h"
+#include "trainer/schedules/schedule.h"
+
+// ---- tables -------------------------------------------------------------------------------------
+
+static void print_row(const char *name, const char *help) {
+    printf("%-24s %s\n", name, help);
+}
+
+static sr_status print_commands(void) {
+    size_t count;
+    const sr_command *commands = sr_commands(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (commands[i].name)
+            print_row(commands[i].name, commands[i].help);
+    }
+    return SR_OK;
+}
+
+static sr_status print_ops(void) {
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    puts("# Operators: inputs (required - total) -> outputs. 'gradient': the inputs that receive "
+         "a\n# gradient; 'once': there is no second derivative.");
+    for (size_t i = 0; i < count; i++) {
+        char gradient[SR_OP_GRADIENT_TEXT];
+        printf("%-24s %d-%d -> %d  %s (gradient: %s)\n", ops[i]->name, ops[i]->required,
+               ops[i]->inputs, ops[i]->outputs, ops[i]->help,
+               sr_op_gradient_text(ops[i], gradient));
+    }
+    return SR_OK;
+}
+
+static bool runs_here(const sr_kernel_entry *entry) {
+    return (entry->needs & ~sr_cpu_features()) == 0;
+}
+
+static sr_status print_kernels(void) {
+    char text[SR_PROVIDER_TEXT];
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    puts("# Of the kernels that support a request, the last one runs.");
+    printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
+    for (size_t i = 0; i < count; i++) {
+        const sr_provider *provider = providers[i];
+        printf("# %s\n", sr_provider_numerics(provider, text));
+        for (size_t k = 0; k < provider->count; k++) {
+            const sr_kernel_entry *e = &provider->entries[k];
+            printf("%-30s %-18s %-19s %-4s %s\n", e->name, e->dtypes ? e->dtypes : "?",
+                   e->numerics_class, runs_here(e) ? "yes" : "no", sr_kernel_doc(e->kernel));
+        }
+    }
+    return SR_OK;
+}
+
+static void add_member(sr_text *out, const char *name, const char *value) {
+    sr_text_add(out, ", \"%s\": ", name);
+    sr_text_add_json_string(out, value);
+}
+
+static void add_kernel(sr_text *out, const sr_provider *provider, const sr_kernel_entry *e) {
+    char needs[80], text[SR_PROVIDER_TEXT];
+    sr_text_add(out, "{\"name\": ");
+    sr_text_add_json_string(out, e->name);
+    add_member(out, "kernel", sr_kernel_name(e->kernel));
+    add_member(out, "computes", sr_kernel_doc(e->kernel));
+    add_member(out, "provider", sr_provider_numerics(provider, text));
+    add_member(out, "dtypes", e->dtypes ? e->dtypes : "");
+    add_member(out, "numerics", e->numerics_class);
+    add_member(out, "needs", e->needs ? sr_cpu_features_text(e->needs, needs) : "");
+    sr_text_add(out, ", \"runs_here\": %s}", runs_here(e) ? "true" : "false");
+}
+
+static sr_status print_kernels_json(void) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    const char *comma = "";
+    sr_text out;
+    sr_text_init(&out);
+    sr_text_add(&out, "[");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < providers[i]->count; k++, comma = ",\n ") {
+            sr_text_add(&out, "%s", comma);
+            add_kernel(&out, providers[i], &providers[i]->entries[k]);
+        }
+    }
+    sr_text_add(&out, "]\n");
+    return sr_command_print(SR_OK, &out);
+}
+
+static sr_status print_models(void) {
+    size_t count;
+    const sr_model_desc *const *models = sr_models(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(models[i]->name, models[i]->help);
+        sr_info_print_table(models[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
+static sr_status print_losses(void) {
+    size_t count;
+    const sr_loss_desc *const *losses = sr_losses(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(losses[i]->name, losses[i]->help);
+        sr_info_print_table(losses[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
+static sr_status print_optimizers(void) {
+    size_t count;
+    const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(optimizers[i]->name, optimizers[i]->help);
+        sr_info_print_table(optimizers[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
+static sr_status print_schedules(void) {
+    size_t count;
+    const sr_schedule_desc *const *schedules = sr_schedules(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(schedules[i]->name, schedules[i]->help);
+        sr_info_print_table(schedules[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
+static sr_status print_transforms(void) {
+    size_t count;
+    const sr_transform *const *transforms = sr_transforms(&count);
+    for (size_t i = 0; i < count; i++) {
+        print_row(transforms[i]->name, transforms[i]->help);
+        sr_info_print_table(&transforms[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
+// ---- plug-ins -----------------------------------------------------------------------------------
+
+static void print_list(const char *kind, const void *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        sr_descriptor d = sr_table_item(list, i);
+        printf("    %-11s %-24s %s\n", kind, d.name, d.help ? d.help : "");
+    }
+}
+
+#define PRINT_LIST(kind, list)                                                                     \
+    do {                                                                                           \
+        size_t count_ = 0;                                                                         \
+        while ((list) && (list)[count_])                                                           \
+            count_++;                                                                              \
+        print_list((kind), (list), count_);                                                        \
+    } while (0)
+
+static void print_plugin(const sr_plugin_file *file) {
+    const sr_plugin *p = file->plugin;
+    printf("%s: %s%s%s\n    %-11s %s\n", file->path, p->name, p->help ? ", " : "",
+           p->help ? p->help : "", "sha256", file->hash);
+    PRINT_LIST("model", p->models);
+    PRINT_LIST("loss", p->losses);
+    PRINT_LIST("transform", p->transforms);
+    PRINT_LIST("operator", p->ops);
+    PRINT_LIST("optimizer", p->optimizers);
+    PRINT_LIST("schedule", p->schedules);
+}
+
+// Loads each, with every check that a recipe's plug-ins go through.
+static sr_status print_plugins(const char *const *paths, int count) {
+    for (int i = 0; i < count; i++)
+        SR_TRY(sr_plugin_add_file(paths[i]));
+    const sr_plugin_file *files = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++)
+        print_plugin(&files[i]);
+    return SR_OK;
+}
+
+static const struct {
+    const char *name;
+    sr_status (*print)(void);
+    sr_status (*print_json)(void); // NULL: --json is refused
+} tables[] = {
+    {"commands", print_commands, NULL},
+    {"options", sr_info_options, sr_info_options_json},
+    {"models", print_models, NULL},
+    {"optimizers", print_optimizers, NULL},
+    {"schedules", print_schedules, NULL},
+    {"transforms", print_transforms, NULL},
+    {"losses", print_losses, NULL},
+    {"ops", print_ops, NULL},
+    {"kernels", print_kernels, print_kernels_json},
+    {"chooser", sr_info_chooser, NULL},
+};
+#define TABLES (sizeof tables / sizeof *tables)
+
+static sr_status unknown(const char *name) {
+    const char *names[TABLES];
+    for (size_t i = 0; i < TABLES; i++)
+        names[i] = tables[i].name;
+    const char *nearest = sr_text_nearest(name, names, TABLES);
+    if (nearest)
+        return SR_FAIL(SR_E_USAGE, "no table '%s'; did you mean '%s'?", name, nearest);
+    return SR_FAIL(SR_E_USAGE, "no table '%s'; 'serried info --help' lists them", name);
+}
+
+typedef struct info_arguments {
+    const char *name;
+    const char *files[SR_PLUGIN_FILES_MAX];
+    int count;
+    bool json;
+} info_arguments;
+
+enum { KEY_JSON = 0x100 };
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "options or kernels as JSON: an array of objects", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *value, struct argp_state *state) {
+    info_arguments *a = state->input;
+    bool plugins = a->name && strcmp(a->name, "plugins") == 0;
+    if (key == KEY_JSON)
+        a->json = true;
+    else if (key == ARGP_KEY_ARG && !a->name)
+        a->name = value;
+    else if (key == ARGP_KEY_ARG && plugins && a->count < SR_PLUGIN_FILES_MAX)
+        a->files[a->count++] = value;
+    else if (key == ARGP_KEY_ARG)
+        argp_error(state, plugins ? "too many plug-ins" : "one table at a time");
+    else if (key == ARGP_KEY_END && !a->name)
+        argp_error(state, "which table? commands, options, models, optimizers, schedules, "
+                          "transforms, losses, ops, kernels, chooser, or plugins FILE...");
+    else if (key == ARGP_KEY_END && plugins && a->count == 0)
+        argp_error(state, "which plug-ins? serried info plugins FILE.so...");
+    return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static sr_status print(const info_arguments *a) {
+    if (strcmp(a->name, "plugins") == 0 && !a->json)
+        return print_plugins(a->files, a->count);
+    for (size_t i = 0; i < TABLES; i++) {
+        if (strcmp(tables[i].name, a->name) != 0)
+            continue;
+        if (!a->json)
+            return tables[i].print();
+        if (tables[i].print_json)
+            return tables[i].print_json();
+    }
+    return a->json ? SR_FAIL(SR_E_USAGE, "--json is for options and kernels, not '%s'", a->name)
+                   : unknown(a->name);
+}
+
+int sr_cmd_info(int argc, char **argv) {
+    static const struct argp parser = {
+        options,
+        parse_option,
+        "TABLE\nplugins FILE...",
+        "Print a table of what is built in: commands, options (keys of a recipe), models, "
+        "optimizers, schedules, transforms, losses, ops or kernels. chooser: the kernels measured "
+        "as the fastest here, among those that give the same bits. plugins: what plug-ins contain, "
+        "after the same checks as for those of a recipe.",
+        NULL,
+        NULL,
+        NULL};
+    info_arguments a = {0};
+    if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
+        return 2;
+    const sr_status status = print(&a);
+    return status == SR_OK ? 0 : sr_command_fail(status);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried val: the metrics of a trained model on the val split of a packed data set. Runs alone or
+// as the ranks of a job; the result is the same bits on any number of them.
+#include <argp.h>
+#include <stdio.h>
+
+#include "kernels/base/text.h"
+#include "launcher/commands/command.h"
+#include "trainer/run/inference.h"
+
+enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
+
+static const struct argp_option options[] = {
+    {"data", 'd', "DST", 0, "packed data set (default: the recipe's)", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves, not their average", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {0}};
+
+static const char about[] =
+    "Evaluate MODEL: a run folder, a checkpoint (last/, best/), or a recipe with weights=FILE.\v"
+    "  serried val runs/cifar10-fast/latest\n"
+    "  serried val resnet50 weights=resnet50.safetensors data.val=imagenet\n";
+
+typedef struct val_arguments {
+    sr_inference_options open;
+    const char *overrides[MAX_OVERRIDES];
+    const char *data;
+    bool json;
+} val_arguments;
+
+static error_t parse(int key, char *value, struct argp_state *state) {
+    val_arguments *a = state->input;
+    switch (key) {
+    case 'd':
+        a->data = value;
+        return 0;
+    case KEY_RAW:
+        a->open.raw = true;
+        return 0;
+    case KEY_PLUGINS:
+        a->open.allow_plugins = true;
+        return 0;
+    case KEY_JSON:
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!a->open.source)
+            a->open.source = value;
+        else if (a->open.override_count < MAX_OVERRIDES)
+            a->overrides[a->open.override_count++] = value;
+        else
+            argp_error(state, "more than %d overrides", MAX_OVERRIDES);
+        return 0;
+    case ARGP_KEY_END:
+        if (!a->open.source)
+            argp_error(state, "which model? Give a run folder");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static sr_status print(const sr_metrics *m, bool json) {
+    sr_text text;
+    sr_text_init(&text);
+    if (json) {
+        sr_text_add(&text, "{\"samples\": %lld, \"val_top1\": ", (long long)m->samples);
+        sr_text_add_json_number(&text, m->top1);
+        sr_text_add(&text, ", \"val_top5\": ");
+        sr_text_add_json_number(&text, m->top5);
+        sr_text_add(&text, ", \"val_loss\": ");
+        sr_text_add_json_number(&text, m->loss);
+        sr_text_add(&text, "}\n");
+    } else {
+        sr_text_add(&text, "samples %lld\nval_top1 %.4f\nval_top5 %.4f\nval_loss %.6f\n",
+                    (long long)m->samples, m->top1, m->top5, m->loss);
+    }
+    return sr_command_print(SR_OK, &text);
+}
+
+int sr_cmd_val(int argc, char **argv) {
+    static const struct argp parser = {options, parse, "MODEL [key=value...]", about, 0, 0, 0};
+    val_arguments a = {.open = {0}};
+    sr_inference *inference;
+    sr_metrics metrics;
+    a.open.overrides = a.overrides;
+    if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
+        return 2;
+    sr_status status = sr_inference_open(&a.open, &inference);
+    if (status != SR_OK)
+        return sr_command_fail(status);
+    status = sr_inference_evaluate(inference, a.data, &metrics);
+    if (status == SR_OK && sr_comm_rank(inference->comm) == 0)
+        status = print(&metrics, a.json);
+    int code = status == SR_OK ? 0 : sr_command_fail(status);
+    if (status != SR_OK)
+        sr_comm_abort(inference->comm, status, sr_error_message());
+    sr_inference_free(inference);
+    return code;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding and calling commands. Options of a command are its own (glibc argp); here is only what
+// stands before them.
+#include "launcher/commands/command.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/pipeline/pipeline.h"
+#include "kernels/base/text.h"
+#include "launcher/commands/doctor_internal.h"
+
+static const sr_command commands[] = {
+#define SR_COMMAND_GROUP(title) {NULL, NULL, NULL, title},
+#define SR_COMMAND(name, function, words, help) {name, function, words, help},
+#include "launcher/commands/command_list.def"
+#undef SR_COMMAND
+#undef SR_COMMAND_GROUP
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+// Not for people: entries that other parts of serried call.
+static const struct {
+    const char *name;
+    sr_command_fn run;
+} hidden[] = {
+    {"--data-process", sr_data_process_main},
+    {"--mpi-probe", sr_doctor_mpi_probe},
+};
+
+const sr_command *sr_commands(size_t *count) {
+    *count = COMMANDS;
+    return commands;
+}
+
+static void print_help(FILE *out) {
+    fputs("serried trains vision models data-parallel, with the same bits on any number of "
+          "processes.\n\nusage: serried COMMAND [options] [recipe] [key=value...]\n",
+          out);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (!commands[i].name)
+            fprintf(out, "\n%s\n", commands[i].help);
+        else
+            fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
+    }
+    fputs("\n'serried COMMAND --help' shows the options of a command. To start:\n  serried pack "
+          "PICTURES data                pack a folder of pictures, one folder per class\n  serried "
+          "train resnet18 -n 2 data.train=data\n",
+          out);
+}
+
+static const sr_command *find(const char *name) {
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (commands[i].name && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int unknown(const char *name) {
+    const char *names[COMMANDS];
+    size_t count = 0;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (commands[i].name)
+            names[count++] = commands[i].name;
+    }
+    const char *nearest = sr_text_nearest(name, names, count);
+    if (nearest)
+        fprintf(stderr, "serried: unknown command '%s'; did you mean '%s'?\n", name, nearest);
+    else
+        fprintf(stderr, "serried: unknown command '%s'; 'serried --help' lists them\n", name);
+    return 2;
+}
+
+// -h is --help everywhere; argp alone knows it as -?.
+static void spell_out_help(int argc, char **argv) {
+    static char help[] = "--help";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-h") == 0)
+            argv[i] = help;
+}
+
+// An empty name, as from an unset variable, would mean the current folder or its parent to one
+// command and nothing to another.
+static int find_empty(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const size_t n = strlen(argv[i]);
+        if (n == 0 || (strncmp(argv[i], "--", 2) == 0 && argv[i][n - 1] == '='))
+            return i;
+    }
+    return 0;
+}
+
+static int run(const sr_command *command, int argc, char **argv) {
+    char title[64];
+    const int empty = find_empty(argc, argv);
+    if (empty > 0) {
+        fprintf(stderr, "serried %s: argument %d ('%s') is empty; is a variable unset?\n",
+                command->name, empty, argv[empty]);
+        return 2;
+    }
+    spell_out_help(argc, argv);
+    snprintf(title, sizeof title, "serried %s", command->name);
+    argv[0] = title; // what argp calls the program in its messages
+    return command->run(argc, argv);
+}
+
+static int help(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stdout);
+        return 0;
+    }
+    const sr_command *command = find(argv[1]);
+    if (!command)
+        return unknown(argv[1]);
+    char name[] = "serried", option[] = "--help";
+    char *arguments[] = {name, option, NULL};
+    return run(command, 2, arguments);
+}
+
+static int dispatch(int argc, char **argv) {
+    argp_err_exit_status = 2;
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (strcmp(name, hidden[i].name) == 0)
+            return hidden[i].run(argc, argv);
+    }
+    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0)
+        return help(argc - 1, argv + 1);
+    if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
+        name = "version";
+    const sr_command *command = find(name);
+    return command ? run(command, argc - 1, argv + 1) : unknown(name);
+}
+
+// Results that did not arrive are a failure, also where the disk was full at their last byte.
+// A file over `ulimit -f` is a failing write with a message, not the end by a signal.
+// A file that is opened must not become stdout where that is closed (>&-). What takes its place
+// cannot be written, so that lost results are a failure, as with any closed stdout.
+static void fill_standard_files(void) {
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", flags[fd]); // the lowest that is free
+}
+
+int sr_command_main(int argc, char **argv) {
+    fill_standard_files();
+    (void)signal(SIGXFSZ, SIG_IGN);
+    int code = dispatch(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "serried: cannot write the results to stdout: %s\n", strerror(errno));
+    return code != 0 ? code : 1;
+}
+
+long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,
+                       long high) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < low || value > high)
+        argp_error(state, "%s%s'%s' is not a whole number from %ld to %ld", name ? name : "",
+                   name ? ": " : "", text, low, high);
+    return value;
+}
+
+sr_transform_spec sr_command_transform(char *text) {
+    char *rest = strchr(text, ' ');
+    if (rest)
+        *rest++ = '\0';
+    return (sr_transform_spec){.name = text, .arguments = rest};
+}
+
+int sr_command_fail(sr_status status) {
+    char message[8192];
+    (void)sr_text_visible_message(sr_error_message(), message, sizeof message);
+    // Mistakes in recipes begin with their place and need no name before them.
+    const char *prefix = strstr(message, ": error: ") ? "" : "serried: ";
+    fprintf(stderr, "%s%s\n", prefix, message);
+    return sr_status_exit_code(status);
+}
+
+sr_status sr_command_print(sr_status status, sr_text *text) {
+    if (status == SR_OK)
+        status = sr_text_check(text);
+    if (status == SR_OK)
+        (void)fputs(text->data, stdout);
+    sr_text_release(text);
+    return status;
+}

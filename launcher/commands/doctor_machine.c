@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the doctor sees of a machine without running anything.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "dataio/pipeline/sandbox.h"
+#include "kernels/base/cores.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/base/machine.h"
+#include "kernels/base/pool.h"
+#include "kernels/chooser.h"
+#include "launcher/commands/doctor_internal.h"
+#include "launcher/start/start.h"
+
+#define MIB (1024.0 * 1024.0)
+
+// Who decides on which core a rank computes.
+static void look_at_placement(sr_findings *f, const sr_start_cores *cores) {
+    const char *pin = getenv("SERRIED_PIN");
+    const sr_cpu_set mask = sr_cpu_set_of_thread();
+    if (pin && strcmp(pin, "0") == 0)
+        sr_findings_add(f, SR_FINDING_NOTE, "placement",
+                        "off (SERRIED_PIN=0): ranks are not pinned");
+    else if (sr_cpu_count() < sr_cpu_set_count(&mask))
+        sr_findings_add(
+            f, SR_FINDING_NOTE, "placement",
+            "the cgroup's quota is smaller than the number of processors: ranks are not pinned");
+    else
+        sr_findings_add(f, SR_FINDING_OK, "placement",
+                        "each rank on this host gets whole cores of its own%s",
+                        cores->nodes > 1 ? "; run at least one rank per NUMA node" : "");
+}
+
+// Values of plans and parameters ask for huge pages where the kernel waits to be asked.
+static void look_at_huge_pages(sr_findings *f) {
+    char line[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    const bool read = file && fgets(line, sizeof line, file);
+    if (file)
+        (void)fclose(file);
+    if (!read || strstr(line, "[never]"))
+        sr_findings_add(f, SR_FINDING_NOTE, "huge pages",
+                        "off; 'madvise' in /sys/kernel/mm/transparent_hugepage/enabled makes the "
+                        "first step faster");
+    else
+        sr_findings_add(f, SR_FINDING_OK, "huge pages", "used for values and parameters");
+}
+
+static void look_at_processor(sr_findings *f) {
+    char features[96];
+    sr_start_cores cores = sr_start_count_cores();
+    sr_findings_add(f, SR_FINDING_OK, "processor", "%s", sr_cpu_model());
+    sr_findings_add(f, SR_FINDING_OK, "cores", "%d core%s, %d usable processor%s, %d NUMA node%s",
+                    cores.cores, cores.cores == 1 ? "" : "s", sr_cpu_count(),
+                    sr_cpu_count() == 1 ? "" : "s", cores.nodes, cores.nodes == 1 ? "" : "s");
+    look_at_placement(f, &cores);
+    uint32_t have = sr_cpu_features();
+    if (have & SR_CPU_AVX2)
+        sr_findings_add(f, SR_FINDING_OK, "features", "%s", sr_cpu_features_text(have, features));
+    else
+        sr_findings_add(f, SR_FINDING_WARN, "features",
+                        "no AVX2: the reference kernels run, which is slow");
+}
+
+static void look_at_memory(sr_findings *f) {
+    char total[16], available[16];
+    const sr_machine_memory memory = sr_machine_get_memory();
+    sr_findings_add(f, memory.available < UINT64_C(2) << 30 ? SR_FINDING_WARN : SR_FINDING_OK,
+                    "memory", "%s%s%s, %s available", sr_text_bytes(memory.total, total),
+                    memory.limit ? " by " : "", memory.limit ? memory.limit : "",
+                    sr_text_bytes(memory.available, available));
+}
+
+static void look_at_shared_memory(sr_findings *f) {
+    struct statvfs info;
+    char free_bytes[16];
+    if (statvfs("/dev/shm", &info) != 0) {
+        sr_findings_add(f, SR_FINDING_BAD, "/dev/shm",
+                        "missing; ranks and data processes share memory there");
+        return;
+    }
+    double bytes = (double)info.f_bavail * (double)info.f_frsize;
+    bool small = bytes < 256 * MIB;
+    sr_findings_add(f, small ? SR_FINDING_WARN : SR_FINDING_OK, "/dev/shm", "%s free%s",
+                    sr_text_bytes((uint64_t)bytes, free_bytes),
+                    small ? "; in a container give --shm-size=1g or --ipc=host" : "");
+}
+
+// What stands between a hostile picture and the user's files.
+static void look_at_walls(sr_findings *f) {
+    const sr_sandbox_support support = sr_sandbox_get_support();
+    if (support.seccomp && support.landlock > 0)
+        sr_findings_add(f, SR_FINDING_OK, "data processes",
+                        "sandboxed by seccomp and Landlock (version %d)", support.landlock);
+    else if (support.seccomp)
+        sr_findings_add(f, SR_FINDING_NOTE, "data processes",
+                        "sandboxed by seccomp; this kernel lacks Landlock, so that reader "
+                        "processes can read every file that the user can read");
+    else
+        sr_findings_add(f, SR_FINDING_WARN, "data processes",
+                        "not sandboxed: this kernel has no seccomp filters; use only pictures from "
+                        "people you trust");
+}
+
+static void look_at_limits(sr_findings *f) {
+    struct rlimit files, locked;
+    char text[16];
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        sr_findings_add(f, files.rlim_cur < 1024 ? SR_FINDING_WARN : SR_FINDING_OK, "open files",
+                        "%llu%s", (unsigned long long)files.rlim_cur,
+                        files.rlim_cur < 1024 ? "; raise it with ulimit -n 4096" : "");
+    if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0)
+        return;
+    if (locked.rlim_cur == RLIM_INFINITY)
+        sr_findings_add(f, SR_FINDING_OK, "locked memory", "unlimited");
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "locked memory",
+                        "%s; InfiniBand and pinned memory want ulimit -l unlimited",
+                        sr_text_bytes(locked.rlim_cur, text));
+}
+
+static void look_at_folder(sr_findings *f) {
+    static const struct {
+        long type;
+        const char *name;
+    } remote[] = {{0x6969, "NFS"}, {0xff534d42, "CIFS"}, {0x65735546, "FUSE"}, {0x01021997, "9p"}};
+    struct statfs info;
+    char text[16];
+    if (statfs(".", &info) != 0)
+        return;
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+        name = (long)info.f_type == remote[i].type ? remote[i].name : name;
+    double bytes = (double)info.f_bavail * (double)info.f_bsize;
+    sr_text_bytes((uint64_t)bytes, text);
+    bool low = bytes < 1024 * MIB;
+    if (access(".", W_OK) != 0) {
+        sr_findings_add(f, SR_FINDING_WARN, "this folder",
+                        "not writable; give -o DIR, or run from another one");
+    } else if (name) {
+        sr_findings_add(f, SR_FINDING_WARN, "this folder",
+                        "on %s, %s free; data is faster on a local disk", name, text);
+    } else {
+        sr_findings_add(f, low ? SR_FINDING_WARN : SR_FINDING_OK, "this folder", "%s free", text);
+    }
+}
+
+static void look_at_cache(sr_findings *f) {
+    const sr_chooser_options options = {.on = true};
+    sr_chooser_use(&options);
+    const char *folder = sr_chooser_folder();
+    if (folder)
+        sr_findings_add(f, SR_FINDING_OK, "cache", "%s (serried info chooser)", folder);
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "cache",
+                        "none: every run times its kernels again; set HOME or SERRIED_CACHE");
+}
+
+static void look_at_gpus(sr_findings *f) {
+    char path[32];
+    int count = 0;
+    do
+        snprintf(path, sizeof path, "/dev/nvidia%d", count);
+    while (access(path, F_OK) == 0 && ++count < 64);
+    if (count > 0)
+        sr_findings_add(f, SR_FINDING_NOTE, "GPUs",
+                        "NVIDIA devices: %d; they are used if libserried-cuda.so is installed",
+                        count);
+    else
+        sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none found; training runs on the CPU");
+}
+
+void sr_doctor_look_at_machine(sr_findings *findings) {
+    look_at_processor(findings);
+    look_at_memory(findings);
+    look_at_huge_pages(findings);
+    look_at_shared_memory(findings);
+    look_at_walls(findings);
+    look_at_limits(findings);
+    look_at_folder(findings);
+    look_at_cache(findings);
+    look_at_gpus(findings);
+}

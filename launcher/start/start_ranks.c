@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks as their starter sees them: grandchildren that tell their numbers on a board.
+//
+// A pidfd of each wakes the starter at the first death, which mpirun answers by killing the rest
+// some milliseconds later: so the first is known, which mpirun itself names on no stream that we
+// could read. A rank whose beats stand still is stopped or hangs; its peers notice in a step, but
+// nobody does where it is alone or all wait for the same thing.
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/process.h"
+#include "launcher/start/start_internal.h"
+
+#define LOOK_NS (100 * SR_NS_PER_MS)
+#define GAP_NS (500 * SR_NS_PER_MS) // a longer one: this process was stopped itself
+#define FINISH_NS SR_NS_PER_S
+#define AFTER_PEERS 1.25 // of deadline.act: the other ranks say more, where they notice
+
+typedef struct rank_state {
+    int pidfd; // -1: not there yet, or gone
+    pid_t pid;
+    bool died, silent_told, left; // left: ended its run, as far as this process has seen
+    uint64_t beats;
+    int64_t silent_ns;
+} rank_state;
+
+struct sr_rank_watch {
+    const sr_board *board;
+    rank_state *states;
+    struct pollfd *polls;
+    int64_t looked_ns;
+    int first_dead, dead_together; // rank, and how many died between the same two looks
+};
+
+sr_status sr_ranks_watch(const sr_board *board, sr_rank_watch **out) {
+    sr_rank_watch *ranks = sr_alloc(sizeof *ranks, "ranks");
+    if (!ranks)
+        return SR_E_MEMORY;
+    ranks->board = board;
+    ranks->first_dead = -1;
+    ranks->looked_ns = sr_clock_ns();
+    ranks->states = sr_alloc_array((size_t)board->ranks + 1, sizeof *ranks->states, "ranks");
+    ranks->polls = sr_alloc_array((size_t)board->ranks + 2, sizeof *ranks->polls, "ranks");
+    for (int r = 0; ranks->states && r < board->ranks; r++)
+        ranks->states[r].pidfd = -1;
+    if (!ranks->states || !ranks->polls) {
+        sr_ranks_free(ranks);
+        return SR_E_MEMORY;
+    }
+    *out = ranks;
+    return SR_OK;
+}
+
+void sr_ranks_free(sr_rank_watch *ranks) {
+    if (!ranks)
+        return;
+    for (int r = 0; ranks->states && r < ranks->board->ranks; r++)
+        if (ranks->states[r].pidfd >= 0)
+            (void)close(ranks->states[r].pidfd);
+    sr_free(ranks->states);
+    sr_free(ranks->polls);
+    sr_free(ranks);
+}
+
+static bool can_be_read(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+static void note_death(sr_rank_watch *ranks, int rank, bool *first) {
+    rank_state *s = &ranks->states[rank];
+    s->died = true;
+    if (s->pidfd >= 0)
+        (void)close(s->pidfd);
+    s->pidfd = -1;
+    if (sr_board_read(ranks->board, rank).ended)
+        return;
+    if (ranks->first_dead < 0) {
+        ranks->first_dead = rank;
+        *first = true;
+    }
+    if (*first)
+        ranks->dead_together++;
+}
+
+static void meet(sr_rank_watch *ranks, int rank, bool *first) {
+    rank_state *s = &ranks->states[rank];
+    sr_board_entry entry = sr_board_read(ranks->board, rank);
+    if (entry.pid <= 0 || s->died || s->pidfd >= 0)
+        return;
+    sr_process process;
+    s->pid = (pid_t)entry.pid;
+    s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+    // Asked after the opening: it cannot be another process by now.
+    if (!sr_process_look(s->pid, &process) || process.started != entry.started)
+        note_death(ranks, rank, first);
+}
+
+static void tell_silence(const rank_state *s, int rank, double seconds, bool act) {
+    const char *why = sr_process_is_stopped(s->pid) ? "stopped (SIGSTOP)" : "not running";
+    if (act)
+        SR_ERROR(
+            "rank %d (pid %d) has given no sign of life for %.1f s (deadline.act): it is %s; ended",
+            rank, (int)s->pid, seconds, why);
+    else
+        SR_WARN("rank %d (pid %d) has given no sign of life for %.1f s: it is %s", rank,
+                (int)s->pid, seconds, why);
+}
+
+static void kill_rank(rank_state *s) {
+    s->silent_ns = 0;
+    (void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+}
+
+// A rank that has ended its run has only to exit, for which mpirun waits without a deadline. One
+// that is stopped may keep the others from it, so they get twice as long.
+static void look_at_exit(sr_rank_watch *ranks, int rank, double act_seconds, int64_t passed) {
+    rank_state *s = &ranks->states[rank];
+    s->silent_ns = s->left ? s->silent_ns + passed : 0;
+    s->left = true;
+    const double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
+    if (seconds < AFTER_PEERS * act_seconds)
+        return;
+    const bool stopped = sr_process_is_stopped(s->pid);
+    if (!stopped && seconds < 2 * AFTER_PEERS * act_seconds)
+        return;
+    SR_ERROR("rank %d (pid %d) ended its run %.1f s ago and has not exited (deadline.act): it is "
+             "%s; killed",
+             rank, (int)s->pid, seconds, stopped ? "stopped (SIGSTOP)" : "hanging");
+    if (ranks->first_dead < 0)
+        ranks->first_dead = rank;
+    kill_rank(s);
+}
+
+static void look_at_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
+    rank_state *s = &ranks->states[rank];
+    sr_board_entry now = sr_board_read(ranks->board, rank);
+    if (s->pidfd < 0 || now.beats == 0)
+        return;
+    if (now.ended) {
+        look_at_exit(ranks, rank, now.act_seconds, passed);
+        return;
+    }
+    s->silent_ns = now.beats != s->beats ? 0 : s->silent_ns + passed;
+    s->beats = now.beats;
+    double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
+    if (s->silent_ns == 0)
+        s->silent_told = false;
+    if (seconds >= AFTER_PEERS * now.act_seconds) {
+        tell_silence(s, rank, seconds, true);
+        kill_rank(s);
+    } else if (seconds >= now.report_seconds && !s->silent_told) {
+        tell_silence(s, rank, seconds, false);
+        s->silent_told = true;
+    }
+}
+
+static void look(sr_rank_watch *ranks) {
+    int64_t now = sr_clock_ns(), passed = now - ranks->looked_ns;
+    bool first = false;
+    if (passed > GAP_NS)
+        passed = 0;
+    ranks->looked_ns = now;
+    for (int r = 0; r < ranks->board->ranks; r++) {
+        meet(ranks, r, &first);
+        if (ranks->states[r].pidfd >= 0 && can_be_read(ranks->states[r].pidfd))
+            note_death(ranks, r, &first);
+        look_at_beats(ranks, r, passed);
+    }
+}
+
+void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count) {
+    nfds_t n = 0;
+    for (int i = 0; i < count; i++)
+        ranks->polls[n++] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
+    for (int r = 0; r < ranks->board->ranks; r++)
+        if (ranks->states[r].pidfd >= 0)
+            ranks->polls[n++] = (struct pollfd){.fd = ranks->states[r].pidfd, .events = POLLIN};
+    (void)poll(ranks->polls, n, (int)(LOOK_NS / SR_NS_PER_MS));
+    look(ranks);
+}
+
+void sr_ranks_signal(sr_rank_watch *ranks, int number) {
+    for (int r = 0; r < ranks->board->ranks; r++)
+        if (ranks->states[r].pidfd >= 0)
+            (void)syscall(SYS_pidfd_send_signal, ranks->states[r].pidfd, number, NULL, 0);
+}
+
+static int living(const sr_rank_watch *ranks) {
+    int count = 0;
+    for (int r = 0; r < ranks->board->ranks; r++)
+        count += ranks->states[r].pidfd >= 0 ? 1 : 0;
+    return count;
+}
+
+void sr_ranks_finish(sr_rank_watch *ranks) {
+    int64_t end = sr_clock_ns() + FINISH_NS;
+    look(ranks);
+    for (bool killed = false; living(ranks) > 0; look(ranks)) {
+        if (!killed && sr_clock_ns() >= end) {
+            sr_ranks_signal(ranks, SIGKILL);
+            killed = true;
+            end += FINISH_NS;
+        } else if (killed && sr_clock_ns() >= end) {
+            return; // in the kernel, where no signal reaches them
+        }
+        sr_clock_sleep_ns(2 * SR_NS_PER_MS);
+    }
+}
+
+sr_ranks_stage sr_ranks_get_stage(const sr_rank_watch *ranks) {
+    for (int r = 0; r < ranks->board->ranks; r++)
+        if (ranks->states[r].pid <= 0)
+            return SR_RANKS_STARTING;
+    return ranks->board->ranks > 0 && living(ranks) == 0 ? SR_RANKS_GONE : SR_RANKS_RUNNING;
+}
+
+const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size) {
+    int rank = ranks->first_dead;
+    if (rank < 0)
+        (void)snprintf(out, size, "a rank");
+    else if (ranks->dead_together > 1)
+        (void)snprintf(out, size, "one of %d ranks, perhaps rank %d (pid %d)", ranks->dead_together,
+                       rank, (int)ranks->states[rank].pid);
+    else
+        (void)snprintf(out, size, "rank %d (pid %d)", rank, (int)ranks->states[rank].pid);
+    return out;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Being mpirun's parent: signals in, exit code out, and nothing left behind.
+//
+// Ctrl-C is handed on as SIGUSR1, which mpirun forwards to every rank (4 ms measured) and which
+// means "checkpoint and exit 75". SIGTERM to mpirun would kill the ranks; that is what the second
+// Ctrl-C does. mpirun's own notice of a killed rank has no process number and can be suppressed
+// only together with its advice, so who died is found here (start_ranks.c).
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "launcher/start/start_internal.h"
+#include "trainer/run/train.h"
+
+#define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
+// Longest waits for mpirun: for its ranks to show themselves, the same once it was asked to stop,
+// and for itself when its ranks are gone (Open MPI 4.1.4 may wait for a lock of its own).
+#define START_NS (120 * SR_NS_PER_S)
+#define STOP_NS (30 * SR_NS_PER_S)
+#define END_NS (10 * SR_NS_PER_S)
+#define ASK_NS (SR_NS_PER_S / 5)
+
+typedef struct supervision {
+    const sr_start_plan *plan;
+    sr_board board; // without ranks where there is no folder for it
+    sr_rank_watch *ranks;
+    int signals; // signalfd
+    int output;  // mpirun's stdout, from its other end
+    pid_t child;
+    int stops;        // signals that asked to stop
+    int last_stop;    // the number of the last one
+    int64_t asked_ns; // when mpirun was told last
+    bool heard;       // it was told after all ranks had been there
+    int killed_by;    // second signal, 0: none
+    int64_t kill_at_ns;
+    sr_ranks_stage stage;
+    int64_t stage_ns; // since when
+    bool hung;        // mpirun, which was ended for that
+} supervision;
+
+// A scheduler may send SIGUSR1 first and SIGTERM later: only Ctrl-C after anything, or SIGTERM
+// twice, means "at once".
+static bool means_at_once(const supervision *s, int number) {
+    return s->stops > 0 && (number == SIGINT || (number == SIGTERM && s->last_stop == SIGTERM));
+}
+
+static void take_stop(supervision *s, int number) {
+    if (means_at_once(s, number)) {
+        SR_WARN("ending at once, without a checkpoint");
+        s->killed_by = number;
+        s->kill_at_ns = sr_clock_ns() + KILL_AFTER_NS;
+        (void)kill(s->child, SIGTERM);
+    } else if (s->stops == 0) {
+        SR_INFO("stopping: the ranks write a checkpoint and exit with 75%s",
+                number == SIGINT ? " (Ctrl-C again ends at once)" : "");
+        (void)kill(s->child, SIGUSR1);
+        s->asked_ns = sr_clock_ns();
+    }
+    if (s->stops == 0)
+        s->stage_ns = sr_clock_ns();
+    s->stops++;
+    s->last_stop = number;
+}
+
+// Ctrl-Z: the ranks are in another process group, so the terminal stops this process alone.
+static void pause_job(supervision *s) {
+    sr_ranks_signal(s->ranks, SIGSTOP);
+    (void)kill(getpid(), SIGSTOP); // returns when somebody continues us
+    sr_ranks_signal(s->ranks, SIGCONT);
+    s->stage_ns = sr_clock_ns();
+}
+
+static void take_signals(supervision *s) {
+    struct signalfd_siginfo info;
+    while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTSTP)
+            pause_job(s);
+        else if (info.ssi_signo != SIGCHLD)
+            take_stop(s, (int)info.ssi_signo);
+    }
+}
+
+// mpirun goes past what it cannot write; this process notices, and fails (sr_command_main).
+static void pass_output(supervision *s) {
+    char buffer[4096];
+    ssize_t got = -1;
+    while (s->output >= 0 && (got = read(s->output, buffer, sizeof buffer)) > 0)
+        (void)fwrite(buffer, 1, (size_t)got, stdout);
+    (void)fflush(stdout);
+    if (s->output >= 0 && got == 0) { // its end
+        (void)close(s->output);
+        s->output = -1;
+    }
+}
+
+static void end_mpirun(supervision *s, const char *why) {
+    SR_ERROR("mpirun (pid %d) %s; killed it. 'serried doctor' checks what mpirun needs",
+             (int)s->child, why);
+    s->hung = true;
+    (void)kill(s->child, SIGKILL);
+}
+
+// mpirun drops a SIGUSR1 that comes before it has started its ranks, so it is told again until one
+// came after all of them had been there.
+static void ask_again(supervision *s) {
+    const int64_t now = sr_clock_ns();
+    if (s->stops == 0 || s->killed_by != 0 || s->heard || now - s->asked_ns < ASK_NS)
+        return;
+    const sr_ranks_stage stage = sr_ranks_get_stage(s->ranks);
+    s->heard = stage != SR_RANKS_STARTING;
+    s->asked_ns = now;
+    if (stage != SR_RANKS_GONE)
+        (void)kill(s->child, SIGUSR1);
+}
+
+// mpirun has no deadlines of its own. Ranks that run have theirs.
+static void look_at_mpirun(supervision *s) {
+    const int64_t now = sr_clock_ns();
+    const sr_ranks_stage stage = sr_ranks_get_stage(s->ranks);
+    if (stage != s->stage || s->stage_ns == 0)
+        s->stage_ns = now;
+    s->stage = stage;
+    const int64_t waited = now - s->stage_ns;
+    if (s->hung)
+        return;
+    if (stage == SR_RANKS_STARTING && s->stops > 0 && waited > STOP_NS)
+        end_mpirun(s, "did not stop within 30 s, before its ranks had started");
+    else if (stage == SR_RANKS_STARTING && waited > START_NS)
+        end_mpirun(s, "did not start its ranks within 120 s");
+    else if (stage == SR_RANKS_GONE && waited > END_NS)
+        end_mpirun(s, "did not exit within 10 s of its last rank");
+}
+
+static int wait_for_child(supervision *s) {
+    for (;;) {
+        int state;
+        sr_ranks_wait(s->ranks, (const int[]){s->signals, s->output}, 2);
+        take_signals(s);
+        pass_output(s);
+        if (waitpid(s->child, &state, WNOHANG) == s->child)
+            return state;
+        look_at_mpirun(s);
+        ask_again(s);
+        if (s->kill_at_ns != 0 && sr_clock_ns() >= s->kill_at_ns)
+            (void)kill(s->child, SIGKILL);
+    }
+}
+
+// A request to stop, handed on by us to mpirun or sent to a rank directly, that came before they
+// could listen, or when mpirun no longer did: nothing is lost.
+static bool came_untimely(const supervision *s, int state, int number) {
+    if (number == SIGUSR1 && s->stops > 0)
+        return true;
+    const bool asks = number == SIGUSR1 || number == SIGTERM || number == SIGINT;
+    return asks && !WIFSIGNALED(state) && sr_ranks_get_stage(s->ranks) == SR_RANKS_STARTING;
+}
+
+// mpirun answers 128 + N when signal N killed a rank.
+static int exit_code_of(const supervision *s, int state) {
+    char culprit[96];
+    int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (s->killed_by != 0)
+        return 128 + s->killed_by;
+    if (s->hung && s->stops > 0 && s->stage == SR_RANKS_STARTING)
+        return 75; // nothing was trained
+    if (s->hung)
+        return sr_status_exit_code(SR_E_PEER);
+    if (code <= 128)
+        return code;
+    int number = code - 128;
+    if (WIFEXITED(state) && number >= NSIG) {
+        SR_ERROR("mpirun failed with exit code %d; its own message is above. 'serried doctor' "
+                 "checks whether it can start two ranks",
+                 code);
+        return sr_status_exit_code(SR_E_SYSTEM);
+    }
+    if (came_untimely(s, state, number)) {
+        SR_INFO(
+            "asked to stop while the ranks were starting or ending; run the same command again");
+        return 75;
+    }
+    if (WIFSIGNALED(state))
+        (void)snprintf(culprit, sizeof culprit, "mpirun (pid %d)", (int)s->child);
+    else
+        (void)sr_ranks_culprit(s->ranks, culprit, sizeof culprit);
+    SR_ERROR("%s was killed by signal %d (%s)%s; run the same command again to resume from the "
+             "last checkpoint",
+             culprit, number, strsignal(number),
+             number == SIGBUS ? ", as happens where /dev/shm or a disk is full" : "");
+    return sr_status_exit_code(SR_E_PEER);
+}
+
+static sr_status open_board(supervision *s) {
+    if (s->plan->board)
+        SR_TRY(sr_board_create(s->plan->board, s->plan->ranks, &s->board));
+    return sr_ranks_watch(&s->board, &s->ranks);
+}
+
+static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code) {
+    int ends[2];
+    SR_TRY(open_board(s));
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    s->output = ends[0];
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    const sr_status started = sr_start_mpirun(s->plan, mask, ends[1], &s->child);
+    (void)close(ends[1]);
+    SR_TRY(started);
+    sr_guard_tell(&s->plan->guard, s->child);
+    if (s->plan->limit_seconds > 0)
+        s->kill_at_ns = sr_clock_ns() + s->plan->limit_seconds * SR_NS_PER_S;
+    int state = wait_for_child(s);
+    sr_ranks_finish(s->ranks); // a killed mpirun leaves them to themselves
+    pass_output(s);
+    *exit_code = exit_code_of(s, state);
+    return SR_OK;
+}
+
+sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCHLD};
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i] != SIGHUP || !sr_stop_is_ignored(SIGHUP)) // as under nohup
+            sigaddset(&signals, numbers[i]);
+    if (sigprocmask(SIG_BLOCK, &signals, &before) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot block signals: %s", strerror(errno));
+    sigdelset(&before, SIGUSR1); // sr_stop_hold
+    // Nobody reads our messages any more: no reason to end the ranks.
+    void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
+    supervision s = {.plan = plan, .output = -1};
+    if (plan->as_root)
+        SR_WARN("running as root: OMPI_ALLOW_RUN_AS_ROOT is set for mpirun");
+    if (plan->oversubscribed > 0)
+        SR_WARN("%d ranks share %d core%s", plan->ranks, plan->ranks - plan->oversubscribed,
+                plan->ranks - plan->oversubscribed == 1 ? "" : "s");
+    SR_INFO("%s", plan->line);
+    s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
+                                      : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));
+    sr_ranks_free(s.ranks);
+    sr_board_release(&s.board);
+    if (s.signals >= 0)
+        (void)close(s.signals);
+    if (s.output >= 0)
+        (void)close(s.output);
+    (void)signal(SIGPIPE, pipe_before);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}

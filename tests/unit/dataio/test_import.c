@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every format of the table, from a folder and from a tar of it: records, classes, splits, and what
+// becomes of files that do not fit. A format without a case here fails.
+#include "tests/unit/dataio/import_fixture.h"
+
+#include <sys/stat.h>
+
+#include "dataio/formats/format.h"
+#include "dataio/formats/rle.h"
+#include "dataio/record/protocol.h"
+#include "dataio/record/zstd_frame.h"
+
+// -- one case for each format ------------------------------------------------------------------
+
+static void make_classes(void) {
+    put_jpeg("src/cat/1.jpg", 20, 16);
+    put_jpeg("src/dog/2.jpg", 24, 16);
+}
+
+static void check_classes(const sr_pack_report *r) {
+    assert_int_equal(2, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, label_of("train", "dog/2.jpg"));
+}
+
+#define VOC_OBJECT(name, x1, y1, x2, y2, rest)                                                     \
+    "<object><name>" name "</name><bndbox><xmin>" #x1 "</xmin><ymin>" #y1 "</ymin><xmax>" #x2      \
+    "</xmax><ymax>" #y2 "</ymax></bndbox>" rest "</object>"
+
+static void make_voc(void) {
+    put_jpeg("src/VOC/JPEGImages/a.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/b.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/c.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/unlisted.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/bare.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/size.jpg", 40, 30);
+    put_jpeg("src/VOC/JPEGImages/odd.jpg", 40, 30);
+    put_mask("src/VOC/SegmentationClass/a.png", 40, 30, SPNG_COLOR_TYPE_INDEXED);
+    put_text(
+        "src/VOC/Annotations/a.xml",
+        "<?xml version=\"1.0\"?>\n<annotation><filename>a.jpg</filename><size><width>40</width>"
+        "<height>30</height></size>" VOC_OBJECT(
+            "dog", 1, 2, 40, 30,
+            "<part><name>head</name><bndbox><xmin>9</xmin></bndbox></part>"
+            "<difficult>1</difficult>") "</annotation>");
+    put_text("src/VOC/Annotations/b.xml",
+             "<annotation>" VOC_OBJECT("cat", 5, 5, 5, 5, "") "</annotation>");
+    put_text("src/VOC/Annotations/c.xml", "<annotation>" VOC_OBJECT("dog", 3.5, 4, 9, 9, "") //
+             "</annotation>");
+    put_text("src/VOC/Annotations/unlisted.xml", "<annotation></annotation>");
+    put_text("src/VOC/Annotations/gone.xml", "<annotation></annotation>");
+    put_text("src/VOC/Annotations/broken.xml", "<annotation>\n  <object></annotation>");
+    put_text("src/VOC/Annotations/size.xml", "<annotation><size><width>41</width><height>30"
+                                             "</height></size></annotation>");
+    put_text("src/VOC/Annotations/odd.xml",
+             "<annotation>" VOC_OBJECT("bird", 1, 1, 5, 5, "") "</annotation>");
+    put_text("src/VOC/ImageSets/Main/train.txt", "a\r\nb\nsize\n");
+    put_text("src/VOC/ImageSets/Main/val.txt", "c  1\nodd\nnowhere\n");
+    put_text("src/VOC/ImageSets/Main/dog_train.txt", "a 1\n");
+}
+
+static void check_voc(const sr_pack_report *r) {
+    sr_object o;
+    assert_int_equal(2, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(3, r->objects);
+    assert_int_equal(1, r->degenerate);
+    assert_int_equal(2, r->unlabelled); // not listed, and a mask
+    assert_int_equal(1, r->ignored);    // dog_train.txt
+    assert_int_equal(8, r->annotations);
+    one_object("train", "a.jpg", &o);
+    check_box(&o, 0, 1, 40, 30);
+    assert_true(o.difficult && o.label == 1 && o.name_bytes == 3 && memcmp(o.name, "dog", 3) == 0);
+    one_object("train", "b.jpg", &o);
+    check_box(&o, 4, 4, 5, 5);
+    one_object("val", "c.jpg", &o);
+    check_box(&o, 2.5, 3, 9, 9);
+    assert_int_equal(2, class_count("val", "cat"));
+    assert_int_equal(6, r->refused);
+    check_refused("VOC/Annotations/broken.xml,2:");
+    check_refused("VOC/Annotations/gone.xml,an annotation without a picture");
+    check_refused("VOC/JPEGImages/bare.jpg,a picture without an annotation");
+    check_refused("VOC/JPEGImages/size.jpg,\"the annotation is for a picture of 41 x 30");
+    check_refused("VOC/JPEGImages/odd.jpg,\"an object of class 'bird'");
+    check_refused("nowhere,\"is listed in");
+}
+
+static void check_masks(const sr_pack_report *r) {
+    size_t bytes;
+    sr_sample sample;
+    sr_zstd zstd = {0};
+    uint8_t ids[30 * 24];
+    assert_int_equal(1, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(3, r->annotations);
+    assert_int_equal(3, r->refused);
+    assert_int_equal(12, class_count("train", "0"));
+    void *record = find_record("val", "images/val/1.jpg", &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    assert_true(sample.height == 24 && sample.width == 30 && sample.label == -1);
+    assert_ok(sr_zstd_expand(&zstd, sample.mask, sample.mask_bytes, ids, sizeof ids));
+    assert_true(ids[0] == 0 && ids[1] == 1 && ids[2] == 11 && ids[30 * 24 - 1] == 11);
+    sr_zstd_release(&zstd);
+    free(record);
+    check_refused("d/images/train/2.jpg,\"the mask is 29 x 20, the picture 30 x 20");
+    check_refused("d/images/train/3.jpg,a picture without a mask");
+    check_refused("d/masks/train/4.png,a mask without a picture");
+}
+
+static void check_coco(const sr_pack_report *r) {
+    sr_object o;
+    assert_int_equal(3, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(4, r->objects);
+    assert_int_equal(1, r->degenerate);
+    assert_int_equal(1, r->unlabelled);
+    assert_int_equal(2, r->annotations);
+    assert_int_equal(1, r->ignored);
+    assert_int_equal(2, class_count("train", "zebra")); // by id
+    one_object("train", "train2017/1.jpg", &o);
+    check_box(&o, 1, 2.5, 11, 6.5);
+    assert_true(o.label == 1 && !o.crowd && o.mask == NULL);
+    const char *key;
+    size_t n, numbers = 0;
+    bool more;
+    sr_feature polygon, number;
+    assert_ok(sr_record_next(&o.outlines, &key, &n, &polygon, &more));
+    sr_record_cursor points = sr_feature_entries(&polygon);
+    while (sr_record_next(&points, &key, &n, &number, &more) == SR_OK && more)
+        numbers++;
+    assert_int_equal(6, numbers);
+    one_object("train", "train2017/2.jpg", &o);
+    sr_rle rle = {0};
+    assert_true(o.crowd && o.difficult && o.mask != NULL);
+    assert_ok(sr_rle_parse(&rle, o.mask, o.mask_bytes));
+    assert_ok(sr_rle_check(&rle, 20, 30));
+    assert_true(rle.count == 3 && ((uint32_t *)rle.counts)[1] == 560);
+    sr_rle_release(&rle);
+    one_object("val", "val2017/1.jpg", &o);
+    check_box(&o, 3, 3, 6, 6);
+    assert_int_equal(1, o.label);
+    assert_int_equal(4, r->refused);
+    check_refused(
+        "train2017/4.jpg,\"annotation id 44 of image id 8, annotations/instances_train2017"
+        ".json: an object of class 'category 3, not defined'");
+    check_refused("gone.jpg,\"image id 9 of annotations/instances_train2017.json, but there is no");
+    check_refused(
+        "annotations/instances_train2017.json,\"an annotation is of image id 99, which is "
+        "not defined (1 annotation is)\"");
+    check_refused("1.jpg,image id 10 of annotations/instances_train2017.json is a picture");
+}
+
+static void check_yolo(const sr_pack_report *r) {
+    sr_object o;
+    sr_detection d;
+    size_t bytes;
+    assert_int_equal(6, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(0, r->records[SR_SPLIT_TEST]);
+    assert_int_equal(5, r->objects);
+    assert_int_equal(1, r->degenerate);
+    assert_int_equal(2, r->unlabelled);   // not in val.txt; a test split without labels
+    assert_int_equal(11, r->annotations); // data.yaml and val.txt with them
+    assert_int_equal(0, r->ignored);
+    assert_int_equal(3, class_count("train", "red fox"));
+    one_object("train", "images/train/1.jpg", &o);
+    check_box(&o, 15, 5, 25, 15);
+    assert_true(o.label == 1 && !o.difficult && !o.crowd && o.mask == NULL);
+    one_object("train", "images/train/2.jpg", &o);
+    check_box(&o, 10, 5, 30, 20);
+    const char *key;
+    size_t n, numbers = 0;
+    bool more;
+    sr_feature polygon, number;
+    assert_ok(sr_record_next(&o.outlines, &key, &n, &polygon, &more));
+    sr_record_cursor points = sr_feature_entries(&polygon);
+    while (sr_record_next(&points, &key, &n, &number, &more) == SR_OK && more)
+        numbers++;
+    assert_int_equal(6, numbers);
+    one_object("train", "turned.jpg", &o); // as it is shown
+    check_box(&o, 0, 0, 30, 40);
+    one_object("train", "images/extra/deep/1.jpg", &o);
+    check_box(&o, 11, 5, 33, 15);
+    one_object("val", "images/val/1.jpg", &o);
+    check_box(&o, 20, 10, 20, 10);
+    assert_int_equal(2, o.label);
+    void *record = find_record("train", "background.jpg", &bytes);
+    assert_ok(sr_detection_read(record, bytes, &d));
+    assert_ok(sr_detection_next(&d, &o, &more));
+    assert_false(more);
+    free(record);
+    assert_int_equal(6, r->refused);
+    check_refused(
+        "ds/images/train/class.jpg,\"ds/labels/train/class.txt:2: class 3, but there are 3");
+    check_refused(
+        "ds/images/train/pixels.jpg,\"ds/labels/train/pixels.txt:3: 20 is not normalised");
+    check_refused("ds/images/train/short.jpg,\"ds/labels/train/short.txt:1: a class and 3 numbers");
+    check_refused("ds/images/train/twice.jpg,\"data.yaml names it for several splits");
+    check_refused("ds/labels/train/gone.txt,labels without a picture");
+    check_refused("ds/val.txt,line 4: there is no picture images/val/gone.jpg");
+}
+
+static void check_cifar(const sr_pack_report *r) {
+    size_t bytes;
+    sr_sample sample;
+    assert_int_equal(20, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(3, r->records[SR_SPLIT_TEST]);
+    assert_int_equal(10, class_count("train", "p0"));
+    void *record = find_record("train", "data_batch_1.bin#00013", &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    const uint8_t *p = sample.data;
+    assert_true(sample.label == 3 && !sample.encoded && sample.channels == 3 &&
+                sample.bytes == 3072 && p[0] == 130 && p[1] == 131 && p[5] == 132);
+    free(record);
+    assert_int_equal(2, r->refused);
+    check_refused("c/data_batch_2.bin,no whole number");
+    check_refused("c/data_batch_3.bin,no whole number");
+}
+
+static void make_idx(void) {
+    uint8_t pictures[16 + 3 * 6] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 3};
+    const uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 4, 0, 2};
+    for (int i = 0; i < 18; i++)
+        pictures[16 + i] = (uint8_t)i;
+    put_file("src/train-images-idx3-ubyte", pictures, sizeof pictures);
+    put_file("src/train-labels-idx1-ubyte", labels, sizeof labels);
+    put_file("src/t10k-images-idx3-ubyte", pictures, sizeof pictures);
+    put_file("src/t10k-labels-idx1-ubyte", labels, sizeof labels);
+    run("gzip -n '%s' '%s'", in_top("src/t10k-images-idx3-ubyte"),
+        in_top("src/t10k-labels-idx1-ubyte"));
+    put_file("src/short-images-idx3-ubyte", pictures, sizeof pictures - 1);
+    put_file("src/alone-images-idx3-ubyte", pictures, sizeof pictures);
+}
+
+static void check_idx(const sr_pack_report *r) {
+    size_t bytes;
+    sr_sample sample;
+    assert_int_equal(3, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(3, r->records[SR_SPLIT_TEST]);
+    assert_int_equal(5, class_count("test", "0"));
+    void *record = find_record("test", "t10k-images-idx3-ubyte.gz#00002", &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    assert_true(sample.label == 2 && sample.height == 2 && sample.width == 3 &&
+                sample.channels == 1 && ((const uint8_t *)sample.data)[0] == 12);
+    free(record);
+    assert_int_equal(2, r->refused);
+    check_refused("short-images-idx3-ubyte,the file is shorter");
+    check_refused("alone-images-idx3-ubyte,pictures without a file of labels");
+}
+
+// A directory as the original writer makes it, of one split.
+static void put_kplrecord(const char *folder, int count) {
+    static const char meta[] =
+        "version: 1\nid: \"root\"\nrecord_type {\n  basicType: map\n  properties {\n    key: "
+        "\"data\"\n    value {\n      basicType: bytes\n    }\n  }\n  properties {\n    key: "
+        "\"label\"\n    value {\n      basicType: list\n      item {\n        basicType: int64\n   "
+        "   "
+        "}\n    }\n  }\n  keys: \"data\"\n  keys: \"label\"\n}\n";
+    sr_record_writer writer = {0};
+    uint64_t offsets[9] = {0};
+    uint8_t data[4096];
+    char name[64];
+    for (int i = 0; i < count; i++) {
+        const int64_t label = i % 3;
+        sr_record_begin(&writer);
+        sr_record_put_bytes(&writer, "data", "pixels", 2 + (size_t)i);
+        sr_record_put_int64s(&writer, "label", &label, 1);
+        assert_ok(sr_record_end(&writer));
+        memcpy(data + offsets[i], writer.data, writer.bytes);
+        offsets[i + 1] = offsets[i] + writer.bytes;
+    }
+    (void)snprintf(name, sizeof name, "%s/root.data", folder);
+    put_file(name, data, offsets[count]);
+    (void)snprintf(name, sizeof name, "%s/root.meta", folder);
+    put_text(name, meta);
+    sr_text index;
+    sr_text_init(&index);
+    assert_ok(sr_index_write(offsets, (size_t)count, &index));
+    (void)snprintf(name, sizeof name, "%s/root.index", folder);
+    put_file(name, index.data, index.length);
+    sr_text_release(&index);
+    sr_record_writer_release(&writer);
+}
+
+static void make_kplrecord(void) {
+    put_kplrecord("src/train", 4);
+    put_kplrecord("src/val", 2);
+    put_kplrecord("src/cut", 2);
+    put_file("src/cut/root.index", "", 0);
+}
+
+static void check_kplrecord(const sr_pack_report *r) {
+    sr_dataset *set;
+    assert_int_equal(4, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(2, r->records[SR_SPLIT_VAL]);
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+    assert_int_equal(3, sr_dataset_class_count(set));
+    void *original;
+    size_t bytes, length, found = 0;
+    assert_ok(sr_file_read(in_top("src/train/root.data"), 1 << 20, &original, &length));
+    for (int64_t i = 0; i < 4; i++) { // byte for byte
+        const void *data;
+        assert_ok(sr_dataset_read(set, i, &data, &bytes));
+        found += memmem(original, length, data, bytes) != NULL;
+    }
+    assert_int_equal(4, found);
+    sr_free(original);
+    sr_dataset_free(set);
+    check_refused("cut/root.index,an empty index");
+}
+
+static void make_listed(void) {
+    put_jpeg("src/x 1.jpg", 20, 20);
+    put_jpeg("src/sub/2.jpg", 20, 20);
+    put_jpeg("src/3.jpg", 20, 20);
+    put_jpeg("src/4.jpg", 20, 20);
+    put_text("src/page.jpg", "<html>");
+    put_text("list.tsv", "x 1.jpg\tred fox\r\n\nsub/2.jpg\tcat\ttrain\n3.jpg\tcat\tval\n"
+                         "gone.jpg\tcat\npage.jpg\tcat\n4.jpg\towl\tval\n");
+}
+
+static void check_listed(const sr_pack_report *r) {
+    assert_int_equal(2, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(2, class_count("train", "cat"));
+    assert_int_equal(1, label_of("train", "x 1.jpg"));
+    assert_int_equal(0, label_of("val", "3.jpg"));
+    check_refused("gone.jpg,");
+    check_refused("page.jpg,not a picture");
+    check_refused("4.jpg,class 'owl'");
+}
+
+static const struct {
+    const char *format;
+    void (*make)(void);
+    void (*check)(const sr_pack_report *report);
+    bool listed;
+} cases[] = {
+    {"classes", make_classes, check_classes, false},
+    {"voc", make_voc, check_voc, false},
+    {"masks", make_masks, check_masks, false},
+    {"coco", make_coco, check_coco, false},
+    {"yolo", make_yolo, check_yolo, false},
+    {"webdataset", make_webdataset, check_webdataset, false},
+    {"cifar", make_cifar, check_cifar, false},
+    {"idx", make_idx, check_idx, false},
+    {"kplrecord", make_kplrecord, check_kplrecord, false},
+    {"listed", make_listed, check_listed, true},
+};
+
+// From the folder, from a tar of it and from a compressed one: the same shards.
+static void check_case(size_t i) {
+    sr_pack_report report;
+    sr_source *source;
+    sr_pack_options options = {.allow_refused = 100};
+    char list[1024];
+    (void)snprintf(list, sizeof list, "%s", in_top("list.tsv"));
+    cases[i].make();
+    options.list = cases[i].listed ? list : NULL;
+    assert_ok(sr_source_open(in_top("src"), options.list, top, NULL, &source));
+    assert_string_equal(cases[i].format, source->format->name);
+    sr_source_free(source);
+    assert_ok(pack(in_top("src"), in_top("dst"), options, &report));
+    cases[i].check(&report);
+    const char *const filters[] = {"", "z"};
+    for (int f = 0; f < 2; f++) {
+        run("cd '%s' && tar c%sf t.tar -C src . && rm -rf from-tar", top, filters[f]);
+        assert_ok(pack(in_top("t.tar"), in_top("from-tar"), options, &report));
+        run("cd '%s' && for f in dst/*.kpl; do cmp $f from-tar/${f#dst/} || exit 1; done", top);
+    }
+}
+
+static void test_formats(void **state) {
+    (void)state;
+    const sr_format *format;
+    for (size_t i = 0; (format = sr_format_at(i)) != NULL; i++) {
+        size_t c = 0;
+        while (c < sizeof cases / sizeof *cases && strcmp(cases[c].format, format->name) != 0)
+            c++;
+        if (c == sizeof cases / sizeof *cases)
+            fail_msg("format '%s' has no case", format->name);
+        assert_true(format->struct_size == sizeof *format && format->abi == SR_FORMAT_ABI);
+        check_case(c);
+        test_folder_remove(top);
+        assert_int_equal(0, mkdir(top, 0700));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_formats, make_top, remove_top),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

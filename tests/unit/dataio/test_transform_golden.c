@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pixels beside Pillow's and torchvision's: tests/golden/transforms.bin, written by
+// tests/golden/make_transforms.py. Each entry of the file has a line here, and the reverse.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dataio/image/adjust.h"
+#include "dataio/image/affine.h"
+#include "dataio/image/augment_ops.h"
+#include "dataio/image/canvas.h"
+#include "kernels/base/memory.h"
+#include "tests/unit/support/test_support.h"
+
+enum { MOST_ENTRIES = 100, NAME_BYTES = 32 };
+
+typedef struct entry {
+    char name[NAME_BYTES + 1];
+    uint32_t width, height;
+    const uint8_t *pixels;
+    bool seen;
+} entry;
+
+static unsigned char *file;
+static entry entries[MOST_ENTRIES];
+static size_t entry_count;
+
+static int read_file(void **state) {
+    (void)state;
+    FILE *in = fopen("tests/golden/transforms.bin", "rb");
+    if (!in || fseek(in, 0, SEEK_END) != 0)
+        return -1;
+    const size_t bytes = (size_t)ftell(in);
+    file = malloc(bytes);
+    rewind(in);
+    const bool whole = file && fread(file, 1, bytes, in) == bytes;
+    if (fclose(in) != 0 || !whole || memcmp(file, "SRPICT01", 8) != 0)
+        return -1;
+    for (size_t at = 8; at < bytes && entry_count < MOST_ENTRIES; entry_count++) {
+        entry *e = &entries[entry_count];
+        memcpy(e->name, file + at, NAME_BYTES);
+        memcpy(&e->width, file + at + NAME_BYTES, 4);
+        memcpy(&e->height, file + at + NAME_BYTES + 4, 4);
+        e->pixels = file + at + NAME_BYTES + 8;
+        at += NAME_BYTES + 8 + (size_t)e->width * e->height * 3;
+    }
+    return 0;
+}
+
+static int free_file(void **state) {
+    (void)state;
+    free(file);
+    return 0;
+}
+
+// -- how each is made --------------------------------------------------------------------------
+
+static sr_status resize(sr_canvas *c, double filter) {
+    return sr_canvas_resize(c, sr_canvas_target_width(c), sr_canvas_target_height(c),
+                            (sr_resize_filter)(int)filter, true);
+}
+
+static sr_status resize_box(sr_canvas *c, double filter) {
+    SR_TRY(sr_canvas_crop(c, &(sr_region){3, 2, 25, 18}));
+    return resize(c, filter);
+}
+
+static sr_status affine(sr_canvas *c, double bilinear) {
+    const sr_affine_look look = {.bilinear = bilinear > 0, .color = {7, 80, 200}};
+    const sr_affine how = {
+        .degrees = 21, .scale = 1.2, .shear_x = 10, .shear_y = 5, .x = 3, .y = -2};
+    return sr_affine_apply(c, &how, &look);
+}
+
+static sr_status rotate(sr_canvas *c, double bilinear) {
+    return sr_augment_rotate.apply(c, 33, &(sr_affine_look){.bilinear = bilinear > 0});
+}
+
+static const sr_affine_look plain;
+
+static sr_status shear_x(sr_canvas *c, double slope) {
+    return sr_augment_shear_x.apply(c, slope, &plain);
+}
+
+static sr_status shear_y(sr_canvas *c, double slope) {
+    return sr_augment_shear_y.apply(c, slope, &plain);
+}
+
+static sr_status translate(sr_canvas *c, double x) {
+    SR_TRY(sr_augment_translate_x.apply(c, x, &plain));
+    return sr_augment_translate_y.apply(c, -3.9, &plain);
+}
+
+static sr_status brightness(sr_canvas *c, double factor) {
+    return sr_augment_brightness.apply(c, factor - 1, &plain);
+}
+
+static sr_status contrast(sr_canvas *c, double factor) {
+    return sr_augment_contrast.apply(c, factor - 1, &plain);
+}
+
+static sr_status color(sr_canvas *c, double factor) {
+    return sr_augment_color.apply(c, factor - 1, &plain);
+}
+
+static sr_status sharpness(sr_canvas *c, double factor) {
+    return sr_augment_sharpness.apply(c, factor - 1, &plain);
+}
+
+static sr_status hue(sr_canvas *c, double turn) {
+    uint8_t *p;
+    SR_TRY(sr_canvas_pixels(c, &p));
+    sr_adjust_hue(p, sr_canvas_width(c) * sr_canvas_height(c), (int)(turn * SR_ADJUST_TURN));
+    return SR_OK;
+}
+
+static sr_status posterize(sr_canvas *c, double bits) {
+    return sr_augment_posterize.apply(c, bits, &plain);
+}
+
+static sr_status solarize(sr_canvas *c, double threshold) {
+    return sr_augment_solarize.apply(c, threshold, &plain);
+}
+
+static sr_status autocontrast(sr_canvas *c, double unused) {
+    return sr_augment_autocontrast.apply(c, unused, &plain);
+}
+
+static sr_status equalize(sr_canvas *c, double unused) {
+    return sr_augment_equalize.apply(c, unused, &plain);
+}
+
+static sr_status invert(sr_canvas *c, double unused) {
+    return sr_augment_invert.apply(c, unused, &plain);
+}
+
+static sr_status blur(sr_canvas *c, double sigma) {
+    return sr_adjust_blur(c, sigma > 1 ? 5 : 9, sigma);
+}
+
+static sr_status pad(sr_canvas *c, double border) {
+    return sr_canvas_place(c, &(sr_placing){.width = sr_canvas_target_width(c),
+                                            .height = sr_canvas_target_height(c),
+                                            .x = 3,
+                                            .y = 1,
+                                            .border = (sr_border)(int)border,
+                                            .color = {1, 2, 3}});
+}
+
+static sr_status flip(sr_canvas *c, double unused) {
+    (void)unused;
+    sr_canvas_flip(c);
+    return SR_OK;
+}
+
+static sr_status vertical_flip(sr_canvas *c, double unused) {
+    (void)unused;
+    const int64_t w = sr_canvas_width(c), h = sr_canvas_height(c);
+    return sr_canvas_warp(
+        c, &(sr_warp){.width = w, .height = h, .inverse = {1, 0, 0, 0, -1, (double)h}});
+}
+
+// Most that a value may differ by. Pillow turns hues in 256 steps, on values that it has rounded.
+enum { SAME = 0, LEVEL = 1, HUES = 6 };
+
+static const struct golden_case {
+    const char *name;
+    int tolerance;
+    sr_status (*make)(sr_canvas *canvas, double argument);
+    double argument;
+} cases[] = {
+    {"bilinear-13x9", LEVEL, resize, SR_FILTER_BILINEAR},
+    {"bilinear-50x41", LEVEL, resize, SR_FILTER_BILINEAR},
+    {"bilinear-5x7", LEVEL, resize, SR_FILTER_BILINEAR},
+    {"bilinear-box", LEVEL, resize_box, SR_FILTER_BILINEAR},
+    {"bicubic-13x9", LEVEL, resize, SR_FILTER_BICUBIC},
+    {"bicubic-50x41", LEVEL, resize, SR_FILTER_BICUBIC},
+    {"bicubic-5x7", LEVEL, resize, SR_FILTER_BICUBIC},
+    {"bicubic-box", LEVEL, resize_box, SR_FILTER_BICUBIC},
+    {"fast-13x9", LEVEL, resize, SR_FILTER_FAST},
+    {"fast-50x41", LEVEL, resize, SR_FILTER_FAST},
+    {"affine-nearest", SAME, affine, 0},
+    {"affine-bilinear", LEVEL, affine, 1},
+    {"rotate-nearest", SAME, rotate, 0},
+    {"rotate-bilinear", LEVEL, rotate, 1},
+    {"shear_x+0.3", SAME, shear_x, 0.3},
+    {"shear_y+0.3", SAME, shear_y, 0.3},
+    {"shear_x-0.2", SAME, shear_x, -0.2},
+    {"shear_y-0.2", SAME, shear_y, -0.2},
+    {"translate", SAME, translate, 5.6},
+    {"brightness-0.0", LEVEL, brightness, 0},
+    {"brightness-0.6", LEVEL, brightness, 0.6},
+    {"brightness-1.7", LEVEL, brightness, 1.7},
+    {"contrast-0.0", LEVEL, contrast, 0},
+    {"contrast-0.6", LEVEL, contrast, 0.6},
+    {"contrast-1.7", LEVEL, contrast, 1.7},
+    {"color-0.0", LEVEL, color, 0},
+    {"color-0.6", LEVEL, color, 0.6},
+    {"color-1.7", LEVEL, color, 1.7},
+    {"sharpness-0.0", LEVEL, sharpness, 0},
+    {"sharpness-0.6", LEVEL, sharpness, 0.6},
+    {"sharpness-1.7", LEVEL, sharpness, 1.7},
+    {"hue+0.1", HUES, hue, 0.1},
+    {"hue-0.3", HUES, hue, -0.3},
+    {"posterize-3", SAME, posterize, 3},
+    {"solarize-100", SAME, solarize, 100},
+    {"autocontrast", SAME, autocontrast, 0},
+    {"equalize", SAME, equalize, 0},
+    {"invert", SAME, invert, 0},
+    {"grayscale", SAME, color, 0},
+    {"blur-5-1.3", LEVEL, blur, 1.3},
+    {"blur-9-0.5", LEVEL, blur, 0.5},
+    {"pad-edge", SAME, pad, SR_BORDER_EDGE},
+    {"pad-reflect", SAME, pad, SR_BORDER_REFLECT},
+    {"pad-color", SAME, pad, SR_BORDER_COLOR},
+    {"flip", SAME, flip, 0},
+    {"vertical_flip", SAME, vertical_flip, 0},
+};
+
+static entry *find(const char *name) {
+    for (size_t i = 0; i < entry_count; i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return &entries[i];
+    fail_msg("tests/golden/transforms.bin has no entry '%s'", name);
+    return NULL;
+}
+
+static int worst(const entry *e, const uint8_t *got) {
+    int most = 0;
+    for (size_t i = 0; i < (size_t)e->width * e->height * 3; i++) {
+        const int off = abs(e->pixels[i] - got[i]);
+        most = off > most ? off : most;
+    }
+    return most;
+}
+
+static void test_beside_others(void **state) {
+    (void)state;
+    const sr_canvas_identity who = {0};
+    entry *in = find("input");
+    sr_canvas *canvas;
+    assert_ok(sr_canvas_create(1, &canvas));
+    in->seen = true;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        entry *e = find(cases[i].name);
+        const sr_encoded picture = {.data = in->pixels,
+                                    .bytes = (size_t)in->width * in->height * 3,
+                                    .raw = true,
+                                    .width = in->width,
+                                    .height = in->height,
+                                    .channels = 3};
+        uint8_t *got = sr_alloc((size_t)e->width * e->height * 3, "picture");
+        e->seen = true;
+        assert_ok(sr_canvas_open(canvas, &picture, &who, e->height, e->width, got));
+        assert_ok(cases[i].make(canvas, cases[i].argument));
+        assert_ok(sr_canvas_finish(canvas));
+        const int off = worst(e, got);
+        if (off > cases[i].tolerance)
+            fail_msg("%s: off by %d levels, more than %d", e->name, off, cases[i].tolerance);
+        sr_free(got);
+    }
+    for (size_t i = 0; i < entry_count; i++)
+        if (!entries[i].seen)
+            fail_msg("nothing makes '%s' of tests/golden/transforms.bin", entries[i].name);
+    sr_canvas_free(canvas);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside_others)};
+    return cmocka_run_group_tests(tests, read_file, free_file);
+}

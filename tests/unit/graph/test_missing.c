@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor that is missing is an error of the call that is given it: every operator of the table in
+// every required input, and every public call whose name is a macro that notes its line.
+#include "autograd/gradients.h"
+#include "graph/record_internal.h"
+#include "tests/unit/support/test_support.h"
+#include "trainer/models/model.h"
+
+static const sr_info four = {.dtype = SR_F32, .rank = 1, .dim = {4}};
+
+static sr_context *context_new(void) {
+    sr_context *context;
+    assert_ok(sr_context_create(NULL, &context));
+    sr_context_begin_step(context);
+    return context;
+}
+
+static void expect_missing(sr_context *context, const char *place, const char *what) {
+    char text[128];
+    assert_status(SR_E_ARGUMENT, sr_context_status(context));
+    (void)snprintf(text, sizeof text, "%s", place);
+    assert_message(text);
+    (void)snprintf(text, sizeof text, "%s: a tensor is missing", what);
+    assert_message(text);
+    sr_context_begin_step(context);
+}
+
+// ---- Operators ----
+
+// 'missing' of the inputs are SR_NONE, the others a variable, which every input may be as far as
+// its presence is concerned.
+static void record_without(sr_context *context, const sr_op *op, uint32_t missing) {
+    static const unsigned char attr[SR_OP_ATTR_BYTES];
+    sr_tensor input[SR_OP_MAX_INPUTS], output[SR_OP_MAX_OUTPUTS];
+    const sr_tensor variable = sr_variable(context, "v", &four, NULL);
+    for (int i = 0; i < op->inputs; i++)
+        input[i] = (missing >> i & 1) ? SR_NONE : variable;
+    const size_t nodes = context->record.node_count;
+    sr_at("model.c", 7);
+    sr_record_node(op, attr, input, output);
+    assert_int_equal(nodes, context->record.node_count);
+    for (int i = 0; i < op->outputs; i++)
+        assert_true(sr_is_none(output[i]));
+}
+
+static void test_every_operator_needs_its_inputs(void **state) {
+    (void)state;
+    size_t count;
+    const sr_op *const *ops = sr_ops(&count);
+    sr_context *context = context_new();
+    for (size_t o = 0; o < count; o++) {
+        for (int i = 0; i < ops[o]->required; i++) {
+            char what[64];
+            (void)snprintf(what, sizeof what, "%s: %s", ops[o]->name, ops[o]->input_name[i]);
+            record_without(context, ops[o], 1u << i);
+            expect_missing(context, "model.c:7: ", what);
+        }
+        char first[64];
+        (void)snprintf(first, sizeof first, "%s: %s", ops[o]->name, ops[o]->input_name[0]);
+        record_without(context, ops[o], UINT32_MAX);
+        expect_missing(context, "model.c:7: ", first);
+    }
+    sr_context_free(context);
+}
+
+// ---- Public calls ----
+
+typedef struct arguments {
+    sr_context *context;
+    sr_tensor some; // f32 [4], a variable
+} arguments;
+
+typedef struct missing_call {
+    const char *name; // of the function
+    const char *what; // in the message
+    void (*make)(const arguments *a);
+} missing_call;
+
+#define CALL(label, expression)                                                                    \
+    static void label(const arguments *a) {                                                        \
+        (void)a;                                                                                   \
+        (void)(expression);                                                                        \
+    }
+#define DOES(label, statement)                                                                     \
+    static void label(const arguments *a) {                                                        \
+        (void)a;                                                                                   \
+        statement;                                                                                 \
+    }
+
+static float untouched = 3;
+static const int64_t dims[1] = {4};
+static const double ones[4] = {1, 1, 1, 1};
+
+CALL(conv, sr_conv2d(SR_NONE, a->some, (sr_conv2d_opts){0}))
+CALL(conv_w, sr_conv2d(a->some, SR_NONE, (sr_conv2d_opts){0}))
+CALL(conv_bias, sr_conv2d_bias(SR_NONE, SR_NONE, SR_NONE, (sr_conv2d_opts){0}))
+CALL(transposed, sr_conv2d_transpose(SR_NONE, a->some, (sr_conv2d_opts){0}, 0))
+CALL(transposed_w, sr_conv2d_transpose(a->some, SR_NONE, (sr_conv2d_opts){0}, 0))
+CALL(linear, sr_linear(SR_NONE, a->some, SR_NONE))
+CALL(bias_add, sr_bias_add(a->some, SR_NONE))
+CALL(channel_sum, sr_channel_sum(SR_NONE))
+CALL(channel_dot, sr_channel_dot(a->some, SR_NONE, SR_NONE))
+CALL(norm_train, sr_batchnorm_train(SR_NONE, SR_NONE, SR_NONE, 0).y)
+CALL(norm_infer, sr_batchnorm_infer(SR_NONE, SR_NONE, SR_NONE, SR_NONE, SR_NONE, 0))
+CALL(relu, sr_relu(SR_NONE))
+CALL(gelu, sr_gelu(SR_NONE))
+CALL(leaky, sr_leaky_relu(SR_NONE, 0.1))
+CALL(tanh_of, sr_tanh_op(SR_NONE))
+CALL(sigmoid, sr_sigmoid(SR_NONE))
+CALL(softplus, sr_softplus(SR_NONE))
+CALL(add, sr_add(a->some, SR_NONE))
+CALL(sub, sr_sub(SR_NONE, a->some))
+CALL(mul, sr_mul(SR_NONE, SR_NONE))
+CALL(scale, sr_scale(SR_NONE, 1, 0))
+CALL(scale_by, sr_scale_by(a->some, SR_NONE))
+CALL(fill_by, sr_fill_by(SR_NONE, SR_F32, 1, dims))
+CALL(cast, sr_cast(SR_NONE, SR_F32))
+CALL(normalize, sr_normalize(SR_NONE, ones, ones, SR_F32))
+CALL(dropout, sr_dropout(a->some, SR_NONE, 0.5, 0))
+CALL(random_normal, sr_random_normal(SR_NONE, SR_F32, 1, dims, 0))
+CALL(mix, sr_mix_batch(a->some, SR_NONE, SR_NONE, (sr_mix_opts){0}).x)
+CALL(maxpool, sr_maxpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
+CALL(avgpool, sr_avgpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
+CALL(global_avg, sr_global_avgpool(SR_NONE))
+CALL(global_max, sr_global_maxpool(SR_NONE))
+CALL(upsample, sr_upsample2d(SR_NONE, 2))
+CALL(reshape, sr_reshape(SR_NONE, 1, dims))
+CALL(flatten, sr_flatten(SR_NONE))
+CALL(reduce, sr_reduce_sum(SR_NONE))
+CALL(xent, sr_softmax_cross_entropy(a->some, SR_NONE, 0))
+CALL(softmax, sr_softmax(SR_NONE))
+CALL(hits, sr_topk_hits(SR_NONE, SR_NONE))
+CALL(bce, sr_bce_with_logits(SR_NONE, 0.5))
+DOES(sgd, sr_sgd_update(a->some, a->some, SR_NONE, a->some))
+DOES(ema, sr_ema_update(a->some, SR_NONE, a->some))
+DOES(move, sr_variable_move(SR_NONE, &untouched))
+CALL(memory, sr_variable_memory(SR_NONE))
+CALL(name_of, sr_variable_name(SR_NONE))
+DOES(write_to, assert_status(SR_E_ARGUMENT, sr_variable_write(SR_NONE, &untouched)))
+DOES(assign, sr_variable_assign(SR_NONE, a->some))
+DOES(assign_value, sr_variable_assign(a->some, SR_NONE))
+DOES(read_now, assert_status(SR_E_ARGUMENT, sr_read(SR_NONE, &untouched, sizeof untouched)))
+DOES(read_later, sr_read_later(SR_NONE, &untouched, sizeof untouched))
+DOES(keep, sr_keep(SR_NONE))
+DOES(info_of, sr_info info; assert_false(sr_tensor_info(SR_NONE, &info)))
+DOES(compile, sr_plan *plan;
+     assert_status(SR_E_ARGUMENT, sr_compile(a->context, &(sr_target){SR_NONE, SR_NONE}, 1, &plan)))
+DOES(gradients_y, sr_tensor g; sr_gradients(SR_NONE, SR_NONE, &a->some, 1, &g);
+     assert_true(sr_is_none(g)))
+DOES(gradients_x, sr_tensor xs[2] = {a->some}; sr_tensor g[2];
+     sr_gradients(a->some, SR_NONE, xs, 2, g); assert_true(sr_is_none(g[0]) && sr_is_none(g[1])))
+DOES(statistic, sr_forward forward = {.context = a->context};
+     sr_forward_statistic(&forward, a->some, SR_NONE))
+
+static const missing_call calls[] = {
+    {"sr_conv2d", "conv2d: x", conv},
+    {"sr_conv2d", "conv2d: w", conv_w},
+    {"sr_conv2d_bias", "conv2d: x", conv_bias},
+    {"sr_conv2d_transpose", "conv2d_transpose: x", transposed},
+    {"sr_conv2d_transpose", "conv2d_transpose: w", transposed_w},
+    {"sr_linear", "linear: x", linear},
+    {"sr_bias_add", "bias_add: b", bias_add},
+    {"sr_channel_sum", "channel_sum: x", channel_sum},
+    {"sr_channel_dot", "channel_dot: b", channel_dot},
+    {"sr_batchnorm_train", "batchnorm_train: x", norm_train},
+    {"sr_batchnorm_infer", "batchnorm_infer: x", norm_infer},
+    {"sr_relu", "relu: x", relu},
+    {"sr_gelu", "gelu: x", gelu},
+    {"sr_leaky_relu", "leaky_relu: x", leaky},
+    {"sr_tanh_op", "tanh: x", tanh_of},
+    {"sr_sigmoid", "sigmoid: x", sigmoid},
+    {"sr_softplus", "softplus: x", softplus},
+    {"sr_add", "add: b", add},
+    {"sr_sub", "sub: a", sub},
+    {"sr_mul", "mul: a", mul},
+    {"sr_scale", "scale: x", scale},
+    {"sr_scale_by", "scale_by: scalar", scale_by},
+    {"sr_fill_by", "fill_by: scalar", fill_by},
+    {"sr_cast", "cast: x", cast},
+    {"sr_normalize", "normalize: x", normalize},
+    {"sr_dropout", "dropout: key", dropout},
+    {"sr_random_normal", "random_normal: key", random_normal},
+    {"sr_mix_batch", "mix_batch: labels", mix},
+    {"sr_maxpool2d", "maxpool2d: x", maxpool},
+    {"sr_avgpool2d", "avgpool2d: x", avgpool},
+    {"sr_global_avgpool", "global_avgpool: x", global_avg},
+    {"sr_global_maxpool", "global_maxpool: x", global_max},
+    {"sr_upsample2d", "upsample2d: x", upsample},
+    {"sr_reshape", "reshape: x", reshape},
+    {"sr_flatten", "flatten: x", flatten},
+    {"sr_reduce_sum", "reduce_sum: x", reduce},
+    {"sr_softmax_cross_entropy", "softmax_xent: labels", xent},
+    {"sr_softmax", "softmax: logits", softmax},
+    {"sr_topk_hits", "topk_hits: logits", hits},
+    {"sr_bce_with_logits", "bce_with_logits: x", bce},
+    {"sr_sgd_update", "sgd: g", sgd},
+    {"sr_ema_update", "ema: p", ema},
+    {"sr_variable_move", "sr_variable_move", move},
+    {"sr_variable_memory", "sr_variable_memory", memory},
+    {"sr_variable_name", "sr_variable_name", name_of},
+    {"sr_variable_write", "sr_variable_write", write_to},
+    {"sr_variable_assign", "sr_variable_assign: variable", assign},
+    {"sr_variable_assign", "sr_variable_assign: value", assign_value},
+    {"sr_read", "sr_read", read_now},
+    {"sr_read_later", "sr_read_later", read_later},
+    {"sr_keep", "sr_keep", keep},
+    {"sr_tensor_info", "sr_tensor_info", info_of},
+    {"sr_compile", "sr_compile: targets[0]", compile},
+    {"sr_gradients", "sr_gradients: y", gradients_y},
+    {"sr_gradients", "sr_gradients: xs[1]", gradients_x},
+    {"sr_forward_statistic", "sr_forward_statistic: value", statistic},
+};
+enum { CALLS = sizeof calls / sizeof calls[0] };
+
+static void test_every_call_needs_its_tensors(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    for (size_t i = 0; i < CALLS; i++) {
+        const arguments a = {context, sr_variable(context, "v", &four, NULL)};
+        calls[i].make(&a);
+        expect_missing(context, "test_missing.c:", calls[i].what);
+        assert_ok(sr_context_run(context));
+        assert_true(untouched == 3);
+    }
+    sr_context_free(context);
+}
+
+static void expect_case(const char *header, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < CALLS; i++)
+        found = found || strcmp(calls[i].name, name) == 0;
+    if (!found)
+        fail_msg("%s of %s has no case here", name, header);
+}
+
+static void test_every_macro_has_a_case(void **state) {
+    (void)state;
+    static const char *const headers[] = {"graph/ops.h", "graph/context.h", "autograd/gradients.h",
+                                          "trainer/models/model.h"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        FILE *file = fopen(headers[i], "r");
+        char line[256], name[64];
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file)) {
+            if (sscanf(line, "#define %63[a-z0-9_](...)", name) != 1)
+                continue;
+            found++;
+            expect_case(headers[i], name);
+        }
+        assert_int_equal(0, fclose(file));
+    }
+    assert_true(found > 50);
+}
+
+// ---- Which context is told ----
+
+// What failed in one context says so wherever it is used; it is no error of another one.
+static void test_a_failed_call_blames_its_own_context(void **state) {
+    (void)state;
+    sr_context *first = context_new(), *second = context_new();
+    sr_tensor x = sr_variable(first, "x", &four, NULL), y = sr_variable(second, "y", &four, NULL);
+    const int64_t wrong[1] = {5};
+    sr_tensor failed = sr_reshape(x, 1, wrong);
+    (void)sr_relu(y);
+    assert_true(sr_is_none(failed) && sr_is_none(sr_relu(failed)));
+    assert_ok(sr_context_status(second));
+    assert_status(SR_E_SHAPE, sr_context_status(first));
+    // In a later step it is no tensor, nor does it pass for an optional one that is absent.
+    sr_context_begin_step(first);
+    (void)sr_batchnorm_train(x, failed, SR_NONE, 0);
+    expect_missing(first, "test_missing.c:", "batchnorm_train: gamma");
+    sr_tensor grad;
+    sr_gradients(sr_relu(x), failed, &x, 1, &grad);
+    expect_missing(first, "test_missing.c:", "sr_gradients: dy");
+    sr_context_free(first);
+    sr_context_free(second);
+}
+
+static void test_without_a_context_the_thread_is_told(void **state) {
+    (void)state;
+    sr_context_free(context_new());
+    float value = 3;
+    assert_true(sr_is_none(sr_relu(SR_NONE)));
+    assert_message("relu: x: a tensor is missing");
+    assert_status(SR_E_ARGUMENT, sr_read(SR_NONE, &value, sizeof value));
+    assert_message("sr_read: a tensor is missing");
+    assert_true(value == 3);
+}
+
+// ---- Gradients that do not reach ----
+
+static void expect_zeros(sr_tensor tensor) {
+    float got[4] = {1, 1, 1, 1};
+    static const float zeros[4];
+    assert_ok(sr_read(tensor, got, sizeof got));
+    assert_memory_equal(zeros, got, sizeof got);
+}
+
+static void test_unreachable_gradients_are_zeros(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    sr_tensor xs[2] = {sr_variable(context, "a", &four, NULL),
+                       sr_variable(context, "b", &four, NULL)};
+    sr_tensor grads[2];
+    sr_gradients(sr_scale(xs[0], 3, 1), SR_NONE, xs, 2, grads);
+    float got[4];
+    assert_ok(sr_read(grads[0], got, sizeof got));
+    assert_true(got[0] == 3 && got[3] == 3);
+    expect_zeros(grads[1]);
+    // Behind what stops gradients; and the gradient of a gradient that is a constant.
+    const int64_t row[2] = {1, 4};
+    const int32_t label = 0;
+    const sr_info one = {.dtype = SR_I32, .rank = 1, .dim = {1}};
+    sr_gradients(sr_topk_hits(sr_reshape(xs[0], 2, row), sr_constant(context, &one, &label)),
+                 SR_NONE, xs, 1, &grads[1]);
+    expect_zeros(grads[1]);
+    sr_gradients(grads[0], SR_NONE, xs, 1, &grads[1]);
+    expect_zeros(grads[1]);
+    sr_context_free(context);
+}
+
+static void test_integers_have_no_gradient(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    const sr_info integers = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    const int32_t values[4] = {0};
+    sr_tensor n = sr_constant(context, &integers, values), grad;
+    sr_gradients(sr_cast(n, SR_F32), SR_NONE, &n, 1, &grad);
+    assert_status(SR_E_ARGUMENT, sr_context_status(context));
+    assert_message("test_missing.c:");
+    assert_message("sr_gradients: xs[0] is [4] i32: only floats have gradients");
+    sr_context_begin_step(context);
+    n = sr_constant(context, &integers, values);
+    sr_gradients(n, SR_NONE, &n, 1, &grad);
+    assert_message("only floats have gradients");
+    assert_status(SR_E_ARGUMENT, sr_context_status(context));
+    sr_context_free(context);
+}
+
+// The probabilities that softmax_xent keeps for its rule have no rule of their own.
+static void test_hidden_outputs_are_refused(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    const sr_info rows = {.dtype = SR_F32, .rank = 2, .dim = {1, 4}};
+    const sr_info one = {.dtype = SR_I32, .rank = 1, .dim = {1}};
+    const int32_t label = 0;
+    const double smoothing = 0;
+    sr_tensor x = sr_variable(context, "x", &rows, NULL), grad, out[2];
+    sr_record_node(sr_op_find("softmax_xent"), &smoothing,
+                   (sr_tensor[]){x, sr_constant(context, &one, &label)}, out);
+    sr_gradients(out[1], SR_NONE, &x, 1, &grad);
+    assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
+    assert_message("output 1 of softmax_xent has no derivative rule");
+    sr_context_free(context);
+}
+
+// ---- Transposed convolution ----
+
+static void expect_output_pad(sr_context *context, int stride, int pad, int output_pad,
+                              const char *message) {
+    const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {1, 2, 2, 1}};
+    const sr_info filter = {.dtype = SR_F32, .rank = 4, .dim = {1, 1, 1, 1}};
+    sr_context_begin_step(context);
+    sr_tensor x = sr_input(context, 0, &image), w = sr_input(context, 1, &filter);
+    (void)sr_conv2d_transpose(x, w, (sr_conv2d_opts){.stride = stride, .pad = pad}, output_pad);
+    assert_status(SR_E_SHAPE, sr_context_status(context));
+    assert_message("test_missing.c:");
+    assert_message("conv2d_transpose: ");
+    assert_message(message);
+}
+
+static void test_output_pad_is_named(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    expect_output_pad(context, 2, 0, 2, "output_pad 2 must be at least 0 and less than the stride");
+    expect_output_pad(context, 1, 0, -1, "output_pad -1");
+    expect_output_pad(context, 2, 2, 1, "with pad 2x2 and output_pad 1 give 0 x 0 pixels");
+    sr_context_free(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_operator_needs_its_inputs),
+        cmocka_unit_test(test_every_call_needs_its_tensors),
+        cmocka_unit_test(test_every_macro_has_a_case),
+        cmocka_unit_test(test_a_failed_call_blames_its_own_context),
+        cmocka_unit_test(test_without_a_context_the_thread_is_told),
+        cmocka_unit_test(test_unreachable_gradients_are_zeros),
+        cmocka_unit_test(test_integers_have_no_gradient),
+        cmocka_unit_test(test_hidden_outputs_are_refused),
+        cmocka_unit_test(test_output_pad_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

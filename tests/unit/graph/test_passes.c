@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form and cheap values
+// are computed again (graph/pass_recompute.c) where they should, and random networks give the same
+// bits with all passes as with none.
+#include "tests/unit/support/test_support.h"
+
+#include "autograd/gradients.h"
+#include "graph/context.h"
+#include "graph/ops.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/rng.h"
+#include "kernels/base/text.h"
+#include "kernels/kernel.h"
+
+enum {
+    IMAGES = 8,
+    SIDE = 8,
+    CHANNELS = 128, // two blocks of rows for a sum
+    ROWS = IMAGES * SIDE * SIDE,
+    ELEMENTS = ROWS * CHANNELS,
+    WEIGHTS = CHANNELS * CHANNELS,
+    GRAPHS = 100,
+    NODES = 14,
+    TARGETS = 3,
+    LAYERS = 24,
+};
+
+static float picture[ELEMENTS], filter[WEIGHTS], vector[CHANNELS];
+
+static void fill(float *out, int count, uint32_t seed, float scale) {
+    sr_rng rng;
+    sr_rng_init(&rng, seed, 0, 0, 0);
+    for (int i = 0; i < count; i++)
+        out[i] = scale * ((float)(sr_rng_u32(&rng) >> 8) * 0x1p-23f - 1.0f);
+}
+
+typedef struct network {
+    sr_context *context;
+    sr_tensor x, w, gamma, beta;
+    uint64_t hash; // of everything that was delivered
+    int delivered;
+} network;
+
+static void begin(network *n, int optimize, sr_dtype dtype) {
+    const sr_info image = {.dtype = dtype, .rank = 4, .dim = {IMAGES, SIDE, SIDE, CHANNELS}};
+    const sr_info weights = {.dtype = SR_F32, .rank = 4, .dim = {CHANNELS, CHANNELS, 1, 1}};
+    const sr_info channels = {.dtype = SR_F32, .rank = 1, .dim = {CHANNELS}};
+    const sr_info full = {.dtype = SR_F32, .rank = 4, .dim = {IMAGES, SIDE, SIDE, CHANNELS}};
+    const sr_context_options options = {.threads = 2, .optimize = optimize};
+    *n = (network){.hash = 1};
+    assert_ok(sr_context_create(&options, &n->context));
+    n->w = sr_variable(n->context, "w", &weights, filter);
+    n->gamma = sr_variable(n->context, "gamma", &channels, vector);
+    n->beta = sr_variable(n->context, "beta", &channels, vector);
+    n->x = sr_constant(n->context, &full, picture);
+    if (dtype != SR_F32)
+        n->x = sr_cast(n->x, image.dtype);
+}
+
+static sr_status sink(void *user, int index, const void *data, size_t bytes) {
+    network *n = user;
+    // Targets come in any order: their hashes are added.
+    n->hash += sr_hash64_seed(data, bytes, (uint64_t)index + 1);
+    n->delivered++;
+    return SR_OK;
+}
+
+// Runs what was recorded; the plan stays valid until the end of the context.
+static sr_plan *run(network *n, const sr_target *targets, int count) {
+    sr_plan *plan = NULL;
+    sr_executor *e;
+    const sr_run replay = {.sink = sink, .user = n};
+    assert_ok(sr_compile(n->context, targets, count, &plan));
+    assert_ok(sr_executor_create(sr_context_device(n->context), 2, &e));
+    assert_ok(sr_executor_begin(e, plan, &replay));
+    assert_ok(sr_executor_wait(e));
+    sr_executor_free(e);
+    assert_int_equal(n->delivered, count);
+    return plan;
+}
+
+// ---- The chains of a residual network ----
+
+static void record_block(network *n, sr_target targets[2]) {
+    const sr_conv2d_opts pointwise = {0};
+    sr_tensor variables[2] = {n->w, n->gamma}, grads[2];
+    const sr_batchnorm_out first =
+        sr_batchnorm_train(sr_conv2d(n->x, n->w, pointwise), n->gamma, n->beta, 1e-5);
+    const sr_tensor running = sr_scale(first.var, 0.5, 0.25); // beside the chain
+    const sr_tensor h = sr_relu(first.y);
+    const sr_batchnorm_out second =
+        sr_batchnorm_train(sr_conv2d(h, n->w, pointwise), n->gamma, n->beta, 1e-5);
+    const sr_tensor loss = sr_reduce_sum(sr_relu(sr_add(second.y, n->x)));
+    sr_gradients(loss, SR_NONE, variables, 2, grads);
+    targets[0] = (sr_target){.tensor = grads[0], .after = n->w};
+    targets[1] = (sr_target){.tensor = running};
+}
+
+static void test_a_residual_block_has_its_chains(void **state) {
+    (void)state;
+    static const char *const chains[] = {
+        " conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
+        " batchnorm_train/x86:2 relu/x86 conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
+        " batchnorm_train/x86:2 add/x86 relu/x86",
+        "relu_grad/x86 batchnorm_grad/x86:0\n",
+    };
+    const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
+    if (sr_kernel_find_in(&relu, "x86") == NULL || (sr_cpu_features() & SR_CPU_AVX512) == 0)
+        test_skip("this build or processor has no kernels with AVX-512");
+    network n;
+    sr_target targets[2];
+    sr_text text;
+    sr_text_init(&text);
+    begin(&n, 0, SR_F32);
+    record_block(&n, targets);
+    assert_ok(sr_plan_text(run(&n, targets, 2), &text));
+    for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
+        if (!strstr(text.data, chains[i]))
+            fail_msg("no step runs%s\n%s", chains[i], text.data);
+    sr_text_release(&text);
+    sr_context_free(n.context);
+}
+
+// ---- Values that are computed again ----
+
+static sr_tensor deep_gradient(network *n) {
+    sr_tensor grad, h = n->x;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const sr_tensor y = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
+        h = sr_relu(sr_batchnorm_train(y, n->gamma, n->beta, 1e-5).y);
+    }
+    sr_gradients(sr_reduce_sum(h), SR_NONE, &n->w, 1, &grad);
+    return grad;
+}
+
+static size_t planned_peak(int optimize, sr_text *text) {
+    network n;
+    begin(&n, optimize, SR_F32);
+    const sr_tensor grad = deep_gradient(&n);
+    sr_plan *plan = run(&n, &(sr_target){.tensor = grad, .after = n.w}, 1);
+    assert_ok(sr_plan_text(plan, text));
+    const size_t peak = sr_plan_live_bound_bytes(plan);
+    sr_context_free(n.context);
+    return peak;
+}
+
+static void test_activations_are_computed_again(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    const size_t peak = planned_peak(0, &text);
+    // Kept are the outputs of convolutions; without the pass, those of relu too.
+    const size_t all = (2 * LAYERS + 1) * sizeof picture;
+    assert_non_null(strstr(text.data, "batchnorm_infer"));
+    assert_true((double)peak < 0.95 * (double)all);
+    sr_text_clear(&text);
+    (void)planned_peak(-1, &text);
+    assert_null(strstr(text.data, "batchnorm_infer"));
+    sr_text_release(&text);
+}
+
+// Values that no derivative rule reads, between definition and one late use; the operator that
+// computes them again has fewer outputs than the one whose values they are.
+static sr_tensor shortcuts_gradient(network *n) {
+    sr_tensor grad, h = n->x, shortcuts[4];
+    for (int i = 0; i < 4; i++) {
+        h = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
+        shortcuts[i] = sr_batchnorm_train(h, n->gamma, n->beta, 1e-5).y;
+    }
+    for (int i = 0; i < 4; i++)
+        h = sr_add(h, shortcuts[i]);
+    sr_gradients(sr_reduce_sum(sr_mul(h, h)), SR_NONE, &n->w, 1, &grad);
+    return grad;
+}
+
+static void test_a_run_computes_again(void **state) {
+    (void)state;
+    static float gradient[2][WEIGHTS];
+    for (int i = 0; i < 2; i++) {
+        network n;
+        begin(&n, -i, SR_F32);
+        sr_read_later(shortcuts_gradient(&n), gradient[i], sizeof gradient[i]);
+        assert_ok(sr_context_run(n.context));
+        sr_context_free(n.context);
+    }
+    assert_memory_equal(gradient[0], gradient[1], sizeof gradient[0]);
+}
+
+// ---- Random networks ----
+
+// One more value from those that there are.
+static sr_tensor grow(network *n, const sr_tensor *have, int count, sr_rng *rng) {
+    const sr_tensor a = have[sr_rng_below(rng, (uint32_t)count)];
+    const sr_tensor b = have[count - 1];
+    switch (sr_rng_below(rng, 10)) {
+    case 0:
+        return sr_add(a, b);
+    case 1:
+        return sr_mul(a, b);
+    case 2:
+        return sr_relu(b);
+    case 3:
+        return sr_scale(b, 0.5, 0.125);
+    case 4:
+        return sr_gelu(b);
+    case 5:
+        return sr_sub(b, a);
+    case 6:
+        return sr_conv2d(b, n->w, (sr_conv2d_opts){0});
+    case 7:
+        return sr_leaky_relu(b, 0.1);
+    default:
+        return sr_batchnorm_train(b, n->gamma, n->beta, 1e-3).y;
+    }
+}
+
+static uint64_t random_network(uint32_t seed, int optimize, sr_dtype dtype) {
+    network n;
+    sr_rng rng;
+    sr_tensor have[NODES + 1], variables[2], grads[2];
+    begin(&n, optimize, dtype);
+    sr_rng_init(&rng, seed, 1, 0, 0);
+    have[0] = n.x;
+    for (int i = 0; i < NODES; i++)
+        have[i + 1] = grow(&n, have, i + 1, &rng);
+    const sr_tensor last = sr_batchnorm_train(have[NODES], n.gamma, n.beta, 1e-3).y;
+    const sr_tensor loss = sr_reduce_sum(sr_mul(last, sr_conv2d(n.x, n.w, (sr_conv2d_opts){0})));
+    variables[0] = n.w;
+    variables[1] = n.gamma;
+    sr_gradients(loss, SR_NONE, variables, 2, grads);
+    const sr_target targets[TARGETS] = {
+        {.tensor = have[NODES / 2]}, {.tensor = grads[0], .after = n.w}, {.tensor = grads[1]}};
+    (void)run(&n, targets, TARGETS);
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+static void test_random_networks_keep_their_bits(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        const sr_dtype dtype = seed % 3 == 2 ? SR_BF16 : SR_F32;
+        if (random_network(seed, 0, dtype) != random_network(seed, -1, dtype))
+            fail_msg("network %u in %s: passes change its bits", seed, sr_dtype_name(dtype));
+    }
+}
+
+int main(void) {
+    fill(picture, ELEMENTS, 1, 1.0f);
+    fill(filter, WEIGHTS, 2, 0.1f);
+    fill(vector, CHANNELS, 3, 1.0f);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_residual_block_has_its_chains),
+        cmocka_unit_test(test_activations_are_computed_again),
+        cmocka_unit_test(test_a_run_computes_again),
+        cmocka_unit_test(test_random_networks_keep_their_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems for every kernel that a provider beside the reference has (see kernel_cases.h).
+#include "tests/unit/kernels/kernel_cases.h"
+
+#include "tests/unit/support/test_support.h"
+
+static problem problem_of(sr_kernel_id kernel, int args, const void *params, size_t bytes) {
+    problem c = {.request = {.kernel = kernel, .args = args}, .terms = 1};
+    memcpy(c.request.params, params, bytes);
+    return c;
+}
+
+static sr_dtype dtype_of(arg_role role, sr_dtype t) {
+    switch (role) {
+    case ACTIVATION:
+        return t;
+    case PARAMETER:
+    case POSITIVE:
+    case HYPER:
+        return SR_F32;
+    case BYTES:
+    case INDEX:
+        return SR_U8;
+    case KEY:
+        return SR_I32;
+    case OTHER:
+        return t == SR_F32 ? SR_BF16 : SR_F32;
+    case NONE:
+        break;
+    }
+    return SR_DTYPE_COUNT;
+}
+
+static void set(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
+    c->arg[i].role = role;
+    c->arg[i].count = count;
+    c->request.dtype[i] = dtype_of(role, t);
+}
+
+static void set_output(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
+    set(c, i, role, t, count);
+    c->arg[i].output = true;
+}
+
+static const sr_dtype types[] = {SR_F32, SR_BF16};
+
+// Elementwise: inputs of these roles, one output, n elements.
+static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, double bound) {
+    static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_scale_params params = {counts[k], -0.3, 0.7};
+            problem c = problem_of(kernel, inputs + 1, &params, sizeof params);
+            for (int i = 0; i < inputs; i++)
+                set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : counts[k]);
+            set_output(&c, inputs, ACTIVATION, types[t], counts[k]);
+            c.arg[inputs].bound = bound;
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_unary(sr_kernel_id kernel) {
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 0);
+}
+static void case_binary(sr_kernel_id kernel) {
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 0);
+}
+static void case_gelu(sr_kernel_id kernel) {
+    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 2);
+}
+static void case_gelu_grad(sr_kernel_id kernel) {
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 4);
+}
+static void case_scale_by(sr_kernel_id kernel) {
+    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, POSITIVE}, 0);
+}
+static void case_fill_by(sr_kernel_id kernel) {
+    elementwise(kernel, 1, (const arg_role[]){POSITIVE}, 0);
+}
+static void case_cast(sr_kernel_id kernel) {
+    elementwise(kernel, 1, (const arg_role[]){OTHER}, 0);
+}
+
+static void case_normalize(sr_kernel_id kernel) {
+    for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_normalize_params params = {
+                channels == 3 ? 22001 : 21, channels, {123, 116, 103, 7}, {0.017, 0.018, 2, 3}};
+            problem c = problem_of(kernel, 2, &params, sizeof params);
+            set(&c, 0, BYTES, types[t], params.rows * channels);
+            set_output(&c, 1, ACTIVATION, types[t], params.rows * channels);
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_dropout(sr_kernel_id kernel) {
+    static const double rates[] = {0, 0.1, 0.5, 0.999};
+    for (int k = 0; k < 4; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_dropout_params params = {k == 1 ? 66001 : 130 + k, rates[k], 77, 0};
+            problem c = problem_of(kernel, 3, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], params.count);
+            set(&c, 1, KEY, types[t], 4);
+            set_output(&c, 2, ACTIVATION, types[t], params.count);
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_reduce_sum(sr_kernel_id kernel) {
+    static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
+    for (int k = 0; k < 5; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_count_params params = {counts[k]};
+            problem c = problem_of(kernel, 2, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], counts[k]);
+            set_output(&c, 1, PARAMETER, types[t], 1);
+            c.terms = (double)counts[k];
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_sgd(sr_kernel_id kernel) {
+    const sr_count_params params = {65536 + 19};
+    problem c = problem_of(kernel, 4, &params, sizeof params);
+    for (int i = 0; i < 3; i++)
+        set(&c, i, PARAMETER, SR_F32, params.count);
+    set(&c, 3, HYPER, SR_F32, 8);
+    c.arg[0].updated = c.arg[1].updated = true;
+    check_problem(&c);
+}
+
+static void case_ema(sr_kernel_id kernel) {
+    const sr_count_params params = {65536 + 19};
+    problem c = problem_of(kernel, 3, &params, sizeof params);
+    set(&c, 0, PARAMETER, SR_F32, params.count);
+    set(&c, 1, PARAMETER, SR_F32, params.count);
+    set(&c, 2, HYPER, SR_F32, 8);
+    c.arg[0].updated = true;
+    check_problem(&c);
+}
+
+// Rows and channels, odd and large enough for several blocks.
+enum { ROW_SHAPES = 9 };
+static const int64_t row_shapes[ROW_SHAPES][2] = {
+    {1, 1}, {7, 3}, {50, 16}, {333, 37}, {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3}, {700, 16}};
+
+static void case_rows(sr_kernel_id kernel) {
+    for (int k = 0; k < ROW_SHAPES; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
+            const int64_t count = params.rows * params.channels;
+            const bool sum = kernel == SR_KERNEL_channel_sum;
+            problem c = problem_of(kernel, sum ? 2 : 3, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], count);
+            if (sum) {
+                set_output(&c, 1, PARAMETER, types[t], params.channels);
+                c.terms = (double)params.rows;
+            } else {
+                set(&c, 1, PARAMETER, types[t], params.channels);
+                set_output(&c, 2, ACTIVATION, types[t], count);
+            }
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_channel_dot(sr_kernel_id kernel) {
+    for (int k = 0; k < ROW_SHAPES; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
+            const int64_t count = params.rows * params.channels;
+            problem c = problem_of(kernel, 4, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], count);
+            set(&c, 1, ACTIVATION, types[t], count);
+            set(&c, 2, k % 2 == t ? PARAMETER : NONE, types[t], params.channels);
+            set_output(&c, 3, PARAMETER, types[t], params.channels);
+            c.terms = (double)params.rows;
+            c.arg[3].bound = 8 * (double)params.rows;
+            check_problem(&c);
+        }
+    }
+}
+
+// x in [-2, 2): |x - mean| <= 4, 1 / std <= 1 / sqrt(eps) for one row, about 1 otherwise.
+static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
+    const sr_batchnorm_params params = {row_shapes[shape][0], row_shapes[shape][1], 1e-2};
+    const int64_t n = params.rows * params.channels, channels = params.channels;
+    const arg_role parameter = affine ? PARAMETER : NONE;
+    const bool train = kernel == SR_KERNEL_batchnorm_train;
+    const bool gradient = kernel == SR_KERNEL_batchnorm_grad;
+    problem c = problem_of(kernel, gradient ? 8 : 6, &params, sizeof params);
+    c.terms = (double)params.rows;
+    set(&c, 0, ACTIVATION, t, n);
+    if (gradient) {
+        set(&c, 1, ACTIVATION, t, n);
+        set(&c, 2, parameter, t, channels);
+        set(&c, 3, PARAMETER, t, channels);
+        set(&c, 4, POSITIVE, t, channels);
+        set_output(&c, 5, ACTIVATION, t, n);
+        set_output(&c, 6, PARAMETER, t, channels);
+        set_output(&c, 7, PARAMETER, t, channels);
+        c.arg[5].bound = 60; // dy and xhat dgamma / M, each over std
+        c.arg[6].bound = 12 * (double)params.rows;
+        c.arg[7].bound = 2 * (double)params.rows;
+    } else {
+        set(&c, 1, parameter, t, channels);
+        set(&c, 2, parameter, t, channels);
+        if (train) {
+            set_output(&c, 3, ACTIVATION, t, n);
+            set_output(&c, 4, PARAMETER, t, channels);
+            set_output(&c, 5, PARAMETER, t, channels);
+            c.arg[4].bound = 2;
+            c.arg[5].bound = 16;
+        } else {
+            set(&c, 3, PARAMETER, t, channels);
+            set(&c, 4, POSITIVE, t, channels);
+            set_output(&c, 5, ACTIVATION, t, n);
+        }
+        c.arg[train ? 3 : 5].bound = 100;
+    }
+    check_problem(&c);
+}
+
+static void case_batchnorm(sr_kernel_id kernel) {
+    for (int shape = 0; shape < ROW_SHAPES; shape++)
+        for (int t = 0; t < 2; t++)
+            batchnorm(kernel, shape, shape % 2 == t, types[t]);
+}
+
+static void pool(sr_kernel_id kernel, sr_pool_params p, sr_dtype t) {
+    const int64_t in = p.n * p.h * p.w * p.c, out = p.n * p.p * p.q * p.c;
+    const bool index = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
+    const bool gradient = kernel == SR_KERNEL_maxpool2d_grad || kernel == SR_KERNEL_avgpool2d_grad;
+    problem c = problem_of(kernel, index ? 3 : 2, &p, sizeof p);
+    set(&c, 0, ACTIVATION, t, gradient ? out : in);
+    if (kernel == SR_KERNEL_maxpool2d) {
+        set_output(&c, 1, ACTIVATION, t, out);
+        set_output(&c, 2, BYTES, t, out);
+    } else if (index) {
+        set(&c, 1, INDEX, t, out);
+        set_output(&c, 2, ACTIVATION, t, in);
+    } else {
+        set_output(&c, 1, ACTIVATION, t, gradient ? in : out);
+    }
+    check_problem(&c);
+}
+
+static void case_pool(sr_kernel_id kernel) {
+    static const sr_pool_params shapes[] = {
+        {2, 9, 11, 5, 4, 5, 3, 3, 2, 2, 0, 0, 0, 0},
+        {2, 8, 8, 16, 4, 4, 2, 2, 2, 2, 0, 0, 0, 0},
+        {1, 5, 5, 67, 1, 1, 5, 5, 5, 5, 0, 0, 0, 0},
+        {3, 12, 7, 32, 12, 7, 3, 3, 1, 1, 1, 1, 1, 1},
+        {2, 40, 40, 48, 20, 20, 3, 3, 2, 2, 1, 1, 1, 1},
+    };
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < 2; t++) {
+            sr_pool_params p;
+            memcpy(&p, &shapes[k], sizeof p);
+            pool(kernel, p, types[t]);
+        }
+    }
+}
+
+typedef struct conv_shape {
+    int n, h, w, c, k, r, s, stride, pad, dilation, groups;
+} conv_shape;
+
+static const conv_shape conv_shapes[] = {
+    {1, 5, 6, 3, 8, 3, 3, 1, 1, 1, 1},      {9, 7, 7, 32, 48, 3, 3, 1, 1, 1, 1},
+    {4, 9, 8, 16, 24, 1, 1, 1, 0, 1, 1},    {5, 9, 8, 33, 17, 1, 1, 2, 0, 1, 1},
+    {3, 11, 9, 16, 16, 3, 3, 2, 1, 1, 1},   {2, 23, 21, 3, 16, 7, 7, 2, 3, 1, 1},
+    {2, 12, 12, 24, 10, 3, 3, 1, 2, 2, 1},  {2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 4},
+    {2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 32},   {2, 10, 10, 7, 5, 2, 3, 1, 0, 1, 1},
+    {2, 28, 14, 64, 64, 3, 3, 1, 1, 1, 1},  {1, 15, 15, 4, 8, 5, 5, 3, 2, 1, 1},
+    {8, 14, 14, 32, 128, 1, 1, 1, 0, 1, 1}, {2, 7, 7, 16, 512, 1, 1, 1, 0, 1, 1},
+    {25, 7, 7, 24, 40, 3, 3, 1, 1, 1, 1},   {2, 31, 30, 33, 72, 3, 3, 1, 0, 1, 1},
+    {24, 8, 8, 129, 130, 3, 3, 1, 1, 1, 1},
+};
+
+static sr_conv_params conv_params(const conv_shape *s) {
+    sr_conv_params p = {
+        .n = s->n, .h = s->h, .w = s->w, .c = s->c, .k = s->k, .r = s->r, .s = s->s};
+    p.stride_h = p.stride_w = s->stride;
+    p.pad_top = p.pad_left = p.pad_bottom = p.pad_right = s->pad;
+    p.dilation_h = p.dilation_w = s->dilation;
+    p.groups = s->groups;
+    p.p = (s->h + 2 * s->pad - s->dilation * (s->r - 1) - 1) / s->stride + 1;
+    p.q = (s->w + 2 * s->pad - s->dilation * (s->s - 1) - 1) / s->stride + 1;
+    return p;
+}
+
+static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool bias) {
+    const sr_conv_params p = conv_params(shape);
+    const int64_t x = p.n * p.h * p.w * p.c, y = p.n * p.p * p.q * p.k;
+    const int64_t w = p.k * p.c / p.groups * p.r * p.s;
+    const double window = (double)(p.r * p.s);
+    problem c = problem_of(kernel, kernel == SR_KERNEL_conv2d ? 4 : 3, &p, sizeof p);
+    if (kernel == SR_KERNEL_conv2d) {
+        set(&c, 0, ACTIVATION, t, x);
+        set(&c, 1, PARAMETER, t, w);
+        set(&c, 2, bias ? PARAMETER : NONE, t, p.k);
+        set_output(&c, 3, ACTIVATION, t, y);
+        c.terms = window * (double)(p.c / p.groups);
+    } else if (kernel == SR_KERNEL_conv2d_dx) {
+        set(&c, 0, ACTIVATION, t, y);
+        set(&c, 1, PARAMETER, t, w);
+        set_output(&c, 2, ACTIVATION, t, x);
+        c.terms = window * (double)(p.k / p.groups);
+    } else {
+        set(&c, 0, ACTIVATION, t, x);
+        set(&c, 1, ACTIVATION, t, y);
+        set_output(&c, 2, PARAMETER, t, w);
+        c.terms = (double)(p.n * p.p * p.q);
+    }
+    check_problem(&c);
+}
+
+static void case_conv(sr_kernel_id kernel) {
+    for (size_t k = 0; k < sizeof conv_shapes / sizeof conv_shapes[0]; k++)
+        for (int t = 0; t < 2; t++)
+            conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
+}
+
+static void case_linear(sr_kernel_id kernel) {
+    static const sr_linear_params shapes[] = {{1, 1, 1}, {5, 33, 10}, {17, 200, 300}, {3, 64, 128}};
+    for (int k = 0; k < 4; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_linear_params p = shapes[k];
+            const bool forward = kernel == SR_KERNEL_linear,
+                       weights = kernel == SR_KERNEL_linear_dw;
+            problem c = problem_of(kernel, forward ? 4 : 3, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], p.n * (kernel == SR_KERNEL_linear_dx ? p.k : p.c));
+            if (weights)
+                set(&c, 1, ACTIVATION, types[t], p.n * p.k);
+            else
+                set(&c, 1, PARAMETER, types[t], p.k * p.c);
+            if (forward) {
+                set(&c, 2, k % 2 ? PARAMETER : NONE, types[t], p.k);
+                set_output(&c, 3, ACTIVATION, types[t], p.n * p.k);
+            } else if (weights) {
+                set_output(&c, 2, PARAMETER, types[t], p.k * p.c);
+            } else {
+                set_output(&c, 2, ACTIVATION, types[t], p.n * p.c);
+            }
+            c.terms = (double)(forward ? p.c : weights ? p.n : p.k);
+            check_problem(&c);
+        }
+    }
+}
+
+void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
+    [SR_KERNEL_conv2d] = case_conv,
+    [SR_KERNEL_conv2d_dx] = case_conv,
+    [SR_KERNEL_conv2d_dw] = case_conv,
+    [SR_KERNEL_linear] = case_linear,
+    [SR_KERNEL_linear_dx] = case_linear,
+    [SR_KERNEL_linear_dw] = case_linear,
+    [SR_KERNEL_bias_add] = case_rows,
+    [SR_KERNEL_channel_sum] = case_rows,
+    [SR_KERNEL_channel_dot] = case_channel_dot,
+    [SR_KERNEL_batchnorm_train] = case_batchnorm,
+    [SR_KERNEL_batchnorm_grad] = case_batchnorm,
+    [SR_KERNEL_batchnorm_infer] = case_batchnorm,
+    [SR_KERNEL_relu] = case_unary,
+    [SR_KERNEL_relu_grad] = case_binary,
+    [SR_KERNEL_gelu] = case_gelu,
+    [SR_KERNEL_gelu_grad] = case_gelu_grad,
+    [SR_KERNEL_leaky_relu] = case_unary,
+    [SR_KERNEL_leaky_relu_grad] = case_binary,
+    [SR_KERNEL_tanh] = case_unary,
+    [SR_KERNEL_tanh_grad] = case_binary,
+    [SR_KERNEL_sigmoid] = case_unary,
+    [SR_KERNEL_sigmoid_grad] = case_binary,
+    [SR_KERNEL_softplus_grad] = case_binary,
+    [SR_KERNEL_softplus] = case_unary,
+    [SR_KERNEL_add] = case_binary,
+    [SR_KERNEL_sub] = case_binary,
+    [SR_KERNEL_mul] = case_binary,
+    [SR_KERNEL_scale] = case_unary,
+    [SR_KERNEL_scale_by] = case_scale_by,
+    [SR_KERNEL_fill_by] = case_fill_by,
+    [SR_KERNEL_cast] = case_cast,
+    [SR_KERNEL_normalize] = case_normalize,
+    [SR_KERNEL_dropout] = case_dropout,
+    [SR_KERNEL_maxpool2d] = case_pool,
+    [SR_KERNEL_maxpool2d_grad] = case_pool,
+    [SR_KERNEL_avgpool2d] = case_pool,
+    [SR_KERNEL_avgpool2d_grad] = case_pool,
+    [SR_KERNEL_reduce_sum] = case_reduce_sum,
+    [SR_KERNEL_sgd] = case_sgd,
+    [SR_KERNEL_ema] = case_ema,
+};

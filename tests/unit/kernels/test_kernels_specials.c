@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that are none: what every provider makes of NaN, infinities, negative zero and subnormal
+// numbers, beside the reference. A NaN that gets lost in a kernel is a run that goes on with
+// rubbish.
+//
+// Kernels of numerics class "reference" must give the reference's bits (a NaN's own bits aside); of
+// the others, results must be finite where the reference's are.
+#include <math.h>
+
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/support/test_support.h"
+
+enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS };
+
+// One letter an argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s f32
+// [1]; then results: y like x, o the other of f32 and bf16, i u8, c f32 [CHANNELS], t f32 [1].
+typedef struct special_case {
+    sr_kernel_id kernel;
+    const char *arguments;
+} special_case;
+
+static const special_case by_count[] = {
+    {SR_KERNEL_relu, "xy"},       {SR_KERNEL_relu_grad, "xxy"}, {SR_KERNEL_gelu, "xy"},
+    {SR_KERNEL_gelu_grad, "xxy"}, {SR_KERNEL_leaky_relu, "xy"}, {SR_KERNEL_leaky_relu_grad, "xxy"},
+    {SR_KERNEL_add, "xxy"},       {SR_KERNEL_sub, "xxy"},       {SR_KERNEL_mul, "xxy"},
+    {SR_KERNEL_scale, "xy"},      {SR_KERNEL_scale_by, "xsy"},  {SR_KERNEL_cast, "xo"},
+    {SR_KERNEL_reduce_sum, "xt"},
+};
+static const special_case by_rows[] = {
+    {SR_KERNEL_bias_add, "xwy"},
+    {SR_KERNEL_channel_sum, "xc"},
+    {SR_KERNEL_channel_dot, "xxwc"},
+    {SR_KERNEL_batchnorm_train, "xwwycc"},
+    {SR_KERNEL_batchnorm_grad, "xxwwvycc"},
+    {SR_KERNEL_batchnorm_infer, "xwwwvy"},
+};
+static const special_case by_window[] = {
+    {SR_KERNEL_maxpool2d, "xyi"},
+    {SR_KERNEL_avgpool2d, "xy"},
+    {SR_KERNEL_avgpool2d_grad, "xy"},
+};
+
+static void poke(test_array *x, int row, int channel, double value) {
+    array_set(x, (int64_t)row * CHANNELS + channel, value);
+}
+
+// Every channel has its own sort of special number.
+static test_array *specials(sr_dtype t, uint32_t seed) {
+    test_array *x = array_random(t, COUNT, seed, -2, 2);
+    poke(x, 3, 0, (double)NAN);
+    poke(x, 4, 1, (double)INFINITY);
+    poke(x, 0, 2, -(double)INFINITY); // the first row is a shift in some kernels
+    poke(x, 1, 3, (double)INFINITY);
+    poke(x, 2, 3, -(double)INFINITY);
+    poke(x, 0, 17, (double)NAN); // in the lanes of a tail
+    for (int row = 0; row < ROWS; row++) {
+        poke(x, row, 4, -0.0);
+        poke(x, row, 5, row % 2 ? 0x1p-130 : -0x1p-128);
+    }
+    return x;
+}
+
+static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
+    const sr_dtype other = t == SR_F32 ? SR_BF16 : SR_F32;
+    switch (letter) {
+    case 'x':
+        return specials(t, seed);
+    case 'w':
+        return array_random(SR_F32, CHANNELS, seed, -1, 1);
+    case 'v':
+        return array_random(SR_F32, CHANNELS, seed, 0.5, 1.5);
+    case 's':
+        return array_random(SR_F32, 1, seed, 0.5, 1.5);
+    case 'y':
+        return array_new(t, COUNT);
+    case 'o':
+        return array_new(other, COUNT);
+    case 'i':
+        return array_new(SR_U8, COUNT);
+    case 'c':
+        return array_new(SR_F32, CHANNELS);
+    default:
+        return array_new(SR_F32, 1);
+    }
+}
+
+static void compare(const sr_kernel_entry *entry, int i, const test_array *got,
+                    const test_array *want) {
+    const bool bits = strcmp(entry->numerics_class, "reference") == 0;
+    for (int64_t k = 0; k < want->count; k++) {
+        const double a = array_get(got, k), b = array_get(want, k);
+        const bool same = (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+        if (bits ? !same : isfinite(a) != isfinite(b))
+            fail_msg("%s %s: argument %d, row %lld, channel %lld: %g, the reference has %g",
+                     entry->name, sr_dtype_name(got->dtype), i, (long long)(k / CHANNELS),
+                     (long long)(k % CHANNELS), a, b);
+    }
+}
+
+static void check(const char *provider, const special_case *c, sr_dtype t, const void *params,
+                  size_t bytes) {
+    test_array *args[SR_KERNEL_MAX_ARGS], *want[SR_KERNEL_MAX_ARGS];
+    sr_kernel_request request = {.kernel = c->kernel};
+    memcpy(request.params, params, bytes);
+    for (; c->arguments[request.args] != '\0'; request.args++) {
+        const int i = request.args;
+        args[i] = argument(c->arguments[i], t, (uint32_t)i + 1);
+        want[i] = argument(c->arguments[i], t, (uint32_t)i + 1);
+        request.dtype[i] = args[i]->dtype;
+    }
+    const sr_kernel_entry *entry = sr_kernel_find_in(&request, provider);
+    if (!entry)
+        return; // the provider test knows which entries there must be
+    assert_ok(kernel_try(provider, c->kernel, params, bytes, request.args, args));
+    assert_ok(kernel_try("reference", c->kernel, params, bytes, request.args, want));
+    for (int i = 0; i < request.args; i++)
+        compare(entry, i, args[i], want[i]);
+    (void)arrays_free(NULL);
+}
+
+static void check_all(const special_case *cases, size_t count, const void *params, size_t bytes) {
+    static const sr_dtype types[] = {SR_F32, SR_BF16};
+    size_t providers;
+    const sr_provider *const *provider = sr_providers(&providers);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < providers; k++)
+            for (int t = 0; t < 2; t++)
+                check(provider[k]->name, &cases[i], types[t], params, bytes);
+}
+#define CHECK_ALL(cases, params)                                                                   \
+    check_all(cases, sizeof(cases) / sizeof(cases)[0], &(params), sizeof(params))
+
+static void test_elements(void **state) {
+    (void)state;
+    const sr_scale_params params = {COUNT, -0.3, 0.7};
+    CHECK_ALL(by_count, params);
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    const sr_batchnorm_params params = {ROWS, CHANNELS, 1e-2};
+    CHECK_ALL(by_rows, params);
+}
+
+static void test_windows(void **state) {
+    (void)state;
+    const sr_pool_params params = {1, 3, 3, CHANNELS, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1};
+    CHECK_ALL(by_window, params);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_elements, arrays_free),
+        cmocka_unit_test_teardown(test_rows, arrays_free),
+        cmocka_unit_test_teardown(test_windows, arrays_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

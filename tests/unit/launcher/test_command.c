@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `serried`: help, mistakes and their exit codes, recipes, tables, completion,
+// drawn pictures. Runs the program given as the first argument, in the repository's root.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/support/test_support.h"
+
+static const char *program;
+static char folder[] = "/tmp/serried-command-XXXXXX";
+static char output[1 << 16];
+
+// $S in a line is the program. Returns the exit code; 'output' gets stdout and stderr.
+static int run(const char *line) {
+    char command[2048];
+    snprintf(command, sizeof command, "{ S='%s'; D=%s; %s; } 2>&1 </dev/null", program, folder,
+             line);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t bytes = fread(output, 1, sizeof output - 1, pipe);
+    output[bytes] = '\0';
+    int state = pclose(pipe);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+static void expect(const char *line, int code, const char *text) {
+    int got = run(line);
+    if (got != code || !strstr(output, text))
+        print_error("%s\nexit %d\n%s\nexpected exit %d with: %s\n", line, got, output, code, text);
+    assert_int_equal(got, code);
+    assert_non_null(strstr(output, text));
+}
+
+static int enter(void **state) {
+    (void)state;
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",    "PMI_RANK",
+                                        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SERRIED_RECIPES"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)unsetenv(names[i]);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int leave(void **state) {
+    (void)state;
+    return run("rm -r $D");
+}
+
+static void test_help(void **state) {
+    (void)state;
+    expect("$S --help 2>/dev/null", 0, "usage: serried COMMAND");
+    expect("$S help 2>/dev/null", 0, "  train ");
+    expect("$S train --help 2>/dev/null", 0, "Exit codes: 0 ok, 1 failure, 2 recipe or usage");
+    expect("$S help recipe 2>/dev/null", 0, "serried recipe");
+    expect("$S", 2, "usage: serried COMMAND");
+    expect("for c in $($S info commands | cut -d' ' -f1); do $S $c --help || exit 9; done", 0, "");
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    expect("$S trian", 2, "serried: unknown command 'trian'; did you mean 'train'?\n");
+    expect("$S zzzzzz", 2, "serried: unknown command 'zzzzzz'; 'serried --help' lists them\n");
+    expect("$S train", 2, "serried train: which recipe?");
+    expect("$S train resnet81", 2, "no shipped recipe 'resnet81'; did you mean 'resnet18'?");
+    expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
+    expect("$S train resnet18 -n many", 2,
+           "-n: expected a number of ranks from 1 to 65536, got 'many'");
+    expect("$S train resnet18 -n 2 optimzier.lr=1", 2,
+           "command line: error: unknown key 'optimzier'; did you mean 'optimizer'?\n"
+           "  optimzier.lr=1\n"
+           "  ^\n");
+    expect(
+        "$S train resnet18 -n 9", 2,
+        "error: 9 ranks need at least 9 lanes, but lanes is 8; start fewer ranks, or raise lanes "
+        "(changes BatchNorm and results)");
+    expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
+    expect("$S recipe list resnet18", 2, "to see one: serried recipe show resnet18");
+    expect("cd $D && $S render ''", 2, "argument 1 ('') is empty; is a variable unset?");
+    expect("$S train resnet18 --resume= -n 1", 2, "argument 2 ('--resume=') is empty");
+    expect("$S recipe shw", 2, "unknown subcommand 'shw'");
+    expect("$S doctor now", 2, "doctor takes no arguments");
+    expect("$S version now", 2, "version takes no arguments");
+    expect("$S show / --columns 1e3", 2, "--columns: '1e3' is not a whole number from 1 to 200");
+}
+
+// Results that do not arrive are a failure, whatever the command thinks.
+static void test_full_disk(void **state) {
+    (void)state;
+    expect("$S version > /dev/full", 1, "cannot write the results to stdout: No space left");
+    expect("$S recipe list > /dev/full", 1, "cannot write the results to stdout: No space left");
+    expect("$S recipe list --names | head -1", 0, "cifar10-fast\n");
+}
+
+static void test_slurm(void **state) {
+    (void)state;
+    expect("SLURM_STEP_NUM_TASKS=4 $S train resnet18", 2, "srun --mpi=pmix serried train");
+    expect("SLURM_NTASKS=4 $S train resnet18", 2, "srun --mpi=pmix serried train");
+}
+
+static void test_recipes(void **state) {
+    (void)state;
+    expect("$S recipe list", 0, "resnet50 ");
+    expect("$S recipe list --names", 0, "\nresnet50\n");
+    expect("$S recipe check $($S recipe list --names)", 0, "resnet50: ok\n");
+    expect("cd / && $S recipe show resnet18 batch=128", 0, "# command line\n");
+    expect("for r in $($S recipe list --names); do $S recipe show --plain $r > $D/$r.yaml && "
+           "$S recipe check $D/$r.yaml && $S recipe show --plain $D/$r.yaml | cmp - $D/$r.yaml || "
+           "exit 9; done",
+           0, "toy-gan.yaml: ok\n");
+    expect("printf 'model: resnet18\\nepochs: 1\\noptimizer: {lr: 1}\\nbacth: 2\\n' > $D/bad.yaml; "
+           "$S recipe check resnet18 $D/bad.yaml",
+           2, "bad.yaml:4:1: error: unknown key 'bacth'; did you mean 'batch'?\n  bacth: 2\n  ^\n");
+    expect("$S recipe check resnet18 optimizer.lr=1", 2, "");
+}
+
+static void test_tables(void **state) {
+    (void)state;
+    expect("$S info options", 0, "data.workers: integer = 0");
+    expect("$S info models", 0, "resnet50 ");
+    expect("$S info transforms", 0, "pad_crop ");
+    expect(
+        "for t in commands options models optimizers schedules transforms losses ops kernels; do "
+        "$S info $t > $D/t && test -s $D/t || exit 9; done",
+        0, "");
+    expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
+           "the shell expanded '~' to it");
+    expect("$S recipe list --json | python3 -c 'import json, sys\n"
+           "print([json.loads(line)[\"name\"] for line in sys.stdin][0])'",
+           0, "cifar10-fast\n");
+    expect("for r in $($S recipe list --names); do $S recipe show --json $r | python3 -c 'import "
+           "json, sys\n"
+           "told = json.load(sys.stdin)\n"
+           "print(told[\"batch\"] > 0, told[\"checkpoint\"][\"every\"])' || exit 9; done | sort -u",
+           0, "True ['1ep', '10min']\n");
+    expect("$S version", 0, "serried ");
+    expect("$S --version", 0, "zstd ");
+}
+
+#define COMPLETE(words, index)                                                                     \
+    "$S completion bash > $D/c; cat > $D/run <<'END'\nsource $1\ncompopt() { :; }\n"               \
+    "COMP_WORDS=($2 " words ")\nCOMP_CWORD=" index "\n_serried\necho \"got: ${COMPREPLY[@]}\"\n"   \
+    "END\nbash $D/run $D/c $S"
+
+static void test_completion(void **state) {
+    (void)state;
+    expect(COMPLETE("tra", "1"), 0, "got: train\n");
+    expect(COMPLETE("train cifar10-f", "2"), 0, "got: cifar10-fast\n");
+    expect(COMPLETE("train resnet18 data.wor", "3"), 0, "got: data.workers=\n");
+    expect(COMPLETE("train --dr", "2"), 0, "got: --dry-run\n");
+    expect(COMPLETE("info ker", "2"), 0, "got: kernels\n");
+    expect(COMPLETE("bench rec", "2"), 0, "got: recover\n");
+    expect(COMPLETE("render dir --c", "3"), 0, "got: --count\n");
+    expect("$S completion csh", 2, "usage: serried completion bash|zsh|fish");
+    // Every table and benchmark that the program has is offered.
+    expect(
+        "$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
+        ".*/\\1/p') "
+        "$($S info --help | grep -oE '(commands|options|models|optimizers|schedules|transforms|"
+        "losses|ops|kernels|chooser|plugins)' | sort -u); do grep -qw $t $D/c || echo missing $t; "
+        "done; echo all",
+        0, "all\n");
+    assert_null(strstr(output, "missing"));
+    expect("$S train -h | head -1; $S doctor -h | head -1", 0, "Usage: serried doctor");
+}
+
+static void test_completion_of_other_shells(void **state) {
+    (void)state;
+    // Names are asked for, not written down.
+    expect("$S completion zsh > $D/z; $S completion fish > $D/f; cat $D/z $D/f | grep -c cifar10",
+           1, "0\n");
+    if (system("command -v zsh fish > /dev/null") != 0)
+        test_skip("zsh or fish is not installed");
+    expect("zsh -n $D/z && fish -n $D/f", 0, "");
+}
+
+static void test_pictures(void **state) {
+    (void)state;
+    expect("$S render $D/a --count 2", 0, "20 pictures of 10 classes");
+    expect("$S render $D/b --count 2 && diff -r $D/a $D/b && ls $D/a/*/*.jpg | wc -l", 0, "20\n");
+    expect("$S render", 2, "a folder to draw into");
+    expect("$S render /proc/none", 2, "/proc/none");
+}
+
+// A data set and a run of three steps in $D, with a class whose name wants quotes in CSV.
+static void make_run(void) {
+    expect("cd $D && $S render pictures --count 8 && mv pictures/star 'pictures/s, \"t\"' && "
+           "$S pack pictures data --val-fraction 0.2",
+           0, "10 classes");
+    expect("$S train tests/recipes/tiny.yaml data.train=$D/data -o $D/trained steps=3 "
+           "data.processes=0",
+           0, "finished 3 steps");
+    // each step of a short run has its row
+    expect("cut -d, -f1 $D/trained/metrics.csv | tr '\\n' ' '", 0, "step 1 2 3 ");
+}
+
+static void test_subjects(void **state) {
+    (void)state;
+    make_run();
+    expect("$S verify $D/none $D/data $D/trained", 2, "none: no such file or folder");
+    assert_non_null(strstr(output, "data: whole: 2 shards"));
+    assert_non_null(strstr(output, "model.safetensors"));
+    expect("mkdir $D/all && mv $D/trained $D/all && $S verify $D/all && mv $D/all/trained $D", 0,
+           "all/trained/checkpoints/00000001: generation 1");
+    expect("mkdir $D/none-there && $S verify $D/none-there", 2, "is not a shard, data set");
+    expect("$S stat --json $D/trained | python3 -c 'import json, sys\n"
+           "told = json.load(sys.stdin)\n"
+           "print(told[\"kind\"], told[\"step\"], len(told[\"classes\"]), "
+           "told[\"weights\"][0][\"file\"])'",
+           0, "checkpoint 3 10 model.safetensors\n");
+    expect("$S val $D/data", 2, "data is neither a run folder nor a checkpoint");
+    expect("cd $D && $S predict trained none.jpg pictures/ring/0001.jpg", 3,
+           "1 of 2 pictures could not be read and were skipped");
+    assert_non_null(strstr(output, "\npictures/ring/0001.jpg,"));
+    expect("cd $D && $S predict trained pictures/*/0001.jpg 2> log | python3 -c 'import csv, sys\n"
+           "rows = list(csv.reader(sys.stdin))\n"
+           "print(len(rows), {len(row) for row in rows}, rows[-1][3].count(\":\"))'",
+           0, "11 {4} 5\n");
+    expect("cd $D && $S predict trained pictures --top 2 | head -3", 0,
+           "file,class,probability,top2\npictures/");
+    expect("cd $D && $S predict trained pictures | wc -l", 0, "81\n");
+    expect("cd $D && ls pictures/*/0001.jpg | $S predict trained - | wc -l", 0, "11\n");
+    expect(
+        "cd $D && $S predict --json trained pictures/ring/0001.jpg | python3 -c 'import json, sys\n"
+        "row = json.load(sys.stdin)\n"
+        "print(row[\"file\"], len(row[\"top\"]), row[\"top\"][0][\"class\"] == row[\"class\"])'",
+        0, "pictures/ring/0001.jpg 5 True\n");
+    expect("$S predict $D/trained $D/data", 2, "no pictures in this folder");
+    expect("$S predict runs/none x.jpg", 2, "'runs/none' is not a run folder, a checkpoint or a");
+    expect("cd $D && mkdir early && cp trained/identity trained/recipe.yaml early && $S val early",
+           2, "early: no finished checkpoint yet");
+    expect("$S predict $D/trained/last/model.safetensors $D/pictures", 2, "has weights only");
+    expect("$S predict model.pth $D/pictures", 2, "serried-convert model.pth FILE.safetensors");
+}
+
+#define SHOW_IN(locale)                                                                            \
+    "LC_ALL=" locale " script -qec \"stty cols 30; $S show $D/data -n 4 -o $D/show.png\" "         \
+    "/dev/null"
+
+// Half blocks are for terminals that read UTF-8.
+static void test_show(void **state) {
+    (void)state;
+    expect(SHOW_IN("C.UTF-8"), 0, "\xe2\x96\x80\x1b[0m\r\n");
+    expect(SHOW_IN("C"), 0, "show.png\r\n");
+    assert_null(strstr(output, "\x1b["));
+}
+
+static void test_quickstart(void **state) {
+    (void)state;
+    expect("launcher/quickstart --help", 0, "--no-install");
+    expect("launcher/quickstart --wrong", 2, "unknown argument '--wrong'");
+    expect("launcher/quickstart --data /none", 2, "there is no '/none'");
+    expect("launcher/quickstart --minutes soon", 2, "expected a whole number, got 'soon'");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_slurm),
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_completion_of_other_shells),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_subjects),
+        cmocka_unit_test(test_show),
+    };
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_command SERRIED\n");
+        return 2;
+    }
+    program = argv[1];
+    return cmocka_run_group_tests(tests, enter, leave);
+}

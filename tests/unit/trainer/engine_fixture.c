@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// See engine_fixture.h.
+#include "tests/unit/trainer/engine_fixture.h"
+
+#include "kernels/base/memory.h"
+#include "kernels/base/rng.h"
+#include "tests/unit/support/test_support.h"
+#include "trainer/engine/choices.h"
+#include "trainer/run/train.h"
+
+static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+    engine_fixture *f = user;
+    int64_t first = lane * (ENGINE_BATCH / ENGINE_LANES);
+    *out = (sr_lane_inputs){.image = f->images + first * ENGINE_SIDE * ENGINE_SIDE * 3,
+                            .label = f->labels + first};
+    return SR_OK;
+}
+
+static void done(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+static void fill_pictures(engine_fixture *f) {
+    sr_rng rng;
+    sr_rng_init(&rng, 7, 0, 0, 0);
+    f->images = sr_alloc((size_t)ENGINE_BATCH * ENGINE_SIDE * ENGINE_SIDE * 3, "pictures");
+    f->labels = sr_alloc_array(ENGINE_BATCH, sizeof *f->labels, "labels");
+    assert_non_null(f->images);
+    assert_non_null(f->labels);
+    for (int i = 0; i < ENGINE_BATCH; i++) {
+        f->labels[i] = i % ENGINE_CLASSES;
+        for (int k = 0; k < ENGINE_SIDE * ENGINE_SIDE * 3; k++)
+            f->images[i * ENGINE_SIDE * ENGINE_SIDE * 3 + k] =
+                (uint8_t)(sr_rng_below(&rng, 128) + (uint32_t)(i % ENGINE_CLASSES) * 25);
+    }
+}
+
+void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra) {
+    const char *overrides[] = {"batch=32", "lanes=4", extra};
+    const sr_task_desc *task;
+    const sr_comm_options comm = {.backend = "self"};
+    assert_ok(sr_recipe_load(recipe, overrides, extra ? 3 : 2, &f->recipe));
+    assert_ok(sr_train_check(f->recipe));
+    assert_ok(sr_choose_task(f->recipe, &task));
+    assert_ok(sr_comm_create(&comm, &f->comm));
+    const sr_engine_options options = {.recipe = f->recipe,
+                                       .task = task,
+                                       .comm = f->comm,
+                                       .threads = threads,
+                                       .classes = ENGINE_CLASSES,
+                                       .batch = ENGINE_BATCH,
+                                       .lanes = ENGINE_LANES,
+                                       .image_height = ENGINE_SIDE,
+                                       .image_width = ENGINE_SIDE,
+                                       .seed = 3};
+    assert_ok(sr_engine_create(&options, &f->engine));
+    for (int p = 0; p < f->engine->phase_count; p++)
+        sr_phase_start_average(f->engine->phases[p]);
+    fill_pictures(f);
+}
+
+void engine_end(engine_fixture *f) {
+    sr_engine_free(f->engine);
+    sr_comm_free(f->comm);
+    sr_recipe_free(f->recipe);
+    sr_free(f->images);
+    sr_free(f->labels);
+}
+
+double engine_step(engine_fixture *f, int64_t number) {
+    const sr_lane_source source = {.get = get, .done = done, .user = f};
+    const sr_ema_settings ema = {.decay = 0.9, .due = true};
+    double loss = 0;
+    for (int p = 0; p < f->engine->phase_count; p++) {
+        sr_phase_set_step(f->engine->phases[p], number, number * ENGINE_BATCH, 0.05,
+                          f->gradient_scale != 0 ? f->gradient_scale : 1.0 / ENGINE_BATCH, ema);
+        assert_ok(sr_engine_step(f->engine, p, number, &source));
+        loss = sr_phase_loss_sum(f->engine->phases[p]) / ENGINE_BATCH;
+        assert_true(loss == loss);
+    }
+    return loss;
+}
+
+void engine_run(const char *recipe, int threads, const char *extra, int steps, double *first,
+                double *last, char digest[SR_SHA256_HEX]) {
+    engine_fixture f = {0};
+    engine_begin(&f, recipe, threads, extra);
+    for (int i = 0; i < steps; i++) {
+        *last = engine_step(&f, i);
+        if (i == 0)
+            *first = *last;
+    }
+    assert_ok(sr_state_digest(f.engine, steps * ENGINE_BATCH, steps, digest));
+    engine_end(&f);
+}

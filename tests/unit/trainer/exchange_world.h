@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small training world for tests of the exchange: contributions drawn from a counter, an update
+// that depends on every bit of the sum, and the expected values by the definition of the lane tree.
+#ifndef SR_TESTS_UNIT_EXCHANGE_WORLD_H
+#define SR_TESTS_UNIT_EXCHANGE_WORLD_H
+
+#include "kernels/base/rng.h"
+#include "trainer/exchange/exchange.h"
+
+// Contribution of a lane to an element of the flat space.
+static inline float world_value(int64_t step, int lane, int64_t element) {
+    sr_rng4 r = sr_philox(11, (uint32_t)lane, (uint32_t)element, (uint32_t)step, 0);
+    return (sr_rng_unit(r.v[0]) - 0.5f) * (float)(1u << (r.v[1] % 20u));
+}
+
+static inline float world_sum(int lanes, int64_t step, int begin, int width, int64_t element) {
+    if (width == 1)
+        return world_value(step, begin, element);
+    float left = world_sum(lanes, step, begin, width / 2, element);
+    if (begin + width / 2 >= lanes)
+        return left;
+    return left + world_sum(lanes, step, begin + width / 2, width / 2, element);
+}
+
+static inline float world_new_value(float old, float sum) {
+    return old * 0.75f - sum * 0.0625f;
+}
+
+// V after 'steps' steps from zero.
+static inline void world_expect(int lanes, int64_t steps, const sr_segment *segments, int count,
+                                float *values) {
+    int width = 1;
+    while (width < lanes)
+        width *= 2;
+    for (int64_t step = 0; step < steps; step++) {
+        for (int s = 0; s < count; s++) {
+            for (int64_t i = segments[s].begin; i < segments[s].begin + segments[s].count; i++)
+                values[i] = world_new_value(values[i], world_sum(lanes, step, 0, width, i));
+        }
+    }
+}
+
+static inline sr_status world_update(void *user, int64_t step, int64_t begin, int64_t end,
+                                     const float *sum, float *values) {
+    (void)user;
+    (void)step;
+    for (int64_t i = 0; i < end - begin; i++)
+        values[i] = world_new_value(values[i], sum[i]);
+    return SR_OK;
+}
+
+// Gives one segment of one lane; 'scratch' has room for the longest segment.
+static inline sr_status world_put(sr_exchange *exchange, const sr_segment *segments, int64_t step,
+                                  int lane, int segment, float *scratch) {
+    const sr_segment *s = &segments[segment];
+    for (int64_t i = 0; i < s->count; i++)
+        scratch[i] = world_value(step, lane, s->begin + i);
+    return sr_exchange_put(exchange, lane, segment, scratch);
+}
+
+#endif

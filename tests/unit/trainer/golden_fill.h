@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests/golden/network_golden.py fills, filled here: weights, pictures, labels, signs.
+#ifndef SR_TESTS_GOLDEN_FILL_H
+#define SR_TESTS_GOLDEN_FILL_H
+
+#include "kernels/base/rng.h"
+#include "trainer/models/built_model.h"
+
+// Numbers of what is no tensor of the model; pictures and labels of step s are s << 8 further on.
+enum { GOLDEN_INPUT = 1 << 20, GOLDEN_LABELS, GOLDEN_OUTPUT, GOLDEN_LOSS, GOLDEN_SEED };
+enum { GOLDEN_PROJECTIONS = 16 };
+
+// The words w(tensor, 0, k), w(tensor, 1, k), ... of the script, one after the other.
+typedef struct golden_words {
+    uint32_t tensor, k;
+    int64_t next;
+    sr_rng4 block;
+} golden_words;
+
+uint32_t golden_word(golden_words *w);
+// [-1, 1), exact in fp32.
+double golden_unit(golden_words *w);
+// +1 or -1 from the word of an element, of projection p = 0 .. 15 (the script's p + 1).
+double golden_sign(uint32_t word, int p);
+
+// The model's i-th parameter or buffer.
+void golden_fill_param(const sr_model *model, int i, float *out);
+// u8 [samples, side, side, 3] and i32 [samples] of a step.
+void golden_fill_pictures(int step, int64_t samples, int64_t side, uint8_t *out);
+void golden_fill_labels(int step, int64_t samples, int64_t classes, int32_t *out);
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole networks in tests (network_fixture.h), through the same calls as any program of a user's.
+#include "tests/unit/trainer/network_fixture.h"
+
+#include "autograd/gradients.h"
+
+static sr_status create_values(network *net) {
+    size_t count = (size_t)net->model->param_count;
+    net->values = sr_alloc_array(count, sizeof *net->values, "values");
+    net->results = sr_alloc_array(count, sizeof *net->results, "results");
+    net->raw = sr_alloc_array(count + 2, sizeof *net->raw, "results");
+    if (!net->values || !net->results || !net->raw)
+        return SR_E_MEMORY;
+    for (int i = 0; i < net->model->param_count; i++) {
+        size_t elements = (size_t)network_count(net, i);
+        net->values[i] = sr_alloc_array(elements, sizeof **net->values, "values");
+        net->results[i] = sr_alloc_array(elements, sizeof **net->results, "results");
+        if (!net->values[i] || !net->results[i])
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+static sr_status create(network *net, const network_options *o) {
+    const sr_model_desc *desc = sr_model_find(o->model);
+    void *options = NULL;
+    if (!desc)
+        return SR_FAIL(SR_E_NOT_FOUND, "there is no model %s", o->model);
+    if (desc->options) {
+        options = sr_arena_alloc(&net->arena, desc->options->struct_size);
+        if (!options)
+            return SR_E_MEMORY;
+        SR_TRY(sr_options_defaults(desc->options, options, &net->arena));
+    }
+    if (o->option)
+        SR_TRY(sr_options_set(desc->options, options, o->option, o->value, &net->arena));
+    const sr_model_build build = {
+        .desc = desc, .options = options, .prefix = "", .classes = o->classes};
+    SR_TRY(sr_model_create(&build, &net->model));
+    SR_TRY(sr_context_create(NULL, &net->context));
+    net->dtype = o->dtype;
+    return create_values(net);
+}
+
+sr_status network_create(const network_options *options, network **out) {
+    network *net = sr_alloc(sizeof *net, "network");
+    if (!net)
+        return SR_E_MEMORY;
+    sr_arena_init(&net->arena);
+    sr_status status = create(net, options);
+    if (status != SR_OK) {
+        network_free(net);
+        return status;
+    }
+    *out = net;
+    return SR_OK;
+}
+
+void network_free(network *net) {
+    if (!net)
+        return;
+    int count = net->model ? net->model->param_count : 0;
+    for (int i = 0; i < count; i++) {
+        if (net->values)
+            sr_free(net->values[i]);
+        if (net->results)
+            sr_free(net->results[i]);
+    }
+    for (int i = 0; net->raw && i < count + 2; i++)
+        sr_free(net->raw[i]);
+    sr_free(net->values);
+    sr_free(net->results);
+    sr_free(net->raw);
+    sr_free(net->output);
+    sr_free(net->loss);
+    sr_context_free(net->context);
+    sr_model_free(net->model);
+    sr_arena_release(&net->arena);
+    sr_free(net);
+}
+
+int64_t network_count(const network *net, int i) {
+    return sr_info_count(&net->model->params[i].info);
+}
+
+// ---- Numbers as f32 or, beside f64, as f64 ----
+
+static sr_dtype exact_dtype(const network *net) {
+    return net->dtype == SR_F64 ? SR_F64 : SR_F32;
+}
+
+// 'values' in memory of the network's, as wide as its parameters.
+static const void *as_parameters(network *net, const float *values, int64_t count) {
+    if (exact_dtype(net) == SR_F32)
+        return values;
+    double *wide = sr_arena_alloc(&net->arena, (size_t)count * sizeof *wide);
+    for (int64_t i = 0; wide && i < count; i++)
+        wide[i] = (double)values[i];
+    return wide;
+}
+
+// Asks for a value, into raw[slot].
+static sr_status ask(network *net, int slot, sr_tensor value) {
+    sr_info info;
+    if (sr_is_none(value) || !sr_tensor_info(value, &info))
+        return SR_OK;
+    size_t bytes = (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
+    net->raw[slot] = sr_alloc(bytes, "a result");
+    if (!net->raw[slot])
+        return SR_E_MEMORY;
+    sr_read_later(value, net->raw[slot], bytes);
+    return SR_OK;
+}
+
+static void widen(const network *net, int slot, int64_t count, double *out) {
+    const double *wide = net->raw[slot];
+    const float *narrow = net->raw[slot];
+    for (int64_t i = 0; net->raw[slot] && i < count; i++)
+        out[i] = exact_dtype(net) == SR_F64 ? wide[i] : (double)narrow[i];
+}
+
+// ---- The pass ----
+
+static sr_status bind(network *net) {
+    for (int i = 0; i < net->model->param_count; i++) {
+        sr_param *p = &net->model->params[i];
+        const void *values = as_parameters(net, net->values[i], network_count(net, i));
+        sr_info info = p->info;
+        if (!values)
+            return SR_E_MEMORY;
+        info.dtype = exact_dtype(net);
+        p->variable = sr_variable(net->context, p->name, &info, values);
+        *p->slot = p->variable;
+    }
+    return SR_OK;
+}
+
+static sr_tensor record_input(network *net, const network_pass *pass) {
+    if (pass->images) {
+        const sr_info info = {
+            .dtype = SR_U8, .rank = 4, .dim = {pass->samples, pass->side, pass->side, 3}};
+        return sr_normalize(sr_constant(net->context, &info, pass->images), pass->mean, pass->std,
+                            net->dtype);
+    }
+    const sr_info info = {
+        .dtype = exact_dtype(net), .rank = 2, .dim = {pass->samples, pass->noise_values}};
+    const void *noise = as_parameters(net, pass->noise, sr_info_count(&info));
+    return noise ? sr_cast(sr_constant(net->context, &info, noise), net->dtype) : SR_NONE;
+}
+
+// The factors in the output's dtype and shape.
+static sr_tensor record_factors(network *net, const network_pass *pass) {
+    sr_info info = net->output_info;
+    info.dtype = SR_F64;
+    return sr_cast(sr_constant(net->context, &info, pass->factors), net->dtype);
+}
+
+static sr_tensor record_loss(network *net, const network_pass *pass, sr_tensor output) {
+    const sr_info info = {.dtype = SR_I32, .rank = 1, .dim = {pass->samples}};
+    if (pass->labels)
+        return sr_softmax_cross_entropy(output, sr_constant(net->context, &info, pass->labels),
+                                        pass->smoothing);
+    if (pass->factors)
+        return SR_NONE;
+    return sr_cast(sr_bce_with_logits(output, 1), exact_dtype(net));
+}
+
+static sr_status ask_gradients(network *net, sr_tensor y, sr_tensor dy) {
+    int count = net->model->param_count;
+    sr_tensor *xs = sr_arena_alloc(&net->arena, 2 * (size_t)count * sizeof *xs);
+    if (!xs)
+        return SR_E_MEMORY;
+    sr_tensor *grads = xs + count;
+    for (int i = 0; i < count; i++)
+        xs[i] = net->model->params[i].variable;
+    sr_gradients(y, dy, xs, count, grads);
+    for (int i = 0; i < count; i++)
+        if (net->model->params[i].kind != SR_PARAM_BUFFER)
+            SR_TRY(ask(net, i, grads[i]));
+    return SR_OK;
+}
+
+static sr_status record_backward(network *net, const network_pass *pass, sr_tensor output) {
+    int count = net->model->param_count;
+    sr_tensor loss = record_loss(net, pass, output);
+    SR_TRY(ask(net, count, sr_cast(output, exact_dtype(net))));
+    SR_TRY(ask(net, count + 1, loss));
+    if (sr_is_none(loss))
+        return ask_gradients(net, output, record_factors(net, pass));
+    return ask_gradients(net, loss, SR_NONE);
+}
+
+static sr_status write_plan(network *net, sr_tensor output, sr_text *out) {
+    sr_plan *plan;
+    SR_TRY(sr_compile(net->context, &(sr_target){.tensor = output}, 1, &plan));
+    return sr_plan_text(plan, out);
+}
+
+static sr_status record(network *net, const network_pass *pass, sr_statistics *statistics) {
+    static const int32_t key[4];
+    const sr_info key_info = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    sr_forward forward = {.context = net->context,
+                          .training = true,
+                          .dtype = net->dtype,
+                          .key = sr_constant(net->context, &key_info, key),
+                          .statistics = statistics};
+    sr_tensor x = record_input(net, pass);
+    sr_tensor output = net->model->desc->forward(&forward, net->model->state, &x);
+    SR_TRY(sr_context_status(net->context));
+    if (!sr_tensor_info(output, &net->output_info))
+        return sr_context_status(net->context);
+    SR_TRY(sr_statistics_check(statistics));
+    for (int i = 0; i < statistics->count; i++)
+        SR_TRY(ask(net, sr_model_param_of(net->model, statistics->items[i].buffer),
+                   statistics->items[i].value));
+    if (pass->plan)
+        SR_TRY(write_plan(net, output, pass->plan));
+    SR_TRY(record_backward(net, pass, output));
+    return sr_context_status(net->context);
+}
+
+static sr_status collect(network *net, int64_t samples) {
+    int count = net->model->param_count;
+    int64_t elements = sr_info_count(&net->output_info);
+    net->output = sr_alloc_array((size_t)elements, sizeof *net->output, "the output");
+    if (!net->output)
+        return SR_E_MEMORY;
+    widen(net, count, elements, net->output);
+    for (int i = 0; i < count; i++)
+        widen(net, i, network_count(net, i), net->results[i]);
+    if (!net->raw[count + 1])
+        return SR_OK;
+    net->loss = sr_alloc_array((size_t)samples, sizeof *net->loss, "losses");
+    if (!net->loss)
+        return SR_E_MEMORY;
+    widen(net, count + 1, samples, net->loss);
+    return SR_OK;
+}
+
+sr_status network_run(network *net, const network_pass *pass) {
+    sr_statistics statistics = {.count = 0};
+    sr_context_begin_step(net->context);
+    SR_TRY(bind(net));
+    sr_status status = record(net, pass, &statistics);
+    sr_free(statistics.items);
+    SR_TRY(status);
+    SR_TRY(sr_context_run(net->context));
+    return collect(net, pass->samples);
+}

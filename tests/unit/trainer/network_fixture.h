@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole networks in tests: one forward and backward pass in training mode with given values, on the
+// kernels that training would use, or in f64 on those of the reference.
+#ifndef SR_TESTS_NETWORK_FIXTURE_H
+#define SR_TESTS_NETWORK_FIXTURE_H
+
+#include "kernels/base/text.h"
+#include "trainer/models/built_model.h"
+
+// What a network is, and what it computes with.
+typedef struct network_options {
+    const char *model;
+    const char *option, *value; // of the model, beside its defaults; NULL: none
+    int64_t classes;
+    sr_dtype dtype; // SR_F32; SR_BF16: activations alone; SR_F64: everything
+} network_options;
+
+typedef struct network {
+    sr_context *context;
+    sr_model *model;
+    sr_arena arena;
+    sr_dtype dtype;
+    float **values;   // of each parameter and buffer of the model
+    double **results; // gradient of the summed loss; of buffers this pass's statistic
+    double *output;   // [samples, classes], or pictures
+    double *loss;     // [samples]; NULL where the pass has none
+    sr_info output_info;
+    void **raw; // results, output, loss as they are delivered
+} network;
+
+// What a pass gets: pictures or noise; and what the loss is: softmax cross-entropy with labels, or
+// the product of the output with given factors, or cross-entropy of one logit with the target 1.
+typedef struct network_pass {
+    int64_t samples, side;
+    const uint8_t *images;    // [samples, side, side, 3], normalised as (x / 255 - mean) / std
+    const double *mean, *std; // [3]
+    const float *noise;       // [samples, noise_values], where images is NULL
+    int64_t noise_values;
+    const int32_t *labels; // [samples] or NULL
+    double smoothing;      // of labels
+    const double *factors; // one for each element of the output; NULL: none
+    sr_text *plan;         // gets the text of the forward plan; NULL: not asked for
+} network_pass;
+
+// A model; values, results are zero.
+SR_NODISCARD sr_status network_create(const network_options *options, network **out);
+void network_free(network *net);
+// Elements of the model's i-th parameter or buffer.
+int64_t network_count(const network *net, int i);
+// One pass; a network runs once.
+SR_NODISCARD sr_status network_run(network *net, const network_pass *pass);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thousand steps of a rank: after the first nothing is allocated, and what is resident stays the
+// same; so it is after an evaluation, whose plan has another shape.
+//
+// Where only serried's own kernels run (SERRIED_PROVIDERS without onednn), allocations are counted
+// in malloc itself, for which this program has its own (over that of glibc). oneDNN takes memory
+// for the list of arguments of each call, and gives it back; beside it, and where a sanitizer has
+// its own malloc, serried's counter has to do.
+#include "tests/unit/support/test_support.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
+#include "kernels/base/rng.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/engine.h"
+
+enum { SIDE = 8, SAMPLES = 2, LANES = 2, CLASSES = 5, STEPS = 1000, SEEN_BLOCK = 3 };
+#define MOST_GROWTH (256 << 10) // bytes of the resident set: stacks, pages that are first touched
+
+static atomic_uint_fast64_t mallocs;
+
+#ifdef SR_COUNT_MALLOC
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-inconsistent-declaration-parameter-name):
+// glibc
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+
+void *malloc(size_t bytes) {
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_malloc(bytes);
+}
+void *calloc(size_t count, size_t bytes) {
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_calloc(count, bytes);
+}
+void *realloc(void *old, size_t bytes) {
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_realloc(old, bytes);
+}
+void *aligned_alloc(size_t align, size_t bytes) {
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_memalign(align, bytes);
+}
+int posix_memalign(void **out, size_t align, size_t bytes) {
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    *out = __libc_memalign(align, bytes);
+    return *out ? 0 : 12; // ENOMEM
+}
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-inconsistent-declaration-parameter-name)
+#endif
+
+static bool own_kernels_alone(void) {
+    const char *providers = getenv("SERRIED_PROVIDERS");
+    return providers && !strstr(providers, "onednn");
+}
+
+static uint64_t allocations(void) {
+    return sr_memory_get_stats().allocations +
+           (own_kernels_alone() ? atomic_load_explicit(&mallocs, memory_order_relaxed) : 0);
+}
+
+static long resident_bytes(void) {
+    char text[128] = "";
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    (void)fclose(file);
+    char *rest;
+    (void)strtol(text, &rest, 10);
+    return strtol(rest, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+typedef struct fixture {
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_engine *engine;
+    uint8_t images[LANES][SAMPLES * SIDE * SIDE * 3];
+    int32_t labels[LANES][SAMPLES];
+    int64_t steps;
+} fixture;
+
+static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+    fixture *f = user;
+    *out = (sr_lane_inputs){.image = f->images[lane], .label = f->labels[lane]};
+    return SR_OK;
+}
+
+static void done(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+static void begin(fixture *f, int lanes, const char *precision) {
+    char batch[32], lane_count[32];
+    (void)snprintf(batch, sizeof batch, "batch=%d", lanes * SAMPLES);
+    (void)snprintf(lane_count, sizeof lane_count, "lanes=%d", lanes);
+    const char *overrides[] = {batch, lane_count, precision, "model.width=8"};
+    const sr_task_desc *task;
+    const sr_comm_options comm = {.backend = "self"};
+    sr_rng rng;
+    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 4, &f->recipe));
+    assert_ok(sr_choose_task(f->recipe, &task));
+    assert_ok(sr_comm_create(&comm, &f->comm));
+    const sr_engine_options options = {.recipe = f->recipe,
+                                       .task = task,
+                                       .comm = f->comm,
+                                       .threads = sr_cpu_count() < LANES ? 1 : LANES,
+                                       .classes = CLASSES,
+                                       .batch = (int64_t)lanes * SAMPLES,
+                                       .lanes = lanes,
+                                       .image_height = SIDE,
+                                       .image_width = SIDE,
+                                       .seed = 3};
+    assert_ok(sr_engine_create(&options, &f->engine));
+    sr_phase_start_average(f->engine->phases[0]);
+    sr_rng_init(&rng, 7, 0, 0, 0);
+    for (int lane = 0; lane < LANES; lane++) {
+        for (int i = 0; i < SAMPLES; i++)
+            f->labels[lane][i] = (int32_t)sr_rng_below(&rng, CLASSES);
+        for (size_t i = 0; i < sizeof f->images[lane]; i++)
+            f->images[lane][i] = (uint8_t)sr_rng_below(&rng, 256);
+    }
+}
+
+static void end(fixture *f) {
+    sr_engine_free(f->engine);
+    sr_comm_free(f->comm);
+    sr_recipe_free(f->recipe);
+}
+
+static void take_steps(fixture *f, int count) {
+    const sr_lane_source source = {.get = get, .done = done, .user = f};
+    const sr_ema_settings ema = {.decay = 0.9, .due = true};
+    const int64_t batch = f->engine->batch;
+    for (int i = 0; i < count; i++, f->steps++) {
+        sr_phase_set_step(f->engine->phases[0], f->steps, f->steps * batch, 1e-3,
+                          1.0 / (double)batch, ema);
+        assert_ok(sr_engine_step(f->engine, 0, f->steps, &source));
+    }
+}
+
+// Another number of pictures than a lane has, with the average of the parameters.
+static void evaluate(fixture *f) {
+    float logits[SEEN_BLOCK * CLASSES];
+    uint8_t pictures[SEEN_BLOCK * SIDE * SIDE * 3];
+    memset(pictures, 99, sizeof pictures);
+    assert_ok(sr_engine_use_average(f->engine, true));
+    assert_ok(sr_engine_infer(f->engine, SEEN_BLOCK, SIDE, SIDE, pictures, logits, sizeof logits));
+    assert_ok(sr_engine_use_average(f->engine, false));
+    assert_true(logits[0] == logits[0]);
+}
+
+static void steady(int lanes, const char *precision) {
+    fixture f = {0};
+    begin(&f, lanes, precision);
+    take_steps(&f, 1);
+    const uint64_t after_one = allocations();
+    take_steps(&f, STEPS / 4);
+    assert_int_equal(after_one, allocations());
+    evaluate(&f); // compiles
+    const uint64_t after_evaluation = allocations();
+    take_steps(&f, STEPS / 4);
+    evaluate(&f);
+    take_steps(&f, STEPS / 4);
+    assert_int_equal(after_evaluation, allocations());
+    const long resident = resident_bytes();
+    const uint64_t before = allocations();
+    evaluate(&f);
+    take_steps(&f, STEPS / 4);
+    assert_int_equal(before, allocations());
+    const long growth = resident_bytes() - resident;
+    (void)printf("%d lanes, %s: %ld bytes more resident\n", lanes, precision, growth);
+#ifdef SR_COUNT_MALLOC
+    assert_true(growth <= MOST_GROWTH);
+#endif
+    assert_true(f.steps >= STEPS);
+    assert_int_equal(2, sr_context_get_stats(f.engine->context).plans_compiled);
+    end(&f);
+}
+
+static void test_one_lane(void **state) {
+    (void)state;
+    steady(1, "precision=fp32");
+    steady(1, "precision=bf16");
+}
+
+static void test_two_lanes(void **state) {
+    (void)state;
+    steady(LANES, "precision=fp32");
+    steady(LANES, "precision=bf16");
+}
+
+static void test_allocations_are_counted(void **state) {
+    (void)state;
+    char *copy = strdup("seen");
+    assert_non_null(copy);
+    free(copy);
+#ifdef SR_COUNT_MALLOC
+    assert_true(atomic_load_explicit(&mallocs, memory_order_relaxed) > 0);
+#endif
+    const uint64_t before = allocations();
+    void *own = sr_alloc(1, "a test");
+    assert_true(allocations() > before);
+    sr_free(own);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allocations_are_counted),
+        cmocka_unit_test(test_one_lane),
+        cmocka_unit_test(test_two_lanes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange as trainers use it: a communication thread per rank, several threads that give
+// lanes, blocking calls; ranks are threads too. Meant to be run under a thread checker as well.
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "collective/backend_local_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "tests/unit/trainer/exchange_world.h"
+
+#define ELEMENTS (INT64_C(3) * SR_BLOCK_ELEMENTS + 1000)
+#define MAX_RANKS 4
+#define STEPS 3
+
+// Most elements belong to nobody, so that the expected values are quickly computed; segments lie
+// across the borders of blocks.
+static const sr_segment segments[] = {
+    {"a", 0, 40},
+    {"b", SR_BLOCK_ELEMENTS - 100, 200},
+    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS - 30, 60},
+    {"d", INT64_C(3) * SR_BLOCK_ELEMENTS, 1000},
+};
+enum { SEGMENTS = sizeof segments / sizeof segments[0] };
+
+typedef struct rank_run {
+    int rank, ranks, lanes, threads;
+    int64_t bucket_bytes;
+    sr_comm *comm;
+    void *(*body)(struct rank_run *);
+    float *values;
+    sr_exchange *exchange; // of the body, for its lane threads
+    int64_t step;
+    atomic_int next; // put of this step
+    double act_seconds;
+    sr_status status;
+    char message[512];
+    atomic_int failed_checks;
+} rank_run;
+
+#define CHECK(run, condition) ((condition) ? 0 : atomic_fetch_add(&(run)->failed_checks, 1))
+
+static sr_status create(rank_run *run, const sr_segment *own_segments) {
+    sr_exchange_options options = {.lanes = run->lanes,
+                                   .bucket_bytes = run->bucket_bytes,
+                                   .segments = own_segments,
+                                   .segment_count = SEGMENTS,
+                                   .values = run->values,
+                                   .elements = ELEMENTS,
+                                   .update = world_update,
+                                   .act_seconds = run->act_seconds};
+    return sr_exchange_create(run->comm, &options, &run->exchange);
+}
+
+static void keep_error(rank_run *run, sr_status status) {
+    run->status = status;
+    snprintf(run->message, sizeof run->message, "%s", status == SR_OK ? "" : sr_error_message());
+}
+
+// Takes puts of this rank's lanes until none is left.
+static void *give_lanes(void *argument) {
+    rank_run *run = argument;
+    static _Thread_local float scratch[1000];
+    int first = sr_lanes_first(run->lanes, run->ranks, run->rank);
+    int lanes = sr_lanes_first(run->lanes, run->ranks, run->rank + 1) - first;
+    for (int i = atomic_fetch_add(&run->next, 1); i < lanes * SEGMENTS;
+         i = atomic_fetch_add(&run->next, 1)) {
+        sr_status status = world_put(run->exchange, segments, run->step, first + i / SEGMENTS,
+                                     SEGMENTS - 1 - i % SEGMENTS, scratch);
+        CHECK(run, status == SR_OK);
+    }
+    return NULL;
+}
+
+static sr_status one_step(rank_run *run, int64_t step) {
+    pthread_t threads[4] = {0};
+    run->step = step;
+    atomic_store(&run->next, 0);
+    SR_TRY(sr_exchange_step_begin(run->exchange, step));
+    for (int t = 1; t < run->threads; t++)
+        CHECK(run, pthread_create(&threads[t], NULL, give_lanes, run) == 0);
+    give_lanes(run);
+    for (int t = 1; t < run->threads; t++)
+        (void)pthread_join(threads[t], NULL);
+    return sr_exchange_step_wait(run->exchange);
+}
+
+static void *train_body(rank_run *run) {
+    CHECK(run, create(run, segments) == SR_OK);
+    for (int64_t step = 0; step < STEPS; step++)
+        CHECK(run, one_step(run, step) == SR_OK);
+    // Optimiser state lives at its owners; a gather makes it whole.
+    int count = 0;
+    const sr_range *owned = sr_exchange_owned(run->exchange, &count);
+    float *state = sr_alloc_array(ELEMENTS, sizeof *state, "state");
+    for (int i = 0; i < count; i++) {
+        for (int64_t e = owned[i].begin; e < owned[i].end; e++)
+            state[e] = (float)(e + 1);
+    }
+    CHECK(run, sr_exchange_gather(run->exchange, state, "state") == SR_OK);
+    for (int64_t e = 0; e < ELEMENTS; e += 97)
+        CHECK(run, state[e] == (float)(e + 1));
+    sr_free(state);
+    sr_exchange_free(run->exchange);
+    return NULL;
+}
+
+static void *thread_body(void *argument) {
+    rank_run *run = argument;
+    void *result = run->body(run);
+    sr_comm_free(run->comm);
+    return result;
+}
+
+typedef struct layout {
+    int lanes, ranks, threads;
+    int64_t bucket_bytes, max_delay_ns;
+    double act_seconds;
+} layout;
+
+static void run_ranks(const layout *l, void *(*body)(rank_run *), rank_run *runs) {
+    sr_local_world *world = NULL;
+    pthread_t threads[MAX_RANKS];
+    sr_local_options local = {.size = l->ranks, .seed = 9, .max_delay_ns = l->max_delay_ns};
+    assert_int_equal(sr_local_world_create(&local, &world), SR_OK);
+    for (int r = 0; r < l->ranks; r++) {
+        memset(&runs[r], 0, sizeof runs[r]);
+        runs[r].rank = r;
+        runs[r].ranks = l->ranks;
+        runs[r].lanes = l->lanes;
+        runs[r].threads = l->threads;
+        runs[r].bucket_bytes = l->bucket_bytes;
+        runs[r].act_seconds = l->act_seconds;
+        runs[r].body = body;
+        runs[r].values = sr_alloc_array(ELEMENTS, sizeof *runs[r].values, "values");
+        assert_non_null(runs[r].values);
+        assert_int_equal(sr_local_world_join(world, r, NULL, &runs[r].comm), SR_OK);
+    }
+    for (int r = 0; r < l->ranks; r++)
+        assert_int_equal(pthread_create(&threads[r], NULL, thread_body, &runs[r]), 0);
+    for (int r = 0; r < l->ranks; r++)
+        (void)pthread_join(threads[r], NULL);
+    sr_local_world_free(world);
+}
+
+static void release(rank_run *runs, int ranks) {
+    for (int r = 0; r < ranks; r++) {
+        sr_free(runs[r].values);
+        assert_int_equal(atomic_load(&runs[r].failed_checks), 0);
+    }
+}
+
+static void same_bits_for_ranks_threads_and_buckets(void **state) {
+    (void)state;
+    static const layout layouts[] = {
+        {.lanes = 8, .ranks = 1, .threads = 1},
+        {.lanes = 8, .ranks = 1, .threads = 4, .bucket_bytes = 1},
+        {.lanes = 8, .ranks = 2, .threads = 2, .max_delay_ns = 100000},
+        {.lanes = 8, .ranks = 3, .threads = 2, .bucket_bytes = INT64_C(8) * SR_BLOCK_ELEMENTS},
+        {.lanes = 8, .ranks = 4, .threads = 1, .bucket_bytes = 1, .max_delay_ns = 300000},
+    };
+    rank_run runs[MAX_RANKS] = {0};
+    float *expected = sr_alloc_array(ELEMENTS, sizeof *expected, "expected");
+    world_expect(8, STEPS, segments, SEGMENTS, expected);
+    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
+        run_ranks(&layouts[l], train_body, runs);
+        for (int r = 0; r < layouts[l].ranks; r++)
+            assert_memory_equal(runs[r].values, expected, ELEMENTS * sizeof *expected);
+        release(runs, layouts[l].ranks);
+    }
+    sr_free(expected);
+}
+
+// Rank 1 meets a bad record in step 1, while the others give their lanes and wait.
+static void *failing_body(rank_run *run) {
+    CHECK(run, create(run, segments) == SR_OK);
+    CHECK(run, one_step(run, 0) == SR_OK);
+    if (run->rank != 1) {
+        keep_error(run, one_step(run, 1));
+    } else {
+        CHECK(run, sr_exchange_step_begin(run->exchange, 1) == SR_OK);
+        sr_exchange_fail(run->exchange, SR_E_CHECKSUM, "record 5 of a.kpl: bits changed");
+        keep_error(run, sr_exchange_step_wait(run->exchange));
+    }
+    CHECK(run, sr_exchange_step_begin(run->exchange, 2) == SR_E_CHECKSUM);
+    sr_exchange_free(run->exchange);
+    return NULL;
+}
+
+static void a_failure_ends_the_step_everywhere(void **state) {
+    (void)state;
+    rank_run runs[MAX_RANKS] = {0};
+    // One lane each: no put comes after another rank's failure is known.
+    layout l = {.lanes = 4, .ranks = 4, .threads = 1};
+    run_ranks(&l, failing_body, runs);
+    for (int r = 0; r < l.ranks; r++) {
+        assert_int_equal(runs[r].status, SR_E_CHECKSUM);
+        assert_string_equal(runs[r].message, "rank 1 (rank 1): record 5 of a.kpl: bits changed");
+        atomic_store(&runs[r].failed_checks, 0); // a put may have met the failure already
+    }
+    release(runs, l.ranks);
+}
+
+// Rank 0 leaves in the middle of a step without a word of its own.
+static void *leaving_body(rank_run *run) {
+    CHECK(run, create(run, segments) == SR_OK);
+    if (run->rank == 0)
+        CHECK(run, sr_exchange_step_begin(run->exchange, 0) == SR_OK);
+    else
+        keep_error(run, one_step(run, 0));
+    sr_exchange_free(run->exchange);
+    return NULL;
+}
+
+static void leaving_in_a_step_is_a_failure(void **state) {
+    (void)state;
+    rank_run runs[MAX_RANKS] = {0};
+    layout l = {.lanes = 2, .ranks = 2, .threads = 1};
+    run_ranks(&l, leaving_body, runs);
+    assert_int_equal(runs[1].status, SR_E_PEER);
+    assert_string_equal(runs[1].message, "rank 0 (rank 0): it left in the middle of a step");
+    atomic_store(&runs[1].failed_checks, 0);
+    release(runs, l.ranks);
+}
+
+// Rank 1 hangs: most of its lanes never come, until it hears that the others have given up.
+static void *hanging_body(rank_run *run) {
+    CHECK(run, create(run, segments) == SR_OK);
+    CHECK(run, one_step(run, 0) == SR_OK);
+    if (run->rank != 1) {
+        keep_error(run, one_step(run, 1));
+    } else {
+        float data[40] = {0};
+        CHECK(run, sr_exchange_step_begin(run->exchange, 1) == SR_OK);
+        while (sr_exchange_put(run->exchange, 1, 0, data) != SR_E_TIMEOUT)
+            sr_clock_sleep_ns(5 * SR_NS_PER_MS);
+        keep_error(run, sr_exchange_step_wait(run->exchange));
+    }
+    sr_exchange_free(run->exchange);
+    return NULL;
+}
+
+static void a_hanging_rank_is_named(void **state) {
+    (void)state;
+    rank_run runs[MAX_RANKS] = {0};
+    layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.5};
+    sr_log_set_level(SR_LOG_ERROR);
+    run_ranks(&l, hanging_body, runs);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(runs[r].status, SR_E_TIMEOUT);
+        assert_non_null(strstr(runs[r].message, "rank 0 (rank 0): step 1: waited "));
+        assert_non_null(strstr(runs[r].message, "bucket 0 of 1: partial sums from rank 1 "));
+    }
+    release(runs, l.ranks);
+    sr_log_set_level(SR_LOG_INFO);
+}
+
+// ---- ranks that were started with different things
+
+static void *other_segments_body(rank_run *run) {
+    sr_segment own[SEGMENTS];
+    memcpy(own, segments, sizeof own);
+    if (run->rank == 2)
+        own[1].name = "bias";
+    keep_error(run, create(run, own));
+    return NULL;
+}
+
+static void *other_values_body(rank_run *run) {
+    run->values[77] = run->rank == 1 ? 1.0f : 0.0f;
+    keep_error(run, create(run, segments));
+    return NULL;
+}
+
+static void unequal_ranks_are_refused(void **state) {
+    (void)state;
+    rank_run runs[MAX_RANKS] = {0};
+    layout l = {.lanes = 3, .ranks = 3};
+    run_ranks(&l, other_segments_body, runs);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(runs[r].status, SR_E_USAGE);
+        assert_non_null(strstr(runs[r].message, "rank 2 (rank 2) has different segments"));
+    }
+    release(runs, 3);
+    run_ranks(&l, other_values_body, runs);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(runs[r].status, SR_E_NUMERICS);
+        assert_non_null(strstr(runs[r].message, "rank 1 (rank 1) starts from different values"));
+    }
+    release(runs, 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_for_ranks_threads_and_buckets),
+        cmocka_unit_test(a_failure_ends_the_step_everywhere),
+        cmocka_unit_test(leaving_in_a_step_is_a_failure),
+        cmocka_unit_test(a_hanging_rank_is_named),
+        cmocka_unit_test(unequal_ranks_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numerics fingerprint: what stands in it, and how a difference is said.
+#include "tests/unit/support/test_support.h"
+
+#include "dataio/pipeline/data_numerics.h"
+#include "kernels/base/cpuid.h"
+#include "kernels/kernel.h"
+#include "trainer/engine/fingerprint.h"
+
+static void holds_every_part(void **state) {
+    char text[SR_FINGERPRINT_BYTES], part[SR_PROVIDER_TEXT + 2], numerics[SR_PROVIDER_TEXT];
+    char data[SR_DATA_NUMERICS_TEXT], features[80];
+    const uint32_t decide = sr_cpu_features() & sr_providers_features();
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    (void)state;
+    sr_fingerprint(text);
+    assert_in_range(strlen(text), 1, SR_FINGERPRINT_BYTES - 2); // not cut off
+    for (size_t i = 0; i < count; i++) {
+        // Checkpoints from before versions were kept count as 1.
+        assert_true(providers[i]->numerics >= 2);
+        (void)snprintf(part, sizeof part, "; %s", sr_provider_numerics(providers[i], numerics));
+        assert_non_null(strstr(text, part));
+    }
+    assert_non_null(strstr(text, sr_data_numerics(data)));
+    (void)snprintf(part, sizeof part, "; processor %s; ",
+                   decide ? sr_cpu_features_text(decide, features) : "plain");
+    assert_non_null(strstr(text, part));
+    assert_int_equal(0, strncmp(text, "serried-numerics ", 17));
+}
+
+// Which entries run decides bits, and whatever a provider says of its entries.
+static void features_that_decide_are_known(void **state) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    const uint32_t decide = sr_providers_features();
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(0, providers[i]->features & ~decide);
+        for (size_t k = 0; k < providers[i]->count; k++)
+            assert_int_equal(0, providers[i]->entries[k].needs & ~decide);
+        if (strcmp(providers[i]->name, "reference") == 0)
+            assert_int_equal(0, providers[i]->features);
+    }
+}
+
+static void knows_the_loaded_libjpeg(void **state) {
+    int major = 0, minor = -1, patch = -1, end = 0;
+    const char *version = sr_jpeg_library_version();
+    (void)state;
+    assert_int_equal(3, sscanf(version, "%d.%d.%d%n", &major, &minor, &patch, &end));
+    assert_int_equal(strlen(version), end); // nothing behind it: it is not that of the build
+    assert_true(major >= 1 && minor >= 0 && patch >= 0);
+}
+
+static void check_difference(const char *a, const char *b, const char *expected) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_text_add(&text, "what stood there before");
+    sr_fingerprint_difference(&(sr_fingerprint_place){a, "there"},
+                              &(sr_fingerprint_place){b, "here"}, &text);
+    assert_ok(sr_text_check(&text));
+    assert_string_equal(expected, text.data);
+    sr_text_release(&text);
+}
+
+static void names_what_differs(void **state) {
+    (void)state;
+    check_difference("a 1; b 2", "a 1; b 2", "");
+    check_difference("a 1; b 2; c 3, lib 4.5", "a 1; b 3; c 3, lib 4.6",
+                     "b: 2 there and 3 here; c: 3, lib 4.5 there and 3, lib 4.6 here");
+    check_difference("a 1; b 2", "a 1", "b: 2 there and nothing here");
+    check_difference("a 1", "a 1; b 2", "b: nothing there and 2 here");
+    check_difference("b 1", "bb 1", "b: 1 there and nothing here; bb: nothing there and 1 here");
+    check_difference("a 1", "a 12", "a: 1 there and 12 here");
+    check_difference("", "a 1", "a: nothing there and 1 here");
+    check_difference("x86; a 1", "x86 2; a 1", "x86: 1 there and 2 here"); // without a version
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_every_part),
+        cmocka_unit_test(features_that_decide_are_known),
+        cmocka_unit_test(knows_the_loaded_libjpeg),
+        cmocka_unit_test(names_what_differs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of an optimizer: what their words match, words that match nothing, and the report.
+#include <unistd.h>
+
+#include "tests/unit/support/test_support.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/param_groups.h"
+
+static char folder[256];
+
+static int set_up(void **state) {
+    (void)state;
+    test_folder_make(folder);
+    return chdir(folder);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_folder_remove(folder);
+    return 0;
+}
+
+typedef struct subject {
+    sr_arena arena;
+    sr_recipe *recipe;
+    sr_model *model;
+} subject;
+
+static subject make(const char *groups) {
+    char text[512];
+    subject s = {0};
+    sr_choice_model chosen;
+    sr_arena_init(&s.arena);
+    (void)snprintf(text, sizeof text,
+                   "model: resnet18\nepochs: 1\noptimizer:\n  name: sgd\n  lr: 0.1\n  groups: %s\n",
+                   groups);
+    assert_ok(sr_file_write_atomic("r.yaml", text, strlen(text)));
+    assert_ok(sr_recipe_load("r.yaml", NULL, 0, &s.recipe));
+    assert_ok(sr_choose_model(s.recipe, 0, &s.arena, &chosen));
+    const sr_model_build build = {
+        .desc = chosen.desc, .options = chosen.options, .prefix = "", .classes = 10};
+    assert_ok(sr_model_create(&build, &s.model));
+    return s;
+}
+
+static void release(subject *s) {
+    sr_model_free(s->model);
+    sr_recipe_free(s->recipe);
+    sr_arena_release(&s->arena);
+}
+
+static int group_of(const subject *s, const char *name) {
+    for (int i = 0; i < s->model->param_count; i++)
+        if (strcmp(s->model->params[i].name, name) == 0)
+            return sr_param_group_of(&s->recipe->phases[0].optimizer, &s->model->params[i]);
+    fail_msg("no tensor %s", name);
+    return -1;
+}
+
+static void words(void **state) {
+    (void)state;
+    subject s = make("[{match: [layer1, fc.weight], frozen: true}, {match: 'layer[23]*.conv?.*'}, "
+                     "{match: norm}, {match: bias}]");
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_int_equal(1, group_of(&s, "layer1.0.conv1.weight"));
+    assert_int_equal(1, group_of(&s, "layer1.1.bn2.bias")); // the first group that matches
+    assert_int_equal(1, group_of(&s, "fc.weight"));
+    assert_int_equal(2, group_of(&s, "layer3.1.conv2.weight"));
+    assert_int_equal(3, group_of(&s, "layer2.0.bn1.weight"));
+    assert_int_equal(4, group_of(&s, "fc.bias"));
+    assert_int_equal(0, group_of(&s, "conv1.weight")); // "conv1" begins no group's word
+    release(&s);
+    s = make("[{match: layer1.0.conv}]"); // no beginning that ends before a dot
+    assert_int_equal(0, group_of(&s, "layer1.0.conv1.weight"));
+    release(&s);
+}
+
+static void refused(const char *groups, const char *message) {
+    subject s = make(groups);
+    assert_status(SR_E_USAGE, sr_param_groups_check(s.recipe, 0, s.model));
+    assert_message("r.yaml:6:");
+    assert_message(message);
+    release(&s);
+}
+
+static void words_that_match_nothing(void **state) {
+    (void)state;
+    refused("[{match: layr1}]",
+            "'layr1' matches no tensor of model resnet18; did you mean 'layer1'?");
+    refused("[{match: [norm]}, {match: [bias, fc.wieght]}]", "did you mean 'fc.weight'?");
+    refused("[{match: 'stem*'}]", "; its tensors begin with conv1, bn1, layer1, layer2, layer3, "
+                                  "layer4, fc; 'groups: ~' removes the groups of a base");
+    subject s = make("[{match: [bias, norm]}]");
+    const int count = s.model->param_count;
+    s.model->param_count = 1; // conv1.weight: a model without them
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    s.model->param_count = 0;
+    sr_text text;
+    sr_text_init(&text);
+    sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text);
+    assert_non_null(strstr(text.data, "0 tensors"));
+    sr_text_release(&text);
+    s.model->param_count = count;
+    release(&s);
+}
+
+static void report(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    subject s = make("[{match: fc, frozen: true}, {match: [bias, norm], lr_scale: 2, decay_scale: "
+                     "0, until: 3ep}]");
+    sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text);
+    assert_string_equal(
+        text.data,
+        "\ngroups of parameters\n  fc                                2 tensors,       5130 "
+        "elements: frozen\n  bias, norm                       40 tensors,       9600 elements: "
+        "learning rate x 2, weight decay x 0, until 3ep\n  the rest                         20 "
+        "tensors,   11166912 elements: as set for the optimizer\n");
+    sr_text_release(&text);
+    release(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words),
+        cmocka_unit_test(words_that_match_nothing),
+        cmocka_unit_test(report),
+    };
+    return cmocka_run_group_tests_name("param_groups", tests, set_up, tear_down);
+}

@@ -1,0 +1,648 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recipes: every kind of mistake with its exact words and place, resolved values, printing that
+// loads again, identity.
+#include <unistd.h>
+
+#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/recipe_fixture.h"
+
+// ---- mistakes -----------------------------------------------------------------------------------
+
+typedef struct mistake {
+    const char *text, *message;
+} mistake;
+
+static const mistake mistakes[] = {
+    {RECIPE_BASIS "optimzier: x\n",
+     "r.yaml:4:1: error: unknown key 'optimzier'; did you mean 'optimizer'?\n"
+     "  optimzier: x\n"
+     "  ^"},
+    {RECIPE_BASIS "data: {trian: x}\n",
+     "r.yaml:4:8: error: unknown key 'trian'; did you mean 'train'?\n"
+     "  data: {trian: x}\n"
+     "         ^"},
+    {RECIPE_BASIS "momentum_of_the_sea: 1\n",
+     "r.yaml:4:1: error: unknown key 'momentum_of_the_sea'\n"
+     "  momentum_of_the_sea: 1\n"
+     "  ^"},
+    {RECIPE_BASIS "weight_decay: 1\n",
+     "r.yaml:4:1: error: unknown key 'weight_decay'; did you mean 'optimizer.weight_decay'?\n"
+     "  weight_decay: 1\n"
+     "  ^"},
+    {RECIPE_BASIS "batch: many\n", "r.yaml:4:8: error: batch: expected an integer, got 'many'\n"
+                                   "  batch: many\n"
+                                   "         ^"},
+    {RECIPE_BASIS "batch: 0\n", "r.yaml:4:8: error: batch: must be 1 to 16777216, got '0'\n"
+                                "  batch: 0\n"
+                                "         ^"},
+    {RECIPE_BASIS "batch: [1, 2]\n", "r.yaml:4:8: error: batch: expected one value, not a list\n"
+                                     "  batch: [1, 2]\n"
+                                     "         ^"},
+    {RECIPE_BASIS "batch: {a: 2}\n", "r.yaml:4:8: error: batch: expected a value, not a map\n"
+                                     "  batch: {a: 2}\n"
+                                     "         ^"},
+    {RECIPE_BASIS "image: [[1], 2]\n",
+     "r.yaml:4:8: error: image: expected a list of values, not a list of maps or lists\n"
+     "  image: [[1], 2]\n"
+     "         ^"},
+    {RECIPE_BASIS "data: x\n",
+     "r.yaml:4:7: error: 'data' has keys of its own: give it a map\n  data: x\n        ^"},
+    {RECIPE_BASIS "batch: 64\nbatch: 32\n",
+     "r.yaml:5:1: error: key 'batch' is given twice, first in line 4\n  batch: 32\n  ^"},
+    {RECIPE_BASIS "about: &x y\n",
+     "r.yaml:4:8: error: anchors ('&...') are not part of recipes; use 'base:' to share settings\n"
+     "  about: &x y\n"
+     "         ^"},
+    {RECIPE_BASIS "about: *x\n", "r.yaml:4:8: error: aliases ('*...') are not part of recipes; "
+                                 "quote text that starts with '*'\n  about: *x\n         ^"},
+    {RECIPE_BASIS "about: !!str y\n",
+     "r.yaml:4:8: error: tags ('!...') are not part of recipes; types come from the key\n"
+     "  about: !!str y\n"
+     "         ^"},
+    {RECIPE_BASIS "<<: {a: 1}\n",
+     "r.yaml:4:1: error: merge keys ('<<') are not part of recipes; use 'base:'\n"
+     "  <<: {a: 1}\n"
+     "  ^"},
+    {RECIPE_BASIS "---\nbatch: 32\n",
+     "r.yaml:4:1: error: a recipe is one document; '---' starts a second one\n  ---\n  ^"},
+    {RECIPE_BASIS "? {a: 1}\n: 2\n", "r.yaml:4:3: error: a key must be text, not a map or a list\n"
+                                     "  ? {a: 1}\n"
+                                     "    ^"},
+    {RECIPE_BASIS "eval:\n\tresize: 64\n",
+     "r.yaml:5:1: error: a tab indents this line; YAML takes spaces only\n"},
+    {RECIPE_BASIS "eval: {resize: 64}\nimage:\t[1, 2\n",
+     "r.yaml:6:1: error: flow sequence without a closing bracket"},
+    {RECIPE_BASIS "about: [1, 2\n", "r.yaml:5:1: error: flow sequence without a closing bracket"},
+    {RECIPE_BASIS "about: \xff\n", "r.yaml:4:8: error: byte 0xff is not allowed; a recipe is UTF-8 "
+                                   "text\n  about: \xff\n         ^"},
+    {RECIPE_BASIS "about: a\x01\n", "r.yaml:4:9: error: byte 0x01 is not allowed; a recipe is "
+                                    "UTF-8 text\n  about: a?\n          ^"},
+    {RECIPE_BASIS "about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
+     "r.yaml:4:39: error: maps and lists are nested deeper than 32 levels\n"
+     "  about: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n"
+     "                                        ^"},
+    {"- a\n- b\n", "r.yaml:1:1: error: a recipe is a map of 'key: value' lines\n"
+                   "  - a\n"
+                   "  ^"},
+    {"", "r.yaml: error: 'model' is missing: name one, such as model: resnet18\nr.yaml: error: the "
+         "length of training is missing: give 'epochs' or 'steps'"},
+    {"model: net\nsteps: -1\noptimizer: {name: sgd, lr: 1}\n",
+     "r.yaml:2:8: error: steps: must be 1 to 9e+15, got '-1'\n  steps: -1\n         ^"},
+    {RECIPE_BASIS "steps: 5\n", "r.yaml:4:1: error: 'epochs' and 'steps' are mutually exclusive; "
+                                "give one of them\n  steps: 5\n  ^"},
+    {RECIPE_BASIS "groups: []\n",
+     "r.yaml:4:1: error: unknown key 'groups'; did you mean 'optimizer.groups'?\n"
+     "  groups: []\n"
+     "  ^"},
+    {RECIPE_BASIS "batch: 100\nlanes: 8\n",
+     "r.yaml:4:8: error: batch 100 cannot be divided into 8 equal lanes; batch 96 or 104 can, or "
+     "give other lanes\n  batch: 100\n         ^"},
+    {RECIPE_BASIS "batch: 4\nlanes: 8\n",
+     "r.yaml:4:8: error: batch 4 has fewer samples than its 8 lanes\n"
+     "  batch: 4\n"
+     "         ^"},
+    {RECIPE_BASIS "image: [1, 2, 3]\n",
+     "r.yaml:4:8: error: 'image' is one side, or [height, width]\n"
+     "  image: [1, 2, 3]\n"
+     "         ^"},
+    {RECIPE_BASIS "data: {mean: [0.5]}\n",
+     "r.yaml:4:14: error: data.mean has 1 values and data.std 3; both have three, one per channel\n"
+     "  data: {mean: [0.5]}\n"
+     "               ^"},
+    {RECIPE_BASIS "data: {mean: [0.5], std: [0.5]}\n",
+     "r.yaml:4:26: error: data.mean has 1 values and data.std 1; both have three, one per channel\n"
+     "  data: {mean: [0.5], std: [0.5]}\n"
+     "                           ^"},
+    {RECIPE_BASIS "data: {on_corrupt: 'skip:99999999999999999999'}\n",
+     "r.yaml:4:21: error: on_corrupt: expected stop, or skip:N with a number of samples, got "
+     "'skip:99999999999999999999'\n  data: {on_corrupt: 'skip:99999999999999999999'}\n             "
+     "         ^"},
+    {RECIPE_BASIS "data: {on_corrupt: skip}\n",
+     "r.yaml:4:20: error: on_corrupt: expected stop, or skip:N with a number of samples, got "
+     "'skip'\n  data: {on_corrupt: skip}\n                     ^"},
+    {RECIPE_BASIS "profile: 30:20\n", "r.yaml:4:10: error: profile: expected FIRST:LAST steps, "
+                                      "such as 20:30, got '30:20'\n  profile: 30:20\n           ^"},
+    {RECIPE_BASIS "checkpoint: {every: 5}\n",
+     "r.yaml:4:21: error: every: expected a length or a time above zero, such as [1ep, 10min], got "
+     "'5'\n  checkpoint: {every: 5}\n                      ^"},
+    {RECIPE_BASIS "augment: flip\n",
+     "r.yaml:4:10: error: 'augment' is a list of transforms; give the whole list, such as [flip]\n "
+     " augment: flip\n           ^"},
+    {RECIPE_BASIS "augment: [{flip: 1}]\n",
+     "r.yaml:4:11: error: a transform is a name, or one name with a map of options, such as "
+     "{pad_crop: {pad: 4}}\n  augment: [{flip: 1}]\n            ^"},
+    {RECIPE_BASIS "augment: [{flip: {a: b c}}]\n",
+     "r.yaml:4:22: error: an option of a transform is a value without spaces, or a list of such "
+     "values\n  augment: [{flip: {a: b c}}]\n                       ^"},
+    {RECIPE_BASIS "loss: [a]\n",
+     "r.yaml:4:7: error: 'loss' is a name, or a map with a name; not a list\n"
+     "  loss: [a]\n"
+     "        ^"},
+    {RECIPE_BASIS "loss: {name: {}}\n", "r.yaml:4:14: error: 'name' is a word, not a map\n"
+                                        "  loss: {name: {}}\n"
+                                        "               ^"},
+    {"model: net\nepochs: 1\noptimizer:\n  lr: 1\n  groups: [{match: a, lr_scal: 2}]\n",
+     "r.yaml:5:23: error: unknown key 'lr_scal' of a group; did you mean 'lr_scale'?\n"
+     "    groups: [{match: a, lr_scal: 2}]\n"
+     "                        ^"},
+    {"model: net\nepochs: 1\noptimizer: {lr: 1, groups: [{lr_scale: 2}]}\n",
+     "r.yaml:3:29: error: a group needs 'match', which selects its parameters\n  optimizer: {lr: "
+     "1, groups: [{lr_scale: 2}]}\n                              ^"},
+    {"epochs: 1\nphases: {G: {model: a, optimizer: {lr: 1}, los: x}}\n",
+     "r.yaml:2:44: error: unknown key 'los' of a phase; did you mean 'loss'?\n"
+     "  phases: {G: {model: a, optimizer: {lr: 1}, los: x}}\n"
+     "                                             ^"},
+    {"epochs: 1\nphases: [a]\nmodel: x\noptimizer: {lr: 1}\n",
+     "r.yaml:2:9: error: 'phases' is a map of NAME: {model, optimizer, ...}\n"
+     "  phases: [a]\n"
+     "          ^"},
+    {"base: plan\n",
+     "r.yaml:1:7: error: no recipe 'plan' beside this file or among the shipped ones; did you mean "
+     "'plain'?\n"
+     "  base: plan\n"
+     "        ^"},
+    {"base: {a: b}\n" RECIPE_BASIS,
+     "r.yaml:1:7: error: 'base' is a name or a list of names, not a map\n"
+     "  base: {a: b}\n"
+     "        ^"},
+    {RECIPE_BASIS "batch: x\nseed: y\nimage: z\n",
+     "r.yaml:4:8: error: batch: expected an integer, got 'x'\n"
+     "  batch: x\n"
+     "         ^\n"
+     "r.yaml:5:7: error: seed: expected an integer, got 'y'\n"
+     "  seed: y\n"
+     "        ^"},
+};
+
+// The beginning counts where one mistake brings others with it.
+static void test_mistakes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        sr_recipe *recipe = NULL;
+        recipe_put("r.yaml", mistakes[i].text);
+        assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &recipe), SR_E_USAGE);
+        assert_null(recipe);
+        size_t length = strlen(mistakes[i].message);
+        if (strncmp(sr_error_message(), mistakes[i].message, length) != 0)
+            print_error("case %zu\n%s\n", i, mistakes[i].text);
+        char begin[2048];
+        snprintf(begin, sizeof begin, "%.*s", (int)length, sr_error_message());
+        assert_string_equal(begin, mistakes[i].message);
+    }
+}
+
+static void expect_override(const char *override, const char *message) {
+    sr_recipe *recipe = NULL;
+    assert_int_equal(sr_recipe_load("plain", &override, 1, &recipe), SR_E_USAGE);
+    assert_string_equal(sr_error_message(), message);
+}
+
+static void test_mistakes_in_overrides(void **state) {
+    (void)state;
+    expect_override("optimzier.lr=1",
+                    "command line: error: unknown key 'optimzier'; did you mean 'optimizer'?\n"
+                    "  optimzier.lr=1\n"
+                    "  ^");
+    expect_override("data.wrokers=1", "command line: error: unknown key 'wrokers'; did you mean "
+                                      "'workers'?\n"
+                                      "  data.wrokers=1\n"
+                                      "       ^");
+    expect_override("batch=x", "command line: error: batch: expected an integer, got 'x'\n"
+                               "  batch=x\n"
+                               "        ^");
+    expect_override(
+        "image=[32, x]",
+        "command line: error: image: expected a list of integers such as [1, 2], got '[32, x]'\n"
+        "  image=[32, x]\n"
+        "        ^");
+    expect_override("image=[32,", "command line: error: did not find expected node content");
+    expect_override("batch", "command line: error: 'batch' is not of the form key=value\n"
+                             "  batch\n"
+                             "  ^");
+    expect_override("data.train=", "command line: error: 'data.train' has no value; 'data.train=~' "
+                                   "removes the recipe's value\n  data.train=\n  ^");
+    expect_override(
+        "a..b=1",
+        "command line: error: a key is words joined by dots, such as optimizer.lr\n  a..b=1\n  ^");
+    expect_override(
+        "base=plain",
+        "command line: error: 'base' can only be set in a recipe file\n  base=plain\n  ^");
+}
+
+static void test_missing_files(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    assert_int_equal(sr_recipe_load("plian", NULL, 0, &recipe), SR_E_NOT_FOUND);
+    assert_string_equal(sr_error_message(),
+                        "no shipped recipe 'plian'; did you mean 'plain'? ('serried recipe list' "
+                        "shows them; a file is named with its ending, as my.yaml)");
+    assert_int_equal(sr_recipe_load("./none.yaml", NULL, 0, &recipe), SR_E_NOT_FOUND);
+    assert_string_equal(sr_error_message(), "./none.yaml: no such recipe file");
+}
+
+static void test_too_large(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    size_t bytes = (1u << 20) + 2;
+    char *text = malloc(bytes);
+    assert_non_null(text);
+    memset(text, '#', bytes - 1);
+    text[bytes - 1] = '\0';
+    recipe_put("r.yaml", text);
+    free(text);
+    assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_string_equal(sr_error_message(), "r.yaml: error: a recipe has at most 1 MiB");
+}
+
+static void test_many_mistakes_are_counted(void **state) {
+    (void)state;
+    char text[4096] = RECIPE_BASIS;
+    for (int i = 0; i < 100; i++)
+        sprintf(text + strlen(text), "wrong_%d: 1\n", i);
+    sr_recipe *recipe = NULL;
+    recipe_put("r.yaml", text);
+    assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_non_null(strstr(sr_error_message(), "unknown key 'wrong_10'"));
+    assert_non_null(strstr(sr_error_message(), " more mistakes)"));
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    const char *const overrides[] = {"seed=1", "wrong=1", "data.mean=[1, 2, 3]"};
+    for (int count = 1; count <= 3; count += 2) {
+        sr_status expected = count == 1 ? SR_OK : SR_E_USAGE, status = SR_E_MEMORY;
+        int n = 0;
+        while (status == SR_E_MEMORY && n < 10000) {
+            sr_recipe *recipe = NULL;
+            uint64_t before = sr_memory_get_stats().live_blocks;
+            sr_memory_fail_nth((uint64_t)++n);
+            status = sr_recipe_load("planar", overrides, count, &recipe);
+            sr_memory_fail_nth(0);
+            sr_recipe_free(recipe);
+            assert_int_equal(sr_memory_get_stats().live_blocks, before);
+        }
+        assert_true(n > 5);
+        assert_int_equal(status, expected);
+    }
+}
+
+// ---- values -------------------------------------------------------------------------------------
+
+static void test_defaults(void **state) {
+    (void)state;
+    sr_recipe *r = recipe_load_text(RECIPE_BASIS);
+    assert_string_equal(r->name, "r");
+    assert_string_equal(r->file, "r.yaml");
+    assert_int_equal(r->task, SR_TASK_CLASSIFY);
+    assert_int_equal(r->batch, 256);
+    assert_int_equal(r->lanes, 8);
+    assert_int_equal(r->image_height, 224);
+    assert_int_equal(r->image_width, 224);
+    assert_int_equal(r->eval.crop, 224);
+    assert_int_equal(r->eval.resize, 256);
+    assert_int_equal(r->eval.batch, 256);
+    assert_int_equal(r->phase_count, 1);
+    assert_string_equal(r->phases[0].name, "");
+    assert_string_equal(r->phases[0].schedule.choice.name, "constant");
+    assert_null(r->phases[0].loss.name);
+    assert_null(r->data.train);
+    assert_int_equal(r->data.mean.count, 3);
+    assert_int_equal(r->data.order, SR_ORDER_EXAMPLES);
+    assert_false(r->data.threads);
+    assert_int_equal(r->checkpoint.every.unit, SR_LENGTH_EPOCHS);
+    assert_true(r->checkpoint.every.count == 1.0);
+    assert_true(r->checkpoint.seconds == 600.0);
+    assert_true(r->deadline_act == 120.0);
+    assert_true(r->ema.decay == 0.0);
+    assert_int_equal(r->augment_count, 0);
+    sr_recipe_free(r);
+}
+
+static void test_values(void **state) {
+    (void)state;
+    sr_recipe *r =
+        recipe_load_text("model: {name: resnet18, width: 2}\nsteps: 1e3\nbatch: 1024\n"
+                         "optimizer: {lr: 0.5, lr_per: 256, groups: [{match: [bias, norm], "
+                         "decay_scale: 0}, {match: stem.*, frozen: yes}]}\n"
+                         "schedule: {name: cosine, warmup: 5ep}\n"
+                         "augment: [flip, {pad_crop: {pad: 4, fill: [1, 2]}}]\n"
+                         "image: [32, 48]\nema: 0.99\nprofile: 20:30\n"
+                         "data: {on_corrupt: skip:7, processes: 0, memory: 64MiB}\n"
+                         "checkpoint: {every: [500it, 2h]}\nabout: no\n");
+    assert_string_equal(r->about, "no");
+    assert_int_equal(r->steps, 1000);
+    assert_true(r->epochs == 0.0);
+    assert_int_equal(r->lanes, 32);
+    assert_int_equal(r->image_height, 32);
+    assert_int_equal(r->image_width, 48);
+    assert_int_equal(r->eval.crop, 32);
+    assert_int_equal(r->eval.resize, 32);
+    const sr_recipe_optimizer *optimizer = &r->phases[0].optimizer;
+    assert_true(optimizer->lr == 2.0);
+    assert_true(optimizer->lr_given == 0.5);
+    assert_int_equal(optimizer->group_count, 2);
+    assert_int_equal(optimizer->groups[0].match.count, 2);
+    assert_string_equal(optimizer->groups[0].match.items[1], "norm");
+    assert_true(optimizer->groups[0].decay_scale == 0.0);
+    assert_true(optimizer->groups[0].lr_scale == 1.0);
+    assert_true(optimizer->groups[1].frozen);
+    assert_int_equal(r->phases[0].schedule.warmup.unit, SR_LENGTH_EPOCHS);
+    assert_int_equal(r->augment_count, 2);
+    assert_string_equal(r->augment[0].name, "flip");
+    assert_string_equal(r->augment[0].arguments, "");
+    assert_string_equal(r->augment[1].name, "pad_crop");
+    assert_string_equal(r->augment[1].arguments, "pad=4 fill=1,2");
+    assert_true(r->ema.decay == 0.99);
+    assert_int_equal(r->profile_begin, 20);
+    assert_int_equal(r->profile_end, 30);
+    assert_int_equal(r->data.on_corrupt, SR_CORRUPT_SKIP);
+    assert_int_equal(r->data.skip_limit, 7);
+    assert_true(r->data.threads);
+    assert_int_equal(r->data.memory, 64 << 20);
+    assert_int_equal(r->checkpoint.every.unit, SR_LENGTH_STEPS);
+    assert_true(r->checkpoint.seconds == 7200.0);
+    assert_string_equal(sr_recipe_get(r, "model.width"), "2");
+    assert_null(sr_recipe_get(r, "model.depth"));
+    sr_recipe_free(r);
+}
+
+static void test_phases(void **state) {
+    (void)state;
+    sr_recipe *r = recipe_load_text("task: gan\nsteps: 10\n"
+                                    "optimizer: {name: adam, lr: 2e-4, betas: [0.5, 0.999]}\n"
+                                    "phases:\n  G: {model: gen, loss: g}\n"
+                                    "  D: {model: {name: disc}, optimizer: {lr: 1e-4}, loss: d}\n");
+    assert_int_equal(r->phase_count, 2);
+    assert_string_equal(r->phases[0].name, "G");
+    assert_true(r->phases[0].optimizer.lr == 2e-4);
+    assert_string_equal(r->phases[1].model.name, "disc");
+    assert_string_equal(r->phases[1].optimizer.choice.name, "adam");
+    assert_string_equal(r->phases[1].optimizer.choice.path, "phases.D.optimizer");
+    assert_true(r->phases[1].optimizer.lr == 1e-4);
+    assert_null(sr_recipe_get(r, "optimizer.lr"));
+    assert_string_equal(sr_recipe_get(r, "phases.D.optimizer.lr"), "0.0001");
+    sr_recipe_free(r);
+}
+
+static void test_list(void **state) {
+    (void)state;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_recipe_listing *items;
+    int count;
+    assert_int_equal(sr_recipe_list(&arena, &items, &count), SR_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(items[0].name, "plain");
+    assert_string_equal(items[0].about, "a plain one");
+    assert_string_equal(items[1].name, "planar");
+    assert_string_equal(items[1].about, "");
+    sr_arena_release(&arena);
+}
+
+// ---- options of descriptors ---------------------------------------------------------------------
+
+typedef struct sgd_options {
+    double momentum, dampening;
+    bool nesterov;
+} sgd_options;
+
+static const sr_option sgd_rows[] = {
+    {"momentum", "", SR_OPT_FLOAT, offsetof(sgd_options, momentum), "0", 0, 1, NULL,
+     SR_OPTION_NUMERICS},
+    {"dampening", "", SR_OPT_FLOAT, offsetof(sgd_options, dampening), "0.25", 0, 1, NULL,
+     SR_OPTION_NEUTRAL},
+    {"nesterov", "", SR_OPT_BOOL, offsetof(sgd_options, nesterov), "false", 0, 0, NULL,
+     SR_OPTION_NUMERICS},
+};
+static const sr_option_table sgd_table = {"optimizer.sgd", sgd_rows, 3, sizeof(sgd_options)};
+
+static void identity_of(sr_recipe *r, char hex[65]) {
+    sgd_options options;
+    assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_OK);
+    assert_int_equal(sr_recipe_identity(r, "data", hex), SR_OK);
+    sr_recipe_free(r);
+}
+
+static void test_options(void **state) {
+    (void)state;
+    sgd_options options;
+    sr_recipe *r =
+        recipe_load_text("model: net\nepochs: 2\noptimizer:\n  lr: 0.1\n  momentum: 0.9\n");
+    assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_OK);
+    assert_true(options.momentum == 0.9);
+    assert_true(options.dampening == 0.25);
+    assert_string_equal(sr_recipe_get(r, "optimizer.dampening"), "0.25");
+    // Again gives the same.
+    assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_OK);
+    assert_true(options.momentum == 0.9);
+    sr_recipe_free(r);
+
+    r = recipe_load_text("model: net\nepochs: 2\noptimizer:\n  lr: 0.1\n  momentun: 0.9\n"
+                         "  nesterov: maybe\n");
+    assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_E_USAGE);
+    assert_string_equal(
+        sr_error_message(),
+        "r.yaml:5:3: error: unknown key 'momentun' of optimizer.sgd; did you mean 'momentum'?\n"
+        "    momentun: 0.9\n"
+        "    ^\n"
+        "r.yaml:6:13: error: nesterov: expected true or false, got 'maybe'\n"
+        "    nesterov: maybe\n"
+        "              ^");
+    sr_recipe_free(r);
+}
+
+static void test_transform_options(void **state) {
+    (void)state;
+    sgd_options options;
+    sr_recipe *r =
+        recipe_load_text(RECIPE_BASIS "augment: [flip, {crop: {momentum: 0.5}}, {crop: {x: 1}}]\n");
+    assert_int_equal(sr_recipe_options_parse(r, "augment[0]", &sgd_table, &options), SR_OK);
+    assert_true(options.momentum == 0.0);
+    assert_int_equal(sr_recipe_options_parse(r, "augment[1]", &sgd_table, &options), SR_OK);
+    assert_true(options.momentum == 0.5);
+    assert_int_equal(sr_recipe_options_parse(r, "augment[2]", &sgd_table, &options), SR_E_USAGE);
+    assert_string_equal(sr_error_message(),
+                        "r.yaml:4:50: error: unknown key 'x' of optimizer.sgd\n"
+                        "  augment: [flip, {crop: {momentum: 0.5}}, {crop: {x: 1}}]\n"
+                        "                                                   ^");
+    sr_recipe_free(r);
+}
+
+static void test_choose_and_fail(void **state) {
+    (void)state;
+    static const char *const names[] = {"adam", "sgdw"};
+    int index = -1;
+    sr_recipe *r = recipe_load_text(RECIPE_BASIS);
+    assert_int_equal(sr_recipe_choose(r, "optimizer", "optimizer", names, 2, &index), SR_E_USAGE);
+    assert_string_equal(sr_error_message(),
+                        "r.yaml:3:19: error: unknown optimizer 'sgd'; did you mean 'sgdw'?\n"
+                        "  optimizer: {name: sgd, lr: 0.1}\n"
+                        "                    ^");
+    sr_recipe_free(r);
+    const char *const override = "optimizer.name=sgdw";
+    r = recipe_load("r.yaml", (const char *const[]){override, "optimizer.lr=1"}, 2);
+    assert_int_equal(sr_recipe_choose(r, "optimizer", "optimizer", names, 2, &index), SR_OK);
+    assert_int_equal(index, 1);
+    assert_int_equal(sr_recipe_fail(r, "lanes", "only %d ranks", 8), SR_E_USAGE);
+    assert_string_equal(sr_error_message(), "r.yaml: error: only 8 ranks");
+    sr_recipe_free(r);
+}
+
+// ---- printing and identity
+// ------------------------------------------------------------------------
+
+static void test_print_loads_again(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        RECIPE_BASIS
+        "augment: [flip, {crop: {pad: 4, at: [1, 2]}}, {erase: {}}]\nabout: \"a: #b\"\n"
+        "loss: {name: ce, label_smoothing: 0.1}\nexpected: {a: [1, {b: c}], d: {}}\n"
+        "plugins: [\"x, y.so\", z]\n",
+        "task: gan\nsteps: 10\nseed: 5\noptimizer: {lr: 2e-4, groups: [{match: \"*.bias\"}]}\n"
+        "phases:\n  G: {model: gen}\n  D: {model: disc, optimizer: {lr: 1e-4}}\n",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        char before[65], after[65];
+        sr_text first, second;
+        sr_text_init(&first);
+        sr_text_init(&second);
+        sr_recipe *r = recipe_load_text(texts[i]);
+        assert_int_equal(sr_recipe_print_yaml(r, false, &first), SR_OK);
+        assert_int_equal(sr_recipe_identity(r, "d", before), SR_OK);
+        sr_recipe_free(r);
+        r = recipe_load_text(first.data);
+        assert_int_equal(sr_recipe_print_yaml(r, false, &second), SR_OK);
+        assert_int_equal(sr_recipe_identity(r, "d", after), SR_OK);
+        sr_recipe_free(r);
+        assert_string_equal(first.data, second.data);
+        assert_string_equal(before, after);
+        sr_text_release(&first);
+        sr_text_release(&second);
+    }
+}
+
+static void test_origins(void **state) {
+    (void)state;
+    const char *const override = "seed=3";
+    sr_recipe *r = recipe_load("planar", &override, 1);
+    sr_text text;
+    sr_text_init(&text);
+    assert_int_equal(sr_recipe_print_yaml(r, true, &text), SR_OK);
+    assert_non_null(
+        strstr(text.data, "batch: 32                                   # planar.yaml:2\n"));
+    assert_non_null(strstr(text.data, "# plain.yaml:2\n"));
+    assert_non_null(
+        strstr(text.data, "seed: 3                                     # command line\n"));
+    assert_non_null(strstr(text.data, "precision: fp32                             # default\n"));
+    sr_text_release(&text);
+    sr_recipe_free(r);
+}
+
+static void check_identity(const char *override, bool same) {
+    char plain[65], changed[65];
+    identity_of(recipe_load("plain", NULL, 0), plain);
+    identity_of(recipe_load("plain", &override, 1), changed);
+    if ((strcmp(plain, changed) == 0) != same)
+        print_error("%s\n", override);
+    assert_true((strcmp(plain, changed) == 0) == same);
+}
+
+static void test_identity(void **state) {
+    (void)state;
+    static const char *const neutral[] = {
+        "data.train=/x",
+        "data.val=/y",
+        "data.workers=3",
+        "data.processes=0",
+        "data.memory=1MiB",
+        "data.on_corrupt=skip:3",
+        "exchange.bucket=1MiB",
+        "checkpoint.every=[5it]",
+        "checkpoint.keep=9",
+        "deadline.act=1h",
+        "deadline.report=1s",
+        "chooser=off",
+        "chooser=class",
+        "chooser_workspace=1MiB",
+        "profile=1:2",
+        "about=else",
+        "numerics.strict=true",
+        "device=cpu",
+        "plugins=[a.so]",
+        "batch=64",
+        "lanes=2",
+        "optimizer.lr_per=64",
+        "optimizer.lr=1e-1",
+        "optimizer.momentum=0",
+        "optimizer.dampening=0.5",
+        "image=[224,224]",
+        "schedule=constant",
+        "expected={a: b}",
+        "augment=[]",
+        "mix={cutmix: 1, probability: 0}",
+    };
+    static const char *const numerics[] = {
+        "seed=1",
+        "lanes=4",
+        "batch=128",
+        "epochs=3",
+        "steps=9",
+        "image=32",
+        "task=gan",
+        "precision=bf16",
+        "data.order=chunks",
+        "data.mean=[0,0,0]",
+        "eval.crop=200",
+        "ema=0.9",
+        "optimizer.lr=0.2",
+        "optimizer.lr_per=256",
+        "optimizer.momentum=0.5",
+        "optimizer.weight_decay=1",
+        "optimizer.groups=[{match: bias}]",
+        "schedule.warmup=1ep",
+        "schedule=cosine",
+        "model=other",
+        "model.width=2",
+        "loss=ce",
+        "augment=[flip]",
+        "mix.cutmix=1",
+        "weights_reset=[fc]",
+    };
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
+        check_identity(neutral[i], true);
+    for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
+        check_identity(numerics[i], false);
+
+    // The content of the weights counts, and not where they lie.
+    char a[65], b[65], c[65];
+    recipe_put("w1", "one");
+    recipe_put("w2", "one");
+    recipe_put("w3", "two");
+    identity_of(recipe_load("plain", (const char *const[]){"weights=w1"}, 1), a);
+    identity_of(recipe_load("plain", (const char *const[]){"weights=w2"}, 1), b);
+    identity_of(recipe_load("plain", (const char *const[]){"weights=w3"}, 1), c);
+    assert_string_equal(a, b);
+    assert_string_not_equal(a, c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_mistakes_in_overrides),
+        cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_many_mistakes_are_counted),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_transform_options),
+        cmocka_unit_test(test_choose_and_fail),
+        cmocka_unit_test(test_print_loads_again),
+        cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_identity),
+    };
+    return cmocka_run_group_tests(tests, recipe_enter, recipe_leave);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of recipes: bases, overrides, and values of one layer that follow another's.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/recipe_fixture.h"
+
+static void test_circle(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    recipe_put("a.yaml", "base: b\n" RECIPE_BASIS);
+    recipe_put("b.yaml", "base: a\n");
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_string_equal(sr_error_message(), "b.yaml:1:7: error: base 'a' is itself based on this "
+                                            "file: bases form a cycle\n  base: a\n        ^");
+    // What is missing may be in the base that cannot be used: no mistake of its own.
+    recipe_put("a.yaml", "base: b\n");
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_null(strstr(sr_error_message(), "missing"));
+    recipe_put("a.yaml", "base: deep\n");
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_string_equal(sr_error_message(),
+                        "a.yaml:1:7: error: base 'deep' cannot be used: deep: cannot read: Is a "
+                        "directory\n  base: deep\n        ^");
+    // A file of the same name as a shipped recipe builds on the shipped one.
+    recipe_put("plain.yaml", "base: plain\nbatch: 16\n");
+    recipe = recipe_load("plain.yaml", NULL, 0);
+    assert_int_equal(recipe->batch, 16);
+    assert_string_equal(recipe->phases[0].model.name, "net");
+    sr_recipe_free(recipe);
+    assert_int_equal(remove("plain.yaml"), 0);
+}
+
+static void test_pipes(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    assert_int_equal(0, mkfifo("pipe.yaml", 0600));
+    assert_int_equal(sr_recipe_load("pipe.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("pipe.yaml: a pipe or a device");
+    recipe_put("a.yaml", "base: pipe.yaml\n" RECIPE_BASIS);
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("pipe.yaml: a pipe or a device");
+    assert_int_equal(0, unlink("pipe.yaml"));
+}
+
+static void test_bases(void **state) {
+    (void)state;
+    recipe_put("deep/low.yaml",
+               "model: {name: a, width: 3}\nbatch: 64\nepochs: 9\naugment: [flip]\n"
+               "optimizer: {name: sgd, lr: 1, momentum: 0.9}\ndata: {workers: 2}\n");
+    recipe_put("deep/high.yaml", "base: low\nsteps: 7\naugment: [crop]\noptimizer: {lr: 2}\n"
+                                 "data: {train: x}\n");
+    sr_recipe *r = recipe_load("deep/high.yaml", NULL, 0);
+    assert_int_equal(r->steps, 7);
+    assert_true(r->epochs == 0.0);
+    assert_int_equal(r->augment_count, 1);
+    assert_string_equal(r->augment[0].name, "crop");
+    assert_true(r->phases[0].optimizer.lr == 2.0);
+    assert_string_equal(sr_recipe_get(r, "optimizer.momentum"), "0.9");
+    assert_int_equal(r->data.workers, 2);
+    assert_string_equal(r->data.train, "x");
+    sr_recipe_free(r);
+
+    // Another name starts anew; the same name does not; null takes back.
+    recipe_put("deep/other.yaml",
+               "base: [low, high]\nmodel: b\noptimizer: {name: adam, lr: 3}\nbatch:\n");
+    r = recipe_load("deep/other.yaml", NULL, 0);
+    assert_string_equal(r->phases[0].model.name, "b");
+    assert_null(sr_recipe_get(r, "model.width"));
+    assert_null(sr_recipe_get(r, "optimizer.momentum"));
+    assert_int_equal(r->batch, 256);
+    sr_recipe_free(r);
+
+    r = recipe_load("planar", NULL, 0);
+    assert_int_equal(r->batch, 32);
+    assert_string_equal(r->about, "a plain one");
+    sr_recipe_free(r);
+}
+
+static void test_overrides(void **state) {
+    (void)state;
+    const char *const overrides[] = {"optimizer.betas=[0.9, 0.99]",
+                                     "optimizer.lr=3",
+                                     "optimizer=adam",
+                                     "steps=12",
+                                     "image=[8, 9]",
+                                     "augment=[flip, {crop: {pad: 2}}]",
+                                     "data.train=a=b c",
+                                     "model.width=4"};
+    sr_recipe *r = recipe_load("plain", overrides, 8);
+    assert_string_equal(r->phases[0].optimizer.choice.name, "adam");
+    assert_true(r->phases[0].optimizer.lr == 3.0);
+    assert_string_equal(r->phases[0].model.name, "net");
+    assert_string_equal(sr_recipe_get(r, "model.width"), "4");
+    assert_int_equal(r->steps, 12);
+    assert_true(r->epochs == 0.0);
+    assert_int_equal(r->image_width, 9);
+    assert_string_equal(r->augment[1].arguments, "pad=2");
+    assert_string_equal(r->data.train, "a=b c");
+    sr_recipe_free(r);
+    const char *const both[] = {"steps=12", "epochs=1"};
+    assert_int_equal(sr_recipe_load("plain", both, 2, &r), SR_E_USAGE);
+    assert_string_equal(sr_error_message(),
+                        "command line: error: 'epochs' and 'steps' are mutually exclusive; give "
+                        "one of them\n  steps=12\n  ^");
+}
+
+static void assert_evaluation(const char *const *overrides, int count, int64_t resize,
+                              int64_t crop) {
+    sr_recipe *r = recipe_load("sized.yaml", overrides, count);
+    assert_int_equal(r->eval.resize, resize);
+    assert_int_equal(r->eval.crop, crop);
+    sr_recipe_free(r);
+}
+
+// In the proportion of the layers below, unless a layer says something else.
+static void test_evaluation_follows_image(void **state) {
+    (void)state;
+    recipe_put("shipped/sized.yaml", RECIPE_BASIS "image: 224\neval: {resize: 232, crop: 224}\n");
+    recipe_put("sized.yaml", "base: sized\n");
+    assert_evaluation(NULL, 0, 232, 224);
+    assert_evaluation((const char *[]){"image=112"}, 1, 116, 112);
+    assert_evaluation((const char *[]){"image=[448, 112]"}, 1, 116, 112);
+    assert_evaluation((const char *[]){"image=112", "eval.resize=120"}, 2, 120, 112);
+    assert_evaluation((const char *[]){"eval.resize=120", "image=112"}, 2, 120, 112);
+    recipe_put("sized.yaml", "base: sized\nimage: 448\neval: {crop: 440}\n");
+    assert_evaluation(NULL, 0, 464, 440);
+    assert_evaluation((const char *[]){"image=224"}, 1, 232, 220);
+    assert_int_equal(unlink("shipped/sized.yaml"), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_pipes),
+        cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_evaluation_follows_image),
+    };
+    return cmocka_run_group_tests_name("recipe_layers", tests, recipe_enter, recipe_leave);
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading generations: the newest whole one, its weights, and optimiser state for any ranks.
+//
+// Whatever the links say, a run folder is read by its generation numbers: the newest manifest whose
+// files all have their checksums wins. Shards are read by element ranges, so the number of ranks
+// that wrote them does not matter to those who read. Choosing reads all files of a generation once
+// (on one rank); values are then taken through the same checksums, chunk by chunk (file_sums.h), so
+// that no rank uses a byte that was not compared in its own memory.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "trainer/checkpoint/checkpoint_internal.h"
+#include "trainer/checkpoint/json_tree.h"
+
+// A run of elements of a slot inside a shard.
+typedef struct piece {
+    int64_t begin, end; // in the flat buffer
+    int64_t at;         // first element in the shard's tensor
+    int shard, slot;
+} piece;
+
+struct sr_checkpoint {
+    char *folder;
+    sr_manifest manifest;
+    manifest_files files;
+    sr_arena arena;
+    sr_safetensors *weights[2];
+    sr_safetensors **shards; // manifest.ranks of them, once opened
+    sr_slot_info *slots;
+    size_t slot_count, slot_capacity;
+    piece *pieces; // by slot and begin
+    size_t piece_count, piece_capacity;
+};
+
+// -- opening ---------------------------------------------------------------------------------
+
+sr_status sr_generation_check_files(const char *folder, const manifest_files *files) {
+    for (size_t i = 0; i < files->count; ++i) {
+        const manifest_file *file = &files->items[i];
+        char *path = sr_path_join(folder, file->name);
+        if (path == NULL)
+            return SR_E_MEMORY;
+        sr_status status = sr_file_sums_check(path, &file->sums, NULL);
+        sr_free(path);
+        if (status == SR_E_NOT_FOUND)
+            return SR_FAIL(SR_E_DATA, "%s: %s is missing", folder, file->name);
+        SR_TRY(status);
+    }
+    return SR_OK;
+}
+
+// One generation; takes over 'folder' (also on failure).
+static sr_status open_generation(char *folder, bool verify, sr_checkpoint **out) {
+    sr_checkpoint *checkpoint = sr_alloc(sizeof *checkpoint, "checkpoint");
+    if (checkpoint == NULL) {
+        sr_free(folder);
+        return SR_E_MEMORY;
+    }
+    checkpoint->folder = folder;
+    sr_arena_init(&checkpoint->arena);
+    sr_status status =
+        sr_manifest_read(folder, &checkpoint->arena, &checkpoint->manifest, &checkpoint->files);
+    if (status == SR_OK && verify)
+        status = sr_generation_check_files(folder, &checkpoint->files);
+    if (status != SR_OK) {
+        sr_checkpoint_free(checkpoint);
+        return status;
+    }
+    *out = checkpoint;
+    return SR_OK;
+}
+
+bool sr_generation_is_damage(sr_status status) {
+    return status == SR_E_CHECKSUM || status == SR_E_DATA || status == SR_E_NOT_FOUND ||
+           status == SR_E_LIMIT || status == SR_E_IO;
+}
+
+// A folder under another number than its own would be taken for newer or older than it is.
+static sr_status open_numbered(char *folder, int64_t number, bool verify, sr_checkpoint **out) {
+    sr_checkpoint *checkpoint;
+    SR_TRY(open_generation(folder, verify, &checkpoint));
+    if (checkpoint->manifest.generation != number) {
+        sr_status status = SR_FAIL(SR_E_DATA,
+                                   "%s was renamed: its manifest.json is of generation "
+                                   "%" PRId64,
+                                   folder, checkpoint->manifest.generation);
+        sr_checkpoint_free(checkpoint);
+        return status;
+    }
+    *out = checkpoint;
+    return SR_OK;
+}
+
+static sr_status open_newest(const char *run, const int64_t *list, size_t count,
+                             const sr_checkpoint_open_options *options, sr_checkpoint **out) {
+    char name[64];
+    size_t tried = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (options->generation > 0 && list[i] != options->generation)
+            continue;
+        char *folder = sr_path_join(run, sr_generation_name(list[i], name));
+        char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
+        if (manifest == NULL) {
+            sr_free(folder);
+            return SR_E_MEMORY;
+        }
+        bool finished = sr_path_exists(manifest);
+        sr_free(manifest);
+        if (!finished) { // never committed: not a generation
+            if (list[i] == sr_generation_linked(run, "last"))
+                SR_WARN("checkpoint %s/%s is skipped: its manifest.json is missing, though 'last' "
+                        "points to it",
+                        run, name);
+            sr_free(folder);
+            continue;
+        }
+        ++tried;
+        sr_status status = open_numbered(folder, list[i], !options->no_verify, out);
+        if (status == SR_OK || !sr_generation_is_damage(status) || options->generation > 0)
+            return status;
+        SR_WARN("checkpoint %s/%s is skipped: %s", run, name, sr_error_message());
+    }
+    if (options->generation > 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: there is no finished checkpoint with this number",
+                       run, sr_generation_name(options->generation, name));
+    if (tried == 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", run);
+    sr_error_prefix("%s: none of its %zu checkpoints is whole; the oldest", run, tried);
+    return SR_E_DATA;
+}
+
+sr_status sr_checkpoint_open(const char *path, const sr_checkpoint_open_options *options,
+                             sr_checkpoint **out) {
+    static const sr_checkpoint_open_options usual = {0};
+    int64_t *list;
+    size_t count;
+    if (options == NULL)
+        options = &usual;
+    SR_TRY(sr_generations_list(path, &list, &count));
+    sr_status status;
+    char *manifest = sr_path_join(path, MANIFEST_NAME);
+    if (manifest == NULL) {
+        status = SR_E_MEMORY;
+    } else if (count > 0) {
+        status = open_newest(path, list, count, options, out);
+    } else if (sr_path_exists(manifest)) {
+        char *folder = sr_strdup(path);
+        status = folder == NULL ? SR_E_MEMORY : open_generation(folder, !options->no_verify, out);
+    } else if (sr_checkpoint_is(path)) {
+        status = SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", path);
+    } else {
+        status = SR_FAIL(SR_E_NOT_FOUND,
+                         "%s: not a checkpoint: it has neither manifest.json nor a checkpoints "
+                         "folder; give a run folder or its last/ or best/",
+                         path);
+    }
+    sr_free(manifest);
+    sr_free(list);
+    return status;
+}
+
+void sr_checkpoint_free(sr_checkpoint *checkpoint) {
+    if (checkpoint == NULL)
+        return;
+    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->manifest.ranks; ++r)
+        sr_safetensors_free(checkpoint->shards[r]);
+    sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_MODEL]);
+    sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_EMA]);
+    sr_free(checkpoint->shards);
+    sr_free(checkpoint->slots);
+    sr_free(checkpoint->pieces);
+    sr_manifest_files_release(&checkpoint->files);
+    sr_arena_release(&checkpoint->arena);
+    sr_free(checkpoint->folder);
+    sr_free(checkpoint);
+}
+
+const char *sr_checkpoint_folder(const sr_checkpoint *checkpoint) {
+    return checkpoint->folder;
+}
+
+const sr_manifest *sr_checkpoint_manifest(const sr_checkpoint *checkpoint) {
+    return &checkpoint->manifest;
+}
+
+bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind kind) {
+    return sr_manifest_files_find(&checkpoint->files, sr_weights_file_name(kind)) != NULL;
+}
+
+static sr_status open_file(const sr_checkpoint *checkpoint, const char *name,
+                           sr_safetensors **out) {
+    const manifest_file *file = sr_manifest_files_find(&checkpoint->files, name);
+    char *path = sr_path_join(checkpoint->folder, name);
+    if (path == NULL)
+        return SR_E_MEMORY;
+    sr_status status = sr_safetensors_open_checked(path, &file->sums, out);
+    sr_free(path);
+    return status;
+}
+
+sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
+                                sr_safetensors **out) {
+    if (!sr_checkpoint_has_weights(checkpoint, kind))
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: has no %s", checkpoint->folder,
+                       sr_weights_file_name(kind));
+    if (checkpoint->weights[kind] == NULL)
+        SR_TRY(open_file(checkpoint, sr_weights_file_name(kind), &checkpoint->weights[kind]));
+    *out = checkpoint->weights[kind];
+    return SR_OK;
+}
+
+// Reads one generation's manifest: -1 where it cannot be read, else whether it is of the run.
+static int is_of(const char *run, int64_t generation, const char *identity) {
+    char name[64];
+    int of = -1;
+    sr_manifest manifest;
+    manifest_files files = {0};
+    sr_arena arena;
+    sr_arena_init(&arena);
+    char *folder = sr_path_join(run, sr_generation_name(generation, name));
+    if (folder != NULL && sr_manifest_read(folder, &arena, &manifest, &files) == SR_OK)
+        of = strcmp(manifest.recipe_identity, identity) == 0;
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    sr_free(folder);
+    return of;
+}
+
+sr_status sr_checkpoint_all_of(const char *run, const char *identity, bool *all) {
+    int64_t *list;
+    size_t count, own = 0, others = 0;
+    *all = false;
+    SR_TRY(sr_generations_list(run, &list, &count));
+    for (size_t i = 0; i < count; ++i) {
+        const int of = is_of(run, list[i], identity);
+        own += of == 1;
+        others += of == 0;
+    }
+    sr_free(list);
+    *all = own > 0 && others == 0;
+    return SR_OK;
+}
+
+static bool looks_like_ours(const char *manifest) {
+    static const char begin[] = "{\"format\": \"serried checkpoint\"";
+    void *text = NULL;
+    size_t bytes;
+    bool ours = sr_path_exists(manifest) &&
+                sr_file_read(manifest, MAX_MANIFEST, &text, &bytes) == SR_OK &&
+                bytes >= sizeof begin && memcmp(text, begin, sizeof begin - 1) == 0;
+    sr_free(text);
+    return ours;
+}
+
+static sr_status open_listed(const char *folder, const char *name, const char *path,
+                             sr_safetensors **out) {
+    sr_manifest manifest;
+    manifest_files files;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
+    if (status == SR_OK) {
+        const manifest_file *file = sr_manifest_files_find(&files, name);
+        status = file == NULL ? sr_safetensors_open(path, out)
+                              : sr_safetensors_open_checked(path, &file->sums, out);
+    }
+    sr_manifest_files_release(&files);
+    sr_arena_release(&arena);
+    return status;
+}
+
+sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? sr_strdup(".") : sr_strdup(path);
+    if (folder != NULL && slash != NULL)
+        folder[slash - path + 1] = 0; // "/" stays
+    char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
+    sr_status status = SR_E_MEMORY;
+    if (manifest != NULL)
+        status = looks_like_ours(manifest)
+                     ? open_listed(folder, slash == NULL ? path : slash + 1, path, out)
+                     : sr_safetensors_open(path, out);
+    sr_free(manifest);
+    sr_free(folder);
+    return status;
+}
+
+// -- optimiser slots -------------------------------------------------------------------------
+
+static int find_slot(const sr_checkpoint *checkpoint, const char *name) {
+    for (size_t i = 0; i < checkpoint->slot_count; ++i)
+        if (strcmp(checkpoint->slots[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static sr_status add_slot(sr_checkpoint *checkpoint, const char *path, const sr_slot_info *info,
+                          int *index) {
+    *index = find_slot(checkpoint, info->name);
+    if (*index >= 0) {
+        const sr_slot_info *known = &checkpoint->slots[*index];
+        if (known->elements != info->elements || known->dtype != info->dtype)
+            return SR_FAIL(SR_E_DATA, "%s: slot '%s' differs in size from the other shards", path,
+                           info->name);
+        return SR_OK;
+    }
+    void *slots = checkpoint->slots;
+    SR_TRY(sr_grow(&slots, &checkpoint->slot_capacity, checkpoint->slot_count + 1,
+                   sizeof *checkpoint->slots, "slots"));
+    checkpoint->slots = slots;
+    checkpoint->slots[checkpoint->slot_count] = *info;
+    *index = (int)checkpoint->slot_count++;
+    return SR_OK;
+}
+
+static sr_status add_piece(sr_checkpoint *checkpoint, const piece *p) {
+    void *pieces = checkpoint->pieces;
+    SR_TRY(sr_grow(&pieces, &checkpoint->piece_capacity, checkpoint->piece_count + 1,
+                   sizeof *checkpoint->pieces, "slot pieces"));
+    checkpoint->pieces = pieces;
+    checkpoint->pieces[checkpoint->piece_count++] = *p;
+    return SR_OK;
+}
+
+// One slot of one shard: its ranges against the length of its tensor.
+static sr_status read_slot_ranges(sr_checkpoint *checkpoint, int shard, const sr_json *node) {
+    const char *path = sr_safetensors_path(checkpoint->shards[shard]);
+    const sr_stored_tensor *tensor = sr_safetensors_find(checkpoint->shards[shard], node->key);
+    const sr_json *ranges = sr_json_get(node, "ranges");
+    sr_slot_info info = {.name = node->key};
+    if (tensor == NULL || ranges == NULL || ranges->type != SR_JSON_ARRAY ||
+        !sr_json_int64(sr_json_get(node, "elements"), &info.elements))
+        return SR_FAIL(SR_E_DATA, "%s: slot '%s' is not described", path, node->key);
+    info.dtype = tensor->dtype;
+    piece p = {.shard = shard};
+    SR_TRY(add_slot(checkpoint, path, &info, &p.slot));
+    for (const sr_json *range = ranges->first; range != NULL; range = range->next) {
+        if (range->type != SR_JSON_ARRAY || range->count != 2 ||
+            !sr_json_int64(range->first, &p.begin) || !sr_json_int64(range->first->next, &p.end) ||
+            p.begin < 0 || p.end < p.begin || p.end > info.elements)
+            return SR_FAIL(SR_E_DATA, "%s: slot '%s' has a range outside its elements", path,
+                           node->key);
+        if (p.end > p.begin)
+            SR_TRY(add_piece(checkpoint, &p));
+        p.at += p.end - p.begin;
+    }
+    if (p.at != sr_stored_elements(tensor))
+        return SR_FAIL(SR_E_DATA, "%s: slot '%s' has %" PRId64 " elements for ranges of %" PRId64,
+                       path, node->key, sr_stored_elements(tensor), p.at);
+    return SR_OK;
+}
+
+static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
+    char name[64];
+    const sr_json *root;
+    sr_checkpoint_shard_name(shard, checkpoint->manifest.ranks, name);
+    SR_TRY(open_file(checkpoint, name, &checkpoint->shards[shard]));
+    const char *text = sr_safetensors_metadata(checkpoint->shards[shard], SLOTS_KEY);
+    const char *path = sr_safetensors_path(checkpoint->shards[shard]);
+    if (text == NULL)
+        return SR_FAIL(SR_E_DATA, "%s: not an optimiser shard of serried", path);
+    SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->arena, &root));
+    if (root->type != SR_JSON_OBJECT)
+        return SR_FAIL(SR_E_DATA, "%s: its list of slots is not a JSON object", path);
+    for (const sr_json *node = root->first; node != NULL; node = node->next)
+        SR_TRY(read_slot_ranges(checkpoint, shard, node));
+    return SR_OK;
+}
+
+static int compare_pieces(const void *a, const void *b) {
+    const piece *x = a, *y = b;
+    if (x->slot != y->slot)
+        return x->slot - y->slot;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+// Every element of every slot lies in exactly one shard.
+static sr_status check_coverage(sr_checkpoint *checkpoint) {
+    size_t next = 0;
+    if (checkpoint->piece_count > 0)
+        qsort(checkpoint->pieces, checkpoint->piece_count, sizeof *checkpoint->pieces,
+              compare_pieces);
+    for (size_t s = 0; s < checkpoint->slot_count; ++s) {
+        int64_t reached = 0;
+        for (; next < checkpoint->piece_count && checkpoint->pieces[next].slot == (int)s; ++next) {
+            if (checkpoint->pieces[next].begin != reached)
+                break;
+            reached = checkpoint->pieces[next].end;
+        }
+        if (reached != checkpoint->slots[s].elements)
+            return SR_FAIL(SR_E_DATA,
+                           "%s: element %" PRId64 " of slot '%s' is not in exactly one shard",
+                           checkpoint->folder, reached, checkpoint->slots[s].name);
+    }
+    return SR_OK;
+}
+
+static sr_status open_shards(sr_checkpoint *checkpoint) {
+    checkpoint->shards = sr_alloc_array((size_t)checkpoint->manifest.ranks,
+                                        sizeof(sr_safetensors *), "optimiser shards");
+    if (checkpoint->shards == NULL)
+        return SR_E_MEMORY;
+    for (int r = 0; r < checkpoint->manifest.ranks; ++r)
+        SR_TRY(read_shard(checkpoint, r));
+    return check_coverage(checkpoint);
+}
+
+static void close_shards(sr_checkpoint *checkpoint) {
+    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->manifest.ranks; ++r)
+        sr_safetensors_free(checkpoint->shards[r]);
+    sr_free(checkpoint->shards);
+    checkpoint->shards = NULL;
+    checkpoint->slot_count = checkpoint->piece_count = 0;
+}
+
+sr_status sr_checkpoint_slots(sr_checkpoint *checkpoint, const sr_slot_info **slots, int *count) {
+    if (checkpoint->shards == NULL) {
+        sr_status status = open_shards(checkpoint);
+        if (status != SR_OK) {
+            close_shards(checkpoint);
+            return status;
+        }
+    }
+    *slots = checkpoint->slots;
+    *count = (int)checkpoint->slot_count;
+    return SR_OK;
+}
+
+// Elements [begin, end) of a slot into 'out', from all pieces that hold a part of them.
+static sr_status read_range(sr_checkpoint *checkpoint, int slot, int64_t begin, int64_t end,
+                            uint8_t *out) {
+    size_t size = sr_dtype_size(checkpoint->slots[slot].dtype);
+    for (size_t i = 0; i < checkpoint->piece_count; ++i) {
+        const piece *p = &checkpoint->pieces[i];
+        int64_t from = p->begin > begin ? p->begin : begin, to = p->end < end ? p->end : end;
+        if (p->slot != slot || from >= to)
+            continue;
+        sr_safetensors *shard = checkpoint->shards[p->shard];
+        const sr_stored_tensor *tensor = sr_safetensors_find(shard, checkpoint->slots[slot].name);
+        SR_TRY(sr_safetensors_read(shard, tensor, p->at + (from - p->begin), to - from,
+                                   out + (size_t)(from - begin) * size));
+    }
+    return SR_OK;
+}
+
+sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const char *name, sr_dtype dtype,
+                                  int64_t elements, const sr_range *ranges, int range_count,
+                                  bool packed, void *out) {
+    const sr_slot_info *slots;
+    int count;
+    uint8_t *data = out;
+    int64_t packed_at = 0;
+    SR_TRY(sr_checkpoint_slots(checkpoint, &slots, &count));
+    int slot = find_slot(checkpoint, name);
+    if (slot < 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser slot '%s'", checkpoint->folder, name);
+    if (slots[slot].dtype != dtype || slots[slot].elements != elements) {
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: slot '%s' has %" PRId64 " elements of %s where %" PRId64
+                       " of %s are expected: another model or optimiser wrote it",
+                       checkpoint->folder, name, slots[slot].elements,
+                       sr_dtype_name(slots[slot].dtype), elements, sr_dtype_name(dtype));
+    }
+    for (int i = 0; i < range_count; ++i) {
+        int64_t n = ranges[i].end - ranges[i].begin;
+        int64_t at = packed ? packed_at : ranges[i].begin;
+        if (ranges[i].begin < 0 || n < 0 || ranges[i].end > elements)
+            return SR_FAIL(SR_E_ARGUMENT, "slot '%s': a range outside its elements", name);
+        SR_TRY(read_range(checkpoint, slot, ranges[i].begin, ranges[i].end,
+                          data + (size_t)at * sr_dtype_size(dtype)));
+        packed_at += n;
+    }
+    return SR_OK;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolving choices (choices.h), and sr_train_check, which is all of them for a recipe.
+#include "trainer/engine/choices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/transforms/transform.h"
+#include "kernels/base/file.h"
+#include "kernels/base/table.h"
+#include "kernels/base/text.h"
+#include "kernels/device/device.h"
+#include "trainer/engine/plugins.h"
+#include "trainer/run/train.h"
+
+static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_option_table *table,
+                               sr_arena *arena, void **out) {
+    *out = sr_arena_alloc(arena, table ? table->struct_size + 1 : 1);
+    if (!*out)
+        return SR_E_MEMORY;
+    return table ? sr_recipe_options_parse(recipe, path, table, *out) : SR_OK;
+}
+
+// A descriptor's refusal as a mistake at the place in the recipe; that memory is out is none.
+static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
+    char message[512];
+    if (status == SR_OK || status == SR_E_MEMORY)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, path, "%s", message);
+}
+
+sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
+    static const char *const names[] = {"classify", "gan"};
+    *out = sr_task_find(names[recipe->task]);
+    if (!*out)
+        return sr_recipe_fail(recipe, "task", "this build has no task '%s'", names[recipe->task]);
+    int phases = (*out)->phases ? (*out)->phases : 1;
+    if (recipe->phase_count != phases)
+        return sr_recipe_fail(recipe, "phases", "task %s has %d phases, the recipe %d",
+                              (*out)->name, phases, recipe->phase_count);
+    for (int i = 0; i < phases && (*out)->phase_names[i]; i++)
+        if (strcmp(recipe->phases[i].name, (*out)->phase_names[i]) != 0)
+            return sr_recipe_fail(recipe, "phases", "task %s wants phase %d to be '%s', not '%s'",
+                                  (*out)->name, i + 1, (*out)->phase_names[i],
+                                  recipe->phases[i].name);
+    return SR_OK;
+}
+
+// The index of the chosen one in a table's list (kernels/base/table.h); the first where the recipe
+// leaves it open.
+static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const char *what,
+                        const void *all, size_t count, sr_arena *arena, int *index) {
+    const char **names = sr_arena_alloc(arena, count * sizeof *names);
+    *index = 0;
+    if (!names)
+        return SR_E_MEMORY;
+    if (!choice->name)
+        return SR_OK;
+    sr_table_names(all, count, names);
+    return sr_recipe_choose(recipe, choice->path, what, names, (int)count, index);
+}
+
+sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choice_model *out) {
+    const sr_recipe_choice *choice = &recipe->phases[phase].model;
+    size_t count;
+    int index;
+    const sr_model_desc *const *all = sr_models(&count);
+    if (!choice->name)
+        return sr_recipe_fail(recipe, "model", "the recipe names no model");
+    SR_TRY(choose(recipe, choice, "model", all, count, arena, &index));
+    out->desc = all[index];
+    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+}
+
+// Behind the choice of the optimizer, which is the greater mistake.
+static sr_status check_rate(sr_recipe *recipe, int phase) {
+    const sr_recipe_optimizer *optimizer = &recipe->phases[phase].optimizer;
+    char path[64];
+    if (optimizer->lr_given > 0)
+        return SR_OK;
+    (void)snprintf(path, sizeof path, "%s.lr", optimizer->choice.path);
+    if (!sr_recipe_get(recipe, path))
+        return sr_recipe_fail(recipe, path, "'%s' is missing: there is no good default", path);
+    return sr_recipe_fail(recipe, path, "'%s' is 0, so nothing would be learned", path);
+}
+
+sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
+                              sr_choice_optimizer *out) {
+    const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
+    size_t count;
+    int index;
+    const sr_optimizer_desc *const *all = sr_optimizers(&count);
+    SR_TRY(choose(recipe, choice, "optimizer", all, count, arena, &index));
+    SR_TRY(check_rate(recipe, phase));
+    out->desc = all[index];
+    SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
+    return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
+}
+
+sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
+                         sr_choice_loss *out) {
+    const sr_recipe_choice *choice = &recipe->phases[0].loss;
+    size_t count;
+    int index;
+    const sr_loss_desc *const *all = sr_losses(&count);
+    *out = (sr_choice_loss){0};
+    if (!task->uses_loss && choice->name)
+        return sr_recipe_fail(recipe, choice->path, "task %s has a loss of its own; leave it out",
+                              task->name);
+    if (!task->uses_loss)
+        return SR_OK;
+    SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
+    out->desc = all[index];
+    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+}
+
+sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
+                             const sr_schedule_lengths *lengths, sr_schedule *out) {
+    const sr_recipe_schedule *from = &recipe->phases[phase].schedule;
+    size_t count;
+    int index;
+    void *options;
+    const sr_schedule_desc *const *all = sr_schedules(&count);
+    SR_TRY(choose(recipe, &from->choice, "schedule", all, count, arena, &index));
+    SR_TRY(parse_options(recipe, from->choice.path, all[index]->options, arena, &options));
+    if (!lengths)
+        return SR_OK;
+    return refuse(recipe, from->choice.path,
+                  sr_schedule_init(out, all[index], options, recipe->phases[phase].optimizer.lr,
+                                   from->warmup, from->warmup_start, lengths));
+}
+
+static const char *const metric_names[SR_BEST_METRICS] = {
+    [SR_BEST_TOP1] = "val/top1", [SR_BEST_TOP5] = "val/top5", [SR_BEST_LOSS] = "val/loss"};
+
+const char *sr_best_metric_name(sr_best_metric metric) {
+    return metric_names[metric];
+}
+
+sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out) {
+    int index = SR_BEST_TOP1;
+    if (recipe->checkpoint.metric) {
+        SR_TRY(sr_recipe_choose(recipe, "checkpoint.metric", "metric", metric_names,
+                                SR_BEST_METRICS, &index));
+    }
+    *out = (sr_best_metric)index;
+    return SR_OK;
+}
+
+sr_status sr_check_transforms(sr_recipe *recipe) {
+    sr_transform_chain *chain;
+    sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
+    if (status == SR_OK)
+        sr_transform_chain_free(chain);
+    return refuse(recipe, "augment", status);
+}
+
+sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
+    if (ranks <= recipe->lanes)
+        return SR_OK;
+    return sr_recipe_fail(recipe, "lanes",
+                          "%d ranks need at least %d lanes, but lanes is %lld; start fewer ranks, "
+                          "or raise lanes (changes BatchNorm and results)",
+                          ranks, ranks, (long long)recipe->lanes);
+}
+
+bool sr_weights_are_pytorch(const char *path) {
+    static const char *const endings[] = {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (sr_text_ends_with(path, endings[i]))
+            return true;
+    return false;
+}
+
+sr_status sr_check_weights(sr_recipe *recipe) {
+    const char *path = recipe->weights;
+    if (!path)
+        return SR_OK;
+    if (sr_weights_are_pytorch(path))
+        return sr_recipe_fail(recipe, "weights",
+                              "a PyTorch file may run code when it is opened; convert it with "
+                              "'serried-convert %s FILE.safetensors'",
+                              path);
+    return sr_path_exists(path) ? SR_OK
+                                : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
+}
+
+static sr_status check_device(sr_recipe *recipe) {
+    sr_device *device;
+    if (!recipe->device || strcmp(recipe->device, "auto") == 0)
+        return SR_OK;
+    sr_status status = sr_device_open(recipe->device, &device);
+    if (status == SR_OK)
+        sr_device_close(device);
+    return refuse(recipe, "device", status);
+}
+
+static sr_status check_lanes(sr_recipe *recipe) {
+    if (recipe->lanes < 1 || recipe->batch % recipe->lanes != 0)
+        return sr_recipe_fail(recipe, "lanes", "batch %lld cannot be divided into %lld equal lanes",
+                              (long long)recipe->batch, (long long)recipe->lanes);
+    return SR_OK;
+}
+
+static sr_status check_mix(sr_recipe *recipe, const sr_task_desc *task) {
+    if ((recipe->mix.mixup > 0 || recipe->mix.cutmix > 0) && !task->mix)
+        return sr_recipe_fail(recipe, recipe->mix.mixup > 0 ? "mix.mixup" : "mix.cutmix",
+                              "task %s mixes no samples; leave 'mix' out", task->name);
+    return SR_OK;
+}
+
+static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
+    const sr_task_desc *task;
+    sr_choice_model model;
+    sr_choice_optimizer optimizer;
+    sr_best_metric metric;
+    sr_choice_loss loss;
+    if (!sr_plugins_loaded(recipe))
+        return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
+                       recipe->name);
+    SR_TRY(sr_choose_task(recipe, &task));
+    SR_TRY(check_lanes(recipe));
+    SR_TRY(check_device(recipe));
+    SR_TRY(check_mix(recipe, task));
+    SR_TRY(sr_choose_metric(recipe, &metric));
+    SR_TRY(sr_choose_loss(recipe, task, arena, &loss));
+    for (int i = 0; i < recipe->phase_count; i++) {
+        SR_TRY(sr_choose_model(recipe, i, arena, &model));
+        SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));
+        SR_TRY(sr_choose_schedule(recipe, i, arena, NULL, NULL));
+    }
+    return sr_check_transforms(recipe);
+}
+
+sr_status sr_train_check(sr_recipe *recipe) {
+    sr_arena arena;
+    sr_arena_init(&arena);
+    sr_status status = check_all(recipe, &arena);
+    sr_arena_release(&arena);
+    return status;
+}

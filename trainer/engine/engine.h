@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine of a rank: one device, one context, executors for the local lanes, the phases.
+//
+// A step runs its phases one after the other. A phase records its lane program once, compiles it
+// (which finds the plan of the step before when nothing changed) and replays it for every local
+// lane, several at a time, one executor each. Lane-reduced outputs go to the phase's exchange the
+// moment they are complete; when the exchange is done, the new values are there on every rank.
+#ifndef SR_TRAINER_ENGINE_H
+#define SR_TRAINER_ENGINE_H
+
+#include "trainer/engine/choices.h"
+#include "trainer/engine/phase.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What an engine is made of; borrowed until sr_engine_free.
+typedef struct sr_engine_options {
+    sr_recipe *recipe;
+    const sr_task_desc *task;
+    sr_comm *comm;
+    const char *device; // NULL: the default of sr_device_open
+    int threads;        // of this rank; 0: its processors
+    bool one_executor;  // inference: all threads work on one batch
+    int64_t classes;
+    int64_t batch, lanes; // global
+    int64_t image_height, image_width;
+    uint64_t seed;
+} sr_engine_options;
+
+// Memory of one lane's inputs, in the order of a slot: host or device.
+typedef struct sr_lane_inputs {
+    void *image; // u8 [n,H,W,3]
+    void *label; // i32 [n]
+} sr_lane_inputs;
+
+// The engine of a rank. Its fields are for reading. One thread at a time.
+typedef struct sr_engine {
+    const sr_task_desc *task;
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_device *device;
+    sr_context *context;
+    sr_phase *phases[SR_MAX_PHASES];
+    sr_model *models[SR_MAX_PHASES];
+    int phase_count;
+    sr_choice_loss loss;
+    sr_arena arena;
+
+    sr_dtype dtype;
+    double mean[3], std[3];
+    uint64_t seed;
+    int64_t batch, lane_samples, image_height, image_width;
+    int lanes, lane_begin, lane_end;
+
+    sr_executor **executors;
+    int executor_count, threads;
+    struct sr_lane_run *runs; // one for each executor
+    sr_target *targets;
+    int *target_segment;
+    int target_capacity;
+    sr_tensor *lane_values; // scratch of recording
+    sr_statistics statistics;
+    int *report; // number of a buffer's first report in 'statistics', by the variable's slot
+    uint32_t report_capacity;
+    float *zeros; // of the largest segment, for buffers that nobody reported
+    float *device_average;
+    struct sr_engine_trace *trace; // NULL: none
+} sr_engine;
+
+// Collective: opens the device, builds the models of all phases with their first values, and makes
+// their exchanges. Errors of these parts, as sr_exchange_create's.
+SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out);
+// NULL is legal.
+void sr_engine_free(sr_engine *engine);
+
+// Gives a lane's inputs and takes them back when the lane's program has run. sr_feed_source is that
+// of the pipeline; one of your own (tests/samples/own_source.c) fills buffers, which stay as they
+// are until 'done' of their lane. Both are called on the thread of sr_engine_step, 'get' for the
+// local lanes in order, while earlier ones may still run: so each lane has its buffers. For the
+// same bits on any number of ranks, a lane's samples are a function of (step, lane).
+typedef struct sr_lane_source {
+    sr_status (*get)(void *user, int lane, sr_lane_inputs *out);
+    void (*done)(void *user, int lane);
+    void *user;
+} sr_lane_source;
+
+// One step of one phase with the settings of sr_phase_set_step. With several phases the source is
+// asked once for each phase ('done' comes after the last).
+SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
+                                      const sr_lane_source *source);
+
+// Records and compiles a phase's lane program without running it (reports, benchmarks). Borrowed as
+// sr_compile says.
+SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
+// What the task infers from pictures u8 [samples,height,width,3] (classification: logits), as f32,
+// into 'out' of 'bytes' bytes. With the values that sr_engine_use_average chose, running statistics
+// fixed.
+SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64_t height,
+                                       int64_t width, void *image, float *out, size_t bytes);
+// A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.
+typedef struct sr_mixed_lane {
+    float *x;         // [n,H,W,3], normalised by data.mean and data.std
+    int32_t *partner; // [n]: the label that was mixed in
+    float *weight;    // [n]: the own label's share, 1 where nothing was mixed in
+} sr_mixed_lane;
+
+// Mixes a lane's samples as the step does. SR_E_UNSUPPORTED for a task that mixes none.
+SR_NODISCARD sr_status sr_engine_mix(sr_engine *engine, int64_t step, int lane,
+                                     const sr_lane_inputs *inputs, const sr_mixed_lane *out);
+// Puts variables on the average (gathered on every rank first) or back on the parameters.
+SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// A phase of a step: one model's flat space, its optimiser, its exchange.
+//
+// Flat space, in elements: [parameters and buffers in order of declaration][loss and scalars of the
+// task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
+// of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
+// (buffers), the sum itself (scalars).
+#ifndef SR_TRAINER_PHASE_H
+#define SR_TRAINER_PHASE_H
+
+#include "trainer/exchange/exchange.h"
+#include "trainer/optimizers/optimizer.h"
+#include "trainer/schedules/schedule.h"
+#include "trainer/tasks/task.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_MAX_GROUPS 16 // of parameters in a recipe, the rest included
+
+// What a segment of the exchange holds, and so how it is updated.
+typedef enum sr_segment_kind {
+    SR_SEGMENT_PARAM = 0,
+    SR_SEGMENT_BUFFER,
+    SR_SEGMENT_SCALAR,
+} sr_segment_kind;
+
+// What a segment of the exchange stands for.
+typedef struct sr_segment_use {
+    sr_segment_kind kind;
+    int param; // index in the model, or which scalar
+    int group; // of hyper-parameters
+} sr_segment_use;
+
+// Settings of a group of parameters in this step.
+typedef struct sr_group_settings {
+    double lr_scale, decay_scale;
+    bool frozen;
+    sr_length until;      // updated until then; 0: to the end
+    double until_samples; // the same in samples, set by sr_phase_set_lengths
+    bool rests;           // in this step
+    float hyper[SR_HYPER];
+} sr_group_settings;
+
+typedef struct sr_prepared_update { // of one length
+    int64_t count;
+    sr_kernel_request request;
+    sr_prepared prepared;
+} sr_prepared_update;
+
+// The average of the parameters in one step, e = decay e + (1 - decay) p. The phase has one where
+// its options say has_ema (the recipe's ema.decay). It begins where sr_phase_start_average was
+// called, and at loaded weights; sr_engine_use_average evaluates it.
+typedef struct sr_ema_settings {
+    double decay;   // of this step; 0: no EMA
+    bool due;       // this step updates it
+    bool lookahead; // the parameters take the average's value, where it is due
+} sr_ema_settings;
+
+// A phase of the engine. Its fields are for reading.
+typedef struct sr_phase {
+    const char *name; // "" or "G"
+    sr_device *device;
+    sr_model *model;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    double weight_decay;
+    sr_group_settings groups[SR_MAX_GROUPS];
+    int group_count;
+
+    int64_t elements;     // of the whole flat space
+    int64_t scalar_begin; // first element after the model
+    float *values;        // V on the host, which the exchange fills
+    float *device_values; // what kernels read; the same memory where the device allows it
+    float *slots[SR_OPTIMIZER_MAX_SLOTS];
+    float *ema; // NULL where there is none
+
+    sr_segment *segments;
+    sr_segment_use *uses;
+    int segment_count;
+    int loss_segment, stop_segment; // the task's scalars stand between them
+
+    int lanes;
+    sr_ema_settings ema_now;
+    sr_prepared_update *updates;
+    size_t update_count, update_capacity;
+    void *update_scratch;
+    size_t update_scratch_bytes;
+    sr_exchange *exchange;
+} sr_phase;
+
+// What a phase is made of; borrowed but for the model.
+typedef struct sr_phase_options {
+    const char *name;
+    sr_device *device;
+    sr_context *context;
+    sr_comm *comm;
+    sr_model *model; // owned by the phase from here on, also after a failure
+    const sr_task_desc *task;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    const sr_recipe_optimizer *settings;
+    bool has_ema;
+    int lanes;
+    int64_t bucket_bytes;
+    double report_seconds, act_seconds;
+    uint64_t seed;
+} sr_phase_options;
+
+// Collective: lays out the flat space, draws the first values and makes the exchange. Errors of
+// sr_exchange_create; SR_E_MEMORY.
+SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
+// Frees the phase with its model; NULL is legal.
+void sr_phase_free(sr_phase *phase);
+// Lengths of groups in samples, once the run's are known.
+void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
+// Computes the settings of all groups for the step that begins at 'position' (before
+// sr_exchange_step_begin).
+void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
+                       double gradient_scale, sr_ema_settings ema);
+// Brings the host values to the device, where they are different memory.
+void sr_phase_upload(sr_phase *phase);
+// Brings device values (written by init_from_data) back to the host.
+void sr_phase_download(sr_phase *phase);
+// Value of a scalar after a step: 'which' of the task's, element.
+double sr_phase_scalar(const sr_phase *phase, int which, int element);
+// Sum of the losses of the step's samples, over all lanes.
+double sr_phase_loss_sum(const sr_phase *phase);
+// The average starts at the parameters (a new run, or weights that were loaded).
+void sr_phase_start_average(sr_phase *phase);
+// All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
+// part in the exchange, stand in it with their value.
+SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
+// False for frozen parameters.
+bool sr_phase_trains(const sr_phase *phase, int param);
+// Whether some rank asked for a stop in this step: the same answer on every rank.
+bool sr_phase_stop_agreed(const sr_phase *phase);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shares of processors (placement.h). The whole rank keeps to its share, with the threads of its
+// exchange and its data processes. A lane keeps to a part of it where that has several NUMA nodes,
+// and not to a core: a lane whose core something else takes for a while may move. Values of lanes
+// are pages that nobody has touched before the lane's own threads do, so that the kernel puts them
+// on the node of the share.
+#include "trainer/engine/placement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/hash.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/pool.h"
+
+enum { MOST_THREADS = 4096 };
+
+typedef struct seat {
+    uint64_t host;
+    sr_cpu_set mask;
+} seat;
+
+// The kernel's own name for this start of it; containers of a host have it in common.
+static uint64_t host_number(void) {
+    char text[256] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!file || !fgets(text, sizeof text, file))
+        (void)gethostname(text, sizeof text - 1);
+    if (file)
+        (void)fclose(file);
+    return sr_hash64(text, strlen(text));
+}
+
+static bool pins(void) {
+    const char *text = getenv("SERRIED_PIN");
+    return !text || strcmp(text, "0") != 0;
+}
+
+// How many ranks have this one's host and mask, and how many of them come before it.
+static void count_neighbours(const seat *seats, int ranks, int rank, int *all, int *before) {
+    *all = *before = 0;
+    for (int r = 0; r < ranks; r++) {
+        const bool same = seats[r].host == seats[rank].host &&
+                          sr_cpu_set_equal(&seats[r].mask, &seats[rank].mask);
+        *all += same;
+        *before += same && r < rank;
+    }
+}
+
+static void take_share(const sr_cpu_set *mask, int index, sr_placement *out) {
+    sr_cpu_place places[SR_CPUS];
+    const int count = sr_cpu_places_read("/sys", mask, places);
+    const bool whole = sr_cpu_count() >= count; // no quota
+    out->cpus = *mask;
+    out->bound =
+        whole && count > 0 && pins() && sr_cpu_share(places, count, out->ranks, index, &out->cpus);
+    out->nodes = sr_cpu_places_nodes(places, sr_cpu_places_read("/sys", &out->cpus, places));
+}
+
+// *out: 0 where the user leaves it to the machine.
+static sr_status threads_asked_for(int *out) {
+    const char *given = getenv("SERRIED_THREADS");
+    char *end = NULL;
+    const long threads = given ? strtol(given, &end, 10) : 0;
+    *out = (int)threads;
+    if (given && (end == given || *end != '\0' || threads < 1 || threads > MOST_THREADS))
+        return SR_FAIL(
+            SR_E_USAGE,
+            "SERRIED_THREADS='%s' is not a number of threads from 1 to %d; correct or unset it",
+            given, MOST_THREADS);
+    return SR_OK;
+}
+
+static int threads_of(const sr_placement *p) {
+    if (p->bound)
+        return sr_cpu_set_count(&p->cpus);
+    const int threads = p->ranks > 1 ? sr_cpu_count() / p->ranks : sr_cpu_count();
+    return threads > 0 ? threads : 1;
+}
+
+sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
+    const int ranks = sr_comm_size(comm);
+    int asked;
+    SR_TRY(threads_asked_for(&asked));
+    const seat own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
+    seat *seats = sr_alloc_array((size_t)ranks, sizeof *seats, "placement of ranks");
+    if (!seats)
+        return SR_E_MEMORY;
+    sr_status status = sr_comm_all_gather(comm, &own, sizeof own, seats, "placement of ranks");
+    if (status == SR_OK) {
+        int index;
+        count_neighbours(seats, ranks, sr_comm_rank(comm), &out->ranks, &index);
+        take_share(&own.mask, index, out);
+        out->threads = asked > 0 ? asked : threads_of(out);
+        if (out->bound)
+            status = sr_cpu_set_bind(&out->cpus);
+    }
+    sr_free(seats);
+    return status;
+}
+
+bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
+                          sr_cpu_set *out) {
+    sr_cpu_place places[SR_CPUS];
+    const int count = sr_cpu_places_read(sys, rank, places);
+    return lanes > 1 && pins() && sr_cpu_places_nodes(places, count) > 1 &&
+           sr_cpu_share(places, count, lanes, index, out);
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// State in and out (state.h).
+//
+// Optimiser state and averages are sharded: the owner of an element keeps it. A checkpoint stores
+// shards as they lie; the average, which is one whole file for others to read, and the digest
+// gather first.
+#include "trainer/engine/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/log.h"
+#include "trainer/checkpoint/json_tree.h"
+#include "trainer/engine/digest.h"
+
+// ---- Lists of tensors ----
+
+static int count_tensors(const sr_engine *e) {
+    int count = 0;
+    for (int p = 0; p < e->phase_count; p++)
+        count += e->models[p]->param_count + e->models[p]->counter_count;
+    return count;
+}
+
+static sr_stored_tensor stored_param(const sr_param *p, const float *flat) {
+    sr_stored_tensor t = {
+        .name = p->name, .dtype = SR_F32, .rank = p->info.rank, .data = flat + p->offset};
+    for (int i = 0; i < p->info.rank; i++)
+        t.shape[i] = p->info.dim[i];
+    return t;
+}
+
+// Parameters, buffers and torch's step counters, of the values or of the averages.
+static int list_tensors(const sr_engine *e, bool average, const int64_t *steps,
+                        sr_stored_tensor *out) {
+    int count = 0;
+    for (int p = 0; p < e->phase_count; p++) {
+        const sr_model *model = e->models[p];
+        const float *flat = average ? e->phases[p]->ema : e->phases[p]->values;
+        for (int i = 0; i < model->param_count; i++)
+            out[count++] = stored_param(&model->params[i], flat);
+        for (int i = 0; i < model->counter_count; i++)
+            out[count++] = (sr_stored_tensor){
+                .name = model->counters[i], .dtype = SR_I64, .rank = 0, .data = steps};
+    }
+    return count;
+}
+
+static bool has_average(const sr_engine *e) {
+    return e->phases[0]->ema != NULL;
+}
+
+static sr_status gather_averages(sr_engine *e) {
+    for (int p = 0; p < e->phase_count && has_average(e); p++)
+        SR_TRY(sr_phase_gather_average(e->phases[p]));
+    return SR_OK;
+}
+
+static sr_status gather_slots(sr_engine *e) {
+    for (int p = 0; p < e->phase_count; p++)
+        for (int s = 0; s < e->phases[p]->optimizer->slots; s++)
+            SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->slots[s],
+                                      "gather the optimiser state"));
+    return SR_OK;
+}
+
+static void slot_name(const sr_phase *phase, int slot, char out[SR_NAME_BYTES]) {
+    (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", phase->name, phase->name[0] ? "." : "",
+                   phase->optimizer->slot_names[slot]);
+}
+
+// ---- Digest ----
+
+typedef struct digest_list {
+    sr_arena arena;
+    sr_digest_array *arrays;
+    int count;
+    sr_status status;
+} digest_list;
+
+static void add_array(digest_list *list, const char *prefix, const char *name, sr_dtype dtype,
+                      int64_t elements, const void *data) {
+    if (list->status != SR_OK)
+        return;
+    int64_t blocks = sr_digest_block_count(elements);
+    size_t length = strlen(prefix) + strlen(name) + 2;
+    char *full = sr_arena_alloc(&list->arena, length);
+    sr_hash128 *hashes = sr_arena_alloc(&list->arena, (size_t)blocks * sizeof *hashes);
+    if (!full || !hashes) {
+        list->status = SR_E_MEMORY;
+        return;
+    }
+    (void)snprintf(full, length, "%s%s%s", prefix, prefix[0] ? " " : "", name);
+    sr_digest_hash_blocks(data, dtype, elements, 0, blocks, hashes);
+    list->arrays[list->count++] = (sr_digest_array){full, dtype, elements, hashes};
+}
+
+static void add_model_arrays(digest_list *list, const sr_phase *phase) {
+    for (int i = 0; i < phase->model->param_count; i++) {
+        const sr_param *p = &phase->model->params[i];
+        int64_t n = sr_info_count(&p->info);
+        add_array(list, "", p->name, SR_F32, n, phase->values + p->offset);
+        if (phase->ema)
+            add_array(list, "ema", p->name, SR_F32, n, phase->ema + p->offset);
+        if (!sr_phase_trains(phase, i) || p->kind == SR_PARAM_BUFFER)
+            continue;
+        for (int s = 0; s < phase->optimizer->slots; s++) {
+            char prefix[SR_NAME_BYTES];
+            slot_name(phase, s, prefix);
+            add_array(list, prefix, p->name, SR_F32, n, phase->slots[s] + p->offset);
+        }
+    }
+}
+
+static sr_status digest_here(sr_engine *e, int64_t position, int64_t steps,
+                             char hex[SR_SHA256_HEX]) {
+    digest_list list = {.status = SR_OK};
+    sr_arena_init(&list.arena);
+    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_SLOTS) + 1;
+    list.arrays = sr_arena_alloc(&list.arena, most * sizeof *list.arrays);
+    if (!list.arrays)
+        list.status = SR_E_MEMORY;
+    for (int p = 0; p < e->phase_count; p++)
+        add_model_arrays(&list, e->phases[p]);
+    add_array(&list, "", "steps", SR_I64, 1, &steps);
+    if (list.status == SR_OK)
+        list.status = sr_digest_combine(list.arrays, list.count, position, hex);
+    sr_arena_release(&list.arena);
+    return list.status;
+}
+
+sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char hex[SR_SHA256_HEX]) {
+    SR_TRY(gather_averages(e));
+    SR_TRY(gather_slots(e));
+    memset(hex, 0, SR_SHA256_HEX);
+    if (sr_comm_rank(e->comm) == 0)
+        SR_TRY(digest_here(e, position, steps, hex));
+    return sr_comm_broadcast(e->comm, 0, hex, SR_SHA256_HEX, "digest");
+}
+
+// ---- Saving ----
+
+static sr_status write_shard(sr_engine *e, sr_checkpoint_writer *writer) {
+    sr_checkpoint_slot slots[SR_MAX_PHASES * SR_OPTIMIZER_MAX_SLOTS];
+    char names[SR_MAX_PHASES * SR_OPTIMIZER_MAX_SLOTS][SR_NAME_BYTES];
+    int count = 0;
+    for (int p = 0; p < e->phase_count; p++) {
+        const sr_phase *phase = e->phases[p];
+        for (int s = 0; s < phase->optimizer->slots; s++, count++) {
+            slot_name(phase, s, names[count]);
+            slots[count] = (sr_checkpoint_slot){.name = names[count],
+                                                .dtype = SR_F32,
+                                                .elements = phase->elements,
+                                                .data = phase->slots[s]};
+            slots[count].ranges = sr_exchange_owned(phase->exchange, &slots[count].range_count);
+        }
+    }
+    return sr_checkpoint_write_optimizer(writer, slots, count);
+}
+
+static sr_status write_weights(sr_engine *e, sr_checkpoint_writer *writer,
+                               const sr_manifest *manifest) {
+    sr_stored_tensor *tensors =
+        sr_alloc_array((size_t)count_tensors(e) + 1, sizeof *tensors, "checkpoint tensors");
+    if (!tensors)
+        return SR_E_MEMORY;
+    int count = list_tensors(e, false, &manifest->step, tensors);
+    sr_status status =
+        sr_checkpoint_write_model(writer, SR_WEIGHTS_MODEL, tensors, count, manifest);
+    if (status == SR_OK && has_average(e)) {
+        count = list_tensors(e, true, &manifest->step, tensors);
+        status = sr_checkpoint_write_model(writer, SR_WEIGHTS_EMA, tensors, count, manifest);
+    }
+    sr_free(tensors);
+    return status;
+}
+
+typedef struct writing {
+    int32_t status;
+    char message[508];
+} writing;
+
+// The end of writing, at which all ranks meet whether they could write or not: before that rank 0
+// must not remove the generation, or a rank that still writes fails of that. The first that failed
+// speaks for all.
+static sr_status agree_written(sr_engine *e, sr_status status) {
+    int ranks = sr_comm_size(e->comm), rank = sr_comm_rank(e->comm);
+    writing mine = {.status = (int32_t)status};
+    if (status != SR_OK)
+        (void)snprintf(mine.message, sizeof mine.message, "%s", sr_error_message());
+    writing *all = sr_alloc_array((size_t)ranks, sizeof *all, "results of writing");
+    if (!all)
+        return SR_E_MEMORY;
+    status = sr_comm_all_gather(e->comm, &mine, sizeof mine, all, "checkpoint written");
+    for (int r = 0; r < ranks && status == SR_OK; r++) {
+        status = (sr_status)all[r].status;
+        if (status != SR_OK && r == rank)
+            (void)sr_error_adopt(status, "state.c", mine.message);
+        else if (status != SR_OK)
+            status = SR_FAIL(status, "rank %d (%s): %s", r, sr_comm_peer_name(e->comm, r),
+                             all[r].message);
+    }
+    sr_free(all);
+    return status;
+}
+
+// A rank that fails after that returns; its caller aborts the communicator, which ends the others'
+// waits.
+static sr_status write_generation(sr_engine *e, sr_checkpoint_writer *writer,
+                                  const sr_manifest *manifest, int keep) {
+    bool first = sr_comm_rank(e->comm) == 0;
+    sr_status status = write_shard(e, writer);
+    if (status == SR_OK && first)
+        status = write_weights(e, writer, manifest);
+    SR_TRY(agree_written(e, status));
+    if (first)
+        SR_TRY(sr_checkpoint_commit(writer, manifest, keep));
+    return sr_comm_barrier(e->comm, "checkpoint committed");
+}
+
+sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, int keep,
+                        char digest[SR_SHA256_HEX]) {
+    int64_t generation = 0;
+    sr_checkpoint_writer *writer;
+    SR_TRY(sr_state_digest(e, manifest->position, manifest->step, digest));
+    manifest->digest = digest;
+    if (sr_comm_rank(e->comm) == 0)
+        SR_TRY(sr_checkpoint_next_generation(run, &generation));
+    SR_TRY(sr_comm_broadcast(e->comm, 0, &generation, sizeof generation, "checkpoint number"));
+    manifest->generation = generation;
+    SR_TRY(sr_checkpoint_begin(run, generation, sr_comm_rank(e->comm), sr_comm_size(e->comm),
+                               &writer));
+    sr_status status = write_generation(e, writer, manifest, keep);
+    sr_checkpoint_writer_free(writer);
+    return status;
+}
+
+// ---- Loading ----
+
+typedef struct load_report {
+    sr_text missing, mismatched, strangers;
+    int loaded, missing_count, mismatched_count, stranger_count;
+} load_report;
+
+static bool may_differ(const sr_string_list *reset, const char *name) {
+    for (size_t i = 0; reset && i < reset->count; i++) {
+        size_t n = strlen(reset->items[i]);
+        if (strncmp(name, reset->items[i], n) == 0 && (name[n] == '\0' || name[n] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static bool same_shape(const sr_param *p, const sr_stored_tensor *t) {
+    bool same = t->rank == p->info.rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == p->info.dim[i];
+    return same;
+}
+
+// bf16 and f16 widen to f32.
+static sr_status read_floats(sr_safetensors *file, const sr_stored_tensor *t, int64_t count,
+                             float *out) {
+    if (t->dtype == SR_F32)
+        return sr_safetensors_read(file, t, 0, count, out);
+    if (t->dtype != SR_BF16 && t->dtype != SR_F16)
+        return SR_FAIL(SR_E_DATA, "%s: tensor %s is %s; f32, bf16 or f16 is needed",
+                       sr_safetensors_path(file), t->name, sr_dtype_name(t->dtype));
+    uint16_t *narrow = sr_alloc_array((size_t)count, sizeof *narrow, "weights");
+    if (!narrow)
+        return SR_E_MEMORY;
+    sr_status status = sr_safetensors_read(file, t, 0, count, narrow);
+    for (int64_t i = 0; status == SR_OK && i < count; i++)
+        out[i] = t->dtype == SR_BF16 ? sr_bf16_to_f32(narrow[i]) : sr_f16_to_f32(narrow[i]);
+    sr_free(narrow);
+    return status;
+}
+
+static sr_status load_param(const sr_param *p, sr_safetensors *file, const sr_string_list *reset,
+                            float *flat, load_report *report) {
+    const sr_stored_tensor *t = sr_safetensors_find(file, p->name);
+    if (t && same_shape(p, t)) {
+        report->loaded++;
+        return read_floats(file, t, sr_info_count(&p->info), flat + p->offset);
+    }
+    if (may_differ(reset, p->name))
+        return SR_OK;
+    if (t) {
+        report->mismatched_count++;
+        sr_text_add(&report->mismatched, " %s", p->name);
+    } else {
+        report->missing_count++;
+        sr_text_add(&report->missing, " %s", p->name);
+    }
+    return SR_OK;
+}
+
+static bool is_known(const sr_engine *e, const char *name) {
+    for (int p = 0; p < e->phase_count; p++) {
+        const sr_model *m = e->models[p];
+        for (int i = 0; i < m->param_count; i++)
+            if (strcmp(m->params[i].name, name) == 0)
+                return true;
+        for (int i = 0; i < m->counter_count; i++)
+            if (strcmp(m->counters[i], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+static void find_strangers(const sr_engine *e, sr_safetensors *file, load_report *report) {
+    for (int k = 0; k < sr_safetensors_count(file); k++) {
+        const char *name = sr_safetensors_get(file, k)->name;
+        if (!is_known(e, name) && report->stranger_count++ < 8)
+            sr_text_add(&report->strangers, " %s", name);
+    }
+}
+
+static sr_status judge(const load_report *report, const char *path) {
+    if (report->missing_count + report->mismatched_count == 0)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE,
+                   "%s does not fit the model:%s%s%s%s; name what may differ in weights_reset",
+                   path, report->missing_count ? " missing:" : "", report->missing.data,
+                   report->mismatched_count ? " of another shape:" : "", report->mismatched.data);
+}
+
+static sr_status load_file(sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
+                           bool average, bool speaks) {
+    load_report report = {.loaded = 0};
+    sr_status status = SR_OK;
+    sr_text_init(&report.missing);
+    sr_text_init(&report.mismatched);
+    sr_text_init(&report.strangers);
+    for (int p = 0; p < e->phase_count; p++) {
+        float *flat = average ? e->phases[p]->ema : e->phases[p]->values;
+        for (int i = 0; i < e->models[p]->param_count && status == SR_OK; i++)
+            status = load_param(&e->models[p]->params[i], file, reset, flat, &report);
+    }
+    find_strangers(e, file, &report);
+    if (status == SR_OK && speaks)
+        SR_INFO("%s: %d tensor%s loaded, %d missing, %d unexpected%s, %d of another shape",
+                sr_safetensors_path(file), report.loaded, report.loaded == 1 ? "" : "s",
+                report.missing_count, report.stranger_count, report.strangers.data,
+                report.mismatched_count);
+    if (status == SR_OK)
+        status = judge(&report, sr_safetensors_path(file));
+    sr_text_release(&report.missing);
+    sr_text_release(&report.mismatched);
+    sr_text_release(&report.strangers);
+    return status;
+}
+
+sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
+    SR_TRY(load_file(e, file, reset, false, true));
+    for (int p = 0; p < e->phase_count; p++) {
+        sr_phase_upload(e->phases[p]);
+        sr_phase_start_average(e->phases[p]);
+    }
+    return SR_OK;
+}
+
+sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes, int count) {
+    const char *text = sr_safetensors_metadata(file, "serried.classes");
+    const sr_json *list = NULL;
+    sr_arena arena;
+    if (!text)
+        return SR_OK;
+    sr_arena_init(&arena);
+    sr_status status = sr_json_parse(text, strlen(text), (size_t)1 << 20, sr_safetensors_path(file),
+                                     &arena, &list);
+    const sr_json *item = status == SR_OK ? list->first : NULL;
+    for (int i = 0; status == SR_OK && (item || i < count); i++, item = item ? item->next : NULL) {
+        const char *theirs = item ? sr_json_string(item) : NULL,
+                   *ours = i < count ? classes[i] : NULL;
+        if (!theirs || !ours || strcmp(theirs, ours) != 0) {
+            status = SR_FAIL(SR_E_USAGE,
+                             "%s: class %d is '%s' there and '%s' in the data; if that is "
+                             "intended, name the last layer in weights_reset",
+                             sr_safetensors_path(file), i, theirs ? theirs : "", ours ? ours : "");
+        }
+    }
+    sr_arena_release(&arena);
+    return status;
+}
+
+static sr_status load_slots(sr_engine *e, sr_checkpoint *checkpoint) {
+    for (int p = 0; p < e->phase_count; p++) {
+        sr_phase *phase = e->phases[p];
+        int ranges;
+        const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
+        for (int s = 0; s < phase->optimizer->slots; s++) {
+            char name[SR_NAME_BYTES];
+            slot_name(phase, s, name);
+            SR_TRY(sr_checkpoint_read_slot(checkpoint, name, SR_F32, phase->elements, owned, ranges,
+                                           false, phase->slots[s]));
+        }
+    }
+    return SR_OK;
+}
+
+sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
+    sr_safetensors *file;
+    SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_MODEL, &file));
+    SR_TRY(load_file(e, file, NULL, false, false));
+    if (has_average(e)) {
+        SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &file));
+        SR_TRY(load_file(e, file, NULL, true, false));
+    }
+    SR_TRY(load_slots(e, checkpoint));
+    for (int p = 0; p < e->phase_count; p++)
+        sr_phase_upload(e->phases[p]);
+    return SR_OK;
+}

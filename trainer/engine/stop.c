@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stop requests: a flag that signal handlers set and the training loop reads once a step.
+//
+// SIGUSR1 is what mpirun and srun forward; SIGINT, SIGTERM and SIGHUP, of a terminal that is gone,
+// come to a single rank directly. After the first of these its handler is gone (SA_RESETHAND), so
+// that a second one ends the process even where the loop hangs. SIGHUP stays ignored under nohup.
+// Nothing else happens in a handler: the checkpoint is written by the loop between two steps.
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "trainer/run/train.h"
+
+static atomic_bool stop_flag;
+static atomic_int stop_number;
+
+static void on_signal(int number) {
+    int none = 0;
+    atomic_compare_exchange_strong_explicit(&stop_number, &none, number, memory_order_relaxed,
+                                            memory_order_relaxed);
+    atomic_store_explicit(&stop_flag, true, memory_order_release);
+}
+
+bool sr_stop_is_ignored(int number) {
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+static sr_status mask_usr1(int how) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    if (sigprocmask(how, &one, NULL) != 0)
+        return SR_FAIL(SR_E_SYSTEM, "cannot change the signal mask: %s", strerror(errno));
+    return SR_OK;
+}
+
+sr_status sr_stop_install(void) {
+    static const struct {
+        int number, flags;
+    } signals[] = {{SIGINT, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGTERM, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGHUP, SA_RESTART | (int)SA_RESETHAND},
+                   {SIGUSR1, SA_RESTART}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction action;
+        if (signals[i].number == SIGHUP && sr_stop_is_ignored(SIGHUP))
+            continue;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = on_signal;
+        action.sa_flags = signals[i].flags;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(signals[i].number, &action, NULL) != 0)
+            return SR_FAIL(SR_E_SYSTEM, "cannot set the handler of signal %d: %s",
+                           signals[i].number, strerror(errno));
+    }
+    return mask_usr1(SIG_UNBLOCK);
+}
+
+sr_status sr_stop_hold(void) {
+    return mask_usr1(SIG_BLOCK);
+}
+
+bool sr_stop_requested(void) {
+    return atomic_load_explicit(&stop_flag, memory_order_acquire);
+}
+
+int sr_stop_signal(void) {
+    return atomic_load_explicit(&stop_number, memory_order_relaxed);
+}
+
+void sr_stop_request(void) {
+    atomic_store_explicit(&stop_flag, true, memory_order_release);
+}

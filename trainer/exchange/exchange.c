@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange's calls and its communication thread; the step itself is in exchange_machine.c.
+//
+// One thread per exchange makes every call on the communicator within a step, so that backward
+// never waits for a message. It never spins, since ranks share cores: with nothing under way it
+// sleeps until a bucket is complete (with a look for a peer's failure every 50 ms), and while
+// messages are under way it looks for them every 20 to 200 us, after a while every ms.
+//
+// A failure, whoever finds it, is recorded once, told to all ranks by the thread, and returned by
+// every later call. Not here: what the values mean, and which bits a sum has (lane_tree.c).
+#include "trainer/exchange/exchange.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/memory.h"
+#include "kernels/base/thread.h"
+#include "kernels/base/watch.h"
+#include "trainer/exchange/exchange_internal.h"
+
+#define IDLE_NS (50 * SR_NS_PER_MS)
+#define SHORTEST_LOOK_NS INT64_C(20000)
+#define LONGEST_LOOK_NS INT64_C(200000)
+#define PATIENT_LOOK_NS SR_NS_PER_MS
+#define PATIENT_AFTER_NS (20 * SR_NS_PER_MS)
+
+// ---- failures
+
+void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told) {
+    pthread_mutex_lock(&x->lock);
+    if (x->failed == SR_OK) {
+        x->failed = status == SR_OK ? SR_E_INTERNAL : status;
+        snprintf(x->failure, sizeof x->failure, "%s", text);
+        snprintf(x->own_failure, sizeof x->own_failure, "%s", told ? told : text);
+        atomic_store_explicit(&x->has_failed, true, memory_order_release);
+    }
+    x->wakes++;
+    pthread_cond_broadcast(&x->wake);
+    pthread_cond_broadcast(&x->finished_step);
+    pthread_mutex_unlock(&x->lock);
+}
+
+void sr_exchange_fail(sr_exchange *x, sr_status status, const char *message) {
+    char text[SR_EXCHANGE_TEXT_BYTES];
+    snprintf(text, sizeof text, "rank %d (%s): %s", x->rank, sr_comm_peer_name(x->comm, x->rank),
+             message);
+    sr_exchange_set_failure(x, status, x->size > 1 ? text : message, message);
+}
+
+// The recorded failure as the calling thread's error.
+static sr_status failure_of(sr_exchange *x) {
+    pthread_mutex_lock(&x->lock);
+    sr_status status = sr_error_adopt(x->failed, "exchange.c", x->failure);
+    pthread_mutex_unlock(&x->lock);
+    return status;
+}
+
+// ---- the thread
+
+static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    int64_t end = (int64_t)at.tv_nsec + nanoseconds;
+    at.tv_sec += (time_t)(end / SR_NS_PER_S);
+    at.tv_nsec = (long)(end % SR_NS_PER_S);
+    pthread_cond_timedwait(condition, lock, &at);
+}
+
+// How long to sleep after a turn in which nothing moved. 'idle_ns': since something last did.
+static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
+    if (x->started == x->finished)
+        return IDLE_NS;
+    if (idle_ns > PATIENT_AFTER_NS && !x->waiting)
+        return PATIENT_LOOK_NS;
+    return last * 2 < LONGEST_LOOK_NS ? last * 2 : LONGEST_LOOK_NS;
+}
+
+static void *communicate(void *argument) {
+    sr_exchange *x = argument;
+    int64_t look = SHORTEST_LOOK_NS, moved_ns = sr_clock_ns();
+    pthread_mutex_lock(&x->lock);
+    for (;;) {
+        bool to_tell = x->failed != SR_OK && !x->told;
+        bool runs = x->active && !x->done && x->failed == SR_OK;
+        if (x->stop && !to_tell)
+            break;
+        if (!to_tell && !runs) {
+            timed_wait(&x->wake, &x->lock, SR_NS_PER_S);
+            continue;
+        }
+        uint64_t wakes = x->wakes;
+        pthread_mutex_unlock(&x->lock);
+        sr_watch turn;
+        sr_watch_begin(&turn, "a turn of the exchange: a call of %s, or the update",
+                       sr_comm_backend_name(x->comm));
+        bool moved = sr_exchange_progress(x, sr_comm_now(x->comm));
+        sr_watch_end(&turn);
+        int64_t now = sr_clock_ns();
+        pthread_mutex_lock(&x->lock);
+        if (moved) {
+            look = SHORTEST_LOOK_NS;
+            moved_ns = now;
+        } else if (x->wakes == wakes && !x->stop) {
+            look = next_look(x, look, now - moved_ns);
+            timed_wait(&x->wake, &x->lock, look);
+        }
+    }
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+static sr_status start_thread(sr_exchange *x) {
+    SR_TRY(sr_thread_start(&x->thread, "sr-exchange", communicate, x));
+    x->threaded = true;
+    return SR_OK;
+}
+
+// ---- life
+
+static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64_t block_elements,
+                        sr_exchange **out) {
+    sr_exchange *x = sr_alloc(sizeof *x, "exchange");
+    if (!x)
+        return SR_E_MEMORY;
+    x->comm = comm;
+    x->rank = sr_comm_rank(comm);
+    x->size = sr_comm_size(comm);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_cond_init(&x->wake, &monotonic);
+    pthread_cond_init(&x->finished_step, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    *out = x;
+    return sr_exchange_build(x, options, block_elements);
+}
+
+// A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
+// one more for each further sub-tree and each further lane at a time; never more than lanes.
+sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
+    sr_lane_range subtrees[SR_LANE_MAX_SUBTREES];
+    int lanes = x->lane_last - x->lane_first, trees = 0, levels = 0;
+    int further = sr_lane_subtrees(x->lanes, x->lane_first, x->lane_last, subtrees) - 1;
+    while (lanes >> (levels + 1))
+        levels++;
+    int most = levels + 1 + further + (lanes_at_once > 1 ? lanes_at_once - 1 : 0);
+    for (int i = 0; i < x->bucket_count; i++)
+        trees += x->buckets[i].tree != NULL;
+    return sr_lane_pool_reserve(x->pool, (size_t)trees * (size_t)(most < lanes ? most : lanes));
+}
+
+sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
+                                    int64_t block_elements, sr_exchange **out) {
+    sr_exchange *x = NULL;
+    sr_status status = create(comm, options, block_elements, &x);
+    if (status != SR_OK) {
+        sr_exchange_free(x);
+        return status;
+    }
+    *out = x;
+    return SR_OK;
+}
+
+sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options, sr_exchange **out) {
+    sr_exchange *x = NULL;
+    sr_status status = create(comm, options, 0, &x);
+    if (status == SR_OK)
+        status = sr_exchange_compare(x);
+    if (status == SR_OK)
+        status = start_thread(x);
+    if (status != SR_OK) {
+        sr_exchange_free(x);
+        return status;
+    }
+    *out = x;
+    return SR_OK;
+}
+
+void sr_exchange_free(sr_exchange *x) {
+    if (!x)
+        return;
+    pthread_mutex_lock(&x->lock);
+    bool in_step = x->active && !x->done && x->failed == SR_OK;
+    pthread_mutex_unlock(&x->lock);
+    if (in_step)
+        sr_exchange_fail(x, SR_E_PEER, "it left in the middle of a step");
+    if (x->threaded) {
+        pthread_mutex_lock(&x->lock);
+        x->stop = true;
+        x->wakes++;
+        pthread_cond_broadcast(&x->wake);
+        pthread_mutex_unlock(&x->lock);
+        (void)pthread_join(x->thread,
+                           NULL); // it ends within the second that telling the peers may take
+    } else {
+        sr_exchange_progress(x, 0); // tells the peers of a failure
+    }
+    if (x->failed != SR_OK)
+        sr_comm_settle(x->comm, x->requests, x->request_count);
+    sr_exchange_unbuild(x);
+    pthread_cond_destroy(&x->wake);
+    pthread_cond_destroy(&x->finished_step);
+    pthread_mutex_destroy(&x->lock);
+    sr_free(x);
+}
+
+// ---- a step
+
+sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step) {
+    if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
+        return failure_of(x);
+    if (x->trace && !x->active)
+        SR_TRY(sr_exchange_trace_begin(x));
+    pthread_mutex_lock(&x->lock);
+    if (x->active) {
+        pthread_mutex_unlock(&x->lock);
+        return SR_FAIL(SR_E_ARGUMENT, "step %lld begins before step %lld was waited for",
+                       (long long)step, (long long)x->step);
+    }
+    size_t marks = (size_t)(x->lane_last - x->lane_first) * (size_t)x->segment_count;
+    for (size_t i = 0; i < marks; i++)
+        atomic_store_explicit(&x->given[i], 0, memory_order_relaxed);
+    for (int i = 0; i < x->bucket_count; i++)
+        x->buckets[i].ready = x->buckets[i].tree == NULL;
+    x->ready_prefix = 0;
+    while (x->ready_prefix < x->bucket_count && x->buckets[x->ready_prefix].ready)
+        x->ready_prefix++;
+    x->step = step;
+    x->started = x->finished = 0;
+    x->moved_ns = sr_comm_now(x->comm);
+    x->report_at_ns = x->moved_ns + x->report_ns;
+    x->waiting = x->done = false;
+    x->active = true;
+    x->wakes++;
+    atomic_store_explicit(&x->accepting, true, memory_order_release);
+    pthread_cond_broadcast(&x->wake);
+    pthread_mutex_unlock(&x->lock);
+    return SR_OK;
+}
+
+static void bucket_is_ready(sr_exchange *x, int bucket) {
+    pthread_mutex_lock(&x->lock);
+    x->buckets[bucket].ready = true;
+    int before = x->ready_prefix;
+    while (x->ready_prefix < x->bucket_count && x->buckets[x->ready_prefix].ready)
+        x->ready_prefix++;
+    if (x->ready_prefix > before) {
+        x->wakes++;
+        pthread_cond_signal(&x->wake);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+static sr_status check_put(sr_exchange *x, int lane, int segment, const float *data) {
+    if (lane < x->lane_first || lane >= x->lane_last || segment < 0 || segment >= x->segment_count)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "lane %d gives segment %d; this rank has lanes %d to %d and %d segments",
+                       lane, segment, x->lane_first, x->lane_last - 1, x->segment_count);
+    const sr_segment *s = &x->segments[segment];
+    if (!data && s->count > 0)
+        return SR_FAIL(SR_E_ARGUMENT, "lane %d gives segment '%s' without data", lane, s->name);
+    if (!atomic_load_explicit(&x->accepting, memory_order_acquire))
+        return SR_FAIL(SR_E_ARGUMENT, "lane %d gives segment '%s' outside a step", lane, s->name);
+    size_t at = (size_t)(lane - x->lane_first) * (size_t)x->segment_count + (size_t)segment;
+    if (atomic_exchange_explicit(&x->given[at], 1, memory_order_acq_rel))
+        return SR_FAIL(SR_E_ARGUMENT, "lane %d gives segment '%s' twice in a step", lane, s->name);
+    return SR_OK;
+}
+
+sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *data) {
+    if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
+        return failure_of(x);
+    SR_TRY(check_put(x, lane, segment, data));
+    const sr_segment *s = &x->segments[segment];
+    int64_t end = s->begin + s->count;
+    // Below bucket 0 (which ends with the flat space) buckets have equal sizes.
+    int64_t top = x->buckets[0].begin, last = end - 1;
+    int bucket = last >= top ? 0 : (int)((top - 1 - last) / x->bucket_elements) + 1;
+    for (; s->count > 0 && bucket < x->bucket_count; bucket++) {
+        const sr_exchange_bucket *b = &x->buckets[bucket];
+        int64_t from = s->begin > b->begin ? s->begin : b->begin;
+        int64_t to = end < b->end ? end : b->end;
+        if (from >= to)
+            break;
+        bool complete = false;
+        sr_status status = sr_lane_tree_put(b->tree, lane, from - b->begin, to - from,
+                                            data + (from - s->begin), &complete);
+        if (status != SR_OK) {
+            sr_exchange_fail(x, status, sr_error_message());
+            return failure_of(x);
+        }
+        if (complete)
+            bucket_is_ready(x, bucket);
+    }
+    atomic_fetch_add_explicit(&x->puts, 1, memory_order_relaxed);
+    return SR_OK;
+}
+
+// With the lock held: waits for the end of the step. The machine's deadlines end every wait for a
+// message or a lane, the watchdog a turn of the thread that does not come back.
+static void wait_for_end(sr_exchange *x) {
+    while (x->threaded && !x->told && (!x->done || x->failed != SR_OK))
+        timed_wait(&x->finished_step, &x->lock, SR_NS_PER_S);
+}
+
+sr_status sr_exchange_step_wait(sr_exchange *x) {
+    int64_t start = sr_clock_ns();
+    pthread_mutex_lock(&x->lock);
+    bool active = x->active;
+    if (active) {
+        x->waiting = true;
+        x->wakes++;
+        pthread_cond_broadcast(&x->wake);
+        wait_for_end(x);
+    }
+    bool failed = x->failed != SR_OK, done = x->done;
+    if (active && (done || failed)) {
+        atomic_store_explicit(&x->accepting, false, memory_order_release);
+        x->active = false;
+        x->stats.exposed_ns += sr_clock_ns() - start;
+    }
+    pthread_mutex_unlock(&x->lock);
+    if (failed)
+        return failure_of(x);
+    if (!active)
+        return SR_FAIL(SR_E_ARGUMENT, "a step is waited for that has not begun");
+    if (!done)
+        return SR_FAIL(SR_E_ARGUMENT, "step %lld is not driven to its end", (long long)x->step);
+    return SR_OK;
+}
+
+// ---- between steps
+
+const sr_range *sr_exchange_owned(const sr_exchange *x, int *count) {
+    *count = x->owned_count;
+    return x->owned;
+}
+
+sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what) {
+    if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
+        return failure_of(x);
+    if (atomic_load_explicit(&x->accepting, memory_order_acquire))
+        return SR_FAIL(SR_E_ARGUMENT, "%s is gathered in the middle of a step", what);
+    for (int b = 0; b < x->bucket_count && x->size > 1; b++) {
+        for (int r = 0; r < x->size; r++) {
+            sr_range part = sr_exchange_part(x, b, r);
+            x->gather_offset[r] = (size_t)part.begin * sizeof *buffer;
+            x->gather_size[r] = (size_t)(part.end - part.begin) * sizeof *buffer;
+        }
+        sr_status status =
+            sr_comm_all_gather_v(x->comm, buffer, x->gather_offset, x->gather_size, what);
+        if (status != SR_OK) {
+            sr_exchange_set_failure(x, status, sr_error_message(), NULL);
+            return failure_of(x);
+        }
+    }
+    return SR_OK;
+}
+
+sr_exchange_stats sr_exchange_get_stats(const sr_exchange *x) {
+    return x->stats;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the exchange, shared by exchange.c (calls and thread), exchange_plan.c (what is fixed
+// at creation) and exchange_machine.c (what moves in a step); and the door for simulation.
+#ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
+#define SR_TRAINER_EXCHANGE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "kernels/base/trace.h"
+#include "trainer/exchange/exchange.h"
+#include "trainer/exchange/lane_tree.h"
+
+// Buckets whose messages are under way at once. They start in order, so that ranks never wait for
+// each other in a circle: every rank can start the oldest bucket that any rank has not finished.
+#define SR_EXCHANGE_WINDOW 4
+#define SR_EXCHANGE_TEXT_BYTES 512
+
+typedef struct sr_exchange_bucket {
+    int64_t begin, end; // elements
+    sr_lane_tree *tree; // NULL: no segment lies here, so there is nothing to do
+    bool ready;         // locked: all lanes of this rank are in
+} sr_exchange_bucket;
+
+// Messages of one kind, tested in order.
+typedef struct sr_message_group {
+    sr_comm_request *requests;
+    int capacity, count, next;
+} sr_message_group;
+
+// A bucket under way.
+typedef struct sr_exchange_slot {
+    int bucket;
+    bool reduced;  // the owned part is summed and updated
+    bool released; // the lane buffers are given back
+    int64_t started_ns;
+    sr_message_group sums_in, sums_out, values_in, values_out;
+    float *received;  // sub-trees of the other ranks, owned elements of each
+    float **partials; // sub-trees of all ranks in lane order
+} sr_exchange_slot;
+
+// Rows of a trace: the thread's work, and the messages of each slot.
+typedef struct sr_exchange_trace {
+    sr_trace_row *work, *messages[SR_EXCHANGE_WINDOW];
+    const sr_trace_label **sums, **moves; // of each bucket
+} sr_exchange_trace;
+
+struct sr_exchange {
+    // Fixed after creation.
+    sr_comm *comm;
+    int rank, size, lanes, lane_first, lane_last;
+    int64_t block, elements;
+    sr_segment *segments;
+    int segment_count;
+    char *segment_names;
+    float *values;
+    sr_exchange_update_fn update;
+    void *user;
+    int64_t report_ns, act_ns;
+    sr_exchange_bucket *buckets; // [0] lies at the end of the flat space
+    int bucket_count;
+    int64_t bucket_elements;
+    int *first_partial; // of each rank in the list of all sub-trees; [size]: how many
+    sr_lane_add *plan;
+    sr_range *owned;
+    int owned_count;
+    sr_lane_pool *pool;
+    size_t *gather_offset, *gather_size;
+
+    // Shared between threads.
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished_step;
+    pthread_t thread;
+    bool threaded;
+    atomic_bool accepting, has_failed; // read by put without the lock
+    atomic_uchar *given;               // per local lane and segment
+    atomic_llong puts;
+    // Under the lock.
+    bool stop, active, waiting, done;
+    bool told; // the peers know of the failure, and 'failed' is the same everywhere
+    uint64_t wakes;
+    int64_t step;
+    int ready_prefix; // buckets [0, ready_prefix) are ready
+    sr_status failed;
+    char failure[SR_EXCHANGE_TEXT_BYTES];     // as callers see it
+    char own_failure[SR_EXCHANGE_TEXT_BYTES]; // as it is told to the peers
+
+    // The machine's, between step_begin and the end of the step.
+    sr_exchange_slot slots[SR_EXCHANGE_WINDOW];
+    int slot_count;
+    sr_comm_request *requests; // of all groups of all slots
+    int request_count;
+    int started, finished;
+    int64_t steps_done, moved_ns, report_at_ns;
+    long long seen_puts;
+    sr_exchange_stats stats;
+    sr_exchange_trace *trace; // NULL: none
+};
+
+// Without a thread and without comparing with the peers: the caller drives sr_exchange_progress.
+// block_elements 0: SR_BLOCK_ELEMENTS (tests use small blocks).
+SR_NODISCARD sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
+                                                 int64_t block_elements, sr_exchange **out);
+// Moves whatever can move and returns whether anything did. Checks deadlines against 'now'.
+bool sr_exchange_progress(sr_exchange *x, int64_t now_ns);
+// The step is over, well or not.
+bool sr_exchange_is_over(sr_exchange *x);
+
+// exchange_trace.c: from the next step on; NULL: no longer. Between steps. SR_E_MEMORY.
+SR_NODISCARD sr_status sr_exchange_set_trace(sr_exchange *x, sr_trace *trace, const char *name);
+// Makes room for the spans of a step.
+SR_NODISCARD sr_status sr_exchange_trace_begin(sr_exchange *x);
+void sr_exchange_trace_free(sr_exchange_trace *trace);
+
+// exchange_plan.c
+SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,
+                                         int64_t block_elements);
+void sr_exchange_unbuild(sr_exchange *x);
+// The part of a bucket that a rank owns; may be empty.
+sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank);
+
+// exchange.c: records the first failure; 'told' is what the peers are told, NULL when they know.
+void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
+
+#endif

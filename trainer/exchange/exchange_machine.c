@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange of one step as a state machine: no thread, no sleep, no clock of its own.
+//
+// Buckets start in order as soon as the lanes of this rank are in, at most SR_EXCHANGE_WINDOW at a
+// time. Starting one posts, without waiting: receives for the sub-trees of its owned part and for
+// the new values of the other parts (straight into V, which no local lane reads any more), and
+// sends of its own sub-trees to the owners. When all sub-trees of the owned part are there, they
+// are folded in tree order, block by block, each block is updated, and the new values go out.
+// Everything is found by testing, so the order in which messages arrive decides nothing but time.
+//
+// Tags: 2 b for sums and 2 b + 1 for values of bucket b modulo 2048, far more than can be under way
+// at once. A message of the next step cannot be taken for one of this step: a rank only gets there
+// with values that their owner computed from sums of this step by everybody.
+#include <stdio.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/float_control.h"
+#include "kernels/base/log.h"
+#include "kernels/base/watch.h"
+#include "trainer/exchange/exchange_internal.h"
+
+#define TAG_BUCKETS ((SR_COMM_MAX_TAG + 1) / 2)
+#define NAMED_PEERS 4 // in a message about a wait
+
+static int tag_of(int bucket, bool values) {
+    return 2 * (bucket % TAG_BUCKETS) + (values ? 1 : 0);
+}
+
+static size_t bytes_of(sr_range range) {
+    return (size_t)(range.end - range.begin) * sizeof(float);
+}
+
+static sr_status post_send(sr_exchange *x, sr_message_group *group, int to, int tag,
+                           const float *data, size_t bytes) {
+    SR_TRY(sr_comm_isend(x->comm, to, tag, data, bytes, &group->requests[group->count]));
+    group->count++;
+    x->stats.messages++;
+    x->stats.bytes_sent += (int64_t)bytes;
+    return SR_OK;
+}
+
+static sr_status post_receive(sr_exchange *x, sr_message_group *group, int from, int tag,
+                              float *data, size_t bytes) {
+    SR_TRY(sr_comm_irecv(x->comm, from, tag, data, bytes, &group->requests[group->count]));
+    group->count++;
+    x->stats.bytes_received += (int64_t)bytes;
+    return SR_OK;
+}
+
+// Receives for the sub-trees of all other ranks, and the list of all of them in lane order.
+static sr_status expect_sums(sr_exchange *x, sr_exchange_slot *slot) {
+    const sr_exchange_bucket *b = &x->buckets[slot->bucket];
+    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
+    float *place = slot->received;
+    for (int r = 0; r < x->size; r++) {
+        for (int i = x->first_partial[r]; i < x->first_partial[r + 1]; i++) {
+            if (r == x->rank) {
+                int mine = i - x->first_partial[r];
+                slot->partials[i] = sr_lane_tree_partial(b->tree, mine) + (own.begin - b->begin);
+                continue;
+            }
+            slot->partials[i] = place;
+            place += own.end - own.begin;
+            if (own.begin < own.end)
+                SR_TRY(post_receive(x, &slot->sums_in, r, tag_of(slot->bucket, false),
+                                    slot->partials[i], bytes_of(own)));
+        }
+    }
+    return SR_OK;
+}
+
+static sr_status send_sums(sr_exchange *x, sr_exchange_slot *slot) {
+    const sr_exchange_bucket *b = &x->buckets[slot->bucket];
+    int mine = x->first_partial[x->rank + 1] - x->first_partial[x->rank];
+    // From the right neighbour round, so that not all ranks begin with the same receiver.
+    for (int distance = 1; distance < x->size; distance++) {
+        int to = (x->rank + distance) % x->size;
+        sr_range part = sr_exchange_part(x, slot->bucket, to);
+        for (int i = 0; i < mine && part.begin < part.end; i++)
+            SR_TRY(post_send(x, &slot->sums_out, to, tag_of(slot->bucket, false),
+                             sr_lane_tree_partial(b->tree, i) + (part.begin - b->begin),
+                             bytes_of(part)));
+    }
+    return SR_OK;
+}
+
+static sr_status expect_values(sr_exchange *x, sr_exchange_slot *slot) {
+    for (int distance = 1; distance < x->size; distance++) {
+        int from = (x->rank - distance + x->size) % x->size;
+        sr_range part = sr_exchange_part(x, slot->bucket, from);
+        if (part.begin < part.end)
+            SR_TRY(post_receive(x, &slot->values_in, from, tag_of(slot->bucket, true),
+                                x->values + part.begin, bytes_of(part)));
+    }
+    return SR_OK;
+}
+
+static sr_status send_values(sr_exchange *x, sr_exchange_slot *slot) {
+    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
+    for (int distance = 1; distance < x->size && own.begin < own.end; distance++)
+        SR_TRY(post_send(x, &slot->values_out, (x->rank + distance) % x->size,
+                         tag_of(slot->bucket, true), x->values + own.begin, bytes_of(own)));
+    return SR_OK;
+}
+
+static void clear(sr_message_group *group) {
+    group->count = group->next = 0;
+}
+
+static sr_status start_bucket(sr_exchange *x, int bucket) {
+    sr_exchange_slot *slot = &x->slots[bucket % x->slot_count];
+    slot->bucket = bucket;
+    clear(&slot->sums_in);
+    clear(&slot->sums_out);
+    clear(&slot->values_in);
+    clear(&slot->values_out);
+    slot->reduced = slot->released = x->buckets[bucket].tree == NULL;
+    x->started = bucket + 1; // before the messages: what is posted is found again when one fails
+    if (slot->released)
+        return SR_OK;
+    slot->started_ns = x->trace ? sr_clock_ns() : 0;
+    x->stats.buckets++;
+    SR_TRY(expect_sums(x, slot));
+    SR_TRY(expect_values(x, slot));
+    return send_sums(x, slot);
+}
+
+// Folds and updates the owned part, one block at a time while it is in the cache.
+static sr_status reduce(sr_exchange *x, sr_exchange_slot *slot) {
+    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
+    int adds = x->first_partial[x->size] - 1;
+    for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
+        int64_t end = begin + x->block < own.end ? begin + x->block : own.end;
+        int64_t offset = begin - own.begin;
+        for (int i = 0; i < adds; i++)
+            sr_lane_sum(slot->partials[x->plan[i].into] + offset,
+                        slot->partials[x->plan[i].from] + offset, end - begin);
+        sr_status status =
+            x->update(x->user, x->step, begin, end, slot->partials[0] + offset, x->values + begin);
+        if (status != SR_OK) {
+            char text[SR_EXCHANGE_TEXT_BYTES];
+            snprintf(text, sizeof text, "step %lld: %s", (long long)x->step, sr_error_message());
+            sr_exchange_fail(x, status, text);
+            return status;
+        }
+    }
+    slot->reduced = true;
+    return send_values(x, slot);
+}
+
+static bool all_done(const sr_message_group *group) {
+    return group->next == group->count;
+}
+
+static sr_status test_group(sr_exchange *x, sr_message_group *group, bool *moved) {
+    while (group->next < group->count) {
+        bool done = false;
+        SR_TRY(sr_comm_test(x->comm, &group->requests[group->next], &done));
+        if (!done)
+            return SR_OK;
+        group->next++;
+        *moved = true;
+    }
+    return SR_OK;
+}
+
+static bool slot_done(const sr_exchange_slot *slot) {
+    return slot->reduced && slot->released && all_done(&slot->values_in) &&
+           all_done(&slot->values_out);
+}
+
+static sr_status advance(sr_exchange *x, sr_exchange_slot *slot, bool *moved) {
+    SR_TRY(test_group(x, &slot->sums_in, moved));
+    SR_TRY(test_group(x, &slot->sums_out, moved));
+    SR_TRY(test_group(x, &slot->values_in, moved));
+    if (!slot->reduced && all_done(&slot->sums_in)) {
+        const int64_t start = x->trace ? sr_clock_ns() : 0;
+        SR_TRY(reduce(x, slot));
+        if (x->trace)
+            sr_trace_span(x->trace->work, x->trace->sums[slot->bucket], start, sr_clock_ns());
+        *moved = true;
+    }
+    if (!slot->released && slot->reduced && all_done(&slot->sums_out)) {
+        sr_lane_tree_reset(x->buckets[slot->bucket].tree);
+        slot->released = true;
+        *moved = true;
+    }
+    return test_group(x, &slot->values_out, moved);
+}
+
+// A bucket is through: its messages were under way since it was started.
+static void trace_bucket(const sr_exchange *x, int bucket) {
+    const int slot = bucket % x->slot_count;
+    if (x->trace && x->trace->messages[slot] && x->buckets[bucket].tree)
+        sr_trace_span(x->trace->messages[slot], x->trace->moves[bucket], x->slots[slot].started_ns,
+                      sr_clock_ns());
+}
+
+static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
+    while (x->started < ready_prefix && x->started - x->finished < x->slot_count) {
+        SR_TRY(start_bucket(x, x->started));
+        *moved = true;
+    }
+    for (int b = x->finished; b < x->started; b++)
+        SR_TRY(advance(x, &x->slots[b % x->slot_count], moved));
+    while (x->finished < x->started && slot_done(&x->slots[x->finished % x->slot_count])) {
+        trace_bucket(x, x->finished);
+        x->finished++;
+        *moved = true;
+    }
+    return SR_OK;
+}
+
+// ---- deadlines
+
+// Writes the peers of unfinished messages; false when there are none.
+static bool name_peers(sr_exchange *x, sr_message_group *group, char *out, size_t room) {
+    int named = 0, unnamed = 0, last = -1;
+    size_t length = 0;
+    for (int i = group->next; i < group->count; i++) {
+        bool done = false;
+        int peer = group->requests[i].peer;
+        if (sr_comm_test(x->comm, &group->requests[i], &done) != SR_OK || done || peer == last)
+            continue;
+        last = peer;
+        if (named == NAMED_PEERS) {
+            unnamed++;
+            continue;
+        }
+        int wrote = snprintf(out + length, room - length, "%srank %d (%s)%s", named ? ", " : "",
+                             peer, sr_comm_peer_name(x->comm, peer),
+                             sr_comm_peer_is_stopped(x->comm, peer) ? SR_COMM_STOPPED : "");
+        if (wrote > 0 && (size_t)wrote < room - length)
+            length += (size_t)wrote;
+        named++;
+    }
+    if (unnamed > 0)
+        snprintf(out + length, room - length, " and %d more", unnamed);
+    return named > 0;
+}
+
+static void describe_messages(sr_exchange *x, char *out, size_t room) {
+    sr_exchange_slot *slot = &x->slots[x->finished % x->slot_count];
+    struct {
+        sr_message_group *group;
+        const char *what;
+    } groups[] = {{&slot->sums_in, "partial sums from"},
+                  {&slot->values_in, "new values from"},
+                  {&slot->sums_out, "partial sums to be taken by"},
+                  {&slot->values_out, "new values to be taken by"}};
+    char peers[320];
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        if (!name_peers(x, groups[i].group, peers, sizeof peers))
+            continue;
+        snprintf(out, room, "bucket %d of %d: %s %s", slot->bucket, x->bucket_count, groups[i].what,
+                 peers);
+        return;
+    }
+    snprintf(out, room, "bucket %d of %d", slot->bucket, x->bucket_count);
+}
+
+static void describe_lanes(sr_exchange *x, char *out, size_t room) {
+    for (int lane = x->lane_first; lane < x->lane_last; lane++) {
+        for (int s = 0; s < x->segment_count; s++) {
+            size_t at = (size_t)(lane - x->lane_first) * (size_t)x->segment_count + (size_t)s;
+            if (atomic_load_explicit(&x->given[at], memory_order_acquire))
+                continue;
+            snprintf(out, room, "lane %d of this rank to give segment '%s'", lane,
+                     x->segments[s].name);
+            return;
+        }
+    }
+    snprintf(out, room, "the lanes of this rank");
+}
+
+// Who waits for sums knows which rank is late. Who waits for new values may be waiting for a rank
+// that itself waits, so it gives that one the time to speak first.
+static int64_t deadline(const sr_exchange *x, bool under_way) {
+    const sr_exchange_slot *oldest = &x->slots[x->finished % x->slot_count];
+    return under_way && all_done(&oldest->sums_in) ? x->act_ns + x->act_ns / 8 : x->act_ns;
+}
+
+// A first step compiles, so it has more time; but not for a rank that is stopped.
+static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
+    int64_t act = deadline(x, under_way);
+    if (waited < act || x->steps_done > 0)
+        return waited >= act;
+    for (int r = 0; r < x->size; r++)
+        if (r != x->rank && sr_comm_peer_is_stopped(x->comm, r))
+            return true;
+    return waited >= SR_PATIENCE * act;
+}
+
+// What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
+static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
+    bool under_way = x->started > x->finished;
+    long long puts = atomic_load_explicit(&x->puts, memory_order_relaxed);
+    if (!under_way && (!waiting || puts != x->seen_puts)) {
+        x->seen_puts = puts;
+        x->moved_ns = now;
+        x->report_at_ns = now + x->report_ns;
+        return SR_OK;
+    }
+    bool over = is_over(x, now - x->moved_ns, under_way);
+    if (!over && now < x->report_at_ns)
+        return SR_OK;
+    char what[SR_EXCHANGE_TEXT_BYTES / 2 + 160], text[SR_EXCHANGE_TEXT_BYTES];
+    if (under_way)
+        describe_messages(x, what, sizeof what);
+    else
+        describe_lanes(x, what, sizeof what);
+    snprintf(text, sizeof text, "step %lld: waited %.0f s for %s", (long long)x->step,
+             (double)(now - x->moved_ns) / (double)SR_NS_PER_S, what);
+    if (over) {
+        sr_exchange_fail(x, SR_E_TIMEOUT, text);
+        return SR_E_TIMEOUT;
+    }
+    x->report_at_ns = now + x->report_ns;
+    sr_comm_report(x->comm, "%s", text);
+    return SR_OK;
+}
+
+// ---- one turn
+
+static void finish_step(sr_exchange *x) {
+    x->steps_done++;
+    x->stats.lane_buffers = (int64_t)sr_lane_pool_peak(x->pool);
+    pthread_mutex_lock(&x->lock);
+    x->done = true; // from here on the step's state is the next step_begin's
+    pthread_cond_broadcast(&x->finished_step);
+    pthread_mutex_unlock(&x->lock);
+}
+
+// Tells the peers of this rank's failure. Where theirs came first it counts here too, so that all
+// ranks end with the same status.
+static void tell(sr_exchange *x, sr_status failed) {
+    sr_comm_abort(x->comm, failed, x->own_failure);
+    sr_status status = sr_comm_poll(x->comm);
+    pthread_mutex_lock(&x->lock);
+    x->failed = status;
+    snprintf(x->failure, sizeof x->failure, "%s", sr_error_message());
+    x->told = true;
+    pthread_cond_broadcast(&x->finished_step);
+    pthread_mutex_unlock(&x->lock);
+}
+
+bool sr_exchange_progress(sr_exchange *x, int64_t now) {
+    pthread_mutex_lock(&x->lock);
+    bool runs = x->active && !x->done, waiting = x->waiting, told = x->told;
+    int ready_prefix = x->ready_prefix;
+    sr_status failed = x->failed;
+    pthread_mutex_unlock(&x->lock);
+    if (failed != SR_OK && !told) {
+        tell(x, failed);
+        return true;
+    }
+    if (failed != SR_OK || !runs)
+        return false;
+    sr_float_control();
+    bool moved = false;
+    sr_status status = sr_comm_poll(x->comm);
+    if (status == SR_OK)
+        status = move(x, ready_prefix, &moved);
+    if (status == SR_OK && moved) {
+        x->moved_ns = now;
+        x->report_at_ns = now + x->report_ns;
+    } else if (status == SR_OK) {
+        status = check_deadline(x, now, waiting);
+    }
+    if (status != SR_OK) {
+        sr_exchange_set_failure(x, status, sr_error_message(), NULL);
+        return true;
+    }
+    if (x->finished == x->bucket_count) {
+        finish_step(x);
+        return true;
+    }
+    return moved;
+}
+
+bool sr_exchange_is_over(sr_exchange *x) {
+    pthread_mutex_lock(&x->lock);
+    bool over = x->done || x->told;
+    pthread_mutex_unlock(&x->lock);
+    return over;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is fixed when an exchange is created: buckets, owners, buffers, the order of adds.
+//
+// Blocks of 64 Ki elements are counted from the start of the flat space, buckets (runs of whole
+// blocks) from its end, since gradients finish backwards. Rank r of p owns blocks
+// [r n / p, (r + 1) n / p) of a bucket of n. All memory of a step is taken here, except partial
+// sums over lanes, whose number depends on the order in which lanes run (lane_tree.h).
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/hash.h"
+#include "kernels/base/memory.h"
+#include "trainer/exchange/exchange_internal.h"
+
+#define BUCKET_BYTES (INT64_C(4) << 20)
+
+int sr_lanes_first(int lanes, int ranks, int rank) {
+    return (int)((int64_t)rank * lanes / ranks);
+}
+
+static int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank) {
+    const sr_exchange_bucket *b = &x->buckets[bucket];
+    int64_t blocks = divide_up(b->end - b->begin, x->block);
+    sr_range part = {b->begin + blocks * rank / x->size * x->block,
+                     b->begin + blocks * (rank + 1) / x->size * x->block};
+    part.begin = min64(part.begin, b->end);
+    part.end = min64(part.end, b->end);
+    return part;
+}
+
+static sr_status check_options(const sr_exchange *x, const sr_exchange_options *o) {
+    if (o->lanes < 1 || o->elements < 1 || !o->values || !o->update || o->segment_count < 1 ||
+        !o->segments || o->bucket_bytes < 0)
+        return SR_FAIL(SR_E_ARGUMENT, "an exchange needs lanes, elements, segments, values and an "
+                                      "update");
+    if (x->size > o->lanes)
+        return SR_FAIL(SR_E_USAGE,
+                       "%d ranks need at least %d lanes, but lanes is %d; start fewer ranks, or "
+                       "raise lanes (changes BatchNorm and results)",
+                       x->size, x->size, o->lanes);
+    int64_t end = 0;
+    for (int i = 0; i < o->segment_count; i++) {
+        const sr_segment *s = &o->segments[i];
+        if (s->begin < end || s->count < 0 || s->begin > o->elements - s->count) {
+            return SR_FAIL(SR_E_ARGUMENT,
+                           "segment '%s' covers elements %lld to %lld; segments lie in order, "
+                           "without overlap, within %lld",
+                           s->name, (long long)s->begin, (long long)(s->begin + s->count),
+                           (long long)o->elements);
+        }
+        end = s->begin + s->count;
+    }
+    if (end == 0)
+        return SR_FAIL(SR_E_ARGUMENT, "an exchange whose %d segments are all empty",
+                       o->segment_count);
+    return SR_OK;
+}
+
+static sr_status copy_segments(sr_exchange *x, const sr_exchange_options *o) {
+    size_t bytes = 1;
+    for (int i = 0; i < o->segment_count; i++)
+        bytes += strlen(o->segments[i].name ? o->segments[i].name : "") + 1;
+    x->segment_names = sr_alloc(bytes, "names of segments");
+    x->segments = sr_alloc_array((size_t)o->segment_count, sizeof *x->segments, "segments");
+    size_t local = (size_t)(x->lane_last - x->lane_first);
+    x->given = sr_alloc_array(local * (size_t)o->segment_count, sizeof *x->given, "marks");
+    if (!x->segment_names || !x->segments || !x->given)
+        return SR_E_MEMORY;
+    char *at = x->segment_names;
+    for (int i = 0; i < o->segment_count; i++) {
+        x->segments[i] = o->segments[i];
+        x->segments[i].name = at;
+        const char *name = o->segments[i].name ? o->segments[i].name : "";
+        memcpy(at, name, strlen(name) + 1);
+        at += strlen(name) + 1;
+    }
+    x->segment_count = o->segment_count;
+    return SR_OK;
+}
+
+// Elements of segments inside [begin, end).
+static int64_t covered(const sr_exchange *x, int64_t begin, int64_t end) {
+    int64_t sum = 0;
+    for (int i = 0; i < x->segment_count; i++) {
+        const sr_segment *s = &x->segments[i];
+        sum += max64(0, min64(end, s->begin + s->count) - max64(begin, s->begin));
+    }
+    return sum;
+}
+
+static sr_status cut_buckets(sr_exchange *x, int64_t bucket_bytes) {
+    int64_t block_bytes = x->block * (int64_t)sizeof(float);
+    int64_t blocks = divide_up(x->elements, x->block);
+    int64_t wanted = bucket_bytes ? bucket_bytes : BUCKET_BYTES;
+    int64_t per_bucket = min64(blocks, max64(1, divide_up(wanted, block_bytes)));
+    x->bucket_count = (int)divide_up(blocks, per_bucket);
+    x->bucket_elements = min64(per_bucket * x->block, x->elements);
+    x->buckets = sr_alloc_array((size_t)x->bucket_count, sizeof *x->buckets, "buckets");
+    if (!x->buckets)
+        return SR_E_MEMORY;
+    SR_TRY(sr_lane_pool_create(x->bucket_elements, &x->pool));
+    for (int i = 0; i < x->bucket_count; i++) {
+        sr_exchange_bucket *b = &x->buckets[i];
+        b->begin = max64(0, blocks - (i + 1) * per_bucket) * x->block;
+        b->end = min64(x->elements, (blocks - i * per_bucket) * x->block);
+        int64_t inside = covered(x, b->begin, b->end);
+        if (inside > 0)
+            SR_TRY(sr_lane_tree_create(x->lanes, x->lane_first, x->lane_last, b->end - b->begin,
+                                       inside, x->pool, &b->tree));
+    }
+    return SR_OK;
+}
+
+// The sub-trees of all ranks in lane order, and the adds that fold them.
+static sr_status plan_adds(sr_exchange *x) {
+    sr_lane_range *all = sr_alloc_array((size_t)x->lanes + SR_LANE_MAX_SUBTREES, sizeof *all,
+                                        "sub-trees of all ranks");
+    x->first_partial = sr_alloc_array((size_t)x->size + 1, sizeof *x->first_partial, "sub-trees");
+    sr_status status = all && x->first_partial ? SR_OK : SR_E_MEMORY;
+    int count = 0;
+    for (int r = 0; r < x->size && status == SR_OK; r++) {
+        x->first_partial[r] = count;
+        count += sr_lane_subtrees(x->lanes, sr_lanes_first(x->lanes, x->size, r),
+                                  sr_lanes_first(x->lanes, x->size, r + 1), all + count);
+        x->first_partial[r + 1] = count;
+    }
+    if (status == SR_OK) {
+        x->plan = sr_alloc_array((size_t)count, sizeof *x->plan, "plan of adds");
+        status = x->plan ? sr_lane_fold_plan(x->lanes, all, count, x->plan) : SR_E_MEMORY;
+    }
+    sr_free(all);
+    return status;
+}
+
+static sr_status list_owned(sr_exchange *x) {
+    x->owned = sr_alloc_array((size_t)x->bucket_count, sizeof *x->owned, "owned ranges");
+    if (!x->owned)
+        return SR_E_MEMORY;
+    for (int i = x->bucket_count - 1; i >= 0; i--) {
+        sr_range part = sr_exchange_part(x, i, x->rank);
+        if (part.begin == part.end)
+            continue;
+        if (x->owned_count > 0 && x->owned[x->owned_count - 1].end == part.begin)
+            x->owned[x->owned_count - 1].end = part.end;
+        else
+            x->owned[x->owned_count++] = part;
+    }
+    return SR_OK;
+}
+
+// Groups are runs of one array, so that all requests can be given up at once.
+static sr_comm_request *make_group(sr_message_group *group, sr_comm_request *place, int capacity) {
+    *group = (sr_message_group){.requests = place, .capacity = capacity};
+    return place + capacity;
+}
+
+static sr_status make_slots(sr_exchange *x) {
+    int mine = x->first_partial[x->rank + 1] - x->first_partial[x->rank];
+    int all = x->first_partial[x->size], others = x->size - 1;
+    int64_t largest = 0;
+    for (int i = 0; i < x->bucket_count; i++) {
+        sr_range part = sr_exchange_part(x, i, x->rank);
+        largest = max64(largest, part.end - part.begin);
+    }
+    x->slot_count = (int)min64(SR_EXCHANGE_WINDOW, x->bucket_count);
+    x->request_count = x->slot_count * (all - mine + others * mine + 2 * others);
+    x->requests = sr_alloc_array((size_t)x->request_count, sizeof *x->requests, "messages");
+    if (!x->requests)
+        return SR_E_MEMORY;
+    sr_comm_request *place = x->requests;
+    for (int i = 0; i < x->slot_count; i++) {
+        sr_exchange_slot *slot = &x->slots[i];
+        place = make_group(&slot->sums_in, place, all - mine);
+        place = make_group(&slot->sums_out, place, others * mine);
+        place = make_group(&slot->values_in, place, others);
+        place = make_group(&slot->values_out, place, others);
+        slot->partials = sr_alloc_array((size_t)all, sizeof *slot->partials, "partial sums");
+        slot->received = sr_alloc_array((size_t)(all - mine) * (size_t)largest,
+                                        sizeof *slot->received, "partial sums of other ranks");
+        if (!slot->partials || !slot->received)
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_t block_elements) {
+    SR_TRY(check_options(x, o));
+    x->lanes = o->lanes;
+    x->lane_first = sr_lanes_first(o->lanes, x->size, x->rank);
+    x->lane_last = sr_lanes_first(o->lanes, x->size, x->rank + 1);
+    x->block = block_elements ? block_elements : SR_BLOCK_ELEMENTS;
+    x->elements = o->elements;
+    x->values = o->values;
+    x->update = o->update;
+    x->user = o->user;
+    x->report_ns = (int64_t)((o->report_seconds > 0 ? o->report_seconds : 10) * 1e9);
+    x->act_ns = (int64_t)((o->act_seconds > 0 ? o->act_seconds : 120) * 1e9);
+    SR_TRY(copy_segments(x, o));
+    SR_TRY(cut_buckets(x, o->bucket_bytes));
+    SR_TRY(plan_adds(x));
+    SR_TRY(list_owned(x));
+    x->gather_offset = sr_alloc_array((size_t)x->size, sizeof *x->gather_offset, "gather");
+    x->gather_size = sr_alloc_array((size_t)x->size, sizeof *x->gather_size, "gather");
+    if (!x->gather_offset || !x->gather_size)
+        return SR_E_MEMORY;
+    return make_slots(x);
+}
+
+void sr_exchange_unbuild(sr_exchange *x) {
+    sr_exchange_trace_free(x->trace);
+    for (int i = 0; i < SR_EXCHANGE_WINDOW; i++) {
+        sr_exchange_slot *slot = &x->slots[i];
+        sr_free(slot->partials);
+        sr_free(slot->received);
+    }
+    for (int i = 0; x->buckets && i < x->bucket_count; i++)
+        sr_lane_tree_free(x->buckets[i].tree);
+    sr_lane_pool_free(x->pool);
+    sr_free(x->requests);
+    sr_free(x->buckets);
+    sr_free(x->first_partial);
+    sr_free(x->plan);
+    sr_free(x->owned);
+    sr_free(x->gather_offset);
+    sr_free(x->gather_size);
+    sr_free(x->segments);
+    sr_free(x->segment_names);
+    sr_free(x->given);
+}
+
+static uint64_t hash_options(const sr_exchange *x) {
+    int64_t numbers[] = {x->lanes, x->block, x->elements, x->bucket_elements, x->segment_count};
+    uint64_t hash = sr_hash64(numbers, sizeof numbers);
+    for (int i = 0; i < x->segment_count; i++) {
+        const sr_segment *s = &x->segments[i];
+        int64_t place[] = {s->begin, s->count};
+        hash = sr_hash64_seed(place, sizeof place, hash);
+        hash = sr_hash64_seed(s->name, strlen(s->name), hash);
+    }
+    return hash;
+}
+
+sr_status sr_exchange_compare(sr_exchange *x) {
+    if (x->size == 1)
+        return SR_OK;
+    uint64_t mine[2] = {hash_options(x),
+                        sr_hash64(x->values, (size_t)x->elements * sizeof *x->values)};
+    uint64_t(*all)[2] = sr_alloc_array((size_t)x->size, sizeof *all, "hashes of ranks");
+    if (!all)
+        return SR_E_MEMORY;
+    sr_status status = sr_comm_all_gather(x->comm, mine, sizeof mine, all,
+                                          "all ranks to compare their first values");
+    for (int r = 1; r < x->size && status == SR_OK; r++) {
+        if (all[r][0] != all[0][0]) {
+            status = SR_FAIL(SR_E_USAGE,
+                             "rank %d (%s) has different segments, lanes or buckets from rank 0; "
+                             "start all ranks with the same recipe and build",
+                             r, sr_comm_peer_name(x->comm, r));
+        } else if (all[r][1] != all[0][1]) {
+            status = SR_FAIL(SR_E_NUMERICS,
+                             "rank %d (%s) starts from different values than rank 0; its "
+                             "processor, libraries or checkpoint differ",
+                             r, sr_comm_peer_name(x->comm, r));
+        }
+    }
+    sr_free(all);
+    return status;
+}

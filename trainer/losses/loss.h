@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses of classification: one descriptor and one file each, listed in
+// trainer/losses/loss_list.def.
+#ifndef SR_TRAINER_LOSS_H
+#define SR_TRAINER_LOSS_H
+
+#include "graph/context.h"
+#include "kernels/base/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_LOSS_ABI 1 // of sr_loss_desc
+
+// A loss's descriptor. Immutable.
+typedef struct sr_loss_desc {
+    uint32_t struct_size, abi;
+    const char *name, *help;
+    const sr_option_table *options; // NULL: none
+    // Records one number a sample, f32 [N], from logits [N,K] (any float dtype) and labels i32 [N];
+    // the loss of a step is their mean. A sample with a negative label counts 0.
+    sr_tensor (*record)(sr_tensor logits, sr_tensor labels, const void *options);
+} sr_loss_desc;
+
+// All losses: those of trainer/losses/loss_list.def, then those of plug-ins.
+const sr_loss_desc *const *sr_losses(size_t *count);
+// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+SR_NODISCARD sr_status sr_losses_add(const sr_loss_desc *const *list, const char *origin);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A built model: its parameters in a flat space, and the state of its descriptor.
+#ifndef SR_TRAINER_BUILT_MODEL_H
+#define SR_TRAINER_BUILT_MODEL_H
+
+#include "kernels/base/memory.h"
+#include "trainer/models/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A parameter or buffer of a built model.
+typedef struct sr_param {
+    char *name; // full, with scope and phase prefix
+    sr_param_kind kind;
+    sr_info info;
+    sr_init init;
+    double momentum; // buffers
+    int64_t offset;  // element in the flat space
+    sr_tensor *slot;
+    sr_tensor variable;
+} sr_param;
+
+// Elements of the flat space are aligned so that every parameter starts on a cache line.
+#define SR_FLAT_ALIGN 16
+
+// A model with its parameters declared; sr_model_bind gives them memory.
+typedef struct sr_model {
+    const sr_model_desc *desc;
+    void *state;
+    sr_arena arena;
+    sr_param *params; // parameters and buffers in order of declaration
+    int param_count;
+    char **counters;
+    int counter_count;
+    int64_t elements;  // flat elements of all of them
+    double parameters; // trained and frozen values, for reports
+} sr_model;
+
+// What a model is built from.
+typedef struct sr_model_build {
+    const sr_model_desc *desc;
+    const void *options;
+    const char *prefix; // "G." or ""
+    int64_t classes;
+} sr_model_build;
+
+// Runs the descriptor's 'build' and lays out the flat space. SR_E_USAGE with what it reported.
+SR_NODISCARD sr_status sr_model_create(const sr_model_build *build, sr_model **out);
+// NULL is legal.
+void sr_model_free(sr_model *model);
+// Puts variables on flat[0..elements) and fills the model's fields.
+SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat);
+// First values of everything into host memory flat[0..elements).
+void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat);
+// The parameter of a variable, or -1.
+int sr_model_param_of(const sr_model *model, sr_tensor variable);
+
+// The running statistics that a forward pass reported: buffer and this lane's value.
+typedef struct sr_statistics {
+    int count, capacity;
+    struct {
+        sr_tensor buffer, value;
+    } * items;
+    bool out_of_memory; // one is missing: the record is not to be used
+} sr_statistics;
+// SR_E_MEMORY where a statistic of this record could not be kept.
+SR_NODISCARD sr_status sr_statistics_check(const sr_statistics *statistics);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of layers.h. Initial values follow torchvision 0.14 where it has the layer.
+#include "trainer/models/layers.h"
+
+void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,
+                   sr_conv_layer_opts opts) {
+    int64_t groups = opts.conv.groups ? opts.conv.groups : 1;
+    int64_t dim[4] = {opts.out, opts.in / groups, opts.window, opts.window};
+    *layer = (sr_conv_layer){.opts = opts.conv};
+    sr_build_push(builder, "%s", name);
+    sr_build_param(builder, &layer->weight, "weight", SR_PARAM_WEIGHT, 4, dim, opts.init);
+    if (opts.has_bias)
+        sr_build_param(
+            builder, &layer->bias, "bias", SR_PARAM_BIAS, 1, dim,
+            (sr_init){.kind = SR_INIT_TORCH_DEFAULT, .fan_in = dim[1] * dim[2] * dim[3]});
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_conv(const sr_conv_layer *layer, sr_tensor x) {
+    if (sr_is_none(layer->bias))
+        return sr_conv2d(x, layer->weight, layer->opts);
+    return sr_conv2d_bias(x, layer->weight, layer->bias, layer->opts);
+}
+
+void sr_build_batchnorm(sr_builder *builder, sr_batchnorm_layer *layer, const char *name,
+                        int64_t channels, sr_batchnorm_layer_opts opts) {
+    double momentum = opts.momentum > 0 ? opts.momentum : 0.1;
+    *layer = (sr_batchnorm_layer){.eps = opts.eps > 0 ? opts.eps : 1e-5};
+    sr_build_push(builder, "%s", name);
+    sr_build_param(builder, &layer->weight, "weight",
+                   opts.fixed_scale ? SR_PARAM_FROZEN : SR_PARAM_NORM, 1, &channels,
+                   (sr_init){.kind = SR_INIT_ONE});
+    sr_build_param(builder, &layer->bias, "bias", SR_PARAM_NORM, 1, &channels, (sr_init){0});
+    sr_build_buffer(builder, &layer->running_mean, "running_mean", channels, (sr_init){0},
+                    momentum);
+    sr_build_buffer(builder, &layer->running_var, "running_var", channels,
+                    (sr_init){.kind = SR_INIT_ONE}, momentum);
+    sr_build_counter(builder, "num_batches_tracked");
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_batchnorm(sr_forward *forward, const sr_batchnorm_layer *layer, sr_tensor x) {
+    if (!forward->training)
+        return sr_batchnorm_infer(x, layer->weight, layer->bias, layer->running_mean,
+                                  layer->running_var, layer->eps);
+    sr_batchnorm_out out = sr_batchnorm_train(x, layer->weight, layer->bias, layer->eps);
+    sr_info info;
+    if (!sr_tensor_info(x, &info))
+        return out.y;
+    double rows = (double)(sr_info_count(&info) / info.dim[info.rank - 1]);
+    sr_forward_statistic(forward, layer->running_mean, out.mean);
+    sr_forward_statistic(forward, layer->running_var,
+                         sr_scale(out.var, rows / (rows > 1 ? rows - 1 : 1), 0));
+    return out.y;
+}
+
+void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
+                     int64_t out, bool no_bias) {
+    int64_t dim[2] = {out, in};
+    *layer = (sr_linear_layer){0};
+    sr_build_push(builder, "%s", name);
+    sr_build_param(builder, &layer->weight, "weight", SR_PARAM_WEIGHT, 2, dim,
+                   (sr_init){.kind = SR_INIT_TORCH_DEFAULT});
+    if (!no_bias)
+        sr_build_param(builder, &layer->bias, "bias", SR_PARAM_BIAS, 1, dim,
+                       (sr_init){.kind = SR_INIT_TORCH_DEFAULT, .fan_in = in});
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x) {
+    return sr_linear(x, layer->weight, layer->bias);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building models: names, flat offsets, first values; and the list of shipped ones.
+#ifndef SR_OPS_PLAIN
+#define SR_OPS_PLAIN // sr_forward_statistic is defined here
+#endif
+#include "trainer/models/model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/rng.h"
+#include "trainer/models/built_model.h"
+
+struct sr_builder {
+    sr_model *model;
+    const sr_model_build *build;
+    char scope[SR_NAME_BYTES]; // "layer1.0."
+    size_t scope_lengths[16];  // before each push: a pushed name may hold dots itself
+    int depth;
+    size_t param_capacity, counter_capacity;
+    sr_status status;
+};
+
+static void stick(sr_builder *b, sr_status status) {
+    if (b->status == SR_OK)
+        b->status = status;
+}
+
+void sr_build_fail(sr_builder *b, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (b->status == SR_OK)
+        stick(b, SR_FAIL(SR_E_USAGE, "model %s: %s", b->build->desc->name, text));
+}
+
+int64_t sr_build_classes(const sr_builder *b) {
+    return b->build->classes;
+}
+
+void sr_build_push(sr_builder *b, const char *fmt, ...) {
+    size_t used = strlen(b->scope);
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(b->scope + used, sizeof b->scope - used, fmt, args);
+    va_end(args);
+    if (n < 0 || used + (size_t)n + 2 > sizeof b->scope || b->depth == 16) {
+        sr_build_fail(b, "a parameter name is too long or too deep");
+        b->scope[used] = '\0';
+        return;
+    }
+    b->scope_lengths[b->depth++] = used;
+    memcpy(b->scope + used + n, ".", 2);
+}
+
+void sr_build_pop(sr_builder *b) {
+    if (b->depth > 0)
+        b->scope[b->scope_lengths[--b->depth]] = '\0';
+}
+
+static char *full_name(sr_builder *b, const char *name) {
+    char text[SR_NAME_BYTES * 2 + 32];
+    (void)snprintf(text, sizeof text, "%s%s%s", b->build->prefix, b->scope, name);
+    char *copy = sr_arena_strdup(&b->model->arena, text);
+    if (!copy)
+        stick(b, SR_E_MEMORY);
+    return copy;
+}
+
+static sr_param *add_param(sr_builder *b) {
+    void *params = b->model->params;
+    sr_status status = sr_grow(&params, &b->param_capacity, (size_t)b->model->param_count + 1,
+                               sizeof(sr_param), "parameters");
+    if (status != SR_OK) {
+        stick(b, status);
+        return NULL;
+    }
+    b->model->params = params;
+    return &b->model->params[b->model->param_count];
+}
+
+void sr_build_param(sr_builder *b, sr_tensor *slot, const char *name, sr_param_kind kind, int rank,
+                    const int64_t *dim, sr_init init) {
+    sr_param *p = b->status == SR_OK ? add_param(b) : NULL;
+    if (!p)
+        return;
+    *p = (sr_param){.kind = kind, .init = init, .slot = slot, .info = {.dtype = SR_F32}};
+    p->info.rank = rank;
+    for (int i = 0; i < rank; i++) {
+        p->info.dim[i] = dim[i];
+        if (dim[i] < 1) {
+            sr_build_fail(b, "%s%s has a dimension of %lld", b->scope, name, (long long)dim[i]);
+            return;
+        }
+    }
+    p->name = full_name(b, name);
+    if (!p->name)
+        return;
+    for (int i = 0; i < b->model->param_count; i++)
+        if (strcmp(b->model->params[i].name, p->name) == 0)
+            sr_build_fail(b, "two parameters are named %s", p->name);
+    int64_t count = sr_info_count(&p->info);
+    p->offset = b->model->elements;
+    b->model->elements += (count + SR_FLAT_ALIGN - 1) / SR_FLAT_ALIGN * SR_FLAT_ALIGN;
+    if (kind != SR_PARAM_BUFFER)
+        b->model->parameters += (double)count;
+    b->model->param_count++;
+}
+
+void sr_build_buffer(sr_builder *b, sr_tensor *slot, const char *name, int64_t channels,
+                     sr_init init, double momentum) {
+    int before = b->model->param_count;
+    sr_build_param(b, slot, name, SR_PARAM_BUFFER, 1, &channels, init);
+    if (b->model->param_count > before)
+        b->model->params[before].momentum = momentum;
+}
+
+void sr_build_set_init(sr_builder *b, const sr_tensor *slot, sr_init init) {
+    for (int i = 0; i < b->model->param_count; i++)
+        if (b->model->params[i].slot == slot)
+            b->model->params[i].init = init;
+}
+
+void sr_build_counter(sr_builder *b, const char *name) {
+    void *counters = b->model->counters;
+    sr_status status = sr_grow(&counters, &b->counter_capacity, (size_t)b->model->counter_count + 1,
+                               sizeof(char *), "counters");
+    if (status != SR_OK) {
+        stick(b, status);
+        return;
+    }
+    b->model->counters = counters;
+    char *copy = full_name(b, name);
+    if (copy)
+        b->model->counters[b->model->counter_count++] = copy;
+}
+
+sr_status sr_model_create(const sr_model_build *build, sr_model **out) {
+    sr_model *model = sr_alloc(sizeof *model, "model");
+    if (!model)
+        return SR_E_MEMORY;
+    sr_arena_init(&model->arena);
+    model->desc = build->desc;
+    sr_builder b = {.model = model, .build = build};
+    model->state = sr_alloc(build->desc->state_size + 1, "model state");
+    if (!model->state)
+        b.status = SR_E_MEMORY;
+    else
+        build->desc->build(&b, build->options, model->state);
+    if (b.status != SR_OK) {
+        sr_model_free(model);
+        return b.status;
+    }
+    *out = model;
+    return SR_OK;
+}
+
+void sr_model_free(sr_model *model) {
+    if (!model)
+        return;
+    sr_free(model->params);
+    sr_free(model->counters);
+    sr_free(model->state);
+    sr_arena_release(&model->arena);
+    sr_free(model);
+}
+
+sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat) {
+    for (int i = 0; i < model->param_count; i++) {
+        sr_param *p = &model->params[i];
+        p->variable = sr_variable_on(context, p->name, &p->info, flat + p->offset);
+        *p->slot = p->variable;
+    }
+    return sr_context_status(context);
+}
+
+int sr_model_param_of(const sr_model *model, sr_tensor variable) {
+    for (int i = 0; i < model->param_count; i++)
+        if (model->params[i].variable.slot == variable.slot)
+            return i;
+    return -1;
+}
+
+// ---- First values ----
+
+static void fill_random(const sr_param *p, uint64_t seed, double scale, bool normal, float *out) {
+    sr_rng rng;
+    sr_hash128 key = sr_hash_128(p->name, strlen(p->name));
+    sr_rng_init(&rng, seed, (uint32_t)key.low, (uint32_t)(key.low >> 32), (uint32_t)key.high);
+    for (int64_t i = 0; i < sr_info_count(&p->info); i++)
+        out[i] =
+            (float)(normal ? scale * sr_rng_normal(&rng) : sr_rng_uniform(&rng, -scale, scale));
+}
+
+static void fill_dirac(const sr_param *p, float *out) {
+    int64_t in = p->info.dim[1], window = p->info.dim[2] * p->info.dim[3];
+    int64_t centre = p->info.dim[2] / 2 * p->info.dim[3] + p->info.dim[3] / 2;
+    for (int64_t k = 0; k < in && k < p->info.dim[0]; k++) {
+        memset(out + k * in * window, 0, (size_t)(in * window) * sizeof *out);
+        out[(k * in + k) * window + centre] = 1.0f;
+    }
+}
+
+static void fill(const sr_param *p, uint64_t seed, float *out) {
+    int64_t count = sr_info_count(&p->info);
+    int64_t fan_in = p->init.fan_in ? p->init.fan_in : count / p->info.dim[0];
+    double scale = 1 / sqrt((double)fan_in);
+    switch (p->init.kind) {
+    case SR_INIT_ZERO:
+    case SR_INIT_ONE:
+        for (int64_t i = 0; i < count; i++)
+            out[i] = p->init.kind == SR_INIT_ONE ? 1.0f : 0.0f;
+        break;
+    case SR_INIT_UNIFORM:
+        fill_random(p, seed, p->init.scale, false, out);
+        break;
+    case SR_INIT_NORMAL:
+        fill_random(p, seed, p->init.scale, true, out);
+        break;
+    case SR_INIT_KAIMING_FAN_OUT: {
+        double fan_out = (double)(count / p->info.dim[1]);
+        fill_random(p, seed, sqrt(2 / fan_out), true, out);
+        break;
+    }
+    case SR_INIT_TORCH_DEFAULT:
+        fill_random(p, seed, scale, false, out);
+        break;
+    case SR_INIT_DIRAC:
+        fill_random(p, seed, scale, false, out);
+        fill_dirac(p, out);
+        break;
+    }
+}
+
+void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat) {
+    for (int i = 0; i < model->param_count; i++)
+        fill(&model->params[i], seed, flat + model->params[i].offset);
+}
+
+void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value) {
+    sr_statistics *s = forward->statistics;
+    if (!sr_op_argument(buffer, "sr_forward_statistic: buffer", NULL) ||
+        !sr_op_argument(value, "sr_forward_statistic: value", NULL) || !s)
+        return;
+    if (s->count == s->capacity) {
+        size_t capacity = (size_t)s->capacity;
+        void *items = s->items;
+        if (sr_grow(&items, &capacity, (size_t)s->count + 1, sizeof *s->items, "statistics") !=
+            SR_OK) {
+            s->out_of_memory = true;
+            return;
+        }
+        s->items = items;
+        s->capacity = (int)capacity;
+    }
+    s->items[s->count].buffer = buffer;
+    s->items[s->count++].value = value;
+}
+
+sr_status sr_statistics_check(const sr_statistics *statistics) {
+    if (!statistics->out_of_memory)
+        return SR_OK;
+    return SR_FAIL(SR_E_MEMORY, "out of memory: %zu bytes for statistics",
+                   ((size_t)statistics->count + 1) * sizeof *statistics->items);
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recipe from end to end: load, check, answer questions about it, free.
+//
+// Order of work: layers to one tree (recipe_layers.c), rows of the table and sections to values
+// (recipe_options.c, recipe_sections.c), then here: keys nobody knows, values that follow from
+// others, and what must fit together.
+#include "trainer/recipe/recipe.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/recipe/recipe_internal.h"
+
+#define CHANNELS 3 // of every picture: red, green, blue
+
+// ---- keys that nobody knows ---------------------------------------------------------------------
+
+static bool begins_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+// The nearest key of the same level, else a key of that name somewhere else ("lr": optimizer.lr).
+static const char *hint_for(sr_recipe_inside *in, const char *prefix, const char *key) {
+    const sr_option_table *table = sr_recipe_keys();
+    size_t section_count, count = 0;
+    const sr_recipe_section *sections = sr_recipe_sections(&section_count);
+    const char **names = sr_arena_alloc(&in->arena, (table->count + section_count) * sizeof *names);
+    if (!names)
+        return "";
+    for (size_t i = 0; i < table->count; i++) {
+        if (!begins_with(table->options[i].name, prefix))
+            continue;
+        const char *rest = table->options[i].name + strlen(prefix);
+        names[count++] = sr_recipe_format(in, "%.*s", (int)strcspn(rest, "."), rest);
+    }
+    for (size_t i = 0; *prefix == '\0' && i < section_count; i++)
+        names[count++] = sections[i].name;
+    const char *hint = sr_recipe_hint(in, key, names, count);
+    if (*hint)
+        return hint;
+    for (size_t i = 0; i < section_count; i++) {
+        const char *dot = strchr(sections[i].name, '.');
+        if (dot && strcmp(dot + 1, key) == 0)
+            return sr_recipe_format(in, "; did you mean '%s'?", sections[i].name);
+    }
+    const sr_option_table *tables[] = {table, sr_recipe_optimizer_keys(),
+                                       sr_recipe_schedule_keys()};
+    for (size_t t = 0; t < 3; t++) {
+        for (size_t i = 0; i < tables[t]->count; i++) {
+            const char *name = tables[t]->options[i].name, *dot = strrchr(name, '.');
+            if (strcmp(dot ? dot + 1 : name, key) == 0)
+                return sr_recipe_format(in, "; did you mean '%s%s%s'?", t ? tables[t]->name : "",
+                                        t ? "." : "", name);
+        }
+    }
+    return "";
+}
+
+static bool is_prefix_of_rows(const char *prefix) {
+    const sr_option_table *table = sr_recipe_keys();
+    for (size_t i = 0; i < table->count; i++) {
+        if (begins_with(table->options[i].name, prefix))
+            return true;
+    }
+    return false;
+}
+
+static void refuse_unknown(sr_recipe_inside *in, const sr_node *map, const char *prefix) {
+    for (const sr_node *node = map->first; node; node = node->next) {
+        const char *inner = sr_recipe_format(in, "%s%s.", prefix, node->key);
+        if (node->used)
+            continue;
+        if (!is_prefix_of_rows(inner))
+            sr_recipe_mistake(in, node->key_at, "unknown key '%s'%s", node->key,
+                              hint_for(in, prefix, node->key));
+        else if (node->kind == SR_NODE_MAP)
+            refuse_unknown(in, node, inner);
+        else if (!sr_node_is_null(node))
+            sr_recipe_mistake(in, node->at, "'%s' has keys of its own: give it a map", node->key);
+    }
+}
+
+// ---- values that follow from others -------------------------------------------------------------
+
+// The node of a row, to report at or to complete.
+static sr_node *row(const sr_recipe_inside *in, const char *path) {
+    return sr_node_find(in->resolved, path);
+}
+
+static void derive(const sr_recipe_inside *in, const char *path, const char *text,
+                   const char *note) {
+    sr_node *node = row(in, path);
+    node->text = text;
+    node->note = note;
+}
+
+static void derive_number(sr_recipe_inside *in, const char *path, int64_t *value, int64_t derived,
+                          const char *note) {
+    if (*value != 0)
+        return;
+    *value = derived;
+    derive(in, path, sr_recipe_format(in, "%lld", (long long)derived), note);
+}
+
+static void read_image(sr_recipe_inside *in) {
+    const sr_int_list *image = &in->v.raw_image;
+    sr_recipe *r = &in->v.recipe;
+    sr_node *node = row(in, "image");
+    if (image->count != 1 && image->count != 2) {
+        sr_recipe_mistake(in, node->at, "'image' is one side, or [height, width]");
+        return;
+    }
+    r->image_height = image->items[0];
+    r->image_width = image->items[image->count - 1];
+    node->counts_as =
+        sr_recipe_format(in, "%lldx%lld", (long long)r->image_height, (long long)r->image_width);
+    int64_t side = r->image_height < r->image_width ? r->image_height : r->image_width;
+    derive_number(in, "eval.crop", &r->eval.crop, side, "default (image)");
+    // 256 for 224, as torchvision has it; small pictures are not enlarged for a crop.
+    bool small = r->eval.crop <= 64;
+    derive_number(in, "eval.resize", &r->eval.resize,
+                  small ? r->eval.crop : (r->eval.crop * 8 + 3) / 7,
+                  small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
+}
+
+// Recipes that mix nothing keep the identity that they had before there was mixing.
+static void read_mix(const sr_recipe_inside *in) {
+    static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
+    const sr_recipe *r = &in->v.recipe;
+    if ((r->mix.mixup > 0 || r->mix.cutmix > 0) && r->mix.probability > 0)
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
+}
+
+static void read_lanes(sr_recipe_inside *in) {
+    sr_recipe *r = &in->v.recipe;
+    int64_t lanes = 1;
+    while (2 * lanes * 32 <= r->batch)
+        lanes *= 2;
+    derive_number(in, "lanes", &r->lanes, lanes, "default (largest power of two up to batch / 32)");
+    derive_number(in, "eval.batch", &r->eval.batch, r->batch, "default (batch)");
+    if (r->batch <= 0 || r->batch % r->lanes == 0)
+        return;
+    long long batch = r->batch, cut = r->lanes, below = batch / cut * cut;
+    const sr_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
+    if (below > 0) {
+        sr_recipe_mistake(in, node->at,
+                          "batch %lld cannot be divided into %lld equal lanes; batch %lld or %lld "
+                          "can, or give other lanes",
+                          batch, cut, below, below + cut);
+    } else {
+        sr_recipe_mistake(in, node->at, "batch %lld has fewer samples than its %lld lanes", batch,
+                          cut);
+    }
+}
+
+static bool is_written(const sr_recipe_inside *in, const char *key) {
+    const sr_node *node = sr_node_child(in->written, key);
+    return node && !sr_node_is_null(node);
+}
+
+// A length that is written and wrong is a mistake of its own.
+static void read_length(sr_recipe_inside *in) {
+    if (!is_written(in, "epochs") && !is_written(in, "steps") && !in->base_missing)
+        sr_recipe_mistake(in, (sr_position){0},
+                          "the length of training is missing: give 'epochs' or 'steps'");
+}
+
+static void read_on_corrupt(sr_recipe_inside *in) {
+    sr_recipe *r = &in->v.recipe;
+    const char *text = in->v.raw_on_corrupt;
+    char *end = NULL;
+    if (strcmp(text, "stop") == 0)
+        return;
+    errno = 0;
+    if (begins_with(text, "skip:") && text[5] >= '0' && text[5] <= '9')
+        r->data.skip_limit = strtoll(text + 5, &end, 10);
+    if (end && *end == '\0' && errno == 0 && r->data.skip_limit > 0)
+        r->data.on_corrupt = SR_CORRUPT_SKIP;
+    else
+        sr_recipe_mistake(in, row(in, "data.on_corrupt")->at,
+                          "on_corrupt: expected stop, or skip:N with a number of samples, got '%s'",
+                          text);
+}
+
+static void read_profile(sr_recipe_inside *in) {
+    sr_recipe *r = &in->v.recipe;
+    const char *text = in->v.raw_profile;
+    if (!text)
+        return;
+    long long begin = 0, last = 0;
+    int length = 0;
+    if (sscanf(text, "%lld:%lld%n", &begin, &last, &length) != 2 || text[length] != '\0' ||
+        begin < 0 || last <= begin) {
+        sr_recipe_mistake(in, row(in, "profile")->at,
+                          "profile: expected FIRST:LAST steps, such as 20:30, got '%s'", text);
+        return;
+    }
+    r->profile_begin = begin;
+    r->profile_end = last;
+}
+
+// A distance by time has a unit of time ("10min"), one by progress a unit of progress ("1ep").
+typedef struct distance {
+    sr_length length;
+    double seconds;
+} distance;
+
+static void read_distance(sr_recipe_inside *in, const sr_node *node, const char *text) {
+    static const sr_option options[] = {
+        {"every", "", SR_OPT_LENGTH, offsetof(distance, length), NULL, 0, 0, NULL,
+         SR_OPTION_NEUTRAL},
+        {"every_time", "", SR_OPT_DURATION, offsetof(distance, seconds), NULL, 0, 0, NULL,
+         SR_OPTION_NEUTRAL},
+    };
+    static const sr_option_table table = {"checkpoint", options, 2, sizeof(distance)};
+    static const char *const times[] = {"ms", "s", "min", "h"};
+    distance value = {.seconds = 0};
+    char *unit;
+    (void)strtod(text, &unit);
+    bool is_time = false;
+    for (size_t i = 0; i < 4; i++)
+        is_time = is_time || strcmp(unit, times[i]) == 0;
+    sr_status status =
+        sr_options_set(&table, &value, is_time ? "every_time" : "every", text, &in->arena);
+    if (status != SR_OK || (is_time ? value.seconds : value.length.count) <= 0)
+        sr_recipe_mistake(
+            in, node->at,
+            "every: expected a length or a time above zero, such as [1ep, 10min], got '%s'", text);
+    else if (is_time)
+        in->v.recipe.checkpoint.seconds = value.seconds;
+    else
+        in->v.recipe.checkpoint.every = value.length;
+}
+
+static void read_every(sr_recipe_inside *in) {
+    const sr_node *node = row(in, "checkpoint.every");
+    for (size_t i = 0; i < in->v.raw_every.count; i++)
+        read_distance(in, node, in->v.raw_every.items[i]);
+}
+
+static void read_channels(sr_recipe_inside *in) {
+    size_t mean = in->v.recipe.data.mean.count, std = in->v.recipe.data.std.count;
+    const sr_node *node = row(in, row(in, "data.std")->at.source ? "data.std" : "data.mean");
+    if (mean != CHANNELS || std != CHANNELS) {
+        sr_recipe_mistake(in, node->at,
+                          "data.mean has %zu values and data.std %zu; both have three, one per "
+                          "channel",
+                          mean, std);
+    }
+}
+
+// ---- load ---------------------------------------------------------------------------------------
+
+static sr_status carry_expected(sr_recipe_inside *in) {
+    sr_node *written = sr_node_child(in->written, "expected");
+    if (!written)
+        return SR_OK;
+    written->used = true;
+    sr_node *copy = sr_node_copy(in, written);
+    if (!copy)
+        return SR_E_MEMORY;
+    copy->option_class = SR_OPTION_NEUTRAL;
+    sr_node_append(in->resolved, copy);
+    return SR_OK;
+}
+
+// The top level in the order in which people read a recipe; what is not named stays in the middle.
+static void order_top(sr_node *root) {
+    static const char *const order[] = {
+        "about", "task",      "model",    "phases",  "weights", "weights_reset", "data",
+        "image", "batch",     "lanes",    "epochs",  "steps",   "seed",          "precision",
+        "loss",  "optimizer", "schedule", "augment", "mix",     "eval",          "ema"};
+    sr_node *rest = root->first;
+    root->first = root->last = NULL;
+    root->count = 0;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        for (sr_node **link = &rest; *link; link = &(*link)->next) {
+            sr_node *node = *link;
+            if (strcmp(node->key, order[i]) != 0)
+                continue;
+            *link = node->next;
+            sr_node_append(root, node);
+            break;
+        }
+    }
+    while (rest) {
+        sr_node *next = rest->next;
+        sr_node_append(root, rest);
+        rest = next;
+    }
+}
+
+static sr_status resolve(sr_recipe_inside *in) {
+    sr_recipe *r = &in->v.recipe;
+    in->resolved = sr_node_new(in, SR_NODE_MAP, NULL, (sr_position){0});
+    if (!in->resolved)
+        return SR_E_MEMORY;
+    SR_TRY(sr_recipe_read_table(in, sr_recipe_keys(), &in->v, in->written, in->resolved));
+    r->inside = in;
+    r->name = in->name;
+    r->file = in->file;
+    r->data.threads = in->v.raw_processes == 0;
+    SR_TRY(sr_recipe_read_sections(in));
+    SR_TRY(carry_expected(in));
+    refuse_unknown(in, in->written, "");
+    read_image(in);
+    read_mix(in);
+    read_lanes(in);
+    read_length(in);
+    read_on_corrupt(in);
+    read_profile(in);
+    read_every(in);
+    read_channels(in);
+    if (r->deadline_report > r->deadline_act / 2)
+        r->deadline_report = r->deadline_act / 2;
+    order_top(in->resolved);
+    return SR_OK;
+}
+
+sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides, int override_count,
+                         sr_recipe **out) {
+    sr_recipe_inside *in = sr_alloc(sizeof *in, "a recipe");
+    if (!in)
+        return SR_E_MEMORY;
+    sr_arena_init(&in->arena);
+    in->v.recipe.inside = in;
+    sr_status status = sr_recipe_read(in, name_or_path, overrides, override_count);
+    if (status == SR_OK)
+        status = resolve(in);
+    if (status == SR_OK)
+        status = sr_recipe_verdict(in);
+    if (status != SR_OK) {
+        in->v.recipe.inside = in; // defaults may have cleared it
+        sr_recipe_free(&in->v.recipe);
+        return status;
+    }
+    *out = &in->v.recipe;
+    return SR_OK;
+}
+
+void sr_recipe_free(sr_recipe *recipe) {
+    if (!recipe)
+        return;
+    sr_recipe_inside *in = recipe->inside;
+    sr_arena_release(&in->arena);
+    sr_free(in);
+}
+
+// ---- questions ----------------------------------------------------------------------------------
+
+// Position of a value, or of its nearest parent that was written down.
+static sr_position position_of(const sr_recipe_inside *in, const char *path) {
+    char part[SR_RECIPE_MAX_PATH];
+    snprintf(part, sizeof part, "%s", path);
+    for (;;) {
+        const sr_node *node = sr_node_find(in->resolved, part);
+        if (node && node->at.source)
+            return node->at;
+        char *dot = strrchr(part, '.'), *bracket = strrchr(part, '[');
+        char *cut = dot > bracket ? dot : bracket;
+        if (!cut)
+            return (sr_position){0};
+        *cut = '\0';
+    }
+}
+
+sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    sr_recipe_inside *in = recipe->inside;
+    sr_recipe_mistake(in, position_of(in, path), "%s", message);
+    return sr_recipe_verdict(in);
+}
+
+const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
+    const sr_node *node = sr_node_find(recipe->inside->resolved, path);
+    return node && node->kind == SR_NODE_TEXT ? node->text : NULL;
+}
+
+// "; there is: a, b, c"
+static const char *list_names(sr_recipe_inside *in, const char *const *names, int count) {
+    const char *list = "";
+    for (int i = 0; i < count; i++)
+        list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; available: " : ", ", names[i]);
+    return list;
+}
+
+sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,
+                           const char *const *names, int count, int *index) {
+    sr_recipe_inside *in = recipe->inside;
+    const sr_node *node = sr_node_find(in->resolved, path);
+    char name_path[SR_RECIPE_MAX_PATH];
+    snprintf(name_path, sizeof name_path, "%s", path);
+    const char *name = NULL;
+    if (node && begins_with(path, "augment[")) {
+        name = node->first->key;
+    } else if (node && node->kind == SR_NODE_MAP) {
+        snprintf(name_path, sizeof name_path, "%s.name", path);
+        name = sr_recipe_get(recipe, name_path);
+    } else if (node) {
+        name = node->text;
+    }
+    for (int i = 0; name && i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *index = i;
+            return SR_OK;
+        }
+    }
+    if (!name)
+        return sr_recipe_fail(recipe, path, "'%s' is missing: name a %s", path, what);
+    const char *hint = sr_recipe_hint(in, name, names, (size_t)count);
+    if (*hint == '\0')
+        hint = list_names(in, names, count);
+    return sr_recipe_fail(recipe, name_path, "unknown %s '%s'%s", what, name, hint);
+}

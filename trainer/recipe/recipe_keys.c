@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys that a recipe itself knows: one row each, for parsing, printing, identity and listings.
+//
+// `numerics` rows are part of a run's identity, `neutral` ones never change a bit of a result. What
+// stands inside a section's own options belongs to its descriptor's table and is not here.
+#include <math.h>
+#include <stddef.h>
+
+#include "trainer/recipe/recipe_internal.h"
+
+static const char *const tasks[] = {"classify", "gan", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+static const char *const choosers[] = {"on", "off", "class", NULL};
+static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
+
+#define AT(field) offsetof(sr_recipe_values, field)
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define NEUTRAL SR_OPTION_NEUTRAL
+#define NUMERICS SR_OPTION_NUMERICS
+#define MANY 9.0e15         // whole numbers up to here are exact in every reader of YAML
+#define MANY_BYTES 0x1.0p53 // the same, in bytes
+
+static const sr_option recipe_options[] = {
+    {"about", "one line that says what the recipe is for", SR_OPT_STRING, AT(recipe.about), NULL, 0,
+     0, NULL, NEUTRAL},
+    {"task", "what the model learns to do", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks,
+     NUMERICS},
+    {"weights", "safetensors file to start from; its content is part of the run's identity",
+     SR_OPT_STRING, AT(recipe.weights), NULL, 0, 0, NULL, NEUTRAL},
+    {"weights_reset",
+     "tensors to initialise instead of taking them from the file: names, or what they begin with "
+     "up to a dot",
+     SR_OPT_STRINGS, AT(recipe.weights_reset), NULL, 0, 0, NULL, NUMERICS},
+    {"data.train", "packed data set to train on", SR_OPT_STRING, AT(recipe.data.train), NULL, 0, 0,
+     NULL, NEUTRAL},
+    {"data.val", "packed data set to evaluate on (default: the val split of data.train)",
+     SR_OPT_STRING, AT(recipe.data.val), NULL, 0, 0, NULL, NEUTRAL},
+    {"data.order",
+     "order of training samples: as stored, a new permutation every epoch, or of chunks that are "
+     "read whole, with a shuffle buffer for each lane",
+     SR_OPT_ENUM, AT(recipe.data.order), "examples", 0, 0, orders, NUMERICS},
+    {"data.mean", "mean of each channel, of pixels scaled to 0..1", SR_OPT_FLOATS,
+     AT(recipe.data.mean), "[0.485, 0.456, 0.406]", -10, 10, NULL, NUMERICS},
+    {"data.std", "standard deviation of each channel, of pixels scaled to 0..1", SR_OPT_FLOATS,
+     AT(recipe.data.std), "[0.229, 0.224, 0.225]", 1e-6, 10, NULL, NUMERICS},
+    {"data.workers", "decoding processes per rank (0: one per core)", SR_OPT_INT,
+     AT(recipe.data.workers), "0", 0, 1024, NULL, NEUTRAL},
+    {"data.processes",
+     "run the stages of the data pipeline as processes (1) or, for debugging, as threads (0)",
+     SR_OPT_INT, AT(raw_processes), "1", 0, 1, NULL, NEUTRAL},
+    {"data.memory", "memory of the data pipeline per rank (0: 256 MiB)", SR_OPT_SIZE,
+     AT(recipe.data.memory), "0", 0, MANY_BYTES, NULL, NEUTRAL},
+    {"data.on_corrupt", "what to do with a damaged sample: stop, or skip:N to skip up to N of them",
+     SR_OPT_STRING, AT(raw_on_corrupt), "stop", 0, 0, NULL, NEUTRAL},
+    {"image", "side of training pictures, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
+     65536, NULL, NUMERICS},
+    {"batch", "samples per step, over all ranks", SR_OPT_INT, AT(recipe.batch), "256", 1, 1 << 24,
+     NULL, NUMERICS},
+    {"lanes",
+     "parts of a batch that see only their own samples; the result depends on it, and there are at "
+     "most this many ranks (default: a power of two, with 32 samples or more in each)",
+     SR_OPT_INT, AT(recipe.lanes), NULL, 1, 65536, NULL, NUMERICS},
+    {"epochs", "length of training, in passes over the data; this or steps is required",
+     SR_OPT_FLOAT, AT(recipe.epochs), NULL, 1e-9, 1e9, NULL, NUMERICS},
+    {"steps", "length of training in steps, instead of epochs", SR_OPT_INT, AT(recipe.steps), NULL,
+     1, MANY, NULL, NUMERICS},
+    {"seed", "seed of all random numbers", SR_OPT_INT, AT(recipe.seed), "0", 0, MANY, NULL,
+     NUMERICS},
+    {"precision", "precision of activations and their gradients", SR_OPT_ENUM, AT(recipe.precision),
+     "fp32", 0, 0, precisions, NUMERICS},
+    {"numerics.strict",
+     "stop if hosts differ in processor features, instead of using the common ones", SR_OPT_BOOL,
+     AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
+    {"device", "auto or cpu", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
+    {"mix.mixup",
+     "alpha of mixup: training samples are blended with a weight drawn from Beta(alpha, alpha); 0: "
+     "no mixup",
+     SR_OPT_FLOAT, AT(recipe.mix.mixup), "0", 0, 1000, NULL, NUMERICS},
+    {"mix.cutmix",
+     "alpha of CutMix: a box of another sample is pasted in; if mixup is on, too, each is used "
+     "half of the time",
+     SR_OPT_FLOAT, AT(recipe.mix.cutmix), "0", 0, 1000, NULL, NUMERICS},
+    {"mix.probability", "probability that a lane's samples are mixed in a step", SR_OPT_FLOAT,
+     AT(recipe.mix.probability), "1", 0, 1, NULL, NUMERICS},
+    {"eval.resize",
+     "shorter side before the evaluation crop (default: 8/7 of the crop; up to 64 pixels the crop)",
+     SR_OPT_INT, AT(recipe.eval.resize), NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.crop", "side of the evaluation crop (default: image)", SR_OPT_INT, AT(recipe.eval.crop),
+     NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.batch", "samples per evaluation step (default: batch)", SR_OPT_INT,
+     AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NUMERICS},
+    {"ema.decay", "decay of the moving average of the parameters (0: no average)", SR_OPT_FLOAT,
+     AT(recipe.ema.decay), "0", 0, 1, NULL, NUMERICS},
+    {"ema.every", "steps between updates of the average", SR_OPT_INT, AT(recipe.ema.every), "1", 1,
+     1000000, NULL, NUMERICS},
+    {"ema.warmup", "length over which the decay grows from 1/10", SR_OPT_LENGTH,
+     AT(recipe.ema.warmup), "0it", 0, MANY, NULL, NUMERICS},
+    {"ema.lookahead",
+     "every update sets the parameters to the average, whose weight grows with the cube of "
+     "progress",
+     SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
+    {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
+     AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
+    {"checkpoint.every", "intervals between checkpoints, by progress and by time", SR_OPT_STRINGS,
+     AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
+    {"checkpoint.keep", "number of checkpoints to keep", SR_OPT_INT, AT(recipe.checkpoint.keep),
+     "2", 1, 1000000, NULL, NEUTRAL},
+    {"checkpoint.metric",
+     "metric that selects the best checkpoint: val/top1, val/top5 or val/loss (default: val/top1)",
+     SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
+    {"chooser",
+     "on: time kernels that give the same bits and use the fastest; off: time nothing (class: old "
+     "name of on)",
+     SR_OPT_ENUM, AT(recipe.chooser), "on", 0, 0, choosers, NEUTRAL},
+    {"chooser_workspace", "maximum workspace of a chosen kernel", SR_OPT_SIZE,
+     AT(recipe.chooser_workspace), "256MiB", 1, MANY_BYTES, NULL, NEUTRAL},
+    {"deadline.report",
+     "a wait longer than this is reported, with what it is for; at most half of deadline.act",
+     SR_OPT_DURATION, AT(recipe.deadline_report), "10s", 0.01, 1e6, NULL, NEUTRAL},
+    {"deadline.act", "a wait longer than this ends the job", SR_OPT_DURATION,
+     AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
+    {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
+     AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
+    {"profile", "steps to trace into trace.json, such as 20:30, which excludes step 30",
+     SR_OPT_STRING, AT(raw_profile), NULL, 0, 0, NULL, NEUTRAL},
+};
+
+static const sr_option optimizer_options[] = {
+    {"lr", "learning rate, absolute or for a batch of lr_per samples; required", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, lr_given), NULL, 0, 1e6, NULL, NUMERICS},
+    // Neutral in itself: what counts is the product, which identity takes from 'lr'.
+    {"lr_per", "batch that lr is meant for, such as 256; 0: lr is absolute", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, lr_per), "0", 0, 1e9, NULL, NEUTRAL},
+    {"weight_decay", "weight decay of every parameter, scaled by decay_scale of its group",
+     SR_OPT_FLOAT, offsetof(sr_recipe_optimizer, weight_decay), "0", 0, 1e6, NULL, NUMERICS},
+};
+
+static const sr_option schedule_options[] = {
+    {"warmup", "length of the linear rise to the learning rate, such as 5ep", SR_OPT_LENGTH,
+     offsetof(sr_recipe_schedule, warmup), "0it", 0, MANY, NULL, NUMERICS},
+    {"warmup_start", "factor of the learning rate at the start of the warm-up", SR_OPT_FLOAT,
+     offsetof(sr_recipe_schedule, warmup_start), "0", 0, 1, NULL, NUMERICS},
+};
+
+static const sr_option group_options[] = {
+    {"match",
+     "tensor names, prefixes of names up to a dot such as layer1, shell patterns, or the kinds "
+     "bias and norm",
+     SR_OPT_STRINGS, offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
+    {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
+     "1", 0, 1e6, NULL, NUMERICS},
+    {"decay_scale", "factor of the weight decay", SR_OPT_FLOAT,
+     offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
+    {"until", "length of training after which the parameters are frozen; 0: never", SR_OPT_LENGTH,
+     offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
+    {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
+     "false", 0, 0, NULL, NUMERICS},
+};
+
+static const sr_recipe_section recipe_sections[] = {
+    {"base", "recipe, or list of recipes", NULL,
+     "what this recipe begins with; looked up beside the file, then among the shipped recipes",
+     NEUTRAL},
+    {"model", "name, or map of name and its options", NULL, "the network", NUMERICS},
+    {"loss", "name, or map of name and its options", "cross-entropy",
+     "what is minimised; a task with a loss of its own takes none", NUMERICS},
+    {"optimizer", "name, or map of name and its options", "sgd", "how parameters are updated",
+     NUMERICS},
+    {"optimizer.groups", "list of maps", NULL,
+     "parameters that are treated unlike the rest; the first group that matches counts", NUMERICS},
+    {"schedule", "name, or map of name and its options", "constant",
+     "the learning rate in the course of training, as a factor of optimizer.lr", NUMERICS},
+    {"phases", "map of name: {model, loss, optimizer, schedule}", NULL,
+     "networks that take turns in a step; what one leaves out it takes from the top level",
+     NUMERICS},
+    {"augment", "list of names, or of name: {options}", NULL,
+     "transforms of training pictures, in this order", NUMERICS},
+    {"expected", "anything", NULL, "notes on results to expect; kept, not read", NEUTRAL},
+};
+
+static const sr_option_table recipe_table = {"recipe", recipe_options, COUNT(recipe_options),
+                                             sizeof(sr_recipe_values)};
+static const sr_option_table optimizer_table = {
+    "optimizer", optimizer_options, COUNT(optimizer_options), sizeof(sr_recipe_optimizer)};
+static const sr_option_table schedule_table = {"schedule", schedule_options,
+                                               COUNT(schedule_options), sizeof(sr_recipe_schedule)};
+static const sr_option_table group_table = {"group", group_options, COUNT(group_options),
+                                            sizeof(sr_recipe_group)};
+
+const sr_option_table *sr_recipe_keys(void) {
+    return &recipe_table;
+}
+
+const sr_option_table *sr_recipe_optimizer_keys(void) {
+    return &optimizer_table;
+}
+
+const sr_option_table *sr_recipe_schedule_keys(void) {
+    return &schedule_table;
+}
+
+const sr_option_table *sr_recipe_group_keys(void) {
+    return &group_table;
+}
+
+const sr_recipe_section *sr_recipe_sections(size_t *count) {
+    *count = COUNT(recipe_sections);
+    return recipe_sections;
+}

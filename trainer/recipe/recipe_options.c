@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between nodes and option tables: the recipe's own rows, and those of descriptors.
+//
+// A value that was read goes back into the resolved tree as the table formats it, so that "1e-1"
+// and "0.1" print alike and have one identity.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/recipe/recipe_internal.h"
+
+const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) {
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : sr_arena_alloc(&in->arena, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, fmt, again);
+    va_end(again);
+    in->out_of_memory = in->out_of_memory || !text;
+    return text ? text : "";
+}
+
+sr_status sr_node_put(sr_recipe_inside *in, sr_node *map, const char *path, sr_node *node) {
+    const char *dot;
+    while ((dot = strchr(path, '.')) != NULL) {
+        const char *key = sr_recipe_format(in, "%.*s", (int)(dot - path), path);
+        sr_node *child = sr_node_child(map, key);
+        if (!child) {
+            child = sr_node_new(in, SR_NODE_MAP, key, (sr_position){0});
+            if (!child)
+                return SR_E_MEMORY;
+            sr_node_append(map, child);
+        }
+        map = child;
+        path = dot + 1;
+    }
+    sr_node *old = sr_node_child(map, path);
+    node->key = path;
+    if (old) {
+        sr_node *next = old->next;
+        *old = *node;
+        old->next = next;
+    } else {
+        sr_node_append(map, node);
+    }
+    return SR_OK;
+}
+
+static bool is_list(sr_option_type type) {
+    return type == SR_OPT_INTS || type == SR_OPT_FLOATS || type == SR_OPT_STRINGS;
+}
+
+// "~" means no value in a recipe, and the home folder to a shell.
+static bool is_expanded_tilde(const sr_node *node) {
+    const char *home = getenv("HOME");
+    return node->at.source && node->at.source->is_override && home && node->text &&
+           strcmp(node->text, home) == 0;
+}
+
+bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, void *options,
+                          const char *name, const sr_node *node) {
+    const sr_option *option = sr_options_find(table, name);
+    const char *value = sr_node_value(in, node);
+    if (node->kind == SR_NODE_LIST && option && !is_list(option->type)) {
+        sr_recipe_mistake(in, node->at, "%s: expected one value, not a list", name);
+        return false;
+    }
+    if (!value) {
+        sr_recipe_mistake(in, node->at, "%s: expected a %s, not a %s", name,
+                          option && is_list(option->type) ? "list of values" : "value",
+                          node->kind == SR_NODE_MAP ? "map" : "list of maps or lists");
+        return false;
+    }
+    sr_status status = sr_options_set(table, options, name, value, &in->arena);
+    if (status == SR_OK)
+        return true;
+    if (status == SR_E_MEMORY) {
+        in->out_of_memory = true;
+        return false;
+    }
+    // The table's message begins with its own name; here the position says where.
+    const char *message = sr_error_message();
+    size_t prefix = strlen(table->name);
+    if (strncmp(message, table->name, prefix) == 0 && message[prefix] == '.')
+        message += prefix + 1;
+    sr_recipe_mistake(in, node->at, "%s%s", message,
+                      is_expanded_tilde(node) ? "; the shell expanded '~' to it, so quote it: '~'"
+                                              : "");
+    return false;
+}
+
+static bool is_set(const sr_option *option, const void *options) {
+    const char *field = (const char *)options + option->offset;
+    if (option->type == SR_OPT_STRING) {
+        const char *text;
+        memcpy(&text, field, sizeof text);
+        return text != NULL;
+    }
+    return true;
+}
+
+static sr_node *list_node(sr_recipe_inside *in, sr_node *node, const char *field) {
+    sr_string_list list;
+    memcpy(&list, field, sizeof list);
+    node->kind = SR_NODE_LIST;
+    for (size_t i = 0; i < list.count; i++) {
+        sr_node *item = sr_node_new(in, SR_NODE_TEXT, NULL, node->at);
+        if (!item)
+            return NULL;
+        item->text = list.items[i];
+        sr_node_append(node, item);
+    }
+    return node;
+}
+
+// The resolved node of a row; 'written' is NULL where the default stands.
+static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const void *options,
+                            const sr_node *written) {
+    sr_node *node = sr_node_new(in, SR_NODE_TEXT, option->name, (sr_position){0});
+    if (!node)
+        return NULL;
+    if (written) {
+        node->at = written->at;
+        node->key_at = written->key_at;
+    }
+    node->note = written ? NULL : "default";
+    node->option_class = option->option_class;
+    node->verbatim = is_list(option->type);
+    node->text = NULL;
+    if ((!written && !option->default_text) || !is_set(option, options))
+        return node;
+    if (option->type == SR_OPT_STRINGS)
+        return list_node(in, node, (const char *)options + option->offset);
+    sr_text text;
+    sr_text_init(&text);
+    sr_options_format(option, options, &text);
+    node->text = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
+    sr_text_release(&text);
+    node->plain =
+        option->type == SR_OPT_BOOL || option->type == SR_OPT_INT || option->type == SR_OPT_FLOAT;
+    return node->text ? node : NULL;
+}
+
+sr_status sr_recipe_read_table(sr_recipe_inside *in, const sr_option_table *table, void *options,
+                               sr_node *written, sr_node *resolved) {
+    SR_TRY(sr_options_defaults(table, options, &in->arena));
+    for (size_t i = 0; i < table->count; i++) {
+        const sr_option *option = &table->options[i];
+        sr_node *node = written ? sr_node_find(written, option->name) : NULL;
+        if (node)
+            node->used = true;
+        if (node && (sr_node_is_null(node) ||
+                     !sr_recipe_set_option(in, table, options, option->name, node)))
+            node = NULL;
+        sr_node *result = option_node(in, option, options, node);
+        if (!result)
+            return SR_E_MEMORY;
+        SR_TRY(sr_node_put(in, resolved, option->name, result));
+    }
+    return SR_OK;
+}
+
+// ---- options of descriptors -----------------------------------------------------------------
+
+// The map of options at a path: an augment's stands below its name.
+static sr_node *section_at(const sr_recipe_inside *in, const char *path) {
+    sr_node *node = sr_node_find(in->resolved, path);
+    if (node && strncmp(path, "augment[", 8) == 0)
+        node = node->first;
+    return node && node->kind == SR_NODE_MAP ? node : NULL;
+}
+
+static void refuse_unknown(sr_recipe_inside *in, const char *path, const sr_option_table *table,
+                           const sr_node *node, const char *key) {
+    static const char *const own[] = {"name",   "lr",     "lr_per",       "weight_decay",
+                                      "groups", "warmup", "warmup_start", NULL};
+    size_t room = table->count + sizeof own / sizeof *own, count = 0;
+    const char **names = sr_arena_alloc(&in->arena, room * sizeof *names);
+    for (size_t i = 0; names && i < table->count; i++)
+        names[count++] = table->options[i].name;
+    for (size_t i = 0; names && own[i]; i++) {
+        if (sr_recipe_knows(path, own[i]))
+            names[count++] = own[i];
+    }
+    const char *hint = names ? sr_recipe_hint(in, key, names, count) : "";
+    if (hint[0] == '\0' && table->count == 0)
+        hint = "; it has no options";
+    sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
+}
+
+static void set_from(sr_recipe_inside *in, const char *path, const sr_option_table *table,
+                     void *options, sr_node *map, const char *prefix) {
+    for (sr_node *node = map->first; node; node = node->next) {
+        const char *key = *prefix ? sr_recipe_format(in, "%s.%s", prefix, node->key) : node->key;
+        if (node->note || (node->kind == SR_NODE_TEXT && (!node->text || sr_node_is_null(node))))
+            continue; // a default, or nothing
+        if (sr_options_find(table, key))
+            node->used = sr_recipe_set_option(in, table, options, key, node);
+        else if (!*prefix && sr_recipe_knows(path, key))
+            continue;
+        else if (node->kind == SR_NODE_MAP)
+            set_from(in, path, table, options, node, key);
+        else
+            refuse_unknown(in, path, table, node, key);
+    }
+}
+
+// The section again, with a node for every row of the table behind what the recipe itself knows.
+static sr_status complete(sr_recipe_inside *in, const char *path, const sr_option_table *table,
+                          const void *options, sr_node *section) {
+    sr_node *old = sr_node_copy(in, section), *child = section->first;
+    if (!old)
+        return SR_E_MEMORY;
+    section->first = section->last = NULL;
+    section->count = 0;
+    while (child) {
+        sr_node *next = child->next;
+        if (sr_recipe_knows(path, child->key))
+            sr_node_append(section, child);
+        child = next;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const sr_option *option = &table->options[i];
+        if (sr_node_child(section, option->name))
+            continue; // the recipe's own node stays
+        sr_node *written = sr_node_find(old, option->name);
+        if (written && (written->note || sr_node_is_null(written)))
+            written = NULL;
+        sr_node *node = option_node(in, option, options, written);
+        if (!node)
+            return SR_E_MEMORY;
+        SR_TRY(sr_node_put(in, section, option->name, node));
+    }
+    return SR_OK;
+}
+
+sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path, const sr_option_table *table,
+                                  void *options) {
+    sr_recipe_inside *in = recipe->inside;
+    int before = in->mistakes;
+    SR_TRY(sr_options_defaults(table, options, &in->arena));
+    sr_node *section = section_at(in, path);
+    if (!section)
+        return SR_OK;
+    set_from(in, path, table, options, section, "");
+    if (in->mistakes > before)
+        return sr_recipe_verdict(in);
+    return complete(in, path, table, options, section);
+}

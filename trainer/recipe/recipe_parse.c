@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// YAML text to nodes, through libfyaml's events.
+//
+// Events and not documents: anchors, aliases, tags and depth are refused as they come by, before
+// anything could be expanded from them (an alias bomb costs nothing), and every node keeps its own
+// position. What is not valid YAML is reported in the library's words at the library's position.
+#include <libfyaml.h>
+#include <string.h>
+
+#include "trainer/recipe/recipe_internal.h"
+
+typedef struct reader {
+    sr_recipe_inside *in;
+    const sr_recipe_source *source;
+    int column; // of the text's begin
+    struct fy_parser *parser;
+    sr_node *root;
+    sr_node *open[SR_RECIPE_MAX_DEPTH];
+    sr_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, waiting for its value
+    int depth, nodes, documents;
+    bool stop; // after a mistake that makes the rest meaningless
+    bool out_of_memory;
+} reader;
+
+static sr_position position_of(const reader *r, const struct fy_mark *mark) {
+    sr_position at = {r->source, 0, r->column};
+    if (mark) {
+        at.line = mark->line;
+        at.column = mark->column + (mark->line == 0 ? r->column : 0);
+    }
+    return at;
+}
+
+static void refuse(reader *r, sr_position at, const char *what) {
+    sr_recipe_mistake(r->in, at, "%s", what);
+    r->stop = true;
+}
+
+static const char *copy_text(reader *r, struct fy_token *token) {
+    size_t length = 0;
+    const char *text = token ? fy_token_get_text(token, &length) : NULL;
+    char *copy = sr_arena_alloc(&r->in->arena, length + 1);
+    if (!copy) {
+        r->out_of_memory = r->stop = true;
+        return "";
+    }
+    if (text)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+// The scalar at hand is a key of the innermost map.
+static void take_key(reader *r, sr_node *node) {
+    sr_node *map = r->open[r->depth - 1];
+    if (strcmp(node->text, "<<") == 0 && node->plain) {
+        refuse(r, node->at, "merge keys ('<<') are not part of recipes; use 'base:'");
+        return;
+    }
+    const sr_node *twin = sr_node_child(map, node->text);
+    if (twin) {
+        sr_recipe_mistake(r->in, node->at, "key '%s' is given twice, first in line %d", node->text,
+                          twin->key_at.line + 1);
+    } else if (map->count >= SR_RECIPE_MAX_KEYS) {
+        refuse(r, node->at, "more than 1000 keys in one map");
+    }
+    r->key[r->depth - 1] = node;
+}
+
+// Puts a value where it belongs: under its key, at the end of a list, or at the root.
+static void take_value(reader *r, sr_node *node) {
+    if (r->depth == 0) {
+        if (!r->root)
+            r->root = node;
+        return;
+    }
+    sr_node *parent = r->open[r->depth - 1], *key = r->key[r->depth - 1];
+    if (parent->kind == SR_NODE_MAP && key) {
+        r->key[r->depth - 1] = NULL;
+        node->key = key->text;
+        node->key_at = key->at;
+        if (sr_node_child(parent, key->text))
+            return; // reported as it came
+    }
+    sr_node_append(parent, node);
+}
+
+static bool expects_key(const reader *r) {
+    return r->depth > 0 && r->open[r->depth - 1]->kind == SR_NODE_MAP && !r->key[r->depth - 1];
+}
+
+static sr_node *new_node(reader *r, sr_node_kind kind, struct fy_token *token) {
+    sr_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
+    if (!token && r->depth > 0) { // an empty value: say where its key stands
+        const sr_node *key = r->key[r->depth - 1];
+        at = key ? key->at : r->open[r->depth - 1]->at;
+    }
+    if (++r->nodes > SR_RECIPE_MAX_NODES) {
+        refuse(r, at, "more than 50000 values in one recipe");
+        return NULL;
+    }
+    sr_node *node = sr_node_new(r->in, kind, NULL, at);
+    if (!node)
+        r->out_of_memory = r->stop = true;
+    return node;
+}
+
+static void take_scalar(reader *r, struct fy_event *event) {
+    struct fy_token *token = event->scalar.value;
+    // Without a value between them, libfyaml gives no token position; style tells the same.
+    bool empty = !token || !fy_token_start_mark(token);
+    sr_node *node = new_node(r, SR_NODE_TEXT, empty ? NULL : token);
+    if (!node)
+        return;
+    node->text = copy_text(r, empty ? NULL : token);
+    node->plain = empty || fy_token_scalar_style(token) == FYSS_PLAIN;
+    if (strlen(node->text) > 0 && expects_key(r))
+        take_key(r, node);
+    else if (expects_key(r))
+        refuse(r, node->at, "a key must not be empty");
+    else
+        take_value(r, node);
+}
+
+static void take_begin(reader *r, sr_node_kind kind, struct fy_token *token) {
+    sr_node *node = new_node(r, kind, token);
+    if (!node)
+        return;
+    if (expects_key(r)) {
+        refuse(r, node->at, "a key must be text, not a map or a list");
+        return;
+    }
+    take_value(r, node);
+    if (r->depth == SR_RECIPE_MAX_DEPTH) {
+        refuse(r, node->at, "maps and lists are nested deeper than 32 levels");
+        return;
+    }
+    r->key[r->depth] = NULL;
+    r->open[r->depth++] = node;
+}
+
+// Tokens of anchors and aliases begin behind their sign.
+static sr_position sign_of(const reader *r, struct fy_token *token) {
+    sr_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
+    at.column -= at.column > 0;
+    return at;
+}
+
+static void refuse_extras(reader *r, struct fy_token *tag, struct fy_token *anchor) {
+    if (tag)
+        refuse(r, position_of(r, fy_token_start_mark(tag)),
+               "tags ('!...') are not part of recipes; types come from the key");
+    else if (anchor)
+        refuse(r, sign_of(r, anchor),
+               "anchors ('&...') are not part of recipes; use 'base:' to share settings");
+}
+
+static void take_event(reader *r, struct fy_event *event) {
+    struct fy_token *token = fy_event_get_token(event);
+    switch (event->type) {
+    case FYET_DOCUMENT_START:
+        if (++r->documents > 1)
+            refuse(r, position_of(r, token ? fy_token_start_mark(token) : NULL),
+                   "a recipe is one document; '---' starts a second one");
+        break;
+    case FYET_SCALAR:
+        refuse_extras(r, event->scalar.tag, event->scalar.anchor);
+        if (!r->stop)
+            take_scalar(r, event);
+        break;
+    case FYET_MAPPING_START:
+        refuse_extras(r, event->mapping_start.tag, event->mapping_start.anchor);
+        if (!r->stop)
+            take_begin(r, SR_NODE_MAP, token);
+        break;
+    case FYET_SEQUENCE_START:
+        refuse_extras(r, event->sequence_start.tag, event->sequence_start.anchor);
+        if (!r->stop)
+            take_begin(r, SR_NODE_LIST, token);
+        break;
+    case FYET_MAPPING_END:
+    case FYET_SEQUENCE_END:
+        r->depth--;
+        break;
+    case FYET_ALIAS:
+        refuse(r, sign_of(r, token),
+               "aliases ('*...') are not part of recipes; quote text that starts with '*'");
+        break;
+    case FYET_NONE:
+    case FYET_STREAM_START:
+    case FYET_STREAM_END:
+    case FYET_DOCUMENT_END:
+    default:
+        break;
+    }
+}
+
+// A tab that indents a line near this one: the library tells what follows from it instead.
+static bool find_tab(const reader *r, int near, sr_position *at) {
+    const char *text = r->source->text;
+    for (int line = 0; text && line <= near + 1; line++) {
+        size_t spaces = strspn(text, " "), blank = strspn(text, " \t");
+        if (line + 1 >= near && text[spaces] == '\t' && !strchr("\r\n#", text[blank])) {
+            *at = (sr_position){r->source, line, (int)spaces};
+            return true;
+        }
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return false;
+}
+
+static void report_syntax(reader *r, struct fy_diag *diag) {
+    void *previous = NULL;
+    const struct fy_diag_error *error;
+    bool any = false;
+    while ((error = fy_diag_errors_iterate(diag, &previous)) != NULL) {
+        int line = error->line > 0 ? error->line - 1 : 0;
+        int column = error->column > 0 ? error->column - 1 : 0;
+        sr_position at = {r->source, line, column + (line == 0 ? r->column : 0)};
+        bool tab = find_tab(r, line, &at);
+        sr_recipe_mistake(r->in, at, "%s",
+                          tab ? "a tab indents this line; YAML takes spaces only" : error->msg);
+        any = true;
+        if (tab)
+            return;
+    }
+    if (!any)
+        sr_recipe_mistake(r->in, (sr_position){r->source, 0, r->column}, "this is not YAML");
+}
+
+// Bytes of the character at p, 0 if it is invalid: not UTF-8, or a control character other than tab
+// and line ends (YAML 1.2, section 5.1).
+static size_t character_length(const char *p) {
+    const unsigned char c = (unsigned char)p[0];
+    if (c == '\0' || c == 0x7f || (c < 0x20 && !strchr("\t\n\r", c)))
+        return 0;
+    return sr_text_utf8_length(p);
+}
+
+static bool check_bytes(reader *r, const char *text, size_t length) {
+    sr_position at = {r->source, 0, r->column};
+    for (size_t i = 0; i < length;) {
+        const char *p = text + i;
+        size_t n = character_length(p);
+        if (n == 0) {
+            sr_recipe_mistake(r->in, at, "byte 0x%02x is not allowed; a recipe is UTF-8 text",
+                              (unsigned char)p[0]);
+            return false;
+        }
+        at.column = p[0] == '\n' ? 0 : at.column + 1;
+        at.line += p[0] == '\n';
+        i += n;
+    }
+    return true;
+}
+
+static sr_status run_parser(reader *r, const char *text, size_t length) {
+    struct fy_diag_cfg diag_options;
+    fy_diag_cfg_default(&diag_options);
+    struct fy_diag *diag = fy_diag_create(&diag_options);
+    if (!diag)
+        return SR_FAIL(SR_E_MEMORY, "libfyaml cannot start: out of memory");
+    fy_diag_set_collect_errors(diag, true);
+    struct fy_parse_cfg options = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG, .diag = diag};
+    r->parser = fy_parser_create(&options);
+    if (!r->parser || fy_parser_set_string(r->parser, text, length) != 0) {
+        fy_parser_destroy(r->parser);
+        fy_diag_destroy(diag);
+        return SR_FAIL(SR_E_MEMORY, "libfyaml cannot start: out of memory");
+    }
+    struct fy_event *event;
+    while (!r->stop && (event = fy_parser_parse(r->parser)) != NULL) {
+        take_event(r, event);
+        fy_parser_event_free(r->parser, event);
+    }
+    if (!r->stop && fy_parser_get_stream_error(r->parser))
+        report_syntax(r, diag);
+    fy_parser_destroy(r->parser);
+    fy_diag_destroy(diag);
+    if (r->out_of_memory)
+        return SR_FAIL(SR_E_MEMORY, "out of memory while reading %s", r->source->name);
+    return SR_OK;
+}
+
+sr_status sr_node_parse(sr_recipe_inside *in, const sr_recipe_source *source, const char *text,
+                        size_t length, int column, sr_node **out) {
+    reader r = {.in = in, .source = source, .column = column};
+    int before = in->mistakes;
+    if (length > SR_RECIPE_MAX_BYTES) {
+        sr_recipe_mistake(in, (sr_position){source, 0, 0}, "a recipe has at most 1 MiB");
+        return sr_recipe_verdict(in);
+    }
+    if (check_bytes(&r, text, length))
+        SR_TRY(run_parser(&r, text, length));
+    if (in->mistakes > before)
+        return sr_recipe_verdict(in);
+    *out = r.root;
+    return SR_OK;
+}

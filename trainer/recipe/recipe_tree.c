@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tree of a recipe: building, finding, merging.
+//
+// Nodes live in the recipe's arena and are never freed one by one. Maps are short (checked while
+// parsing), so that children are a list in the order of the file.
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/recipe/recipe_internal.h"
+
+sr_node *sr_node_new(sr_recipe_inside *in, sr_node_kind kind, const char *key, sr_position at) {
+    sr_node *node = sr_arena_alloc(&in->arena, sizeof *node);
+    if (!node)
+        return NULL;
+    node->kind = kind;
+    node->key = key;
+    node->text = "";
+    node->at = node->key_at = at;
+    return node;
+}
+
+void sr_node_append(sr_node *parent, sr_node *child) {
+    child->next = NULL;
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    parent->count++;
+}
+
+void sr_node_remove(sr_node *parent, const char *key) {
+    sr_node *child = parent->first;
+    parent->first = parent->last = NULL;
+    parent->count = 0;
+    while (child) {
+        sr_node *next = child->next;
+        if (strcmp(child->key, key) != 0)
+            sr_node_append(parent, child);
+        child = next;
+    }
+}
+
+sr_node *sr_node_child(const sr_node *map, const char *key) {
+    for (sr_node *child = map->first; child; child = child->next) {
+        if (child->key && strcmp(child->key, key) == 0)
+            return child;
+    }
+    return NULL;
+}
+
+// One step along a path: "key" of a map or "[2]" of a list. Returns what is left of the path.
+static const char *step(sr_node *node, const char *path, sr_node **next) {
+    *next = NULL;
+    if (path[0] == '.')
+        path++;
+    if (path[0] == '[') {
+        int index = 0, end = 0;
+        if (sscanf(path, "[%d]%n", &index, &end) != 1 || end == 0 || node->kind != SR_NODE_LIST)
+            return path;
+        sr_node *child = node->first;
+        for (; child && index > 0; index--)
+            child = child->next;
+        *next = child;
+        return path + end;
+    }
+    size_t length = strcspn(path, ".[");
+    char key[SR_RECIPE_MAX_PATH];
+    if (length >= sizeof key || node->kind != SR_NODE_MAP)
+        return path;
+    memcpy(key, path, length);
+    key[length] = '\0';
+    *next = sr_node_child(node, key);
+    return path + length;
+}
+
+static sr_node *walk(sr_node *root, const char *path, bool nearest) {
+    sr_node *node = root;
+    while (node && *path) {
+        sr_node *next;
+        path = step(node, path, &next);
+        if (!next)
+            return nearest ? node : NULL;
+        node = next;
+    }
+    return node;
+}
+
+sr_node *sr_node_find(sr_node *root, const char *path) {
+    return walk(root, path, false);
+}
+
+sr_node *sr_node_nearest(sr_node *root, const char *path) {
+    return walk(root, path, true);
+}
+
+bool sr_node_is_null(const sr_node *node) {
+    return node->kind == SR_NODE_TEXT && node->plain &&
+           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
+            strcmp(node->text, "null") == 0);
+}
+
+// An item of a list as option tables read it: quoted where it would read as something else.
+static char *add_item(char *end, const char *item) {
+    size_t n = strlen(item);
+    bool plain = n > 0 && !strpbrk(item, ",\"'[]\\#:{}") && !strchr(" \t", item[0]) &&
+                 !strchr(" \t", item[n - 1]);
+    if (plain) {
+        memcpy(end, item, n);
+        return end + n;
+    }
+    *end++ = '"';
+    for (; *item; item++) {
+        if (*item == '"' || *item == '\\')
+            *end++ = '\\';
+        *end++ = *item;
+    }
+    *end++ = '"';
+    return end;
+}
+
+const char *sr_node_value(sr_recipe_inside *in, const sr_node *node) {
+    if (node->kind == SR_NODE_TEXT)
+        return node->text;
+    if (node->kind != SR_NODE_LIST)
+        return NULL;
+    size_t bytes = 3;
+    for (const sr_node *item = node->first; item; item = item->next) {
+        if (item->kind != SR_NODE_TEXT)
+            return NULL;
+        bytes += 2 * strlen(item->text) + 4;
+    }
+    char *text = sr_arena_alloc(&in->arena, bytes);
+    if (!text) {
+        in->out_of_memory = true;
+        return NULL;
+    }
+    char *end = text;
+    *end++ = '[';
+    for (const sr_node *item = node->first; item; item = item->next) {
+        if (item != node->first) {
+            *end++ = ',';
+            *end++ = ' ';
+        }
+        end = add_item(end, item->text);
+    }
+    memcpy(end, "]", 2);
+    return text;
+}
+
+bool sr_node_is_choice(const char *key) {
+    static const char *const names[] = {"model", "optimizer", "schedule", "loss"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(key, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+// Turns the text node into a map that holds it under 'key'.
+static sr_status wrap(sr_recipe_inside *in, sr_node *node, const char *key) {
+    sr_node *inner = sr_node_new(in, SR_NODE_TEXT, key, node->at);
+    if (!inner)
+        return SR_E_MEMORY;
+    inner->text = node->text;
+    inner->plain = node->plain;
+    node->kind = SR_NODE_MAP;
+    node->text = "";
+    node->first = node->last = NULL;
+    node->count = 0;
+    sr_node_append(node, inner);
+    return SR_OK;
+}
+
+static sr_status normalise_section(sr_recipe_inside *in, sr_node *map) {
+    for (sr_node *child = map->first; child; child = child->next) {
+        if (child->kind != SR_NODE_TEXT || sr_node_is_null(child))
+            continue;
+        if (sr_node_is_choice(child->key))
+            SR_TRY(wrap(in, child, "name"));
+        else if (strcmp(child->key, "ema") == 0)
+            SR_TRY(wrap(in, child, "decay"));
+    }
+    return SR_OK;
+}
+
+sr_status sr_node_normalise(sr_recipe_inside *in, sr_node *root) {
+    SR_TRY(normalise_section(in, root));
+    const sr_node *phases = sr_node_child(root, "phases");
+    if (!phases || phases->kind != SR_NODE_MAP)
+        return SR_OK;
+    for (sr_node *phase = phases->first; phase; phase = phase->next) {
+        if (phase->kind == SR_NODE_MAP)
+            SR_TRY(normalise_section(in, phase));
+    }
+    return SR_OK;
+}
+
+// A choice that names another thing takes nothing from its base.
+static bool names_another(const sr_node *base, const sr_node *over) {
+    if (!over->key || !sr_node_is_choice(over->key))
+        return false;
+    const sr_node *a = sr_node_child(base, "name"), *b = sr_node_child(over, "name");
+    return a && b && strcmp(a->text, b->text) != 0;
+}
+
+static void replace(sr_node *old, const sr_node *by) {
+    sr_node *next = old->next;
+    *old = *by;
+    old->next = next;
+}
+
+void sr_node_merge(sr_node *base, sr_node *over) {
+    sr_node *child = over->first;
+    while (child) {
+        sr_node *next = child->next, *old = sr_node_child(base, child->key);
+        if (sr_node_is_null(child))
+            sr_node_remove(base, child->key);
+        else if (!old)
+            sr_node_append(base, child);
+        else if (old->kind == SR_NODE_MAP && child->kind == SR_NODE_MAP &&
+                 !names_another(old, child)) {
+            if (child->at.source && !child->at.source->is_override) {
+                old->at = child->at;
+                old->key_at = child->key_at;
+            }
+            sr_node_merge(old, child);
+        } else
+            replace(old, child);
+        child = next;
+    }
+}
+
+sr_node *sr_node_copy(sr_recipe_inside *in, const sr_node *node) {
+    sr_node *copy = sr_node_new(in, node->kind, node->key, node->at);
+    if (!copy)
+        return NULL;
+    *copy = *node;
+    copy->first = copy->last = copy->next = NULL;
+    copy->count = 0;
+    for (const sr_node *child = node->first; child; child = child->next) {
+        sr_node *child_copy = sr_node_copy(in, child);
+        if (!child_copy)
+            return NULL;
+        sr_node_append(copy, child_copy);
+    }
+    return copy;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of results: curves of a run, and the confusion matrix. Drawn with cairo; a build without
+// it has the same functions, which say so.
+#ifndef SR_TRAINER_RESULTS_PLOT_H
+#define SR_TRAINER_RESULTS_PLOT_H
+
+#include <stdbool.h>
+
+#include "trainer/tasks/metrics.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// False in a build without cairo, where the calls below are SR_E_UNSUPPORTED.
+bool sr_plots_available(void);
+
+// FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
+// accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.
+// Columns are found by name; a panel without values says so.
+SR_NODISCARD sr_status sr_results_plot(const char *folder);
+
+// FOLDER/confusion.png and .svg: rows are true classes, columns predictions, cells in percent of
+// the row. Names may be NULL. More classes than can be read are drawn without names and numbers.
+SR_NODISCARD sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
+                                         const char *folder);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

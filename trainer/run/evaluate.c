@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation of a split: every sample exactly once, the same bits on any number of ranks.
+//
+// The split is cut into blocks (a lane of a step); a rank computes the blocks of its lanes, each
+// with exact integer counts and a double sum in the order of samples. The blocks' rows are gathered
+// and added in block order.
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/run/training_internal.h"
+
+typedef struct block_list {
+    sr_metrics_block *blocks; // of this rank, in its order: step by step, lane by lane
+    size_t count, capacity;
+    bool cut; // by a stop request
+} block_list;
+
+static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int classes, float *logits,
+                               int32_t *labels, const sr_evaluation *e, sr_metrics_block *out) {
+    sr_lane_inputs inputs;
+    SR_TRY(sr_feed_inputs(slot, &inputs));
+    const sr_array *image = sr_slot_find(slot, "image");
+    int64_t samples = image->shape[0];
+    SR_TRY(sr_engine_infer(engine, samples, image->shape[1], image->shape[2], inputs.image, logits,
+                           (size_t)(samples * classes) * sizeof *logits));
+    memcpy(labels, inputs.label, (size_t)samples * sizeof *labels);
+    SR_TRY(sr_metrics_block_add(out, logits, classes, labels, slot->valid, e->confusion));
+    const int64_t pixels = image->shape[1] * image->shape[2] * 3;
+    for (int64_t i = 0; e->examples && i < slot->valid; i++)
+        if (labels[i] >= 0)
+            sr_examples_add(e->examples, slot->first_position + i,
+                            (const uint8_t *)image->data + i * pixels, logits + i * classes,
+                            classes, labels[i]);
+    return SR_OK;
+}
+
+static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int classes,
+                                const sr_evaluation *e, block_list *list) {
+    const int64_t lane_samples = e->batch / e->lanes;
+    sr_status status = SR_OK;
+    bool end = false;
+    float *logits =
+        sr_alloc_array((size_t)(lane_samples * classes), sizeof *logits, "evaluation logits");
+    int32_t *labels = sr_alloc_array((size_t)lane_samples, sizeof *labels, "evaluation labels");
+    if (!logits || !labels)
+        status = SR_E_MEMORY;
+    while (status == SR_OK && !sr_stop_requested()) {
+        sr_slot slot;
+        void *blocks = list->blocks;
+        SR_TRY_GOTO(sr_pipeline_next(pipeline, &slot, &end), out);
+        if (end)
+            break;
+        status = sr_grow(&blocks, &list->capacity, list->count + 1, sizeof *list->blocks,
+                         "evaluation blocks");
+        if (status == SR_OK) {
+            list->blocks = blocks;
+            list->blocks[list->count] = (sr_metrics_block){0};
+            status = evaluate_slot(engine, &slot, classes, logits, labels, e,
+                                   &list->blocks[list->count++]);
+        }
+        sr_pipeline_release(pipeline, &slot);
+    }
+out:
+    sr_free(logits);
+    sr_free(labels);
+    list->cut = status == SR_OK && !end;
+    return status;
+}
+
+// A stop request reaches the ranks at different blocks: what one has left out ends it for all.
+static sr_status agree_on_end(sr_comm *comm, bool cut) {
+    int ranks = sr_comm_size(comm);
+    int32_t mine = cut;
+    int32_t *all = sr_alloc_array((size_t)ranks, sizeof *all, "stop requests");
+    if (!all)
+        return SR_E_MEMORY;
+    sr_status status = sr_comm_all_gather(comm, &mine, sizeof mine, all, "evaluation results");
+    for (int r = 0; r < ranks && status == SR_OK; r++)
+        if (all[r])
+            status = SR_FAIL(SR_E_INTERRUPTED, "stopped in an evaluation");
+    sr_free(all);
+    return status;
+}
+
+// Puts the ranks' rows into block order: block = step * lanes + lane.
+static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
+                               sr_metrics_block **out, int64_t *count) {
+    int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
+    int local = sr_lanes_first(lanes, ranks, rank + 1) - sr_lanes_first(lanes, ranks, rank);
+    int64_t steps = (int64_t)list->count / local;
+    sr_metrics_block *rows =
+        sr_alloc_array((size_t)(steps * lanes) + 1, sizeof *rows, "evaluation blocks");
+    size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "evaluation blocks");
+    *out = sr_alloc_array((size_t)(steps * lanes) + 1, sizeof **out, "evaluation blocks");
+    if (!rows || !offsets || !*out) {
+        sr_free(rows);
+        sr_free(offsets);
+        return SR_E_MEMORY;
+    }
+    size_t *sizes = offsets + ranks;
+    for (int r = 0; r < ranks; r++) {
+        int first = sr_lanes_first(lanes, ranks, r), next = sr_lanes_first(lanes, ranks, r + 1);
+        offsets[r] = (size_t)(first * steps) * sizeof *rows;
+        sizes[r] = (size_t)((next - first) * steps) * sizeof *rows;
+    }
+    if (list->blocks)
+        memcpy((unsigned char *)rows + offsets[rank], list->blocks, sizes[rank]);
+    sr_status status = sr_comm_all_gather_v(comm, rows, offsets, sizes, "evaluation results");
+    for (int r = 0; r < ranks; r++) {
+        int first = sr_lanes_first(lanes, ranks, r), next = sr_lanes_first(lanes, ranks, r + 1);
+        const sr_metrics_block *from = rows + first * steps;
+        for (int64_t s = 0; s < steps; s++)
+            for (int lane = first; lane < next; lane++)
+                (*out)[s * lanes + lane] = *from++;
+    }
+    sr_free(rows);
+    sr_free(offsets);
+    *count = steps * lanes;
+    return status;
+}
+
+static void evaluation_transforms(const sr_evaluation *e, char text[2][48],
+                                  sr_transform_spec specs[2]) {
+    (void)snprintf(text[0], 48, "size=%lld", (long long)e->resize);
+    (void)snprintf(text[1], 48, "size=%lld", (long long)e->crop);
+    specs[0] = (sr_transform_spec){.name = "resize", .arguments = text[0]};
+    specs[1] = (sr_transform_spec){.name = "center_crop", .arguments = text[1]};
+}
+
+static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
+                            block_list *list) {
+    char text[2][48];
+    sr_transform_spec specs[2];
+    sr_pipeline *pipeline;
+    evaluation_transforms(e, text, specs);
+    int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
+    const sr_pipeline_options options = {.dataset = e->dataset,
+                                         .split = "val",
+                                         .transforms = specs,
+                                         .transform_count = 2,
+                                         .image_height = e->crop,
+                                         .image_width = e->crop,
+                                         .order = SR_ORDER_SEQUENTIAL,
+                                         .batch = e->batch,
+                                         .lanes = e->lanes,
+                                         .lane_begin = sr_lanes_first(e->lanes, ranks, rank),
+                                         .lane_end = sr_lanes_first(e->lanes, ranks, rank + 1),
+                                         .workers = e->workers,
+                                         .threads = e->threads,
+                                         .report_seconds = e->report_seconds,
+                                         .act_seconds = e->act_seconds};
+    SR_TRY(sr_pipeline_open(&options, &pipeline));
+    sr_status status = evaluate_slots(engine, pipeline, classes, e, list);
+    sr_pipeline_close(pipeline);
+    return status;
+}
+
+// A successor in the place of a damaged picture would be counted twice.
+static sr_status explain_damage(sr_status status) {
+    char message[768];
+    if (status != SR_E_DATA && status != SR_E_CHECKSUM)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return SR_FAIL(status,
+                   "%s; an evaluation counts every picture once, so that data.on_corrupt holds for "
+                   "training only: pack the val split again without this picture",
+                   message);
+}
+
+sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
+                            sr_metrics *out) {
+    block_list list = {0};
+    sr_metrics_block *blocks = NULL;
+    int64_t count = 0;
+    SR_TRY(sr_engine_use_average(engine, e->average));
+    sr_status status = explain_damage(run_blocks(engine, comm, e, classes, &list));
+    if (status == SR_OK)
+        status = agree_on_end(comm, list.cut);
+    if (status == SR_OK)
+        status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
+    if (status == SR_OK && e->confusion)
+        status = sr_gather_confusion(comm, e->confusion);
+    if (status == SR_OK && e->examples)
+        status = sr_examples_gather(e->examples, comm);
+    if (status == SR_OK)
+        *out = sr_metrics_total(blocks, count);
+    sr_free(list.blocks);
+    sr_free(blocks);
+    if (status != SR_OK && status != SR_E_INTERRUPTED)
+        return status;
+    SR_TRY(sr_engine_use_average(engine, false));
+    return status;
+}

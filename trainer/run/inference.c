@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and using trained models (inference.h): the engine of a run with its weights, nothing
+// else.
+#include "trainer/run/inference.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataio/image/picture.h"
+#include "dataio/record/dataset.h"
+#include "dataio/transforms/transform.h"
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/math.h"
+#include "kernels/base/watch.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/fingerprint.h"
+#include "trainer/engine/plugins.h"
+#include "trainer/run/inputs.h"
+#include "trainer/run/run_recipe.h"
+#include "trainer/run/training_internal.h"
+
+// ---- Opening ----
+
+// The recipe that a run folder keeps: beside the generation's folder, one or two levels up.
+static sr_status find_recipe(const char *folder, char out[PATH_MAX]) {
+    static const char *const places[] = {"recipe.yaml", "../recipe.yaml", "../../recipe.yaml"};
+    char real[PATH_MAX];
+    if (!realpath(folder, real))
+        return SR_FAIL(SR_E_NOT_FOUND, "%s does not exist", folder);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int n = snprintf(out, PATH_MAX, "%s/%s", real, places[i]);
+        if (n > 0 && n < PATH_MAX && sr_path_exists(out))
+            return SR_OK;
+    }
+    return SR_FAIL(SR_E_NOT_FOUND, "%s has no recipe.yaml: give the run folder", folder);
+}
+
+static sr_status copy_classes(sr_inference *in, const char *const *names, int count) {
+    in->class_count = count;
+    in->class_names = sr_arena_alloc(&in->arena, ((size_t)count + 1) * sizeof(char *));
+    if (!in->class_names)
+        return SR_E_MEMORY;
+    for (int i = 0; i < count; i++) {
+        in->class_names[i] = sr_arena_strdup(&in->arena, names[i]);
+        if (!in->class_names[i])
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
+}
+
+// Without a checkpoint the data set tells the classes.
+static sr_status classes_of_data(sr_inference *in) {
+    const sr_recipe *r = in->recipe;
+    const char *path = r->data.val ? r->data.val : r->data.train;
+    sr_dataset *data;
+    if (!path)
+        return sr_recipe_fail(in->recipe, "data.val",
+                              "data.val is missing: the names of the classes are read from it");
+    SR_TRY(sr_dataset_open(path, sr_dataset_has_split(path, "val") ? "val" : "train", &data));
+    int count = sr_dataset_class_count(data);
+    sr_status status = SR_OK;
+    const char **names = sr_alloc_array((size_t)count + 1, sizeof *names, "class names");
+    for (int i = 0; names && i < count; i++)
+        names[i] = sr_dataset_class_name(data, i);
+    status = names ? copy_classes(in, names, count) : SR_E_MEMORY;
+    sr_free(names);
+    sr_dataset_free(data);
+    return status;
+}
+
+static sr_status create_engine(sr_inference *in, int threads) {
+    const sr_recipe *r = in->recipe;
+    SR_TRY(sr_choose_task(in->recipe, &in->task));
+    const sr_comm_options comm = {.report_seconds = r->deadline_report,
+                                  .act_seconds = r->deadline_act,
+                                  .patience = SR_PATIENCE};
+    SR_TRY(sr_comm_create(&comm, &in->comm));
+    sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
+    SR_TRY(sr_fingerprint_agree(in->comm, r->numerics_strict));
+    const sr_engine_options options = {
+        .recipe = in->recipe,
+        .task = in->task,
+        .comm = in->comm,
+        .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
+        .classes = in->class_count,
+        .batch = r->batch,
+        .lanes = r->lanes,
+        .threads = threads,
+        .one_executor = true,
+        .image_height = r->image_height,
+        .image_width = r->image_width,
+        .seed = (uint64_t)r->seed};
+    return sr_engine_create(&options, &in->engine);
+}
+
+// A changed recipe still serves (it may have been changed on purpose), but never in silence.
+static sr_status compare_recipe(const sr_inference *in, const char *path, const sr_manifest *m) {
+    if (sr_comm_rank(in->comm) != 0)
+        return SR_OK;
+    sr_status status = sr_run_recipe_check(path, m->data_identity, m->recipe_identity);
+    if (status == SR_E_MEMORY)
+        return status;
+    if (status != SR_OK)
+        SR_WARN("%s; results may differ from the run's own evaluation", sr_error_message());
+    return SR_OK;
+}
+
+static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o) {
+    char path[PATH_MAX];
+    sr_checkpoint *checkpoint;
+    sr_safetensors *file;
+    SR_TRY(find_recipe(o->source, path));
+    SR_TRY(sr_recipe_load(path, o->overrides, o->override_count, &in->recipe));
+    SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_FOUND));
+    SR_TRY(sr_checkpoint_open(o->source, NULL, &checkpoint));
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
+    sr_status status = copy_classes(in, m->classes, m->class_count);
+    sr_weights_kind kind = !o->raw && sr_checkpoint_has_weights(checkpoint, SR_WEIGHTS_EMA)
+                               ? SR_WEIGHTS_EMA
+                               : SR_WEIGHTS_MODEL;
+    if (status == SR_OK)
+        status = create_engine(in, o->threads);
+    if (status == SR_OK)
+        status = compare_recipe(in, path, m);
+    if (status == SR_OK)
+        status = sr_checkpoint_weights(checkpoint, kind, &file);
+    if (status == SR_OK)
+        status = sr_state_load_weights(in->engine, file, NULL);
+    sr_checkpoint_free(checkpoint);
+    return status;
+}
+
+static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
+    const sr_status status =
+        sr_recipe_load(o->source, o->overrides, o->override_count, &in->recipe);
+    if (status == SR_E_NOT_FOUND)
+        return SR_FAIL(status, "'%s' is not a run folder, a checkpoint or a recipe: %s", o->source,
+                       sr_error_message());
+    SR_TRY(status);
+    SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
+    if (!in->recipe->weights)
+        return sr_recipe_fail(in->recipe, "weights",
+                              "give weights=FILE.safetensors, or a run "
+                              "folder instead of a recipe");
+    SR_TRY(sr_check_weights(in->recipe));
+    SR_TRY(classes_of_data(in));
+    SR_TRY(create_engine(in, o->threads));
+    return sr_inputs_load_weights(in->recipe, in->engine, in->class_names, in->class_count);
+}
+
+sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out) {
+    sr_inference *in = sr_alloc(sizeof *in, "inference");
+    if (!in)
+        return SR_E_MEMORY;
+    sr_arena_init(&in->arena);
+    sr_status status = SR_OK;
+    if (sr_checkpoint_is(options->source)) {
+        status = open_checkpoint(in, options);
+    } else if (sr_path_is_folder(options->source)) {
+        status = SR_FAIL(SR_E_USAGE,
+                         "%s is neither a run folder nor a checkpoint; give runs/RECIPE/STAMP, its "
+                         "last or best, or a recipe with weights=FILE.safetensors",
+                         options->source);
+    } else if (sr_text_ends_with(options->source, ".safetensors")) {
+        status = SR_FAIL(SR_E_USAGE,
+                         "%s has weights only, without the model's options: give its run folder, "
+                         "or a recipe with weights=%s and data.val (for the class names)",
+                         options->source, options->source);
+    } else if (sr_weights_are_pytorch(options->source)) {
+        status =
+            SR_FAIL(SR_E_USAGE,
+                    "%s is a PyTorch file; convert it with serried-convert %s FILE.safetensors, "
+                    "then give a recipe with weights=FILE.safetensors and data.val, which tells "
+                    "the classes",
+                    options->source, options->source);
+    } else {
+        status = open_recipe(in, options);
+    }
+    if (status != SR_OK) {
+        sr_inference_free(in);
+        return status;
+    }
+    *out = in;
+    return SR_OK;
+}
+
+void sr_inference_free(sr_inference *in) {
+    if (!in)
+        return;
+    sr_engine_free(in->engine);
+    sr_comm_free(in->comm);
+    sr_recipe_free(in->recipe);
+    sr_arena_release(&in->arena);
+    sr_free(in);
+}
+
+// ---- Use ----
+
+sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metrics *out) {
+    const sr_recipe *r = in->recipe;
+    const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
+    sr_dataset *data;
+    if (!path)
+        return sr_recipe_fail(in->recipe, "data.val",
+                              "data.val is missing: give a packed data set");
+    SR_TRY(sr_dataset_open(path, "val", &data));
+    sr_status status =
+        sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
+    sr_dataset_free(data);
+    SR_TRY(status);
+    const sr_evaluation evaluation = {.dataset = path,
+                                      .resize = r->eval.resize,
+                                      .crop = r->eval.crop,
+                                      .batch = r->eval.batch,
+                                      .lanes = in->engine->lanes,
+                                      .workers = (int)r->data.workers,
+                                      .threads = r->data.threads,
+                                      .report_seconds = r->deadline_report,
+                                      .act_seconds = r->deadline_act};
+    return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
+}
+
+// What turns files into the model's input.
+typedef struct reader {
+    sr_picture_worker *pictures;
+    sr_canvas *canvas;
+    sr_transform_chain *chain;
+} reader;
+
+// What packing would store of a file, so that a picture has the same pixels here as in training.
+static sr_status open_picture(const reader *r, const sr_picture_file *file, sr_encoded *out) {
+    const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
+    sr_sample stored = {0};
+    unsigned met;
+    if (file->height > 0) {
+        *out = (sr_encoded){.data = file->data,
+                            .bytes = file->bytes,
+                            .raw = true,
+                            .height = file->height,
+                            .width = file->width,
+                            .channels = file->channels ? file->channels : 3};
+        return SR_OK;
+    }
+    SR_TRY(sr_picture_normalise(r->pictures, file->data, file->bytes, &options, &stored, &met));
+    *out = sr_encoded_of(&stored);
+    return SR_OK;
+}
+
+static sr_status decode(const reader *r, const sr_picture_file *file, int64_t side,
+                        uint8_t *pixels) {
+    const sr_canvas_identity identity = {0};
+    sr_encoded encoded;
+    SR_TRY(open_picture(r, file, &encoded));
+    SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, side, side, pixels));
+    return sr_transform_chain_apply(r->chain, r->canvas);
+}
+
+static bool is_of_picture(sr_status status) {
+    return status >= SR_E_DATA && status < SR_E_PEER;
+}
+
+// Softmax of one row in double with own exp: the bits are ours.
+static void softmax(const float *logits, int classes, float *out) {
+    double most = (double)logits[0], sum = 0;
+    for (int i = 1; i < classes; i++)
+        most = (double)logits[i] > most ? (double)logits[i] : most;
+    for (int i = 0; i < classes; i++)
+        sum += sr_exp((double)logits[i] - most);
+    for (int i = 0; i < classes; i++)
+        out[i] = (float)(sr_exp((double)logits[i] - most) / sum);
+}
+
+typedef struct batch_memory {
+    void *image; // 64-byte aligned, for kernels
+    float *logits;
+    int64_t samples;
+} batch_memory;
+
+static sr_status predict_batch(sr_inference *in, const reader *from, const batch_memory *m,
+                               const sr_picture_file *files, int count, float *probabilities,
+                               uint8_t *pixels, sr_status *statuses) {
+    int64_t side = in->recipe->eval.crop;
+    size_t size = (size_t)(side * side * 3), classes = (size_t)in->class_count;
+    memset(m->image, 0, size * (size_t)m->samples);
+    for (int i = 0; i < count; i++) {
+        uint8_t *at = (uint8_t *)m->image + (size_t)i * size;
+        statuses[i] = decode(from, &files[i], side, at);
+        if (statuses[i] != SR_OK && !is_of_picture(statuses[i]))
+            return statuses[i];
+        if (statuses[i] != SR_OK)
+            SR_WARN("%s: %s", files[i].name, sr_error_message());
+    }
+    SR_TRY(sr_engine_infer(in->engine, m->samples, side, side, m->image, m->logits,
+                           (size_t)m->samples * classes * sizeof *m->logits));
+    if (pixels)
+        memcpy(pixels, m->image, size * (size_t)count);
+    for (int i = 0; i < count; i++) {
+        float *row = probabilities + (size_t)i * classes;
+        memset(row, 0, classes * sizeof *row);
+        if (statuses[i] == SR_OK)
+            softmax(m->logits + (size_t)i * classes, in->class_count, row);
+    }
+    return SR_OK;
+}
+
+static sr_status predict_all(sr_inference *in, const reader *from, const sr_picture_file *files,
+                             int count, float *probabilities, uint8_t *pixels,
+                             sr_status *statuses) {
+    const sr_recipe *r = in->recipe;
+    int64_t most = r->eval.batch / in->engine->lanes;
+    batch_memory m = {.samples = count < most ? count : most};
+    size_t size = (size_t)(r->eval.crop * r->eval.crop * 3), classes = (size_t)in->class_count;
+    m.image = sr_alloc_array((size_t)m.samples, size, "pictures");
+    m.logits = sr_alloc_array((size_t)m.samples * classes, sizeof *m.logits, "logits");
+    sr_status status = m.image && m.logits ? SR_OK : SR_E_MEMORY;
+    for (int i = 0; i < count && status == SR_OK; i += (int)m.samples) {
+        int now = count - i < m.samples ? count - i : (int)m.samples;
+        status = predict_batch(in, from, &m, files + i, now, probabilities + (size_t)i * classes,
+                               pixels ? pixels + (size_t)i * size : NULL, statuses + i);
+    }
+    sr_free(m.image);
+    sr_free(m.logits);
+    return status;
+}
+
+sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
+                               float *probabilities, uint8_t *pixels, sr_status *statuses) {
+    char text[2][48];
+    reader from = {0};
+    (void)snprintf(text[0], sizeof text[0], "size=%lld", (long long)in->recipe->eval.resize);
+    (void)snprintf(text[1], sizeof text[1], "size=%lld", (long long)in->recipe->eval.crop);
+    const sr_transform_spec specs[2] = {{"resize", text[0]}, {"center_crop", text[1]}};
+    sr_status status = sr_picture_worker_create(&from.pictures);
+    if (status == SR_OK)
+        status = sr_canvas_create(0, &from.canvas);
+    if (status == SR_OK)
+        status = sr_transform_chain_create(specs, 2, &from.chain);
+    if (status == SR_OK)
+        status = predict_all(in, &from, files, count, probabilities, pixels, statuses);
+    if (from.chain)
+        sr_transform_chain_free(from.chain);
+    if (from.canvas)
+        sr_canvas_free(from.canvas);
+    sr_picture_worker_free(from.pictures);
+    return status;
+}

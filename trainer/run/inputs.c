@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and comparing what a run begins with (inputs.h).
+#include "trainer/run/inputs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/machine.h"
+#include "kernels/base/text.h"
+#include "kernels/device/device.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/engine/state.h"
+
+// ---- Data sets ----
+
+// Opens the split of a packed data set that 'key' of the recipe names.
+static sr_status open_split(sr_recipe *recipe, const char *key, const char *path, const char *split,
+                            sr_dataset **out) {
+    if (!sr_path_exists(path))
+        return sr_recipe_fail(
+            recipe, key, "%s does not exist; pack your pictures first: serried pack PICTURES %s",
+            path, path);
+    return sr_dataset_open(path, split, out);
+}
+
+static sr_status take_class_names(sr_inputs *in) {
+    in->class_count = sr_dataset_class_count(in->train);
+    const char **names = sr_alloc_array((size_t)in->class_count + 1, sizeof *names, "class names");
+    if (!names)
+        return SR_E_MEMORY;
+    for (int i = 0; i < in->class_count; i++)
+        names[i] = sr_dataset_class_name(in->train, i);
+    in->class_names = names;
+    return SR_OK;
+}
+
+sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
+                                  const char *const *names, int count, const char *whose) {
+    const int classes = sr_dataset_class_count(data);
+    for (int i = 0; i < classes && i < count; i++) {
+        const char *theirs = sr_dataset_class_name(data, i);
+        if (strcmp(theirs, names[i]) != 0)
+            return SR_FAIL(SR_E_USAGE, "%s: class %d is '%s', in %s it is '%s'", path, i, theirs,
+                           whose, names[i]);
+    }
+    if (classes == count)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE, "%s has %d class%s, %s %d", path, classes, classes == 1 ? "" : "es",
+                   whose, count);
+}
+
+static sr_status open_val(sr_recipe *recipe, const char *path, const char *key, sr_inputs *in) {
+    sr_dataset *data = NULL;
+    SR_TRY(open_split(recipe, key, path, "val", &data));
+    sr_status status =
+        sr_inputs_check_classes(data, path, in->class_names, in->class_count, recipe->data.train);
+    if (status != SR_OK) {
+        char difference[512];
+        (void)snprintf(difference, sizeof difference, "%s", sr_error_message());
+        status =
+            sr_recipe_fail(recipe, key, "%s; pack both splits with the same classes", difference);
+    }
+    if (status == SR_OK) {
+        (void)snprintf(in->val_path, sizeof in->val_path, "%s", path);
+        (void)snprintf(in->val_identity, sizeof in->val_identity, "%s", sr_dataset_identity(data));
+        in->val_count = sr_dataset_count(data);
+    }
+    sr_dataset_free(data);
+    return status;
+}
+
+sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs *out) {
+    const char *train = recipe->data.train, *val = recipe->data.val;
+    *out = (sr_inputs){0};
+    if (!train)
+        return sr_recipe_fail(recipe, "data.train",
+                              "data.train is missing: give a folder that 'serried pack' wrote");
+    SR_TRY(open_split(recipe, "data.train", train, "train", &out->train));
+    out->count = sr_dataset_count(out->train);
+    (void)snprintf(out->identity, sizeof out->identity, "%s", sr_dataset_identity(out->train));
+    SR_TRY(take_class_names(out));
+    if (!task->infer)
+        return SR_OK;
+    if (val)
+        return open_val(recipe, val, "data.val", out);
+    return sr_dataset_has_split(train, "val") ? open_val(recipe, train, "data.train", out) : SR_OK;
+}
+
+void sr_inputs_release(sr_inputs *in) {
+    union {
+        const char *const *in;
+        void *out;
+    } names = {.in = in->class_names};
+    sr_free(names.out);
+    sr_dataset_free(in->train);
+    *in = (sr_inputs){0};
+}
+
+// ---- First weights ----
+
+sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
+                                 int count) {
+    sr_safetensors *file;
+    if (!recipe->weights)
+        return SR_OK;
+    SR_TRY(sr_checkpoint_open_weights(recipe->weights, &file));
+    sr_status status = SR_OK;
+    if (engine->task->infer && recipe->weights_reset.count == 0)
+        status = sr_state_check_classes(file, names, count);
+    if (status == SR_OK)
+        status = sr_state_load_weights(engine, file, &recipe->weights_reset);
+    sr_safetensors_free(file);
+    return status;
+}
+
+// ---- Length and memory ----
+
+sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_schedule_lengths *out) {
+    const double samples = r->steps ? (double)(r->steps * r->batch) : r->epochs * (double)count;
+    *steps = (int64_t)ceil(samples / (double)r->batch);
+    *out = (sr_schedule_lengths){.total = *steps * r->batch, .epoch = count, .batch = r->batch};
+    if (*steps >= 1)
+        return SR_OK;
+    return sr_recipe_fail(r, "epochs",
+                          "the recipe trains for 0 steps: raise epochs, or give steps");
+}
+
+sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
+    const sr_machine_memory memory = sr_machine_get_memory();
+    uint64_t activations = 0, state = 0;
+    char need[16], lane[16], have[16];
+    if (!sr_device_host_access(e->device))
+        return SR_OK; // its own memory counts, and says itself when there is no more
+    for (int p = 0; p < e->phase_count; p++) {
+        const sr_phase *phase = e->phases[p];
+        sr_plan *plan;
+        SR_TRY(sr_engine_compile(e, p, &plan));
+        if (sr_plan_peak_bytes(plan) > activations)
+            activations = sr_plan_peak_bytes(plan);
+        state += (uint64_t)phase->elements * sizeof(float) *
+                 (2 + (uint64_t)phase->optimizer->slots + (phase->ema ? 1 : 0));
+    }
+    const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e->executor_count + state);
+    if (all <= memory.total)
+        return SR_OK;
+    return sr_recipe_fail(
+        e->recipe, "batch",
+        "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
+        " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
+        "results)",
+        sr_text_bytes(all, need), memory.limit ? memory.limit : "this machine",
+        sr_text_bytes(memory.total, have), e->lane_samples, sr_text_bytes(activations, lane),
+        ranks * e->executor_count, ranks * e->executor_count == 1 ? "" : "s");
+}

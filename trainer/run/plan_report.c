@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run would begin with (plan_report.h): its data sets and weights are opened, a real engine
+// is created and its first lane program compiled, so that refusals, shapes, memory and FLOPs are
+// those of the run.
+#include "trainer/run/plan_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/log.h"
+#include "kernels/base/text.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/param_groups.h"
+#include "trainer/run/inputs.h"
+
+static void print_model(const sr_model *model) {
+    (void)printf("\nmodel %s\n  %-44s %-20s %12s\n", model->desc->name, "tensor", "shape",
+                 "elements");
+    for (int i = 0; i < model->param_count; i++) {
+        const sr_param *p = &model->params[i];
+        char shape[96];
+        (void)printf("  %-44s %-20s %12lld%s\n", p->name, sr_info_text(&p->info, shape),
+                     (long long)sr_info_count(&p->info),
+                     p->kind == SR_PARAM_BUFFER   ? "  buffer"
+                     : p->kind == SR_PARAM_FROZEN ? "  frozen"
+                                                  : "");
+    }
+    (void)printf("  %.0f parameters\n", model->parameters);
+}
+
+static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_model *model) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_param_groups_describe(settings, model, &text);
+    const sr_status status = sr_text_check(&text);
+    if (status == SR_OK)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
+    return status;
+}
+
+static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_plan *plan) {
+    char text[16];
+    uint64_t flat = (uint64_t)phase->elements * sizeof(float);
+    (void)printf("\nmemory of a rank\n  parameters and gradients' sums  %s\n",
+                 sr_text_bytes(flat, text));
+    (void)printf("  optimiser state                 %s\n",
+                 sr_text_bytes(flat * (uint64_t)phase->optimizer->slots, text));
+    (void)printf("  average                         %s\n",
+                 sr_text_bytes(phase->ema ? flat : 0, text));
+    (void)printf("  activations of a lane           %s",
+                 sr_text_bytes(sr_plan_peak_bytes(plan), text));
+    (void)printf(" (live bound %s), %d at a time\n",
+                 sr_text_bytes(sr_plan_live_bound_bytes(plan), text), e->executor_count);
+}
+
+static void print_lanes(const sr_recipe *r, int ranks) {
+    int64_t samples = r->batch / r->lanes;
+    (void)printf("\nlanes: %lld, each of %lld sample%s\n", (long long)r->lanes, (long long)samples,
+                 samples == 1 ? "" : "s");
+    for (int rank = 0; rank < ranks; rank++)
+        (void)printf("  rank %d: lanes %d..%d\n", rank, sr_lanes_first((int)r->lanes, ranks, rank),
+                     sr_lanes_first((int)r->lanes, ranks, rank + 1) - 1);
+    if (samples < 16)
+        SR_WARN("a lane has %lld sample%s: batch norm over fewer than 16 is noisy; lower lanes",
+                (long long)samples, samples == 1 ? "" : "s");
+}
+
+static sr_status report_phase(sr_engine *e, int p) {
+    sr_plan *plan;
+    SR_TRY(sr_engine_compile(e, p, &plan));
+    print_model(e->models[p]);
+    SR_TRY(print_groups(&e->recipe->phases[p].optimizer, e->models[p]));
+    (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
+                 sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
+    print_memory(e, e->phases[p], plan);
+    return SR_OK;
+}
+
+// ---- What a run would begin with ----
+
+typedef struct plan_work {
+    sr_comm *comm;
+    const sr_task_desc *task;
+    sr_inputs inputs;
+    sr_engine *engine;
+    sr_arena arena;
+} plan_work;
+
+static void release(plan_work *w) {
+    sr_engine_free(w->engine);
+    sr_inputs_release(&w->inputs);
+    sr_comm_free(w->comm);
+    sr_arena_release(&w->arena);
+}
+
+// The data sets, where the recipe names some, and schedules over a run of their length.
+static sr_status open_inputs(sr_recipe *r, plan_work *w) {
+    sr_schedule_lengths lengths;
+    sr_schedule schedule;
+    int64_t steps;
+    if (!r->data.train)
+        return SR_OK;
+    SR_TRY(sr_inputs_open(r, w->task, &w->inputs));
+    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
+    for (int i = 0; i < r->phase_count; i++)
+        SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
+    return SR_OK;
+}
+
+// Everything that training would do up to its first step, but for the run folder; released after a
+// failure, too.
+static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
+    const sr_comm_options comm = {.backend = "self"};
+    *w = (plan_work){0};
+    sr_arena_init(&w->arena);
+    SR_TRY(sr_check_ranks(r, ranks));
+    SR_TRY(sr_check_weights(r));
+    SR_TRY(sr_choose_task(r, &w->task));
+    SR_TRY(open_inputs(r, w));
+    SR_TRY(sr_comm_create(&comm, &w->comm));
+    const sr_engine_options options = {.recipe = r,
+                                       .task = w->task,
+                                       .comm = w->comm,
+                                       .classes = w->inputs.train ? w->inputs.class_count : 1000,
+                                       .batch = r->batch,
+                                       .lanes = r->lanes,
+                                       .image_height = r->image_height,
+                                       .image_width = r->image_width,
+                                       .seed = (uint64_t)r->seed};
+    SR_TRY(sr_engine_create(&options, &w->engine));
+    SR_TRY(sr_inputs_check_memory(w->engine, 1));
+    return w->inputs.train
+               ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
+               : SR_OK;
+}
+
+static void print_data(const sr_inputs *in) {
+    if (!in->train) {
+        (void)printf("\ndata: data.train is missing; 1000 classes are assumed\n");
+        return;
+    }
+    (void)printf("\ndata: %lld picture%s of %d class%s", (long long)in->count,
+                 in->count == 1 ? "" : "s", in->class_count, in->class_count == 1 ? "" : "es");
+    if (in->val_path[0])
+        (void)printf(", %lld for evaluation\n", (long long)in->val_count);
+    else
+        (void)printf(", none for evaluation\n");
+}
+
+static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
+    sr_text yaml;
+    sr_text_init(&yaml);
+    sr_status status = sr_recipe_print_yaml(r, true, &yaml);
+    if (status == SR_OK)
+        (void)fputs(yaml.data, stdout);
+    sr_text_release(&yaml);
+    SR_TRY(status);
+    print_data(&w->inputs);
+    for (int p = 0; p < w->engine->phase_count; p++)
+        SR_TRY(report_phase(w->engine, p));
+    print_lanes(r, ranks);
+    return SR_OK;
+}
+
+sr_status sr_plan_rehearse(sr_recipe *recipe) {
+    plan_work work;
+    const sr_status status = begin(recipe, 1, &work);
+    release(&work);
+    return status;
+}
+
+sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
+    plan_work work;
+    ranks = ranks > 0 ? ranks : 1;
+    sr_status status = begin(recipe, ranks, &work);
+    if (status == SR_OK)
+        status = report(recipe, &work, ranks);
+    release(&work);
+    return status;
+}

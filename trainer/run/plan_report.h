@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a recipe would do, without data processes or a run folder: --dry-run and `recipe check`.
+#ifndef SR_TRAINER_PLAN_REPORT_H
+#define SR_TRAINER_PLAN_REPORT_H
+
+#include "trainer/recipe/recipe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Opens data sets and weights that the recipe names, builds its models and plans a step. Returns
+// the error that training would end with before its first step.
+SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
+// The same, and then on stdout: resolved recipe with origins, a table of the model's tensors,
+// operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. Classes
+// come from data.train where it is there, else 1000.
+SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding a changed recipe.yaml (run_recipe.h).
+//
+// The file is for people and for `val` and `predict`, carries no checksum, and may be copied and
+// edited. A flipped bit can leave it a recipe, but not one of the same identity, unless the option
+// is neutral: then no result depends on it.
+#include "trainer/run/run_recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/engine/plugins.h"
+#include "trainer/recipe/recipe.h"
+#include "trainer/run/train.h"
+
+sr_status sr_run_recipe_check(const char *path, const char *data_identity, const char *identity) {
+    sr_recipe *recipe = NULL;
+    char found[65] = "";
+    sr_status status = sr_recipe_load(path, NULL, 0, &recipe);
+    if (status == SR_OK)
+        status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
+    if (status == SR_OK)
+        status = sr_train_check(recipe);
+    if (status == SR_OK) {
+        sr_status told = sr_recipe_identity(recipe, data_identity, found);
+        if (told == SR_E_MEMORY)
+            status = told;
+        else if (told != SR_OK) // weights that it names are not there
+            (void)snprintf(found, sizeof found, "%s", identity);
+    }
+    sr_recipe_free(recipe);
+    if (status == SR_E_MEMORY)
+        return status;
+    if (status != SR_OK)
+        return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is not a valid recipe any more",
+                       path);
+    if (strcmp(found, identity) != 0)
+        return SR_FAIL(SR_E_DATA,
+                       "%s: damaged or changed: it is not the recipe that the run was started with",
+                       path);
+    return SR_OK;
+}
+
+// Lengths in another unit cannot be compared and pass.
+static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
+    if (now->steps && before->steps && now->steps <= before->steps)
+        return sr_recipe_fail(now, "steps", "the run has steps=%lld; give more to extend it",
+                              (long long)before->steps);
+    if (!now->steps && !before->steps && now->epochs <= before->epochs)
+        return sr_recipe_fail(now, "epochs", "the run has epochs=%g; give more to extend it",
+                              before->epochs);
+    return SR_OK;
+}
+
+// The stored recipe with an override, which may be NULL; *out is NULL if the result is invalid.
+static sr_status load_stored(const char *path, const char *override, sr_recipe **out) {
+    const char *const overrides[] = {override};
+    *out = NULL;
+    sr_status status = sr_recipe_load(path, overrides, override ? 1 : 0, out);
+    if (status == SR_OK)
+        status = sr_plugins_load(*out, SR_PLUGINS_LOADED);
+    if (status == SR_OK)
+        status = sr_train_check(*out);
+    if (status != SR_OK) {
+        sr_recipe_free(*out);
+        *out = NULL;
+    }
+    return status == SR_E_MEMORY ? status : SR_OK;
+}
+
+sr_status sr_run_recipe_extends(const char *path, sr_recipe *now, const char *data_identity,
+                                const char *identity, bool *out) {
+    const char *key = now->steps ? "steps" : "epochs";
+    char override[128], found[65] = "";
+    sr_recipe *before = NULL, *longer = NULL;
+    *out = false;
+    (void)snprintf(override, sizeof override, "%s=%s", key, sr_recipe_get(now, key));
+    sr_status status = load_stored(path, override, &longer);
+    if (status == SR_OK && longer &&
+        sr_recipe_identity(longer, data_identity, found) == SR_E_MEMORY)
+        status = SR_E_MEMORY;
+    if (status == SR_OK && strcmp(found, identity) == 0) {
+        status = load_stored(path, NULL, &before);
+        if (status == SR_OK && before)
+            status = check_longer(now, before);
+        *out = status == SR_OK && before;
+    }
+    sr_recipe_free(before);
+    sr_recipe_free(longer);
+    return status;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training run from request to exit code (train.h): begin, steps, and an end on which all ranks
+// agree.
+#include "trainer/run/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/watch.h"
+#include "trainer/engine/plugins.h"
+#include "trainer/report/results_plot.h"
+#include "trainer/run/plan_report.h"
+#include "trainer/run/training_internal.h"
+
+static double run_seconds(const sr_training *t) {
+    double session = t->session_start_ns ? (double)(sr_clock_ns() - t->session_start_ns) / 1e9 : 0;
+    return t->previous_seconds + session;
+}
+
+enum { METRICS = 5 };
+
+static sr_run_result make_result(const sr_training *t, sr_status status, const char *message,
+                                 sr_run_metric metrics[METRICS]) {
+    const sr_run_metric all[METRICS] = {{"train_loss", t->last_loss},
+                                        {"val_loss", t->val_loss},
+                                        {"val_top1", t->val_top1},
+                                        {"val_top5", t->val_top5},
+                                        {"best_val_top1", t->best_top1}};
+    memcpy(metrics, all, sizeof all);
+    return (sr_run_result){.status = status == SR_OK              ? SR_RUN_FINISHED
+                                     : status == SR_E_INTERRUPTED ? SR_RUN_STOPPED
+                                                                  : SR_RUN_FAILED,
+                           .exit_code = sr_status_exit_code(status),
+                           .message = status == SR_OK ? NULL : message,
+                           .steps = t->step,
+                           .samples = t->position,
+                           .digest = t->digest[0] ? t->digest : NULL,
+                           .wall_seconds = run_seconds(t),
+                           .metrics = metrics,
+                           .metric_count = METRICS};
+}
+
+// A run without exit.json does not count as finished.
+static sr_status write_exit(sr_training *t, sr_status status, const char *message) {
+    sr_run_metric metrics[METRICS];
+    if (!t->run)
+        return SR_OK;
+    SR_TRY(sr_run_folder_check(t->run));
+    const sr_run_result result = make_result(t, status, message, metrics);
+    SR_TRY(sr_run_finish(t->run, &result));
+    char fields[128];
+    (void)snprintf(fields, sizeof fields,
+                   "\"step\": %lld, \"samples\": %lld, \"status\": \"%s\", \"exit_code\": %d",
+                   (long long)t->step, (long long)t->position, result.status, result.exit_code);
+    sr_run_event(t->run, "end", fields);
+    return SR_OK;
+}
+
+static void print_json(const sr_training *t, sr_status status, const char *message) {
+    sr_run_metric metrics[METRICS];
+    sr_text line;
+    const sr_run_result result = make_result(t, status, message, metrics);
+    sr_text_init(&line);
+    sr_run_result_add_line(&result, t->place.folder, &line);
+    if (sr_text_check(&line) == SR_OK)
+        (void)fputs(line.data, stdout);
+    (void)fflush(stdout);
+    sr_text_release(&line);
+}
+
+static void draw_results(const sr_training *t) {
+    if (!t->run || t->step == 0)
+        return;
+    if (sr_results_plot(t->place.folder) != SR_OK)
+        SR_WARN("no results picture: %s", sr_error_message());
+}
+
+static void say_result(const sr_training *t) {
+    char time[24];
+    SR_INFO("finished %lld step%s in %s, %.0f images/s; digest %.16s...", (long long)t->step,
+            t->step == 1 ? "" : "s", sr_progress_duration(run_seconds(t), time),
+            (double)(t->position - t->session_start_position) /
+                ((double)(sr_clock_ns() - t->session_start_ns - t->aside_ns) / 1e9),
+            t->digest);
+    if (t->request->json)
+        return;
+    if (!isnan(t->val_top1))
+        (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);
+    (void)printf("digest %s\nrun %s\n", t->digest, t->place.folder);
+    (void)fflush(stdout);
+}
+
+static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
+    SR_TRY(sr_recipe_load(request->recipe, request->overrides, request->override_count, out));
+    SR_TRY(sr_plugins_load(*out, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
+    if (request->dry_run)
+        return sr_train_check(*out);
+    return SR_OK;
+}
+
+static sr_status train(sr_training *t) {
+    SR_TRY(sr_stop_install());
+    SR_TRY(sr_training_begin(t));
+    return sr_training_run(t);
+}
+
+// Mistakes in recipes begin with their place and need no name before them.
+static void say_failure(sr_status status, const char *message) {
+    if (status == SR_E_INTERRUPTED)
+        SR_INFO("%s", message);
+    else if (strstr(message, ": error: "))
+        (void)fprintf(stderr, "%s\n", message);
+    else
+        SR_ERROR("%s", message);
+}
+
+// The message is rank 0's to say: it has the failing rank's words through the communicator. The
+// others leave it in their log, once there is one.
+static int end_run(sr_training *t, sr_status status) {
+    char message[1024] = "";
+    sr_log_progress_end();
+    if (status != SR_OK)
+        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    if (status != SR_OK && t->rank != 0 && sr_comm_speaks(t->comm))
+        sr_log_alarm("%s", message); // rank 0 is stopped
+    else if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
+        say_failure(status, message);
+    sr_watch watch;
+    sr_watch_begin_work(&watch, "exit.json and pictures to be written to %s", t->place.folder);
+    if (t->rank == 0) {
+        if (status != SR_E_NO_SPACE) // no room for a picture either
+            draw_results(t);
+        sr_status written = write_exit(t, status, message);
+        if (written != SR_OK && status != SR_OK)
+            SR_WARN("%s", sr_error_message());
+        if (written != SR_OK && status == SR_OK) {
+            status = written;
+            (void)snprintf(message, sizeof message, "%s", sr_error_message());
+            say_failure(status, message);
+        }
+        if (status == SR_OK)
+            say_result(t);
+        if (t->request->json && t->place.folder[0])
+            print_json(t, status, message);
+    }
+    sr_watch_end(&watch);
+    if (status != SR_OK && status != SR_E_INTERRUPTED)
+        sr_comm_abort(t->comm, status, message);
+    sr_training_release(t);
+    return sr_status_exit_code(status);
+}
+
+// The watchdog of this rank; 'who' is what it calls itself.
+static sr_status watch(const sr_recipe *recipe, const char *who, sr_board_entry *entry) {
+    const sr_watch_options options = {.report_seconds = recipe->deadline_report,
+                                      .act_seconds = recipe->deadline_act,
+                                      .who = who,
+                                      .beats = entry ? &entry->beats : NULL};
+    return sr_watch_start(&options);
+}
+
+static sr_status start_watch(sr_training *t) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char who[64] = "";
+    if (rank) {
+        t->entry = sr_board_join(atoi(rank), t->recipe->deadline_report, t->recipe->deadline_act);
+        (void)snprintf(who, sizeof who, "rank %s (pid %d)", rank, (int)getpid());
+    }
+    return watch(t->recipe, who, t->entry);
+}
+
+static sr_status name_watch(const sr_training *t) {
+    char who[128] = "";
+    if (t->ranks > 1)
+        (void)snprintf(who, sizeof who, "rank %d (%s)", t->rank,
+                       sr_comm_peer_name(t->comm, t->rank));
+    return watch(t->recipe, who, t->entry);
+}
+
+int sr_train_main(const sr_train_request *request) {
+    sr_training t = {.request = request};
+    int code;
+    sr_arena_init(&t.arena);
+    sr_status status = open_recipe(request, &t.recipe);
+    if (status == SR_OK && request->dry_run) {
+        status = sr_plan_report(t.recipe, request->ranks);
+        if (status != SR_OK)
+            say_failure(status, sr_error_message());
+        sr_recipe_free(t.recipe);
+        return sr_status_exit_code(status);
+    }
+    sr_status recipe_status = status;
+    char message[1024] = "";
+    if (status != SR_OK)
+        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    if (status == SR_OK && start_watch(&t) != SR_OK)
+        SR_WARN("no watchdog: %s", sr_error_message());
+    const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
+                                  .act_seconds = t.recipe ? t.recipe->deadline_act : 0,
+                                  .patience = SR_PATIENCE};
+    status = sr_comm_create(&comm, &t.comm);
+    if (status != SR_OK) {
+        say_failure(recipe_status != SR_OK ? recipe_status : status,
+                    recipe_status != SR_OK ? message : sr_error_message());
+        code = sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
+        goto done;
+    }
+    t.rank = sr_comm_rank(t.comm);
+    t.ranks = sr_comm_size(t.comm);
+    sr_log_set_rank(t.rank, t.ranks);
+    if (recipe_status == SR_OK && name_watch(&t) != SR_OK)
+        SR_WARN("no watchdog: %s", sr_error_message());
+    status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
+    code = end_run(&t, status);
+done:
+    sr_board_leave(t.entry);
+    sr_comm_free(t.comm);
+    sr_watch_stop();
+    sr_recipe_free(t.recipe);
+    sr_log_close_file();
+    return code;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of evaluations beside a run's curves: examples of predictions, and the confusion matrix
+// of the last one. What cannot be drawn is a warning, never an end.
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "trainer/report/results_plot.h"
+#include "trainer/run/training_internal.h"
+
+// Counts of all ranks, added on every rank: exact in any order.
+sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion) {
+    int ranks = sr_comm_size(comm);
+    size_t cells = (size_t)confusion->classes * (size_t)confusion->classes;
+    if (ranks == 1)
+        return SR_OK;
+    int64_t *all = sr_alloc_array((size_t)ranks * cells, sizeof *all, "confusion of all ranks");
+    if (!all)
+        return SR_E_MEMORY;
+    sr_status status =
+        sr_comm_all_gather(comm, confusion->counts, cells * sizeof *all, all, "confusion matrix");
+    for (int r = 0; r < ranks && status == SR_OK; r++)
+        if (r != sr_comm_rank(comm))
+            sr_confusion_add(confusion, all + (size_t)r * cells);
+    sr_free(all);
+    return status;
+}
+
+void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
+    char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
+    if (!csv)
+        return;
+    if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
+        SR_WARN("%s", sr_error_message());
+    if (sr_plots_available() &&
+        sr_confusion_plot(confusion, t->inputs.class_names, t->place.folder) != SR_OK)
+        SR_WARN("no confusion picture: %s", sr_error_message());
+    sr_free(csv);
+}
+
+void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
+    char title[160];
+    char *folder = t->run ? sr_run_folder_file(t->run, "samples") : NULL;
+    char *path = folder ? sr_path_join(folder, "val.png") : NULL;
+    if (!t->run)
+        return;
+    (void)snprintf(
+        title, sizeof title,
+        "val samples after step %lld (top-1 %.2f %%), each above its class and its prediction",
+        (long long)t->step, 100 * t->val_top1);
+    sr_status status = path ? sr_make_folders(folder) : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = sr_examples_write(examples, t->inputs.class_names, title, path);
+    if (status != SR_OK)
+        SR_WARN("no picture of predictions: %s", sr_error_message());
+    sr_free(path);
+    sr_free(folder);
+}

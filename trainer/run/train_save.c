@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of a training run: what its manifest says, saving and going on from one.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/log.h"
+#include "kernels/base/watch.h"
+#include "trainer/engine/fingerprint.h"
+#include "trainer/run/training_internal.h"
+
+// NaN where this position was not evaluated.
+static double metric_now(const sr_training *t) {
+    const double values[SR_BEST_METRICS] = {
+        [SR_BEST_TOP1] = t->val_top1, [SR_BEST_TOP5] = t->val_top5, [SR_BEST_LOSS] = t->val_loss};
+    return t->evaluated_here ? values[t->metric] : (double)NAN;
+}
+
+static bool is_best(const sr_training *t) {
+    double now = metric_now(t), best = t->best_saved;
+    if (isnan(now) || isnan(best))
+        return !isnan(now);
+    return t->metric == SR_BEST_LOSS ? now < best : now > best;
+}
+
+// ---- Numbers that exit.json and the next row of metrics.csv need beside the state ----
+
+enum { NUMBERS = 9, NUMBER_BYTES = 32 };
+static const char val_key[] = "val_data"; // identity of what was evaluated
+
+typedef struct number {
+    const char *key;
+    double *real;
+    int64_t *whole; // instead of 'real'
+} number;
+
+static void list_numbers(sr_training *t, number out[NUMBERS]) {
+    const number all[NUMBERS] = {{"train_loss", &t->last_loss, NULL},
+                                 {"val_loss", &t->val_loss, NULL},
+                                 {"val_top1", &t->val_top1, NULL},
+                                 {"val_top5", &t->val_top5, NULL},
+                                 {"best_val_top1", &t->best_top1, NULL},
+                                 {"window_loss", &t->window.loss, NULL},
+                                 {"window_samples", NULL, &t->window.samples},
+                                 {"window_hits", NULL, &t->window.hits1},
+                                 {"evaluation_due", NULL, &t->evaluation_due}};
+    memcpy(out, all, sizeof all);
+}
+
+static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
+                           sr_metadata out[NUMBERS]) {
+    number numbers[NUMBERS];
+    list_numbers(t, numbers);
+    for (int i = 0; i < NUMBERS; i++) {
+        const number *n = &numbers[i];
+        if (n->real)
+            (void)snprintf(text[i], NUMBER_BYTES, "%.17g", *n->real);
+        else
+            (void)snprintf(text[i], NUMBER_BYTES, "%lld", (long long)*n->whole);
+        out[i] = (sr_metadata){.key = n->key, .value = text[i]};
+    }
+}
+
+// NULL where the manifest has none.
+static const char *find_extra(const sr_manifest *m, const char *key) {
+    for (int i = 0; i < m->extra_count; i++)
+        if (strcmp(m->extra[i].key, key) == 0)
+            return m->extra[i].value;
+    return NULL;
+}
+
+static void read_numbers(sr_training *t, const sr_manifest *m) {
+    number numbers[NUMBERS];
+    list_numbers(t, numbers);
+    for (int i = 0; i < NUMBERS; i++) {
+        const char *value = find_extra(m, numbers[i].key);
+        if (value && numbers[i].real)
+            *numbers[i].real = strtod(value, NULL);
+        else if (value)
+            *numbers[i].whole = strtoll(value, NULL, 10);
+    }
+}
+
+// What was measured on other pictures is no measure for these.
+static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
+    const char *before = find_extra(m, val_key);
+    if (!before || strcmp(before, t->inputs.val_identity) == 0)
+        return;
+    t->best_saved = t->best_top1 = (double)NAN;
+    t->best_step = 0;
+    if (t->rank == 0 && t->inputs.val_path[0])
+        SR_WARN("%s has different evaluation pictures from those of this run so far: 'best' starts "
+                "over",
+                t->inputs.val_path);
+}
+
+// ---- Saving and going on ----
+
+static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
+    const sr_recipe *r = t->recipe;
+    sr_manifest m = {.position = t->position,
+                     .step = t->step,
+                     .epoch = t->position / t->inputs.count,
+                     .lanes = t->engine->lanes,
+                     .batch = t->engine->batch,
+                     .seed = t->engine->seed,
+                     .task = t->task->name,
+                     .model = t->engine->models[0]->desc->name,
+                     .recipe = r->name,
+                     .recipe_identity = t->identity,
+                     .data_identity = t->inputs.identity,
+                     .fingerprint = fingerprint,
+                     .classes = t->inputs.class_names,
+                     .class_count = t->inputs.class_count,
+                     .image_height = t->engine->image_height,
+                     .image_width = t->engine->image_width,
+                     .channels = 3,
+                     .metric = sr_best_metric_name(t->metric),
+                     .metric_value = metric_now(t),
+                     .best_value = t->best_saved,
+                     .best_step = t->best_step};
+    for (int c = 0; c < 3; c++) {
+        m.mean[c] = t->engine->mean[c];
+        m.std[c] = t->engine->std[c];
+    }
+    return m;
+}
+
+const char *sr_training_tell_last(const sr_training *t, char out[96]) {
+    (void)snprintf(out, 96, "there is no checkpoint yet");
+    if (t->saved_position > 0)
+        (void)snprintf(out, 96, "the checkpoint of step %lld is whole",
+                       (long long)(t->saved_position / t->engine->batch));
+    return out;
+}
+
+// A loss tells of a value that is not finite one step late, or never (a running statistic): what a
+// run could not go on from is not saved over what it could. Equal on all ranks, as the values are.
+static sr_status check_values(const sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++) {
+        const sr_phase *phase = t->engine->phases[p];
+        for (int i = 0; i < phase->model->param_count; i++) {
+            const sr_param *param = &phase->model->params[i];
+            const float *values = phase->values + param->offset;
+            int64_t count = sr_info_count(&param->info), k = 0;
+            while (k < count && isfinite(values[k]))
+                k++;
+            if (k < count) {
+                char last[96];
+                return SR_FAIL(SR_E_NON_FINITE,
+                               "%s is not finite after step %lld: lower optimizer.lr or warm up "
+                               "longer; %s",
+                               param->name, (long long)t->step, sr_training_tell_last(t, last));
+            }
+        }
+    }
+    return SR_OK;
+}
+
+// A position has one row, also where its evaluation, and a second checkpoint, came in a later
+// session.
+sr_status sr_training_add_digest(sr_training *t) {
+    char step[32], position[32];
+    if (t->digest_position == t->position)
+        return SR_OK;
+    t->digest_position = t->position;
+    (void)snprintf(step, sizeof step, "%lld", (long long)t->step);
+    (void)snprintf(position, sizeof position, "%lld", (long long)t->position);
+    return sr_csv_add_text(t->digests, (const char *const[]){step, position, t->digest});
+}
+
+// Rank 0, once a generation is durable.
+static sr_status note_saved(sr_training *t) {
+    char fields[192];
+    SR_TRY(sr_training_add_digest(t));
+    (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"samples\": %lld, \"digest\": \"%s\"",
+                   (long long)t->step, (long long)t->position, t->digest);
+    sr_run_event(t->run, "checkpoint", fields);
+    return SR_OK;
+}
+
+// The state of a position that was saved before its evaluation is there already.
+static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
+    const bool there = t->saved_position == t->position;
+    if (there && t->rank == 0) {
+        manifest->generation = t->place.generation;
+        manifest->digest = t->digest;
+        return sr_checkpoint_amend(t->place.folder, manifest, (int)t->recipe->checkpoint.keep);
+    }
+    if (there)
+        return SR_OK;
+    SR_TRY(check_values(t));
+    SR_TRY(sr_state_save(t->engine, t->place.folder, manifest, (int)t->recipe->checkpoint.keep,
+                         t->digest));
+    t->place.generation = manifest->generation;
+    t->saved_position = t->position;
+    t->last_checkpoint_ns = sr_clock_ns();
+    return t->rank == 0 ? note_saved(t) : SR_OK;
+}
+
+static sr_status save(sr_training *t) {
+    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES];
+    sr_metadata extra[NUMBERS + 1];
+    if (is_best(t)) {
+        t->best_saved = metric_now(t);
+        t->best_step = t->step;
+    }
+    sr_manifest manifest = make_manifest(t, sr_fingerprint(fingerprint));
+    format_numbers(t, text, extra);
+    extra[NUMBERS] = (sr_metadata){.key = val_key, .value = t->inputs.val_identity};
+    manifest.extra = extra;
+    manifest.extra_count = NUMBERS + 1;
+    if (t->rank == 0) {
+        SR_TRY(sr_run_folder_check(t->run));
+        SR_TRY(sr_csv_sync(t->metrics));
+        SR_TRY(sr_csv_sync(t->digests));
+    }
+    return write_generation(t, &manifest);
+}
+
+sr_status sr_training_save(sr_training *t) {
+    sr_watch watch;
+    sr_watch_begin_work(&watch, "the checkpoint of step %lld to be written to %s",
+                        (long long)t->step, t->place.folder);
+    sr_status status = save(t);
+    sr_watch_end(&watch);
+    return status;
+}
+
+static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
+    char here[SR_FINGERPRINT_BYTES];
+    sr_text text;
+    sr_status status = SR_OK;
+    if (strcmp(m->fingerprint, sr_fingerprint(here)) == 0)
+        return SR_OK;
+    sr_text_init(&text);
+    sr_fingerprint_difference(&(sr_fingerprint_place){m->fingerprint, "in the checkpoint"},
+                              &(sr_fingerprint_place){here, "here"}, &text);
+    if (!t->request->allow_numerics_change) {
+        status = SR_FAIL(
+            SR_E_NUMERICS,
+            "%s was computed with different numerics (%s); resume it where it was computed, or add "
+            "--allow-numerics-change to resume it here, with a different result",
+            t->place.folder, text.data);
+    } else if (t->rank == 0) {
+        SR_WARN("%s was computed with different numerics (%s): the result differs from that of a "
+                "run without the change",
+                t->place.folder, text.data);
+    }
+    sr_text_release(&text);
+    return status;
+}
+
+static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
+    if (m->lanes != t->engine->lanes || m->batch != t->engine->batch)
+        return SR_FAIL(SR_E_USAGE,
+                       "%s was trained with batch=%lld lanes=%d, not batch=%lld lanes=%d",
+                       t->place.folder, (long long)m->batch, m->lanes, (long long)t->engine->batch,
+                       t->engine->lanes);
+    return check_numerics(t, m);
+}
+
+sr_status sr_training_load(sr_training *t) {
+    sr_checkpoint *checkpoint;
+    const sr_checkpoint_open_options options = {.generation = t->place.generation,
+                                                .no_verify = t->rank != 0};
+    SR_TRY(sr_checkpoint_open(t->place.folder, &options, &checkpoint));
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
+    sr_status status = check_manifest(t, m);
+    if (status == SR_OK)
+        status = sr_state_load(t->engine, checkpoint);
+    if (status == SR_OK) {
+        t->position = m->position;
+        t->step = m->step;
+        t->best_saved = m->best_value;
+        t->best_step = m->best_step;
+        t->evaluated_here = !isnan(m->metric_value);
+        read_numbers(t, m);
+        forget_other_evaluation(t, m);
+        t->saved_position = t->position;
+        if (t->rank == 0 && sr_checkpoint_link(t->place.folder, m) != SR_OK)
+            SR_WARN("%s", sr_error_message());
+        (void)snprintf(t->digest, sizeof t->digest, "%s", m->digest);
+    }
+    sr_checkpoint_free(checkpoint);
+    return status;
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting a training run on a rank: recipe, data, engine, run folder, first or resumed state,
+// feed.
+//
+// Every rank resolves the recipe and opens the data by itself; rank 0 alone chooses the run folder
+// and the generation to go on from and tells the others.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/file.h"
+#include "kernels/base/float_control.h"
+#include "kernels/base/log.h"
+#include "kernels/base/plugin_file.h"
+#include "kernels/base/pool.h"
+#include "kernels/base/watch.h"
+#include "trainer/checkpoint/run_identity.h"
+#include "trainer/engine/fingerprint.h"
+#include "trainer/run/run_recipe.h"
+#include "trainer/run/training_internal.h"
+
+enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
+
+static sr_status create_engine(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    SR_TRY(sr_check_ranks(t->recipe, t->ranks));
+    SR_TRY(sr_placement_make(t->comm, &t->cores));
+    const sr_engine_options options = {
+        .recipe = t->recipe,
+        .task = t->task,
+        .comm = t->comm,
+        .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
+        .threads = t->cores.threads,
+        .classes = t->inputs.class_count,
+        .batch = r->batch,
+        .lanes = r->lanes,
+        .image_height = r->image_height,
+        .image_width = r->image_width,
+        .seed = (uint64_t)r->seed};
+    const sr_schedule_lengths lengths = {
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
+    SR_TRY(sr_engine_create(&options, &t->engine));
+    for (int p = 0; p < t->engine->phase_count; p++)
+        sr_phase_set_lengths(t->engine->phases[p], &lengths);
+    return SR_OK;
+}
+
+// A lookahead's parameters take up a part of what was learned every so many steps.
+static void warn_of_short_run(const sr_training *t) {
+    const int64_t every = t->recipe->ema.every > 0 ? t->recipe->ema.every : 1;
+    if (t->rank == 0 && t->recipe->ema.lookahead && t->total_steps < 4 * every)
+        SR_WARN(
+            "the run has %lld step%s, and its parameters move to their average every %lld steps "
+            "(ema.every), so that it learns little: give more epochs or a smaller batch",
+            (long long)t->total_steps, t->total_steps == 1 ? "" : "s", (long long)every);
+}
+
+static sr_status set_lengths(sr_training *t) {
+    sr_schedule_lengths lengths;
+    SR_TRY(sr_inputs_lengths(t->recipe, t->inputs.count, &t->total_steps, &lengths));
+    t->total_samples = t->total_steps * t->recipe->batch;
+    for (int i = 0; i < t->recipe->phase_count; i++)
+        SR_TRY(sr_choose_schedule(t->recipe, i, &t->arena, &lengths, &t->schedules[i]));
+    warn_of_short_run(t);
+    return SR_OK;
+}
+
+// ---- First values that depend on data ----
+
+// The first 'count' pictures in the order of the data set; *have: how many there were. The shorter
+// side is as long as the longer one of the image size, so that any crop lies inside of the picture.
+static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int64_t *have) {
+    const sr_recipe *r = t->recipe;
+    char resize[48];
+    const int64_t side = r->image_height > r->image_width ? r->image_height : r->image_width;
+    (void)snprintf(resize, sizeof resize, "size=%lld", (long long)side);
+    const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", NULL}};
+    const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .split = "train",
+                                         .transforms = specs,
+                                         .transform_count = 2,
+                                         .image_height = r->image_height,
+                                         .image_width = r->image_width,
+                                         .order = SR_ORDER_SEQUENTIAL,
+                                         .batch = count < INIT_BATCH ? count : INIT_BATCH,
+                                         .lanes = 1,
+                                         .lane_end = 1,
+                                         .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
+                                         .workers = 1,
+                                         .threads = true,
+                                         .on_corrupt = r->data.on_corrupt,
+                                         .skip_limit = r->data.skip_limit,
+                                         .report_seconds = r->deadline_report,
+                                         .act_seconds = r->deadline_act};
+    sr_pipeline *pipeline;
+    size_t size = (size_t)(r->image_height * r->image_width * 3);
+    sr_status status = SR_OK;
+    *have = 0;
+    SR_TRY(sr_pipeline_open(&options, &pipeline));
+    while (status == SR_OK && *have < count) {
+        sr_slot slot;
+        bool end;
+        status = sr_pipeline_next(pipeline, &slot, &end);
+        if (status != SR_OK || end)
+            break;
+        int64_t take = slot.valid < count - *have ? slot.valid : count - *have;
+        memcpy(out + (size_t)*have * size, sr_slot_find(&slot, "image")->data, (size_t)take * size);
+        *have += take;
+        sr_pipeline_release(pipeline, &slot);
+    }
+    sr_pipeline_close(pipeline);
+    return status;
+}
+
+static sr_status init_from_data(sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++) {
+        const sr_model *model = t->engine->models[p];
+        if (!model->desc->init_from_data)
+            continue;
+        const sr_recipe *r = t->recipe;
+        int64_t count = t->inputs.count < INIT_SAMPLES ? t->inputs.count : INIT_SAMPLES;
+        size_t size = (size_t)(r->image_height * r->image_width * 3);
+        uint8_t *pictures = sr_alloc_array((size_t)count, size, "pictures for first values");
+        if (!pictures)
+            return SR_E_MEMORY;
+        sr_status status = read_pictures(t, count, pictures, &count);
+        if (status == SR_OK)
+            status = model->desc->init_from_data(model->state, pictures, count, r->image_height,
+                                                 r->image_width, t->engine->mean, t->engine->std);
+        sr_free(pictures);
+        SR_TRY(status);
+        sr_phase_download(t->engine->phases[p]);
+    }
+    return SR_OK;
+}
+
+static sr_status first_state(sr_training *t) {
+    SR_TRY(init_from_data(t));
+    SR_TRY(
+        sr_inputs_load_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
+    for (int p = 0; p < t->engine->phase_count; p++)
+        sr_phase_start_average(t->engine->phases[p]);
+    return SR_OK;
+}
+
+// ---- Run folder (rank 0) ----
+
+// `val` and `predict` go by the folder's recipe.yaml: one that is damaged is mended here, where the
+// recipe is known.
+static sr_status mend_recipe(const sr_training *t, const sr_text *yaml) {
+    char *path = sr_run_folder_file(t->run, "recipe.yaml");
+    if (!path)
+        return SR_E_MEMORY;
+    sr_status status = sr_run_recipe_check(path, t->inputs.identity, t->identity);
+    if (status == SR_E_DATA) {
+        SR_WARN("%s; rewritten", sr_error_message());
+        status = sr_file_write_atomic(path, yaml->data, yaml->length);
+    }
+    sr_free(path);
+    return status;
+}
+
+static sr_status extends(void *user, const char *recipe_path, bool *out) {
+    sr_training *t = user;
+    return sr_run_recipe_extends(recipe_path, t->recipe, t->inputs.identity, t->identity, out);
+}
+
+static sr_status open_folder(sr_training *t) {
+    sr_text yaml;
+    sr_text_init(&yaml);
+    sr_status status = sr_recipe_print_yaml(t->recipe, false, &yaml);
+    const sr_run_options options = {.recipe = t->recipe->name,
+                                    .folder = t->request->output,
+                                    .resume = t->request->resume,
+                                    .fresh = t->request->fresh,
+                                    .identity = t->identity,
+                                    .recipe_yaml = yaml.data,
+                                    .extends = extends,
+                                    .user = t};
+    if (status == SR_OK)
+        status = sr_run_folder_open(&options, &t->run);
+    if (status == SR_OK && sr_run_folder_resumed(t->run))
+        status = mend_recipe(t, &yaml);
+    sr_text_release(&yaml);
+    SR_TRY(status);
+    (void)snprintf(t->place.folder, sizeof t->place.folder, "%s", sr_run_folder_path(t->run));
+    char fingerprint[SR_FINGERPRINT_BYTES];
+    sr_run_pair versions[1 + SR_PLUGIN_FILES_MAX] = {{"numerics", sr_fingerprint(fingerprint)}};
+    int count;
+    const sr_plugin_file *plugins = sr_plugin_files(&count);
+    for (int i = 0; i < count; i++)
+        versions[1 + i] = (sr_run_pair){plugins[i].path, plugins[i].hash};
+    return sr_run_write_env(t->run, versions, 1 + count, t->request->argc, t->request->argv);
+}
+
+// A checkpoint that was copied in from another run would go on with that one under this one's name.
+static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoint) {
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
+    const char *other = "other options";
+    sr_text own;
+    sr_text_init(&own);
+    sr_status status = sr_run_identity_read(t->place.folder, &own);
+    const bool is_own = status == SR_OK && sr_run_identity_has(own.data, m->recipe_identity);
+    sr_text_release(&own);
+    if (status != SR_OK || is_own)
+        return status;
+    if (strcmp(m->data_identity, t->inputs.identity) != 0)
+        other = "other data";
+    else if (m->seed != t->engine->seed)
+        other = "another seed";
+    return SR_FAIL(SR_E_USAGE,
+                   "%s is a checkpoint of another run, with %s: move it out of this run's folder; "
+                   "to start from its weights, start a new run with weights=.../model.safetensors",
+                   sr_checkpoint_folder(checkpoint), other);
+}
+
+static sr_status find_generation(sr_training *t) {
+    sr_checkpoint *checkpoint;
+    sr_status status = sr_checkpoint_open(t->place.folder, NULL, &checkpoint);
+    if (status == SR_E_NOT_FOUND)
+        return SR_OK;
+    SR_TRY(status);
+    status = check_owner(t, checkpoint);
+    t->place.generation = sr_checkpoint_manifest(checkpoint)->generation;
+    sr_checkpoint_free(checkpoint);
+    return status;
+}
+
+static sr_status open_tables(sr_training *t) {
+    static const char *const digest_columns[] = {"step", "samples", "digest"};
+    char *metrics = sr_run_folder_file(t->run, "metrics.csv");
+    char *digests = sr_run_folder_file(t->run, "digests.csv");
+    sr_status status = metrics && digests ? SR_OK : SR_E_MEMORY;
+    // An evaluation that is still to come writes its row, also where a crash came behind it.
+    if (status == SR_OK)
+        status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
+                             SR_COLUMN_SAMPLES, t->position - t->evaluation_due, &t->metrics);
+    // The row of the checkpoint itself is written anew: a crash may have come before it.
+    if (status == SR_OK)
+        status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
+    if (status == SR_OK && t->place.generation)
+        status = sr_training_add_digest(t);
+    sr_free(metrics);
+    sr_free(digests);
+    return status;
+}
+
+static sr_status choose_place(sr_training *t) {
+    if (t->rank == 0) {
+        SR_TRY(open_folder(t));
+        SR_TRY(find_generation(t));
+    }
+    SR_TRY(sr_comm_broadcast(t->comm, 0, &t->place, sizeof t->place, "run folder"));
+    char *log = sr_run_log_path(t->place.folder, t->rank);
+    if (!log)
+        return SR_E_MEMORY;
+    sr_status status = sr_log_open_file(log);
+    sr_free(log);
+    return status;
+}
+
+static void announce(const sr_training *t) {
+    char parameters[32], fields[128], cpus[128];
+    if (t->rank != 0)
+        return;
+    (void)snprintf(parameters, sizeof parameters, "%.2f M",
+                   t->engine->models[0]->parameters * 1e-6);
+    if (t->place.generation)
+        SR_INFO("resuming %s at step %lld of %lld", t->place.folder, (long long)t->step,
+                (long long)t->total_steps);
+    SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
+            "rank%s x %d thread%s, %lld step%s",
+            t->recipe->name, t->engine->models[0]->desc->name, parameters,
+            (long long)t->inputs.count, t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
+            t->inputs.class_count == 1 ? "" : "es", (long long)t->engine->batch, t->engine->lanes,
+            t->engine->lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s",
+            t->engine->threads, t->engine->threads == 1 ? "" : "s", (long long)t->total_steps,
+            t->total_steps == 1 ? "" : "s");
+    if (t->cores.bound && t->cores.ranks > 1)
+        SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
+                t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
+    sr_run_folder_make_latest(t->run); // after the weights, whose path may go by the old one
+    SR_INFO("run folder: %s", t->place.folder);
+    (void)snprintf(fields, sizeof fields,
+                   "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",
+                   (long long)t->step, (long long)t->position, t->ranks, t->engine->threads);
+    sr_run_event(t->run, "start", fields);
+}
+
+sr_status sr_training_open_feed(sr_training *t) {
+    const sr_recipe *r = t->recipe;
+    const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .split = "train",
+                                         .transformer = t->task->transformer,
+                                         .transforms = r->augment,
+                                         .transform_count = r->augment_count,
+                                         .image_height = r->image_height,
+                                         .image_width = r->image_width,
+                                         .order = (sr_data_order)r->data.order,
+                                         .seed = (uint64_t)r->seed,
+                                         .batch = r->batch,
+                                         .lanes = (int)r->lanes,
+                                         .lane_begin = t->engine->lane_begin,
+                                         .lane_end = t->engine->lane_end,
+                                         .position = t->position,
+                                         .steps = t->total_steps - t->step,
+                                         .workers = (int)r->data.workers,
+                                         .threads = r->data.threads,
+                                         .memory = r->data.memory,
+                                         .on_corrupt = r->data.on_corrupt,
+                                         .skip_limit = r->data.skip_limit,
+                                         .report_seconds = r->deadline_report,
+                                         .act_seconds = r->deadline_act};
+    return sr_feed_create(&options, r->phase_count, &t->feed);
+}
+
+// ---- All together ----
+
+// A rank that resolved another recipe, or reads other data, would go on in silence: values come
+// from their owners.
+static sr_status compare_identities(sr_training *t) {
+    SR_TRY(sr_recipe_identity(t->recipe, t->inputs.identity, t->identity));
+    char(*all)[sizeof t->identity] = sr_arena_alloc(&t->arena, (size_t)t->ranks * sizeof *all);
+    if (!all)
+        return SR_E_MEMORY;
+    SR_TRY(sr_comm_all_gather(t->comm, t->identity, sizeof t->identity, all,
+                              "all ranks to compare their recipes"));
+    for (int r = 1; r < t->ranks; r++) {
+        if (memcmp(all[r], all[0], sizeof *all) != 0) {
+            return SR_FAIL(SR_E_USAGE,
+                           "rank %d (%s) has a different recipe, plug-in, seed or data set from "
+                           "rank 0; give all ranks the same",
+                           r, sr_comm_peer_name(t->comm, r));
+        }
+    }
+    return SR_OK;
+}
+
+static sr_status compare_values(sr_training *t) {
+    for (int p = 0; p < t->engine->phase_count; p++)
+        SR_TRY(sr_exchange_compare(t->engine->phases[p]->exchange));
+    return SR_OK;
+}
+
+// The folder is made only when nothing else can fail any more.
+static sr_status check_place(const sr_training *t) {
+    const sr_run_options options = {
+        .recipe = t->recipe->name, .folder = t->request->output, .resume = t->request->resume};
+    return t->rank == 0 ? sr_run_folder_check_place(&options) : SR_OK;
+}
+
+// What the recipe names, and what can be refused before anything is made.
+static sr_status check_inputs(sr_training *t) {
+    SR_TRY(sr_train_check(t->recipe));
+    SR_TRY(sr_check_weights(t->recipe));
+    SR_TRY(sr_choose_task(t->recipe, &t->task));
+    SR_TRY(sr_choose_metric(t->recipe, &t->metric));
+    SR_TRY(check_place(t));
+    SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
+    if (t->rank == 0 && !t->inputs.val_path[0])
+        SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
+    SR_TRY(set_lengths(t));
+    SR_TRY(compare_identities(t));
+    return sr_fingerprint_agree(t->comm, t->recipe->numerics_strict);
+}
+
+static sr_status begin(sr_training *t) {
+    t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
+    t->best_top1 = t->best_saved = (double)NAN;
+    SR_TRY(check_inputs(t));
+    SR_TRY(create_engine(t));
+    SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
+    SR_TRY(choose_place(t));
+    SR_TRY(t->place.generation ? sr_training_load(t) : first_state(t));
+    SR_TRY(compare_values(t));
+    if (t->rank == 0) {
+        SR_TRY(open_tables(t));
+        t->previous_seconds = sr_run_previous_seconds(t->run);
+    }
+    announce(t);
+    return sr_training_open_feed(t);
+}
+
+sr_status sr_training_begin(sr_training *t) {
+    sr_watch watch;
+    sr_float_control();
+    sr_watch_begin_work(&watch, "the start: recipe, data %s, run folder %s",
+                        t->recipe->data.train ? t->recipe->data.train : "",
+                        t->request->output ? t->request->output : "");
+    sr_status status = begin(t);
+    sr_watch_end(&watch);
+    return status;
+}
+
+void sr_training_release(sr_training *t) {
+    sr_feed_free(t->feed);
+    sr_training_forget_damage(t);
+    sr_engine_free(t->engine);
+    sr_trace_free(t->trace); // which the engine may hold after a failure
+    sr_inputs_release(&t->inputs);
+    if (t->metrics)
+        sr_csv_close(t->metrics);
+    if (t->digests)
+        sr_csv_close(t->digests);
+    if (t->run)
+        sr_run_folder_close(t->run);
+    sr_arena_release(&t->arena);
+}

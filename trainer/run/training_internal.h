@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// One training run on one rank, as train*.c share it.
+#ifndef SR_TRAINER_TRAINING_INTERNAL_H
+#define SR_TRAINER_TRAINING_INTERNAL_H
+
+#include "kernels/base/trace.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/engine.h"
+#include "trainer/engine/feed.h"
+#include "trainer/engine/placement.h"
+#include "trainer/engine/state.h"
+#include "trainer/report/csv_file.h"
+#include "trainer/report/examples.h"
+#include "trainer/report/progress.h"
+#include "trainer/run/inputs.h"
+#include "trainer/run/rank_board.h"
+#include "trainer/run/run_folder.h"
+#include "trainer/run/train.h"
+#include "trainer/schedules/schedule.h"
+#include "trainer/tasks/metrics.h"
+
+// What rank 0 decided about the run folder, sent to the others.
+typedef struct sr_run_place {
+    char folder[1024];
+    int64_t generation; // checkpoint to go on from, then the last written; 0: none
+} sr_run_place;
+
+// Sums since the last row of metrics.csv.
+typedef struct sr_window {
+    double loss;
+    int64_t samples, hits1;
+    int64_t carried;  // of the samples: from the session before, which has its own time
+    int64_t start_ns; // less the time aside
+    int64_t data_wait_ns, exposed_ns;
+} sr_window;
+
+// Damaged samples that all ranks know of.
+typedef struct sr_damage {
+    void *samples; // int64_t
+    size_t count, capacity;
+    size_t shared; // of those that this rank's pipeline met
+} sr_damage;
+
+typedef struct sr_training {
+    const sr_train_request *request;
+    sr_recipe *recipe;
+    const sr_task_desc *task;
+    sr_comm *comm;
+    int rank, ranks;
+    sr_placement cores;
+    sr_engine *engine;
+    sr_schedule schedules[SR_MAX_PHASES];
+    sr_arena arena;
+
+    sr_inputs inputs;
+    char identity[65]; // of the run: recipe, data, weights, plug-ins
+    sr_feed *feed;
+
+    sr_board_entry *entry; // of this rank, for the process that started it
+    sr_run_folder *run;    // rank 0
+    sr_run_place place;
+    sr_csv *metrics, *digests; // rank 0
+
+    int64_t step, position, total_steps, total_samples;
+    int64_t session_start_ns;
+    int64_t aside_ns; // spent on evaluations and checkpoints since session_start_ns
+    int64_t session_start_position;
+    double previous_seconds;
+    int64_t last_checkpoint_ns;
+    sr_window window;
+    sr_damage damage;
+    sr_rate rate;
+    double val_loss, val_top1, val_top5; // latest; NaN before the first
+    double best_top1;
+    sr_best_metric metric; // that chooses best/
+    double best_saved;     // its best value among checkpoints; NaN before the first
+    int64_t best_step;     // of that checkpoint
+    double last_loss;
+    char digest[SR_SHA256_HEX];
+    bool evaluated_here;     // the values above belong to 'position'
+    int64_t evaluation_due;  // 1: the evaluation at 'position' is still to come
+    int64_t saved_position;  // of the checkpoint 'place.generation'; 0 for none
+    int64_t digest_position; // of the last row of digests.csv
+    sr_trace *trace;         // while steps are traced
+} sr_training;
+
+// train_setup.c
+SR_NODISCARD sr_status sr_training_begin(sr_training *t);
+void sr_training_release(sr_training *t);
+SR_NODISCARD sr_status sr_training_open_feed(sr_training *t);
+// train_save.c
+// All ranks: a checkpoint of this position; of one that has its checkpoint already, what its
+// evaluation adds to the manifest.
+SR_NODISCARD sr_status sr_training_save(sr_training *t);
+SR_NODISCARD sr_status sr_training_load(sr_training *t);
+// "the checkpoint of step 12 is whole" into out, which it returns: what a failed run can go on
+// from.
+const char *sr_training_tell_last(const sr_training *t, char out[96]);
+// Rank 0: the row of digests.csv for the state that was saved or loaded last.
+SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
+// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of
+// data.on_corrupt.
+SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
+void sr_training_forget_damage(sr_training *t);
+// train_trace.c: before and after a step, on all ranks; 'last': this process takes no further step.
+SR_NODISCARD sr_status sr_training_trace_begin(sr_training *t);
+SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
+// first_batch.c: on all ranks.
+SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
+// train_pictures.c
+SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);
+void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
+void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
+// train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
+SR_NODISCARD sr_status sr_training_run(sr_training *t);
+
+// Evaluation shared with `val`: a split through the engine's inference, on all ranks of comm.
+typedef struct sr_evaluation {
+    const char *dataset;
+    int64_t resize, crop, batch;
+    int lanes;
+    int workers;
+    bool threads;
+    double report_seconds, act_seconds;
+    bool average;
+    sr_confusion *confusion; // or NULL; of all ranks' samples on return
+    sr_examples *examples;   // or NULL; the same
+} sr_evaluation;
+SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
+                                         const sr_evaluation *evaluation, int classes,
+                                         sr_metrics *out);
+
+#endif
