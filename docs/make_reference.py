@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ["index", "own-data", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation", "own-model",
+PAGES = ["index", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation", "own-model",
          "inference", "own-loop", "cluster", "performance"]
 # A member whose name and type say it all needs no comment where its struct or enum has one.
 PLAIN_MEMBER = re.compile(r"Member .*\((variable|enumvalue)\) of (struct|class|file) \S+ is not documented")

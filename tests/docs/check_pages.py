@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-PAGES = ["index", "README", "own-data", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation",
+PAGES = ["index", "README", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation",
          "own-model", "inference", "own-loop", "cluster", "performance"]
 LIMIT = 80  # seconds for one page
 MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch",  # blocks that not every machine can run

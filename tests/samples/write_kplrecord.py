@@ -3,7 +3,7 @@
 """write_kplrecord.py PICTURES DST: pictures of a folder CLASS/FILE.jpg as a KPLRecord directory DST.
 
 Needs protobuf for Python (Debian: python3-protobuf) and kplrecord_pb2, which protoc makes:
-    protoc -I dataio --python_out=. dataio/record/kplrecord.proto
+    protoc -I dataio/record --python_out=. dataio/record/kplrecord.proto
 """
 import os
 import random
