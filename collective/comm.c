@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator handle: start, names of the ranks, messages, and waits with deadlines.
+// A communicator from start to end: choice of the backend, names of the ranks, parting.
 //
-// A backend only moves bytes; everything that is the same for all of them is here and in
-// comm_failure.c (how a failure reaches every rank) and comm_collectives.c (barrier, broadcast,
-// gather). A wait never spins: ranks share cores, so it sleeps 20 to 200 us between two looks.
-// Not here: arithmetic of any kind.
-#include <stdarg.h>
+// A backend only moves bytes. What is the same for all of them is here and, each built on those
+// before it, in comm_peers.c (ranks and their names), comm_failure.c (how a failure reaches every
+// rank), comm_message.c (messages, and waits with deadlines) and comm_collectives.c (barrier,
+// broadcast, gather). None of them does arithmetic.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
-#include "kernels/base/process.h"
 #include "kernels/base/watch.h"
-
-#define LOOK_FOR_NOTICE_EVERY 16u // tests between two looks
 
 static int64_t seconds_or(double seconds, double otherwise) {
     return (int64_t)((seconds > 0 ? seconds : otherwise) * (double)SR_NS_PER_S);
@@ -162,178 +158,4 @@ void sr_comm_free(sr_comm *comm) {
     sr_free(comm->pids);
     sr_free(comm->control);
     sr_free(comm);
-}
-
-int sr_comm_rank(const sr_comm *comm) {
-    return comm->rank;
-}
-
-int sr_comm_size(const sr_comm *comm) {
-    return comm->size;
-}
-
-const char *sr_comm_backend_name(const sr_comm *comm) {
-    return comm->backend->name;
-}
-
-const char *sr_comm_peer_name(const sr_comm *comm, int rank) {
-    return rank >= 0 && rank < comm->size ? comm->names[rank] : "no such rank";
-}
-
-bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank) {
-    return rank >= 0 && rank < comm->size && sr_process_is_stopped(comm->pids[rank]);
-}
-
-bool sr_comm_speaks(const sr_comm *comm) {
-    int first = 0;
-    while (first < comm->rank && sr_comm_peer_is_stopped(comm, first))
-        first++;
-    return first == comm->rank;
-}
-
-int64_t sr_comm_now(const sr_comm *comm) {
-    return comm->clock_ns();
-}
-
-void sr_comm_report(const sr_comm *comm, const char *format, ...) {
-    char text[SR_COMM_TEXT_BYTES];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (sr_comm_speaks(comm))
-        sr_log_alarm("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
-    else
-        SR_WARN("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
-}
-
-static sr_status check_message(const sr_comm *comm, int peer, int tag, const void *data,
-                               size_t bytes, const sr_comm_request *request) {
-    if (peer < 0 || peer >= comm->size)
-        return SR_FAIL(SR_E_ARGUMENT, "a message with rank %d, but there are %d ranks", peer,
-                       comm->size);
-    if (tag < 0 || tag > SR_COMM_TAG_GATHER)
-        return SR_FAIL(SR_E_ARGUMENT, "a message with tag %d; tags go from 0 to %d", tag,
-                       SR_COMM_MAX_TAG);
-    if (!data && bytes > 0)
-        return SR_FAIL(SR_E_ARGUMENT, "a message of %zu bytes without memory", bytes);
-    if (request->active)
-        return SR_FAIL(SR_E_ARGUMENT, "a request is used again before its message is done");
-    return SR_OK;
-}
-
-static sr_status posted(sr_comm *comm, sr_status status, sr_comm_request *request) {
-    if (status != SR_OK)
-        return sr_comm_fail_here(comm, status);
-    request->active = true;
-    comm->under_way++;
-    return SR_OK;
-}
-
-sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t bytes,
-                        sr_comm_request *request) {
-    if (comm->failed != SR_OK)
-        return sr_comm_failure(comm);
-    SR_TRY(check_message(comm, to, tag, data, bytes, request));
-    *request = (sr_comm_request){.peer = to, .tag = tag, .receives = false};
-    return posted(comm, comm->backend->isend(comm->state, to, tag, data, bytes, request), request);
-}
-
-sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t bytes,
-                        sr_comm_request *request) {
-    if (comm->failed != SR_OK)
-        return sr_comm_failure(comm);
-    SR_TRY(check_message(comm, from, tag, data, bytes, request));
-    *request = (sr_comm_request){.peer = from, .tag = tag, .receives = true};
-    return posted(comm, comm->backend->irecv(comm->state, from, tag, data, bytes, request),
-                  request);
-}
-
-sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done) {
-    if (comm->failed != SR_OK)
-        return sr_comm_failure(comm);
-    if (++comm->tests % LOOK_FOR_NOTICE_EVERY == 0)
-        SR_TRY(sr_comm_poll(comm));
-    *done = true;
-    if (!request->active)
-        return SR_OK;
-    sr_status status = comm->backend->test(comm->state, request, done);
-    if (status != SR_OK)
-        return sr_comm_fail_here(comm, status);
-    if (*done) {
-        request->active = false;
-        comm->under_way--;
-    }
-    return SR_OK;
-}
-
-void sr_comm_back_off(int *round) {
-    static const int64_t microseconds[] = {0, 20, 40, 80, 160, 200};
-    const int last = (int)(sizeof microseconds / sizeof microseconds[0]) - 1;
-    if (*round > 0)
-        sr_clock_sleep_ns(microseconds[*round] * 1000);
-    if (*round < last)
-        ++*round;
-}
-
-// *missing becomes the first request that is not done, -1 when all are.
-static sr_status test_all(sr_comm *comm, sr_comm_request *requests, int count, int *missing) {
-    *missing = -1;
-    for (int i = 0; i < count; i++) {
-        bool done = false;
-        SR_TRY(sr_comm_test(comm, &requests[i], &done));
-        if (!done && *missing < 0)
-            *missing = i;
-    }
-    return SR_OK;
-}
-
-// "rank 1 (host a, pid 7), which is stopped (SIGSTOP)"
-static void describe_peer(const sr_comm *comm, int peer, char *out, size_t size) {
-    snprintf(out, size, "rank %d (%s)%s", peer, comm->names[peer],
-             sr_comm_peer_is_stopped(comm, peer) ? SR_COMM_STOPPED : "");
-}
-
-// A rank that runs may be at work alone; one that is stopped gets no patience.
-static bool is_over(const sr_comm *comm, int64_t waited, int peer) {
-    if (waited < comm->act_ns)
-        return false;
-    return sr_comm_peer_is_stopped(comm, peer) ||
-           (double)waited >= comm->patience * (double)comm->act_ns;
-}
-
-static sr_status wait_for_all(sr_comm *comm, sr_comm_request *requests, int count,
-                              const char *what) {
-    int64_t start = comm->clock_ns(), report = start + comm->report_ns;
-    char peer_name[SR_COMM_NAME_BYTES + 64];
-    for (int round = 0;; sr_comm_back_off(&round)) {
-        int missing = -1;
-        SR_TRY(test_all(comm, requests, count, &missing));
-        if (missing < 0)
-            return SR_OK;
-        SR_TRY(sr_comm_poll(comm));
-        int64_t now = comm->clock_ns();
-        double waited = (double)(now - start) / (double)SR_NS_PER_S;
-        int peer = requests[missing].peer;
-        if (is_over(comm, now - start, peer)) {
-            describe_peer(comm, peer, peer_name, sizeof peer_name);
-            return sr_comm_fail_here(
-                comm, SR_FAIL(SR_E_TIMEOUT, "waited %.0f s (deadline.act) for %s; waiting for %s",
-                              waited, what, peer_name));
-        }
-        if (now >= report) {
-            report = now + comm->report_ns;
-            describe_peer(comm, peer, peer_name, sizeof peer_name);
-            sr_comm_report(comm, "waiting %.0f s for %s; waiting for %s", waited, what, peer_name);
-        }
-    }
-}
-
-sr_status sr_comm_wait(sr_comm *comm, sr_comm_request *requests, int count, const char *what) {
-    sr_status status = wait_for_all(comm, requests, count, what);
-    if (status != SR_OK) {
-        sr_comm_settle(comm, requests, count); // while the caller's memory is still there
-        return comm->failed != SR_OK ? sr_comm_failure(comm) : status;
-    }
-    return SR_OK;
 }

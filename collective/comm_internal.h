@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator handle, shared by comm.c, comm_failure.c and comm_collectives.c.
+// The communicator handle, shared by the files comm*.c.
 #ifndef SR_COLLECTIVE_COMM_INTERNAL_H
 #define SR_COLLECTIVE_COMM_INTERNAL_H
 
