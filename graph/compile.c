@@ -158,8 +158,22 @@ static bool needs_launch(const sr_plan *plan, const sr_program_node *node) {
     return !node->op->alias || plan->values[node->output[0]].root == node->output[0];
 }
 
+static void init_request(sr_kernel_request *request, const sr_node_view *node) {
+    memset(request, 0, sizeof *request);
+    request->args = node->inputs + node->op->outputs;
+    for (int i = 0; i < node->inputs; i++)
+        request->dtype[i] = node->in[i].dtype;
+    for (int i = 0; i < node->op->outputs; i++)
+        request->dtype[node->inputs + i] = node->out[i].dtype;
+    if (node->op->kernel_count) {
+        request->kernel = SR_KERNEL_OWN;
+        request->own = node->op->kernels;
+        request->own_count = node->op->kernel_count;
+    }
+}
+
 static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request) {
-    sr_request_init(request, view);
+    init_request(request, view);
     request->kernel = SR_KERNEL_cast;
     int64_t count = sr_info_count(&view->in[0]);
     memcpy(request->params, &count, sizeof count);
@@ -176,7 +190,7 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     sr_node_view view;
     sr_kernel_request request;
     node_view(p, node, &arrays, &view);
-    sr_request_init(&request, &view);
+    init_request(&request, &view);
     sr_status status = SR_OK;
     if (node->op->alias)
         status = lower_copy(&view, &request);

@@ -127,9 +127,6 @@ sr_tensor sr_op_failed(void);
 // sr_op_failed().
 sr_tensor sr_op_refused(sr_status status, const char *name);
 
-// Sets kernel id, args and dtypes from the node's inputs and outputs. Called by the compiler.
-void sr_request_init(sr_kernel_request *request, const sr_node_view *node);
-
 #ifdef __cplusplus
 }
 #endif

@@ -140,6 +140,12 @@ struct sr_context {
 const char *sr_call_file(void);
 int sr_call_line(void);
 
+// Enters a context into the table of contexts: sets its number, generation and serial. SR_E_LIMIT.
+SR_NODISCARD sr_status sr_context_register(sr_context *context);
+// Takes it out; legal for one that was never entered.
+void sr_context_unregister(const sr_context *context);
+// The generation of the next step; never 0, which is that of variables.
+uint16_t sr_next_generation(uint16_t generation);
 // This thread now works on this context.
 void sr_context_use(const sr_context *context);
 // The context of a tensor; NULL for SR_NONE and where the context was freed.

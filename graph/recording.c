@@ -184,20 +184,6 @@ sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *inpu
     return output[0];
 }
 
-void sr_request_init(sr_kernel_request *request, const sr_node_view *node) {
-    memset(request, 0, sizeof *request);
-    request->args = node->inputs + node->op->outputs;
-    for (int i = 0; i < node->inputs; i++)
-        request->dtype[i] = node->in[i].dtype;
-    for (int i = 0; i < node->op->outputs; i++)
-        request->dtype[node->inputs + i] = node->out[i].dtype;
-    if (node->op->kernel_count) {
-        request->kernel = SR_KERNEL_OWN;
-        request->own = node->op->kernels;
-        request->own_count = node->op->kernel_count;
-    }
-}
-
 // ---- Leaves ----
 
 // A leaf at the cursor: what stood there, or a new one. SR_REF_NONE with the error sticking.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015): training form with
-// the lane's statistics, its gradient, and the form with given statistics.
+// the lane's statistics, its gradient, and the form with given statistics. channel_dot: the sums
+// that are the gradients of the factors and shifts of channels.
 //
 // The training form is differentiable once. The infer form is affine in x and its rule is written
-// with itself, channel_dot and channel_sum, so it is differentiable as often as wanted.
+// with itself, channel_dot and channel_sum; the rule of channel_dot is written with the infer form.
+// So both are differentiable as often as wanted. Products in channel_dot are not rounded to T, as
+// those of mul would be.
 #include "graph/ops/op_internal.h"
 
 typedef struct batchnorm_attr {
@@ -231,4 +234,67 @@ const sr_op sr_op_batchnorm_infer = {
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps) {
     return record_infer(x, gamma, beta, mean, var, eps);
+}
+
+// ---- channel_dot: a, b, shift -> s ----
+
+static sr_status dot_infer(const sr_node_view *node, sr_info *out) {
+    const sr_info *a = &node->in[0];
+    SR_TRY(sr_op_expect_activation(node, 0, "a", -1));
+    if (a->rank < 2) {
+        char text[SR_INFO_TEXT];
+        return SR_FAIL(SR_E_SHAPE, "%s: a %s needs at least two dimensions", node->op->name,
+                       sr_info_text(a, text));
+    }
+    SR_TRY(sr_op_expect_equal(node, 0, 1));
+    SR_TRY(sr_op_expect_vector(node, 2, "shift", a->dtype, sr_op_channels(a)));
+    const int64_t channels = sr_op_channels(a);
+    out[0] = sr_op_info(sr_op_parameter_dtype(a->dtype), 1, &channels);
+    return SR_OK;
+}
+
+static sr_status dot_lower(const sr_node_view *node, sr_kernel_request *request) {
+    const sr_rows_params p = {.rows = sr_op_rows(&node->in[0]),
+                              .channels = sr_op_channels(&node->in[0])};
+    return sr_op_lower(request, SR_KERNEL_channel_dot, &p, sizeof p);
+}
+
+// g (x - shift), channel by channel
+static sr_tensor scaled(sr_context *context, const sr_node_view *node, sr_tensor x, sr_tensor shift,
+                        sr_tensor g) {
+    const sr_info *a = &node->in[0];
+    const int64_t channels = sr_op_channels(a);
+    const sr_tensor one = sr_op_constant(context, a->dtype, channels, 1.0);
+    if (sr_is_none(shift))
+        shift = sr_op_constant(context, a->dtype, channels, 0.0);
+    return record_infer(x, g, SR_NONE, shift, one, 0.0);
+}
+
+static void dot_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
+                           const bool *wanted, sr_tensor *grad_in) {
+    const sr_tensor a = node->input[0], b = node->input[1], g = grad_out[0];
+    if (wanted[0])
+        grad_in[0] = scaled(context, node, b, node->input[2], g);
+    if (wanted[1])
+        grad_in[1] = scaled(context, node, a, SR_NONE, g);
+    if (wanted[2])
+        grad_in[2] = sr_scale(sr_mul(g, sr_channel_sum(a)), -1.0, 0.0);
+}
+
+const sr_op sr_op_channel_dot = {
+    SR_OP_HEAD,
+    .name = "channel_dot",
+    .help = "sum of a (b - shift) over all but the last dimension",
+    .input_name = {"a", "b", "shift"},
+    .inputs = 3,
+    .required = 2,
+    .outputs = 1,
+    .infer = dot_infer,
+    .lower = dot_lower,
+    .derivative = dot_derivative,
+    .keeps_inputs = 7u,
+};
+
+sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift) {
+    return sr_record_one(&sr_op_channel_dot, NULL, (sr_tensor[]){a, b, shift});
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bias_add and channel_sum: adding a vector over the last dimension, and its transpose. Each is the
-// other's derivative. channel_dot: the sums that gradients of factors and shifts of channels are;
-// its products are not rounded to T, as those of mul would be.
+// other's derivative.
 #include "graph/ops/op_internal.h"
 
 static sr_status lower_rows(const sr_node_view *node, sr_kernel_request *request,
@@ -98,65 +97,4 @@ const sr_op sr_op_channel_sum = {
 
 sr_tensor sr_channel_sum(sr_tensor x) {
     return sr_op_unary(&sr_op_channel_sum, NULL, x);
-}
-
-// ---- channel_dot: a, b, shift -> s ----
-
-static sr_status dot_infer(const sr_node_view *node, sr_info *out) {
-    const sr_info *a = &node->in[0];
-    SR_TRY(sr_op_expect_activation(node, 0, "a", -1));
-    if (a->rank < 2) {
-        char text[SR_INFO_TEXT];
-        return SR_FAIL(SR_E_SHAPE, "%s: a %s needs at least two dimensions", node->op->name,
-                       sr_info_text(a, text));
-    }
-    SR_TRY(sr_op_expect_equal(node, 0, 1));
-    SR_TRY(sr_op_expect_vector(node, 2, "shift", a->dtype, sr_op_channels(a)));
-    const int64_t channels = sr_op_channels(a);
-    out[0] = sr_op_info(sr_op_parameter_dtype(a->dtype), 1, &channels);
-    return SR_OK;
-}
-
-static sr_status dot_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return lower_rows(node, request, SR_KERNEL_channel_dot);
-}
-
-// g (x - shift), channel by channel
-static sr_tensor scaled(sr_context *context, const sr_node_view *node, sr_tensor x, sr_tensor shift,
-                        sr_tensor g) {
-    const sr_info *a = &node->in[0];
-    const int64_t channels = sr_op_channels(a);
-    const sr_tensor one = sr_op_constant(context, a->dtype, channels, 1.0);
-    if (sr_is_none(shift))
-        shift = sr_op_constant(context, a->dtype, channels, 0.0);
-    return sr_batchnorm_infer(x, g, SR_NONE, shift, one, 0.0);
-}
-
-static void dot_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
-                           const bool *wanted, sr_tensor *grad_in) {
-    const sr_tensor a = node->input[0], b = node->input[1], g = grad_out[0];
-    if (wanted[0])
-        grad_in[0] = scaled(context, node, b, node->input[2], g);
-    if (wanted[1])
-        grad_in[1] = scaled(context, node, a, SR_NONE, g);
-    if (wanted[2])
-        grad_in[2] = sr_scale(sr_mul(g, sr_channel_sum(a)), -1.0, 0.0);
-}
-
-const sr_op sr_op_channel_dot = {
-    SR_OP_HEAD,
-    .name = "channel_dot",
-    .help = "sum of a (b - shift) over all but the last dimension",
-    .input_name = {"a", "b", "shift"},
-    .inputs = 3,
-    .required = 2,
-    .outputs = 1,
-    .infer = dot_infer,
-    .lower = dot_lower,
-    .derivative = dot_derivative,
-    .keeps_inputs = 7u,
-};
-
-sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift) {
-    return sr_record_one(&sr_op_channel_dot, NULL, (sr_tensor[]){a, b, shift});
 }

@@ -84,6 +84,15 @@ sr_status sr_op_expect_equal(const sr_node_view *node, int a, int b) {
                    node->op->name, sr_info_text(first, left), sr_info_text(second, right));
 }
 
+sr_status sr_op_expect_scalar(const sr_node_view *node, int input, sr_dtype activation) {
+    const sr_info *s = &node->in[input];
+    char text[SR_INFO_TEXT];
+    if (s->rank > 1 || sr_info_count(s) != 1 || s->dtype != sr_op_parameter_dtype(activation))
+        return SR_FAIL(SR_E_SHAPE, "%s: scalar %s must be %s with one element", node->op->name,
+                       sr_info_text(s, text), sr_dtype_name(sr_op_parameter_dtype(activation)));
+    return SR_OK;
+}
+
 sr_status sr_op_infer_like(const sr_node_view *node, sr_info *out) {
     SR_TRY(sr_op_expect_activation(node, 0, "input", -1));
     for (int i = 1; i < node->inputs; i++)
@@ -118,12 +127,4 @@ sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x) {
 
 sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b) {
     return sr_record_one(op, attr, (sr_tensor[]){a, b});
-}
-
-sr_tensor sr_op_constant(sr_context *context, sr_dtype activation, int64_t count, double value) {
-    const sr_info info = sr_op_info(sr_op_parameter_dtype(activation), 0, NULL);
-    const float narrow = (float)value;
-    const sr_tensor scalar = sr_constant(
-        context, &info, info.dtype == SR_F64 ? (const void *)&value : (const void *)&narrow);
-    return count > 0 ? sr_fill_by(scalar, info.dtype, 1, &count) : scalar;
 }

@@ -46,6 +46,8 @@ sr_status sr_op_expect_vector(const sr_node_view *node, int input, const char *n
                               sr_dtype activation, int64_t channels);
 // Input 'b' has the dtype and shape of input 'a'.
 sr_status sr_op_expect_equal(const sr_node_view *node, int a, int b);
+// A single f32 (f64 beside f64) number of rank 0 or 1.
+sr_status sr_op_expect_scalar(const sr_node_view *node, int input, sr_dtype activation);
 
 // ---- Common inference: out[0] is in[0]; all inputs are equal floats ----
 sr_status sr_op_infer_like(const sr_node_view *node, sr_info *out);
@@ -65,6 +67,8 @@ int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dila
 // Records 'op' with one input and these attributes.
 sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x);
 sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b);
+
+// ---- Constants (op_fill_by.c) ----
 // A constant f32 (f64 for 'activation' f64) vector [count], every element 'value'; rank 0 for
 // count 0.
 sr_tensor sr_op_constant(sr_context *context, sr_dtype activation, int64_t count, double value);

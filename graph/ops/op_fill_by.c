@@ -1,66 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators with one scalar in or out: scale_by, fill_by, reduce_sum. fill_by and reduce_sum are
-// each other's derivative; scale_by's is written with channel_dot, which leaves products unrounded.
+// fill_by and reduce_sum: a tensor of one value, and the sum of all elements. Each is the other's
+// derivative.
 #include "graph/ops/op_internal.h"
-
-// A single f32 (f64 beside f64) number of rank 0 or 1.
-static sr_status expect_scalar(const sr_node_view *node, int input, sr_dtype activation) {
-    const sr_info *s = &node->in[input];
-    char text[SR_INFO_TEXT];
-    if (s->rank > 1 || sr_info_count(s) != 1 || s->dtype != sr_op_parameter_dtype(activation))
-        return SR_FAIL(SR_E_SHAPE, "%s: scalar %s must be %s with one element", node->op->name,
-                       sr_info_text(s, text), sr_dtype_name(sr_op_parameter_dtype(activation)));
-    return SR_OK;
-}
 
 // A rank 0 sum in the shape of the scalar that it is the gradient of.
 static sr_tensor shaped_like(sr_tensor sum, const sr_info *scalar) {
     return scalar->rank == 0 ? sum : sr_reshape(sum, scalar->rank, scalar->dim);
-}
-
-// ---- scale_by: x, s -> s x ----
-
-static sr_status scale_by_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
-    SR_TRY(expect_scalar(node, 1, node->in[0].dtype));
-    out[0] = node->in[0];
-    return SR_OK;
-}
-
-static sr_status scale_by_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return sr_op_lower_count(node, request, SR_KERNEL_scale_by);
-}
-
-static void scale_by_derivative(sr_context *context, const sr_node_view *node,
-                                const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
-    (void)context;
-    const int64_t column[2] = {sr_info_count(&node->in[0]), 1};
-    if (wanted[0])
-        grad_in[0] = sr_scale_by(grad_out[0], node->input[1]);
-    if (wanted[1]) {
-        const sr_tensor sum = sr_channel_dot(sr_reshape(grad_out[0], 2, column),
-                                             sr_reshape(node->input[0], 2, column), SR_NONE);
-        grad_in[1] = sr_reshape(sum, node->in[1].rank, node->in[1].dim);
-    }
-}
-
-const sr_op sr_op_scale_by = {
-    SR_OP_HEAD,
-    .name = "scale_by",
-    .help = "x times a scalar tensor",
-    .inputs = 2,
-    .input_name = {"x", "scalar"},
-    .required = 2,
-    .outputs = 1,
-    .infer = scale_by_infer,
-    .lower = scale_by_lower,
-    .derivative = scale_by_derivative,
-    .keeps_inputs = 3u,
-    .in_place = SR_IN_PLACE(0, 0),
-};
-
-sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar) {
-    return sr_op_binary(&sr_op_scale_by, NULL, x, scalar);
 }
 
 // ---- fill_by: s -> y ----
@@ -76,7 +21,7 @@ static sr_status fill_infer(const sr_node_view *node, sr_info *out) {
     if (!sr_op_is_float(dtype) || a->rank < 0 || a->rank > SR_MAX_RANK)
         return SR_FAIL(SR_E_SHAPE, "%s: a tensor of type %s with %d dimensions cannot be filled",
                        node->op->name, sr_dtype_name(dtype), a->rank);
-    SR_TRY(expect_scalar(node, 0, dtype));
+    SR_TRY(sr_op_expect_scalar(node, 0, dtype));
     out[0] = sr_op_info(dtype, a->rank, a->dim);
     if (sr_info_count(&out[0]) < 1) {
         char text[SR_INFO_TEXT];
@@ -154,4 +99,14 @@ const sr_op sr_op_reduce_sum = {
 
 sr_tensor sr_reduce_sum(sr_tensor x) {
     return sr_op_unary(&sr_op_reduce_sum, NULL, x);
+}
+
+// ---- constants of derivative rules ----
+
+sr_tensor sr_op_constant(sr_context *context, sr_dtype activation, int64_t count, double value) {
+    const sr_info info = sr_op_info(sr_op_parameter_dtype(activation), 0, NULL);
+    const float narrow = (float)value;
+    const sr_tensor scalar = sr_constant(
+        context, &info, info.dtype == SR_F64 ? (const void *)&value : (const void *)&narrow);
+    return count > 0 ? sr_fill_by(scalar, info.dtype, 1, &count) : scalar;
 }
