@@ -4,19 +4,14 @@
 // The order write, fsync, rename, fsync of the folder is what POSIX file systems need for "the old
 // file or the new one, never a mixture" across a power cut (Pillai et al., OSDI'14). A rename puts
 // a new file in place of whatever had the name, so it is only done to regular files: a device or a
-// FIFO is written to, and of a symbolic link the target is replaced. Links are followed here, one
-// by one, and not by realpath, which knows neither targets that do not exist yet nor the rule
-// about other users' links in folders such as /tmp (fs.protected_symlinks of the kernel).
+// FIFO is written to, and of a symbolic link the target is replaced (file_link.c).
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
@@ -25,78 +20,10 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
-#define MOST_LINKS 40 // as the kernel's own limit
 #define MOST_NAMES 1000
 #define PERMISSIONS 0777
 #define READER_WAIT_NS (60 * SR_NS_PER_S) // for somebody who reads a FIFO
 #define READER_POLL_NS (20 * SR_NS_PER_MS)
-
-// -- where a path leads ------------------------------------------------------------------------
-
-// In a sticky folder that everybody may write, a link of a third user is a trap.
-static sr_status check_link(const char *path, const struct stat *link) {
-    struct stat folder;
-    char *name = sr_file_folder(path);
-    if (name == NULL)
-        return SR_E_MEMORY;
-    const bool known = stat(name, &folder) == 0;
-    sr_free(name);
-    const mode_t shared = S_ISVTX | S_IWOTH;
-    if (!known || (folder.st_mode & shared) != shared || link->st_uid == geteuid() ||
-        link->st_uid == folder.st_uid)
-        return SR_OK;
-    return SR_FAIL(SR_E_IO,
-                   "%s: a symbolic link of user %u in a folder that everybody may write is not "
-                   "followed; name its target or remove the link",
-                   path, (unsigned)link->st_uid);
-}
-
-// The target of one link in new memory; NULL where the path is no link, or one of /proc, which
-// stands for an open file and not for a path.
-static sr_status read_link(const char *path, char **out) {
-    struct stat info;
-    struct statfs system;
-    char target[PATH_MAX];
-    ssize_t length = 0;
-    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    *out = NULL;
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISLNK(info.st_mode) ||
-        (fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)) {
-        if (fd >= 0)
-            (void)close(fd);
-        return SR_OK; // what does not open is met by whoever writes it
-    }
-    sr_status status = check_link(path, &info);
-    if (status == SR_OK && (length = readlinkat(fd, "", target, sizeof target - 1)) < 0)
-        status = sr_file_fail(path, "cannot read the link", errno);
-    (void)close(fd);
-    SR_TRY(status);
-    target[length] = '\0';
-    char *folder = target[0] == '/' ? sr_strdup("") : sr_file_folder(path);
-    *out = folder == NULL     ? NULL
-           : target[0] == '/' ? sr_strdup(target)
-                              : sr_path_join(folder, target);
-    sr_free(folder);
-    return *out == NULL ? SR_E_MEMORY : SR_OK;
-}
-
-sr_status sr_file_target(const char *path, char **out) {
-    char *at = sr_strdup(path), *next = NULL;
-    sr_status status = at ? SR_OK : SR_E_MEMORY;
-    for (int hop = 0; status == SR_OK; hop++) {
-        status =
-            hop < MOST_LINKS ? read_link(at, &next) : sr_file_fail(path, "cannot be opened", ELOOP);
-        if (status != SR_OK || next == NULL)
-            break;
-        sr_free(at);
-        at = next;
-    }
-    if (status == SR_OK)
-        *out = at;
-    else
-        sr_free(at);
-    return status;
-}
 
 // A FIFO opens when somebody reads it. The flag O_NONBLOCK is for the opening alone.
 static sr_status open_in_place(const char *path, int flags, int *out) {

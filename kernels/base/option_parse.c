@@ -8,20 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/option_parse_internal.h"
-
-const option_unit sr_option_size_units[] = {
-    {"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"B", 1.0}, {"", 1.0},
-    {"TB", 1e12},    {"GB", 1e9},     {"MB", 1e6},     {"kB", 1e3},     {NULL, 0},
-};
-
-const option_unit sr_option_duration_units[] = {
-    {"h", 3600.0}, {"min", 60.0}, {"s", 1.0},   {"", 1.0},
-    {"ms", 1e-3},  {"us", 1e-6},  {"ns", 1e-9}, {NULL, 0},
-};
-
-const char *const sr_option_length_names[] = {
-    [SR_LENGTH_STEPS] = "it", [SR_LENGTH_EPOCHS] = "ep", [SR_LENGTH_SAMPLES] = "samples"};
+#include "kernels/base/option_internal.h"
 
 // What is being parsed, for messages, and where lists and strings go.
 typedef struct parse_state {
@@ -84,7 +71,7 @@ static bool read_integer(const char *text, int64_t *value, const char **rest) {
 }
 
 // The factor of the unit that is the whole of 'rest'.
-static bool read_unit(const char *rest, const option_unit *units, double *factor) {
+static bool read_unit(const char *rest, const sr_option_unit *units, double *factor) {
     size_t n = strcspn(rest, " \t");
     if (*skip_space(rest + n) != '\0')
         return false;
@@ -96,7 +83,7 @@ static bool read_unit(const char *rest, const option_unit *units, double *factor
     return false;
 }
 
-static sr_status parse_bool(const parse_state *at, option_value *value) {
+static sr_status parse_bool(const parse_state *at, sr_option_value *value) {
     static const char *const names[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(at->text, names[i]) == 0) {
@@ -106,7 +93,7 @@ static sr_status parse_bool(const parse_state *at, option_value *value) {
     return expected(at, "true or false");
 }
 
-static sr_status parse_int(const parse_state *at, option_value *value) {
+static sr_status parse_int(const parse_state *at, sr_option_value *value) {
     int64_t integer;
     const char *rest;
     if (!read_integer(at->text, &integer, &rest) || *rest != '\0')
@@ -116,7 +103,7 @@ static sr_status parse_int(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_float(const parse_state *at, option_value *value) {
+static sr_status parse_float(const parse_state *at, sr_option_value *value) {
     double real;
     const char *rest;
     if (!read_real(at->text, &real, &rest) || *rest != '\0')
@@ -126,12 +113,12 @@ static sr_status parse_float(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_string(const parse_state *at, option_value *value) {
+static sr_status parse_string(const parse_state *at, sr_option_value *value) {
     value->string = sr_arena_strdup(at->arena, at->text);
     return value->string ? SR_OK : SR_E_MEMORY;
 }
 
-static sr_status parse_enum(const parse_state *at, option_value *value) {
+static sr_status parse_enum(const parse_state *at, sr_option_value *value) {
     const char *const *choices = at->option->choices;
     size_t count = 0;
     for (; choices[count] != NULL; count++)
@@ -151,7 +138,7 @@ static sr_status parse_enum(const parse_state *at, option_value *value) {
     return SR_E_USAGE;
 }
 
-static sr_status parse_size(const parse_state *at, option_value *value) {
+static sr_status parse_size(const parse_state *at, sr_option_value *value) {
     double real, factor;
     const char *rest;
     bool good = read_real(at->text, &real, &rest) && read_unit(rest, sr_option_size_units, &factor);
@@ -167,7 +154,7 @@ static sr_status parse_size(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_duration(const parse_state *at, option_value *value) {
+static sr_status parse_duration(const parse_state *at, sr_option_value *value) {
     double real, factor;
     const char *rest;
     if (!read_real(at->text, &real, &rest) || !read_unit(rest, sr_option_duration_units, &factor))
@@ -179,7 +166,7 @@ static sr_status parse_duration(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_length(const parse_state *at, option_value *value) {
+static sr_status parse_length(const parse_state *at, sr_option_value *value) {
     static const struct {
         const char *name;
         sr_length_unit unit;
@@ -265,7 +252,7 @@ static sr_status split_list(const parse_state *at, sr_string_list *list) {
     return SR_OK;
 }
 
-static sr_status parse_ints(const parse_state *at, option_value *value) {
+static sr_status parse_ints(const parse_state *at, sr_option_value *value) {
     sr_string_list texts;
     SR_TRY(split_list(at, &texts));
     sr_int_list list = {.count = texts.count};
@@ -282,7 +269,7 @@ static sr_status parse_ints(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_floats(const parse_state *at, option_value *value) {
+static sr_status parse_floats(const parse_state *at, sr_option_value *value) {
     sr_string_list texts;
     SR_TRY(split_list(at, &texts));
     sr_float_list list = {.count = texts.count};
@@ -299,7 +286,7 @@ static sr_status parse_floats(const parse_state *at, option_value *value) {
     return SR_OK;
 }
 
-static sr_status parse_strings(const parse_state *at, option_value *value) {
+static sr_status parse_strings(const parse_state *at, sr_option_value *value) {
     sr_string_list list;
     SR_TRY(split_list(at, &list));
     value->strings = list;
@@ -307,8 +294,8 @@ static sr_status parse_strings(const parse_state *at, option_value *value) {
 }
 
 sr_status sr_option_parse(const sr_option_table *table, const sr_option *option, const char *text,
-                          sr_arena *arena, option_value *value) {
-    static sr_status (*const parsers[])(const parse_state *, option_value *) = {
+                          sr_arena *arena, sr_option_value *value) {
+    static sr_status (*const parsers[])(const parse_state *, sr_option_value *) = {
         [SR_OPT_BOOL] = parse_bool,         [SR_OPT_INT] = parse_int,
         [SR_OPT_FLOAT] = parse_float,       [SR_OPT_STRING] = parse_string,
         [SR_OPT_ENUM] = parse_enum,         [SR_OPT_SIZE] = parse_size,

@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "kernels/base/plugin_file.h"
+#include "kernels/base/plugin_file_internal.h"
 #include "kernels/base/thread.h"
 
 enum { SIGNALS = 5, STACK_WORDS = 1024, LINE = 8192 };

@@ -6,8 +6,6 @@
 // are resolved first, so the rules hold for the file that is really loaded, and it is opened once:
 // one descriptor is checked, hashed and loaded, so that nobody can put another file in between.
 // Nothing of a file is executed before the rules are known to hold.
-#include "kernels/base/plugin_file.h"
-
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -23,25 +21,9 @@
 #include "kernels/base/file.h"
 #include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/plugin_file_internal.h"
 
 #define MOST_BYTES ((size_t)1 << 30)
-
-// Read by the crash handler at any time: entries are complete before the count says so.
-static sr_plugin_file files[SR_PLUGIN_FILES_MAX];
-static int file_count;
-
-const sr_plugin_file *sr_plugin_files(int *count) {
-    *count = file_count;
-    return files;
-}
-
-bool sr_plugin_is_loaded(const char *path) {
-    char real[PATH_MAX];
-    for (int i = 0; i < file_count && realpath(path, real); i++)
-        if (strcmp(files[i].path, real) == 0)
-            return true;
-    return false;
-}
 
 // ---- trust --------------------------------------------------------------------------------------
 
@@ -215,9 +197,7 @@ static sr_status check_plugin(const sr_plugin_file *file) {
 }
 
 static sr_status find_loaded(const char *path, const char *hash, sr_plugin_file **out) {
-    for (int i = 0; i < file_count; i++)
-        if (strcmp(files[i].path, path) == 0)
-            *out = &files[i];
+    *out = sr_plugin_list_find(path);
     if (*out && strcmp((*out)->hash, hash) != 0)
         return SR_FAIL(SR_E_USAGE,
                        "plug-in %s has changed since this process loaded it; start anew", path);
@@ -225,8 +205,8 @@ static sr_status find_loaded(const char *path, const char *hash, sr_plugin_file 
 }
 
 static sr_status open_new(const char *path, int fd, const char *hash, sr_plugin_file **out) {
-    sr_plugin_file *file = &files[file_count];
-    if (file_count == SR_PLUGIN_FILES_MAX)
+    sr_plugin_file *file = sr_plugin_list_next();
+    if (!file)
         return SR_FAIL(SR_E_LIMIT, "plug-in %s: at most %d plug-ins at a time", path,
                        SR_PLUGIN_FILES_MAX);
     *file = (sr_plugin_file){.path = sr_strdup(path)};
@@ -237,7 +217,7 @@ static sr_status open_new(const char *path, int fd, const char *hash, sr_plugin_
     SR_TRY(load(file, fd));
     SR_TRY(check_plugin(file));
     SR_TRY(sr_plugin_watch_crashes(NULL));
-    file_count++;
+    sr_plugin_list_add();
     *out = file;
     return SR_OK;
 }

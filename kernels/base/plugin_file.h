@@ -35,8 +35,4 @@ bool sr_plugin_is_loaded(const char *path);
 // All that are loaded, in order.
 const sr_plugin_file *sr_plugin_files(int *count);
 
-// Names the plug-in whose code crashes this process, before the process ends as it would have.
-// 'loading': a file that is just being loaded, or NULL. Called by sr_plugin_open.
-SR_NODISCARD sr_status sr_plugin_watch_crashes(const char *loading);
-
 #endif

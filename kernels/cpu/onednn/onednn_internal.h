@@ -41,8 +41,6 @@ void sr_onednn_restore_threads(int threads);
 // True where bf16 products run on AMX tiles. Elsewhere bf16 is a storage format and arithmetic is
 // f32 (vdpbf16ps without AMX has half the rate of f32 multiply-adds).
 bool sr_onednn_native_bf16(void);
-// Every T is f32, or every T is bf16; weights, bias and dw are f32.
-bool sr_onednn_dtypes_fit(const sr_kernel_request *request, const char *signature);
 
 // A primitive and what one execution needs. Immutable after init but for the list of idle calls,
 // which has a lock: a call is a stream and memory objects whose handles one thread sets.

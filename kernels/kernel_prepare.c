@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Preparing a kernel for a request: the table names the entry, the chooser may replace it by a
+// faster one with the same bits.
+#include <stdio.h>
+
+#include "kernels/base/float_control.h"
+#include "kernels/chooser_internal.h"
+#include "kernels/kernel.h"
+
+static const int arg_counts[] = {
+#define SR_KERNEL(id, args, params, doc) args,
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+static sr_status nothing_serves(const sr_kernel_request *request) {
+    char dtypes[SR_KERNEL_MAX_ARGS * 8] = "", served[128] = "";
+    size_t count, used = 0;
+    for (int i = 0; i < request->args && i < SR_KERNEL_MAX_ARGS; i++)
+        used += (size_t)snprintf(
+            dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
+            request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
+    if (request->kernel == SR_KERNEL_OWN)
+        return SR_FAIL(SR_E_UNSUPPORTED, "no kernel of its own (%s, ...) takes (%s)",
+                       request->own_count ? request->own[0].name : "none", dtypes);
+    const sr_provider *const *providers = sr_providers(&count);
+    used = 0;
+    for (size_t i = 0; i < count && used < sizeof served; i++)
+        used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", i ? ", " : "",
+                                 providers[i]->name);
+    return SR_FAIL(SR_E_UNSUPPORTED,
+                   "no kernel on device cpu for %s (%s), it computes %s; providers here: %s",
+                   sr_kernel_name(request->kernel), dtypes, sr_kernel_doc(request->kernel),
+                   count ? served : "none");
+}
+
+sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    bool own = request->kernel == SR_KERNEL_OWN;
+    const bool known = (unsigned)request->kernel < (unsigned)SR_KERNEL_COUNT;
+    if (!own && (!known || request->args != arg_counts[request->kernel]))
+        return SR_FAIL(SR_E_INTERNAL, "kernel %s was asked for with %d arguments",
+                       sr_kernel_name(request->kernel), request->args);
+    const sr_kernel_entry *entry = sr_kernel_find(request);
+    if (!entry)
+        return nothing_serves(request);
+    sr_float_control();
+    int variant = 0;
+    sr_chooser_choose(request, &entry, &variant);
+    return sr_kernel_prepare_as(request, entry, variant, out);
+}
