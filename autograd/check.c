@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "autograd/gradients.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 
 enum { MAX_INPUTS = SR_OP_MAX_INPUTS };

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 
 typedef struct walk {
     sr_context *context;
@@ -45,13 +45,13 @@ static bool passes(const walk *w, const sr_node *node, int k) {
 
 static void mark_reaching(walk *w) {
     for (uint32_t i = 0; i < w->nodes; i++) {
-        const sr_node *node = &w->context->record.nodes[i];
+        const sr_node *node = &w->context->recording.nodes[i];
         bool any = false;
         for (int k = 0; k < node->op->inputs; k++)
             any = any || passes(w, node, k);
         for (int k = 0; any && k < node->op->outputs; k++) {
             const uint32_t ref = node->first_output + (uint32_t)k;
-            w->value_reaches[ref] = is_float(&w->context->record.values[ref].info);
+            w->value_reaches[ref] = is_float(&w->context->recording.values[ref].info);
         }
     }
 }
@@ -82,7 +82,7 @@ static bool has_rule(sr_context *context, const sr_node *node, const sr_tensor *
 // Adds what one node passes on to its inputs.
 static void step_back(walk *w, uint32_t index) {
     sr_context *context = w->context;
-    sr_node node = context->record.nodes[index]; // a copy: recording moves the array
+    sr_node node = context->recording.nodes[index]; // a copy: recording moves the array
     sr_tensor grad_out[SR_OP_MAX_OUTPUTS], grad_in[SR_OP_MAX_INPUTS] = {{0}};
     bool wanted[SR_OP_MAX_INPUTS] = {false}, any_out = false, any_in = false;
     for (int i = 0; i < node.op->outputs; i++) {
@@ -218,20 +218,20 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
     const uint32_t ref = float_ref(context, y, -1);
     const uint32_t dy_ref = ones ? SR_REF_NONE : sr_context_ref(context, dy, "sr_gradients: dy");
     if (context->status != SR_OK ||
-        sr_record_repeats_gradients(context, ref, dy_ref, xs, count, grads) ||
+        sr_recording_repeats_gradients(context, ref, dy_ref, xs, count, grads) ||
         (!ones && !gradient_fits(context, ref, dy_ref)))
         return;
     walk w = {.context = context,
-              .nodes = (uint32_t)context->record.node_count,
-              .values = (uint32_t)context->record.value_count,
+              .nodes = (uint32_t)context->recording.node_count,
+              .values = (uint32_t)context->recording.value_count,
               .variables = (uint32_t)context->variable_count};
     sr_status status = allocate(&w);
     if (status != SR_OK) {
         sr_context_refuse_status(context, status, "sr_gradients");
         return;
     }
-    sr_span_notes notes;
-    sr_span_begin(context, ref, dy_ref, &notes);
+    sr_gradient_span_notes notes;
+    sr_gradient_span_begin(context, ref, dy_ref, &notes);
     run_walk(&w, ref, dy, xs, count, grads);
-    sr_span_end(context, &notes, xs, count, grads);
+    sr_gradient_span_end(context, &notes, xs, count, grads);
 }

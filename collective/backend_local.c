@@ -17,9 +17,9 @@
 #define EAGER_BYTES 1024u
 #define DELAY_DRAW 0x6c6f6361u // counter word that sets these draws apart
 
-typedef struct node node;
-struct node {
-    node *next;
+typedef struct queue_item queue_item;
+struct queue_item {
+    queue_item *next;
     int from, tag;
     const void *source; // of a message: the sender's memory or "copy"
     void *target;       // of a receive
@@ -31,7 +31,7 @@ struct node {
 };
 
 typedef struct queue {
-    node *first, **end;
+    queue_item *first, **end;
 } queue;
 
 struct sr_local_world {
@@ -44,7 +44,7 @@ struct sr_local_world {
     size_t eager_bytes, copy_bytes;
     queue *messages, *receives; // per receiving rank
     bool *dead;
-    node *unused;
+    queue_item *unused;
 };
 
 struct sr_local_rank {
@@ -58,15 +58,15 @@ static void queue_init(queue *q) {
     q->end = &q->first;
 }
 
-static void queue_push(queue *q, node *n) {
+static void queue_push(queue *q, queue_item *n) {
     n->next = NULL;
     *q->end = n;
     q->end = &n->next;
 }
 
 // Takes out the node that *link points to.
-static node *queue_take(queue *q, node **link) {
-    node *n = *link;
+static queue_item *queue_take(queue *q, queue_item **link) {
+    queue_item *n = *link;
     *link = n->next;
     if (q->end == &n->next)
         q->end = link;
@@ -74,8 +74,8 @@ static node *queue_take(queue *q, node **link) {
     return n;
 }
 
-static node *new_node(sr_local_world *world) {
-    node *n = world->unused;
+static queue_item *new_item(sr_local_world *world) {
+    queue_item *n = world->unused;
     if (!n)
         return sr_alloc(sizeof *n + world->copy_bytes, "message of the local backend");
     world->unused = n->next;
@@ -83,14 +83,14 @@ static node *new_node(sr_local_world *world) {
     return n;
 }
 
-static void give_node(sr_local_world *world, node *n) {
+static void give_item(sr_local_world *world, queue_item *n) {
     n->next = world->unused;
     world->unused = n;
 }
 
-static void free_nodes(node *n) {
+static void free_items(queue_item *n) {
     while (n) {
-        node *next = n->next;
+        queue_item *next = n->next;
         sr_free(n);
         n = next;
     }
@@ -100,10 +100,10 @@ void sr_local_world_free(sr_local_world *world) {
     if (!world)
         return;
     for (int r = 0; r < world->size && world->messages && world->receives; r++) {
-        free_nodes(world->messages[r].first);
-        free_nodes(world->receives[r].first);
+        free_items(world->messages[r].first);
+        free_items(world->receives[r].first);
     }
-    free_nodes(world->unused);
+    free_items(world->unused);
     sr_free(world->messages);
     sr_free(world->receives);
     sr_free(world->dead);
@@ -172,14 +172,14 @@ void sr_local_world_kill(sr_local_world *world, int rank) {
     world->dead[rank] = true;
     for (int r = 0; r < world->size; r++) {
         queue *q = &world->messages[r];
-        for (node **link = &q->first; *link;) {
+        for (queue_item **link = &q->first; *link;) {
             if ((*link)->from != rank) {
                 link = &(*link)->next;
                 continue;
             }
-            node *n = queue_take(q, link);
+            queue_item *n = queue_take(q, link);
             if (n->buffered)
-                give_node(world, n);
+                give_item(world, n);
             else
                 n->done = true; // its request still points to it
         }
@@ -194,39 +194,39 @@ static int64_t draw_arrival(sr_local_world *world, int to, int from, int tag) {
     uint32_t word = sr_philox(world->seed, world->drawn++, DELAY_DRAW, 0, 0).v[0];
     int64_t delay = (int64_t)((double)word * 0x1p-32 * (double)world->max_delay_ns);
     int64_t arrival = world->clock_ns() + delay;
-    for (const node *n = world->messages[to].first; n; n = n->next) {
+    for (const queue_item *n = world->messages[to].first; n; n = n->next) {
         if (n->from == from && n->tag == tag && n->arrival_ns > arrival)
             arrival = n->arrival_ns;
     }
     return arrival;
 }
 
-static bool matches(const node *a, const node *b) {
+static bool matches(const queue_item *a, const queue_item *b) {
     return a->from == b->from && a->tag == b->tag;
 }
 
-static void hand_over(sr_local_world *world, node *message, node *receive) {
+static void hand_over(sr_local_world *world, queue_item *message, queue_item *receive) {
     receive->sent_bytes = message->bytes;
     receive->done = true;
     if (message->bytes == receive->bytes && message->bytes > 0)
         memcpy(receive->target, message->source, message->bytes);
     message->done = true;
     if (message->buffered) // the sender has gone on long ago
-        give_node(world, message);
+        give_item(world, message);
 }
 
 static void deliver(sr_local_world *world, int rank) {
     queue *messages = &world->messages[rank], *receives = &world->receives[rank];
     int64_t now = world->max_delay_ns > 0 ? world->clock_ns() : 0;
-    for (node **link = &messages->first; *link;) {
-        node **posted = &receives->first;
+    for (queue_item **link = &messages->first; *link;) {
+        queue_item **posted = &receives->first;
         while (*posted && !matches(*link, *posted))
             posted = &(*posted)->next;
         if (!*posted || (world->max_delay_ns > 0 && (*link)->arrival_ns > now)) {
             link = &(*link)->next;
             continue;
         }
-        node *message = queue_take(messages, link);
+        queue_item *message = queue_take(messages, link);
         hand_over(world, message, queue_take(receives, posted));
     }
 }
@@ -242,7 +242,7 @@ static sr_status isend(void *opaque, int to, int tag, const void *data, size_t b
     sr_local_world *world = self->world;
     pthread_mutex_lock(&world->lock);
     bool dead = world->dead[self->rank]; // what it sends is lost
-    node *n = dead ? NULL : new_node(world);
+    queue_item *n = dead ? NULL : new_item(world);
     if (n) {
         n->from = self->rank;
         n->tag = tag;
@@ -263,7 +263,7 @@ static sr_status irecv(void *opaque, int from, int tag, void *data, size_t bytes
                        sr_comm_request *request) {
     sr_local_rank *self = opaque;
     pthread_mutex_lock(&self->world->lock);
-    node *n = new_node(self->world);
+    queue_item *n = new_item(self->world);
     if (n) {
         n->from = from;
         n->tag = tag;
@@ -281,7 +281,7 @@ static sr_status test(void *opaque, sr_comm_request *request, bool *done) {
     sr_status status = SR_OK;
     pthread_mutex_lock(&self->world->lock);
     deliver(self->world, self->rank);
-    node *n = request->backend[0];
+    queue_item *n = request->backend[0];
     *done = !n || n->done;
     if (n && n->done) {
         if (request->receives && n->sent_bytes != n->bytes)
@@ -289,17 +289,17 @@ static sr_status test(void *opaque, sr_comm_request *request, bool *done) {
                              "rank %d sent %zu bytes where %zu were expected (tag %d); start all "
                              "ranks with the same recipe and build",
                              request->peer, n->sent_bytes, n->bytes, request->tag);
-        give_node(self->world, n);
+        give_item(self->world, n);
         request->backend[0] = NULL;
     }
     pthread_mutex_unlock(&self->world->lock);
     return status;
 }
 
-static bool take_back(sr_local_world *world, queue *q, node *n) {
-    for (node **link = &q->first; *link; link = &(*link)->next) {
+static bool take_back(sr_local_world *world, queue *q, queue_item *n) {
+    for (queue_item **link = &q->first; *link; link = &(*link)->next) {
         if (*link == n) {
-            give_node(world, queue_take(q, link));
+            give_item(world, queue_take(q, link));
             return true;
         }
     }
@@ -310,12 +310,12 @@ static bool cancel(void *opaque, sr_comm_request *request) {
     sr_local_rank *self = opaque;
     sr_local_world *world = self->world;
     pthread_mutex_lock(&world->lock);
-    node *n = request->backend[0];
+    queue_item *n = request->backend[0];
     if (n) {
         queue *q =
             request->receives ? &world->receives[self->rank] : &world->messages[request->peer];
         if (!take_back(world, q, n))
-            give_node(world, n); // done, but nobody has asked
+            give_item(world, n); // done, but nobody has asked
         request->backend[0] = NULL;
     }
     pthread_mutex_unlock(&world->lock);
@@ -328,7 +328,7 @@ static sr_status probe(void *opaque, int tag, int *from) {
     *from = -1;
     pthread_mutex_lock(&world->lock);
     int64_t now = world->max_delay_ns > 0 ? world->clock_ns() : 0;
-    for (const node *n = world->messages[self->rank].first; n; n = n->next) {
+    for (const queue_item *n = world->messages[self->rank].first; n; n = n->next) {
         if (n->tag == tag && n->arrival_ns <= now) {
             *from = n->from;
             break;

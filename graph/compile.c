@@ -29,8 +29,8 @@ static sr_status take(sr_plan *plan, void **out, size_t count, size_t size) {
     SR_TRY(take((plan), (void **)&(plan)->field, (count), sizeof *(plan)->field))
 
 static sr_status allocate(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->record.program;
-    TAKE(plan, record, p->byte_count);
+    const sr_program *p = context->recording.program;
+    TAKE(plan, program, p->byte_count);
     TAKE(plan, values, p->value_count + p->node_count); // and one workspace a node at most
     TAKE(plan, launches, p->node_count);
     TAKE(plan, items, p->node_count * SR_KERNEL_STAGES);
@@ -39,8 +39,8 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     TAKE(plan, sinks, p->target_count);
     TAKE(plan, memory, p->memory_count);
     TAKE(plan, variables, context->variable_count);
-    memcpy(plan->record, p->bytes, p->byte_count);
-    plan->record_bytes = p->byte_count;
+    memcpy(plan->program, p->bytes, p->byte_count);
+    plan->program_bytes = p->byte_count;
     plan->hash = p->hash;
     plan->memory_count = (uint32_t)p->memory_count;
     plan->variable_count = (uint32_t)context->variable_count;
@@ -49,10 +49,10 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
 }
 
 static void place_leaf(sr_plan_value *value, const sr_program_value *leaf) {
-    static const sr_place places[] = {[SR_LEAF_VARIABLE] = SR_PLACE_VARIABLE,
-                                      [SR_LEAF_INPUT] = SR_PLACE_INPUT,
-                                      [SR_LEAF_MEMORY] = SR_PLACE_MEMORY};
-    value->place = places[leaf->leaf_kind];
+    static const sr_storage places[] = {[SR_LEAF_VARIABLE] = SR_STORAGE_VARIABLE,
+                                        [SR_LEAF_INPUT] = SR_STORAGE_INPUT,
+                                        [SR_LEAF_MEMORY] = SR_STORAGE_MEMORY};
+    value->storage = places[leaf->leaf_kind];
     value->index = leaf->leaf;
     value->pinned = true;
 }
@@ -84,7 +84,7 @@ static void make_values(const sr_program *p, sr_plan *plan) {
         sr_plan_value *v = &plan->values[i];
         const sr_program_value *from = &p->values[i];
         if (from->kept) {
-            v->place = SR_PLACE_MEMORY;
+            v->storage = SR_STORAGE_MEMORY;
             v->index = from->kept - 1;
             v->pinned = true;
         } else if (from->node != SR_REF_NONE && p->nodes[from->node].op->alias) {
@@ -181,9 +181,9 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
 }
 
 static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t index) {
-    const sr_program *p = context->record.program;
+    const sr_program *p = context->recording.program;
     const sr_program_node *node = &p->nodes[index];
-    const sr_node *record = &context->record.nodes[node->record];
+    const sr_node *recorded = &context->recording.nodes[node->recorded];
     if (!needs_launch(plan, node))
         return SR_OK;
     sr_view_arrays arrays;
@@ -197,12 +197,14 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     else if (node->op->lower)
         status = node->op->lower(&view, &request);
     sr_launch *launch = &plan->launches[plan->launch_count];
-    *launch = (sr_launch){
-        .op = node->op, .record_node = node->record, .file = record->file, .line = record->line};
+    *launch = (sr_launch){.op = node->op,
+                          .recorded_node = node->recorded,
+                          .file = recorded->file,
+                          .line = recorded->line};
     if (status == SR_OK)
         status = prepare(plan, &request, &launch->prepared);
     if (status != SR_OK) {
-        sr_error_prefix("%s:%d: %s", record->file, record->line, node->op->name);
+        sr_error_prefix("%s:%d: %s", recorded->file, recorded->line, node->op->name);
         return status;
     }
     launch->args = request.args;
@@ -249,7 +251,7 @@ static void find_last_uses(const sr_plan *plan, const positions *at) {
                 const uint32_t root = plan->values[l->arg[k]].root;
                 if (k >= l->op->inputs)
                     at->written[root] = n + 1;
-                if (plan->values[root].place == SR_PLACE_VARIABLE)
+                if (plan->values[root].storage == SR_STORAGE_VARIABLE)
                     at->read[plan->values[root].index] = n + 1;
             }
         }
@@ -308,7 +310,7 @@ static sr_status add_sinks(const sr_program *p, sr_plan *plan) {
 }
 
 static sr_status compile(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->record.program;
+    const sr_program *p = context->recording.program;
     SR_TRY(allocate(context, plan));
     make_values(p, plan);
     plan->first_workspace = plan->value_count;
@@ -331,7 +333,8 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     static _Atomic uint64_t plans;
     plan->number = atomic_fetch_add_explicit(&plans, 1, memory_order_relaxed) + 1;
     sr_arena_init(&plan->arena);
-    sr_status status = context->optimize >= 0 ? sr_pass_recompute(context->record.program) : SR_OK;
+    sr_status status =
+        context->optimize >= 0 ? sr_pass_recompute(context->recording.program) : SR_OK;
     if (status == SR_OK)
         status = compile(context, plan);
     if (status != SR_OK) {

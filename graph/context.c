@@ -4,7 +4,7 @@
 // executor.c run what was recorded.
 #include "graph/context.h"
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
@@ -49,9 +49,9 @@ void sr_context_free(sr_context *context) {
     }
     for (size_t i = 0; i < context->chunk_count; i++)
         sr_device_free(context->device, context->chunks[i].memory);
-    sr_record_release(&context->record);
-    for (int i = 0; i < SR_OTHER_RECORDS; i++)
-        sr_record_release(&context->other_records[i]);
+    sr_recording_release(&context->recording);
+    for (int i = 0; i < SR_OTHER_RECORDINGS; i++)
+        sr_recording_release(&context->other_recordings[i]);
     sr_free(context->deliveries);
     sr_free(context->variables);
     sr_free(context->chunks);
@@ -71,7 +71,7 @@ sr_context_stats sr_context_get_stats(const sr_context *context) {
 
 void sr_context_begin_step(sr_context *context) {
     sr_context_use(context);
-    sr_record_rewind(context);
+    sr_recording_rewind(context);
     context->delivery_count = 0;
     context->has_updates = false;
     context->status = SR_OK;

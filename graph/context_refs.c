@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
@@ -160,7 +160,7 @@ const char *sr_context_fault(const sr_context *context, sr_tensor tensor) {
         return tensor.slot >= 1 && tensor.slot <= context->variable_count
                    ? NULL
                    : "a variable of a context that was freed";
-    return tensor.generation == context->generation && tensor.slot < context->record.value_count
+    return tensor.generation == context->generation && tensor.slot < context->recording.value_count
                ? NULL
                : "a tensor of an earlier step; only variables outlive a step";
 }
@@ -198,7 +198,7 @@ sr_tensor sr_context_tensor(const sr_context *context, uint32_t ref) {
 const sr_info *sr_context_info(const sr_context *context, uint32_t ref) {
     if (ref & SR_REF_VARIABLE)
         return &context->variables[ref & ~SR_REF_VARIABLE].info;
-    return &context->record.values[ref].info;
+    return &context->recording.values[ref].info;
 }
 
 bool sr_op_argument(sr_tensor x, const char *what, sr_info *out) {

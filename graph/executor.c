@@ -154,9 +154,9 @@ static sr_status grow(sr_executor *e, const sr_plan *plan) {
 static sr_status address_of(const sr_executor *e, const sr_plan *plan, const sr_plan_value *v,
                             void **out) {
     void *memory = NULL;
-    if (v->place == SR_PLACE_VARIABLE)
+    if (v->storage == SR_STORAGE_VARIABLE)
         memory = plan->variables[v->index];
-    else if (v->place == SR_PLACE_MEMORY)
+    else if (v->storage == SR_STORAGE_MEMORY)
         memory = plan->memory[v->index];
     else if (e->run.inputs)
         memory = e->run.inputs[v->index];
@@ -169,7 +169,7 @@ static sr_status address_of(const sr_executor *e, const sr_plan *plan, const sr_
 static sr_status fill_table(sr_executor *e, const sr_plan *plan) {
     unsigned char *range = sr_device_kernel_address(e->device, e->range);
     for (uint32_t i = 0; i < plan->value_count; i++)
-        if (plan->values[i].root == i && plan->values[i].place == SR_PLACE_RANGE)
+        if (plan->values[i].root == i && plan->values[i].storage == SR_STORAGE_RANGE)
             e->table[i] = range + plan->values[i].offset;
     for (uint32_t i = 0; i < plan->outside_count; i++) {
         const uint32_t value = plan->outside[i].value;

@@ -6,22 +6,22 @@
 // what sr_keep marks, stays in memory of the step; other values are computed again from the record
 // when somebody uses them later.
 #include "graph/ops/op_internal.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
 // After a run: which values of the record now lie in memory.
 static void mark_executed(sr_context *context) {
-    const sr_program *p = context->record.program;
-    context->record.marked = true;
+    const sr_program *p = context->recording.program;
+    context->recording.marked = true;
     for (size_t i = 0; i < p->node_count; i++) {
-        sr_node *node = &context->record.nodes[p->nodes[i].record];
+        sr_node *node = &context->recording.nodes[p->nodes[i].recorded];
         node->executed = true;
         // What is computed again has the outputs of sr_op.again.
         for (int k = 0; k < p->nodes[i].op->outputs; k++) {
             uint32_t kept = p->values[p->nodes[i].output[k]].kept;
             if (kept)
-                context->record.values[node->first_output + (uint32_t)k].memory =
+                context->recording.values[node->first_output + (uint32_t)k].memory =
                     p->memory[kept - 1];
         }
     }
@@ -33,7 +33,7 @@ static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {
     int64_t start = sr_context_recorded(context);
     SR_TRY(sr_program_build(context, wanted));
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
-    if (context->record.program->node_count == 0)
+    if (context->recording.program->node_count == 0)
         return SR_OK;
     SR_TRY(sr_plan_get(context, &plan));
     if (!context->executor)
@@ -46,7 +46,7 @@ static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {
 
 static void *memory_of(const sr_context *context, uint32_t ref) {
     return (ref & SR_REF_VARIABLE) ? context->variables[ref & ~SR_REF_VARIABLE].memory
-                                   : context->record.values[ref].memory;
+                                   : context->recording.values[ref].memory;
 }
 
 // Inputs have memory only when a compiled plan runs.
@@ -55,7 +55,7 @@ static sr_status check_bound(const sr_context *context, uint32_t ref, const char
         return SR_OK;
     return SR_FAIL(SR_E_ARGUMENT,
                    "%s: input slot %d has no value here; it is bound when a compiled plan runs",
-                   what, (int)context->record.values[ref].slot);
+                   what, (int)context->recording.values[ref].slot);
 }
 
 static sr_status copy_out(sr_context *context, uint32_t ref, void *data, size_t bytes) {
@@ -139,10 +139,11 @@ static sr_status assign(sr_context *context) {
 
 // After an update, values that were computed from the old variables and not kept are gone.
 static void lose_values(sr_context *context) {
-    context->record.marked = true;
-    for (size_t i = 0; i < context->record.value_count; i++)
-        if (context->record.values[i].node != SR_REF_NONE && !context->record.values[i].memory)
-            context->record.values[i].lost = true;
+    context->recording.marked = true;
+    for (size_t i = 0; i < context->recording.value_count; i++)
+        if (context->recording.values[i].node != SR_REF_NONE &&
+            !context->recording.values[i].memory)
+            context->recording.values[i].lost = true;
 }
 
 static sr_status run_updates(sr_context *context, uint32_t *keep) {

@@ -113,9 +113,9 @@ char *sr_op_gradient_text(const sr_op *op, char out[SR_OP_GRADIENT_TEXT]);
 // Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (none
 // after an error; the first error sticks to the context with file and line of sr_at, operator and
 // input). The context is that of the first present input, or the one that this thread used last.
-void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
+void sr_op_record(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output);
 // The same for operators with one output.
-sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
+sr_tensor sr_op_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
 
 // For calls that look at an argument before they record. Dtype and shape of 'x'; false with the
 // error sticking, where the call returns sr_op_failed(). what: "flatten: x", for the message. out

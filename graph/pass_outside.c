@@ -4,7 +4,7 @@
 #include "graph/plan_internal.h"
 
 static bool is_outside(const sr_plan *plan, uint32_t value) {
-    return plan->values[value].root == value && plan->values[value].place != SR_PLACE_RANGE;
+    return plan->values[value].root == value && plan->values[value].storage != SR_STORAGE_RANGE;
 }
 
 // Counts the uses of each root outside the range, whose place in 'outside' is its 'number'; with

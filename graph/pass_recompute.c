@@ -207,7 +207,7 @@ static sr_status recompute_before(work *w, sr_program_node *nodes, uint32_t *cou
     memset(&node, 0xff, sizeof node);
     node.op = from->op->again;
     node.attr = from->attr;
-    node.record = from->record;
+    node.recorded = from->recorded;
     for (int k = 0; k < node.op->inputs; k++) {
         const uint32_t wanted = source(from, k);
         if (wanted == SR_REF_NONE)

@@ -30,8 +30,8 @@ void sr_plan_cache_free(sr_plan_cache *cache) {
 static sr_plan *find(const sr_plan_cache *cache, const sr_program *p) {
     for (size_t i = 0; i < cache->count; i++) {
         sr_plan *plan = cache->plans[i];
-        if (plan->hash == p->hash && plan->record_bytes == p->byte_count &&
-            memcmp(plan->record, p->bytes, p->byte_count) == 0)
+        if (plan->hash == p->hash && plan->program_bytes == p->byte_count &&
+            memcmp(plan->program, p->bytes, p->byte_count) == 0)
             return plan;
     }
     return NULL;
@@ -52,7 +52,7 @@ static void drop_over_limit(sr_plan_cache *cache, sr_context *context) {
         if (cache->count == 0 || cache->plans[oldest]->generation == context->generation)
             return;
         cache->bytes -= bytes_of(cache->plans[oldest]);
-        sr_records_forget_plan(context, cache->plans[oldest]);
+        sr_recordings_forget_plan(context, cache->plans[oldest]);
         sr_plan_free(cache->plans[oldest]);
         cache->plans[oldest] = cache->plans[--cache->count];
     }
@@ -86,7 +86,7 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
 // Bindings differ from step to step under the same record: memory of constants and kept values, and
 // of variables that were moved.
 static void bind(const sr_context *context, sr_plan *plan) {
-    const sr_program *p = context->record.program;
+    const sr_program *p = context->recording.program;
     if (p->memory_count)
         memcpy(plan->memory, p->memory, p->memory_count * sizeof *plan->memory);
     if (plan->variable_moves == context->variable_moves)
@@ -104,20 +104,20 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
     }
     sr_plan_cache *cache = context->cache;
     int64_t start = sr_clock_ns();
-    sr_plan *plan = context->record.program->plan;
+    sr_plan *plan = context->recording.program->plan;
     if (!plan)
-        plan = find(cache, context->record.program);
+        plan = find(cache, context->recording.program);
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
     if (plan) {
         context->stats.plans_replayed++;
     } else {
         const sr_status status = add_compiled(context, cache, &plan);
-        context->record.program->repeats &= status == SR_OK; // compiling changed it
+        context->recording.program->repeats &= status == SR_OK; // compiling changed it
         SR_TRY(status);
     }
     plan->last_use = ++cache->uses;
     plan->generation = context->generation;
-    context->record.program->plan = plan;
+    context->recording.program->plan = plan;
     bind(context, plan);
     *out = plan;
     return SR_OK;
@@ -126,11 +126,11 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
 // The plan runs the recorded updates at every replay, so the context must not; assignments stay
 // its.
 static void hand_over_updates(sr_context *context) {
-    const sr_program *p = context->record.program;
-    context->record.marked = true;
+    const sr_program *p = context->recording.program;
+    context->recording.marked = true;
     for (size_t i = 0; i < p->node_count; i++)
         if (p->nodes[i].op->updates)
-            context->record.nodes[p->nodes[i].record].executed = true;
+            context->recording.nodes[p->nodes[i].recorded].executed = true;
     context->has_updates = false;
     for (size_t i = 0; i < context->variable_count; i++)
         if (context->variables[i].assigned != SR_REF_NONE)

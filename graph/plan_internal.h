@@ -3,7 +3,7 @@
 #ifndef SR_GRAPH_PLAN_INTERNAL_H
 #define SR_GRAPH_PLAN_INTERNAL_H
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 
 #define SR_NO_STEP UINT32_MAX
 #define SR_PLAN_ALIGN ((size_t)64) // of values in the range
@@ -13,12 +13,12 @@ enum { SR_PLANNERS = 3 };
 extern const char *const sr_planner_names[SR_PLANNERS];
 
 // Where a value of the plan lies when it runs.
-typedef enum sr_place {
-    SR_PLACE_RANGE = 0, // at 'offset' in the executor's range
-    SR_PLACE_VARIABLE,  // memory of variable 'index'
-    SR_PLACE_INPUT,     // what is bound to input slot 'index'
-    SR_PLACE_MEMORY,    // memory binding 'index' of the plan
-} sr_place;
+typedef enum sr_storage {
+    SR_STORAGE_RANGE = 0, // at 'offset' in the executor's range
+    SR_STORAGE_VARIABLE,  // memory of variable 'index'
+    SR_STORAGE_INPUT,     // what is bound to input slot 'index'
+    SR_STORAGE_MEMORY,    // memory binding 'index' of the plan
+} sr_storage;
 
 typedef struct sr_plan_value {
     sr_info info;
@@ -29,14 +29,14 @@ typedef struct sr_plan_value {
     bool pinned;    // leaves and kept values: their memory is never given away
     bool delivered; // roots of targets
     bool updated;   // leaves that a node updates in place
-    sr_place place;
+    sr_storage storage;
     uint32_t index;
     size_t offset;
 } sr_plan_value;
 
 typedef struct sr_launch {
     const sr_op *op;
-    uint32_t record_node; // of the record that was compiled, for messages
+    uint32_t recorded_node; // of the record that was compiled, for messages
     const char *file;
     int line;
     uint32_t prepared;  // index in plan->prepared
@@ -83,8 +83,8 @@ struct sr_plan {
     sr_arena arena;  // everything below
     uint64_t number; // no two plans of a process have the same
     uint64_t hash;
-    unsigned char *record; // the canonical bytes it was made from
-    size_t record_bytes;
+    unsigned char *program; // the canonical bytes it was made from
+    size_t program_bytes;
     uint64_t last_use;   // of the cache
     uint16_t generation; // of the step that used it last
 
@@ -126,7 +126,7 @@ static inline size_t sr_plan_aligned(size_t bytes) {
 // Whether the value has memory of its own in the range.
 static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     const sr_plan_value *v = &plan->values[value];
-    return v->root == value && v->place == SR_PLACE_RANGE && v->first != SR_NO_STEP;
+    return v->root == value && v->storage == SR_STORAGE_RANGE && v->first != SR_NO_STEP;
 }
 
 // Passes, in order; one file each.

@@ -7,7 +7,7 @@
 // nodes is this walk; a node that is needed computes all its outputs.
 #include <string.h>
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 
@@ -33,22 +33,22 @@ void sr_program_release(sr_program *p) {
 }
 
 static bool is_leaf(const sr_context *context, uint32_t ref) {
-    return (ref & SR_REF_VARIABLE) || context->record.values[ref].memory ||
-           context->record.values[ref].node == SR_REF_NONE;
+    return (ref & SR_REF_VARIABLE) || context->recording.values[ref].memory ||
+           context->recording.values[ref].node == SR_REF_NONE;
 }
 
 // Marks the producer of a value as needed; an error sticks for values that were lost.
 static sr_status need_value(sr_context *context, uint32_t ref) {
     if (is_leaf(context, ref))
         return SR_OK;
-    const sr_value *value = &context->record.values[ref];
-    const sr_node *node = &context->record.nodes[value->node];
+    const sr_value *value = &context->recording.values[ref];
+    const sr_node *node = &context->recording.nodes[value->node];
     if (value->lost)
         return SR_FAIL(SR_E_ARGUMENT,
                        "%s:%d: %s: this value was computed before an update of variables and not "
                        "kept; sr_keep it, or read it in the same run as the update",
                        node->file, node->line, node->op->name);
-    context->record.program->needed[value->node] = 1;
+    context->recording.program->needed[value->node] = 1;
     return SR_OK;
 }
 
@@ -63,7 +63,7 @@ static bool will_update(const sr_node *node, uint32_t variable) {
 // A node that was recorded behind an update reads what the update leaves: without it, it would read
 // the old value without a word.
 static sr_status check_order(const sr_context *context, size_t index, uint32_t variable) {
-    const sr_node *reader = &context->record.nodes[index], *update = context->record.nodes;
+    const sr_node *reader = &context->recording.nodes[index], *update = context->recording.nodes;
     while (update < reader && !will_update(update, variable))
         update++;
     if (update == reader)
@@ -77,7 +77,7 @@ static sr_status check_order(const sr_context *context, size_t index, uint32_t v
 
 // Marks what a needed node reads.
 static sr_status need_inputs(sr_context *context, const sr_wanted *wanted, size_t index) {
-    const sr_node *node = &context->record.nodes[index];
+    const sr_node *node = &context->recording.nodes[index];
     for (int k = 0; k < node->op->inputs; k++) {
         const uint32_t ref = node->input[k];
         if (ref == SR_REF_NONE)
@@ -90,8 +90,8 @@ static sr_status need_inputs(sr_context *context, const sr_wanted *wanted, size_
 }
 
 static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
-    sr_program *p = context->record.program;
-    memset(p->needed, 0, context->record.node_count);
+    sr_program *p = context->recording.program;
+    memset(p->needed, 0, context->recording.node_count);
     for (int i = 0; i < wanted->target_count; i++) {
         const char *fault = sr_context_fault(context, wanted->targets[i].tensor);
         if (fault) {
@@ -102,8 +102,8 @@ static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
     }
     for (size_t i = 0; i < wanted->keep_count; i++)
         SR_TRY(need_value(context, wanted->keep[i]));
-    for (size_t i = context->record.node_count; i-- > 0;) {
-        const sr_node *node = &context->record.nodes[i];
+    for (size_t i = context->recording.node_count; i-- > 0;) {
+        const sr_node *node = &context->recording.nodes[i];
         if (wanted->updates && node->op->updates && !node->executed)
             p->needed[i] = 1;
         if (p->needed[i])
@@ -122,17 +122,17 @@ static sr_status add_memory(sr_program *p, uint32_t value, void *memory, uint32_
 }
 
 static sr_status number_leaf(sr_context *context, uint32_t ref, uint32_t *out) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     sr_program_value value = {.info = *sr_context_info(context, ref), .node = SR_REF_NONE};
     if (ref & SR_REF_VARIABLE) {
         value.leaf_kind = SR_LEAF_VARIABLE;
         value.leaf = ref & ~SR_REF_VARIABLE;
-    } else if (context->record.values[ref].memory) {
+    } else if (context->recording.values[ref].memory) {
         value.leaf_kind = SR_LEAF_MEMORY;
-        SR_TRY(add_memory(p, ref, context->record.values[ref].memory, &value.leaf));
+        SR_TRY(add_memory(p, ref, context->recording.values[ref].memory, &value.leaf));
     } else {
         value.leaf_kind = SR_LEAF_INPUT;
-        value.leaf = (uint32_t)context->record.values[ref].slot;
+        value.leaf = (uint32_t)context->recording.values[ref].slot;
     }
     RESERVE(p, values, value_capacity, p->value_count + 1);
     *out = (uint32_t)p->value_count;
@@ -142,7 +142,7 @@ static sr_status number_leaf(sr_context *context, uint32_t ref, uint32_t *out) {
 
 // The canonical number of a ref; leaves get theirs at first sight.
 static sr_status number_of(sr_context *context, uint32_t ref, uint32_t *out) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     uint32_t *number = (ref & SR_REF_VARIABLE) ? &p->variable_number[ref & ~SR_REF_VARIABLE]
                                                : &p->value_number[ref];
     if (*number == SR_REF_NONE)
@@ -152,18 +152,18 @@ static sr_status number_of(sr_context *context, uint32_t ref, uint32_t *out) {
 }
 
 static sr_status add_node(sr_context *context, uint32_t index) {
-    sr_program *p = context->record.program;
-    const sr_node *node = &context->record.nodes[index];
+    sr_program *p = context->recording.program;
+    const sr_node *node = &context->recording.nodes[index];
     size_t attr_room = (node->op->attr_size + 7) & ~(size_t)7;
     RESERVE(p, nodes, node_capacity, p->node_count + 1);
     RESERVE(p, attrs, attr_capacity, p->attr_count + attr_room + 1); // never NULL
     sr_program_node *out = &p->nodes[p->node_count];
     memset(out, 0xff, sizeof *out);
     out->op = node->op;
-    out->record = index;
+    out->recorded = index;
     out->attr = (uint32_t)p->attr_count;
     if (attr_room)
-        memcpy(p->attrs + p->attr_count, context->record.attrs + node->attr, attr_room);
+        memcpy(p->attrs + p->attr_count, context->recording.attrs + node->attr, attr_room);
     p->attr_count += attr_room;
     for (int i = 0; i < node->op->inputs; i++)
         if (node->input[i] != SR_REF_NONE)
@@ -172,12 +172,13 @@ static sr_status add_node(sr_context *context, uint32_t index) {
     for (int i = 0; i < node->op->outputs; i++) {
         uint32_t ref = node->first_output + (uint32_t)i;
         out->output[i] = (uint32_t)p->value_count;
-        p->values[p->value_count++] = (sr_program_value){.info = context->record.values[ref].info,
-                                                         .node = (uint32_t)p->node_count,
-                                                         .leaf = (uint32_t)i};
+        p->values[p->value_count++] =
+            (sr_program_value){.info = context->recording.values[ref].info,
+                               .node = (uint32_t)p->node_count,
+                               .leaf = (uint32_t)i};
         // A value in memory keeps its number as a leaf where others read it; only values that this
         // program computes for somebody are numbered here.
-        if (!context->record.values[ref].memory)
+        if (!context->recording.values[ref].memory)
             p->value_number[ref] = out->output[i];
     }
     p->node_count++;
@@ -191,7 +192,7 @@ static sr_status add_node(sr_context *context, uint32_t index) {
 // A value that must survive gets memory of the step; every other value of the record stays as it
 // is.
 static sr_status keep_value(sr_context *context, uint32_t ref) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     if (is_leaf(context, ref))
         return SR_OK;
     uint32_t number = p->value_number[ref];
@@ -199,17 +200,17 @@ static sr_status keep_value(sr_context *context, uint32_t ref) {
         return SR_OK;
     void *memory;
     uint32_t binding;
-    SR_TRY(
-        sr_context_step_alloc(context, sr_info_bytes(&context->record.values[ref].info), &memory));
+    SR_TRY(sr_context_step_alloc(context, sr_info_bytes(&context->recording.values[ref].info),
+                                 &memory));
     SR_TRY(add_memory(p, ref, memory, &binding));
     p->values[number].kept = binding + 1;
     return SR_OK;
 }
 
 static sr_status keep_for_gradients(sr_context *context) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     for (size_t i = 0; i < p->node_count; i++) {
-        const sr_node *node = &context->record.nodes[p->nodes[i].record];
+        const sr_node *node = &context->recording.nodes[p->nodes[i].recorded];
         if (!node->op->derivative)
             continue;
         for (int k = 0; k < node->op->inputs; k++)
@@ -219,14 +220,14 @@ static sr_status keep_for_gradients(sr_context *context) {
             if (node->op->keeps_outputs >> k & 1)
                 SR_TRY(keep_value(context, node->first_output + (uint32_t)k));
     }
-    for (uint32_t i = 0; i < context->record.value_count; i++)
-        if (context->record.values[i].keep)
+    for (uint32_t i = 0; i < context->recording.value_count; i++)
+        if (context->recording.values[i].keep)
             SR_TRY(keep_value(context, i));
     return SR_OK;
 }
 
 static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     RESERVE(p, targets, target_capacity, (size_t)wanted->target_count + 1);
     for (int i = 0; i < wanted->target_count; i++) {
         const sr_target *t = &wanted->targets[i];
@@ -249,7 +250,7 @@ static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
 // Identity: operators, attributes, references and shapes of leaves; where a node was called from
 // and addresses of memory are not part of it.
 static sr_status write_bytes(sr_context *context) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     size_t room = 64 + p->value_count * sizeof(sr_program_value) +
                   p->node_count * sizeof(sr_program_node) + p->attr_count +
                   p->target_count * sizeof(sr_program_target);
@@ -263,7 +264,7 @@ static sr_status write_bytes(sr_context *context) {
     at += p->value_count * sizeof *p->values;
     for (size_t i = 0; i < p->node_count; i++) {
         sr_program_node node = p->nodes[i];
-        node.record = 0;
+        node.recorded = 0;
         memcpy(at, &node, sizeof node);
         at += sizeof node;
     }
@@ -295,7 +296,7 @@ static uint32_t wish_ref(const sr_context *context, sr_tensor tensor) {
 }
 
 static bool same_wish(const sr_context *context, const sr_wanted *wanted) {
-    const sr_program *p = context->record.program;
+    const sr_program *p = context->recording.program;
     if (p->wish_flags != wish_flags(context, wanted) ||
         p->wish_count != 2 * (size_t)wanted->target_count + wanted->keep_count)
         return false;
@@ -309,7 +310,7 @@ static bool same_wish(const sr_context *context, const sr_wanted *wanted) {
 }
 
 static sr_status note_wish(sr_context *context, const sr_wanted *wanted) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     RESERVE(p, wish, wish_capacity, 2 * (size_t)wanted->target_count + wanted->keep_count + 1);
     p->wish_flags = wish_flags(context, wanted);
     p->wish_count = 0;
@@ -319,25 +320,25 @@ static sr_status note_wish(sr_context *context, const sr_wanted *wanted) {
     }
     for (size_t i = 0; i < wanted->keep_count; i++)
         p->wish[p->wish_count++] = wanted->keep[i];
-    p->built_nodes = context->record.node_count;
-    p->built_values = context->record.value_count;
-    p->repeats = !context->record.marked;
+    p->built_nodes = context->recording.node_count;
+    p->built_values = context->recording.value_count;
+    p->repeats = !context->recording.marked;
     return SR_OK;
 }
 
 // The same record, of which nothing has run, and the same wish give the same program: a program is
 // a function of these. Only where memory lies is new.
 static bool program_repeats(const sr_context *context, const sr_wanted *wanted) {
-    const sr_record *r = &context->record;
+    const sr_recording *r = &context->recording;
     const sr_program *p = r->program;
     return p->repeats && !r->marked && p->built_nodes == r->node_count &&
            p->built_values == r->value_count && same_wish(context, wanted);
 }
 
 static sr_status bind_again(sr_context *context) {
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     for (size_t i = 0; i < p->memory_count; i++) {
-        const sr_value *value = &context->record.values[p->memory_value[i]];
+        const sr_value *value = &context->recording.values[p->memory_value[i]];
         p->memory[i] = value->memory;
         if (value->node != SR_REF_NONE)
             SR_TRY(sr_context_step_alloc(context, sr_info_bytes(&value->info), &p->memory[i]));
@@ -347,7 +348,7 @@ static sr_status bind_again(sr_context *context) {
 }
 
 static sr_status build(sr_context *context, const sr_wanted *wanted) {
-    const sr_record *r = &context->record;
+    const sr_recording *r = &context->recording;
     sr_program *p = r->program;
     p->value_count = p->node_count = p->attr_count = p->target_count = p->memory_count = 0;
     RESERVE(p, values, value_capacity, 1); // never NULL, also where nothing is wanted
@@ -371,12 +372,12 @@ static sr_status build(sr_context *context, const sr_wanted *wanted) {
 
 sr_status sr_program_build(sr_context *context, const sr_wanted *wanted) {
     SR_TRY(sr_context_status(context));
-    if (!context->record.program) {
-        context->record.program = sr_alloc(sizeof *context->record.program, "program");
-        if (!context->record.program)
+    if (!context->recording.program) {
+        context->recording.program = sr_alloc(sizeof *context->recording.program, "program");
+        if (!context->recording.program)
             return SR_E_MEMORY;
     }
-    sr_program *p = context->record.program;
+    sr_program *p = context->recording.program;
     if (program_repeats(context, wanted))
         return bind_again(context);
     p->repeats = false;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/device/device.h"
 
 static bool grow_array(sr_context *context, void **array, size_t *capacity, size_t need,
@@ -16,15 +16,15 @@ static bool grow_array(sr_context *context, void **array, size_t *capacity, size
 }
 
 #define GROW(context, array, count, capacity, more)                                                \
-    grow_array((context), (void **)&(context)->record.array, &(context)->record.capacity,          \
-               (context)->record.count + (more), sizeof *(context)->record.array)
+    grow_array((context), (void **)&(context)->recording.array, &(context)->recording.capacity,    \
+               (context)->recording.count + (more), sizeof *(context)->recording.array)
 
 // Room for a value at the end of the record, which is where the cursor is.
 static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t node,
                           uint32_t output) {
     if (!GROW(context, values, value_count, value_capacity, 1))
         return SR_REF_NONE;
-    sr_record *r = &context->record;
+    sr_recording *r = &context->recording;
     uint32_t index = (uint32_t)r->value_count++;
     r->value_stored = r->value_count;
     r->values[index] = (sr_value){.info = *info, .node = node, .output = output, .slot = -1};
@@ -46,7 +46,7 @@ bool sr_context_take_info(sr_context *context, const char *what, const sr_info *
 
 void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
                      sr_node_view *view) {
-    const sr_node *n = &context->record.nodes[node];
+    const sr_node *n = &context->recording.nodes[node];
     for (int i = 0; i < n->op->inputs; i++) {
         uint32_t ref = n->input[i];
         arrays->input[i] = sr_context_tensor(context, ref);
@@ -58,10 +58,10 @@ void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *a
     for (int i = 0; i < n->op->outputs; i++) {
         uint32_t ref = n->first_output + (uint32_t)i;
         arrays->output[i] = sr_context_tensor(context, ref);
-        arrays->out[i] = context->record.values[ref].info;
+        arrays->out[i] = context->recording.values[ref].info;
     }
     *view = (sr_node_view){.op = n->op,
-                           .attr = context->record.attrs + n->attr,
+                           .attr = context->recording.attrs + n->attr,
                            .inputs = n->op->inputs,
                            .in = arrays->in,
                            .out = arrays->out,
@@ -132,7 +132,7 @@ static bool append_node(sr_context *context, const sr_op *op, const void *attr,
         !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
         !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
         return false;
-    sr_record *r = &context->record;
+    sr_recording *r = &context->recording;
     const uint32_t index = (uint32_t)r->node_count++;
     sr_node *node = &r->nodes[index];
     *node = (sr_node){.op = op,
@@ -151,7 +151,7 @@ static bool append_node(sr_context *context, const sr_op *op, const void *attr,
     return true;
 }
 
-void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output) {
+void sr_op_record(const sr_op *op, const void *attr, const sr_tensor *input, sr_tensor *output) {
     sr_context *context = context_of_call(op, input);
     for (int i = 0; i < op->outputs; i++)
         output[i] = sr_context_none(context);
@@ -165,9 +165,10 @@ void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, s
     sr_context_use(context);
     if (context->status != SR_OK || !resolve_inputs(context, op, input, ref))
         return;
-    const size_t first = context->record.value_count;
-    if (!sr_record_repeats(context, op, attr, ref) &&
-        !sr_record_diverge(context, op, attr, ref, NULL, 0) && !append_node(context, op, attr, ref))
+    const size_t first = context->recording.value_count;
+    if (!sr_recording_repeats(context, op, attr, ref) &&
+        !sr_recording_diverge(context, op, attr, ref, NULL, 0) &&
+        !append_node(context, op, attr, ref))
         return;
     for (int i = 0; i < op->outputs; i++)
         output[i] = sr_context_tensor(context, (uint32_t)first + (uint32_t)i);
@@ -178,9 +179,9 @@ void sr_record_node(const sr_op *op, const void *attr, const sr_tensor *input, s
     context->stats.nodes_recorded++;
 }
 
-sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *input) {
+sr_tensor sr_op_record_one(const sr_op *op, const void *attr, const sr_tensor *input) {
     sr_tensor output[SR_OP_MAX_OUTPUTS];
-    sr_record_node(op, attr, input, output);
+    sr_op_record(op, attr, input, output);
     return output[0];
 }
 
@@ -188,13 +189,13 @@ sr_tensor sr_record_one(const sr_op *op, const void *attr, const sr_tensor *inpu
 
 // A leaf at the cursor: what stood there, or a new one. SR_REF_NONE with the error sticking.
 static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
-    const uint32_t index = (uint32_t)context->record.value_count;
-    if (sr_record_repeats_leaf(context, info, slot) ||
-        sr_record_diverge(context, NULL, NULL, NULL, info, slot))
+    const uint32_t index = (uint32_t)context->recording.value_count;
+    if (sr_recording_repeats_leaf(context, info, slot) ||
+        sr_recording_diverge(context, NULL, NULL, NULL, info, slot))
         return index;
     if (context->status != SR_OK || add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
         return SR_REF_NONE;
-    context->record.values[index].slot = slot;
+    context->recording.values[index].slot = slot;
     return index;
 }
 
@@ -214,8 +215,8 @@ sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data
     const uint32_t index = leaf(context, &own, -1);
     if (index == SR_REF_NONE)
         return sr_context_none(context);
-    context->record.values[index].memory = memory;
-    sr_span_note_constant(context, index, data, bytes);
+    context->recording.values[index].memory = memory;
+    sr_gradient_span_note_constant(context, index, data, bytes);
     return sr_context_tensor(context, index);
 }
 
@@ -240,6 +241,6 @@ void sr_keep(sr_tensor tensor) {
     uint32_t ref = sr_context_ref_of(tensor, "sr_keep", &context);
     if (ref == SR_REF_NONE || (ref & SR_REF_VARIABLE))
         return;
-    context->record.values[ref].keep = true;
-    context->record.marked = true;
+    context->recording.values[ref].keep = true;
+    context->recording.marked = true;
 }

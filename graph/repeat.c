@@ -16,39 +16,39 @@
 // hash.
 #include <string.h>
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/device/device.h"
 
-void sr_record_release(sr_record *record) {
+void sr_recording_release(sr_recording *record) {
     if (record->program)
         sr_program_release(record->program);
     sr_free(record->program);
     sr_free(record->nodes);
     sr_free(record->values);
     sr_free(record->attrs);
-    for (int i = 0; i < SR_MAX_SPANS; i++) {
+    for (int i = 0; i < SR_MAX_GRADIENT_SPANS; i++) {
         sr_free(record->spans[i].refs);
         sr_free(record->spans[i].constants);
     }
-    *record = (sr_record){0};
+    *record = (sr_recording){0};
 }
 
 // The program is built again, too: compiling it changed it.
-static void forget_plan(sr_record *record, const sr_plan *plan) {
+static void forget_plan(sr_recording *record, const sr_plan *plan) {
     if (!record->program || record->program->plan != plan)
         return;
     record->program->plan = NULL;
     record->program->repeats = false;
 }
 
-void sr_records_forget_plan(sr_context *context, const sr_plan *plan) {
-    forget_plan(&context->record, plan);
-    for (int i = 0; i < SR_OTHER_RECORDS; i++)
-        forget_plan(&context->other_records[i], plan);
+void sr_recordings_forget_plan(sr_context *context, const sr_plan *plan) {
+    forget_plan(&context->recording, plan);
+    for (int i = 0; i < SR_OTHER_RECORDINGS; i++)
+        forget_plan(&context->other_recordings[i], plan);
 }
 
 // What ran, was kept or was lost in the step before, in the whole record.
-static void unmark(sr_record *r) {
+static void unmark(sr_recording *r) {
     for (size_t i = 0; i < r->node_stored; i++)
         r->nodes[i].executed = false;
     for (size_t i = 0; i < r->value_stored; i++) {
@@ -58,8 +58,8 @@ static void unmark(sr_record *r) {
     r->marked = false;
 }
 
-void sr_record_rewind(sr_context *context) {
-    sr_record *r = &context->record;
+void sr_recording_rewind(sr_context *context) {
+    sr_recording *r = &context->recording;
     if (r->marked)
         unmark(r);
     r->node_count = r->value_count = r->attr_count = 0;
@@ -69,7 +69,7 @@ void sr_record_rewind(sr_context *context) {
 
 // ---- Nodes and leaves ----
 
-static bool same_node(const sr_record *r, size_t index, const sr_op *op, const void *attr,
+static bool same_node(const sr_recording *r, size_t index, const sr_op *op, const void *attr,
                       const uint32_t *ref) {
     const sr_node *node = &r->nodes[index];
     if (node->op != op || node->line != sr_call_line() || node->file != sr_call_file())
@@ -80,9 +80,9 @@ static bool same_node(const sr_record *r, size_t index, const sr_op *op, const v
     return op->attr_size == 0 || memcmp(r->attrs + node->attr, attr, op->attr_size) == 0;
 }
 
-bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr,
-                       const uint32_t *ref) {
-    sr_record *r = &context->record;
+bool sr_recording_repeats(sr_context *context, const sr_op *op, const void *attr,
+                          const uint32_t *ref) {
+    sr_recording *r = &context->recording;
     const size_t at = r->node_count;
     if (at >= r->node_stored || r->nodes[at].first_output != r->value_count ||
         !same_node(r, at, op, attr, ref))
@@ -94,8 +94,8 @@ bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr,
     return true;
 }
 
-bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot) {
-    sr_record *r = &context->record;
+bool sr_recording_repeats_leaf(sr_context *context, const sr_info *info, int slot) {
+    sr_recording *r = &context->recording;
     if (r->value_count >= r->value_stored)
         return false;
     sr_value *value = &r->values[r->value_count];
@@ -109,7 +109,7 @@ bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot) 
 
 // ---- Where a step goes another way ----
 
-static bool same_nodes(const sr_record *a, const sr_record *b, size_t count) {
+static bool same_nodes(const sr_recording *a, const sr_recording *b, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const sr_node *x = &a->nodes[i], *y = &b->nodes[i];
         if (x->op != y->op || x->file != y->file || x->line != y->line ||
@@ -120,7 +120,7 @@ static bool same_nodes(const sr_record *a, const sr_record *b, size_t count) {
     return true;
 }
 
-static bool same_values(const sr_record *a, const sr_record *b, size_t count) {
+static bool same_values(const sr_recording *a, const sr_recording *b, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const sr_value *x = &a->values[i], *y = &b->values[i];
         if (x->node != y->node || x->slot != y->slot ||
@@ -130,32 +130,32 @@ static bool same_values(const sr_record *a, const sr_record *b, size_t count) {
     return true;
 }
 
-static bool same_beginning(const sr_record *a, const sr_record *b) {
+static bool same_beginning(const sr_recording *a, const sr_recording *b) {
     return b->node_stored >= a->node_count && b->value_stored >= a->value_count &&
            same_nodes(a, b, a->node_count) && same_values(a, b, a->value_count) &&
            (a->attr_count == 0 || memcmp(a->attrs, b->attrs, a->attr_count) == 0);
 }
 
 // Makes 'other' the record of the step, with the cursor where it is.
-static void take_over(sr_context *context, sr_record *other) {
-    const sr_record from = context->record;
+static void take_over(sr_context *context, sr_recording *other) {
+    const sr_recording from = context->recording;
     for (size_t i = 0; i < from.value_count; i++)
         other->values[i].memory = from.values[i].memory; // of this step's constants
-    context->record = *other;
+    context->recording = *other;
     *other = from;
-    context->record.node_count = from.node_count;
-    context->record.value_count = from.value_count;
-    context->record.attr_count = from.attr_count;
-    context->record.last_step = context->steps;
+    context->recording.node_count = from.node_count;
+    context->recording.value_count = from.value_count;
+    context->recording.attr_count = from.attr_count;
+    context->recording.last_step = context->steps;
 }
 
 // Gives up what stands behind the cursor, and what was made of it.
-static void cut_off(sr_record *r) {
+static void cut_off(sr_recording *r) {
     int kept = 0;
     r->node_stored = r->node_count;
     r->value_stored = r->value_count;
     for (int i = 0; i < r->span_count; i++) {
-        const sr_span span = r->spans[i];
+        const sr_gradient_span span = r->spans[i];
         if (span.end_node > r->node_count || span.end_value > r->value_count)
             continue;
         r->spans[i] = r->spans[kept]; // its arrays stay for the next one
@@ -187,11 +187,11 @@ static bool copy_array(sr_context *context, void **array, size_t *capacity, cons
 // so that what stands behind it is still there when a later step goes that way. An error sticks
 // where there is no memory for that.
 static void branch(sr_context *context) {
-    const sr_record *from = &context->record;
-    sr_record *to = &context->other_records[0];
-    for (int i = 1; i < SR_OTHER_RECORDS; i++)
-        if (context->other_records[i].last_step < to->last_step)
-            to = &context->other_records[i];
+    const sr_recording *from = &context->recording;
+    sr_recording *to = &context->other_recordings[0];
+    for (int i = 1; i < SR_OTHER_RECORDINGS; i++)
+        if (context->other_recordings[i].last_step < to->last_step)
+            to = &context->other_recordings[i];
     void *nodes = to->nodes, *values = to->values, *attrs = to->attrs;
     bool done = copy_array(context, &nodes, &to->node_capacity, from->nodes, from->node_count,
                            sizeof *from->nodes);
@@ -210,20 +210,20 @@ static void branch(sr_context *context) {
     take_over(context, to);
 }
 
-bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref,
-                       const sr_info *leaf, int slot) {
-    sr_record *r = &context->record;
+bool sr_recording_diverge(sr_context *context, const sr_op *op, const void *attr,
+                          const uint32_t *ref, const sr_info *leaf, int slot) {
+    sr_recording *r = &context->recording;
     if (r->node_count == r->node_stored && r->value_count == r->value_stored)
         return false; // this is the end
-    for (int i = 0; i < SR_OTHER_RECORDS && !r->marked && !context->noting; i++) {
-        sr_record *other = &context->other_records[i];
+    for (int i = 0; i < SR_OTHER_RECORDINGS && !r->marked && !context->noting; i++) {
+        sr_recording *other = &context->other_recordings[i];
         if (other->marked)
             unmark(other);
         if (other->last_step == 0 || !same_beginning(r, other))
             continue;
         take_over(context, other);
-        if (op ? sr_record_repeats(context, op, attr, ref)
-               : sr_record_repeats_leaf(context, leaf, slot))
+        if (op ? sr_recording_repeats(context, op, attr, ref)
+               : sr_recording_repeats_leaf(context, leaf, slot))
             return true;
         take_over(context, other); // back: it goes yet another way
     }
@@ -235,9 +235,10 @@ bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, c
 
 // ---- Gradients ----
 
-static const sr_span *span_at_cursor(const sr_record *r, uint32_t y, uint32_t dy, int count) {
+static const sr_gradient_span *span_at_cursor(const sr_recording *r, uint32_t y, uint32_t dy,
+                                              int count) {
     for (int i = 0; i < r->span_count; i++) {
-        const sr_span *s = &r->spans[i];
+        const sr_gradient_span *s = &r->spans[i];
         if (s->node == r->node_count && s->value == r->value_count && s->y == y && s->dy == dy &&
             s->count == (uint32_t)count && s->end_node <= r->node_stored &&
             s->end_value <= r->value_stored)
@@ -246,7 +247,7 @@ static const sr_span *span_at_cursor(const sr_record *r, uint32_t y, uint32_t dy
     return NULL;
 }
 
-static bool same_xs(const sr_context *context, const sr_span *span, const sr_tensor *xs) {
+static bool same_xs(const sr_context *context, const sr_gradient_span *span, const sr_tensor *xs) {
     for (uint32_t i = 0; i < span->count; i++) {
         if (sr_context_fault(context, xs[i]))
             return false;
@@ -258,14 +259,14 @@ static bool same_xs(const sr_context *context, const sr_span *span, const sr_ten
     return true;
 }
 
-bool sr_record_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy, const sr_tensor *xs,
-                                 int count, sr_tensor *grads) {
-    sr_record *r = &context->record;
-    const sr_span *span = span_at_cursor(r, y, dy, count);
+bool sr_recording_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy,
+                                    const sr_tensor *xs, int count, sr_tensor *grads) {
+    sr_recording *r = &context->recording;
+    const sr_gradient_span *span = span_at_cursor(r, y, dy, count);
     if (!span || context->noting || !same_xs(context, span, xs))
         return false;
     for (size_t i = 0; i < span->constant_count; i++) {
-        const sr_span_constant *c = &span->constants[i];
+        const sr_gradient_constant *c = &span->constants[i];
         void *memory;
         const sr_status status = sr_context_step_alloc(context, c->bytes, &memory);
         if (status != SR_OK) {
@@ -285,24 +286,26 @@ bool sr_record_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy, c
     return true;
 }
 
-void sr_span_begin(sr_context *context, uint32_t y, uint32_t dy, sr_span_notes *notes) {
-    const sr_record *r = &context->record;
-    *notes = (sr_span_notes){.y = y,
-                             .dy = dy,
-                             .node = r->node_count,
-                             .value = r->value_count,
-                             .attr = r->attr_count,
-                             .whole = !context->noting && !r->marked};
+void sr_gradient_span_begin(sr_context *context, uint32_t y, uint32_t dy,
+                            sr_gradient_span_notes *notes) {
+    const sr_recording *r = &context->recording;
+    *notes = (sr_gradient_span_notes){.y = y,
+                                      .dy = dy,
+                                      .node = r->node_count,
+                                      .value = r->value_count,
+                                      .attr = r->attr_count,
+                                      .whole = !context->noting && !r->marked};
     if (notes->whole)
         context->noting = notes;
 }
 
-void sr_span_note_constant(sr_context *context, uint32_t value, const void *data, size_t bytes) {
-    sr_span_notes *notes = context->noting;
+void sr_gradient_span_note_constant(sr_context *context, uint32_t value, const void *data,
+                                    size_t bytes) {
+    sr_gradient_span_notes *notes = context->noting;
     if (!notes || !notes->whole)
         return;
     void *constants = notes->constants;
-    sr_span_constant c = {.value = value, .bytes = (uint32_t)bytes};
+    sr_gradient_constant c = {.value = value, .bytes = (uint32_t)bytes};
     notes->whole =
         bytes <= sizeof c.data && grow(context, &constants, &notes->constant_capacity,
                                        notes->constant_count + 1, sizeof *notes->constants);
@@ -317,10 +320,10 @@ static uint32_t ref_of(sr_tensor tensor) {
     return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
 }
 
-static void keep_span(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
-                      const sr_tensor *grads) {
-    sr_record *r = &context->record;
-    sr_span *span = &r->spans[r->span_count];
+static void keep_span(sr_context *context, sr_gradient_span_notes *notes, const sr_tensor *xs,
+                      int count, const sr_tensor *grads) {
+    sr_recording *r = &context->recording;
+    sr_gradient_span *span = &r->spans[r->span_count];
     void *refs = span->refs;
     if (!grow(context, &refs, &span->ref_capacity, 2 * (size_t)count, sizeof *span->refs))
         return;
@@ -346,14 +349,14 @@ static void keep_span(sr_context *context, sr_span_notes *notes, const sr_tensor
     r->span_count++;
 }
 
-void sr_span_end(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
-                 const sr_tensor *grads) {
+void sr_gradient_span_end(sr_context *context, sr_gradient_span_notes *notes, const sr_tensor *xs,
+                          int count, const sr_tensor *grads) {
     if (context->noting != notes)
         return;
     context->noting = NULL;
-    sr_record *r = &context->record;
-    if (notes->whole && !r->marked && context->status == SR_OK && r->span_count < SR_MAX_SPANS &&
-        count > 0)
+    sr_recording *r = &context->recording;
+    if (notes->whole && !r->marked && context->status == SR_OK &&
+        r->span_count < SR_MAX_GRADIENT_SPANS && count > 0)
         keep_span(context, notes, xs, count, grads);
     sr_free(notes->constants);
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 
 size_t sr_info_bytes(const sr_info *info) {
     return (size_t)sr_info_count(info) * sr_dtype_size(info->dtype);

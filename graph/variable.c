@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/device/device.h"
 
 static sr_tensor add_variable(sr_context *context, const char *name, const sr_info *info,

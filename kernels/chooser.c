@@ -74,22 +74,22 @@ static bool arguments_known(const sr_kernel_request *request) {
 
 // ---- choosing ----
 
-static bool is_named(const sr_chooser_candidate *c, const sr_chooser_record *record) {
-    return strcmp(c->entry->name, record->entry) == 0 &&
-           strcmp(sr_kernel_variant(c->entry, c->variant), record->variant) == 0;
+static bool is_named(const sr_chooser_candidate *c, const sr_chooser_entry *item) {
+    return strcmp(c->entry->name, item->chosen) == 0 &&
+           strcmp(sr_kernel_variant(c->entry, c->variant), item->variant) == 0;
 }
 
-// The candidate that a record names; -1 where it is none of these.
-static int candidate_of(const sr_chooser_record *record, const sr_chooser_candidate *candidates,
+// The candidate that an entry names; -1 where it is none of these.
+static int candidate_of(const sr_chooser_entry *item, const sr_chooser_candidate *candidates,
                         int count) {
-    for (int i = 0; record != NULL && i < count; i++)
-        if (is_named(&candidates[i], record))
+    for (int i = 0; item != NULL && i < count; i++)
+        if (is_named(&candidates[i], item))
             return i;
     return -1;
 }
 
 static int time_anew(const sr_kernel_request *request, const sr_chooser_candidate *candidates,
-                     int count, sr_chooser_record *record) {
+                     int count, sr_chooser_entry *item) {
     sr_chooser_result result;
     const int64_t start = sr_clock_ns();
     racing = true;
@@ -103,13 +103,13 @@ static int time_anew(const sr_kernel_request *request, const sr_chooser_candidat
     stats.timed++;
     const sr_chooser_candidate *winner = &candidates[result.winner];
     const char *variant = sr_kernel_variant(winner->entry, winner->variant);
-    record->ns = result.ns;
-    record->default_ns = result.default_ns;
-    if (strlen(winner->entry->name) < sizeof record->entry &&
-        strlen(variant) < sizeof record->variant) {
-        memcpy(record->entry, winner->entry->name, strlen(winner->entry->name));
-        memcpy(record->variant, variant, strlen(variant));
-        sr_chooser_cache_add(&cache, record);
+    item->ns = result.ns;
+    item->default_ns = result.default_ns;
+    if (strlen(winner->entry->name) < sizeof item->chosen &&
+        strlen(variant) < sizeof item->variant) {
+        memcpy(item->chosen, winner->entry->name, strlen(winner->entry->name));
+        memcpy(item->variant, variant, strlen(variant));
+        sr_chooser_cache_add(&cache, item);
     }
     return result.winner;
 }
@@ -117,7 +117,7 @@ static int time_anew(const sr_kernel_request *request, const sr_chooser_candidat
 void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry **entry,
                        int *variant) {
     sr_chooser_candidate candidates[SR_CHOOSER_MAX_CANDIDATES];
-    sr_chooser_record record;
+    sr_chooser_entry item;
     if (!atomic_load_explicit(&on, memory_order_acquire) || racing ||
         request->kernel == SR_KERNEL_OWN || !arguments_known(request))
         return;
@@ -125,12 +125,12 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
     if (count < 2)
         return;
     (void)pthread_mutex_lock(&lock);
-    sr_chooser_question(request, workspace_limit, &record);
-    int taken = candidate_of(sr_chooser_cache_find(&cache, &record), candidates, count);
+    sr_chooser_question(request, workspace_limit, &item);
+    int taken = candidate_of(sr_chooser_cache_find(&cache, &item), candidates, count);
     if (taken >= 0)
         stats.found++;
     else
-        taken = time_anew(request, candidates, count, &record);
+        taken = time_anew(request, candidates, count, &item);
     (void)pthread_mutex_unlock(&lock);
     *entry = candidates[taken].entry;
     *variant = candidates[taken].variant;
@@ -173,16 +173,16 @@ const char *sr_chooser_file(void) {
 }
 
 void sr_chooser_visit(void (*visit)(void *user, const sr_chooser_choice *choice), void *user) {
-    const sr_chooser_record nothing = {0};
+    const sr_chooser_entry nothing = {0};
     (void)pthread_mutex_lock(&lock);
     (void)sr_chooser_cache_find(&cache, &nothing); // reads the file
     for (size_t i = 0; i < cache.count; i++) {
-        const sr_chooser_record *r = &cache.records[i];
+        const sr_chooser_entry *r = &cache.entries[i];
         const sr_chooser_choice choice = {.kernel = r->kernel,
                                           .dtype = r->dtype,
                                           .args = r->args,
                                           .params = r->params,
-                                          .entry = r->entry,
+                                          .entry = r->chosen,
                                           .variant = r->variant,
                                           .seconds = (double)r->ns / (double)SR_NS_PER_S,
                                           .default_seconds =

@@ -11,7 +11,7 @@
 // What was measured is kept in a file of the user's cache folder: $SERRIED_CACHE, or
 // $XDG_CACHE_HOME/serried, or ~/.cache/serried (mode 0700). Its name has a hash of everything that
 // makes measurements comparable: the format, the caller's numerics, processor, features, versions
-// and entries of the providers. Format: sr_chooser_header and records of chooser_internal.h, in the
+// and entries of the providers. Format: sr_chooser_header and entries of chooser_internal.h, in the
 // processor's byte order. A file that is damaged, or writable or owned by somebody else, is left
 // alone or replaced, with a line in the log, and kernels are timed anew: never an error.
 //

@@ -23,13 +23,13 @@
 #include "kernels/base/text.h"
 #include "kernels/chooser_internal.h"
 
-#define QUESTION_BYTES offsetof(sr_chooser_record, entry)
+#define QUESTION_BYTES offsetof(sr_chooser_entry, chosen)
 #define LOCK_TRIES 50
 #define LOCK_PAUSE_NS (10 * SR_NS_PER_MS)
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 
 _Static_assert(sizeof(sr_chooser_header) == 504, "the format of the file");
-_Static_assert(sizeof(sr_chooser_record) == 360, "the format of the file");
+_Static_assert(sizeof(sr_chooser_entry) == 360, "the format of the file");
 
 // ---- identity and place ----
 
@@ -100,14 +100,14 @@ sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics) {
 void sr_chooser_cache_release(sr_chooser_cache *cache) {
     sr_free(cache->folder);
     sr_free(cache->path);
-    sr_free(cache->records);
+    sr_free(cache->entries);
     *cache = (sr_chooser_cache){0};
 }
 
-// ---- records ----
+// ---- entries ----
 
 void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
-                         sr_chooser_record *out) {
+                         sr_chooser_entry *out) {
     memset(out, 0, sizeof *out);
     (void)snprintf(out->kernel, sizeof out->kernel, "%s", sr_kernel_name(request->kernel));
     out->args = request->args;
@@ -117,34 +117,34 @@ void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
     out->workspace = workspace;
 }
 
-static const sr_chooser_record *find(const sr_chooser_record *records, size_t count,
-                                     const sr_chooser_record *question) {
+static const sr_chooser_entry *find(const sr_chooser_entry *entries, size_t count,
+                                    const sr_chooser_entry *question) {
     for (size_t i = 0; i < count; i++)
-        if (memcmp(&records[i], question, QUESTION_BYTES) == 0)
-            return &records[i];
+        if (memcmp(&entries[i], question, QUESTION_BYTES) == 0)
+            return &entries[i];
     return NULL;
 }
 
-static sr_status append(sr_chooser_cache *cache, const sr_chooser_record *record) {
-    void *records = cache->records;
-    if (cache->count >= SR_CHOOSER_MAX_RECORDS)
+static sr_status append(sr_chooser_cache *cache, const sr_chooser_entry *item) {
+    void *entries = cache->entries;
+    if (cache->count >= SR_CHOOSER_MAX_ENTRIES)
         return SR_OK;
-    SR_TRY(sr_grow(&records, &cache->capacity, cache->count + 1, sizeof *cache->records,
+    SR_TRY(sr_grow(&entries, &cache->capacity, cache->count + 1, sizeof *cache->entries,
                    "measurements of kernels"));
-    cache->records = records;
-    cache->records[cache->count++] = *record;
+    cache->entries = entries;
+    cache->entries[cache->count++] = *item;
     return SR_OK;
 }
 
-void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_record *record) {
+void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item) {
     for (size_t i = 0; i < cache->count; i++) {
-        if (memcmp(&cache->records[i], record, QUESTION_BYTES) == 0) {
-            cache->records[i] = *record;
+        if (memcmp(&cache->entries[i], item, QUESTION_BYTES) == 0) {
+            cache->entries[i] = *item;
             cache->changed = true;
             return;
         }
     }
-    cache->changed = append(cache, record) == SR_OK || cache->changed;
+    cache->changed = append(cache, item) == SR_OK || cache->changed;
 }
 
 // ---- reading ----
@@ -163,18 +163,18 @@ static bool ends(const char *text, size_t bytes) {
     return memchr(text, 0, bytes) != NULL;
 }
 
-static bool record_fits(const sr_chooser_record *r) {
-    return ends(r->kernel, sizeof r->kernel) && ends(r->entry, sizeof r->entry) &&
+static bool entry_fits(const sr_chooser_entry *r) {
+    return ends(r->kernel, sizeof r->kernel) && ends(r->chosen, sizeof r->chosen) &&
            ends(r->variant, sizeof r->variant) && r->args >= 0 && r->args <= SR_KERNEL_MAX_ARGS;
 }
 
-// Header and records of a file's bytes, whose header's checksum is set to 0.
+// Header and entries of a file's bytes, whose header's checksum is set to 0.
 static sr_status check_bytes(const sr_chooser_cache *cache, char *data, size_t bytes) {
     sr_chooser_header *header = (void *)data;
-    const sr_chooser_record *records = (const void *)(data + sizeof *header);
+    const sr_chooser_entry *entries = (const void *)(data + sizeof *header);
     if (bytes < sizeof *header || memcmp(header->magic, SR_CHOOSER_MAGIC, 8) != 0 ||
-        header->format != SR_CHOOSER_FORMAT || header->count > SR_CHOOSER_MAX_RECORDS ||
-        bytes != sizeof *header + header->count * sizeof *records)
+        header->format != SR_CHOOSER_FORMAT || header->count > SR_CHOOSER_MAX_ENTRIES ||
+        bytes != sizeof *header + header->count * sizeof *entries)
         return SR_FAIL(SR_E_DATA, "%s: is not a cache of this format", cache->path);
     const uint64_t checksum = header->checksum;
     header->checksum = 0;
@@ -183,15 +183,15 @@ static sr_status check_bytes(const sr_chooser_cache *cache, char *data, size_t b
     if (memcmp(header->identity, cache->identity, sizeof header->identity) != 0)
         return SR_FAIL(SR_E_DATA, "%s: is of another processor or build", cache->path);
     for (uint32_t i = 0; i < header->count; i++)
-        if (!record_fits(&records[i]))
-            return SR_FAIL(SR_E_DATA, "%s: record %u is damaged", cache->path, i);
+        if (!entry_fits(&entries[i]))
+            return SR_FAIL(SR_E_DATA, "%s: entry %u is damaged", cache->path, i);
     return SR_OK;
 }
 
 static sr_status read_open(const sr_chooser_cache *cache, int fd, char **data, size_t *bytes) {
     struct stat s;
     const size_t most =
-        sizeof(sr_chooser_header) + SR_CHOOSER_MAX_RECORDS * sizeof(sr_chooser_record);
+        sizeof(sr_chooser_header) + SR_CHOOSER_MAX_ENTRIES * sizeof(sr_chooser_entry);
     if (fstat(fd, &s) != 0)
         return sr_file_fail(cache->path, "cannot be looked at", errno);
     SR_TRY(check_owner(cache->path, &s, false));
@@ -207,15 +207,15 @@ static sr_status read_open(const sr_chooser_cache *cache, int fd, char **data, s
 
 static sr_status append_unknown(sr_chooser_cache *cache, const char *data) {
     const sr_chooser_header *header = (const void *)data;
-    const sr_chooser_record *records = (const void *)(data + sizeof *header);
+    const sr_chooser_entry *entries = (const void *)(data + sizeof *header);
     const size_t own = cache->count;
     for (uint32_t i = 0; i < header->count; i++)
-        if (find(cache->records, own, &records[i]) == NULL)
-            SR_TRY(append(cache, &records[i]));
+        if (find(cache->entries, own, &entries[i]) == NULL)
+            SR_TRY(append(cache, &entries[i]));
     return SR_OK;
 }
 
-// The file's records behind those of the cache, but for questions that these answer already.
+// The file's entries behind those of the cache, but for questions that these answer already.
 static sr_status merge_file(sr_chooser_cache *cache) {
     char *data = NULL;
     size_t bytes = 0;
@@ -242,12 +242,12 @@ static void tell(sr_chooser_cache *cache, const char *consequence) {
     cache->told = true;
 }
 
-const sr_chooser_record *sr_chooser_cache_find(sr_chooser_cache *cache,
-                                               const sr_chooser_record *question) {
+const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
+                                              const sr_chooser_entry *question) {
     if (!cache->loaded && cache->path && merge_file(cache) != SR_OK)
         tell(cache, "kernels are timed anew");
     cache->loaded = true;
-    return find(cache->records, cache->count, question);
+    return find(cache->entries, cache->count, question);
 }
 
 // ---- writing ----
@@ -292,8 +292,8 @@ static sr_status take_lock(const sr_chooser_cache *cache, int *out) {
 }
 
 static sr_status write_file(const sr_chooser_cache *cache) {
-    const size_t record_bytes = cache->count * sizeof *cache->records;
-    const size_t bytes = sizeof(sr_chooser_header) + record_bytes;
+    const size_t entry_bytes = cache->count * sizeof *cache->entries;
+    const size_t bytes = sizeof(sr_chooser_header) + entry_bytes;
     char *data = sr_alloc(bytes, "measurements of kernels");
     if (data == NULL)
         return SR_E_MEMORY;
@@ -302,7 +302,7 @@ static sr_status write_file(const sr_chooser_cache *cache) {
     header->format = SR_CHOOSER_FORMAT;
     header->count = (uint32_t)cache->count;
     memcpy(header->identity, cache->identity, sizeof header->identity);
-    memcpy(data + sizeof *header, cache->records, record_bytes);
+    memcpy(data + sizeof *header, cache->entries, entry_bytes);
     header->checksum = sr_hash64(data, bytes);
     sr_atomic_file file;
     sr_status status = sr_atomic_open_private(&file, cache->path);

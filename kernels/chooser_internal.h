@@ -9,23 +9,23 @@
 #define SR_CHOOSER_FORMAT 1
 #define SR_CHOOSER_MAGIC "SRCHOOSE"
 #define SR_CHOOSER_IDENTITY 480     // bytes of the text that measurements depend on
-#define SR_CHOOSER_MAX_RECORDS 8192 // of a file; more are measured, not kept
+#define SR_CHOOSER_MAX_ENTRIES 8192 // of a file; more are measured, not kept
 #define SR_CHOOSER_MAX_CANDIDATES 16
 
 // One measurement, in memory as on disk. Texts end within their arrays; rest and padding are zero.
 // The fields up to 'workspace' are the question, compared as bytes.
-typedef struct sr_chooser_record {
+typedef struct sr_chooser_entry {
     char kernel[24];
     int32_t args;
     uint32_t reserved;
     uint8_t dtype[SR_KERNEL_MAX_ARGS];
     uint64_t params[SR_KERNEL_PARAMS_BYTES / 8];
-    uint64_t workspace; // the limit
-    char entry[64], variant[32];
-    uint64_t ns, default_ns; // of one run
-} sr_chooser_record;
+    uint64_t workspace;           // the limit
+    char chosen[64], variant[32]; // of the entry and its variant that won
+    uint64_t ns, default_ns;      // of one run
+} sr_chooser_entry;
 
-// How a file begins; 'count' records follow.
+// How a file begins; 'count' entries follow.
 typedef struct sr_chooser_header {
     char magic[8];
     uint32_t format, count;
@@ -36,7 +36,7 @@ typedef struct sr_chooser_header {
 typedef struct sr_chooser_cache {
     char *folder, *path; // NULL: nothing is kept
     char identity[SR_CHOOSER_IDENTITY];
-    sr_chooser_record *records;
+    sr_chooser_entry *entries;
     size_t count, capacity;
     bool loaded, changed, told;
 } sr_chooser_cache;
@@ -46,11 +46,11 @@ SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char
 void sr_chooser_cache_release(sr_chooser_cache *cache);
 // The question of a request.
 void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
-                         sr_chooser_record *out);
-// The record with this question, or NULL. Reads the file first, where that has not been done.
-const sr_chooser_record *sr_chooser_cache_find(sr_chooser_cache *cache,
-                                               const sr_chooser_record *question);
-void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_record *record);
+                         sr_chooser_entry *out);
+// The entry with this question, or NULL. Reads the file first, where that has not been done.
+const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
+                                              const sr_chooser_entry *question);
+void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item);
 // Merges with the file and replaces it. What goes wrong is logged once.
 void sr_chooser_cache_save(sr_chooser_cache *cache);
 

@@ -50,7 +50,8 @@ static sr_info channel_vector(const sr_info *x) {
 static sr_tensor record_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                               sr_tensor var, double eps) {
     const batchnorm_attr attr = {eps};
-    return sr_record_one(&sr_op_batchnorm_infer, &attr, (sr_tensor[]){x, gamma, beta, mean, var});
+    return sr_op_record_one(&sr_op_batchnorm_infer, &attr,
+                            (sr_tensor[]){x, gamma, beta, mean, var});
 }
 
 // ---- batchnorm_train: x, gamma, beta -> y, mean, var ----
@@ -90,7 +91,7 @@ static void train_derivative(sr_context *context, const sr_node_view *node,
         const sr_tensor inputs[] = {node->input[0], grad_out[0], node->input[1], node->output[1],
                                     node->output[2]};
         sr_tensor grads[3];
-        sr_record_node(&sr_op_batchnorm_grad, node->attr, inputs, grads);
+        sr_op_record(&sr_op_batchnorm_grad, node->attr, inputs, grads);
         for (int i = 0; i < 3; i++)
             if (wanted[i])
                 grad_in[i] = grads[i];
@@ -123,7 +124,7 @@ const sr_op sr_op_batchnorm_train = {
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps) {
     const batchnorm_attr attr = {eps};
     sr_tensor out[3] = {SR_NONE, SR_NONE, SR_NONE};
-    sr_record_node(&sr_op_batchnorm_train, &attr, (sr_tensor[]){x, gamma, beta}, out);
+    sr_op_record(&sr_op_batchnorm_train, &attr, (sr_tensor[]){x, gamma, beta}, out);
     return (sr_batchnorm_out){.y = out[0], .mean = out[1], .var = out[2]};
 }
 
@@ -296,5 +297,5 @@ const sr_op sr_op_channel_dot = {
 };
 
 sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift) {
-    return sr_record_one(&sr_op_channel_dot, NULL, (sr_tensor[]){a, b, shift});
+    return sr_op_record_one(&sr_op_channel_dot, NULL, (sr_tensor[]){a, b, shift});
 }

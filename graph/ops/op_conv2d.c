@@ -133,7 +133,7 @@ static sr_tensor record_dw(const sr_node_view *node, sr_tensor x, sr_tensor dy, 
 static sr_tensor record_forward(const sr_node_view *node, sr_tensor x, sr_tensor w) {
     conv_attr attr = *(const conv_attr *)node->attr;
     attr.h = attr.w = attr.r = attr.s = 0;
-    return sr_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, SR_NONE});
+    return sr_op_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, SR_NONE});
 }
 
 static void forward_derivative(sr_context *context, const sr_node_view *node,
@@ -303,7 +303,7 @@ sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts) {
 
 sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts) {
     const conv_attr attr = attr_of(opts);
-    return sr_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, bias});
+    return sr_op_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, bias});
 }
 
 // The size of the transposed convolution's image into attr->h and attr->w. The caller names other

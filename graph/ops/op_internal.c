@@ -122,9 +122,9 @@ int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dila
 }
 
 sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x) {
-    return sr_record_one(op, attr, (sr_tensor[]){x});
+    return sr_op_record_one(op, attr, (sr_tensor[]){x});
 }
 
 sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b) {
-    return sr_record_one(op, attr, (sr_tensor[]){a, b});
+    return sr_op_record_one(op, attr, (sr_tensor[]){a, b});
 }

@@ -170,5 +170,5 @@ const sr_op sr_op_linear_dw = {
 };
 
 sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias) {
-    return sr_record_one(&sr_op_linear, NULL, (sr_tensor[]){x, w, bias});
+    return sr_op_record_one(&sr_op_linear, NULL, (sr_tensor[]){x, w, bias});
 }

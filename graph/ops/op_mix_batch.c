@@ -73,6 +73,6 @@ sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts 
                            .probability = opts.probability,
                            .scope = opts.scope};
     sr_tensor out[3] = {SR_NONE, SR_NONE, SR_NONE};
-    sr_record_node(&sr_op_mix_batch, &attr, (sr_tensor[]){x, labels, key}, out);
+    sr_op_record(&sr_op_mix_batch, &attr, (sr_tensor[]){x, labels, key}, out);
     return (sr_mixed){.x = out[0], .partner = out[1], .weight = out[2]};
 }

@@ -244,7 +244,7 @@ static pool_attr whole_attr(int64_t h, int64_t w) {
 
 static sr_tensor record_max(const pool_attr *attr, sr_tensor x) {
     sr_tensor out[2] = {SR_NONE, SR_NONE};
-    sr_record_node(&sr_op_maxpool2d, attr, &x, out);
+    sr_op_record(&sr_op_maxpool2d, attr, &x, out);
     return out[0];
 }
 

@@ -59,8 +59,8 @@ static void xent_derivative(sr_context *context, const sr_node_view *node,
     const xent_grad_attr attr = {.smoothing = ((const xent_attr *)node->attr)->smoothing,
                                  .dtype = (int32_t)node->in[0].dtype};
     if (wanted[0] && !sr_is_none(grad_out[0]))
-        grad_in[0] = sr_record_one(&sr_op_softmax_xent_grad, &attr,
-                                   (sr_tensor[]){node->output[1], node->input[1], grad_out[0]});
+        grad_in[0] = sr_op_record_one(&sr_op_softmax_xent_grad, &attr,
+                                      (sr_tensor[]){node->output[1], node->input[1], grad_out[0]});
 }
 
 const sr_op sr_op_softmax_xent = {
@@ -85,7 +85,7 @@ const sr_op sr_op_softmax_xent = {
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing) {
     const xent_attr attr = {smoothing};
     sr_tensor out[2] = {SR_NONE, SR_NONE};
-    sr_record_node(&sr_op_softmax_xent, &attr, (sr_tensor[]){logits, labels}, out);
+    sr_op_record(&sr_op_softmax_xent, &attr, (sr_tensor[]){logits, labels}, out);
     return out[0];
 }
 

@@ -44,7 +44,7 @@ const sr_op sr_op_sgd = {
 };
 
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper) {
-    sr_record_node(&sr_op_sgd, NULL, (sr_tensor[]){p, m, g, hyper}, NULL);
+    sr_op_record(&sr_op_sgd, NULL, (sr_tensor[]){p, m, g, hyper}, NULL);
 }
 
 // ---- ema: e, p, hyper ----
@@ -73,5 +73,5 @@ const sr_op sr_op_ema = {
 };
 
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper) {
-    sr_record_node(&sr_op_ema, NULL, (sr_tensor[]){e, p, hyper}, NULL);
+    sr_op_record(&sr_op_ema, NULL, (sr_tensor[]){e, p, hyper}, NULL);
 }

@@ -119,8 +119,8 @@ static void read_nodes(const char *sys, int *node_of) {
     }
 }
 
-static int by_place(const void *a, const void *b) {
-    const sr_cpu_place *x = a, *y = b;
+static int by_location(const void *a, const void *b) {
+    const sr_cpu_location *x = a, *y = b;
     if (x->node != y->node)
         return x->node < y->node ? -1 : 1;
     if (x->package != y->package)
@@ -130,50 +130,53 @@ static int by_place(const void *a, const void *b) {
     return x->cpu < y->cpu ? -1 : x->cpu > y->cpu;
 }
 
-int sr_cpu_places_read(const char *sys, const sr_cpu_set *set, sr_cpu_place *out) {
+int sr_cpu_locations_read(const char *sys, const sr_cpu_set *set, sr_cpu_location *out) {
     int node_of[SR_CPUS] = {0}, count = 0;
     read_nodes(sys, node_of);
     for (int cpu = 0; cpu < SR_CPUS; cpu++) {
         if (!sr_cpu_set_has(set, cpu))
             continue;
-        out[count++] = (sr_cpu_place){.cpu = cpu,
-                                      .node = node_of[cpu],
-                                      .package = read_topology(sys, cpu, "physical_package_id", 0),
-                                      .core = read_topology(sys, cpu, "core_id", SR_CPUS + cpu)};
+        out[count++] =
+            (sr_cpu_location){.cpu = cpu,
+                              .node = node_of[cpu],
+                              .package = read_topology(sys, cpu, "physical_package_id", 0),
+                              .core = read_topology(sys, cpu, "core_id", SR_CPUS + cpu)};
     }
-    qsort(out, (size_t)count, sizeof *out, by_place);
+    qsort(out, (size_t)count, sizeof *out, by_location);
     return count;
 }
 
-static bool begins_core(const sr_cpu_place *places, int i) {
-    return i == 0 || places[i].node != places[i - 1].node ||
-           places[i].package != places[i - 1].package || places[i].core != places[i - 1].core;
+static bool begins_core(const sr_cpu_location *locations, int i) {
+    return i == 0 || locations[i].node != locations[i - 1].node ||
+           locations[i].package != locations[i - 1].package ||
+           locations[i].core != locations[i - 1].core;
 }
 
-int sr_cpu_places_cores(const sr_cpu_place *places, int count) {
+int sr_cpu_locations_cores(const sr_cpu_location *locations, int count) {
     int cores = 0;
     for (int i = 0; i < count; i++)
-        cores += begins_core(places, i);
+        cores += begins_core(locations, i);
     return cores;
 }
 
-int sr_cpu_places_nodes(const sr_cpu_place *places, int count) {
+int sr_cpu_locations_nodes(const sr_cpu_location *locations, int count) {
     int nodes = 0;
     for (int i = 0; i < count; i++)
-        nodes += i == 0 || places[i].node != places[i - 1].node;
+        nodes += i == 0 || locations[i].node != locations[i - 1].node;
     return nodes;
 }
 
-bool sr_cpu_share(const sr_cpu_place *places, int count, int ranks, int index, sr_cpu_set *out) {
-    const int cores = sr_cpu_places_cores(places, count);
+bool sr_cpu_share(const sr_cpu_location *locations, int count, int ranks, int index,
+                  sr_cpu_set *out) {
+    const int cores = sr_cpu_locations_cores(locations, count);
     const bool enough = ranks <= cores;
     const int first = enough ? index * cores / ranks : 0;
     const int end = enough ? (index + 1) * cores / ranks : cores;
     *out = (sr_cpu_set){{0}};
     for (int i = 0, core = -1; i < count; i++) {
-        core += begins_core(places, i);
+        core += begins_core(locations, i);
         if (first <= core && core < end)
-            sr_cpu_set_add(out, places[i].cpu);
+            sr_cpu_set_add(out, locations[i].cpu);
     }
     return enough;
 }

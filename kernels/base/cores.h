@@ -36,21 +36,22 @@ SR_NODISCARD sr_status sr_cpu_set_parse(const char *text, sr_cpu_set *out);
 const char *sr_cpu_set_text(const sr_cpu_set *set, char *out, size_t size);
 
 // Where a processor lies. Processors of one core have its package and core in common.
-typedef struct sr_cpu_place {
+typedef struct sr_cpu_location {
     int cpu, node, package, core;
-} sr_cpu_place;
+} sr_cpu_location;
 
 // Those of a set, in the order of node, package, core and number, into out[SR_CPUS]; returns how
 // many. 'sys' is the folder of sysfs ("/sys"); what it does not tell counts as node and package 0,
 // and as a core of its own.
-int sr_cpu_places_read(const char *sys, const sr_cpu_set *set, sr_cpu_place *out);
-// Cores and nodes of places in this order.
-int sr_cpu_places_cores(const sr_cpu_place *places, int count);
-int sr_cpu_places_nodes(const sr_cpu_place *places, int count);
+int sr_cpu_locations_read(const char *sys, const sr_cpu_set *set, sr_cpu_location *out);
+// Cores and nodes of locations in this order.
+int sr_cpu_locations_cores(const sr_cpu_location *locations, int count);
+int sr_cpu_locations_nodes(const sr_cpu_location *locations, int count);
 
-// The part of rank 'index' of 'ranks' that share the places. False, and all of them, where there
+// The part of rank 'index' of 'ranks' that share the locations. False, and all of them, where there
 // are more ranks than cores: then the scheduler has to move them about.
-bool sr_cpu_share(const sr_cpu_place *places, int count, int ranks, int index, sr_cpu_set *out);
+bool sr_cpu_share(const sr_cpu_location *locations, int count, int ranks, int index,
+                  sr_cpu_set *out);
 
 // Processors that the calling thread may run on (sched_getaffinity(2)).
 sr_cpu_set sr_cpu_set_of_thread(void);

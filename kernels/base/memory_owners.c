@@ -7,17 +7,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-typedef enum place_state { PLACE_FREE = 0, PLACE_TAKEN, PLACE_NAMED } place_state;
+typedef enum entry_state { ENTRY_FREE = 0, ENTRY_TAKEN, ENTRY_NAMED } entry_state;
 
-typedef struct place {
+typedef struct owner_entry {
     char name[SR_MEMORY_OWNER_BYTES];
-    atomic_int state; // the name may be read when it is PLACE_NAMED
+    atomic_int state; // the name may be read when it is ENTRY_NAMED
     _Atomic uint64_t blocks, bytes, peak;
-} place;
+} owner_entry;
 
 enum { OTHERS = 0, FIRST = 1 };
 
-static place places[SR_MEMORY_OWNERS] = {[OTHERS] = {.name = "others", .state = PLACE_NAMED}};
+static owner_entry entries[SR_MEMORY_OWNERS] = {
+    [OTHERS] = {.name = "others", .state = ENTRY_NAMED}};
 
 static uint32_t hash(const char *what) {
     uint32_t h = 2166136261u; // FNV-1a
@@ -26,16 +27,16 @@ static uint32_t hash(const char *what) {
     return h;
 }
 
-// Whether the place is, or now becomes, that of the name.
-static bool is_of(place *p, const char *what) {
-    int state = PLACE_FREE;
-    if (atomic_compare_exchange_strong_explicit(&p->state, &state, PLACE_TAKEN,
+// Whether the entry is, or now becomes, that of the name.
+static bool is_of(owner_entry *p, const char *what) {
+    int state = ENTRY_FREE;
+    if (atomic_compare_exchange_strong_explicit(&p->state, &state, ENTRY_TAKEN,
                                                 memory_order_acquire, memory_order_acquire)) {
         strncpy(p->name, what, sizeof p->name - 1); // the last byte is and stays zero
-        atomic_store_explicit(&p->state, PLACE_NAMED, memory_order_release);
+        atomic_store_explicit(&p->state, ENTRY_NAMED, memory_order_release);
         return true;
     }
-    while (state == PLACE_TAKEN) // for the few instructions above
+    while (state == ENTRY_TAKEN) // for the few instructions above
         state = atomic_load_explicit(&p->state, memory_order_acquire);
     return strncmp(p->name, what, sizeof p->name - 1) == 0;
 }
@@ -44,14 +45,14 @@ uint32_t sr_memory_owner_find(const char *what) {
     const uint32_t start = hash(what), count = SR_MEMORY_OWNERS - FIRST;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t number = FIRST + (start % count + i) % count;
-        if (is_of(&places[number], what))
+        if (is_of(&entries[number], what))
             return number;
     }
     return OTHERS;
 }
 
 void sr_memory_owner_grow(uint32_t owner, size_t bytes) {
-    place *p = &places[owner];
+    owner_entry *p = &entries[owner];
     const uint64_t now = atomic_fetch_add_explicit(&p->bytes, bytes, memory_order_relaxed) + bytes;
     uint64_t peak = atomic_load_explicit(&p->peak, memory_order_relaxed);
     while (peak < now && !atomic_compare_exchange_weak_explicit(
@@ -60,21 +61,21 @@ void sr_memory_owner_grow(uint32_t owner, size_t bytes) {
 }
 
 void sr_memory_owner_add(uint32_t owner, size_t bytes) {
-    atomic_fetch_add_explicit(&places[owner].blocks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&entries[owner].blocks, 1, memory_order_relaxed);
     sr_memory_owner_grow(owner, bytes);
 }
 
 void sr_memory_owner_remove(uint32_t owner, size_t bytes) {
-    atomic_fetch_sub_explicit(&places[owner].blocks, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&places[owner].bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&entries[owner].blocks, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&entries[owner].bytes, bytes, memory_order_relaxed);
 }
 
 size_t sr_memory_get_owners(sr_memory_owner rows[SR_MEMORY_OWNERS]) {
     size_t count = 0;
     for (size_t i = 0; i < SR_MEMORY_OWNERS; i++) {
-        place *p = &places[i];
+        owner_entry *p = &entries[i];
         const uint64_t peak = atomic_load_explicit(&p->peak, memory_order_relaxed);
-        if (atomic_load_explicit(&p->state, memory_order_acquire) != PLACE_NAMED || peak == 0)
+        if (atomic_load_explicit(&p->state, memory_order_acquire) != ENTRY_NAMED || peak == 0)
             continue;
         rows[count++] = (sr_memory_owner){
             .what = p->name,

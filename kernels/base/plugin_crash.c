@@ -38,19 +38,19 @@ static _Atomic(const char *) now_loading;
 
 // ---- in the handler -----------------------------------------------------------------------------
 
-typedef struct line {
+typedef struct crash_line {
     char text[LINE];
     size_t length;
-} line;
+} crash_line;
 
-static void add(line *out, const char *text) {
+static void add(crash_line *out, const char *text) {
     size_t n = strlen(text), room = sizeof out->text - out->length;
     n = n < room ? n : room;
     memcpy(out->text + out->length, text, n);
     out->length += n;
 }
 
-static void add_hex(line *out, uintptr_t value) {
+static void add_hex(crash_line *out, uintptr_t value) {
     char digits[2 * sizeof value + 3], *at = digits + sizeof digits - 1;
     *at = '\0';
     do {
@@ -62,7 +62,7 @@ static void add_hex(line *out, uintptr_t value) {
     add(out, at);
 }
 
-static void say(const line *out) {
+static void say(const crash_line *out) {
     const char *at = out->text;
     size_t left = out->length;
     while (left > 0) {
@@ -87,20 +87,20 @@ static const sr_plugin_file *owner(uintptr_t address) {
     return NULL;
 }
 
-typedef struct place {
+typedef struct crash_point {
     uintptr_t instruction, stack;
-} place;
+} crash_point;
 
-static place where(const void *context) {
+static crash_point where(const void *context) {
     const ucontext_t *u = context;
 #if defined(__x86_64__)
-    return (place){(uintptr_t)u->uc_mcontext.gregs[REG_RIP],
-                   (uintptr_t)u->uc_mcontext.gregs[REG_RSP]};
+    return (crash_point){(uintptr_t)u->uc_mcontext.gregs[REG_RIP],
+                         (uintptr_t)u->uc_mcontext.gregs[REG_RSP]};
 #elif defined(__aarch64__)
-    return (place){u->uc_mcontext.pc, u->uc_mcontext.sp};
+    return (crash_point){u->uc_mcontext.pc, u->uc_mcontext.sp};
 #else
     (void)u;
-    return (place){0, 0};
+    return (crash_point){0, 0};
 #endif
 }
 
@@ -126,11 +126,11 @@ static uintptr_t caller(uintptr_t stack, const sr_plugin_file **file) {
 }
 
 static void name_culprit(const char *name, const void *context) {
-    place at = where(context);
+    crash_point at = where(context);
     const char *loading = atomic_load(&now_loading);
     const sr_plugin_file *file = owner(at.instruction);
     uintptr_t address = file ? at.instruction : caller(at.stack, &file);
-    line out = {.length = 0};
+    crash_line out = {.length = 0};
     if (!file && !loading)
         return;
     add(&out, "error: ");

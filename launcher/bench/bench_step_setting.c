@@ -138,14 +138,14 @@ const char *sr_step_setting_text(const sr_step_setting *s, const char *own,
 // ---- Processors ----
 
 sr_status sr_step_choose_cpus(int threads, sr_step_result *r) {
-    static sr_cpu_place places[SR_CPUS];
+    static sr_cpu_location places[SR_CPUS];
     const sr_cpu_set allowed = sr_cpu_set_of_thread();
-    const int count = sr_cpu_places_read("/sys", &allowed, places);
+    const int count = sr_cpu_locations_read("/sys", &allowed, places);
     sr_cpu_set chosen = {{0}};
     r->cpu_count = 0;
     for (int first = 1; first >= 0; first--) {
         for (int i = 0; i < count && r->cpu_count < threads; i++) {
-            const bool is_first = i == 0 || sr_cpu_places_cores(&places[i - 1], 2) == 2;
+            const bool is_first = i == 0 || sr_cpu_locations_cores(&places[i - 1], 2) == 2;
             if (is_first != (first == 1))
                 continue;
             r->cpus[r->cpu_count++] = places[i].cpu;

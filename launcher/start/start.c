@@ -46,14 +46,14 @@ int sr_start_slurm_tasks(void) {
 }
 
 sr_start_cores sr_start_count_cores(void) {
-    sr_cpu_place places[SR_CPUS];
+    sr_cpu_location places[SR_CPUS];
     const sr_cpu_set mask = sr_cpu_set_of_thread();
-    const int usable = sr_cpu_count(), logical = sr_cpu_places_read("/sys", &mask, places);
+    const int usable = sr_cpu_count(), logical = sr_cpu_locations_read("/sys", &mask, places);
     if (logical == 0)
         return (sr_start_cores){.cores = usable, .nodes = 1};
-    const int cores = sr_cpu_places_cores(places, logical);
+    const int cores = sr_cpu_locations_cores(places, logical);
     return (sr_start_cores){.cores = cores < usable ? cores : usable,
-                            .nodes = sr_cpu_places_nodes(places, logical),
+                            .nodes = sr_cpu_locations_nodes(places, logical),
                             .may_bind =
                                 logical == (int)sysconf(_SC_NPROCESSORS_ONLN) && usable == logical};
 }

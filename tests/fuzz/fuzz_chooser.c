@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the cache of the chooser. The first byte says what is put right so that the rest is looked
-// at: 1, how the file begins; 2, its checksum. Whatever is there, every record that is believed can
+// at: 1, how the file begins; 2, its checksum. Whatever is there, every entry that is believed can
 // be printed, a new one is found after it was saved, and the file is then whole.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ static void put_right(const sr_chooser_cache *cache, int what, char *file, size_
         memcpy(header->magic, SR_CHOOSER_MAGIC, sizeof header->magic);
         memcpy(header->identity, cache->identity, sizeof header->identity);
         header->format = SR_CHOOSER_FORMAT;
-        header->count = (uint32_t)((bytes - sizeof *header) / sizeof(sr_chooser_record));
+        header->count = (uint32_t)((bytes - sizeof *header) / sizeof(sr_chooser_entry));
     }
     if (what & CHECKSUM) {
         header->checksum = 0;
@@ -43,19 +43,19 @@ static void write_file(const char *path, const void *data, size_t bytes) {
     require(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0);
 }
 
-static size_t look(sr_chooser_cache *cache, const sr_chooser_record *question, bool *found) {
+static size_t look(sr_chooser_cache *cache, const sr_chooser_entry *question, bool *found) {
     size_t sum = 0;
     *found = sr_chooser_cache_find(cache, question) != NULL;
     for (size_t i = 0; i < cache->count; i++) {
-        const sr_chooser_record *r = &cache->records[i];
+        const sr_chooser_entry *r = &cache->entries[i];
         require(r->args >= 0 && r->args <= SR_KERNEL_MAX_ARGS);
-        sum += strlen(r->kernel) + strlen(r->entry) + strlen(r->variant);
+        sum += strlen(r->kernel) + strlen(r->chosen) + strlen(r->variant);
     }
     return sum;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    sr_chooser_record record = {.kernel = "fuzz", .args = 1};
+    sr_chooser_entry item = {.kernel = "fuzz", .args = 1};
     bool found;
     if (size == 0 || size > MOST)
         return 0;
@@ -66,13 +66,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(file, data + 1, size - 1);
     put_right(&cache, data[0], file, size - 1);
     write_file(cache.path, file, size - 1);
-    look(&cache, &record, &found);
+    look(&cache, &item, &found);
     const size_t before = cache.count;
-    sr_chooser_cache_add(&cache, &record);
+    sr_chooser_cache_add(&cache, &item);
     sr_chooser_cache_save(&cache);
     sr_chooser_cache_release(&cache);
     cache = open_cache();
-    look(&cache, &record, &found);
+    look(&cache, &item, &found);
     require(found && cache.count >= before);
     sr_chooser_cache_release(&cache);
     sr_free(file);

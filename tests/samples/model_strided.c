@@ -66,7 +66,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     for (int i = 0; i < STAGES; i++) {
         x = sr_layer_conv(&net->stages[i].conv, x);
         x = sr_layer_batchnorm(f, &net->stages[i].bn, x);
-        x = sr_record_one(net->activation, NULL, &x);
+        x = sr_op_record_one(net->activation, NULL, &x);
     }
     return sr_layer_linear(&net->fc, sr_global_avgpool(x));
 }

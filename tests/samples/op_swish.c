@@ -88,7 +88,7 @@ static const sr_op op = {.struct_size = sizeof(sr_op),
                          .kernel_count = 1};
 
 sr_tensor swish(sr_tensor x) {
-    return sr_record_one(&op, NULL, &x);
+    return sr_op_record_one(&op, NULL, &x);
 }
 
 static const sr_op *const ops[] = {&op, NULL};

@@ -50,13 +50,13 @@ static void count_neighbours(const seat *seats, int ranks, int rank, int *all, i
 }
 
 static void take_share(const sr_cpu_set *mask, int index, sr_placement *out) {
-    sr_cpu_place places[SR_CPUS];
-    const int count = sr_cpu_places_read("/sys", mask, places);
+    sr_cpu_location places[SR_CPUS];
+    const int count = sr_cpu_locations_read("/sys", mask, places);
     const bool whole = sr_cpu_count() >= count; // no quota
     out->cpus = *mask;
     out->bound =
         whole && count > 0 && pins() && sr_cpu_share(places, count, out->ranks, index, &out->cpus);
-    out->nodes = sr_cpu_places_nodes(places, sr_cpu_places_read("/sys", &out->cpus, places));
+    out->nodes = sr_cpu_locations_nodes(places, sr_cpu_locations_read("/sys", &out->cpus, places));
 }
 
 // *out: 0 where the user leaves it to the machine.
@@ -103,8 +103,8 @@ sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
 
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
                           sr_cpu_set *out) {
-    sr_cpu_place places[SR_CPUS];
-    const int count = sr_cpu_places_read(sys, rank, places);
-    return lanes > 1 && pins() && sr_cpu_places_nodes(places, count) > 1 &&
+    sr_cpu_location places[SR_CPUS];
+    const int count = sr_cpu_locations_read(sys, rank, places);
+    return lanes > 1 && pins() && sr_cpu_locations_nodes(places, count) > 1 &&
            sr_cpu_share(places, count, lanes, index, out);
 }

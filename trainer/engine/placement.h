@@ -28,7 +28,7 @@ SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
 // Where the threads of one of 'lanes' lanes at a time compute in a rank whose processors are on
 // several NUMA nodes: part 'index' of them, so that a lane's memory is on the node that it computes
 // on. False where they are on one node, where there are more lanes than cores, or with
-// SERRIED_PIN=0: then anywhere in the rank's share. 'sys' as of sr_cpu_places_read.
+// SERRIED_PIN=0: then anywhere in the rank's share. 'sys' as of sr_cpu_locations_read.
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
                           sr_cpu_set *out);
 

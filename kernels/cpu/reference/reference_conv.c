@@ -17,10 +17,10 @@
 #include "kernels/base/memory.h"
 #include "kernels/cpu/reference/reference_internal.h"
 
-#define PIXEL_TILE 16   // neighbouring pixels that one block computes
-#define PACK_CHUNK 64   // filters that one packing block handles
-#define FILTER_CHUNK 16 // filters of one group whose gradient one block computes
-#define LANE_CHUNK 64   // the same for depthwise convolutions, which vectorise over filters
+#define PIXEL_TILE 16      // neighbouring pixels that one block computes
+#define PACK_CHUNK 64      // filters that one packing block handles
+#define FILTER_CHUNK 16    // filters of one group whose gradient one block computes
+#define DEPTHWISE_CHUNK 64 // the same for depthwise convolutions, which vectorise over filters
 
 static inline bool is_depthwise(const sr_conv_params *p) {
     return p->c == p->groups && p->k == p->groups;
@@ -49,13 +49,13 @@ static inline int64_t tile_levels(const sr_conv_params *p, int64_t in) {
 
 // Filters of one block of conv2d_dw: k begin .. end - 1, all of one group.
 static inline int64_t filter_chunks(const sr_conv_params *p) {
-    return is_depthwise(p) ? sr_blocks_of(p->k, LANE_CHUNK)
+    return is_depthwise(p) ? sr_blocks_of(p->k, DEPTHWISE_CHUNK)
                            : p->groups * sr_blocks_of(p->k / p->groups, FILTER_CHUNK);
 }
 
 static inline sr_block_range filter_chunk(const sr_conv_params *p, int64_t block) {
     if (is_depthwise(p))
-        return sr_block_range_of(block, LANE_CHUNK, p->k);
+        return sr_block_range_of(block, DEPTHWISE_CHUNK, p->k);
     const int64_t per_group = p->k / p->groups, chunks = sr_blocks_of(per_group, FILTER_CHUNK);
     const int64_t first = block / chunks * per_group;
     const sr_block_range r = sr_block_range_of(block % chunks, FILTER_CHUNK, per_group);
@@ -64,7 +64,7 @@ static inline sr_block_range filter_chunk(const sr_conv_params *p, int64_t block
 
 // Elements of the sums of one block of conv2d_dw: every tap of its filters.
 static inline int64_t filter_sums(const sr_conv_params *p) {
-    return p->r * p->s * (is_depthwise(p) ? LANE_CHUNK : FILTER_CHUNK * (p->c / p->groups));
+    return p->r * p->s * (is_depthwise(p) ? DEPTHWISE_CHUNK : FILTER_CHUNK * (p->c / p->groups));
 }
 
 // Levels of the tree of these sums, which takes in a part of an output row at a time.

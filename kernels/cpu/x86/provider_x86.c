@@ -19,7 +19,7 @@ typedef struct x86_row {
     sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
 } x86_row;
 
-// Elements that the kernels take at a time, of dropout four draws of sixteen lanes.
+// Elements that the kernels take at a time, of dropout four draws of sixteen elements.
 #define ELEMENTS_GRANULE 64
 
 static int64_t count_of(const sr_kernel_request *request) {

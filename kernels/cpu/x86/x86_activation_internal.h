@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu and its gradient in fp32 lanes: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, and
+// gelu and its gradient in fp32 elements: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, and
 // Phi(x) + x phi(x).
 //
 // erf is a polynomial below 1 and 1 - exp(q(x)) above, q a polynomial for log erfc on [1, 4];
@@ -13,7 +13,7 @@
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 
 // c[0] + x (c[1] + x (...)), n coefficients
-SR_INLINE sr_vf poly_lanes(const float *c, int n, sr_vf x) {
+SR_INLINE sr_vf poly_elements(const float *c, int n, sr_vf x) {
     sr_vf y = sr_v_set(c[n - 1]);
     for (int i = n - 2; i >= 0; i--)
         y = sr_v_fma(y, x, sr_v_set(c[i]));
@@ -29,7 +29,7 @@ SR_INLINE sr_vf exp_negative(sr_vf x) {
     const sr_vf k = sr_v_round(sr_v_mul(a, sr_v_set(0x1.715476p+0f)));
     sr_vf r = sr_v_fma(k, sr_v_set(-0x1.62e4p-1f), a); // ln 2 = 0x1.62e4p-1 + 0x1.7f7d1cp-20
     r = sr_v_fma(k, sr_v_set(-0x1.7f7d1cp-20f), r);
-    const sr_vf tail = sr_v_fma(sr_v_mul(r, r), poly_lanes(c, 5, r), r);
+    const sr_vf tail = sr_v_fma(sr_v_mul(r, r), poly_elements(c, 5, r), r);
     const sr_vi bits = sr_vi_add(sr_v_to_int(k), sr_vi_set(127));
     const sr_vf scale = sr_v_as_float(sr_vi_shift_left(bits, 23));
     const sr_vf e = sr_v_mul(sr_v_add(sr_v_set(1.0f), tail), scale);
@@ -37,7 +37,7 @@ SR_INLINE sr_vf exp_negative(sr_vf x) {
     return sr_v_pick(sr_v_unordered(x, x), x, y);
 }
 
-SR_INLINE sr_vf erf_lanes(sr_vf x) {
+SR_INLINE sr_vf erf_elements(sr_vf x) {
     static const float small_c[] = {0x1.06eba8p-3f,  -0x1.81273ep-2f, 0x1.ce2d2p-4f,
                                     -0x1.b7fbb4p-6f, 0x1.5419f4p-8f,  -0x1.a485e6p-11f,
                                     0x1.4ae4bep-14f}; // erf(x) / x - 1 in x^2
@@ -45,14 +45,14 @@ SR_INLINE sr_vf erf_lanes(sr_vf x) {
                                   -0x1.bc1524p-4f, 0x1.9d0324p-6f,  -0x1.138ceap-8f,
                                   0x1.cec68ap-12f, -0x1.6bd896p-16f}; // log erfc(x)
     const sr_vf a = sr_v_abs(x), one = sr_v_set(1.0f);
-    const sr_vf near = sr_v_fma(x, poly_lanes(small_c, 7, sr_v_mul(x, x)), x);
+    const sr_vf near = sr_v_fma(x, poly_elements(small_c, 7, sr_v_mul(x, x)), x);
     const sr_vf clamped = sr_v_min(a, sr_v_set(4.0f));
-    const sr_vf far = sr_v_sub(one, exp_negative(poly_lanes(log_c, 8, clamped)));
+    const sr_vf far = sr_v_sub(one, exp_negative(poly_elements(log_c, 8, clamped)));
     return sr_v_pick(sr_v_ge(a, one), sr_v_sign(far, x), near); // NaN takes 'near', which is NaN
 }
 
 SR_INLINE sr_vf normal_cdf(sr_vf x) {
-    const sr_vf e = erf_lanes(sr_v_mul(x, sr_v_set(0.70710678118654752440f)));
+    const sr_vf e = erf_elements(sr_v_mul(x, sr_v_set(0.70710678118654752440f)));
     return sr_v_mul(sr_v_set(0.5f), sr_v_add(sr_v_set(1.0f), e));
 }
 

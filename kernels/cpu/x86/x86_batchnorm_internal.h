@@ -54,10 +54,11 @@ SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, 
 SR_INLINE void moments_group(const void *x, int64_t i, int64_t width, int count, bool half,
                              int64_t before, float *mean, float *m2) {
     int64_t c = 0;
-    for (; c + SR_LANES <= width; c += SR_LANES)
-        add_moments(x, i + c, width, count, SR_LANES, half, before, mean + c, m2 + c);
+    for (; c + SR_ELEMENTS <= width; c += SR_ELEMENTS)
+        add_moments(x, i + c, width, count, SR_ELEMENTS, half, before, mean + c, m2 + c);
     if (c < width)
-        add_moments(x, i + c, width, count, lanes_left(c, width), half, before, mean + c, m2 + c);
+        add_moments(x, i + c, width, count, elements_left(c, width), half, before, mean + c,
+                    m2 + c);
 }
 
 SR_INLINE void moments_part(const void *x, rows_part p, bool half, float *mean, float *m2) {
@@ -73,7 +74,7 @@ SR_INLINE void moments_part(const void *x, rows_part p, bool half, float *mean, 
 SR_INLINE void merge_moments(float *a, const float *b, int64_t padded, int64_t na, int64_t nb,
                              sr_x86_range channels) {
     const float share = (float)nb / (float)(na + nb), weight = (float)na * share;
-    for (int64_t c = channels.begin; c < channels.end; c += SR_LANES) {
+    for (int64_t c = channels.begin; c < channels.end; c += SR_ELEMENTS) {
         const sr_vf mean = sr_v_load(a + c), delta = sr_v_sub(sr_v_load(b + c), mean);
         const sr_vf m2 = sr_v_add(sr_v_load(a + padded + c), sr_v_load(b + padded + c));
         sr_v_store(a + c, sr_v_fma(delta, sr_v_set(share), mean));
@@ -153,10 +154,10 @@ SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, b
     for (int64_t row = r.begin; row < r.end; row++) {
         const int64_t i = row * s.channels;
         int64_t c = 0;
-        for (; c + SR_LANES <= s.channels; c += SR_LANES)
-            affine_vector(args->p[0], y, k, s.padded, i + c, c, SR_LANES, half);
+        for (; c + SR_ELEMENTS <= s.channels; c += SR_ELEMENTS)
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, SR_ELEMENTS, half);
         if (c < s.channels)
-            affine_vector(args->p[0], y, k, s.padded, i + c, c, lanes_left(c, s.channels), half);
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, elements_left(c, s.channels), half);
     }
 }
 
@@ -222,10 +223,10 @@ SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool h
     for (int64_t row = r.begin; row < r.end; row++) {
         const int64_t i = row * s.channels;
         int64_t c = 0;
-        for (; c + SR_LANES <= s.channels; c += SR_LANES)
-            apply_vector(args, k, s.padded, i + c, c, SR_LANES, half);
+        for (; c + SR_ELEMENTS <= s.channels; c += SR_ELEMENTS)
+            apply_vector(args, k, s.padded, i + c, c, SR_ELEMENTS, half);
         if (c < s.channels)
-            apply_vector(args, k, s.padded, i + c, c, lanes_left(c, s.channels), half);
+            apply_vector(args, k, s.padded, i + c, c, elements_left(c, s.channels), half);
     }
 }
 

@@ -12,7 +12,7 @@
 // for the same reasons). Meanwhile the pass fetches what the next one will pack, a line per pixel:
 // on early layers memory and arithmetic take equally long.
 //
-// With few channels (the first layer) the S C neighbouring floats of a row are the lanes.
+// With few channels (the first layer) the S C neighbouring floats of a row are the elements.
 //
 // Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
 // a chain of fused multiply-adds over the pixels of a pass in order, whatever the vector width.
@@ -54,9 +54,9 @@ typedef struct dw_pass {
 
 // n < 32 elements, and zeros after them.
 SR_INLINE void dw_store_first(float *to, const void *from, int64_t i, int64_t n, bool half) {
-    const int a = (int)sr_x86_min(n, SR_LANES), b = (int)n - a;
+    const int a = (int)sr_x86_min(n, SR_ELEMENTS), b = (int)n - a;
     sr_v_store(to, sr_v_get(from, i, a, half));
-    sr_v_store(to + SR_LANES, b > 0 ? sr_v_get(from, i + SR_LANES, b, half) : sr_v_zero());
+    sr_v_store(to + SR_ELEMENTS, b > 0 ? sr_v_get(from, i + SR_ELEMENTS, b, half) : sr_v_zero());
 }
 
 // Output panels o of dy, the pass's pixels being 'first' and those after it: [panel][pixel][32].
@@ -68,8 +68,8 @@ SR_INLINE void dw_pack_dy(const sr_x86_dw *d, const void *dy, int64_t first, con
         float *to = pass->dy + m * SR_X86_DW_SIDE;
         int64_t c = o.begin * SR_X86_DW_SIDE;
         for (; c + SR_X86_DW_SIDE <= end; c += SR_X86_DW_SIDE) {
-            sr_v_store(to, sr_v_get(dy, from + c, SR_LANES, half));
-            sr_v_store(to + SR_LANES, sr_v_get(dy, from + c + SR_LANES, SR_LANES, half));
+            sr_v_store(to, sr_v_get(dy, from + c, SR_ELEMENTS, half));
+            sr_v_store(to + SR_ELEMENTS, sr_v_get(dy, from + c + SR_ELEMENTS, SR_ELEMENTS, half));
             to += sr_x86_dw_dy_panel(pass->pixels);
         }
         if (c < end)
@@ -82,8 +82,8 @@ SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, i
                              float *to, bool half) {
     const int64_t c = panel * SR_X86_DW_SIDE, i = pixel * d->p.c + c;
     if (c + SR_X86_DW_SIDE <= d->p.c) {
-        sr_v_store(to, sr_v_get(x, i, SR_LANES, half));
-        sr_v_store(to + SR_LANES, sr_v_get(x, i + SR_LANES, SR_LANES, half));
+        sr_v_store(to, sr_v_get(x, i, SR_ELEMENTS, half));
+        sr_v_store(to + SR_ELEMENTS, sr_v_get(x, i + SR_ELEMENTS, SR_ELEMENTS, half));
     } else {
         dw_store_first(to, x, i, d->p.c - c, half);
     }
@@ -108,8 +108,8 @@ SR_INLINE void dw_pack_merged_row(const sr_x86_dw *d, const void *x, int64_t row
     const int64_t left = sr_x86_min(d->p.pad_left, columns);
     const int64_t inside = sr_x86_min(d->p.w, columns - left) * c;
     memset(to, 0, (size_t)d->row_floats * sizeof *to);
-    for (int64_t i = 0; i < inside; i += SR_LANES) {
-        const int n = (int)sr_x86_min(SR_LANES, inside - i);
+    for (int64_t i = 0; i < inside; i += SR_ELEMENTS) {
+        const int n = (int)sr_x86_min(SR_ELEMENTS, inside - i);
         const sr_vf v = sr_v_get(x, row_pixel * c + i, n, half);
         sr_v_put(to, left * c + i, v, n, false);
     }
@@ -163,7 +163,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
                 sr_vf in[2];
                 SR_UNROLL
                 for (int v = 0; v < vectors; v++)
-                    in[v] = sr_v_load(from + v * SR_LANES);
+                    in[v] = sr_v_load(from + v * SR_ELEMENTS);
                 SR_UNROLL
                 for (int i = 0; i < rows; i++) {
                     const sr_vf g = sr_v_set(dy[i]);
@@ -187,7 +187,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
     for (int i = 0; i < rows; i++) {
         SR_UNROLL
         for (int v = 0; v < vectors; v++) {
-            float *to = out + i * SR_X86_DW_SIDE + v * SR_LANES;
+            float *to = out + i * SR_X86_DW_SIDE + v * SR_ELEMENTS;
             const sr_vf before = pass->first ? sr_v_zero() : sr_v_load(to);
             sr_v_store(to, sr_v_add(before, sum[i][v]));
         }
@@ -196,7 +196,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
 
 SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
                        const float *dy, float *out, dw_prefetch *fetch) {
-    for (int v = 0; v < SR_X86_DW_SIDE; v += DW_PART_VECTORS * SR_LANES) {
+    for (int v = 0; v < SR_X86_DW_SIDE; v += DW_PART_VECTORS * SR_ELEMENTS) {
         int row = 0;
         SR_UNROLL
         for (int part = 0; part < DW_PARTS; part++) {
@@ -324,7 +324,7 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
     }
 }
 
-// The same of a merged panel: lanes are [S][C], taps are rows.
+// The same of a merged panel: elements are [S][C], taps are rows.
 SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
     const float *row = tiles + i * SR_X86_DW_SIDE;
     for (int64_t c = 0; c < d->p.c; c++)
@@ -342,7 +342,7 @@ static sr_status conv_dw_join(const sr_kernel_args *args, int64_t block, sr_work
         for (int64_t g = 0; g + step < d->groups; g += 2 * step) {
             float *a = tiles + g * d->partial_floats;
             const float *b = tiles + (g + step) * d->partial_floats;
-            for (int64_t i = 0; i < count; i += SR_LANES)
+            for (int64_t i = 0; i < count; i += SR_ELEMENTS)
                 sr_v_store(a + i, sr_v_add(sr_v_load(a + i), sr_v_load(b + i)));
         }
     }

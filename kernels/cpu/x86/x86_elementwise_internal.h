@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels: the arithmetic of the reference kernels in sixteen lanes, hence its bits.
+// Elementwise kernels: the arithmetic of the reference kernels in sixteen elements, hence its bits.
 //
 // NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the f32 and bf16 block
 // functions of it. Every params struct used here begins with 'int64_t count'; rows of a block are
@@ -22,8 +22,8 @@ SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
         (void)worker;                                                                              \
         const sr_x86_range r = elements_of(args, block);                                           \
         int64_t i = r.begin;                                                                       \
-        for (; i + SR_LANES <= r.end; i += SR_LANES)                                               \
-            name##_at(args, i, SR_LANES, half);                                                    \
+        for (; i + SR_ELEMENTS <= r.end; i += SR_ELEMENTS)                                         \
+            name##_at(args, i, SR_ELEMENTS, half);                                                 \
         if (i < r.end)                                                                             \
             name##_at(args, i, (int)(r.end - i), half);                                            \
         return SR_OK;                                                                              \
@@ -107,9 +107,9 @@ ELEMENTWISE(cast)
 
 // u8 [M,C], C <= 4: the pattern of channels repeats every 16 C elements at most.
 SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool half) {
-    enum { PERIOD = SR_LANES * SR_NORMALIZE_MAX_CHANNELS };
+    enum { PERIOD = SR_ELEMENTS * SR_NORMALIZE_MAX_CHANNELS };
     const sr_normalize_params *params = args->params;
-    const int64_t channels = params->channels, period = SR_LANES * channels;
+    const int64_t channels = params->channels, period = SR_ELEMENTS * channels;
     const sr_x86_range r = sr_x86_block_range(params->rows * channels, block, SR_X86_BLOCK);
     float mean[PERIOD], inverse[PERIOD];
     for (int64_t j = 0; j < period; j++) {
@@ -119,12 +119,12 @@ SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool h
     }
     const uint8_t *x = args->p[0];
     int64_t j = 0;
-    for (int64_t i = r.begin; i < r.end; i += SR_LANES) {
-        const int n = (int)sr_x86_min(SR_LANES, r.end - i);
-        const sr_vi bytes = n == SR_LANES ? sr_vi_load_u8(x + i) : sr_vi_load_u8_first(x + i, n);
+    for (int64_t i = r.begin; i < r.end; i += SR_ELEMENTS) {
+        const int n = (int)sr_x86_min(SR_ELEMENTS, r.end - i);
+        const sr_vi bytes = n == SR_ELEMENTS ? sr_vi_load_u8(x + i) : sr_vi_load_u8_first(x + i, n);
         const sr_vf d = sr_v_sub(sr_v_from_int(bytes), sr_v_load(mean + j));
         sr_v_put(args->p[1], i, sr_v_mul(d, sr_v_load(inverse + j)), n, half);
-        j = j + SR_LANES == period ? 0 : j + SR_LANES;
+        j = j + SR_ELEMENTS == period ? 0 : j + SR_ELEMENTS;
     }
 }
 

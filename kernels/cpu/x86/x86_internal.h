@@ -93,7 +93,8 @@ static inline int64_t sr_x86_padded(int64_t channels) {
 // Convolution gradient with respect to the weights (x86_conv_dw_internal.h, x86_conv_dw_plan.c).
 typedef struct sr_x86_dw {
     sr_conv_params p;
-    bool merged; // a panel's lanes are the S * C neighbours of a row (few channels), taps are rows
+    bool merged; // a panel's elements are the S * C neighbours of a row (few channels), taps are
+                 // rows
     bool flat;   // 1x1, stride 1, no padding: pixels of all images form one row
     int64_t in_panels, out_panels, taps;
     int64_t groups, ranges;    // blocks of stage 0: groups of images times ranges of output panels

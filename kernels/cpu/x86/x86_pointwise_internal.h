@@ -47,7 +47,7 @@ typedef struct pw_panel {
 SR_INLINE pw_panel pw_panel_of(const sr_x86_pointwise *g, int64_t panel) {
     const int64_t wide = sr_x86_min(panel, g->wide_panels);
     return (pw_panel){(wide * SR_X86_POINTWISE_VECTORS + (panel - wide) * g->narrow_vectors) *
-                          SR_LANES,
+                          SR_ELEMENTS,
                       panel < g->wide_panels ? SR_X86_POINTWISE_VECTORS : (int)g->narrow_vectors};
 }
 
@@ -65,7 +65,7 @@ SR_INLINE sr_vf pw_weight(const float *from, int n, bool half) {
     const sr_vf w = sr_v_get(from, 0, n, false);
     if (!half)
         return w;
-    uint16_t rounded[SR_LANES];
+    uint16_t rounded[SR_ELEMENTS];
     sr_v_store_half(rounded, w);
     return sr_v_load_half(rounded);
 }
@@ -75,24 +75,24 @@ SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, flo
                             int64_t width, bool half) {
     enum { GROUP = 4 };
     sr_vi r[GROUP];
-    float lane[GROUP][SR_LANES];
+    float element[GROUP][SR_ELEMENTS];
     for (int i = 0; i < GROUP; i++)
         r[i] = sr_v_as_int(i < rows ? pw_weight(w + i * in, n, half) : sr_v_zero());
     sr_vi_transpose4(r);
     for (int i = 0; i < GROUP; i++)
-        sr_v_store(lane[i], sr_v_as_float(r[i]));
+        sr_v_store(element[i], sr_v_as_float(r[i]));
     for (int c = 0; c < n; c++)
-        memcpy(to + c * width, lane[c % GROUP] + c / GROUP * GROUP, GROUP * sizeof *to);
+        memcpy(to + c * width, element[c % GROUP] + c / GROUP * GROUP, GROUP * sizeof *to);
 }
 
 // Inputs c .. c + count - 1 of a panel from w[out][in].
 SR_INLINE void pw_pack_across(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
                               int64_t count, float *to, bool half) {
-    const int64_t width = panel.vectors * SR_LANES, left = g->out - panel.first;
+    const int64_t width = panel.vectors * SR_ELEMENTS, left = g->out - panel.first;
     for (int64_t k = 0; k < width; k += 4) {
         const float *from = w + (panel.first + k) * g->in + c;
-        for (int64_t i = 0; i < count; i += SR_LANES) {
-            const int n = (int)sr_x86_min(SR_LANES, count - i);
+        for (int64_t i = 0; i < count; i += SR_ELEMENTS) {
+            const int n = (int)sr_x86_min(SR_ELEMENTS, count - i);
             pw_transpose(from + i, g->in, left - k, n, to + i * width + k, width, half);
         }
     }
@@ -103,9 +103,9 @@ SR_INLINE void pw_pack_along(const sr_x86_pointwise *g, const float *w, pw_panel
                              int64_t count, float *to, bool half) {
     for (int64_t i = 0; i < count; i++) {
         const float *from = w + (c + i) * g->out + panel.first;
-        for (int v = 0; v < panel.vectors; v++, from += SR_LANES, to += SR_LANES) {
-            const int64_t left = g->out - panel.first - v * SR_LANES;
-            sr_v_store(to, pw_weight(from, (int)sr_x86_min(SR_LANES, left), half));
+        for (int v = 0; v < panel.vectors; v++, from += SR_ELEMENTS, to += SR_ELEMENTS) {
+            const int64_t left = g->out - panel.first - v * SR_ELEMENTS;
+            sr_v_store(to, pw_weight(from, (int)sr_x86_min(SR_ELEMENTS, left), half));
         }
     }
 }
@@ -159,20 +159,20 @@ SR_INLINE const void *pw_address(const void *base, int64_t i, bool half) {
 SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, bool half) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const int64_t to = t->place + r * t->to_pitch + v * SR_LANES;
+        const int64_t to = t->place + r * t->to_pitch + v * SR_ELEMENTS;
         _mm_prefetch(pw_address(t->to, to, half), _MM_HINT_T0);
         sum[v] =
-            t->before == NULL ? sr_v_zero() : sr_v_load(t->before + r * t->width + v * SR_LANES);
+            t->before == NULL ? sr_v_zero() : sr_v_load(t->before + r * t->width + v * SR_ELEMENTS);
     }
 }
 
 SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bool half) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const int64_t to = t->place + r * t->to_pitch + v * SR_LANES;
+        const int64_t to = t->place + r * t->to_pitch + v * SR_ELEMENTS;
         const sr_vf y =
-            t->bias == NULL ? sum[v] : sr_v_add(sum[v], sr_v_load(t->bias + v * SR_LANES));
-        sr_v_put(t->to, to, y, SR_LANES, half);
+            t->bias == NULL ? sum[v] : sr_v_add(sum[v], sr_v_load(t->bias + v * SR_ELEMENTS));
+        sr_v_put(t->to, to, y, SR_ELEMENTS, half);
     }
 }
 
@@ -181,7 +181,7 @@ SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bo
 SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, bool half) {
     pw_tile t = *tile;
     t.pitch = pitch > 0 ? pitch : t.pitch;
-    const int64_t width = vectors * SR_LANES;
+    const int64_t width = vectors * SR_ELEMENTS;
     const float *w = t.w;
     const char *fetch = t.fetch;
     sr_vf sum[PW_NARROW_ROWS][PW_VECTORS];
@@ -193,7 +193,7 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
         _mm_prefetch(fetch, _MM_HINT_T1);
         SR_UNROLL
         for (int v = 0; v < vectors; v++)
-            weight[v] = sr_v_load(w + v * SR_LANES);
+            weight[v] = sr_v_load(w + v * SR_ELEMENTS);
         SR_UNROLL
         for (int r = 0; r < rows; r++) {
             const sr_vf in = sr_v_set(t.x[r * t.pitch + c]);
@@ -243,10 +243,10 @@ SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, bool
     const pw_tile_fn *const fn = half ? pw_half : rows == PW_FEW_ROWS ? pw_few : pw_full[direct];
     for (int v = 0; v < vectors; v += PW_VECTORS) {
         fn[sr_x86_min(vectors, PW_VECTORS) - 1](t);
-        t->w += SR_LANES;
-        t->before = t->before == NULL ? NULL : t->before + SR_LANES;
-        t->bias = t->bias == NULL ? NULL : t->bias + SR_LANES;
-        t->place += SR_LANES;
+        t->w += SR_ELEMENTS;
+        t->before = t->before == NULL ? NULL : t->before + SR_ELEMENTS;
+        t->bias = t->bias == NULL ? NULL : t->bias + SR_ELEMENTS;
+        t->place += SR_ELEMENTS;
     }
 }
 
@@ -266,8 +266,8 @@ SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_ran
     for (int64_t m = rows.begin; m < rows.end; m++, to += SR_X86_POINTWISE_PITCH) {
         const int64_t from = (g->spread ? m : pw_pixel(g, m)) * g->in + c;
         int64_t i = 0;
-        for (; i + SR_LANES <= count; i += SR_LANES)
-            sr_v_store(to + i, sr_v_get(x, from + i, SR_LANES, half));
+        for (; i + SR_ELEMENTS <= count; i += SR_ELEMENTS)
+            sr_v_store(to + i, sr_v_get(x, from + i, SR_ELEMENTS, half));
         if (i < count)
             sr_v_store(to + i, sr_v_get(x, from + i, (int)(count - i), half));
     }
@@ -276,12 +276,12 @@ SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_ran
 // Sums [row][width] + bias to the panel's outputs in y, rounded.
 SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const float *bias, int64_t m,
                          int64_t rows, pw_panel panel, void *y, bool half) {
-    const int64_t width = panel.vectors * SR_LANES;
+    const int64_t width = panel.vectors * SR_ELEMENTS;
     const int64_t columns = sr_x86_min(width, g->out - panel.first);
     for (int64_t r = 0; r < rows; r++, sum += width) {
         const int64_t to = (g->spread ? pw_pixel(g, m + r) : m + r) * g->out + panel.first;
-        for (int64_t v = 0; v < columns; v += SR_LANES) {
-            const int n = (int)sr_x86_min(SR_LANES, columns - v);
+        for (int64_t v = 0; v < columns; v += SR_ELEMENTS) {
+            const int n = (int)sr_x86_min(SR_ELEMENTS, columns - v);
             sr_vf s = sr_v_load(sum + v);
             if (bias != NULL)
                 s = sr_v_add(s, sr_v_get(bias, panel.first + v, n, false));
@@ -323,7 +323,7 @@ typedef struct pw_pass {
 
 SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
                            int rows, bool half) {
-    const int64_t width = panel.vectors * SR_LANES, m = p->rows.begin + row;
+    const int64_t width = panel.vectors * SR_ELEMENTS, m = p->rows.begin + row;
     const int64_t n = sr_x86_min(rows, p->rows.end - m);
     const bool last = p->c + p->count == g->in;
     float *sums = g->piece < g->in ? p->sums + panel.first * g->sum_rows + row * width : p->spare;
@@ -393,7 +393,7 @@ SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     const sr_x86_pointwise *g = args->state;
     const sr_x86_range rows = sr_x86_block_range(g->rows, block, args->block_rows);
     pw_pass p = {.x = args->p[0], .y = y, .bias = bias, .spare = worker->scratch};
-    p.packed = p.spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_LANES;
+    p.packed = p.spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_ELEMENTS;
     p.sums = p.packed + g->sum_rows * SR_X86_POINTWISE_PITCH;
     for (int64_t m = rows.begin; m < rows.end; m += SR_X86_POINTWISE_PASS) {
         p.rows = (sr_x86_range){m, sr_x86_min(rows.end, m + SR_X86_POINTWISE_PASS)};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout: Philox4x32-10 (Salmon et al., SC'11) on sixteen counters at once, the bits of sr_philox.
 //
-// Element e uses word e % 4 of counter (e / 4, scope, step, lane). Sixteen counters make 64
-// elements; counters are dealt to lanes so that a transposition inside groups of four lanes leaves
-// the words in the order of the elements.
+// Element e of the tensor uses word e % 4 of counter (e / 4, scope, step, lane). Sixteen counters
+// make 64 words; they are distributed over the elements of the vectors so that a transposition
+// inside groups of four puts the words into the order of the tensor's elements.
 #ifndef SR_KERNELS_CPU_X86_RANDOM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_RANDOM_INTERNAL_H
 
@@ -12,7 +12,7 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-SR_INLINE void philox_lanes(const uint32_t *seed, sr_vi *c) {
+SR_INLINE void philox_elements(const uint32_t *seed, sr_vi *c) {
     const sr_vi m0 = sr_vi_set((int32_t)0xD2511F53u), m1 = sr_vi_set((int32_t)0xCD9E8D57u);
     uint32_t k0 = seed[0], k1 = seed[1];
     for (int round = 0; round < 10; round++) {
@@ -48,12 +48,12 @@ SR_INLINE dropout_draw dropout_draw_of(const sr_kernel_args *args) {
 
 // The words of elements e .. e + 63 in order; e is a multiple of 4.
 SR_INLINE void dropout_words(const dropout_draw *d, int64_t e, sr_vi *words) {
-    static const int32_t deal[SR_LANES] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    static const int32_t deal[SR_ELEMENTS] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     words[0] = sr_vi_add(sr_vi_set((int32_t)(uint32_t)(e / 4)), sr_vi_load(deal));
     words[1] = sr_vi_set((int32_t)d->scope);
     words[2] = sr_vi_set((int32_t)d->step);
     words[3] = sr_vi_set((int32_t)d->lane);
-    philox_lanes(d->seed, words);
+    philox_elements(d->seed, words);
     sr_vi_transpose4(words);
 }
 
@@ -61,12 +61,12 @@ SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, bool hal
     const sr_dropout_params *params = args->params;
     const sr_x86_range r = sr_x86_block_range(params->count, block, args->block_rows);
     const dropout_draw draw = dropout_draw_of(args);
-    for (int64_t e = r.begin; e < r.end; e += 4 * SR_LANES) {
+    for (int64_t e = r.begin; e < r.end; e += 4 * SR_ELEMENTS) {
         sr_vi words[4];
         dropout_words(&draw, e, words);
-        for (int j = 0; j < 4 && e + j * SR_LANES < r.end; j++) {
-            const int64_t i = e + j * SR_LANES;
-            const int n = (int)sr_x86_min(SR_LANES, r.end - i);
+        for (int j = 0; j < 4 && e + j * SR_ELEMENTS < r.end; j++) {
+            const int64_t i = e + j * SR_ELEMENTS;
+            const int n = (int)sr_x86_min(SR_ELEMENTS, r.end - i);
             const sr_vf unit = sr_v_from_int(sr_vi_shift_right(words[j], 8));
             const sr_vmask keep = sr_v_ge(unit, draw.threshold);
             const sr_vf y = sr_v_mul(sr_v_get(args->p[0], i, n, half), draw.scale);

@@ -30,8 +30,8 @@ SR_INLINE rows_shape rows_shape_of(int64_t rows, int64_t channels) {
     return s;
 }
 
-SR_INLINE int lanes_left(int64_t c, int64_t channels) {
-    return (int)sr_x86_min(SR_LANES, channels - c);
+SR_INLINE int elements_left(int64_t c, int64_t channels) {
+    return (int)sr_x86_min(SR_ELEMENTS, channels - c);
 }
 
 // ---- bias_add ----
@@ -41,8 +41,8 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool hal
     const rows_shape s = rows_shape_of(params->rows, params->channels);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     for (int64_t row = r.begin; row < r.end; row++) {
-        for (int64_t c = 0; c < s.channels; c += SR_LANES) {
-            const int n = lanes_left(c, s.channels);
+        for (int64_t c = 0; c < s.channels; c += SR_ELEMENTS) {
+            const int n = elements_left(c, s.channels);
             const int64_t i = row * s.channels + c;
             const sr_vf x = sr_v_get(args->p[0], i, n, half);
             sr_v_put(args->p[2], i, sr_v_add(x, sr_v_get(args->p[1], c, n, false)), n, half);
@@ -58,7 +58,7 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool hal
 
 // Floats of the accumulators of a folded row, which is narrower than twice the least width; joining
 // them reads a vector more.
-#define FOLDED_ROW (2 * SR_X86_ROWS_WIDTH + SR_LANES)
+#define FOLDED_ROW (2 * SR_X86_ROWS_WIDTH + SR_ELEMENTS)
 
 // 'rows' rows of 'width' elements, which begin at element 'first'.
 typedef struct rows_part {
@@ -87,7 +87,7 @@ SR_INLINE sr_vf sum_four(const sr_vf *x) {
 
 // a += b, whole vectors.
 SR_INLINE void add_row(float *a, const float *b, int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; c += SR_LANES)
+    for (int64_t c = begin; c < end; c += SR_ELEMENTS)
         sr_v_store(a + c, sr_v_add(sr_v_load(a + c), sr_v_load(b + c)));
 }
 
@@ -137,10 +137,10 @@ SR_INLINE void add_terms(const rows_terms *t, int64_t i, int64_t stride, int cou
 SR_INLINE void add_group(const rows_terms *t, int64_t i, int64_t width, int count,
                          const float *shift, float *sum, float *product) {
     int64_t c = 0;
-    for (; c + SR_LANES <= width; c += SR_LANES)
-        add_terms(t, i + c, width, count, SR_LANES, AT(shift, c), AT(sum, c), AT(product, c));
+    for (; c + SR_ELEMENTS <= width; c += SR_ELEMENTS)
+        add_terms(t, i + c, width, count, SR_ELEMENTS, AT(shift, c), AT(sum, c), AT(product, c));
     if (c < width)
-        add_terms(t, i + c, width, count, lanes_left(c, width), AT(shift, c), AT(sum, c),
+        add_terms(t, i + c, width, count, elements_left(c, width), AT(shift, c), AT(sum, c),
                   AT(product, c));
 }
 
@@ -158,7 +158,7 @@ SR_INLINE void sum_rows(const rows_terms *t, rows_shape s, int64_t block, float 
                         float *product) {
     rows_part wide, rest;
     rows_parts(s, block, &wide, &rest);
-    for (int64_t c = 0; c < s.padded; c += SR_LANES) {
+    for (int64_t c = 0; c < s.padded; c += SR_ELEMENTS) {
         if (sum != NULL)
             sr_v_store(sum + c, sr_v_zero());
         if (product != NULL)
@@ -185,8 +185,8 @@ SR_INLINE sr_status sums_join(const sr_kernel_args *args, int64_t block, float *
     const rows_shape s = rows_shape_of(params->rows, params->channels);
     const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
     tree_add(args->workspace, s.blocks, s.padded, r);
-    for (int64_t c = r.begin; c < r.end; c += SR_LANES)
-        sr_v_put(to, c, sr_v_load((const float *)args->workspace + c), lanes_left(c, s.channels),
+    for (int64_t c = r.begin; c < r.end; c += SR_ELEMENTS)
+        sr_v_put(to, c, sr_v_load((const float *)args->workspace + c), elements_left(c, s.channels),
                  false);
     return SR_OK;
 }

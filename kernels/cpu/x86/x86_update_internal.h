@@ -42,7 +42,7 @@ SR_INLINE void tree_of_sums(float *sums, int64_t n) {
             sums[i] += sums[i + step];
 }
 
-// Stage 0: the sum of a block: chunks of 1,024 elements in sixteen lanes, joined as a tree.
+// Stage 0: the sum of a block: chunks of 1,024 elements in sixteen elements, joined as a tree.
 SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
     enum { CHUNK = 1024 };
     const sr_x86_range r = elements_of(args, block);
@@ -52,8 +52,8 @@ SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
         const int64_t end = sr_x86_min(r.end, begin + CHUNK);
         sr_vf sum = sr_v_zero();
         int64_t i = begin;
-        for (; i + SR_LANES <= end; i += SR_LANES)
-            sum = sr_v_add(sum, sr_v_get(args->p[0], i, SR_LANES, half));
+        for (; i + SR_ELEMENTS <= end; i += SR_ELEMENTS)
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, SR_ELEMENTS, half));
         if (i < end)
             sum = sr_v_add(sum, sr_v_get(args->p[0], i, (int)(end - i), half));
         chunk[chunks++] = sr_v_sum(sum);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen fp32 lanes: one AVX-512 register, or two AVX2 registers.
+// Sixteen fp32 elements: one AVX-512 register, or two AVX2 registers.
 //
 // Kernels are written once against these types and compiled twice (x86_avx2_kernels.c,
-// x86_avx512_kernels.c). Both widths do the same operations on the same sixteen virtual lanes in
+// x86_avx512_kernels.c). Both widths do the same operations on the same sixteen virtual elements in
 // the same order, so they give the same bits and are one numerics class. Everything is static: no
 // function compiled with wide instructions can be linked into generic code.
 //
-// Lanes beyond the end of an array are never touched: the *_first forms read zeros there and leave
-// memory alone. Rounding to bf16 is that of kernels/base/dtype.h in integer arithmetic (the
+// Elements beyond the end of an array are never touched: the *_first forms read zeros there and
+// leave memory alone. Rounding to bf16 is that of kernels/base/dtype.h in integer arithmetic (the
 // processor's own conversion flushes subnormal numbers).
 //
 // Source: Intel Intrinsics Guide. Deliberately not a general vector library: only what is used.
@@ -21,7 +21,7 @@
 
 #include "kernels/base/dtype.h"
 
-#define SR_LANES 16
+#define SR_ELEMENTS 16
 #define SR_INLINE static inline __attribute__((always_inline, unused))
 
 // Before a loop whose counter indexes an array of registers.
@@ -166,8 +166,8 @@ SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x) {
     r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, quiet);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
-// Rows of the 4 x 4 transposes inside each group of four lanes: of w[j] = words j of sixteen
-// counters; afterwards w[j] holds, for each group g, the four words of counter lane 4 g + j.
+// Rows of the 4 x 4 transposes inside each group of four elements: of w[j] = words j of sixteen
+// counters; afterwards w[j] holds, for each group g, the four words of counter element 4 g + j.
 SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     __m512i a = _mm512_unpacklo_epi32(w[0], w[1]), b = _mm512_unpackhi_epi32(w[0], w[1]);
     __m512i c = _mm512_unpacklo_epi32(w[2], w[3]), d = _mm512_unpackhi_epi32(w[2], w[3]);
@@ -199,9 +199,9 @@ typedef struct sr_vmask {
     }
 
 SR_INLINE sr_vmask sr_v_first(int n) {
-    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    __m256i high = _mm256_add_epi32(lane, _mm256_set1_epi32(8)), limit = _mm256_set1_epi32(n);
-    return (sr_vmask){_mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, lane)),
+    __m256i element = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i high = _mm256_add_epi32(element, _mm256_set1_epi32(8)), limit = _mm256_set1_epi32(n);
+    return (sr_vmask){_mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, element)),
                       _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, high))};
 }
 SR_INLINE sr_vf sr_v_set(float x) {
@@ -365,58 +365,58 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
 // ---- Common to both widths ----
 
 SR_INLINE sr_vf sr_v_load_half_first(const uint16_t *p, int n) {
-    uint16_t lanes[SR_LANES] = {0};
-    memcpy(lanes, p, (size_t)n * sizeof *p);
-    return sr_v_load_half(lanes);
+    uint16_t elements[SR_ELEMENTS] = {0};
+    memcpy(elements, p, (size_t)n * sizeof *p);
+    return sr_v_load_half(elements);
 }
 SR_INLINE void sr_v_store_half_first(uint16_t *p, sr_vf x, int n) {
-    uint16_t lanes[SR_LANES];
-    sr_v_store_half(lanes, x);
-    memcpy(p, lanes, (size_t)n * sizeof *p);
+    uint16_t elements[SR_ELEMENTS];
+    sr_v_store_half(elements, x);
+    memcpy(p, elements, (size_t)n * sizeof *p);
 }
 SR_INLINE sr_vi sr_vi_load_u8_first(const uint8_t *p, int n) {
-    uint8_t lanes[SR_LANES] = {0};
-    memcpy(lanes, p, (size_t)n);
-    return sr_vi_load_u8(lanes);
+    uint8_t elements[SR_ELEMENTS] = {0};
+    memcpy(elements, p, (size_t)n);
+    return sr_vi_load_u8(elements);
 }
 SR_INLINE void sr_vi_store_u8_first(uint8_t *p, sr_vi x, int n) {
-    uint8_t lanes[SR_LANES];
-    sr_vi_store_u8(lanes, x);
-    memcpy(p, lanes, (size_t)n);
+    uint8_t elements[SR_ELEMENTS];
+    sr_vi_store_u8(elements, x);
+    memcpy(p, elements, (size_t)n);
 }
 
 // Elements i .. i + n - 1 (n <= 16) of an array of f32 or, with 'half', bf16.
 SR_INLINE sr_vf sr_v_get(const void *base, int64_t i, int n, bool half) {
     if (half) {
         const uint16_t *p = (const uint16_t *)base + i;
-        return n == SR_LANES ? sr_v_load_half(p) : sr_v_load_half_first(p, n);
+        return n == SR_ELEMENTS ? sr_v_load_half(p) : sr_v_load_half_first(p, n);
     }
     const float *p = (const float *)base + i;
-    return n == SR_LANES ? sr_v_load(p) : sr_v_load_first(p, n);
+    return n == SR_ELEMENTS ? sr_v_load(p) : sr_v_load_first(p, n);
 }
 SR_INLINE void sr_v_put(void *base, int64_t i, sr_vf x, int n, bool half) {
     if (half) {
         uint16_t *p = (uint16_t *)base + i;
-        if (n == SR_LANES)
+        if (n == SR_ELEMENTS)
             sr_v_store_half(p, x);
         else
             sr_v_store_half_first(p, x, n);
         return;
     }
     float *p = (float *)base + i;
-    if (n == SR_LANES)
+    if (n == SR_ELEMENTS)
         sr_v_store(p, x);
     else
         sr_v_store_first(p, x, n);
 }
-// The sum of the lanes: neighbours first, 16 to 8 to 4 to 2 to 1 (the reference's tree).
+// The sum of the elements: neighbours first, 16 to 8 to 4 to 2 to 1 (the reference's tree).
 SR_INLINE float sr_v_sum(sr_vf x) {
-    float lane[SR_LANES];
-    sr_v_store(lane, x);
-    for (int step = 1; step < SR_LANES; step *= 2)
-        for (int i = 0; i + step < SR_LANES; i += 2 * step)
-            lane[i] = lane[i] + lane[i + step];
-    return lane[0];
+    float element[SR_ELEMENTS];
+    sr_v_store(element, x);
+    for (int step = 1; step < SR_ELEMENTS; step *= 2)
+        for (int i = 0; i + step < SR_ELEMENTS; i += 2 * step)
+            element[i] = element[i] + element[i + step];
+    return element[0];
 }
 
 #endif

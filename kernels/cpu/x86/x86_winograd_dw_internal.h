@@ -83,9 +83,9 @@ static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *ze
     for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_OUT * WG_OUT];
         wg_pixels(dy, g->p, g->q, g->k, wg_place_of(g, t), WG_OUT, zero, pixel, half);
-        for (int64_t k = channels.begin; k < channels.end; k += SR_LANES) {
+        for (int64_t k = channels.begin; k < channels.end; k += SR_ELEMENTS) {
             const int64_t i = k - channels.begin;
-            tile(pixel, k, wg_lanes(g->k - k), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
+            tile(pixel, k, wg_elements(g->k - k), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
                  to.point);
         }
     }
@@ -114,7 +114,7 @@ SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float 
         SR_UNROLL
         for (int v = 0; v < WG_VECTORS; v++) {
             sum[i][v] = sr_v_zero();
-            _mm_prefetch(out + i * WG_SIDE + v * SR_LANES, _MM_HINT_T0);
+            _mm_prefetch(out + i * WG_SIDE + v * SR_ELEMENTS, _MM_HINT_T0);
         }
     }
     for (int64_t t = 0; t < tiles; t++, x += WG_SIDE, dy += WG_SIDE, fetch += 16) {
@@ -122,7 +122,7 @@ SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float 
         sr_vf in[WG_VECTORS];
         SR_UNROLL
         for (int v = 0; v < WG_VECTORS; v++)
-            in[v] = sr_v_load(x + v * SR_LANES);
+            in[v] = sr_v_load(x + v * SR_ELEMENTS);
         SR_UNROLL
         for (int i = 0; i < rows; i++) {
             const sr_vf gradient = sr_v_set(dy[i]);
@@ -135,7 +135,7 @@ SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float 
     for (int i = 0; i < rows; i++) {
         SR_UNROLL
         for (int v = 0; v < WG_VECTORS; v++) {
-            float *to = out + i * WG_SIDE + v * SR_LANES;
+            float *to = out + i * WG_SIDE + v * SR_ELEMENTS;
             sr_v_store(to, first ? sum[i][v] : sr_v_add(sr_v_load(to), sum[i][v]));
         }
     }
@@ -144,7 +144,7 @@ SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float 
 // A pair of panels at one point.
 static void wg_dw_pair(const float *x, const float *dy, int64_t tiles, float *out, bool first,
                        const float *fetch) {
-    for (int v = 0; v < WG_SIDE; v += WG_VECTORS * SR_LANES) {
+    for (int v = 0; v < WG_SIDE; v += WG_VECTORS * SR_ELEMENTS) {
         int row = 0;
         SR_UNROLL
         for (int part = 0; part < WG_DW_PARTS; part++, fetch += tiles * 16) {
@@ -293,7 +293,7 @@ SR_INLINE void wg_dw_add_groups(const sr_x86_winograd *g, float *pair) {
         for (int64_t group = 0; group + step < g->groups; group += 2 * step) {
             float *a = pair + group * pairs;
             const float *b = a + step * pairs;
-            for (int64_t i = 0; i < sr_x86_winograd_pair(); i += SR_LANES)
+            for (int64_t i = 0; i < sr_x86_winograd_pair(); i += SR_ELEMENTS)
                 sr_v_store(a + i, sr_v_add(sr_v_load(a + i), sr_v_load(b + i)));
         }
     }
@@ -315,7 +315,7 @@ static __attribute__((noinline)) void wg_dw_taps(const float *m, float *to) {
         wg_taps_1d(d + r * WG_IN, row, 1);
         SR_UNROLL
         for (int s = 0; s < 3; s++)
-            sr_v_store(to + (r * 3 + s) * SR_LANES, row[s]);
+            sr_v_store(to + (r * 3 + s) * SR_ELEMENTS, row[s]);
     }
 }
 
@@ -327,13 +327,13 @@ static sr_status wg_dw_join(const sr_kernel_args *args, int64_t block, sr_worker
     wg_dw_add_groups(g, pair);
     for (int64_t i = 0; i < sr_x86_min(WG_SIDE, g->k - k); i++) {
         float *dw = (float *)args->p[2] + ((k + i) * g->c + c) * WG_TAPS;
-        for (int64_t j = 0; j < sr_x86_min(WG_SIDE, g->c - c); j += SR_LANES) {
-            float taps[WG_TAPS * SR_LANES];
+        for (int64_t j = 0; j < sr_x86_min(WG_SIDE, g->c - c); j += SR_ELEMENTS) {
+            float taps[WG_TAPS * SR_ELEMENTS];
             wg_dw_taps(pair + i * WG_SIDE + j, taps);
-            const int64_t lanes = sr_x86_min(SR_LANES, g->c - c - j);
-            for (int64_t lane = 0; lane < lanes; lane++)
+            const int64_t elements = sr_x86_min(SR_ELEMENTS, g->c - c - j);
+            for (int64_t element = 0; element < elements; element++)
                 for (int tap = 0; tap < WG_TAPS; tap++)
-                    *dw++ = taps[tap * SR_LANES + lane];
+                    *dw++ = taps[tap * SR_ELEMENTS + element];
         }
     }
     return SR_OK;

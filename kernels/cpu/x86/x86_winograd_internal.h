@@ -114,8 +114,8 @@ SR_INLINE void wg_pixels(const void *base, int64_t h, int64_t w, int64_t c, wg_p
     }
 }
 
-SR_INLINE int wg_lanes(int64_t left) {
-    return left < 0 ? 0 : left < SR_LANES ? (int)left : SR_LANES;
+SR_INLINE int wg_elements(int64_t left) {
+    return left < 0 ? 0 : left < SR_ELEMENTS ? (int)left : SR_ELEMENTS;
 }
 
 // One vector of a transform; past the caches where it is read much later.
@@ -152,8 +152,8 @@ typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v,
 #define WG_TILE(name, any, half, stream)                                                           \
     static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
                                                float *v, int64_t stride) {                         \
-        if (n == SR_LANES)                                                                         \
-            any(pixel, c, SR_LANES, v, stride, half, stream);                                      \
+        if (n == SR_ELEMENTS)                                                                      \
+            any(pixel, c, SR_ELEMENTS, v, stride, half, stream);                                   \
         else                                                                                       \
             any(pixel, c, n, v, stride, half, stream);                                             \
     }
@@ -182,9 +182,9 @@ static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, 
         at.row -= g->top;
         at.column -= g->left;
         wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, half);
-        for (int64_t c = channels.begin; c < channels.end; c += SR_LANES) {
+        for (int64_t c = channels.begin; c < channels.end; c += SR_ELEMENTS) {
             const int64_t i = c - channels.begin;
-            tile(pixel, c, wg_lanes(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
+            tile(pixel, c, wg_elements(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
                  to.point);
         }
     }
@@ -224,8 +224,8 @@ SR_INLINE void wg_output_any(const float *m, int64_t stride, sr_vf bias, const w
 #define WG_OUTPUT_TILE(name, half)                                                                 \
     static __attribute__((noinline)) void name(const float *m, int64_t stride, sr_vf bias,         \
                                                const wg_target *to, int n) {                       \
-        if (n == SR_LANES)                                                                         \
-            wg_output_any(m, stride, bias, to, SR_LANES, half);                                    \
+        if (n == SR_ELEMENTS)                                                                      \
+            wg_output_any(m, stride, bias, to, SR_ELEMENTS, half);                                 \
         else                                                                                       \
             wg_output_any(m, stride, bias, to, n, half);                                           \
     }
@@ -245,8 +245,8 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
         wg_target to = {.y = y, .row = g->q * g->k, .pixel = g->k};
         to.rows = (int)sr_x86_min(WG_OUT, g->p - at.row);
         to.columns = (int)sr_x86_min(WG_OUT, g->q - at.column);
-        for (int64_t k = begin; k < end; k += SR_LANES) {
-            const int n = (int)sr_x86_min(SR_LANES, end - k);
+        for (int64_t k = begin; k < end; k += SR_ELEMENTS) {
+            const int n = (int)sr_x86_min(SR_ELEMENTS, end - k);
             const int64_t i = k - begin;
             const float *from = m + i / WG_SIDE * panel_floats + i % WG_SIDE;
             const sr_vf b = bias != NULL ? sr_v_get(bias, k, n, false) : sr_v_zero();
@@ -268,16 +268,16 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
 // Output channels k .. k + 31 of 'count' input channels from c on, as [input channel][tap][32].
 SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64_t k, int64_t c,
                                  int64_t count, float *to) {
-    const int64_t lanes = sr_x86_min(WG_SIDE, g->k - k);
-    if (lanes < WG_SIDE)
+    const int64_t elements = sr_x86_min(WG_SIDE, g->k - k);
+    if (elements < WG_SIDE)
         memset(to, 0, (size_t)(count * WG_TAPS * WG_SIDE) * sizeof *to);
     if (!g->mirrored) {
-        for (int64_t lane = 0; lane < lanes; lane++) {
-            const float *from = w + ((k + lane) * g->c + c) * WG_TAPS;
+        for (int64_t element = 0; element < elements; element++) {
+            const float *from = w + ((k + element) * g->c + c) * WG_TAPS;
             for (int i = 0; i < WG_CHUNK * WG_TAPS; i += 16) // of the next chunk
                 _mm_prefetch(from + WG_CHUNK * WG_TAPS + i, _MM_HINT_T0);
             for (int64_t i = 0; i < count * WG_TAPS; i++)
-                to[i * WG_SIDE + lane] = from[i];
+                to[i * WG_SIDE + element] = from[i];
         }
         return;
     }
@@ -285,9 +285,9 @@ SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64
         const float *from = w + ((c + i) * g->k + k) * WG_TAPS;
         for (int j = 0; j < WG_SIDE * WG_TAPS; j += 16) // of the next chunk
             _mm_prefetch(from + WG_CHUNK * g->k * WG_TAPS + j, _MM_HINT_T0);
-        for (int64_t lane = 0; lane < lanes; lane++, from += WG_TAPS)
+        for (int64_t element = 0; element < elements; element++, from += WG_TAPS)
             for (int tap = 0; tap < WG_TAPS; tap++)
-                to[(WG_TAPS - 1 - tap) * WG_SIDE + lane] = from[tap];
+                to[(WG_TAPS - 1 - tap) * WG_SIDE + element] = from[tap];
     }
 }
 
@@ -295,7 +295,7 @@ SR_INLINE sr_vf wg_weight(const float *from, bool half) {
     const sr_vf w = sr_v_load(from);
     if (!half)
         return w;
-    uint16_t rounded[SR_LANES];
+    uint16_t rounded[SR_ELEMENTS];
     sr_v_store_half(rounded, w);
     return sr_v_load_half(rounded);
 }
@@ -303,17 +303,17 @@ SR_INLINE sr_vf wg_weight(const float *from, bool half) {
 // G on the rows of the taps: [input channel][tap][32] to [input channel][point row][column][32].
 SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool half) {
     for (int64_t i = 0; i < count; i++, taps += WG_TAPS * WG_SIDE, to += WG_IN * 3 * WG_SIDE) {
-        for (int lane = 0; lane < WG_SIDE; lane += SR_LANES) {
+        for (int element = 0; element < WG_SIDE; element += SR_ELEMENTS) {
             SR_UNROLL
             for (int column = 0; column < 3; column++) {
                 sr_vf tap[3], point[WG_IN];
                 SR_UNROLL
                 for (int r = 0; r < 3; r++)
-                    tap[r] = wg_weight(taps + (r * 3 + column) * WG_SIDE + lane, half);
+                    tap[r] = wg_weight(taps + (r * 3 + column) * WG_SIDE + element, half);
                 wg_weights_1d(tap, point);
                 SR_UNROLL
                 for (int r = 0; r < WG_IN; r++)
-                    sr_v_store(to + (r * 3 + column) * WG_SIDE + lane, point[r]);
+                    sr_v_store(to + (r * 3 + column) * WG_SIDE + element, point[r]);
             }
         }
     }
@@ -332,7 +332,7 @@ SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) 
         float *u = (float *)args->workspace + block / g->range_panels * WG_POINTS * stride +
                    (block % g->range_panels * g->c + c) * WG_SIDE;
         for (int r = 0; r < WG_IN; r++, u += WG_IN * stride) {
-            for (int64_t i = 0; i < count * WG_SIDE; i += SR_LANES) {
+            for (int64_t i = 0; i < count * WG_SIDE; i += SR_ELEMENTS) {
                 const float *from = rows + (i / WG_SIDE * WG_IN + r) * 3 * WG_SIDE + i % WG_SIDE;
                 sr_vf column[3], point[WG_IN];
                 SR_UNROLL
@@ -405,7 +405,7 @@ SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u,
             sr_vf weight[WG_VECTORS];
             SR_UNROLL
             for (int i = 0; i < vectors; i++)
-                weight[i] = sr_v_load(u + i * SR_LANES);
+                weight[i] = sr_v_load(u + i * SR_ELEMENTS);
             SR_UNROLL
             for (int r = 0; r < rows; r++) {
                 const sr_vf in = sr_v_set(v[r * WG_SIDE + k]);
@@ -419,13 +419,13 @@ SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u,
     for (int r = 0; r < rows; r++) {
         SR_UNROLL
         for (int i = 0; i < vectors; i++)
-            sr_v_store(m + r * WG_SIDE + i * SR_LANES, sum[r][i]);
+            sr_v_store(m + r * WG_SIDE + i * SR_ELEMENTS, sum[r][i]);
     }
 }
 
 static void wg_rows_of_panel(const sr_x86_winograd *g, const float *v, const float *u, float *m,
                              wg_fetch fetch, int rows) {
-    for (int i = 0; i < WG_SIDE; i += WG_VECTORS * SR_LANES) {
+    for (int i = 0; i < WG_SIDE; i += WG_VECTORS * SR_ELEMENTS) {
         if (rows == WG_ROWS) {
             wg_part(g, v, u + i, m + i, fetch, WG_ROWS, WG_VECTORS);
 #if defined(__AVX512F__)

@@ -36,7 +36,7 @@ static void test_lists_of_processors(void **state) {
 
 // ---- Machines ----
 
-static void expect_share(const sr_cpu_place *places, int count, int ranks, int index,
+static void expect_share(const sr_cpu_location *places, int count, int ranks, int index,
                          const char *want) {
     char text[64];
     sr_cpu_set share;
@@ -47,13 +47,13 @@ static void expect_share(const sr_cpu_place *places, int count, int ranks, int i
 static void test_ranks_share_nodes_and_cores(void **state) {
     (void)state;
     char folder[256];
-    sr_cpu_place places[SR_CPUS];
+    sr_cpu_location places[SR_CPUS];
     machine_make(folder);
     const sr_cpu_set all = set_of("0-15");
-    const int count = sr_cpu_places_read(folder, &all, places);
+    const int count = sr_cpu_locations_read(folder, &all, places);
     assert_int_equal(16, count);
-    assert_int_equal(8, sr_cpu_places_cores(places, count));
-    assert_int_equal(2, sr_cpu_places_nodes(places, count));
+    assert_int_equal(8, sr_cpu_locations_cores(places, count));
+    assert_int_equal(2, sr_cpu_locations_nodes(places, count));
     expect_share(places, count, 1, 0, "0-15");
     expect_share(places, count, 2, 0, "0,2,4,6,8,10,12,14"); // a node each
     expect_share(places, count, 2, 1, "1,3,5,7,9,11,13,15");
@@ -70,12 +70,12 @@ static void test_ranks_share_nodes_and_cores(void **state) {
 static void test_a_mask_is_respected(void **state) {
     (void)state;
     char folder[256];
-    sr_cpu_place places[SR_CPUS];
+    sr_cpu_location places[SR_CPUS];
     machine_make(folder);
     const sr_cpu_set mask = set_of("1,2,3,10");
-    const int count = sr_cpu_places_read(folder, &mask, places);
+    const int count = sr_cpu_locations_read(folder, &mask, places);
     assert_int_equal(4, count);
-    assert_int_equal(3, sr_cpu_places_cores(places, count)); // 2 and 10 are one
+    assert_int_equal(3, sr_cpu_locations_cores(places, count)); // 2 and 10 are one
     expect_share(places, count, 3, 0, "2,10");
     expect_share(places, count, 3, 1, "1");
     expect_share(places, count, 2, 1, "1,3");
@@ -86,10 +86,10 @@ static void test_a_mask_is_respected(void **state) {
 static void test_shares_cover_the_machine(void **state) {
     (void)state;
     char folder[256];
-    sr_cpu_place places[SR_CPUS];
+    sr_cpu_location places[SR_CPUS];
     machine_make(folder);
     const sr_cpu_set all = set_of("0-15");
-    const int count = sr_cpu_places_read(folder, &all, places);
+    const int count = sr_cpu_locations_read(folder, &all, places);
     for (int ranks = 1; ranks <= 8; ranks++) {
         sr_cpu_set sum = {{0}};
         int members = 0;
@@ -112,13 +112,13 @@ static void test_shares_cover_the_machine(void **state) {
 static void test_an_unknown_machine(void **state) {
     (void)state;
     char folder[256];
-    sr_cpu_place places[SR_CPUS];
+    sr_cpu_location places[SR_CPUS];
     test_folder_make(folder);
     machine_write(folder, "devices/system/node/node0/cpulist", "nonsense\n");
     const sr_cpu_set mask = set_of("4-7");
-    const int count = sr_cpu_places_read(folder, &mask, places);
-    assert_int_equal(4, sr_cpu_places_cores(places, count));
-    assert_int_equal(1, sr_cpu_places_nodes(places, count));
+    const int count = sr_cpu_locations_read(folder, &mask, places);
+    assert_int_equal(4, sr_cpu_locations_cores(places, count));
+    assert_int_equal(1, sr_cpu_locations_nodes(places, count));
     expect_share(places, count, 2, 1, "6-7");
     test_folder_remove(folder);
 }

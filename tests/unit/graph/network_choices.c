@@ -212,7 +212,7 @@ static void derive_take(sr_context *context, const sr_node_view *node, const sr_
     (void)context;
     if (wanted[0])
         grad_in[0] =
-            sr_record_one(&put_op, &node->in[0], (sr_tensor[]){grad_out[0], node->input[1]});
+            sr_op_record_one(&put_op, &node->in[0], (sr_tensor[]){grad_out[0], node->input[1]});
 }
 
 static const sr_op take_op = {.struct_size = sizeof(sr_op),
@@ -264,7 +264,7 @@ static sr_tensor give_places(sr_tensor x, const choice *c, const windows *w) {
             for (int64_t q = 0; q < w->q; q++)
                 for (int64_t channel = 0; channel < dim[3]; channel++)
                     place[i++] = (int32_t)first_maximum(c, w, n, p, q, channel);
-    return sr_record_one(&take_op, NULL, (sr_tensor[]){x, constant_of(&shape, SR_I32, place)});
+    return sr_op_record_one(&take_op, NULL, (sr_tensor[]){x, constant_of(&shape, SR_I32, place)});
 }
 
 static int64_t positions(int64_t size, const sr_pool2d_opts *opts, int64_t stride) {

@@ -36,14 +36,17 @@ WRONG(conv_output_pad,
 static void dw_without_filters(sr_context *context) {
     const int64_t attr[6] = {1, 1 | (int64_t)1 << 32, 1, 0, 0, 0};
     const int64_t enough[16] = {attr[0]};
-    (void)sr_record_one(sr_op_find("conv2d_dw"), enough,
-                        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 4, 4, 2), ZEROS(SR_F32, 4, 1, 4, 4, 2)});
+    (void)sr_op_record_one(
+        sr_op_find("conv2d_dw"), enough,
+        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 4, 4, 2), ZEROS(SR_F32, 4, 1, 4, 4, 2)});
 }
 WRONG(linear_columns, sr_linear(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6), SR_NONE))
-WRONG(linear_dx_rows, sr_record_one(sr_op_find("linear_dx"), NULL,
-                                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6)}))
-WRONG(linear_dw_rows, sr_record_one(sr_op_find("linear_dw"), NULL,
-                                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6)}))
+WRONG(linear_dx_rows,
+      sr_op_record_one(sr_op_find("linear_dx"), NULL,
+                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6)}))
+WRONG(linear_dw_rows,
+      sr_op_record_one(sr_op_find("linear_dw"), NULL,
+                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6)}))
 
 // ---- Channels, normalisation ----
 
@@ -75,10 +78,10 @@ WRONG(dot_shapes, sr_channel_dot(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 3),
 WRONG(dot_of_vectors, sr_channel_dot(ZEROS(SR_F32, 1, 3), ZEROS(SR_F32, 1, 3), SR_NONE))
 WRONG(norm_gamma, sr_batchnorm_train(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3), SR_NONE, 0).y)
 WRONG(norm_grad_shapes,
-      sr_record_node(sr_op_find("batchnorm_grad"), &(double){0},
-                     (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE,
-                                   ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
-                     (sr_tensor[3]){{0}}))
+      sr_op_record(sr_op_find("batchnorm_grad"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE,
+                                 ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
+                   (sr_tensor[3]){{0}}))
 WRONG(norm_without_mean,
       sr_batchnorm_infer(ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 4), 0))
 
@@ -94,17 +97,17 @@ BUILD(upsample_two, sr_upsample2d(in[0], 2))
 
 WRONG(max_window, sr_maxpool2d(ZEROS(SR_F32, 4, 1, 20, 20, 1), (sr_pool2d_opts){.window = 16}))
 WRONG(max_grad_index,
-      sr_record_one(sr_op_find("maxpool2d_grad"),
-                    (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 2, 2},
-                    (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1), ZEROS(SR_U8, 4, 1, 2, 1, 1)}))
+      sr_op_record_one(sr_op_find("maxpool2d_grad"),
+                       (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 2, 2},
+                       (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1), ZEROS(SR_U8, 4, 1, 2, 1, 1)}))
 WRONG(mean_rank, sr_avgpool2d(ZEROS(SR_F32, 3, 4, 4, 1), (sr_pool2d_opts){.window = 2}))
 WRONG(mean_grad_size,
-      sr_record_one(sr_op_find("avgpool2d_grad"),
-                    (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 3, 3},
-                    (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1)}))
+      sr_op_record_one(sr_op_find("avgpool2d_grad"),
+                       (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 3, 3},
+                       (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1)}))
 WRONG(upsample_factor, sr_upsample2d(ZEROS(SR_F32, 4, 1, 2, 2, 1), 0))
-WRONG(upsample_grad_size, sr_record_one(sr_op_find("upsample2d_grad"), (const int32_t[32]){2, 2},
-                                        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 3, 2, 1)}))
+WRONG(upsample_grad_size, sr_op_record_one(sr_op_find("upsample2d_grad"), (const int32_t[32]){2, 2},
+                                           (sr_tensor[]){ZEROS(SR_F32, 4, 1, 3, 2, 1)}))
 
 const op_case op_cases_layers[] = {
     // Convolution. y = x00 + 2 x01 - x11 + 10

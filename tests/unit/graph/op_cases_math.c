@@ -33,8 +33,8 @@ WRONG(tanh_of_integers, sr_tanh_op(ZEROS(SR_I32, 1, 3)))
 WRONG(sigmoid_of_integers, sr_sigmoid(ZEROS(SR_I32, 1, 3)))
 WRONG(softplus_of_integers, sr_softplus(ZEROS(SR_I32, 1, 3)))
 #define WRONG_PAIR(name, op)                                                                       \
-    WRONG(name, sr_record_one(sr_op_find(op), &(double){0},                                        \
-                              (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), ZEROS(SR_F32, 2, 3, 2)}))
+    WRONG(name, sr_op_record_one(sr_op_find(op), &(double){0},                                     \
+                                 (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), ZEROS(SR_F32, 2, 3, 2)}))
 WRONG_PAIR(relu_grad_shapes, "relu_grad")
 WRONG_PAIR(gelu_grad_shapes, "gelu_grad")
 WRONG_PAIR(leaky_grad_shapes, "leaky_relu_grad")
@@ -70,9 +70,9 @@ BUILD(hits, sr_topk_hits(in[0], in[1]))
 WRONG(reshape_count, sr_reshape(ZEROS(SR_F32, 2, 2, 3), 1, (const int64_t[]){7}))
 WRONG(sum_of_integers, sr_reduce_sum(ZEROS(SR_I32, 1, 3)))
 WRONG(xent_labels, sr_softmax_cross_entropy(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32, 1, 4), 0))
-WRONG(xent_grad_loss, sr_record_one(sr_op_find("softmax_xent_grad"), (const double[2]){0},
-                                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32, 1, 3),
-                                                  ZEROS(SR_F32, 1, 4)}))
+WRONG(xent_grad_loss, sr_op_record_one(sr_op_find("softmax_xent_grad"), (const double[2]){0},
+                                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32, 1, 3),
+                                                     ZEROS(SR_F32, 1, 4)}))
 WRONG(softmax_rank, sr_softmax(ZEROS(SR_F32, 1, 3)))
 WRONG(hits_labels, sr_topk_hits(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3)))
 

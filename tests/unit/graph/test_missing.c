@@ -2,7 +2,7 @@
 // A tensor that is missing is an error of the call that is given it: every operator of the table in
 // every required input, and every public call whose name is a macro that notes its line.
 #include "autograd/gradients.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "tests/unit/support/test_support.h"
 #include "trainer/models/model.h"
 
@@ -35,10 +35,10 @@ static void record_without(sr_context *context, const sr_op *op, uint32_t missin
     const sr_tensor variable = sr_variable(context, "v", &four, NULL);
     for (int i = 0; i < op->inputs; i++)
         input[i] = (missing >> i & 1) ? SR_NONE : variable;
-    const size_t nodes = context->record.node_count;
+    const size_t nodes = context->recording.node_count;
     sr_at("model.c", 7);
-    sr_record_node(op, attr, input, output);
-    assert_int_equal(nodes, context->record.node_count);
+    sr_op_record(op, attr, input, output);
+    assert_int_equal(nodes, context->recording.node_count);
     for (int i = 0; i < op->outputs; i++)
         assert_true(sr_is_none(output[i]));
 }
@@ -347,8 +347,8 @@ static void test_hidden_outputs_are_refused(void **state) {
     const int32_t label = 0;
     const double smoothing = 0;
     sr_tensor x = sr_variable(context, "x", &rows, NULL), grad, out[2];
-    sr_record_node(sr_op_find("softmax_xent"), &smoothing,
-                   (sr_tensor[]){x, sr_constant(context, &one, &label)}, out);
+    sr_op_record(sr_op_find("softmax_xent"), &smoothing,
+                 (sr_tensor[]){x, sr_constant(context, &one, &label)}, out);
     sr_gradients(out[1], SR_NONE, &x, 1, &grad);
     assert_status(SR_E_UNSUPPORTED, sr_context_status(context));
     assert_message("output 1 of softmax_xent has no derivative rule");

@@ -5,7 +5,7 @@
 // freedom (memory in place) changes no bit. An operator without a case fails the suite.
 #include <math.h>
 
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 #include "tests/unit/graph/op_cases.h"
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -340,7 +340,7 @@ static void rule_reads(sr_context *context, uint32_t index, rule_facts *facts) {
     unsigned char attr[SR_OP_ATTR_BYTES];
     sr_tensor grad_out[SR_OP_MAX_OUTPUTS] = {{0}}, grad_in[SR_OP_MAX_INPUTS] = {{0}};
     bool wanted[SR_OP_MAX_INPUTS] = {false};
-    const sr_node node = context->record.nodes[index];
+    const sr_node node = context->recording.nodes[index];
     sr_context_view(context, index, &arrays, &view);
     memcpy(attr, view.attr, node.op->attr_size);
     view.attr = attr;
@@ -351,16 +351,16 @@ static void rule_reads(sr_context *context, uint32_t index, rule_facts *facts) {
                             array_random(SR_F64, sr_info_count(&arrays.out[i]), 1, -1, 1)->data);
     for (int i = 0; i < node.op->inputs; i++)
         wanted[i] = arrays.in[i].dtype == SR_F64;
-    const size_t before = context->record.node_count;
+    const size_t before = context->recording.node_count;
     node.op->derivative(context, &view, grad_out, wanted, grad_in);
     assert_ok(sr_context_status(context));
     for (int i = 0; i < node.op->inputs; i++) {
         facts->floats |= (uint32_t)wanted[i] << i;
         facts->given |= (uint32_t)!sr_is_none(grad_in[i]) << i;
     }
-    for (size_t n = before; n < context->record.node_count; n++) {
-        for (int k = 0; k < context->record.nodes[n].op->inputs; k++) {
-            const uint32_t ref = context->record.nodes[n].input[k];
+    for (size_t n = before; n < context->recording.node_count; n++) {
+        for (int k = 0; k < context->recording.nodes[n].op->inputs; k++) {
+            const uint32_t ref = context->recording.nodes[n].input[k];
             for (int i = 0; i < node.op->inputs; i++)
                 if (ref != SR_REF_NONE && ref == node.input[i])
                     facts->inputs |= 1u << i;
@@ -376,9 +376,9 @@ static void case_reads(const op_case *c, const sr_op *op, rule_facts *facts) {
     sr_tensor in[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, SR_F64, true, in);
     (void)value_of(context, in, user_of(c));
-    const size_t nodes = context->record.node_count;
+    const size_t nodes = context->recording.node_count;
     for (uint32_t n = 0; n < nodes; n++)
-        if (context->record.nodes[n].op == op)
+        if (context->recording.nodes[n].op == op)
             rule_reads(context, n, facts);
     sr_context_free(context);
 }
@@ -503,11 +503,11 @@ static void test_unwanted_gradients_are_not_recorded(void **state) {
     sr_tensor w = sr_constant(context, &filter, array_random(SR_F64, 9, 2, -1, 1)->data);
     sr_tensor other = sr_scale(x, 2, 0), xs[2] = {w, other}, grads[2];
     sr_tensor y = sr_conv2d(x, w, (sr_conv2d_opts){0});
-    const size_t before = context->record.node_count;
+    const size_t before = context->recording.node_count;
     sr_gradients(y, SR_NONE, xs, 2, grads);
     assert_true(!sr_is_none(grads[0]) && !sr_is_none(grads[1]));
-    for (size_t i = before; i < context->record.node_count; i++)
-        assert_string_not_equal("conv2d_dx", context->record.nodes[i].op->name);
+    for (size_t i = before; i < context->recording.node_count; i++)
+        assert_string_not_equal("conv2d_dx", context->recording.nodes[i].op->name);
     sr_context_free(context);
     arrays_free(state);
 }

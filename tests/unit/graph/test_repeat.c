@@ -2,7 +2,7 @@
 // Steps that repeat an earlier one give what the same calls give in a context without a past:
 // whatever changes between them, and whatever is read, kept or updated on the way.
 #include "autograd/gradients.h"
-#include "graph/record_internal.h"
+#include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 #include "kernels/device/device.h"
 #include "tests/unit/support/test_support.h"

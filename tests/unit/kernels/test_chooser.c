@@ -160,14 +160,14 @@ static int remove_folder(void **state) {
     return 0;
 }
 
-static sr_chooser_record record_of(int number) {
+static sr_chooser_entry entry_of(int number) {
     sr_kernel_request request = linear_request();
-    sr_chooser_record record;
+    sr_chooser_entry item;
     request.params[0] = (uint64_t)number;
-    sr_chooser_question(&request, MUCH, &record);
-    (void)snprintf(record.entry, sizeof record.entry, "linear_dw/slow");
-    record.ns = 1000 + (uint64_t)number;
-    return record;
+    sr_chooser_question(&request, MUCH, &item);
+    (void)snprintf(item.chosen, sizeof item.chosen, "linear_dw/slow");
+    item.ns = 1000 + (uint64_t)number;
+    return item;
 }
 
 static sr_chooser_cache open_cache(void) {
@@ -176,28 +176,28 @@ static sr_chooser_cache open_cache(void) {
     return cache;
 }
 
-// Adds records first .. first + count - 1 and saves.
-static void write_records(int first, int count) {
+// Adds entries first .. first + count - 1 and saves.
+static void write_entries(int first, int count) {
     sr_chooser_cache cache = open_cache();
     for (int i = first; i < first + count; i++) {
-        const sr_chooser_record record = record_of(i);
-        sr_chooser_cache_add(&cache, &record);
+        const sr_chooser_entry item = entry_of(i);
+        sr_chooser_cache_add(&cache, &item);
     }
     assert_true(cache.changed);
     sr_chooser_cache_save(&cache);
     sr_chooser_cache_release(&cache);
 }
 
-// How many of the records are found.
+// How many of the entries are found.
 static int found(int first, int count) {
     sr_chooser_cache cache = open_cache();
     int all = 0;
     for (int i = first; i < first + count; i++) {
-        const sr_chooser_record question = record_of(i);
-        const sr_chooser_record *record = sr_chooser_cache_find(&cache, &question);
-        all += record != NULL;
-        if (record != NULL)
-            assert_memory_equal(record, &question, sizeof question);
+        const sr_chooser_entry question = entry_of(i);
+        const sr_chooser_entry *item = sr_chooser_cache_find(&cache, &question);
+        all += item != NULL;
+        if (item != NULL)
+            assert_memory_equal(item, &question, sizeof question);
     }
     sr_chooser_cache_release(&cache);
     return all;
@@ -215,7 +215,7 @@ static void test_what_was_written_is_found(void **state) {
     struct stat s;
     char *path = path_of_file();
     assert_int_equal(0, found(0, 4));
-    write_records(0, 4);
+    write_entries(0, 4);
     assert_int_equal(4, found(0, 5));
     assert_int_equal(0, stat(home, &s));
     assert_int_equal(0700, s.st_mode & 0777);
@@ -235,7 +235,7 @@ static void test_writers_are_merged(void **state) {
     for (int i = 0; i < WRITERS; i++) {
         const pid_t child = fork();
         if (child == 0) {
-            write_records(i * EACH, EACH);
+            write_entries(i * EACH, EACH);
             _exit(0);
         }
         assert_true(child > 0);
@@ -256,7 +256,7 @@ static void test_damage_is_measured_anew(void **state) {
     (void)state;
     size_t bytes;
     char *path = path_of_file();
-    write_records(0, 3);
+    write_entries(0, 3);
     char *good = read_whole(path, &bytes);
     for (size_t i = 0; i < bytes; i += 7) {
         good[i] = (char)(good[i] ^ 4);
@@ -268,7 +268,7 @@ static void test_damage_is_measured_anew(void **state) {
         assert_ok(sr_file_write_atomic(path, good, cut));
         assert_int_equal(0, found(0, 3));
     }
-    write_records(1, 1); // replaces it
+    write_entries(1, 1); // replaces it
     assert_int_equal(1, found(0, 3));
     sr_free(good);
     sr_free(path);
@@ -277,7 +277,7 @@ static void test_damage_is_measured_anew(void **state) {
 static void test_only_own_files_are_believed(void **state) {
     (void)state;
     char *path = path_of_file(), other[300];
-    write_records(0, 3);
+    write_entries(0, 3);
     assert_int_equal(0, chmod(path, 0620));
     assert_int_equal(0, found(0, 3));
     assert_int_equal(0, chmod(path, 0600));
@@ -289,7 +289,7 @@ static void test_only_own_files_are_believed(void **state) {
     assert_int_equal(0, rename(path, other));
     assert_int_equal(0, symlink(other, path)); // in a folder that only the user may write
     assert_int_equal(3, found(0, 3));
-    write_records(3, 1);
+    write_entries(3, 1);
     assert_int_equal(4, found(0, 4));
     assert_int_equal(0, chmod(other, 0620)); // what counts is the target
     assert_int_equal(0, found(0, 3));
@@ -313,14 +313,14 @@ static void test_no_place_to_write_is_no_error(void **state) {
     const int fd = open(home, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); // a file where it would be
     assert_true(fd >= 0);
     (void)close(fd);
-    write_records(0, 3);
+    write_entries(0, 3);
     assert_int_equal(0, found(0, 3));
     assert_int_equal(0, unsetenv("SERRIED_CACHE"));
     assert_int_equal(0, setenv("XDG_CACHE_HOME", "relative", 1));
     char *old = getenv("HOME");
     char *kept = old ? sr_strdup(old) : NULL;
     assert_int_equal(0, unsetenv("HOME"));
-    write_records(0, 3);
+    write_entries(0, 3);
     assert_int_equal(0, setenv("XDG_CACHE_HOME", folder, 1));
     sr_chooser_cache cache = open_cache();
     assert_non_null(strstr(cache.folder, "/serried"));

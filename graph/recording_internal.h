@@ -3,8 +3,8 @@
 //
 // A reference ('ref') names a value of the record or a variable in 32 bits: SR_REF_NONE, a variable
 // (SR_REF_VARIABLE | index), or an index of a value.
-#ifndef SR_GRAPH_RECORD_INTERNAL_H
-#define SR_GRAPH_RECORD_INTERNAL_H
+#ifndef SR_GRAPH_RECORDING_INTERNAL_H
+#define SR_GRAPH_RECORDING_INTERNAL_H
 
 #include "graph/context.h"
 #include "graph/op.h"
@@ -61,41 +61,41 @@ typedef struct sr_step_chunk {
 } sr_step_chunk;
 
 // A constant of at most 8 bytes that a derivative rule made: written again when its span repeats.
-typedef struct sr_span_constant {
+typedef struct sr_gradient_constant {
     uint32_t value, bytes;
     unsigned char data[8];
-} sr_span_constant;
+} sr_gradient_constant;
 
 // What one call of sr_gradients recorded.
-typedef struct sr_span {
+typedef struct sr_gradient_span {
     uint32_t y, dy;                         // refs
     uint32_t node, value, attr;             // where it begins
     uint32_t end_node, end_value, end_attr; // and ends
     uint32_t count;                         // of xs
     uint32_t *refs;                         // xs, then grads: [2 count]
     size_t ref_capacity;
-    sr_span_constant *constants;
+    sr_gradient_constant *constants;
     size_t constant_count, constant_capacity;
-} sr_span;
+} sr_gradient_span;
 
-#define SR_OTHER_RECORDS 3 // phases of a step, and an evaluation in between
-#define SR_MAX_SPANS 4     // of a record; further gradients are recorded anew in each step
+#define SR_OTHER_RECORDINGS 3   // phases of a step, and an evaluation in between
+#define SR_MAX_GRADIENT_SPANS 4 // of a record; further gradients are recorded anew in each step
 
 // What the calls of a step wrote down, and behind it (up to 'stored_...') what an earlier step
 // wrote down after the same beginning: see repeat.c.
-typedef struct sr_record {
+typedef struct sr_recording {
     sr_node *nodes;
     size_t node_count, node_stored, node_capacity;
     sr_value *values;
     size_t value_count, value_stored, value_capacity;
     unsigned char *attrs;
     size_t attr_count, attr_capacity;
-    sr_span spans[SR_MAX_SPANS];
+    sr_gradient_span spans[SR_MAX_GRADIENT_SPANS];
     int span_count;
     bool marked;                // values of it are kept or in memory, or nodes have run
     uint64_t last_step;         // that used it
     struct sr_program *program; // scratch of canonicalisation, and the last program
-} sr_record;
+} sr_recording;
 
 struct sr_context {
     uint16_t number, generation;
@@ -105,10 +105,10 @@ struct sr_context {
     int threads, optimize;
     size_t plan_cache_bytes;
 
-    sr_record record;
-    sr_record other_records[SR_OTHER_RECORDS]; // of earlier steps that went another way
+    sr_recording recording;
+    sr_recording other_recordings[SR_OTHER_RECORDINGS]; // of earlier steps that went another way
     uint64_t steps;
-    struct sr_span_notes *noting; // of the gradients that are being recorded, or NULL
+    struct sr_gradient_span_notes *noting; // of the gradients that are being recorded, or NULL
 
     sr_delivery *deliveries;
     size_t delivery_count, delivery_capacity;
@@ -202,34 +202,37 @@ size_t sr_info_bytes(const sr_info *info);
 // ---- Steps that repeat (repeat.c) ----
 
 // Begins a step: the cursor goes back, marks go.
-void sr_record_rewind(sr_context *context);
+void sr_recording_rewind(sr_context *context);
 // Whether the call repeats the node that stands at the cursor, which then moves behind it.
-bool sr_record_repeats(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref);
+bool sr_recording_repeats(sr_context *context, const sr_op *op, const void *attr,
+                          const uint32_t *ref);
 // Whether the leaf does: slot -1 for a constant.
-bool sr_record_repeats_leaf(sr_context *context, const sr_info *info, int slot);
+bool sr_recording_repeats_leaf(sr_context *context, const sr_info *info, int slot);
 // What stands behind the cursor is not what this step records: goes over to a record of an earlier
 // step that has the same beginning and this node (NULL: leaf) next, and is then true; else makes
 // room, or an error sticks.
-bool sr_record_diverge(sr_context *context, const sr_op *op, const void *attr, const uint32_t *ref,
-                       const sr_info *leaf, int slot);
+bool sr_recording_diverge(sr_context *context, const sr_op *op, const void *attr,
+                          const uint32_t *ref, const sr_info *leaf, int slot);
 // Whether the gradients stand at the cursor; they are then given, and the cursor is behind them.
-bool sr_record_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy, const sr_tensor *xs,
-                                 int count, sr_tensor *grads);
+bool sr_recording_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy,
+                                    const sr_tensor *xs, int count, sr_tensor *grads);
 // Around the recording of gradients, so that they can repeat.
-typedef struct sr_span_notes {
+typedef struct sr_gradient_span_notes {
     uint32_t y, dy;
     size_t node, value, attr;
     bool whole; // nothing was recorded that could not be repeated
-    sr_span_constant *constants;
+    sr_gradient_constant *constants;
     size_t constant_count, constant_capacity;
-} sr_span_notes;
-void sr_span_begin(sr_context *context, uint32_t y, uint32_t dy, sr_span_notes *notes);
-void sr_span_end(sr_context *context, sr_span_notes *notes, const sr_tensor *xs, int count,
-                 const sr_tensor *grads);
-void sr_span_note_constant(sr_context *context, uint32_t value, const void *data, size_t bytes);
+} sr_gradient_span_notes;
+void sr_gradient_span_begin(sr_context *context, uint32_t y, uint32_t dy,
+                            sr_gradient_span_notes *notes);
+void sr_gradient_span_end(sr_context *context, sr_gradient_span_notes *notes, const sr_tensor *xs,
+                          int count, const sr_tensor *grads);
+void sr_gradient_span_note_constant(sr_context *context, uint32_t value, const void *data,
+                                    size_t bytes);
 // A plan is about to be freed.
-void sr_records_forget_plan(sr_context *context, const sr_plan *plan);
-void sr_record_release(sr_record *record);
+void sr_recordings_forget_plan(sr_context *context, const sr_plan *plan);
+void sr_recording_release(sr_recording *record);
 
 // ---- Canonical programs (program.c) ----
 
@@ -246,7 +249,7 @@ typedef struct sr_program_value {
 typedef struct sr_program_node {
     const sr_op *op;
     uint32_t attr;                      // offset in attrs
-    uint32_t record;                    // node of the record (not part of the identity)
+    uint32_t recorded;                  // node of the recording (not part of the identity)
     uint32_t input[SR_OP_MAX_INPUTS];   // canonical values or SR_REF_NONE
     uint32_t output[SR_OP_MAX_OUTPUTS]; // canonical values
 } sr_program_node;
