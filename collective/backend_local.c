@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one process joined by queues in memory; see backend_local_internal.h.
 //
-// One lock for the whole world: this backend is for truth, not for speed. Messages and posted
-// receives are nodes from a free list, so a steady use allocates nothing. Matching happens whenever
-// the receiving rank posts, tests or probes: in order of sending, each arrived message goes to the
-// first posted receive with its source and tag.
+// One lock for the whole world: this backend is meant to be correct, not fast. Messages and posted
+// receives are items from a free list, so steady use allocates nothing. The receiving rank matches
+// messages when it tests: in order of sending, each arrived message goes to the first posted
+// receive with its source and tag.
 #include <pthread.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@
 #include "kernels/base/rng.h"
 
 #define EAGER_BYTES 1024u
-#define DELAY_DRAW 0x6c6f6361u // counter word that sets these draws apart
+#define DELAY_DRAW 0x6c6f6361u // counter word that separates these draws from others
 
 typedef struct queue_item queue_item;
 struct queue_item {
     queue_item *next;
     int from, tag;
-    const void *source; // of a message: the sender's memory or "copy"
+    const void *source; // of a message: the sender's memory, or 'copy'
     void *target;       // of a receive
     size_t bytes;
     int64_t arrival_ns;
@@ -64,7 +64,7 @@ static void queue_push(queue *q, queue_item *n) {
     q->end = &n->next;
 }
 
-// Takes out the node that *link points to.
+// Removes the item that *link points to.
 static queue_item *queue_take(queue *q, queue_item **link) {
     queue_item *n = *link;
     *link = n->next;
@@ -113,7 +113,8 @@ void sr_local_world_free(sr_local_world *world) {
 
 sr_status sr_local_world_create(const sr_local_options *options, sr_local_world **out) {
     if (options->size < 1)
-        return SR_FAIL(SR_E_ARGUMENT, "a world of %d ranks", options->size);
+        return SR_FAIL(SR_E_ARGUMENT, "a local world cannot have %d ranks; at least 1",
+                       options->size);
     sr_local_world *world = sr_alloc(sizeof *world, "local world");
     if (!world)
         return SR_E_MEMORY;
@@ -154,7 +155,8 @@ sr_status sr_local_rank_create(sr_local_world *world, int rank, bool owns_world,
 sr_status sr_local_world_join(sr_local_world *world, int rank, const sr_comm_options *options,
                               sr_comm **out) {
     if (rank < 0 || rank >= world->size)
-        return SR_FAIL(SR_E_ARGUMENT, "rank %d joins a world of %d", rank, world->size);
+        return SR_FAIL(SR_E_ARGUMENT, "rank %d cannot join a local world of %d ranks", rank,
+                       world->size);
     sr_comm_options with_clock = options ? *options : (sr_comm_options){0};
     if (!with_clock.clock_ns)
         with_clock.clock_ns = world->clock_ns;
@@ -181,7 +183,7 @@ void sr_local_world_kill(sr_local_world *world, int rank) {
             if (n->buffered)
                 give_item(world, n);
             else
-                n->done = true; // its request still points to it
+                n->done = true; // its request still refers to it
         }
     }
     pthread_mutex_unlock(&world->lock);
@@ -211,7 +213,7 @@ static void hand_over(sr_local_world *world, queue_item *message, queue_item *re
     if (message->bytes == receive->bytes && message->bytes > 0)
         memcpy(receive->target, message->source, message->bytes);
     message->done = true;
-    if (message->buffered) // the sender has gone on long ago
+    if (message->buffered) // the sender no longer refers to it
         give_item(world, message);
 }
 
@@ -231,7 +233,7 @@ static void deliver(sr_local_world *world, int rank) {
     }
 }
 
-// Word of a failure must get through without the receiver's help.
+// A notice of a failure must be sent without the receiver's help.
 static bool is_buffered(const sr_local_world *world, int tag, size_t bytes) {
     return bytes <= world->eager_bytes || tag == SR_COMM_TAG_NOTICE || tag == SR_COMM_TAG_BYE;
 }
@@ -241,7 +243,7 @@ static sr_status isend(void *opaque, int to, int tag, const void *data, size_t b
     sr_local_rank *self = opaque;
     sr_local_world *world = self->world;
     pthread_mutex_lock(&world->lock);
-    bool dead = world->dead[self->rank]; // what it sends is lost
+    bool dead = world->dead[self->rank]; // its messages are lost
     queue_item *n = dead ? NULL : new_item(world);
     if (n) {
         n->from = self->rank;
@@ -315,7 +317,7 @@ static bool cancel(void *opaque, sr_comm_request *request) {
         queue *q =
             request->receives ? &world->receives[self->rank] : &world->messages[request->peer];
         if (!take_back(world, q, n))
-            give_item(world, n); // done, but nobody has asked
+            give_item(world, n); // done, but never tested
         request->backend[0] = NULL;
     }
     pthread_mutex_unlock(&world->lock);
@@ -347,7 +349,7 @@ static void close_local(void *opaque, sr_comm_parting parting, int exit_code) {
     sr_free(self);
 }
 
-// Not in backend_list.def: a rank has to be given a world.
+// Not in backend_list.def: a rank needs a world.
 const sr_comm_backend sr_comm_backend_local = {
     .struct_size = sizeof(sr_comm_backend),
     .abi = SR_COMM_BACKEND_ABI,

@@ -2,11 +2,11 @@
 // A world of ranks inside one process: for unit tests, thread checkers and simulation, and, with
 // one rank, the backend "self".
 //
-// Ranks may be threads, or objects that one thread drives in turn. With a clock and a delay, a
-// message arrives between 0 and max_delay_ns after it was sent; within one (source, tag) messages
-// stay in order, different ones overtake each other. All draws come from the seed, so a
-// single-threaded run repeats exactly. Short messages are buffered (as MPI does); longer ones
-// complete at the sender when the receiver has taken them. Locked inside.
+// Ranks are threads, or are driven in turn by one thread. With a clock and a delay, a message
+// arrives between 0 and max_delay_ns after it was sent; within one (source, tag) messages stay in
+// order, different ones overtake each other. All draws derive from the seed, so a single-threaded
+// run is reproducible. Short messages are buffered, as in MPI; longer ones complete at the sender
+// when they have been received. Locked inside.
 #ifndef SR_COLLECTIVE_BACKEND_LOCAL_INTERNAL_H
 #define SR_COLLECTIVE_BACKEND_LOCAL_INTERNAL_H
 
@@ -23,11 +23,11 @@ typedef struct sr_local_options {
 } sr_local_options;
 
 SR_NODISCARD sr_status sr_local_world_create(const sr_local_options *options, sr_local_world **out);
-// The communicator of one rank; freed before the world. Its clock is the world's unless the
-// options name one. Not collective: names are "rank N".
+// Creates the communicator of one rank; free it before the world. It uses the clock of the world
+// unless the options have one. Not collective: names are "rank N".
 SR_NODISCARD sr_status sr_local_world_join(sr_local_world *world, int rank,
                                            const sr_comm_options *options, sr_comm **out);
-// From now on nothing of this rank arrives anywhere, also not what is on its way.
+// From now on no message of this rank arrives, including those already sent.
 void sr_local_world_kill(sr_local_world *world, int rank);
 void sr_local_world_free(sr_local_world *world);
 

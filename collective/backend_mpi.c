@@ -4,10 +4,10 @@
 // After start-up only MPI_Isend, MPI_Irecv, MPI_Test, MPI_Iprobe and MPI_Cancel are used, on a
 // duplicate of MPI_COMM_WORLD with MPI_ERRORS_RETURN: a collective of MPI has no deadline, and none
 // may add floating-point numbers. Calls come from one thread at a time (MPI_THREAD_SERIALIZED).
-// Parting: MPI_Finalize is a collective too, so it is called only when all ranks are known to be
-// alive and nothing failed. When all know of a failure, each process just exits with its (equal)
-// code, which mpirun returns. Only when a rank does not answer does MPI_Abort end the job.
-// Not here: recovery inside a job; Open MPI 4.1 has none.
+// Ending: MPI_Finalize is a collective, too, so it is only called when all ranks are known to be
+// alive and nothing failed. When all ranks know of a failure, each process exits with the same
+// code, which mpirun returns. MPI_Abort ends the job only when a rank does not answer. Not here:
+// recovery inside a job, which Open MPI 4.1 lacks.
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -26,15 +26,15 @@ typedef struct mpi_state {
     bool initialised_here;
 } mpi_state;
 
-// One message, or one too long for a call. Parts are posted at once, in order, so that two long
-// messages of one (source, tag) do not mix.
+// A message that is too long for one MPI call, in parts. All parts are posted at once, in order, so
+// that two long messages of one (source, tag) do not mix.
 typedef struct mpi_parts {
     size_t count, next, part_bytes, last_bytes;
     MPI_Request requests[];
 } mpi_parts;
 
-// A short message keeps its MPI_Request in backend[0] and its size in backend[1]; of a long one
-// backend[2] points to its parts.
+// A short message has its MPI_Request in backend[0] and its size in backend[1]; for a long one,
+// backend[2] points to its mpi_parts.
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "an MPI_Request fits into a pointer");
 
 static bool started_by_launcher(void) {
@@ -45,15 +45,17 @@ static sr_status failed(int code, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "?";
     int length = 0;
     MPI_Error_string(code, text, &length);
-    return SR_FAIL(SR_E_PEER, "%s failed: %s; a rank or the connection to it is gone", call, text);
+    return SR_FAIL(SR_E_PEER, "%s failed: %s; a rank has ended, or the connection to it is lost",
+                   call, text);
 }
 
 static sr_status initialise(bool *here) {
     int ready = 0, over = 0, level = MPI_THREAD_SINGLE;
     MPI_Finalized(&over);
     if (over)
-        return SR_FAIL(SR_E_UNSUPPORTED, "MPI was finalised already in this process and cannot be "
-                                         "started again; keep one communicator for its life");
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "MPI was finalised already in this process and cannot be "
+                       "started again; keep one communicator until the process ends");
     MPI_Initialized(&ready);
     *here = !ready;
     if (ready)
@@ -62,8 +64,8 @@ static sr_status initialise(bool *here) {
         return SR_FAIL(SR_E_SYSTEM, "MPI_Init_thread failed; see its message above");
     if (level < MPI_THREAD_SERIALIZED)
         return SR_FAIL(SR_E_UNSUPPORTED,
-                       "this MPI gives thread level %d, MPI_THREAD_SERIALIZED is "
-                       "needed; initialise MPI with it or leave it to serried",
+                       "this MPI provides thread level %d, but MPI_THREAD_SERIALIZED is "
+                       "needed; initialise MPI with it, or let serried initialise MPI",
                        level);
     return SR_OK;
 }
@@ -100,11 +102,11 @@ static sr_status open_mpi(const sr_comm_options *options, void **out, int *rank,
     return SR_OK;
 }
 
-static void keep(sr_comm_request *request, MPI_Request handle) {
+static void store_handle(sr_comm_request *request, MPI_Request handle) {
     memcpy(&request->backend[0], &handle, sizeof handle);
 }
 
-static MPI_Request kept(const sr_comm_request *request) {
+static MPI_Request load_handle(const sr_comm_request *request) {
     MPI_Request handle;
     memcpy(&handle, &request->backend[0], sizeof handle);
     return handle;
@@ -132,7 +134,7 @@ static sr_status isend(void *opaque, int to, int tag, const void *data, size_t b
     if (bytes <= state->split) {
         MPI_Request handle = MPI_REQUEST_NULL;
         int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, state->comm, &handle);
-        keep(request, handle);
+        store_handle(request, handle);
         return code == MPI_SUCCESS ? SR_OK : failed(code, "MPI_Isend");
     }
     mpi_parts *parts = new_parts(state, bytes);
@@ -155,7 +157,7 @@ static sr_status irecv(void *opaque, int from, int tag, void *data, size_t bytes
     if (bytes <= state->split) {
         MPI_Request handle = MPI_REQUEST_NULL;
         int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, state->comm, &handle);
-        keep(request, handle);
+        store_handle(request, handle);
         memcpy(&request->backend[1], &bytes, sizeof bytes);
         return code == MPI_SUCCESS ? SR_OK : failed(code, "MPI_Irecv");
     }
@@ -196,11 +198,11 @@ static sr_status test(void *opaque, sr_comm_request *request, bool *done) {
     (void)opaque;
     mpi_parts *parts = request->backend[2];
     if (!parts) {
-        MPI_Request handle = kept(request);
+        MPI_Request handle = load_handle(request);
         size_t bytes = 0;
         memcpy(&bytes, &request->backend[1], sizeof bytes);
         sr_status status = test_one(&handle, request, bytes, done);
-        keep(request, handle);
+        store_handle(request, handle);
         return status;
     }
     for (*done = true; *done && parts->next < parts->count;) {
@@ -215,9 +217,9 @@ static sr_status test(void *opaque, sr_comm_request *request, bool *done) {
     return SR_OK;
 }
 
-// A receive can be taken back until it is matched; a matched one is waited for, with a bound. A
-// send that the other side never took stays with MPI: nothing reads its memory unless this rank
-// makes progress again.
+// A receive can be cancelled until it is matched; a matched one is waited for, for a limited time.
+// A send that was never received stays with MPI: its memory is not read unless this rank makes
+// progress again.
 static bool cancel_one(MPI_Request *handle, bool receives) {
     if (*handle == MPI_REQUEST_NULL)
         return true;
@@ -239,14 +241,15 @@ static bool cancel(void *opaque, sr_comm_request *request) {
     mpi_parts *parts = request->backend[2];
     bool gone = true;
     if (!parts) {
-        MPI_Request handle = kept(request);
+        MPI_Request handle = load_handle(request);
         gone = cancel_one(&handle, request->receives);
-        keep(request, handle);
+        store_handle(request, handle);
         return gone;
     }
     for (size_t i = parts->next; i < parts->count; i++)
         gone &= cancel_one(&parts->requests[i], request->receives);
-    sr_free(parts); // MPI knows its requests by their handles' values, not by where these are kept
+    sr_free(
+        parts); // MPI identifies requests by the values of their handles, not by their addresses
     request->backend[2] = NULL;
     return gone;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backend "self": one rank without a launcher. Messages go to oneself.
 //
-// It is a local world of one rank, so that a program written for many ranks (which may well send
-// to itself) meets the same matching rules here. With one rank the exchange of a step sends
-// nothing, so speed is no matter.
+// It is a local world of one rank, so that a program written for many ranks, which may send
+// messages to itself, gets the same matching rules. With one rank the exchange of a step sends
+// nothing, so its speed does not matter.
 #include "collective/backend_local_internal.h"
 #include "kernels/base/memory.h"
 

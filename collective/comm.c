@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator from start to end: choice of the backend, names of the ranks, parting.
 //
-// A backend only moves bytes. What is the same for all of them is here and, each built on those
-// before it, in comm_peers.c (ranks and their names), comm_failure.c (how a failure reaches every
-// rank), comm_message.c (messages, and waits with deadlines) and comm_collectives.c (barrier,
-// broadcast, gather). None of them does arithmetic.
+// A backend only moves bytes. Everything else is here and, each built on those before it, in
+// comm_peers.c (ranks and their names), comm_failure.c (how a failure reaches every rank),
+// comm_message.c (messages, and waits with deadlines) and comm_collectives.c (barrier, broadcast,
+// gather). None of them does arithmetic.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,19 +80,19 @@ static int environment_number(const char *name) {
     return text ? atoi(text) : 0;
 }
 
-// A launcher that started several processes which each believe to be alone: training would run
-// that many times, in the same folder.
+// Detects a launcher that started several processes, each with one rank: the same training would
+// run several times, in the same folder.
 static sr_status check_not_alone(const char *backend) {
     int slurm = environment_number("SLURM_STEP_NUM_TASKS");
     if (getenv("SLURM_PROCID") && slurm > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
         return SR_FAIL(SR_E_USAGE,
-                       "Slurm started %d tasks, but each is alone (backend '%s', 1 rank); start "
+                       "Slurm started %d tasks, but each runs alone (backend '%s', 1 rank); start "
                        "them with 'srun --mpi=pmix ...', or with mpirun inside the allocation",
                        slurm, backend);
     int other = environment_number("PMI_SIZE");
     if (other > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
         return SR_FAIL(SR_E_USAGE,
-                       "a launcher started %d processes, but each is alone (backend '%s', 1 "
+                       "a launcher started %d processes, but each runs alone (backend '%s', 1 "
                        "rank): it belongs to another MPI; use the mpirun of Open MPI",
                        other, backend);
     return SR_OK;
@@ -104,11 +104,11 @@ sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
         options = &defaults;
     const sr_comm_backend *backend = find_backend(options->backend);
     if (!backend)
-        return SR_FAIL(SR_E_USAGE, "no communicator backend is called '%s'; there are self and mpi",
+        return SR_FAIL(SR_E_USAGE, "unknown communicator backend '%s'; available: self, mpi",
                        options->backend);
     if (backend->abi != SR_COMM_BACKEND_ABI || backend->struct_size != sizeof *backend)
         return SR_FAIL(SR_E_UNSUPPORTED,
-                       "backend '%s' was made for table version %u, this build has %u; rebuild it",
+                       "backend '%s' has interface version %u, this build has %u; rebuild it",
                        backend->name, backend->abi, SR_COMM_BACKEND_ABI);
     void *state = NULL;
     int rank = 0, size = 1;
@@ -121,7 +121,7 @@ sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
     if (status == SR_OK)
         status = sr_comm_start(backend, state, rank, size, options, &comm);
     if (status != SR_OK) {
-        // Alone or not: nobody has heard of this rank yet, so it cannot part together.
+        // The other ranks do not know this one yet, so it cannot agree with them on how to end.
         backend->close(state, size == 1 ? SR_COMM_CLEAN : SR_COMM_FAILED_ALONE,
                        sr_status_exit_code(status));
         return status;
@@ -135,12 +135,12 @@ sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
     return SR_OK;
 }
 
-static sr_comm_parting part(sr_comm *comm) {
+static sr_comm_parting choose_parting(sr_comm *comm) {
     if (comm->size == 1 || !comm->backend->meets_at_end)
         return SR_COMM_CLEAN;
     if (comm->failed == SR_OK && sr_comm_barrier(comm, "all ranks to finish") == SR_OK)
         return SR_COMM_CLEAN;
-    // Memory of requests that are still under way may be gone: no more progress then.
+    // Memory of unfinished requests may have been freed: no progress may be made then.
     if (!comm->settled && comm->under_way == 0)
         sr_comm_settle(comm, NULL, 0);
     return comm->met ? SR_COMM_FAILED_TOGETHER : SR_COMM_FAILED_ALONE;
@@ -150,7 +150,7 @@ void sr_comm_free(sr_comm *comm) {
     if (!comm)
         return;
     bool had_failed = comm->failed != SR_OK;
-    sr_comm_parting parting = part(comm);
+    sr_comm_parting parting = choose_parting(comm);
     if (!had_failed && comm->failed != SR_OK)
         SR_ERROR("%s", comm->failure.text);
     comm->backend->close(comm->state, parting, sr_status_exit_code(comm->failed));

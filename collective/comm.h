@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicator: bytes between ranks. Never adds, never interprets.
+// Communicator: moves bytes between ranks; does no arithmetic on them and does not interpret them.
 //
-// A backend is a table of calls (comm_backend_internal.h); ordered collectives are built on top
-// of it here, each with a deadline and a name. All calls of one communicator are made by one thread
-// at a time (after start-up by the exchange's communication thread). No collective of MPI, UCX or
-// NCCL is used after bootstrap: they have no deadline, and none may reduce floating-point numbers.
+// A backend is a table of calls (comm_backend_internal.h); ordered collectives are built on top of
+// it here, each with a deadline and a name. All calls of one communicator are made by one thread at
+// a time (after start-up by the exchange's communication thread). No collective of MPI, UCX or NCCL
+// is used after bootstrap: they have no deadlines, and floating-point reductions by libraries are
+// not allowed.
 #ifndef SR_COLLECTIVE_COMM_H
 #define SR_COLLECTIVE_COMM_H
 
@@ -18,7 +19,7 @@
 extern "C" {
 #endif
 
-// All ranks of a job and the way to them.
+// All ranks of a job, and messages between them.
 typedef struct sr_comm sr_comm;
 
 // Settings of a communicator; all zero is the usual one.
@@ -26,9 +27,9 @@ typedef struct sr_comm_options {
     const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
     double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
-    double patience;           // times as long while the rank waited for runs; 0: 1
+    double patience;           // factor of act_seconds while the peer is not stopped; 0: 1
     int64_t (*clock_ns)(void); // NULL: sr_watch_clock_ns (simulation injects another)
-    size_t split_bytes;        // longer messages travel in parts; 0: 1 GiB
+    size_t split_bytes;        // longer messages are split into parts; 0: 1 GiB
 } sr_comm_options;
 
 // A message under way. Owned by the caller, at a fixed address until done.
@@ -41,13 +42,13 @@ typedef struct sr_comm_request {
 // Tags 0..0x0fff are for callers, the rest are this room's own.
 #define SR_COMM_MAX_TAG 0x0fff
 
-// Collective: all ranks call it. NULL options are all defaults. SR_E_USAGE where a launcher started
-// several processes that do not see each other (srun without --mpi=pmix, another MPI's mpirun).
+// Collective: all ranks call it. NULL options are all defaults. SR_E_USAGE if a launcher started
+// several processes that are not connected (srun without --mpi=pmix, another MPI's mpirun).
 SR_NODISCARD sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out);
-// Closes in good order: a barrier with a deadline where nothing failed. After a failure it waits a
-// few seconds for the peers to come here too and returns; the process then ends with the exit code
-// of the status (the same on all ranks, so that mpirun returns it). Where a peer does not come,
-// the backend ends the whole job with that code and this call does not return.
+// Closes the communicator: after a barrier with a deadline if nothing failed. After a failure it
+// waits a few seconds for the peers to call it, too, and returns; the process then ends with the
+// exit code of the status (the same on all ranks, so that mpirun returns it). If a peer does not
+// call it in time, the backend ends the whole job with that code and this call does not return.
 void sr_comm_free(sr_comm *comm);
 // This rank, 0 .. size - 1.
 int sr_comm_rank(const sr_comm *comm);
@@ -57,50 +58,50 @@ int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
-// Behind the name of a rank that is stopped.
+// Appended to the name of a rank that is stopped.
 #define SR_COMM_STOPPED ", which is stopped (SIGSTOP)"
-// Whether a rank of this host is stopped; of other hosts nobody knows.
+// Whether a rank of this host is stopped; false for ranks of other hosts.
 bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank);
-// Whether this rank speaks for all: rank 0, or the first of those that are not known to be stopped.
+// Whether this rank reports for all: the first rank that is not known to be stopped.
 bool sr_comm_speaks(const sr_comm *comm);
-// Tells of a long wait, on stderr where this rank speaks for all and in its log file elsewhere.
+// Reports a long wait: on stderr if this rank reports for all, otherwise in its log file.
 void sr_comm_report(const sr_comm *comm, const char *format, ...) SR_PRINTF(2, 3);
 // The communicator's clock, in nanoseconds.
 int64_t sr_comm_now(const sr_comm *comm);
 
-// Point to point: matched by (source, tag) in order of posting. bytes may be 0.
+// Point-to-point messages, matched by (source, tag) in order of posting. bytes may be 0.
 SR_NODISCARD sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t bytes,
                                      sr_comm_request *request);
-// SR_E_PEER where the peer sends another number of bytes.
+// SR_E_PEER if the peer sends another number of bytes.
 SR_NODISCARD sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t bytes,
                                      sr_comm_request *request);
-// *done becomes true once; then the request is inactive. Drives progress. A peer's abort message
-// (sr_comm_abort) is returned here as the peer's status with its message.
+// When the message is complete, *done is true and the request becomes inactive. Makes progress. A
+// peer's abort message (sr_comm_abort) is returned here as the peer's status and message.
 SR_NODISCARD sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done);
 // Waits with the communicator's deadlines; 'what' names the wait ("barrier before checkpoint").
 SR_NODISCARD sr_status sr_comm_wait(sr_comm *comm, sr_comm_request *requests, int count,
                                     const char *what);
 
-// Tells every peer that this rank failed (best effort, bounded by one second): their next test or
-// wait returns 'status' with 'message'. After it only sr_comm_free is legal.
+// Notifies every peer that this rank failed (best effort, at most one second): their next test or
+// wait returns 'status' with 'message'. Afterwards only sr_comm_free is legal.
 void sr_comm_abort(sr_comm *comm, sr_status status, const char *message);
-// Looks for an abort message without a request of one's own.
+// Checks for an abort message without testing a request.
 SR_NODISCARD sr_status sr_comm_poll(sr_comm *comm);
-// After a failure, before memory of unfinished requests is freed: gives the requests up and waits
-// (at most 5 s, or act_seconds) until every peer has done the same. Afterwards this rank touches
-// no message again. A second call only gives its requests up.
+// After a failure, before memory of unfinished requests is freed: cancels the requests and waits
+// (at most 5 s, or act_seconds) until every peer has done the same. Afterwards this rank handles no
+// message any more. A second call only cancels its requests.
 void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count);
 
-// On top, blocking, with deadlines. All ranks call them in the same order.
+// Collectives: blocking, with deadlines. All ranks call them in the same order.
 SR_NODISCARD sr_status sr_comm_barrier(sr_comm *comm, const char *what);
-// data of rank 'root' to all others. SR_E_ARGUMENT for a root that is no rank.
+// Copies 'data' of rank 'root' to all others. SR_E_ARGUMENT for an invalid root.
 SR_NODISCARD sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes,
                                          const char *what);
-// all[r * bytes ..] = data of rank r.
+// On every rank: all[r * bytes ..] = data of rank r.
 SR_NODISCARD sr_status sr_comm_all_gather(sr_comm *comm, const void *data, size_t bytes, void *all,
                                           const char *what);
-// Different sizes: rank r's block lies at offset[r] with size[r] bytes in 'all' on every rank, and
-// is there before the call on rank r.
+// The same for blocks of different sizes: rank r's block is at offset[r] with size[r] bytes in
+// 'all' on every rank. Rank r fills its block before the call.
 SR_NODISCARD sr_status sr_comm_all_gather_v(sr_comm *comm, void *all, const size_t *offset,
                                             const size_t *size, const char *what);
 

@@ -2,9 +2,9 @@
 // Collectives on top of messages, each wait with a deadline and a name.
 //
 // Barrier by dissemination (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization",
-// 1988): ceil(log2 p) rounds. Broadcast along a binomial tree, gather round a ring: p - 1 rounds,
-// every byte crosses each link once. Zero allocations. They serve start-up, checkpoints and the
-// end; the exchange of a step has its own state machine. Not here: reductions.
+// 1988): ceil(log2 p) rounds. Broadcast uses a binomial tree, gather a ring: p - 1 rounds, every
+// byte crosses each link once. No allocations. They are used at start-up, for checkpoints and at
+// the end; the exchange of a step has its own state machine. Not here: reductions.
 #include <string.h>
 
 #include "collective/comm_internal.h"
@@ -25,8 +25,8 @@ sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes, c
     if (root < 0 || root >= comm->size)
         return SR_FAIL(SR_E_ARGUMENT, "broadcast from rank %d, but there are %d ranks", root,
                        comm->size);
-    // Numbered from the root: rank v gets from v without its lowest set bit, and serves v + 2^k
-    // for each 2^k below that bit.
+    // Ranks are numbered from the root: rank v receives from v without its lowest set bit, and
+    // sends to v + 2^k for each 2^k below that bit.
     int v = (comm->rank - root + comm->size) % comm->size;
     int bit = 1;
     while (bit < comm->size && (v & bit) == 0)
@@ -48,7 +48,7 @@ sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes, c
     return SR_OK;
 }
 
-// One round of the ring: passes block 'out' on to the right and takes block 'in' from the left.
+// One round of the ring: sends block 'out' to the right and receives block 'in' from the left.
 static sr_status pass_on(sr_comm *comm, unsigned char *out, size_t out_bytes, unsigned char *in,
                          size_t in_bytes, const char *what) {
     int right = (comm->rank + 1) % comm->size;

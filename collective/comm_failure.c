@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a failure of one rank becomes the failure of all, and how they part.
+// How a failure of one rank becomes a failure of all ranks, and how they end.
 //
-// The rank that fails sends a notice (status, text, which rank) to every other one on a tag of its
-// own; every test and wait looks for it. Who gets one passes it on, so that a notice survives its
-// sender's death half-way. A failure sticks: from then on every call returns it, on every rank with
-// the same status and the same text. Before memory of unfinished messages may be freed, ranks
-// "settle": each gives its requests up and says bye; who has heard all byes knows that nobody reads
-// or writes anybody's memory any more and that all are alive. Who does not hear them in time knows
-// that a rank is dead or hung, and lets the backend end the job.
+// The rank that fails sends a notice (status, text, rank) to every other rank, with a reserved tag;
+// every test and wait checks for it. A rank that receives a notice forwards it, so that the notice
+// reaches all ranks even if its sender dies half-way. A failure sticks: from then on every call
+// returns it, with the same status and text on every rank. Before memory of unfinished messages may
+// be freed, ranks "settle": each cancels its requests and sends a "bye" to all others. A rank that
+// has received all byes knows that no rank accesses its memory any more and that all are alive. If
+// they do not arrive in time, a rank is dead or hangs, and the backend ends the job.
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ sr_status sr_comm_failure(sr_comm *comm) {
     return sr_error_adopt(comm->failed, "comm_failure.c", comm->failure.text);
 }
 
-static void record(sr_comm *comm, sr_status status, int cause, const char *text) {
+static void set_failure(sr_comm *comm, sr_status status, int cause, const char *text) {
     if (comm->failed != SR_OK)
         return;
     comm->failed = status;
@@ -34,8 +34,8 @@ static void record(sr_comm *comm, sr_status status, int cause, const char *text)
     comm->failure.length = (uint32_t)strlen(comm->failure.text);
 }
 
-// Tests the control requests until none is active or the time is over. Real time: a simulation's
-// clock may stand still here.
+// Tests the control requests until none is active or the time is over. Uses real time: the clock of
+// a simulation does not advance here.
 static void finish_control(sr_comm *comm, int64_t nanoseconds) {
     int64_t end = sr_clock_ns() + nanoseconds;
     int active = comm->size;
@@ -78,7 +78,7 @@ void sr_comm_abort(sr_comm *comm, sr_status status, const char *message) {
     else
         snprintf(text, sizeof text, "rank %d (%s): %s", comm->rank, comm->names[comm->rank],
                  message);
-    record(comm, status == SR_OK ? SR_E_PEER : status, comm->rank, text);
+    set_failure(comm, status == SR_OK ? SR_E_PEER : status, comm->rank, text);
     announce(comm);
 }
 
@@ -91,7 +91,7 @@ sr_status sr_comm_fail_here(sr_comm *comm, sr_status status) {
     return sr_comm_failure(comm);
 }
 
-// Receives one small message that the backend has announced.
+// Receives one small message that a probe has found.
 static bool receive_now(sr_comm *comm, int from, int tag, void *data, size_t bytes) {
     sr_comm_request request = {.peer = from, .tag = tag, .receives = true};
     if (comm->backend->irecv(comm->state, from, tag, data, bytes, &request) != SR_OK)
@@ -118,22 +118,22 @@ sr_status sr_comm_poll(sr_comm *comm) {
         return SR_OK;
     sr_comm_notice *notice = &comm->incoming;
     memset(notice, 0, sizeof *notice);
-    bool whole = receive_now(comm, from, SR_COMM_TAG_NOTICE, notice, sizeof *notice) &&
+    bool valid = receive_now(comm, from, SR_COMM_TAG_NOTICE, notice, sizeof *notice) &&
                  notice->magic == NOTICE_MAGIC && notice->status != SR_OK;
-    if (!whole)
+    if (!valid)
         return sr_comm_fail_here(comm, SR_FAIL(SR_E_PEER, "rank %d (%s) failed without a reason",
                                                from, comm->names[from]));
     notice->text[sizeof notice->text - 1] = '\0';
-    record(comm, (sr_status)notice->status, notice->cause, notice->text);
+    set_failure(comm, (sr_status)notice->status, notice->cause, notice->text);
     announce(comm);
     return sr_comm_failure(comm);
 }
 
-// Waits until every other rank has said bye.
+// Waits for the byes of all other ranks.
 static bool meet(sr_comm *comm) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && sr_comm_peer_is_stopped(comm, r))
-            return false; // it is stopped and will not say it
+            return false; // a stopped rank sends none
     int64_t limit = comm->act_ns < SETTLE_NS ? comm->act_ns : SETTLE_NS;
     int64_t end = sr_watch_clock_ns() + limit;
     int missing = comm->size - 1;

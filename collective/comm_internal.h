@@ -10,16 +10,16 @@
 #define SR_COMM_NAME_BYTES 96
 #define SR_COMM_TEXT_BYTES 480
 
-// Tags of this room's own messages.
+// Tags of this room's internal messages.
 enum {
-    SR_COMM_TAG_NOTICE = SR_COMM_MAX_TAG + 1, // "I failed": looked for all the time
-    SR_COMM_TAG_BYE,                          // "I failed and will not touch a message again"
+    SR_COMM_TAG_NOTICE = SR_COMM_MAX_TAG + 1, // "I failed": every test and wait checks for it
+    SR_COMM_TAG_BYE,                          // "I failed and will not handle a message again"
     SR_COMM_TAG_BARRIER,
     SR_COMM_TAG_BROADCAST,
     SR_COMM_TAG_GATHER,
 };
 
-// A failure as it travels. 496 bytes: below every eager limit, so that it arrives without the
+// A failure as it is sent. 496 bytes: below every eager limit, so that it arrives without the
 // receiver's help.
 typedef struct sr_comm_notice {
     uint32_t magic;
@@ -38,20 +38,21 @@ struct sr_comm {
     int64_t (*clock_ns)(void);
     char (*names)[SR_COMM_NAME_BYTES];
     pid_t *pids;    // of the ranks on this host; 0 elsewhere
-    unsigned tests; // since the last look for a notice
+    unsigned tests; // calls of sr_comm_test, to check for a notice now and then
     int64_t under_way;
 
     sr_status failed; // sticks; the message is failure.text, the cause failure.cause
     sr_comm_notice failure, incoming;
-    bool announced, settled, met; // told the peers; no more progress; all peers are settled too
+    bool announced, settled, met; // peers notified; no more progress; all peers have settled, too
     sr_comm_request *control;     // one per rank, for notices
 };
 
 // The sticky failure as the calling thread's error, "rank 1 (host b, pid 7): ...".
 sr_status sr_comm_failure(sr_comm *comm);
-// Makes the calling thread's error of this status the communicator's failure, and tells the peers.
+// Makes the calling thread's error, with this status, the communicator's failure, and notifies the
+// peers.
 sr_status sr_comm_fail_here(sr_comm *comm, sr_status status);
-// Sleeps between two looks: 20 us at first, doubling to 200 us.
+// Pauses between two tests: 20 us at first, doubling to 200 us.
 void sr_comm_back_off(int *round);
 
 #endif

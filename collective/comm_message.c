@@ -7,20 +7,20 @@
 #include "collective/comm_internal.h"
 #include "kernels/base/clock.h"
 
-#define LOOK_FOR_NOTICE_EVERY 16u // tests between two looks
+#define LOOK_FOR_NOTICE_EVERY 16u // tests between two checks
 
 static sr_status check_message(const sr_comm *comm, int peer, int tag, const void *data,
                                size_t bytes, const sr_comm_request *request) {
     if (peer < 0 || peer >= comm->size)
-        return SR_FAIL(SR_E_ARGUMENT, "a message with rank %d, but there are %d ranks", peer,
+        return SR_FAIL(SR_E_ARGUMENT, "a message to or from rank %d, but there are %d ranks", peer,
                        comm->size);
     if (tag < 0 || tag > SR_COMM_TAG_GATHER)
-        return SR_FAIL(SR_E_ARGUMENT, "a message with tag %d; tags go from 0 to %d", tag,
+        return SR_FAIL(SR_E_ARGUMENT, "a message with tag %d; valid tags are 0 to %d", tag,
                        SR_COMM_MAX_TAG);
     if (!data && bytes > 0)
-        return SR_FAIL(SR_E_ARGUMENT, "a message of %zu bytes without memory", bytes);
+        return SR_FAIL(SR_E_ARGUMENT, "a message of %zu bytes with a NULL buffer", bytes);
     if (request->active)
-        return SR_FAIL(SR_E_ARGUMENT, "a request is used again before its message is done");
+        return SR_FAIL(SR_E_ARGUMENT, "a request is reused before its message is complete");
     return SR_OK;
 }
 
@@ -69,7 +69,7 @@ sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done) {
     return SR_OK;
 }
 
-// *missing becomes the first request that is not done, -1 when all are.
+// *missing is the first request that is not done, or -1.
 static sr_status test_all(sr_comm *comm, sr_comm_request *requests, int count, int *missing) {
     *missing = -1;
     for (int i = 0; i < count; i++) {
@@ -87,7 +87,8 @@ static void describe_peer(const sr_comm *comm, int peer, char *out, size_t size)
              sr_comm_peer_is_stopped(comm, peer) ? SR_COMM_STOPPED : "");
 }
 
-// A rank that runs may be at work alone; one that is stopped gets no patience.
+// A running peer may be doing long work, so the deadline is multiplied by patience; not for a
+// stopped one.
 static bool is_over(const sr_comm *comm, int64_t waited, int peer) {
     if (waited < comm->act_ns)
         return false;
@@ -125,7 +126,7 @@ static sr_status wait_for_all(sr_comm *comm, sr_comm_request *requests, int coun
 sr_status sr_comm_wait(sr_comm *comm, sr_comm_request *requests, int count, const char *what) {
     sr_status status = wait_for_all(comm, requests, count, what);
     if (status != SR_OK) {
-        sr_comm_settle(comm, requests, count); // while the caller's memory is still there
+        sr_comm_settle(comm, requests, count); // while the caller's memory is still valid
         return comm->failed != SR_OK ? sr_comm_failure(comm) : status;
     }
     return SR_OK;

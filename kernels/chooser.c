@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing among candidates (chooser.h): looked up in the cache, or timed.
+// Choosing among candidates (chooser.h): by the cache, or by timing them.
 //
-// Kernels of plug-ins (SR_KERNEL_OWN) and kernels whose arguments' sizes are not known here keep
-// their default. A race prepares kernels, which may look up others (oneDNN's casts): those get
-// their default, too.
+// Kernels of plug-ins (SR_KERNEL_OWN) and kernels whose argument sizes are unknown here keep their
+// default. A race prepares kernels that may prepare others (oneDNN's casts): those use their
+// default, too.
 #include "kernels/chooser.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sr_chooser_cache cache; // this and the following under the lock
 static size_t workspace_limit;
-static sr_chooser_stats stats, told; // told: when somebody was last told of them
+static sr_chooser_stats stats, reported; // reported: at the last message
 static atomic_bool on;
 static _Thread_local bool racing;
 
@@ -79,7 +79,7 @@ static bool is_named(const sr_chooser_candidate *c, const sr_chooser_entry *item
            strcmp(sr_kernel_variant(c->entry, c->variant), item->variant) == 0;
 }
 
-// The candidate that an entry names; -1 where it is none of these.
+// The candidate that an entry names, or -1.
 static int candidate_of(const sr_chooser_entry *item, const sr_chooser_candidate *candidates,
                         int count) {
     for (int i = 0; item != NULL && i < count; i++)
@@ -97,7 +97,7 @@ static int time_anew(const sr_kernel_request *request, const sr_chooser_candidat
     racing = false;
     stats.ns += (uint64_t)(sr_clock_ns() - start);
     if (status != SR_OK) {
-        SR_DEBUG("%s is not timed: %s", candidates[0].entry->name, sr_error_message());
+        SR_DEBUG("%s was not timed: %s", candidates[0].entry->name, sr_error_message());
         return 0;
     }
     stats.timed++;
@@ -136,26 +136,26 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
     *variant = candidates[taken].variant;
 }
 
-// Tells why a first step took longer, once for each plan.
-static void tell(void) {
-    if (stats.timed > told.timed)
-        SR_INFO("%llu kernels were timed in %.1f s to take the fastest of those that give the same "
-                "bits; 'serried info chooser' shows them",
-                (unsigned long long)(stats.timed - told.timed),
-                (double)(stats.ns - told.ns) / (double)SR_NS_PER_S);
-    told = stats;
+// Reports why the first step took longer, once for each plan.
+static void report(void) {
+    if (stats.timed > reported.timed)
+        SR_INFO("%llu kernels were timed in %.1f s to choose the fastest of those with the same "
+                "bits; 'serried info chooser' lists them",
+                (unsigned long long)(stats.timed - reported.timed),
+                (double)(stats.ns - reported.ns) / (double)SR_NS_PER_S);
+    reported = stats;
 }
 
 void sr_chooser_save(void) {
     (void)pthread_mutex_lock(&lock);
-    tell();
+    report();
     sr_chooser_race_release();
     if (cache.changed)
         sr_chooser_cache_save(&cache);
     (void)pthread_mutex_unlock(&lock);
 }
 
-// ---- looking ----
+// ---- listing ----
 
 sr_chooser_stats sr_chooser_get_stats(void) {
     (void)pthread_mutex_lock(&lock);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chooser's cache on disk (chooser.h): found, read, merged, written.
+// The chooser's cache on disk (chooser.h): finding, reading, merging and writing it.
 //
-// The file is only believed when it belongs to this user, nobody else may write it, and its
-// checksum holds. Processes that write at the same time take turns at the file "lock" beside it,
-// each merging what the others have written; one that does not get its turn soon leaves it at that.
+// The file is only used if it belongs to this user, nobody else may write it, and its checksum is
+// right. Processes that write at the same time take turns through the file "lock" beside it, and
+// each merges what the others have written; one that does not get the lock soon writes at a later
+// save.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,9 +32,9 @@
 _Static_assert(sizeof(sr_chooser_header) == 504, "the format of the file");
 _Static_assert(sizeof(sr_chooser_entry) == 360, "the format of the file");
 
-// ---- identity and place ----
+// ---- identity and location ----
 
-// Everything that decides what can be chosen: kernels, their order, classes, variants, dtypes.
+// Hash of everything that a choice depends on: kernels, their order, classes, variants, dtypes.
 static uint64_t hash_of_table(void) {
     size_t providers;
     const sr_provider *const *provider = sr_providers(&providers);
@@ -64,7 +65,7 @@ static void write_identity(const char *numerics, char out[SR_CHOOSER_IDENTITY]) 
                                  sr_provider_numerics(providers[i], text));
 }
 
-// In new memory; *out NULL where the environment names no place.
+// In new memory; *out is NULL if the environment names no folder.
 static sr_status find_folder(char **out) {
     const char *own = getenv("SERRIED_CACHE"), *caches = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
@@ -151,11 +152,11 @@ void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item)
 
 static sr_status check_owner(const char *path, const struct stat *s, bool folder) {
     if (folder ? !S_ISDIR(s->st_mode) : !S_ISREG(s->st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: is no %s", path, folder ? "folder" : "plain file");
+        return SR_FAIL(SR_E_DATA, "%s: is not a %s", path, folder ? "folder" : "regular file");
     if (s->st_uid != geteuid())
         return SR_FAIL(SR_E_DATA, "%s: belongs to another user", path);
     if (s->st_mode & OTHERS_WRITE)
-        return SR_FAIL(SR_E_DATA, "%s: others may write it; chmod go-w makes it usable", path);
+        return SR_FAIL(SR_E_DATA, "%s: others may write it; make it usable with chmod go-w", path);
     return SR_OK;
 }
 
@@ -168,20 +169,20 @@ static bool entry_fits(const sr_chooser_entry *r) {
            ends(r->variant, sizeof r->variant) && r->args >= 0 && r->args <= SR_KERNEL_MAX_ARGS;
 }
 
-// Header and entries of a file's bytes, whose header's checksum is set to 0.
+// Checks the header and entries of a file; sets the checksum in the header to 0.
 static sr_status check_bytes(const sr_chooser_cache *cache, char *data, size_t bytes) {
     sr_chooser_header *header = (void *)data;
     const sr_chooser_entry *entries = (const void *)(data + sizeof *header);
     if (bytes < sizeof *header || memcmp(header->magic, SR_CHOOSER_MAGIC, 8) != 0 ||
         header->format != SR_CHOOSER_FORMAT || header->count > SR_CHOOSER_MAX_ENTRIES ||
         bytes != sizeof *header + header->count * sizeof *entries)
-        return SR_FAIL(SR_E_DATA, "%s: is not a cache of this format", cache->path);
+        return SR_FAIL(SR_E_DATA, "%s: is not a chooser cache of this version", cache->path);
     const uint64_t checksum = header->checksum;
     header->checksum = 0;
     if (sr_hash64(data, bytes) != checksum)
         return SR_FAIL(SR_E_CHECKSUM, "%s: is damaged", cache->path);
     if (memcmp(header->identity, cache->identity, sizeof header->identity) != 0)
-        return SR_FAIL(SR_E_DATA, "%s: is of another processor or build", cache->path);
+        return SR_FAIL(SR_E_DATA, "%s: was made for another processor or build", cache->path);
     for (uint32_t i = 0; i < header->count; i++)
         if (!entry_fits(&entries[i]))
             return SR_FAIL(SR_E_DATA, "%s: entry %u is damaged", cache->path, i);
@@ -193,7 +194,7 @@ static sr_status read_open(const sr_chooser_cache *cache, int fd, char **data, s
     const size_t most =
         sizeof(sr_chooser_header) + SR_CHOOSER_MAX_ENTRIES * sizeof(sr_chooser_entry);
     if (fstat(fd, &s) != 0)
-        return sr_file_fail(cache->path, "cannot be looked at", errno);
+        return sr_file_fail(cache->path, "cannot be examined", errno);
     SR_TRY(check_owner(cache->path, &s, false));
     if (s.st_size < 0 || (uint64_t)s.st_size > most)
         return SR_FAIL(SR_E_DATA, "%s: is too large", cache->path);
@@ -215,7 +216,8 @@ static sr_status append_unknown(sr_chooser_cache *cache, const char *data) {
     return SR_OK;
 }
 
-// The file's entries behind those of the cache, but for questions that these answer already.
+// Appends the file's entries to those of the cache, except for questions that the cache answers
+// already.
 static sr_status merge_file(sr_chooser_cache *cache) {
     char *data = NULL;
     size_t bytes = 0;
@@ -223,7 +225,7 @@ static sr_status merge_file(sr_chooser_cache *cache) {
     if (lstat(cache->folder, &s) != 0 && errno == ENOENT)
         return SR_OK;
     if (stat(cache->folder, &s) != 0)
-        return sr_file_fail(cache->folder, "cannot be looked at", errno);
+        return sr_file_fail(cache->folder, "cannot be examined", errno);
     SR_TRY(check_owner(cache->folder, &s, true));
     const int fd = open(cache->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -236,16 +238,16 @@ static sr_status merge_file(sr_chooser_cache *cache) {
     return status;
 }
 
-static void tell(sr_chooser_cache *cache, const char *consequence) {
-    if (!cache->told)
+static void report(sr_chooser_cache *cache, const char *consequence) {
+    if (!cache->reported)
         SR_INFO("%s: %s", sr_error_message(), consequence);
-    cache->told = true;
+    cache->reported = true;
 }
 
 const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
                                               const sr_chooser_entry *question) {
     if (!cache->loaded && cache->path && merge_file(cache) != SR_OK)
-        tell(cache, "kernels are timed anew");
+        report(cache, "kernels are timed again");
     cache->loaded = true;
     return find(cache->entries, cache->count, question);
 }
@@ -266,7 +268,7 @@ static sr_status make_folder(const char *folder) {
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return sr_file_fail(folder, "cannot be made", errno);
     if (stat(folder, &s) != 0)
-        return sr_file_fail(folder, "cannot be looked at", errno);
+        return sr_file_fail(folder, "cannot be examined", errno);
     return check_owner(folder, &s, true);
 }
 
@@ -277,10 +279,10 @@ static sr_status take_lock(const sr_chooser_cache *cache, int *out) {
     const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     sr_status status = fd < 0 ? sr_file_fail(path, "cannot be opened", errno) : SR_OK;
     int tries = 0;
-    // Without locks the last writer's measurements stay, and a file is whole all the same.
+    // Without locks the last writer wins; the file is complete in any case.
     while (status == SR_OK && sr_file_lock(fd) == SR_LOCK_HELD_BY_OTHER) {
         if (++tries > LOCK_TRIES)
-            status = SR_FAIL(SR_E_TIMEOUT, "%s: another process holds it", path);
+            status = SR_FAIL(SR_E_TIMEOUT, "%s: another process holds this lock", path);
         else
             sr_clock_sleep_ns(LOCK_PAUSE_NS);
     }
@@ -324,11 +326,11 @@ void sr_chooser_cache_save(sr_chooser_cache *cache) {
         status = take_lock(cache, &fd);
     if (status == SR_OK) {
         if (merge_file(cache) != SR_OK)
-            tell(cache, "it is replaced");
+            report(cache, "the file is replaced");
         status = write_file(cache);
         (void)close(fd);
     }
     if (status != SR_OK)
-        tell(cache, "measurements of kernels are not kept");
+        report(cache, "measurements of kernels are not saved");
     cache->changed = status == SR_E_TIMEOUT;
 }

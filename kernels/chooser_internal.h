@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of the chooser (kernels/chooser.h): candidates and their race, and the cache on disk.
+// Internals of the chooser (kernels/chooser.h): candidates and their race, and the cache on disk.
 #ifndef SR_KERNELS_CHOOSER_INTERNAL_H
 #define SR_KERNELS_CHOOSER_INTERNAL_H
 
@@ -9,11 +9,11 @@
 #define SR_CHOOSER_FORMAT 1
 #define SR_CHOOSER_MAGIC "SRCHOOSE"
 #define SR_CHOOSER_IDENTITY 480     // bytes of the text that measurements depend on
-#define SR_CHOOSER_MAX_ENTRIES 8192 // of a file; more are measured, not kept
+#define SR_CHOOSER_MAX_ENTRIES 8192 // of a file; further measurements are not saved
 #define SR_CHOOSER_MAX_CANDIDATES 16
 
-// One measurement, in memory as on disk. Texts end within their arrays; rest and padding are zero.
-// The fields up to 'workspace' are the question, compared as bytes.
+// One measurement, in memory as on disk. Strings are terminated; the rest of their arrays and
+// padding are zero. The fields up to 'workspace' are the question, compared as bytes.
 typedef struct sr_chooser_entry {
     char kernel[24];
     int32_t args;
@@ -34,27 +34,27 @@ typedef struct sr_chooser_header {
 } sr_chooser_header;
 
 typedef struct sr_chooser_cache {
-    char *folder, *path; // NULL: nothing is kept
+    char *folder, *path; // NULL: nothing is saved
     char identity[SR_CHOOSER_IDENTITY];
     sr_chooser_entry *entries;
     size_t count, capacity;
-    bool loaded, changed, told;
+    bool loaded, changed, reported;
 } sr_chooser_cache;
 
-// Folder and file by the environment and the identity; nothing is read.
+// Sets folder and path by the environment and the identity; reads nothing.
 SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics);
 void sr_chooser_cache_release(sr_chooser_cache *cache);
 // The question of a request.
 void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
                          sr_chooser_entry *out);
-// The entry with this question, or NULL. Reads the file first, where that has not been done.
+// The entry with this question, or NULL. The first call reads the file.
 const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
                                               const sr_chooser_entry *question);
 void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item);
-// Merges with the file and replaces it. What goes wrong is logged once.
+// Merges with the file and replaces it. Logs failures once.
 void sr_chooser_cache_save(sr_chooser_cache *cache);
 
-// Elements of argument i where the chooser knows them: -1 where it does not, 0 of an absent one.
+// Number of elements of argument i: 0 if it is absent, -1 if the chooser does not know it.
 int64_t sr_chooser_count(const sr_kernel_request *request, int i);
 
 typedef struct sr_chooser_candidate {
@@ -67,18 +67,19 @@ typedef struct sr_chooser_result {
     uint64_t ns, default_ns;
 } sr_chooser_result;
 
-// Times the candidates, of which the first is the default. SR_E_LIMIT where the request is too
-// large for it, errors of allocation and of the default.
+// Times the candidates; the first is the default. SR_E_LIMIT if the request is too large to be
+// timed; also errors of allocation and of the default.
 SR_NODISCARD sr_status sr_chooser_race(const sr_kernel_request *request,
                                        const sr_chooser_candidate *candidates, int count,
                                        size_t workspace, sr_chooser_result *out);
-// Gives back the memory that races ran in.
+// Frees the memory of races.
 void sr_chooser_race_release(void);
 
-// All candidates for a request that 'entry' serves by default, which comes first; how many.
+// Writes all candidates for a request that 'entry' serves by default, 'entry' first; returns their
+// number.
 int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entry *entry,
                           sr_chooser_candidate *out);
-// Replaces the default by the choice, where the chooser is on and there is something to choose.
+// Replaces the default by the choice if the chooser is on and there are several candidates.
 void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry **entry,
                        int *variant);
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The race of candidates (chooser.h): what runs on which memory, and for how long.
+// The race of candidates (chooser.h): timing them against each other.
 //
-// A turn of a candidate runs a sample of each stage's blocks, a few neighbours at several places,
-// and reckons the time of all; a request that takes a second is so timed in milliseconds, on the
-// caches' state that it has in the middle of a run. Turns of candidates alternate, so that a noisy
-// moment hits all; the fastest turn counts, as noise only adds. Time is the thread's own, so that a
-// turn in which another thread had the processor is no longer for it.
+// A turn of a candidate runs a sample of each stage's blocks, in groups of a few neighbours spread
+// over the stage, and extrapolates to the time of all blocks. So a request that takes a second is
+// timed in milliseconds, with the caches in the state of the middle of a run. Turns of the
+// candidates alternate, so that noise affects all of them; the fastest turn counts, as noise only
+// adds time. CPU time of the thread is measured, so time in which other threads have the processor
+// does not count.
 //
-// Arguments lie one behind the other in memory that is kept from race to race. Inputs are a
-// mebibyte of random numbers again and again: zeros, denormals and infinities would be faster or
-// slower than what networks hold.
+// Arguments are consecutive in memory that is kept from race to race. Inputs repeat one mebibyte of
+// random numbers: zeros, denormals and infinities would be faster or slower than the values in
+// networks.
 #include <string.h>
 
 #include "kernels/base/clock.h"
@@ -19,10 +20,10 @@
 #include "kernels/chooser_internal.h"
 #include "kernels/kernel_params.h"
 
-// Turns of each candidate after the first, which finds out how many blocks a turn has.
+// Turns of each candidate after the first, which determines how many blocks a turn has.
 #define TURNS 5
-// What a stage of a turn takes, at most where its blocks are long, and after how long a race ends
-// with fewer turns. Of few blocks none is left out: they may differ.
+// Time of a stage in one turn, its maximum for long blocks, and the time after which a race ends
+// with fewer turns. A stage with few blocks runs all of them: they may differ.
 #define STAGE_NS (2 * SR_NS_PER_MS)
 #define LONG_STAGE_NS (50 * SR_NS_PER_MS)
 #define FEW_BLOCKS 16
@@ -30,11 +31,12 @@
 #define LEAST_TURNS 2
 // Neighbouring blocks that are run together.
 #define NEIGHBOURS 4
-// A candidate this many times as slow as the fastest has lost.
+// A candidate that is slower than the fastest by this factor drops out.
 #define LOST 1.2
-// What the winner must be faster than the default: noise of the fastest turns stays below it.
+// The winner must be faster than the default by this factor, which exceeds the noise of the fastest
+// turns.
 #define CLEARLY 0.97
-// Memory that a race may take.
+// Most memory of a race.
 #define MOST_BYTES ((size_t)1 << 30)
 #define PATTERN 262144 // numbers: 1 MiB of f32
 #define SEED 20260131
@@ -88,17 +90,17 @@ int64_t sr_chooser_count(const sr_kernel_request *request, int i) {
 // ---- memory ----
 
 // Under the chooser's lock.
-static char *ground;
-static size_t ground_bytes;
+static char *buffer;
+static size_t buffer_bytes;
 static float *pattern;         // [PATTERN]
 static uint16_t *half_pattern; // the same as bf16
 
 void sr_chooser_race_release(void) {
-    sr_free(ground);
+    sr_free(buffer);
     sr_free(pattern);
     sr_free(half_pattern);
-    ground = NULL;
-    ground_bytes = 0;
+    buffer = NULL;
+    buffer_bytes = 0;
     pattern = NULL;
     half_pattern = NULL;
 }
@@ -134,15 +136,15 @@ static void fill_numbers(char *to, size_t bytes, sr_dtype dtype) {
 }
 
 static sr_status reserve(size_t bytes) {
-    if (bytes <= ground_bytes)
+    if (bytes <= buffer_bytes)
         return SR_OK;
-    sr_free(ground);
-    ground_bytes = 0;
-    ground = sr_alloc(bytes, "memory to time kernels in");
-    if (ground == NULL)
+    sr_free(buffer);
+    buffer_bytes = 0;
+    buffer = sr_alloc(bytes, "memory to time kernels in");
+    if (buffer == NULL)
         return SR_E_MEMORY;
-    ground_bytes = bytes;
-    fill_numbers(ground, bytes, SR_F32);
+    buffer_bytes = bytes;
+    fill_numbers(buffer, bytes, SR_F32);
     return SR_OK;
 }
 
@@ -159,7 +161,7 @@ static size_t bytes_of(const sr_kernel_request *request, int i) {
 
 typedef struct runner {
     sr_prepared prepared;
-    bool ready, fits;                 // prepared; its memory keeps to the limit
+    bool ready, fits;                 // prepared; its memory is within the limit
     int64_t blocks[SR_KERNEL_STAGES]; // of a turn
     double best;                      // ns of a whole run
 } runner;
@@ -178,7 +180,7 @@ static sr_kernel_args args_of(const race *r, const runner *one, int s) {
                             one->prepared.stage[s].block_rows};
 }
 
-// Runs blocks for about STAGE_NS and notes how many these are.
+// Runs blocks for about STAGE_NS and stores their number.
 static sr_status try_stage(race *r, runner *one, int s) {
     const sr_kernel_stage *stage = &one->prepared.stage[s];
     const sr_kernel_args args = args_of(r, one, s);
@@ -194,15 +196,15 @@ static sr_status try_stage(race *r, runner *one, int s) {
     return SR_OK;
 }
 
-// The time of all blocks of a stage, by a sample. The last block is timed by itself, as it may have
-// less to do.
+// Adds the time of all blocks of a stage, estimated from a sample. The last block is timed
+// separately, as it may be smaller.
 static sr_status time_stage(race *r, runner *one, int s, double *ns) {
     const sr_kernel_stage *stage = &one->prepared.stage[s];
     const sr_kernel_args args = args_of(r, one, s);
     const int64_t others = stage->blocks - 1;
     const int64_t count = one->blocks[s] > others ? others : one->blocks[s];
-    const int64_t places = (count + NEIGHBOURS - 1) / NEIGHBOURS;
-    const int64_t apart = places > 0 ? others / places : 0;
+    const int64_t groups = (count + NEIGHBOURS - 1) / NEIGHBOURS;
+    const int64_t apart = groups > 0 ? others / groups : 0;
     const int64_t start = sr_clock_thread_ns();
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = count == others ? i : i / NEIGHBOURS * apart + i % NEIGHBOURS;
@@ -254,10 +256,10 @@ static sr_status run_turns(race *r) {
     return SR_OK;
 }
 
-// ---- all together ----
+// ---- the race ----
 
-// Candidates that cannot be prepared, or need more memory than the limit, do not take part; the
-// default does, so that its time is known.
+// Candidates that cannot be prepared or need more memory than the limit are skipped; the default
+// always runs, so that its time is known.
 static sr_status prepare_all(race *r, const sr_chooser_candidate *candidates, size_t limit) {
     for (int i = 0; i < r->count; i++) {
         runner *one = &r->runners[i];
@@ -284,10 +286,10 @@ static sr_status lay_out(race *r) {
         bytes += bytes_of(r->request, i);
     const size_t all = bytes + aligned(workspace) + aligned(scratch);
     if (all > MOST_BYTES)
-        return SR_FAIL(SR_E_LIMIT, "timing would take %zu MiB of memory", all >> 20);
+        return SR_FAIL(SR_E_LIMIT, "timing it would take %zu MiB of memory", all >> 20);
     SR_TRY(make_pattern());
     SR_TRY(reserve(all));
-    char *at = ground;
+    char *at = buffer;
     for (int i = 0; i < r->request->args; i++) {
         const size_t own = bytes_of(r->request, i);
         r->p[i] = own > 0 ? at : NULL;
@@ -299,7 +301,7 @@ static sr_status lay_out(race *r) {
     return SR_OK;
 }
 
-static void judge(const race *r, sr_chooser_result *out) {
+static void choose_winner(const race *r, sr_chooser_result *out) {
     const runner *first = &r->runners[0];
     int winner = first->fits ? 0 : -1;
     double best = first->fits ? CLEARLY * first->best : 0;
@@ -325,7 +327,7 @@ sr_status sr_chooser_race(const sr_kernel_request *request, const sr_chooser_can
     if (status == SR_OK)
         status = run_turns(&r);
     if (status == SR_OK)
-        judge(&r, out);
+        choose_winner(&r, out);
     for (int i = 0; i < count; i++)
         sr_prepared_release(&r.runners[i].prepared);
     return status;

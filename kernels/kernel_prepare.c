@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preparing a kernel for a request: the table names the entry, the chooser may replace it by a
+// Preparing a kernel for a request: finds the entry in the table; the chooser may replace it by a
 // faster one with the same bits.
 #include <stdio.h>
 

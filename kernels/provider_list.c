@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The providers of this build in the order of provider_list.def, less those that SERRIED_PROVIDERS
-// leaves out. The variable is read once, by whoever asks first.
+// The providers of this build in the order of provider_list.def, limited to those that
+// SERRIED_PROVIDERS names. The variable is read once, by the first call.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool names_equal(const char *item, size_t length, const char *name) {
     return strlen(name) == length && memcmp(item, name, length) == 0;
 }
 
-// Whether 'name' stands in a comma list.
+// Whether a comma-separated list contains 'name'.
 static bool listed(const char *list, const char *name) {
     for (const char *p = list; *p;) {
         const size_t length = strcspn(p, ",");
@@ -46,8 +46,8 @@ static void warn_of_unknown(const char *list) {
         for (size_t i = 0; i < BUILT_IN; i++)
             known = known || names_equal(p, length, built_in[i]->name);
         if (!known)
-            SR_WARN("SERRIED_PROVIDERS names '%.*s', which this build does not have", (int)length,
-                    p);
+            SR_WARN("SERRIED_PROVIDERS names '%.*s', which is not a provider of this build",
+                    (int)length, p);
         p += length + (p[length] == ',');
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Monotonic time (see clock.h): CLOCK_MONOTONIC, which no clock correction moves backwards.
+// Monotonic time (see clock.h): CLOCK_MONOTONIC, which clock corrections never set back.
 #include "kernels/base/clock.h"
 
 #include <string.h>

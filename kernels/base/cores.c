@@ -60,7 +60,8 @@ sr_status sr_cpu_set_parse(const char *text, sr_cpu_set *out) {
         else
             ok = ok && (!*at || *at == '\n');
         if (!ok)
-            return SR_FAIL(SR_E_ARGUMENT, "'%.60s' is no list of processors like 0-3,8", text);
+            return SR_FAIL(SR_E_ARGUMENT, "'%.60s' is not a list of processors such as 0-3,8",
+                           text);
         for (int cpu = first; cpu <= last && cpu < SR_CPUS; cpu++)
             sr_cpu_set_add(&set, cpu);
     }
@@ -87,7 +88,7 @@ const char *sr_cpu_set_text(const sr_cpu_set *set, char *out, size_t size) {
     return out;
 }
 
-// ---- Where processors lie ----
+// ---- Topology ----
 
 static bool read_line(const char *path, char *line) {
     FILE *file = fopen(path, "re");
@@ -203,8 +204,8 @@ sr_status sr_cpu_set_bind(const sr_cpu_set *set) {
             CPU_SET((size_t)cpu, &mask);
     if (sched_setaffinity(0, sizeof mask, &mask) != 0)
         return SR_FAIL(SR_E_SYSTEM,
-                       "cannot keep to the processors %s: %s; SERRIED_PIN=0 lets all "
-                       "threads run anywhere",
+                       "cannot bind this thread to processors %s: %s; SERRIED_PIN=0 turns "
+                       "binding off",
                        sr_cpu_set_text(set, text, sizeof text), strerror(errno));
     return SR_OK;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processors a rank computes on: masks, where processors lie, and how ranks share them.
+// Which processors a rank computes on: masks, topology, and how ranks share processors.
 //
-// Ranks of one host that may run on the same processors cut them into runs of whole cores, in the
-// order of NUMA nodes and packages, so that two ranks never sit on one core while another idles
-// and a rank's memory is on the node that it computes on. Threads take over the mask of the thread
-// that starts them, so a rank that has set its own has set that of all threads to come.
+// Ranks of one host that may run on the same processors divide them into ranges of whole cores, in
+// the order of NUMA nodes and packages. So two ranks never share a core while another core idles,
+// and a rank's memory is on the node that it computes on. A thread inherits the affinity mask of
+// the thread that starts it, so a rank sets its mask once, for all threads that it starts later.
 #ifndef SR_KERNELS_BASE_CORES_H
 #define SR_KERNELS_BASE_CORES_H
 
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_CPUS 1024                // processors that are told apart
+#define SR_CPUS 1024                // largest number of processors
 #define SR_CPU_WORDS (SR_CPUS / 64) // of a set
 
 // A set of logical processors by number.
@@ -26,30 +26,31 @@ typedef struct sr_cpu_set {
     uint64_t words[SR_CPU_WORDS];
 } sr_cpu_set;
 
-void sr_cpu_set_add(sr_cpu_set *set, int cpu); // numbers beyond SR_CPUS are left out
+void sr_cpu_set_add(sr_cpu_set *set, int cpu); // numbers from SR_CPUS on are ignored
 bool sr_cpu_set_has(const sr_cpu_set *set, int cpu);
 int sr_cpu_set_count(const sr_cpu_set *set);
 bool sr_cpu_set_equal(const sr_cpu_set *a, const sr_cpu_set *b);
-// "0-3,8" as the kernel writes it (cpuset(7), list format). SR_E_ARGUMENT names what is no number.
+// "0-3,8" as the kernel writes it (cpuset(7), list format). SR_E_ARGUMENT quotes a text that is not
+// such a list.
 SR_NODISCARD sr_status sr_cpu_set_parse(const char *text, sr_cpu_set *out);
-// The same the other way, cut to 'size' bytes. Returns 'out'.
+// The set as such a text, cut to 'size' bytes. Returns 'out'.
 const char *sr_cpu_set_text(const sr_cpu_set *set, char *out, size_t size);
 
-// Where a processor lies. Processors of one core have its package and core in common.
+// The position of a logical processor. Processors of one core have the same package and core.
 typedef struct sr_cpu_location {
     int cpu, node, package, core;
 } sr_cpu_location;
 
-// Those of a set, in the order of node, package, core and number, into out[SR_CPUS]; returns how
-// many. 'sys' is the folder of sysfs ("/sys"); what it does not tell counts as node and package 0,
-// and as a core of its own.
+// Writes the locations of a set's processors, ordered by node, package, core and number, to
+// out[SR_CPUS] and returns their number. 'sys' is the folder of sysfs ("/sys"). A processor that it
+// does not describe counts as node 0, package 0 and a separate core.
 int sr_cpu_locations_read(const char *sys, const sr_cpu_set *set, sr_cpu_location *out);
-// Cores and nodes of locations in this order.
+// Number of cores and of nodes among locations in this order.
 int sr_cpu_locations_cores(const sr_cpu_location *locations, int count);
 int sr_cpu_locations_nodes(const sr_cpu_location *locations, int count);
 
-// The part of rank 'index' of 'ranks' that share the locations. False, and all of them, where there
-// are more ranks than cores: then the scheduler has to move them about.
+// The processors of rank 'index' when 'ranks' ranks share these. Where there are more ranks than
+// cores, it is all processors and the result is false: the scheduler then distributes the ranks.
 bool sr_cpu_share(const sr_cpu_location *locations, int count, int ranks, int index,
                   sr_cpu_set *out);
 

@@ -2,8 +2,8 @@
 // Processor features (see cpuid.h), from CPUID and XGETBV (Intel SDM vol. 1, 13 and 14; vol. 2,
 // CPUID leaves 1 and 7) and the kernel's permission for AMX (arch_prctl(2), ARCH_REQ_XCOMP_PERM).
 //
-// Features are read once; the environment too. On other processors there are none: kernels are then
-// the reference ones.
+// Features and environment are read once. Other processors than x86-64 have no features here and
+// run the reference kernels.
 #include "kernels/base/cpuid.h"
 
 #include <pthread.h>
@@ -14,12 +14,12 @@
 
 #include "kernels/base/log.h"
 
-// What code for it takes along with AVX-512: tiles are filled and emptied by its vectors.
+// Features whose code also uses AVX-512: AMX tiles are loaded and stored through its vectors.
 #define ON_AVX512 (SR_CPU_VNNI | SR_CPU_BF16 | SR_CPU_FP16 | SR_CPU_AMX_BF16 | SR_CPU_AMX_INT8)
 
 static const struct {
     uint32_t bit;
-    uint32_t dependents; // hidden along with it
+    uint32_t dependents; // masked together with it
     const char *name;
 } known[] = {
     {SR_CPU_AVX2, SR_CPU_AVX512 | ON_AVX512, "avx2"},

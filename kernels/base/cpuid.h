@@ -19,8 +19,8 @@ enum {
     SR_CPU_AMX_INT8 = 1u << 6,
 };
 
-// Features of this processor and kernel, less what SERRIED_CPU_MASK (a comma list of names to
-// hide, read once) and sr_cpu_restrict took away.
+// Features of this processor and kernel, without those that SERRIED_CPU_MASK (a comma-separated
+// list of names, read once) or sr_cpu_restrict removes.
 uint32_t sr_cpu_features(void);
 // Keeps only these features from now on; called before any kernel is chosen.
 void sr_cpu_restrict(uint32_t keep);

@@ -64,6 +64,6 @@ uint16_t sr_f32_to_f16(float f) {
         half = 0x1000u;
     }
     if (rest > half || (rest == half && (kept & 1u)))
-        kept++; // may carry into the exponent, up to infinity: that is right
+        kept++; // may carry into the exponent, up to infinity, as it should
     return (uint16_t)(sign | kept);
 }

@@ -37,7 +37,7 @@ static inline float sr_bf16_to_f32(uint16_t h) {
     return f;
 }
 
-// The nearest bf16, ties to even; beyond the largest: infinity.
+// The nearest bf16, ties to even; infinity above the largest.
 static inline uint16_t sr_f32_to_bf16(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
@@ -48,7 +48,7 @@ static inline uint16_t sr_f32_to_bf16(float f) {
 
 // IEEE 754 binary16, exact; subnormal numbers, infinities and NaN included.
 float sr_f16_to_f32(uint16_t h);
-// The nearest binary16, ties to even; beyond the largest: infinity.
+// The nearest binary16, ties to even; infinity above the largest.
 uint16_t sr_f32_to_f16(float f);
 
 #ifdef __cplusplus

@@ -15,15 +15,15 @@
 #include "kernels/base/file_internal.h"
 #include "kernels/base/memory.h"
 
-// The limit of a process for the size of files also holds for memory that it shares.
+// The limit of a process on file sizes also applies to shared memory.
 static sr_status fail_large(const char *path, const char *action) {
     struct rlimit limit;
     const char *reason = strerror(EFBIG);
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return SR_FAIL(SR_E_IO, "%s: %s: %s for its file system", path, action, reason);
     return SR_FAIL(SR_E_IO,
-                   "%s: %s: %s: this process may make files of at most %llu KiB (ulimit -f); lift "
-                   "the limit with 'ulimit -f unlimited' and start again",
+                   "%s: %s: %s: the limit of this process on file sizes is %llu KiB (ulimit -f); "
+                   "raise it with 'ulimit -f unlimited' and start again",
                    path, action, reason, (unsigned long long)limit.rlim_cur >> 10);
 }
 
@@ -46,7 +46,7 @@ int sr_file_open_retrying(const char *path, int flags, mode_t mode) {
     return fd;
 }
 
-// Reads to the end: files of /proc say that they have 0 bytes, and files may grow meanwhile.
+// Reads to the end: files of /proc report a size of 0 bytes, and files may grow meanwhile.
 static sr_status read_all(int fd, const char *path, size_t expected, size_t max_bytes, void **data,
                           size_t *bytes) {
     void *buffer = NULL;
@@ -66,8 +66,9 @@ static sr_status read_all(int fd, const char *path, size_t expected, size_t max_
             break;
         used += (size_t)n;
         if (used > max_bytes) {
-            status = SR_FAIL(SR_E_LIMIT, "%s: larger than the %zu bytes allowed here; wrong file?",
-                             path, max_bytes);
+            status =
+                SR_FAIL(SR_E_LIMIT, "%s: larger than the limit of %zu bytes; is it the right file?",
+                        path, max_bytes);
             goto out;
         }
     }
@@ -80,7 +81,7 @@ out:
     return status;
 }
 
-// What an open file may be read as whole: its bytes as far as they are known.
+// Checks that an open file can be read as a whole; *expected is its size as far as it is known.
 static sr_status check_kind(int fd, const char *path, size_t max_bytes, size_t *expected) {
     struct stat info;
     *expected = 0;
@@ -89,12 +90,13 @@ static sr_status check_kind(int fd, const char *path, size_t max_bytes, size_t *
     if (S_ISDIR(info.st_mode))
         return SR_OK; // reading it fails
     if (!S_ISREG(info.st_mode))
-        return SR_FAIL(SR_E_IO,
-                       "%s: a pipe or a device, which may never end; write its content to a file "
-                       "and name that",
-                       path);
+        return SR_FAIL(
+            SR_E_IO,
+            "%s: a pipe or a device, which may never end; copy its content to a file and "
+            "use that",
+            path);
     if ((uint64_t)info.st_size > max_bytes)
-        return SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, more than the %zu allowed here; wrong file?",
+        return SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, over the limit of %zu; is it the right file?",
                        path, (long long)info.st_size, max_bytes);
     *expected = (size_t)info.st_size;
     return SR_OK;
@@ -121,9 +123,10 @@ sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out, 
         if (n < 0)
             return sr_file_fail(path, "cannot read", errno);
         if (n == 0)
-            return SR_FAIL(SR_E_DATA, "%s: ends at byte %llu, %zu bytes wanted at %llu; truncated?",
-                           path, (unsigned long long)(offset + done), bytes,
-                           (unsigned long long)offset);
+            return SR_FAIL(
+                SR_E_DATA,
+                "%s: ends at byte %llu, but %zu bytes at %llu were expected; is it truncated?",
+                path, (unsigned long long)(offset + done), bytes, (unsigned long long)offset);
         done += (size_t)n;
     }
     return SR_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading and writing of files share.
+// Shared by the files that read and write files and folders.
 #ifndef SR_KERNELS_BASE_FILE_INTERNAL_H
 #define SR_KERNELS_BASE_FILE_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 #define SR_TEMPORARY_MARK ".tmp-"
 
-// open(2), again where a signal came in between.
+// open(2), retried when a signal interrupts it.
 int sr_file_open_retrying(const char *path, int flags, mode_t mode);
 // The folder part of a path ("." without a slash), in new memory (sr_free); NULL with the error set
 // when memory is out.

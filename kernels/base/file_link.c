@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a path leads: symbolic links in its last component (see file.h).
 //
-// Links are followed here, one by one, and not by realpath, which knows neither targets that do not
-// exist yet nor the rule about other users' links in folders such as /tmp (fs.protected_symlinks of
-// the kernel).
+// Links are followed one by one and not by realpath, which does not support targets that do not
+// exist yet, nor the rule about other users' links in folders such as /tmp (the kernel's
+// fs.protected_symlinks).
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 
 #define MOST_LINKS 40 // as the kernel's own limit
 
-// In a sticky folder that everybody may write, a link of a third user is a trap.
+// In a sticky, world-writable folder, another user's link may be a trap.
 static sr_status check_link(const char *path, const struct stat *link) {
     struct stat folder;
     char *name = sr_file_folder(path);
@@ -31,13 +31,13 @@ static sr_status check_link(const char *path, const struct stat *link) {
         link->st_uid == folder.st_uid)
         return SR_OK;
     return SR_FAIL(SR_E_IO,
-                   "%s: a symbolic link of user %u in a folder that everybody may write is not "
-                   "followed; name its target or remove the link",
+                   "%s: a symbolic link of user %u in a world-writable folder is not "
+                   "followed; give its target instead, or remove the link",
                    path, (unsigned)link->st_uid);
 }
 
-// The target of one link in new memory; NULL where the path is no link, or one of /proc, which
-// stands for an open file and not for a path.
+// The target of one link, in new memory; NULL if the path is not a link, or is a link of /proc,
+// which denotes an open file and not a path.
 static sr_status read_link(const char *path, char **out) {
     struct stat info;
     struct statfs system;
@@ -49,7 +49,7 @@ static sr_status read_link(const char *path, char **out) {
         (fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)) {
         if (fd >= 0)
             (void)close(fd);
-        return SR_OK; // what does not open is met by whoever writes it
+        return SR_OK; // an error of open appears again when the file is written
     }
     sr_status status = check_link(path, &info);
     if (status == SR_OK && (length = readlinkat(fd, "", target, sizeof target - 1)) < 0)

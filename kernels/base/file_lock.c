@@ -51,11 +51,15 @@ sr_status sr_lock_file_open(const char *path, int *fd, sr_lock_result *out) {
         }
         (void)close(opened);
     }
-    return SR_FAIL(SR_E_IO, "%s: keeps being replaced by somebody else", path);
+    return SR_FAIL(SR_E_IO,
+                   "%s: is replaced again and again by another process; remove what replaces it, "
+                   "or use another folder",
+                   path);
 }
 
 void sr_lock_warn(const char *path, const char *other) {
-    SR_WARN("%s: its file system has no locks (%s), so nothing keeps %s away: see to it yourself, "
-            "choose another folder, or have it mounted with locks (NFS: lockd; Lustre: -o flock)",
-            path, strerror(errno), other);
+    SR_WARN(
+        "%s: its file system has no locks (%s), so nothing prevents %s: make sure of it yourself, "
+        "use another folder, or mount it with locks (NFS: lockd; Lustre: -o flock)",
+        path, strerror(errno), other);
 }

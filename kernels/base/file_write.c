@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way in which a file is written (see file.h); tests/check_layers.py allows no other.
+// All code that writes files (see file.h); tests/check_layers.py forbids it elsewhere.
 //
 // The order write, fsync, rename, fsync of the folder is what POSIX file systems need for "the old
-// file or the new one, never a mixture" across a power cut (Pillai et al., OSDI'14). A rename puts
-// a new file in place of whatever had the name, so it is only done to regular files: a device or a
-// FIFO is written to, and of a symbolic link the target is replaced (file_link.c).
+// file or the new one, never a mixture" across a power cut (Pillai et al., OSDI'14). A rename
+// replaces whatever has the name, so it is only used for regular files: a device or a FIFO is
+// written in place, and for a symbolic link its target is replaced (file_link.c).
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -22,10 +22,10 @@
 
 #define MOST_NAMES 1000
 #define PERMISSIONS 0777
-#define READER_WAIT_NS (60 * SR_NS_PER_S) // for somebody who reads a FIFO
+#define READER_WAIT_NS (60 * SR_NS_PER_S) // for a reader of a FIFO
 #define READER_POLL_NS (20 * SR_NS_PER_MS)
 
-// A FIFO opens when somebody reads it. The flag O_NONBLOCK is for the opening alone.
+// A FIFO can be opened once it has a reader. O_NONBLOCK is set only while opening.
 static sr_status open_in_place(const char *path, int flags, int *out) {
     const int64_t end = sr_clock_ns() + READER_WAIT_NS;
     struct stat info;
@@ -34,7 +34,8 @@ static sr_status open_in_place(const char *path, int flags, int *out) {
     while ((fd = sr_file_open_retrying(path, flags | O_NONBLOCK, 0666)) < 0 && errno == ENXIO &&
            stat(path, &info) == 0 && S_ISFIFO(info.st_mode)) {
         if (sr_clock_ns() > end)
-            return SR_FAIL(SR_E_TIMEOUT, "%s: nobody has read this FIFO for %d s", path,
+            return SR_FAIL(SR_E_TIMEOUT,
+                           "%s: no process has opened this FIFO for reading within %d s", path,
                            (int)(READER_WAIT_NS / SR_NS_PER_S));
         sr_clock_sleep_ns(READER_POLL_NS);
     }
@@ -55,8 +56,8 @@ static const char *name_of(const sr_atomic_file *file) {
     return file->temporary != NULL ? file->temporary : file->path;
 }
 
-// A new file beside the target. A name that is taken is a dead process's or a stranger's: it is
-// not opened but another one tried.
+// A new file beside the target. A name that is taken belongs to a dead process or to somebody else,
+// so another name is tried.
 static sr_status make_temporary(sr_atomic_file *file, mode_t mode) {
     static atomic_uint counter;
     int error = EEXIST;
@@ -85,7 +86,7 @@ static sr_status make_temporary(sr_atomic_file *file, mode_t mode) {
     return sr_file_fail(file->target, "cannot create", error);
 }
 
-// Gives the temporary file owner and mode of the old one, before it holds anything. False where
+// Gives the temporary file the owner and mode of the old one, while it is still empty. False if
 // that is not permitted.
 static bool take_over(const sr_atomic_file *file, const struct stat *old) {
     struct stat own;
@@ -107,7 +108,7 @@ static void drop_temporary(sr_atomic_file *file) {
     file->fd = -1;
 }
 
-// Somebody else's file keeps its owner, if need be by writing into it.
+// A file of another user keeps its owner; if necessary it is written in place.
 static sr_status open_over(sr_atomic_file *file, const struct stat *old) {
     SR_TRY(make_temporary(file, 0600));
     if (take_over(file, old))
@@ -123,7 +124,7 @@ static sr_status open_target(sr_atomic_file *file, bool private) {
         return errno == ENOENT ? make_temporary(file, private ? 0600 : 0666)
                                : sr_file_fail(file->path, "cannot be looked at", errno);
     if (S_ISDIR(old.st_mode))
-        return SR_FAIL(SR_E_IO, "%s: is a folder; name a file", file->path);
+        return SR_FAIL(SR_E_IO, "%s: is a folder; give the name of a file", file->path);
     if (S_ISREG(old.st_mode))
         return private ? make_temporary(file, 0600) : open_over(file, &old);
     return open_in_place(file->target, O_WRONLY | O_TRUNC, &file->fd);
@@ -146,7 +147,8 @@ sr_status sr_atomic_open_private(sr_atomic_file *file, const char *path) {
     return open_atomic(file, path, true);
 }
 
-sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes) {
+// Writes all of it, however much each call takes.
+static sr_status write_all(int fd, const char *path, const void *data, size_t bytes) {
     const char *next = data;
     while (bytes > 0) {
         ssize_t n = write(fd, next, bytes);
@@ -161,7 +163,7 @@ sr_status sr_file_write(int fd, const char *path, const void *data, size_t bytes
 }
 
 sr_status sr_atomic_write(sr_atomic_file *file, const void *data, size_t bytes) {
-    SR_TRY(sr_file_write(file->fd, name_of(file), data, bytes));
+    SR_TRY(write_all(file->fd, name_of(file), data, bytes));
     file->bytes += (uint64_t)bytes;
     return SR_OK;
 }
@@ -182,7 +184,7 @@ sr_status sr_atomic_write_at(sr_atomic_file *file, uint64_t offset, const void *
 }
 
 sr_status sr_file_sync(int fd, const char *path) {
-    // A pipe or a device has nothing to sync and says so in one of these words.
+    // fsync of a pipe or a device fails with one of these errors.
     if (fsync(fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP)
         return SR_OK;
     return sr_file_fail(path, "cannot fsync", errno);
@@ -197,7 +199,7 @@ static sr_status rename_into_place(sr_atomic_file *file) {
         status = sr_file_fail(file->path, "cannot rename the new file into place", errno);
     else {
         sr_free(file->temporary);
-        file->temporary = NULL; // nothing to remove any more
+        file->temporary = NULL; // it no longer exists
         status = sr_sync_folder(folder);
     }
     sr_free(folder);
@@ -233,7 +235,7 @@ sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes)
 sr_status sr_file_write_quickly(const char *path, const void *data, size_t bytes) {
     int fd;
     SR_TRY(open_in_place(path, O_WRONLY | O_CREAT | O_TRUNC, &fd));
-    sr_status status = sr_file_write(fd, path, data, bytes);
+    sr_status status = write_all(fd, path, data, bytes);
     if (close(fd) != 0 && errno != EINTR && status == SR_OK)
         status = sr_file_fail(path, "cannot close", errno);
     return status;
@@ -244,7 +246,8 @@ sr_status sr_file_write_quickly(const char *path, const void *data, size_t bytes
 sr_status sr_link_atomic(const char *path, const char *target) {
     struct stat old;
     if (lstat(path, &old) == 0 && !S_ISLNK(old.st_mode))
-        return SR_FAIL(SR_E_EXISTS, "%s: is no symbolic link and stays as it is; remove it", path);
+        return SR_FAIL(SR_E_EXISTS,
+                       "%s: is not a symbolic link and is not replaced; remove it first", path);
     sr_text name;
     sr_text_init(&name);
     sr_text_add(&name, "%s" SR_TEMPORARY_MARK "%ld", path, (long)getpid());
@@ -253,7 +256,7 @@ sr_status sr_link_atomic(const char *path, const char *target) {
     if (folder == NULL)
         status = SR_E_MEMORY;
     if (status == SR_OK) {
-        (void)unlink(name.data); // left by a killed process of our number
+        (void)unlink(name.data); // left by a killed process that had our pid
         if (symlink(target, name.data) != 0 || rename(name.data, path) != 0) {
             status = sr_file_fail(path, "cannot be linked", errno);
             (void)unlink(name.data);
@@ -291,7 +294,7 @@ sr_status sr_move_aside(const char *path, const char *ending, char **moved) {
 
 // -- lines -------------------------------------------------------------------------------------
 
-// The end of the last whole line.
+// The end of the last complete line.
 static sr_status end_of_lines(int fd, const char *path, off_t size, off_t *end) {
     char block[4096];
     for (*end = size; *end > 0;) {
@@ -311,7 +314,7 @@ static sr_status cut_torn_line(const char *path) {
     struct stat info;
     off_t end = 0;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
-        return SR_OK; // nothing there yet, or a pipe
+        return SR_OK; // no file yet, or a pipe
     int fd = sr_file_open_retrying(path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open", errno);
@@ -330,8 +333,8 @@ sr_status sr_file_open_lines(const char *path, int *fd) {
 sr_status sr_file_add_line(int fd, const char *path, const void *line, size_t bytes) {
     struct stat before;
     bool known = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
-    sr_status status = sr_file_write(fd, path, line, bytes);
+    sr_status status = write_all(fd, path, line, bytes);
     if (status != SR_OK && known && ftruncate(fd, before.st_size) != 0)
-        sr_error_prefix("a part of a line stays");
+        sr_error_prefix("an incomplete line could not be removed");
     return status;
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floating-point control (see float_control.h): MXCSR and the control word of x87 (Intel SDM vol.
-// 1, 10.2.3 and 8.1.5), FPCR (Arm ARM, C5.2.8); elsewhere C's default environment. In each, zeros
-// are what is wanted, but for x86's masks of exceptions.
+// 1, 10.2.3 and 8.1.5), FPCR (Arm ARM, C5.2.8); elsewhere C's default environment. The wanted value
+// is zero in each, apart from x86's exception masks.
 #include "kernels/base/float_control.h"
 
 #include <stdint.h>
 
 #if defined(__x86_64__)
 void sr_float_control_set(void) {
-    static const uint16_t extended = 0x037f; // all masked, 64-bit significand, to nearest
+    static const uint16_t extended =
+        0x037f; // all exceptions masked, 64-bit significand, round to nearest
     __builtin_ia32_ldmxcsr(SR_MXCSR);
     __asm__ volatile("fldcw %0" : : "m"(extended));
 }

@@ -22,7 +22,7 @@ void sr_remove_temporary_files(const char *folder) {
         return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
         if (sr_file_is_temporary(entry->d_name))
-            (void)unlinkat(dirfd(dir), entry->d_name, 0); // harmless where it stays
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); // a file that stays is harmless
     (void)closedir(dir);
 }
 
@@ -32,7 +32,7 @@ static sr_status make_folder(const char *path) {
     int error = errno;
     if (error == EEXIST && sr_path_is_folder(path))
         return SR_OK;
-    char *target = NULL; // of a link that leads nowhere yet
+    char *target = NULL; // of a link whose target does not exist yet
     if (error == EEXIST && sr_file_target(path, &target) == SR_OK && strcmp(path, target) != 0)
         error = mkdir(target, 0777) == 0 ? 0 : errno;
     sr_free(target);
@@ -87,7 +87,7 @@ sr_status sr_sync_folder(const char *path) {
     int fd = sr_file_open_retrying(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open the folder", errno);
-    // EINVAL: a file system (some network ones) that has nothing to sync for a folder.
+    // EINVAL: some network file systems cannot fsync a folder.
     int error = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     (void)close(fd);
     return error ? sr_file_fail(path, "cannot fsync the folder", error) : SR_OK;

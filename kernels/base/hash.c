@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // XXH3 (xxhash.com, through libxxhash) and SHA-256 (FIPS 180-4, through libcrypto), see hash.h.
 //
-// XXH3 finds accidents, not attacks: whatever names or signs something uses SHA-256.
+// XXH3 detects accidental damage, not attacks. Identities and signatures use SHA-256.
 #include "kernels/base/hash.h"
 
 #include <openssl/evp.h>
@@ -27,8 +27,10 @@ struct sr_sha256 {
 };
 
 static sr_status library_failed(const char *call) {
-    return SR_FAIL(SR_E_SYSTEM, "SHA-256: libcrypto's %s failed; is its configuration damaged?",
-                   call);
+    return SR_FAIL(
+        SR_E_SYSTEM,
+        "SHA-256: libcrypto's %s failed; check the OpenSSL installation and its configuration",
+        call);
 }
 
 sr_status sr_sha256_create(sr_sha256 **out) {

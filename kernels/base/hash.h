@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-// XXH3-64 of 'bytes' bytes (xxhash.com). Finds accidents, not attacks.
+// XXH3-64 of 'bytes' bytes (xxhash.com). Detects accidental damage, not attacks.
 uint64_t sr_hash64(const void *data, size_t bytes);
 // XXH3-64 with a seed.
 uint64_t sr_hash64_seed(const void *data, size_t bytes, uint64_t seed);
@@ -36,7 +36,7 @@ SR_NODISCARD sr_status sr_sha256_create(sr_sha256 **out);
 SR_NODISCARD sr_status sr_sha256_update(sr_sha256 *sha, const void *data, size_t bytes);
 // Ends the computation; writes 32 bytes and, where hex is not NULL, SR_SHA256_HEX characters.
 SR_NODISCARD sr_status sr_sha256_finish(sr_sha256 *sha, uint8_t *digest, char *hex);
-// Gives the memory back, finished or not; NULL is legal.
+// Frees it, finished or not; NULL is legal.
 void sr_sha256_free(sr_sha256 *sha);
 
 #ifdef __cplusplus

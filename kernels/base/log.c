@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages (see log.h). One write(2) per line, so that lines of ranks and of forked processes that
-// share a stderr do not mix, and nothing sits in a stdio buffer when a process is killed.
+// Messages (see log.h). One write(2) per line: lines of ranks and forked processes that share a
+// stderr do not mix, and nothing is left in a stdio buffer when a process is killed.
 #include "kernels/base/log.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static struct {
     sr_log_level level;
     int rank, size;
     int fd;                // of the log file, or -1
-    bool lossy;            // a line could not be written into the file, which was said
-    bool live;             // a progress line stands on the terminal
+    bool lossy;            // a line could not be written to the file, and this was reported
+    bool live;             // a progress line is shown on the terminal
     int64_t last_plain_ns; // when the last plain progress line was written; 0: never
 } logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = SR_LOG_INFO, .size = 1, .fd = -1};
 
@@ -44,7 +44,7 @@ static void unlock_logger(void) {
     (void)pthread_mutex_unlock(&logger.lock);
 }
 
-// A full disk or closed terminal must not stop a run: what cannot be written is lost.
+// A full disk or a closed terminal must not stop a run: output that cannot be written is lost.
 static bool put(int fd, const char *bytes, size_t n) {
     while (n > 0) {
         ssize_t written = write(fd, bytes, n);
@@ -58,8 +58,8 @@ static bool put(int fd, const char *bytes, size_t n) {
     return true;
 }
 
-// Width of the terminal that stderr ends at, 0 where there is none. Under `serried train -n` mpirun
-// carries stderr through pipes; then SERRIED_TERMINAL holds the width.
+// Width of the terminal of stderr, or 0 without a terminal. Under `serried train -n`, mpirun
+// forwards stderr through pipes and SERRIED_TERMINAL contains the width.
 static size_t terminal_columns(void) {
     const char *term = getenv("TERM"), *carried = getenv("SERRIED_TERMINAL");
     struct winsize window;
@@ -117,7 +117,7 @@ static size_t compose(char *line, sr_log_level level, bool with_rank, bool color
     static const char *const colored[] = {"\033[31merror:\033[0m ", "\033[33mwarning:\033[0m ", "",
                                           ""};
     char rank[32] = "", shown[LINE_BYTES];
-    (void)sr_text_visible_message(text, shown, sizeof shown); // names of files may be anything
+    (void)sr_text_visible_message(text, shown, sizeof shown); // file names may contain anything
     if (with_rank)
         (void)snprintf(rank, sizeof rank, "rank %d: ", logger.rank);
     int n = snprintf(line, LINE_BYTES, "%s%s%s\n", rank, (color ? colored : plain)[level], shown);
@@ -134,13 +134,13 @@ static void clear_live_line(void) {
     logger.live = false;
 }
 
-// Into the file; that lines are lost is said once, by every rank for its own.
+// Writes to the log file. Each rank reports once when lines of its file are lost.
 static void put_in_file(const char *line, size_t bytes) {
     char text[256], warning[LINE_BYTES];
     if (put(logger.fd, line, bytes) || logger.lossy)
         return;
     logger.lossy = true;
-    (void)snprintf(text, sizeof text, "the log file cannot be written: %s; lines of it are lost",
+    (void)snprintf(text, sizeof text, "cannot write to the log file: %s; lines are lost",
                    strerror(errno));
     clear_live_line();
     (void)put(STDERR_FILENO, warning,
@@ -155,13 +155,13 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
 
-    sr_watch watch; // the file may lie on a file system that hangs
+    sr_watch watch; // the file system of the log file may hang
     sr_watch_begin(&watch, "a message to be written");
     lock_logger();
     if (level <= logger.level) {
         if (logger.fd >= 0)
             put_in_file(line, compose(line, level, logger.size > 1, false, text));
-        // A rank without a file still tells what went wrong.
+        // A rank without a file still prints errors and warnings.
         bool speaks = logger.rank == 0 || (logger.fd < 0 && level <= SR_LOG_WARN);
         if (speaks) {
             clear_live_line();
@@ -174,7 +174,8 @@ void sr_log(sr_log_level level, const char *fmt, ...) {
     errno = saved_errno;
 }
 
-// Where the pipe behind stderr is full, the message is for the file alone.
+// Whether a write would not block. When the pipe of stderr is full, a message only goes to the
+// file.
 static bool takes_bytes(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT) != 0;
@@ -193,7 +194,7 @@ static void *write_line(void *user) {
     return NULL;
 }
 
-// Into the file by a thread that nobody waits for: it may be the file's system that hangs.
+// Writes to the log file on a detached thread: the file system may be what hangs.
 static void put_aside(const char *text) {
     pthread_t thread;
     file_line *line = logger.fd >= 0 ? sr_alloc(sizeof *line, "message") : NULL;
@@ -207,7 +208,7 @@ static void put_aside(const char *text) {
         sr_free(line);
 }
 
-// Whether the lock was to be had within ALARM_TRIES times ALARM_PAUSE_NS.
+// Tries to take the lock for ALARM_TRIES times ALARM_PAUSE_NS.
 static bool try_lock_logger(void) {
     for (int i = 0; i < ALARM_TRIES; i++) {
         if (pthread_mutex_trylock(&logger.lock) == 0)
@@ -233,7 +234,7 @@ void sr_log_alarm(const char *fmt, ...) {
         unlock_logger();
 }
 
-// Bytes of the longest start of a UTF-8 line that fits into 'columns' characters.
+// Bytes of the longest prefix of a UTF-8 line that fits into 'columns' characters.
 static size_t fit_columns(const char *line, size_t columns) {
     size_t n = 0;
     for (; line[n] != '\0'; n++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages to stderr, and to a file for ranks other than 0.
 //
-// stdout is for results, stderr for messages. Rank 0 speaks; other ranks write to the file given
-// by sr_log_open_file. Locked inside: any thread may log.
+// stdout is for results, stderr for messages. Rank 0 writes to stderr, other ranks write to the
+// file of sr_log_open_file. Locked inside: any thread may log.
 #ifndef SR_KERNELS_BASE_LOG_H
 #define SR_KERNELS_BASE_LOG_H
 
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-// From what must be said to what only a developer asks for.
+// From the most to the least important.
 typedef enum sr_log_level {
     SR_LOG_ERROR = 0,
     SR_LOG_WARN,
@@ -24,17 +24,17 @@ typedef enum sr_log_level {
 
 // Messages above this level are dropped. SR_LOG_INFO at the start.
 void sr_log_set_level(sr_log_level level);
-// Prefix of each line in the file, as "rank 3"; and whether this process writes to stderr.
+// Sets the prefix of each line in the file, as "rank 3", and whether this process writes to stderr.
 void sr_log_set_rank(int rank, int size);
-// Appends what is logged from here on to a file as well. SR_E_IO.
+// From now on also appends messages to a file. SR_E_IO.
 SR_NODISCARD sr_status sr_log_open_file(const char *path);
-// Closes that file, where one is open.
+// Closes that file, if one is open.
 void sr_log_close_file(void);
 
-// "error: ", "warning: " or nothing stands before the message; a line break is added.
+// Logs a message with the prefix "error: ", "warning: " or none, and a line break.
 void sr_log(sr_log_level level, const char *fmt, ...) SR_PRINTF(2, 3);
-// A warning that must come out whatever hangs: from any rank, to stderr and to the file, without
-// waiting for a thread that is stuck with a message of its own.
+// A warning that must be printed whatever hangs: from any rank, to stderr and to the file, without
+// waiting for a thread that is stuck writing a message.
 void sr_log_alarm(const char *fmt, ...) SR_PRINTF(1, 2);
 // One message at the level of the name, as printf:
 #define SR_INFO(...) sr_log(SR_LOG_INFO, __VA_ARGS__)
@@ -45,7 +45,7 @@ void sr_log_alarm(const char *fmt, ...) SR_PRINTF(1, 2);
 // The live line: redrawn in place on a terminal; elsewhere one plain line at most every
 // 'plain_interval' seconds. Any log line clears it first.
 void sr_log_progress(const char *line, double plain_interval_s);
-// Ends the live line; the next message begins on a fresh one.
+// Ends the live line; the next message begins a new line.
 void sr_log_progress_end(void);
 // True when stderr is a terminal and neither NO_COLOR nor TERM=dumb is set.
 bool sr_log_has_color(void);

@@ -10,17 +10,17 @@
 extern "C" {
 #endif
 
-// Memory in bytes; UINT64_MAX where the machine does not say.
+// Memory in bytes; UINT64_MAX where it is unknown.
 typedef struct sr_machine_memory {
-    uint64_t total;     // that this process may have at most
-    uint64_t available; // that is free, or can be freed, now
+    uint64_t total;     // limit of this process
+    uint64_t available; // free now, or reclaimable
     const char *limit; // what bounds 'total': "its cgroup's memory.max", "ulimit -v"; NULL: nothing
-    bool addresses_limited; // by ulimit -v: reserved addresses count as memory
+    bool addresses_limited; // by ulimit -v: reserved address space counts as memory
 } sr_machine_memory;
 sr_machine_memory sr_machine_get_memory(void);
 
 // Calls visit with the folder of each cgroup that this process is in, from its own to the root:
-// "/sys/fs/cgroup/a/b". A limit of any of them holds.
+// "/sys/fs/cgroup/a/b". The limits of all of them apply.
 void sr_machine_visit_cgroups(void (*visit)(const char *folder, void *user), void *user);
 
 #ifdef __cplusplus

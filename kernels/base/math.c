@@ -3,11 +3,11 @@
 //
 // Only + - * / and bit operations in a written order, and no contraction (-ffp-contract=off), so
 // every compiler gives the same bits. Coefficients are interpolants at Chebyshev nodes, computed
-// with 300 bits (mpmath) for this file; behind each table stands the bound of the error relative
-// to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek 1983 for reduction,
-// Dekker 1971 for double-double products. fp32 versions work in fp64 and round once. Deliberately
-// not correctly rounded (that would cost tables), and not vectorised: provider kernels have their
-// own.
+// with 300 bits (mpmath) for this file; the comment of each table gives the bound of the error
+// relative to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek 1983 for
+// reduction, Dekker 1971 for double-double products. fp32 versions work in fp64 and round once.
+// Deliberately not correctly rounded (that would cost tables), and not vectorised: provider kernels
+// have their own.
 #include "kernels/base/math.h"
 
 #include <math.h> // INFINITY, NAN and classification macros only

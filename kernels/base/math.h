@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions whose bits are our own: no libm, no dependence on its version.
+// Elementary functions with defined bits: no libm, no dependence on its version.
 //
 // Used by reference kernels and host code wherever a result reaches a checkpoint. Accuracy: fp32
 // versions within 2 ulp, fp64 within 4 ulp over the ranges that the kernels use.
@@ -20,7 +20,7 @@ float sr_tanhf(float x);
 float sr_erff(float x);
 // e^x.
 double sr_exp(double x);
-// Natural logarithm (not sr_log: that writes messages).
+// Natural logarithm (sr_log writes messages).
 double sr_log_f64(double x);
 // Hyperbolic tangent.
 double sr_tanh(double x);

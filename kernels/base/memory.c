@@ -2,11 +2,11 @@
 // Counted memory with injected failures, and arenas (see memory.h).
 //
 //   block:  | padding | header: raw pointer, bytes | user memory, 64-byte aligned ... |
-//   arena:  first -> chunk -> chunk -> ... ; 'current' is being filled, later ones wait for reuse
+//   arena:  first -> chunk -> chunk -> ... ; 'current' is being filled, later ones are empty
 //
-// Counters are relaxed atomics: they are statistics and order nothing. Each block remembers who it
-// is for (memory_owners.h). Deliberately not an allocator of its own: the C library's is good, and
-// tools such as ASan understand it.
+// Counters are relaxed atomics: they are statistics and order nothing. Each block stores its owner
+// (memory_owners.h). Deliberately not a new allocator: the C library's is good, and tools such as
+// ASan understand it.
 #include "kernels/base/memory.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 enum {
     ALIGNMENT = 64,
-    LARGE_BYTES = 1 << 20, // from here on, zero pages of the system are cheaper than memset
+    LARGE_BYTES = 1 << 20, // from this size on, the system's zero pages are cheaper than memset
     ARENA_ALIGNMENT = 16,
     ARENA_FIRST_BYTES = 4096 - 64,
 };
@@ -65,8 +65,8 @@ static block_header *header_of(void *memory) {
     return header;
 }
 
-// Zeroed memory whose user part is aligned, with the raw pointer to free. Small blocks end exactly
-// at the end of their raw memory, so that ASan sees an overrun of one byte.
+// Zeroed memory with an aligned user part; *raw is the pointer to free. Small blocks end exactly at
+// the end of their raw memory, so that ASan detects an overrun of one byte.
 static void *take(size_t bytes, void **raw) {
     if (bytes >= LARGE_BYTES) {
         *raw = calloc(1, bytes + sizeof(block_header) + ALIGNMENT);
@@ -189,7 +189,7 @@ static bool fits(const sr_arena *arena, size_t bytes) {
     return arena->current != NULL && bytes <= arena->current->capacity - arena->used;
 }
 
-// Makes 'current' a chunk with room for bytes: a waiting one, or a new one behind the current.
+// Makes 'current' a chunk with room for 'bytes': a later one of the list, or a new one.
 static sr_status advance(sr_arena *arena, size_t bytes) {
     while (arena->current != NULL && arena->current->next != NULL) {
         arena->current = arena->current->next;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counted memory with injected failures, and arenas.
 //
-// Every allocation of serried goes through here: it is counted (a replayed step must show zero),
-// and the n-th one can be made to fail. Libraries' own allocations are not seen.
+// Every allocation of serried uses these functions: it is counted (a replayed step must allocate
+// nothing), and the n-th one can be made to fail. Allocations inside libraries are not counted.
 #ifndef SR_KERNELS_BASE_MEMORY_H
 #define SR_KERNELS_BASE_MEMORY_H
 
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-// Zero-filled, 64-byte aligned memory of 'bytes' bytes (0 gives a unique non-NULL pointer).
-// NULL with the error set (SR_E_MEMORY, naming 'what' and the size) when there is none.
+// Zero-filled, 64-byte aligned memory of 'bytes' bytes (0 gives a unique non-NULL pointer). NULL
+// with the error set (SR_E_MEMORY, naming 'what' and the size) when memory is out.
 void *sr_alloc(size_t bytes, const char *what);
 // count * size with overflow check.
 void *sr_alloc_array(size_t count, size_t size, const char *what);
@@ -30,7 +30,7 @@ char *sr_strdup(const char *text);
 // Frees what sr_alloc, sr_realloc, sr_grow or sr_strdup gave; NULL is legal.
 void sr_free(void *memory);
 
-// What sr_alloc and its like have given out.
+// Memory that sr_alloc and the functions below have allocated.
 typedef struct sr_memory_stats {
     uint64_t allocations; // calls that took new memory since process start
     uint64_t live_blocks;
@@ -42,11 +42,11 @@ typedef struct sr_memory_stats {
 sr_memory_stats sr_memory_get_stats(void);
 // The n-th allocation from now fails, once (n >= 1); 0 switches off.
 void sr_memory_fail_nth(uint64_t n);
-// Called for every allocation that is asked for, from its thread, so that a test learns the places;
-// NULL switches off. It must not allocate through here.
+// Calls 'watch' for every requested allocation, on its thread, so that a test can list them; NULL
+// switches this off. The callback must not allocate with these functions.
 void sr_memory_watch(void (*watch)(size_t bytes, const char *what));
 
-// Arena: a growing region whose memory dies all at once. One thread at a time.
+// Arena: a growing region whose memory is freed all at once. One thread at a time.
 typedef struct sr_arena {
     struct sr_arena_chunk *first, *current;
     size_t used; // in the current chunk
@@ -58,9 +58,9 @@ void sr_arena_init(sr_arena *arena);
 void *sr_arena_alloc(sr_arena *arena, size_t bytes);
 // A copy of a text in the arena; NULL with the error set when memory is out.
 char *sr_arena_strdup(sr_arena *arena, const char *text);
-// Forgets all contents but keeps the chunks, so that a steady use allocates nothing.
+// Drops all contents but keeps the chunks, so that steady use allocates nothing.
 void sr_arena_reset(sr_arena *arena);
-// Gives all memory back; the arena is then as after sr_arena_init.
+// Frees all memory; the arena is then as after sr_arena_init.
 void sr_arena_release(sr_arena *arena);
 // Bytes of memory that the arena holds.
 size_t sr_arena_bytes(const sr_arena *arena);

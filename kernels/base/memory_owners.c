@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory by owner (see memory_owners.h): a hash table of fixed size that only grows, so that
-// looking up takes no lock. Counters are statistics and order nothing.
+// Memory by owner (see memory_owners.h): a hash table of fixed size whose entries are never
+// removed, so that a look-up takes no lock. Counters are statistics and order nothing.
 #include "kernels/base/memory_owners.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static uint32_t hash(const char *what) {
     return h;
 }
 
-// Whether the entry is, or now becomes, that of the name.
+// Whether the entry has this name; a free entry takes it.
 static bool is_of(owner_entry *p, const char *what) {
     int state = ENTRY_FREE;
     if (atomic_compare_exchange_strong_explicit(&p->state, &state, ENTRY_TAKEN,
@@ -36,7 +36,7 @@ static bool is_of(owner_entry *p, const char *what) {
         atomic_store_explicit(&p->state, ENTRY_NAMED, memory_order_release);
         return true;
     }
-    while (state == ENTRY_TAKEN) // for the few instructions above
+    while (state == ENTRY_TAKEN) // another thread is between the two stores above
         state = atomic_load_explicit(&p->state, memory_order_acquire);
     return strncmp(p->name, what, sizeof p->name - 1) == 0;
 }

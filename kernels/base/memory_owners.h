@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds the memory of this process: bytes by the name that each allocation gives for itself
-// ("optimiser state"), for reports. What libraries take is not seen. Any thread.
+// Memory of this process by owner: bytes for each name that allocations give ("optimiser state"),
+// for reports. Allocations inside libraries are not counted. Any thread.
 #ifndef SR_KERNELS_BASE_MEMORY_OWNERS_H
 #define SR_KERNELS_BASE_MEMORY_OWNERS_H
 
@@ -13,19 +13,19 @@ typedef struct sr_memory_owner {
 } sr_memory_owner;
 
 #define SR_MEMORY_OWNER_BYTES 48
-#define SR_MEMORY_OWNERS 256 // names that are told apart; later ones are "others"
+#define SR_MEMORY_OWNERS 256 // distinct names; later ones are counted as "others"
 
-// Fills rows of all names that ever held memory, in no order; returns how many.
+// Fills a row for every name that ever owned memory, in no particular order; returns their number.
 size_t sr_memory_get_owners(sr_memory_owner rows[SR_MEMORY_OWNERS]);
 
-// ---- For what takes memory: memory.c, and devices, whose memory is mapped pages ----
+// ---- For allocators: memory.c, and devices, whose memory is mapped pages ----
 
 // The number of a name; allocates nothing.
 uint32_t sr_memory_owner_find(const char *what);
-// A block of so many bytes more; 0 bytes are a block, too.
+// Counts a new block of this size; a block of 0 bytes counts, too.
 void sr_memory_owner_add(uint32_t owner, size_t bytes);
 void sr_memory_owner_remove(uint32_t owner, size_t bytes);
-// A block that is there grows.
+// Counts that an existing block grew.
 void sr_memory_owner_grow(uint32_t owner, size_t bytes);
 
 #endif

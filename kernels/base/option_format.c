@@ -77,7 +77,7 @@ static void add_length(sr_text *out, sr_length length) {
     sr_text_add(out, "%s", sr_option_length_names[length.unit]);
 }
 
-// A bound of a range, in the unit that people would write.
+// A bound of a range, in a readable unit.
 static void add_bound(const sr_option *option, double value, sr_text *out) {
     if (option->type == SR_OPT_SIZE)
         add_size(out, (int64_t)value);
@@ -104,7 +104,7 @@ void sr_options_range(const sr_option *option, sr_text *out) {
     }
 }
 
-// Quoted where the list parser would otherwise read something else.
+// Quoted if the list parser would otherwise read something else.
 static void add_item(sr_text *out, const char *item) {
     size_t n = strlen(item);
     bool plain = n > 0 && strpbrk(item, ",\"'[]\\#:{}") == NULL &&

@@ -25,7 +25,7 @@ size_t sr_option_field_size(sr_option_type type);
 SR_NODISCARD sr_status sr_option_parse(const sr_option_table *table, const sr_option *option,
                                        const char *text, sr_arena *arena, sr_option_value *value);
 
-// Units from the largest to the smallest; the first of several with one factor is written.
+// Units from the largest to the smallest; of several with the same factor, the first is written.
 typedef struct sr_option_unit {
     const char *name;
     double factor;

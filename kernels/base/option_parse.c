@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From text to the value of an option (see options.h): one parser for each type, in one table.
 //
-// Deliberately no YAML: recipes hand over scalars, and lists in flow style, as text.
+// Deliberately no YAML: recipes pass scalars, and lists in flow style, as text.
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -42,7 +42,7 @@ static const char *skip_space(const char *p) {
     return p;
 }
 
-// A number at the start of text; *rest is what follows it and blanks. NaN is not a number here.
+// A number at the start of text; *rest is what follows it and white space. NaN is refused.
 static bool read_real(const char *text, double *value, const char **rest) {
     char *end;
     *value = strtod(text, &end);
@@ -144,7 +144,7 @@ static sr_status parse_size(const parse_state *at, sr_option_value *value) {
     bool good = read_real(at->text, &real, &rest) && read_unit(rest, sr_option_size_units, &factor);
     if (!good || !(fabs(real * factor) < 0x1p63))
         return expected(at, "a size such as 64MiB or 4GiB");
-    int64_t whole; // more than 53 bits of plain bytes stay exact
+    int64_t whole; // plain bytes stay exact beyond 53 bits
     const char *after;
     int64_t bytes = (int64_t)(real * factor);
     if (factor == 1.0 && read_integer(at->text, &whole, &after))
@@ -190,8 +190,8 @@ static sr_status parse_length(const parse_state *at, sr_option_value *value) {
     return expected(at, "a length such as 90ep, 5000it or 100000samples");
 }
 
-// One item of a list: skips blanks and takes a quoted or a bare item into the arena. *p moves to
-// behind the comma; *more tells whether there was one.
+// One item of a list: skips white space and copies a quoted or bare item into the arena. *p moves
+// past the comma; *more is whether there was one.
 static sr_status next_item(const parse_state *at, const char **p, const char *end, char **item,
                            bool *more) {
     const char *start = skip_space(*p);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Option tables over plain structs (see options.h): look-up, setting and defaults.
 //
-// Values are parsed first (option_parse.c) and stored last, so that a wrong text leaves the struct
-// as it was.
+// Values are parsed first (option_parse.c) and stored last, so that an invalid text leaves the
+// struct unchanged.
 #include "kernels/base/options.h"
 
 #include <string.h>

@@ -62,13 +62,13 @@ typedef struct sr_string_list {
     size_t count;
 } sr_string_list;
 
-// What a change of the value may change.
+// What a change of the value affects.
 typedef enum sr_option_class {
     SR_OPTION_NUMERICS = 0, // part of the run's identity
     SR_OPTION_NEUTRAL,      // never changes a bit of a result
 } sr_option_class;
 
-// One row: an option and the field that holds it.
+// One row: an option and its field.
 typedef struct sr_option {
     const char *name; // dotted key inside its table, as "lr" or "train"
     const char *help; // one line, no full stop
@@ -93,13 +93,13 @@ typedef struct sr_option_table {
 SR_NODISCARD sr_status sr_options_defaults(const sr_option_table *table, void *options,
                                            sr_arena *arena);
 // Parses 'text' into the named field. SR_E_USAGE with "unknown key 'x'; did you mean 'y'?",
-// "expected ...", or the range, when it does not fit; *options is then unchanged.
+// "expected ...", or the range, when it is invalid; *options is then unchanged.
 SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *options, const char *name,
                                       const char *text, sr_arena *arena);
 // The row of a name, or NULL.
 const sr_option *sr_options_find(const sr_option_table *table, const char *name);
-// The values that a number may have, as "0 to 1", "at least 1" or "1B to 1GiB"; nothing where every
-// number is right.
+// Appends the allowed range of a number, as "0 to 1", "at least 1" or "1B to 1GiB"; nothing if
+// every number is allowed.
 void sr_options_range(const sr_option *option, sr_text *out);
 // The field as text that sr_options_set reads back to the same value.
 void sr_options_format(const sr_option *option, const void *options, sr_text *out);

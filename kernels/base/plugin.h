@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plug-ins: models, losses, transforms, operators, optimisers and schedules of one's own, in one C
+// Plug-ins: user-defined models, losses, transforms, operators, optimisers and schedules, in one C
 // file outside the tree.
 //
 //   #include <serried.h>
@@ -14,15 +14,15 @@
 //
 //   cc -shared -fPIC mine.c -o mine.so $(pkg-config --cflags --libs serried)
 //
-// A recipe names it beside itself or by an absolute path, `plugins: [mine.so]`, and then uses what
-// is in it by name, as `model: my-model`. A program with a training loop of its own gives the same
-// struct to sr_plugin_add (trainer/engine/plugins.h).
+// A recipe names it, relative to the recipe or by an absolute path, as `plugins: [mine.so]`, and
+// then uses its content by name, as `model: my-model`. A program with its own training loop passes
+// the same struct to sr_plugin_add (trainer/engine/plugins.h).
 //
-// It is code of the user and runs with the user's rights: it is loaded only from a file that the
-// user or root owns and that no group or world may write, nor the folder it lies in. One that was
-// built for another SR_PLUGIN_ABI, or with structs of other sizes, is refused; a rebuild is the
-// cure. The SHA-256 of the file is part of a run's identity. Where its code crashes a process, the
-// last message names it.
+// A plug-in runs with the user's rights, so it is only loaded from a file that the user or root
+// owns, and only if neither the file nor its folder is writable by a group or by everybody. A
+// plug-in that was built for another SR_PLUGIN_ABI, or with structs of other sizes, is refused and
+// must be rebuilt. The SHA-256 of the file is part of a run's identity. If its code crashes a
+// process, the last message names it.
 #ifndef SR_KERNELS_BASE_PLUGIN_H
 #define SR_KERNELS_BASE_PLUGIN_H
 
@@ -32,11 +32,11 @@
 extern "C" {
 #endif
 
-// Raised with every change of a public struct or function that code built before would not survive.
+// Incremented with every incompatible change of a public struct or function.
 #define SR_PLUGIN_ABI 1
 
-// What a plug-in brings: lists that end with NULL; a list that is NULL is empty. All of it is
-// constant and lives until the process ends.
+// The content of a plug-in: lists that end with NULL; a NULL list is empty. All of it is constant
+// and stays valid until the process ends.
 typedef struct sr_plugin {
     uint32_t struct_size, abi;
     const char *name; // for messages
@@ -49,7 +49,7 @@ typedef struct sr_plugin {
     const struct sr_schedule_desc *const *schedules;
 } sr_plugin;
 
-// What every sr_plugin begins with.
+// The first fields of every sr_plugin.
 #define SR_PLUGIN_HEAD .struct_size = sizeof(sr_plugin), .abi = SR_PLUGIN_ABI
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which plug-in crashed: a handler for the signals of broken code (plugin_file.h).
+// Names the plug-in that crashed: a handler for fault signals (plugin_file.h).
 //
-// It looks where the processor was: inside the code of a plug-in, or in code that one called, when
-// a return address into it stands near the top of the stack (a guess that is right unless an old
-// frame was left there; the message says so). Ranges of code were noted when files were loaded,
-// since dladdr takes a lock. Everything here is async-signal-safe: write(2), and
-// process_vm_readv(2) to look at a stack whose end is not known without falling off it.
+// It checks where the fault was: inside the code of a plug-in, or in code that a plug-in called, if
+// a return address into a plug-in is near the top of the stack (a guess, which is wrong when an old
+// frame is left there; the message says "called by"). Code ranges were stored when files were
+// loaded, since dladdr takes a lock. Everything here is async-signal-safe: write(2), and
+// process_vm_readv(2), which reads a stack of unknown size without faulting at its end.
 //
-// Afterwards the signal takes its old course, so exit status, core dump and another library's
-// handler are what they were. The handler has a stack of its own in threads of sr_thread_start and
-// in the one that loaded the first plug-in: an endless recursion is named, too.
+// Afterwards the signal is handled as before, so exit status, core dump and the handlers of other
+// libraries are unchanged. The handler has a separate stack in threads of sr_thread_start and in
+// the thread that loaded the first plug-in, so an endless recursion is reported, too.
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -62,7 +62,7 @@ static void add_hex(crash_line *out, uintptr_t value) {
     add(out, at);
 }
 
-static void say(const crash_line *out) {
+static void print_line(const crash_line *out) {
     const char *at = out->text;
     size_t left = out->length;
     while (left > 0) {
@@ -125,7 +125,7 @@ static uintptr_t caller(uintptr_t stack, const sr_plugin_file **file) {
     return 0;
 }
 
-static void name_culprit(const char *name, const void *context) {
+static void report_crash(const char *name, const void *context) {
     crash_point at = where(context);
     const char *loading = atomic_load(&now_loading);
     const sr_plugin_file *file = owner(at.instruction);
@@ -149,7 +149,7 @@ static void name_culprit(const char *name, const void *context) {
         add_hex(&out, address - file->begin);
         add(&out, "\n");
     }
-    say(&out);
+    print_line(&out);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context) {
@@ -157,11 +157,11 @@ static void on_crash(int number, siginfo_t *info, void *context) {
     for (int i = 0; i < SIGNALS; i++) {
         if (signals[i].number != number)
             continue;
-        name_culprit(signals[i].name, context);
+        report_crash(signals[i].name, context);
         (void)sigaction(number, &before[i], NULL);
     }
     errno = saved;
-    // A fault comes again by itself when the instruction is tried anew; what was sent does not.
+    // A fault occurs again when the instruction is executed again; a signal that was sent does not.
     if (info->si_code <= 0)
         (void)raise(number);
 }

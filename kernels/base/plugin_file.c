@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading plug-in files: who may have written them, what they hold, that they fit (plugin_file.h).
+// Loading plug-in files: checks of owner, content and ABI (plugin_file.h).
 //
 // The rules of trust are those of sudo and ssh for files that decide what is run: the owner is the
-// user or root, and neither the file nor any folder above it can be written by anybody else. Links
-// are resolved first, so the rules hold for the file that is really loaded, and it is opened once:
-// one descriptor is checked, hashed and loaded, so that nobody can put another file in between.
-// Nothing of a file is executed before the rules are known to hold.
+// user or root, and nobody else can write to the file or any folder above it. Links are resolved
+// first, so the rules apply to the file that is really loaded. It is opened once: the same
+// descriptor is checked, hashed and loaded, so that nobody can replace the file in between. No code
+// of a file is executed before these checks pass.
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -27,27 +27,27 @@
 
 // ---- trust --------------------------------------------------------------------------------------
 
-// 'shown': as messages call it. A folder that everybody may write, but where nobody may replace
-// what is another's, is as good as one that is closed where it is root's, as /tmp is.
-static sr_status check_place(const struct stat *st, const char *shown, const char *what,
-                             const char *plugin) {
+// 'shown': the path in messages. A world-writable folder with the sticky bit, such as /tmp, is safe
+// if root owns it: nobody can replace the files of others there.
+static sr_status check_permissions(const struct stat *st, const char *shown, const char *what,
+                                   const char *plugin) {
     const bool shared = S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && st->st_uid == 0;
     if (st->st_uid != 0 && st->st_uid != geteuid()) {
         return SR_FAIL(SR_E_USAGE,
-                       "plug-in %s: %s belongs to user %u, but only code of your own or of root is "
-                       "loaded; take a copy that is yours (%s)",
+                       "plug-in %s: %s belongs to user %u, but only code that you or root own is "
+                       "loaded; make a copy that you own (%s)",
                        plugin, what, st->st_uid, shown);
     }
     if ((st->st_mode & (S_IWGRP | S_IWOTH)) && !shared) {
         return SR_FAIL(SR_E_USAGE,
-                       "plug-in %s: %s can be written by %s, who could put other code there; "
+                       "plug-in %s: %s can be written by %s, who could replace the code; "
                        "chmod go-w %s",
                        plugin, what, st->st_mode & S_IWOTH ? "everybody" : "a group", shown);
     }
     return SR_OK;
 }
 
-// Checks an open folder or file and takes the descriptor over: out it goes, or it is closed.
+// Checks an open folder or file. Takes over the descriptor: *out, or closed on failure.
 static sr_status check_open(int fd, const char *shown, const char *what, const char *plugin,
                             int *out) {
     struct stat st;
@@ -55,7 +55,7 @@ static sr_status check_open(int fd, const char *shown, const char *what, const c
     if (fd < 0 || fstat(fd, &st) != 0)
         status = SR_FAIL(SR_E_NOT_FOUND, "plug-in %s: %s: %s", plugin, shown, strerror(errno));
     else
-        status = check_place(&st, shown, what, plugin);
+        status = check_permissions(&st, shown, what, plugin);
     if (status != SR_OK && fd >= 0)
         (void)close(fd);
     if (status == SR_OK)
@@ -63,8 +63,8 @@ static sr_status check_open(int fd, const char *shown, const char *what, const c
     return status;
 }
 
-// Opens an absolute path without links folder by folder, checking each, so that what was checked is
-// what is on the way: a link that is put there meanwhile is not followed.
+// Opens an absolute path without links folder by folder and checks each, so that exactly the
+// checked folders are used: a link that is created meanwhile is not followed.
 static sr_status open_trusted(const char *path, int *out) {
     char shown[PATH_MAX];
     int at;
@@ -94,7 +94,7 @@ static sr_status hash_content(int fd, const char *path, char hex[SR_SHA256_HEX])
     uint8_t digest[SR_SHA256_BYTES];
     sr_sha256 *sha = NULL;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > MOST_BYTES)
-        return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: no file of at most %zu MiB", path,
+        return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: not a regular file of at most %zu MiB", path,
                        MOST_BYTES >> 20);
     const size_t bytes = (size_t)st.st_size;
     void *data = sr_alloc(bytes + 1, "plug-in");
@@ -117,7 +117,7 @@ static sr_status hash_content(int fd, const char *path, char hex[SR_SHA256_HEX])
 
 // ---- loading ------------------------------------------------------------------------------------
 
-// Where the code of a loaded file lies, for the crash handler.
+// The address range of the code of a loaded file, for the crash handler.
 static int find_code(struct dl_phdr_info *info, size_t size, void *user) {
     sr_plugin_file *file = user;
     (void)size;
@@ -136,8 +136,8 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *user) {
     return 1;
 }
 
-// The descriptor stays open: the loader knows the library by its name, which stands for this file
-// as long as the number is not given away.
+// The descriptor stays open: the loader identifies the library by this name, which refers to this
+// file as long as the descriptor number is not reused.
 static sr_status load(sr_plugin_file *file, int fd) {
     char name[64];
     union {
@@ -147,7 +147,7 @@ static sr_status load(sr_plugin_file *file, int fd) {
     struct link_map *map;
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    sr_float_control_set(); // one that was linked with -ffast-math has changed it
+    sr_float_control_set(); // a library linked with -ffast-math changes it
     if (!handle) {
         const char *why = dlerror(); // begins with the name that was opened
         if (strncmp(why, name, strlen(name)) == 0)
@@ -165,19 +165,19 @@ static sr_status load(sr_plugin_file *file, int fd) {
     if (!entry.object) {
         return SR_FAIL(
             SR_E_UNSUPPORTED,
-            "plug-in %s has no function sr_plugin_entry; kernels/base/plugin.h says what "
-            "a plug-in is",
+            "plug-in %s has no function sr_plugin_entry; kernels/base/plugin.h describes "
+            "plug-ins",
             file->path);
     }
     file->plugin = entry.function();
     return SR_OK;
 }
 
-// Nothing behind the head is read before it is known to be ours.
+// No field after the head is read before its ABI and size are known to match.
 static sr_status check_plugin(const sr_plugin_file *file) {
     const sr_plugin *p = file->plugin;
     if (!p)
-        return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: its sr_plugin_entry gives nothing",
+        return SR_FAIL(SR_E_UNSUPPORTED, "plug-in %s: its sr_plugin_entry returns NULL",
                        file->path);
     if (p->abi != SR_PLUGIN_ABI) {
         return SR_FAIL(SR_E_UNSUPPORTED,
@@ -200,7 +200,8 @@ static sr_status find_loaded(const char *path, const char *hash, sr_plugin_file 
     *out = sr_plugin_list_find(path);
     if (*out && strcmp((*out)->hash, hash) != 0)
         return SR_FAIL(SR_E_USAGE,
-                       "plug-in %s has changed since this process loaded it; start anew", path);
+                       "plug-in %s has changed since this process loaded it; restart the process",
+                       path);
     return SR_OK;
 }
 
@@ -228,10 +229,10 @@ static sr_status open_checked(const char *path, int fd, const char *hash, bool *
     sr_plugin_file *file = NULL;
     SR_TRY(hash_content(fd, path, found));
     if (hash && strcmp(hash, found) != 0)
-        return SR_FAIL(SR_E_USAGE, "plug-in %s has changed since the run began; start it anew",
+        return SR_FAIL(SR_E_USAGE, "plug-in %s has changed since the run began; restart the run",
                        path);
     SR_TRY(find_loaded(path, found, &file));
-    *kept = file == NULL; // also where loading fails: its name may be known to the loader
+    *kept = file == NULL; // also when loading fails: the loader may keep its name
     if (!file)
         SR_TRY(open_new(path, fd, found, &file));
     *out = file;

@@ -6,7 +6,7 @@
 
 #include "kernels/base/plugin_file_internal.h"
 
-// Read by the crash handler at any time: entries are complete before the count says so.
+// The crash handler may read the list at any time: an entry is complete before it is counted.
 static sr_plugin_file files[SR_PLUGIN_FILES_MAX];
 static int file_count;
 

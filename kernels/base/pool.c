@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread pool with a fixed partition (see pool.h).
 //
-// Each worker has a ticket on its own cache line. The caller raises the tickets of the workers that
-// have items and wakes those that sleep; the last worker to finish wakes the caller. Both sides
-// first look for 20 us without sleeping, then sleep in a futex (futex(2)). "Publish, then look
-// whether the other sleeps" on one side and "say that I sleep, then look again" on the other is
-// sequentially consistent, so no wake-up is lost. Deliberately no work stealing: which thread
-// computes what must not depend on timing.
+// Each worker has a ticket on its own cache line. The caller increments the tickets of the workers
+// that have items and wakes those that sleep; the last worker to finish wakes the caller. Both
+// sides first spin for 20 us, then sleep in a futex (futex(2)). One side publishes its work and
+// then checks whether the other sleeps; the other marks itself as sleeping and then checks for work
+// again. These accesses are sequentially consistent, so no wake-up is lost. Deliberately no work
+// stealing: which thread computes what must not depend on timing.
 #include "kernels/base/pool.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@
 enum { SPIN_NS = 20000, SPINS_PER_LOOK = 32, SIZE_LIMIT = 1024 };
 
 typedef struct pool_worker {
-    _Alignas(64) atomic_uint ticket; // raised by one for each piece of work
+    _Alignas(64) atomic_uint ticket; // incremented for each call of sr_pool_run
     atomic_uint sleeps;
     pthread_t thread;
     sr_pool *pool;
@@ -69,7 +69,7 @@ static void relax(void) {
 #endif
 }
 
-// Looks for a change of *word away from 'seen' for a short while.
+// Spins for a short time; true when *word changed from 'seen'.
 static bool spin_while(atomic_uint *word, unsigned seen, int64_t spin_ns) {
     int64_t end = spin_ns > 0 ? sr_clock_ns() + spin_ns : 0;
     do {
@@ -82,7 +82,7 @@ static bool spin_while(atomic_uint *word, unsigned seen, int64_t spin_ns) {
     return false;
 }
 
-// Returns when *word differs from 'seen'; *sleeps tells the other side that a wake-up is needed.
+// Returns when *word differs from 'seen'; *sleeps shows the other side that a wake-up is needed.
 static void wait_while(atomic_uint *word, unsigned seen, atomic_uint *sleeps, int64_t spin_ns) {
     if (spin_while(word, seen, spin_ns))
         return;
@@ -186,7 +186,7 @@ void sr_pool_run(sr_pool *pool, int64_t count, sr_pool_fn fn, void *user) {
     if (count <= 0)
         return;
     assert(atomic_load(&pool->pending) == 0);
-    if (pool->size == 1 || count == 1) { // nobody else has an item
+    if (pool->size == 1 || count == 1) { // only the caller has items
         sr_float_control();
         for (int64_t item = 0; item < count; item++)
             fn(user, item, 0);

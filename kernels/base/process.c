@@ -19,7 +19,7 @@ bool sr_process_look(pid_t pid, sr_process *out) {
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         (void)close(fd);
-    const char *at = n > 0 ? strrchr(text, ')') : NULL; // behind the program's name
+    const char *at = n > 0 ? strrchr(text, ')') : NULL; // end of the program's name
     for (int field = STATE; at && field <= STARTED; field++) {
         at = strchr(at + 1, ' ');
         if (at && field == STATE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says of another process (proc(5)).
+// State of another process, from the kernel (proc(5)).
 #ifndef SR_KERNELS_BASE_PROCESS_H
 #define SR_KERNELS_BASE_PROCESS_H
 
@@ -13,17 +13,17 @@ extern "C" {
 
 typedef struct sr_process {
     char state;       // 'R', 'S', 'T' (stopped), 'D' (hangs in the kernel), 'Z', ...
-    uint64_t started; // in ticks since the machine's start: tells it from a later one of its number
+    uint64_t started; // in ticks since boot: distinguishes it from a later process with its pid
 } sr_process;
 
 // False where there is no such process (or no /proc).
 bool sr_process_look(pid_t pid, sr_process *out);
-// Stopped by SIGSTOP, Ctrl-Z or a debugger. (That it waits in the kernel, 'D', says nothing: every
-// process does now and then.)
+// Whether it is stopped by SIGSTOP, Ctrl-Z or a debugger. Waiting in the kernel ('D') does not
+// count: every process does that now and then.
 bool sr_process_is_stopped(pid_t pid);
 
 #define SR_PROCESS_SIGN_BYTES 256
-// "host a, pid 7, since 2026-01-31T12:00:00Z" of this process, for those who find its lock.
+// "host a, pid 7, since 2026-01-31T12:00:00Z" of this process, to be written into its lock files.
 const char *sr_process_sign(char out[SR_PROCESS_SIGN_BYTES]);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 //
 // The block function is Random123's (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC'11). Bounded integers by Lemire, "Fast random integer generation in an interval", ACM TOMACS
-// 29(1), 2019; normals by Box and Muller, 1958, on our own elementary functions.
+// 29(1), 2019; normals by Box and Muller, 1958, with the functions of math.h.
 #include "kernels/base/rng.h"
 
 #include <Random123/philox.h>

@@ -42,7 +42,7 @@ uint32_t sr_rng_u32(sr_rng *rng);
 uint32_t sr_rng_below(sr_rng *rng, uint32_t n);
 // Uniform in [low, high) with 53 bits.
 double sr_rng_uniform(sr_rng *rng, double low, double high);
-// Standard normal by Box-Muller on own log, sin and cos (no libm: the bits are ours).
+// Standard normal by Box-Muller with the log and cos of math.h (no libm).
 double sr_rng_normal(sr_rng *rng);
 // Fisher-Yates on indices.
 void sr_rng_shuffle(sr_rng *rng, uint32_t *items, uint32_t n);

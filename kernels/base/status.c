@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Status codes and the last error of a thread (see status.h).
 //
-// The message lives in thread-local storage of fixed size, so that reporting "out of memory" needs
-// no memory. Not here: logging (log.c) and the decision what to do about an error (the caller).
+// The message is in thread-local storage of fixed size, so that reporting "out of memory" needs no
+// memory. Not here: logging (log.c) and handling of an error (the caller).
 #include "kernels/base/status.h"
 
 #include <stdarg.h>
@@ -64,7 +64,7 @@ const char *sr_error_where(void) {
     return last_where;
 }
 
-// A message that was cut ends in "..." instead of in the middle of a number.
+// Ends a message that was cut with "...", so that it does not end inside a number.
 static void mark_cut(char *text, int wanted) {
     if (wanted >= MESSAGE_BYTES)
         memcpy(text + MESSAGE_BYTES - 4, "...", 4);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Status codes and the message of the last failure of this thread.
 //
-// The first detector of a failure writes the message with SR_FAIL; callers forward the code in
-// silence with SR_TRY. Codes are grouped by what breaks, so that a caller can decide by group:
-// the caller's own mistake, one sample (may be skipped), a peer (recover), the device (stop).
+// The function that detects a failure writes the message with SR_FAIL; callers forward the code
+// with SR_TRY and add nothing. Codes are grouped by what failed, so that a caller can decide by
+// group: the caller's own mistake, one sample (may be skipped), a peer (recover), the device
+// (stop).
 #ifndef SR_KERNELS_BASE_STATUS_H
 #define SR_KERNELS_BASE_STATUS_H
 
@@ -12,7 +13,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-// A status that nobody looks at is a compiler's warning.
+// The compiler warns about a status that is ignored.
 #define SR_NODISCARD __attribute__((warn_unused_result))
 // The compiler checks the arguments against the format, as it does for printf.
 #define SR_PRINTF(fmt_index, first_arg) __attribute__((format(printf, fmt_index, first_arg)))
@@ -21,25 +22,25 @@ extern "C" {
 #define SR_PRINTF(fmt_index, first_arg)
 #endif
 
-// What went wrong, by what breaks.
+// What went wrong, grouped by what failed.
 typedef enum sr_status {
     SR_OK = 0,
 
-    // The caller: wrong arguments, recipes, shapes; nothing happened:
+    // The caller: wrong arguments, recipes or shapes; nothing was done:
     SR_E_ARGUMENT = 100, // an argument or handle is not valid here
     SR_E_USAGE,          // command line or recipe; process exit code 2
     SR_E_SHAPE,          // tensor shapes or dtypes do not fit together
     SR_E_UNSUPPORTED,    // valid in itself, but this build, device or file version lacks it
-    SR_E_NOT_FOUND,      // a named thing (file, key, tensor) does not exist
-    SR_E_EXISTS,         // a thing that must be new exists or is locked by somebody else
+    SR_E_NOT_FOUND,      // a named file, key or tensor does not exist
+    SR_E_EXISTS,         // something that must be new exists, or another process has locked it
 
     // One sample or file: damaged data; exit code 3:
-    SR_E_DATA = 200, // a record, picture or file does not say what it should
+    SR_E_DATA = 200, // a record, image or file has invalid content
     SR_E_CHECKSUM,   // a stored checksum does not match: bits changed
     SR_E_LIMIT,      // over a pixel, scan, memory or count limit
 
     // A peer or child process; exit code 6:
-    SR_E_PEER = 300, // a peer died or told that it failed
+    SR_E_PEER = 300, // a peer died or reported a failure
     SR_E_TIMEOUT,    // a deadline passed
 
     // This machine or device; exit code 1 where none is given:
@@ -51,7 +52,7 @@ typedef enum sr_status {
     SR_E_NON_FINITE,   // loss or gradient is NaN or infinite; exit code 5
     SR_E_SYSTEM,       // any other failing system call
 
-    // Not failures of anything, control flow that must reach the launcher:
+    // Control flow that must reach the launcher, and broken invariants:
     SR_E_INTERRUPTED = 500, // stopped by a signal after a checkpoint; exit code 75
     SR_E_INTERNAL,          // an invariant of serried itself is broken; exit code 1
 } sr_status;
@@ -66,7 +67,7 @@ int sr_status_exit_code(sr_status status);
 // Message of the last SR_FAIL on this thread ("" if none). Valid until the next SR_FAIL here.
 const char *sr_error_message(void);
 
-// "file.c:123" of the last SR_FAIL on this thread. For logs; users are shown the message.
+// "file.c:123" of the last SR_FAIL on this thread. For logs; users see the message.
 const char *sr_error_where(void);
 
 // Records a message and returns status. Use through SR_FAIL.

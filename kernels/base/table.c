@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of descriptors (table.h). Pointers are read with memcpy: a list is an array of pointers to
-// one kind of descriptor, which this file does not know. Linear scans: tables have a few dozen
-// rows and are looked into when recipes are read and plans are made, never in a step.
+// a descriptor type that is unknown here. Scans are linear: tables have a few dozen rows and are
+// searched when recipes are read and plans are made, never in a step.
 #include "kernels/base/table.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ sr_status sr_table_choose(const sr_table *table, const char *name, const void **
                    table->what);
 }
 
-// The head alone is read before its size and ABI are known to be ours.
+// Only the head is read before its size and ABI are known to match.
 static sr_status check(const sr_table *table, const void *descriptor, const char *origin) {
     sr_descriptor d = head(descriptor);
     size_t index;
@@ -98,9 +98,8 @@ static sr_status check(const sr_table *table, const void *descriptor, const char
         return SR_FAIL(SR_E_USAGE, "%s: a %s has no name", origin, table->what);
     if (find(table, d.name, &index)) {
         const char *other = table->origins ? table->origins[index] : NULL;
-        return SR_FAIL(SR_E_USAGE,
-                       "%s: the %s '%s' is there already, from %s; give it another name", origin,
-                       table->what, d.name, other ? other : "serried itself");
+        return SR_FAIL(SR_E_USAGE, "%s: the %s '%s' exists already, from %s; give it another name",
+                       origin, table->what, d.name, other ? other : "serried itself");
     }
     if (!table->check)
         return SR_OK;

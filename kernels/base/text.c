@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Growing strings, JSON output (RFC 8259) and near-miss search (see text.h).
 //
-// Deliberately not a JSON reader: that is yajl's work, in the rooms that read.
+// Deliberately not a JSON reader: the rooms that read JSON use yajl.
 #include "kernels/base/text.h"
 
 #include <math.h>

@@ -23,18 +23,18 @@ typedef struct sr_text {
 
 // An empty text.
 void sr_text_init(sr_text *text);
-// Gives the memory back.
+// Frees the memory.
 void sr_text_release(sr_text *text);
-// Empties the text, keeps its memory, and forgets a failure.
+// Empties the text, keeps its memory, and clears a failure.
 void sr_text_clear(sr_text *text);
-// Appends as printf writes.
+// Appends formatted text, as printf.
 void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
 // Appends n bytes as they are.
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
 // Text of a file or a user for a terminal: control characters as \xNN, invalid UTF-8 as U+FFFD.
 void sr_text_add_visible(sr_text *text, const char *s);
-// The same of a whole message, whose line breaks and tabs stay, cut off where 'capacity' bytes with
-// the terminator are full; allocates nothing. Returns out.
+// The same for a whole message, in which line breaks and tabs stay. Cut to 'capacity' bytes with
+// the terminator; allocates nothing. Returns out.
 char *sr_text_visible_message(const char *s, char *out, size_t capacity);
 // A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
@@ -45,7 +45,7 @@ size_t sr_text_utf8_length(const char *s);
 // Whether s ends with 'ending', in any letter case, and has something before it: "a.PTH" ends with
 // ".pth", ".pth" does not.
 bool sr_text_ends_with(const char *s, const char *ending);
-// Whether all of it is UTF-8.
+// Whether the whole string is valid UTF-8.
 bool sr_text_is_utf8(const char *s);
 // A JSON number that reads back to the same double; NaN and infinities become null.
 void sr_text_add_json_number(sr_text *text, double value);

@@ -2,9 +2,9 @@
 // Threads with signals blocked (see thread.h, pthread_sigmask(3)): a thread inherits the mask of
 // its creator, so the mask is set before it exists and there is no moment without it.
 //
-// A fault in a thread that blocks its signal ends the process without the handler: those signals
-// are left open. The stack for handlers (sigaltstack(2)) is memory of the kernel's that is not
-// touched before it is needed; where a sanitizer has set one up already, that one stays.
+// A fault in a thread that blocks its signal ends the process without calling the handler, so those
+// signals stay unblocked. The stack for handlers (sigaltstack(2)) is mapped memory that costs
+// nothing until it is used; one that a sanitizer has set up is kept.
 #include "kernels/base/thread.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void give_stack(void *memory) {
 }
 
 sr_status sr_thread_guard_stack(void) {
-    void *memory; // for as long as the thread lives
+    void *memory; // never freed: it serves as long as the thread lives
     return take_stack(&memory);
 }
 
@@ -56,7 +56,7 @@ static void *begin(void *argument) {
     first_call call = *(first_call *)argument;
     void *stack;
     sr_free(argument);
-    sr_float_control_set();   // not that of its creator
+    sr_float_control_set();   // not the environment of its creator
     (void)take_stack(&stack); // without it only the report of a crash is lost
     void *result = call.run(call.user);
     give_stack(stack);

@@ -17,7 +17,7 @@ struct sr_trace_label {
 
 typedef struct span {
     const sr_trace_label *label;
-    int64_t begin, end, busy; // busy: of the parts that it was put together from
+    int64_t begin, end, busy; // busy: sum over its parts
     uint32_t parts;
 } span;
 
@@ -26,8 +26,7 @@ struct sr_trace_row {
     const char *name;
     span *spans;
     size_t count, capacity;
-    bool open; // the last span may go on
-    uint64_t lost;
+    bool open; // the last span may be extended
 };
 
 struct sr_trace {
@@ -109,10 +108,8 @@ sr_status sr_trace_reserve(sr_trace_row *row, size_t spans) {
 }
 
 void sr_trace_span(sr_trace_row *row, const sr_trace_label *label, int64_t begin, int64_t end) {
-    if (row->spans == NULL || row->count == row->capacity) {
-        row->lost++;
+    if (row->spans == NULL || row->count == row->capacity)
         return;
-    }
     row->spans[row->count++] =
         (span){.label = label, .begin = begin, .end = end, .busy = end - begin, .parts = 1};
     row->open = true;
@@ -131,13 +128,6 @@ void sr_trace_part(sr_trace_row *row, const sr_trace_label *label, int64_t begin
 
 void sr_trace_close(sr_trace_row *row) {
     row->open = false;
-}
-
-uint64_t sr_trace_lost(const sr_trace *t) {
-    uint64_t lost = 0;
-    for (const sr_trace_row *row = t->first; row; row = row->next)
-        lost += row->lost;
-    return lost;
 }
 
 // ---- Writing ----

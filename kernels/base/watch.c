@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits under way, and the clock of their deadlines (see watch.h). The thread that looks after them
-// is in watchdog.c.
+// Waits under way, and the clock of their deadlines (see watch.h). The thread that checks them is
+// in watchdog.c.
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>

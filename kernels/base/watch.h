@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog of a process: every wait has a name and two deadlines, and those that last too long
-// are told, or end the process, without the help of the thread that waits.
+// The watchdog of a process: every wait has a name and two deadlines. Waits that last too long are
+// reported or end the process, without help of the waiting thread.
 //
-// A wait that can give up by itself does so, against sr_watch_clock_ns. One that cannot (a system
-// call on a file system that hangs, a library, a thread to join) stands between sr_watch_begin and
-// sr_watch_end.
+// A wait that can give up by itself measures its deadline with sr_watch_clock_ns. One that cannot
+// (a system call on a file system that hangs, a library call, joining a thread) is enclosed in
+// sr_watch_begin and sr_watch_end.
 #ifndef SR_KERNELS_BASE_WATCH_H
 #define SR_KERNELS_BASE_WATCH_H
 
@@ -17,26 +17,26 @@
 extern "C" {
 #endif
 
-// Times as long as usual may last what happens seldom: starting, the first step, a checkpoint.
+// Factor by which rare operations may take longer: start-up, the first step, a checkpoint.
 #define SR_PATIENCE 5
 
-// Nanoseconds that deadlines count: as sr_clock_ns, but while the watchdog runs, time in which this
-// process was stopped (SIGSTOP, Ctrl-Z, a paused machine) is left out, so that a job that was
-// stopped as a whole goes on as if nothing had been.
+// The clock of deadlines, in nanoseconds: like sr_clock_ns, but while the watchdog runs it does not
+// count time in which this process was stopped (SIGSTOP, Ctrl-Z, a paused virtual machine). So a
+// job that was stopped as a whole continues without a timeout.
 int64_t sr_watch_clock_ns(void);
 
 typedef struct sr_watch_options {
     double report_seconds, act_seconds; // 0: 10, 120
     const char *who;                    // begins each message: "rank 1 (host b, pid 7)"; copied
-    uint64_t *beats;                    // raised atomically about 20 times a second; NULL: nothing
+    uint64_t *beats; // incremented atomically about 20 times a second; may be NULL
 } sr_watch_options;
 
-// Starts the watchdog's thread; where it runs already only the options change. SR_E_SYSTEM.
+// Starts the watchdog's thread; if it is running already, only changes the options. SR_E_SYSTEM.
 SR_NODISCARD sr_status sr_watch_start(const sr_watch_options *options);
 // Ends it. No wait may be under way.
 void sr_watch_stop(void);
 
-// What this process calls itself in messages about waits: "rank 1 (host b, pid 7): ", or "".
+// The name of this process in messages about waits: "rank 1 (host b, pid 7): ", or "".
 const char *sr_watch_who(void);
 
 // One wait; on the caller's stack. The fields are the watchdog's.
@@ -47,11 +47,11 @@ typedef struct sr_watch {
     char what[256];
 } sr_watch;
 
-// From here to sr_watch_end this thread may be stuck in 'what' ("MPI to start"). After
-// report_seconds it is told, after SR_PATIENCE times act_seconds the process ends with exit code 6.
-// Without a watchdog nothing happens.
+// Until sr_watch_end this thread waits for 'what' ("MPI to start"). The wait is reported after
+// report_seconds; after SR_PATIENCE times act_seconds the process ends with exit code 6. Without a
+// watchdog nothing happens.
 void sr_watch_begin(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
-// The same for work that may well last ("lane 3 to be computed"): told SR_PATIENCE times later.
+// The same for work that may take long ("lane 3 to be computed"): reported SR_PATIENCE times later.
 void sr_watch_begin_work(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
 void sr_watch_end(sr_watch *watch);
 

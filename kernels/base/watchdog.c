@@ -2,11 +2,11 @@
 // The watchdog's thread (see watch.h): it keeps the clock of the deadlines, reports long waits and
 // ends the process.
 //
-// The thread looks 20 times a second. A gap of more than half a second between two looks is time in
-// which the process did not run, and is taken off the clock; so is the part of it that readers see
-// before the thread itself comes back. On a machine so busy that the thread is late the clock runs
-// slow, which only makes deadlines patient.
-// The process ends through _exit: whatever hangs may hold any lock.
+// The thread looks 20 times a second. After a gap of more than half a second between two looks, the
+// time beyond half a second counts as time in which the process did not run and is subtracted from
+// the clock, also for readers that run before the thread does. On a machine so busy that the thread
+// is late, the clock runs slow, which only lengthens deadlines. The process ends through _exit:
+// whatever hangs may hold any lock.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

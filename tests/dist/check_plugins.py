@@ -191,10 +191,10 @@ class Plugins(suite.Suite):
         self.bad("missing.so", "MISSING")
         self.check("missing symbol", "missing.so", "missing.so cannot be loaded", "sr_this_is_in_no_version")
         self.bad("taken.so", 'NAME="tiny"')
-        self.check("name of a shipped model", "taken.so", "taken.so: the model 'tiny' is there already, from serried")
+        self.check("name of a shipped model", "taken.so", "taken.so: the model 'tiny' exists already, from serried")
         self.bad("first.so")
         self.bad("second.so")
-        self.check("one name twice", ["first.so", "second.so"], "second.so: the model 'bad' is there already, from",
+        self.check("one name twice", ["first.so", "second.so"], "second.so: the model 'bad' exists already, from",
                    "first.so; give it another name")
         self.check("a good one", "first.so", codes=[0])
 

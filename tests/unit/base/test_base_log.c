@@ -128,8 +128,8 @@ static void lost_lines_are_said_once(void **state) {
     SR_INFO("two");
     sr_log_close_file();
     test_assert_content(captured,
-                        "warning: the log file cannot be written: No space left on device; lines "
-                        "of it are lost\none\ntwo\n");
+                        "warning: cannot write to the log file: No space left on device; lines are "
+                        "lost\none\ntwo\n");
 }
 
 int main(void) {

@@ -83,7 +83,7 @@ static void refuse(thing wrong, sr_status status, const char *words) {
     assert_ok(sr_table_add(&table, good, "y.so"));
     assert_int_equal(sr_table_add(&table, good, "z.so"), SR_E_USAGE);
     assert_non_null(
-        strstr(sr_error_message(), "z.so: the thing 'three' is there already, from y.so"));
+        strstr(sr_error_message(), "z.so: the thing 'three' exists already, from y.so"));
     release(&table);
 }
 
@@ -98,8 +98,8 @@ static void test_refusals(void **state) {
     refuse((thing)THING("", 4), SR_E_USAGE, "x.so: a thing has no name");
     refuse((thing)THING(NULL, 4), SR_E_USAGE, "x.so: a thing has no name");
     refuse((thing)THING("one", 4), SR_E_USAGE,
-           "x.so: the thing 'one' is there already, from serried itself");
-    refuse((thing)THING("three", 4), SR_E_USAGE, "the thing 'three' is there already, from x.so");
+           "x.so: the thing 'one' exists already, from serried itself");
+    refuse((thing)THING("three", 4), SR_E_USAGE, "the thing 'three' exists already, from x.so");
     refuse((thing)THING("four", -1), SR_E_USAGE, "x.so: thing 'four': it is negative");
 }
 
