@@ -12,16 +12,7 @@
 
 #define NAMES_BYTES_MAX ((size_t)16 << 20)
 
-const char *const sr_split_names[SR_SPLIT_COUNT] = {"train", "val", "test"};
-
 // -- paths -------------------------------------------------------------------------------------
-
-int sr_split_find(const char *name, size_t bytes) {
-    for (int s = 0; s < SR_SPLIT_COUNT; s++)
-        if (strlen(sr_split_names[s]) == bytes && memcmp(name, sr_split_names[s], bytes) == 0)
-            return s;
-    return -1;
-}
 
 bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes) {
     for (int i = 0;; i++) {
@@ -46,19 +37,6 @@ int sr_path_split(const char *path) {
         split = found >= 0 ? found : split;
     }
     return split;
-}
-
-int sr_split_word(const char *name, size_t bytes) {
-    bool begin = true;
-    for (size_t i = 0; i < bytes; i++) {
-        for (int s = 0; begin && s < SR_SPLIT_COUNT; s++) {
-            const size_t n = strlen(sr_split_names[s]);
-            if (n <= bytes - i && memcmp(name + i, sr_split_names[s], n) == 0)
-                return s;
-        }
-        begin = strchr("_-. ", name[i]) != NULL;
-    }
-    return -1;
 }
 
 int sr_path_split_word(const char *path) {

@@ -9,16 +9,11 @@
 
 #include "dataio/import/notes.h"
 #include "dataio/import/source.h"
+#include "dataio/record/split.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum { SR_SPLIT_TRAIN = 0, SR_SPLIT_VAL, SR_SPLIT_TEST, SR_SPLIT_COUNT };
-// "train", "val", "test".
-extern const char *const sr_split_names[SR_SPLIT_COUNT];
-// The split of this name, or -1.
-int sr_split_find(const char *name, size_t bytes);
 
 // What kind of records come out.
 typedef enum sr_schema {
@@ -113,8 +108,6 @@ int sr_path_split(const char *path);
 // The split of which a folder's name has a word, as "imagenet-val-000012"; the deepest one that
 // does; -1 where none does.
 int sr_path_split_word(const char *path);
-// The split that a word of a name begins with; -1 where none does.
-int sr_split_word(const char *name, size_t bytes);
 // The path without its last part's ending.
 size_t sr_path_stem_bytes(const char *path);
 // Does the path end with the name, whole parts of it? False for the empty name.

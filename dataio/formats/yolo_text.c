@@ -20,7 +20,7 @@
 
 // -- data.yaml ---------------------------------------------------------------------------------
 
-// The keys that count; splits have the numbers of layout.h.
+// The keys that count; splits have the numbers of split.h.
 enum { KEY_PATH = SR_SPLIT_COUNT, KEY_NAMES, KEY_NC, KEY_POINTS, KEY_COUNT, KEY_OTHER = KEY_COUNT };
 static const char *const keys[KEY_COUNT] = {"train", "val", "test",     "path",
                                             "names", "nc",  "kpt_shape"};

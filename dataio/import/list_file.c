@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataio/formats/layout.h"
+#include "dataio/record/split.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 

@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct sr_list_entry {
     const char *path, *label;
-    int8_t split; // of layout.h; -1: not told
+    int8_t split; // SR_SPLIT_TRAIN, ... (record/split.h); -1: not given
     bool twice;   // the path stands in another line, too, with another label or split
 } sr_list_entry;
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataio/formats/layout.h"
+#include "dataio/record/split.h"
 #include "dataio/record/store_internal.h"
 #include "kernels/base/file.h"
 
