@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between inspect.c and inspect_objects.c.
+// Between inspect_stat.c and inspect_objects.c.
 #ifndef SR_DATAIO_INSPECT_INTERNAL_H
 #define SR_DATAIO_INSPECT_INTERNAL_H
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "dataio/record/container.h"
-#include "dataio/record/dataset.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
@@ -166,7 +165,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Opening a split checks how its shards fit together; what single shards lack was told before.
+// Loading a split checks how its shards fit together; damage of single shards was reported before.
 static void verify_splits(const char *folder, sr_damage_fn damage, void *user,
                           sr_verify_result *result) {
     sr_split_list list = {0};
@@ -174,13 +173,12 @@ static void verify_splits(const char *folder, sr_damage_fn damage, void *user,
         return;
     sr_split_list_sort(&list);
     for (int i = 0; i < list.count; i++) {
-        sr_dataset *dataset;
-        if (sr_dataset_open(folder, list.names[i], &dataset) == SR_OK) {
-            sr_dataset_free(dataset);
-            continue;
+        sr_parts parts = {0};
+        if (load_folder(folder, list.names[i], &parts) != SR_OK) {
+            damage(user, sr_error_message());
+            result->damaged++;
         }
-        damage(user, sr_error_message());
-        result->damaged++;
+        sr_parts_release(&parts);
     }
 }
 
