@@ -16,7 +16,7 @@ const sr_format *sr_format_at(size_t index) {
     return index < sizeof formats / sizeof *formats ? formats[index] : NULL;
 }
 
-bool sr_format_wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
+static bool some_wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
     const sr_format *format;
     for (size_t i = 0; (format = sr_format_at(i)) != NULL; i++)
         if (format->wants != NULL && format->wants(path, head, head_bytes, bytes))
@@ -24,7 +24,7 @@ bool sr_format_wants(const char *path, const uint8_t *head, size_t head_bytes, u
     return false;
 }
 
-sr_status sr_format_find(sr_source *source) {
+static sr_status find_format(sr_source *source) {
     const sr_format *format;
     for (size_t i = 0; (format = sr_format_at(i)) != NULL; i++) {
         bool fits = false;
@@ -35,4 +35,17 @@ sr_status sr_format_find(sr_source *source) {
         }
     }
     return SR_FAIL(SR_E_INTERNAL, "%s: no format", source->path); // the last one takes everything
+}
+
+sr_status sr_format_open(const char *path, const char *list, const char *spool_folder,
+                         const sr_source_limits *limits, sr_source **out) {
+    sr_source *source;
+    SR_TRY(sr_source_open(path, list, spool_folder, limits, some_wants, &source));
+    sr_status status = find_format(source);
+    if (status != SR_OK) {
+        sr_source_free(source);
+        return status;
+    }
+    *out = source;
+    return SR_OK;
 }

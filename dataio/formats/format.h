@@ -35,10 +35,10 @@ typedef struct sr_format {
 
 // The table, in order of recognition; NULL ends it.
 const sr_format *sr_format_at(size_t index);
-// Sets source->format. SR_E_USAGE where none fits.
-SR_NODISCARD sr_status sr_format_find(sr_source *source);
-// Some format may want this file, which is no picture.
-bool sr_format_wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes);
+// Opens a source (sr_source_open) with the files that some format may want, and sets its format.
+// Errors as sr_source_open.
+SR_NODISCARD sr_status sr_format_open(const char *path, const char *list, const char *spool_folder,
+                                      const sr_source_limits *limits, sr_source **out);
 
 #ifdef __cplusplus
 }

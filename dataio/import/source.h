@@ -59,10 +59,14 @@ typedef struct sr_source_limits {
 #define SR_SOURCE_ENTRIES UINT64_C(50000000)     // three times ImageNet-21k
 #define SR_SOURCE_UNPACKED (UINT64_C(512) << 30) // three times ImageNet-1k
 
+// Whether some format may want a file that is not a picture, by its path, first bytes and length.
+typedef bool (*sr_wants_fn)(const char *path, const uint8_t *head, size_t head_bytes,
+                            uint64_t bytes);
+
 typedef struct sr_source {
     const char *path;
     const struct sr_source_kind *kind;
-    const struct sr_format *format; // what the files mean; found by sr_format_find
+    const struct sr_format *format; // what the files mean; set by sr_format_open
     sr_file_list files;             // candidates: by their first bytes JPEG or PNG
     sr_file_list papers;            // no pictures, but some format may want them
     sr_refused_file *refused;       // named by the listing; packing adds to them
@@ -73,6 +77,7 @@ typedef struct sr_source {
     const char *list;              // path of a list of pictures, or NULL
     size_t root_bytes;             // of all paths, what leads to the folder that holds all files
     // the kind's
+    sr_wants_fn wants;
     sr_source_limits limits;
     uint64_t entries, unpacked; // of archives, so far
     sr_arena arena;
@@ -89,6 +94,7 @@ typedef struct sr_source_probe {
     int fd;              // of the file or folder
     const uint8_t *head; // first bytes of a file
     size_t head_bytes;
+    sr_wants_fn wants;
 } sr_source_probe;
 
 typedef struct sr_source_kind {
@@ -102,13 +108,14 @@ typedef struct sr_source_kind {
 // The table, in order of recognition; NULL ends it.
 const sr_source_kind *sr_source_kind_at(size_t index);
 
-// Finds kind and format and lists the source. spool_folder: where an unnamed temporary file may
-// hold unpacked contents. list: a file of lines "path TAB label [TAB split]" that says what to
-// take, or NULL; then path may be NULL for the list's own folder. SR_E_NOT_FOUND; SR_E_USAGE where
-// no kind or format fits; SR_E_DATA for damaged archives and lists; SR_E_LIMIT for archives over
-// 'limits' (NULL: the usual ones).
+// Finds the kind and lists the source; its format is not set (formats/format.h). spool_folder:
+// where an unnamed temporary file may hold unpacked contents. list: a file of lines "path TAB label
+// [TAB split]" that says what to take, or NULL; then path may be NULL for the list's own folder.
+// SR_E_NOT_FOUND; SR_E_USAGE where no kind fits; SR_E_DATA for damaged archives and lists;
+// SR_E_LIMIT for archives over 'limits' (NULL: the usual ones).
 SR_NODISCARD sr_status sr_source_open(const char *path, const char *list, const char *spool_folder,
-                                      const sr_source_limits *limits, sr_source **out);
+                                      const sr_source_limits *limits, sr_wants_fn wants,
+                                      sr_source **out);
 // NULL is legal.
 void sr_source_free(sr_source *source);
 // The file's path from the folder that holds all files: the same for a folder, a tar of it, and a

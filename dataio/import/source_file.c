@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataio/formats/format.h"
 #include "dataio/import/source_internal.h"
 #include "kernels/base/text.h"
 
@@ -17,7 +16,7 @@ static bool recognises(const sr_source_probe *probe) {
     struct stat info;
     return !probe->folder && !sr_text_ends_with(probe->path, ".txt") &&
            fstat(probe->fd, &info) == 0 &&
-           sr_format_wants(probe->path, probe->head, probe->head_bytes, (uint64_t)info.st_size);
+           probe->wants(probe->path, probe->head, probe->head_bytes, (uint64_t)info.st_size);
 }
 
 static bool is_yaml(const char *path) {

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "dataio/formats/format.h"
 #include "dataio/pack/pack_record.h"
 #include "dataio/pack/pack_state.h"
 #include "dataio/record/dataset.h"
@@ -457,7 +458,7 @@ static sr_status run(packing *p) {
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such file or folder", o->source);
     p->created = !sr_path_exists(o->destination);
     SR_TRY(sr_pack_state_open(o->destination, &p->state));
-    SR_TRY(sr_source_open(o->source, o->list, o->destination, &o->limits, &p->source));
+    SR_TRY(sr_format_open(o->source, o->list, o->destination, &o->limits, &p->source));
     p->job.source = p->source;
     p->job.layout = &p->layout;
     SR_TRY(sr_pack_state_compare(&p->state, o, p->source, p->report));

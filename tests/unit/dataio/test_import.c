@@ -356,7 +356,7 @@ static void check_case(size_t i) {
     (void)snprintf(list, sizeof list, "%s", in_top("list.tsv"));
     cases[i].make();
     options.list = cases[i].listed ? list : NULL;
-    assert_ok(sr_source_open(in_top("src"), options.list, top, NULL, &source));
+    assert_ok(sr_format_open(in_top("src"), options.list, top, NULL, &source));
     assert_string_equal(cases[i].format, source->format->name);
     sr_source_free(source);
     assert_ok(pack(in_top("src"), in_top("dst"), options, &report));
