@@ -61,7 +61,7 @@ sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
     sr_status status = container->verify(path, damage, user, result);
     if (status == SR_OK && result->damaged == 0 && sr_path_is_folder(path))
         status = verify_splits(path, damage, user, result);
-    result->part = result->shards == 1 ? container->part : container->parts;
+    result->noun = result->files == 1 ? container->singular : container->plural;
     return status;
 }
 
@@ -72,7 +72,7 @@ sr_status sr_inspect_read(sr_dataset *dataset, int64_t index, sr_sample *picture
     const void *data;
     size_t bytes;
     SR_TRY(sr_dataset_read(dataset, index, &data, &bytes));
-    *has_objects = strstr(sr_dataset_shard(dataset, 0)->meta, "\"content\"") != NULL;
+    *has_objects = strstr(sr_dataset_file(dataset, 0)->meta, "\"content\"") != NULL;
     if (!*has_objects)
         return sr_sample_read(data, bytes, picture);
     SR_TRY(sr_detection_read(data, bytes, objects));

@@ -26,7 +26,7 @@ SR_NODISCARD sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, 
 
 typedef struct sr_split_stat {
     int64_t records;
-    int shards;
+    int files;
     uint64_t bytes; // of the files
     int class_count;
     int64_t *class_records; // [class_count], by label

@@ -107,7 +107,7 @@ static void find_quartiles(counting *c) {
 }
 
 sr_status sr_inspect_objects(sr_dataset *dataset, sr_split_stat *stat) {
-    const char *meta = sr_dataset_shard(dataset, 0)->meta;
+    const char *meta = sr_dataset_file(dataset, 0)->meta;
     stat->has_boxes = strstr(meta, "\"content\"") != NULL;
     stat->has_masks = !stat->has_boxes && strstr(meta, "\"mask\"") != NULL;
     if (!stat->has_boxes && !stat->has_masks)

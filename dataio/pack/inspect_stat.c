@@ -29,14 +29,14 @@ static sr_status sum_samples(sr_dataset *dataset, sr_channel_sums *sums) {
 
 sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out) {
     sr_split_stat stat = {.records = sr_dataset_count(dataset),
-                          .shards = sr_dataset_shard_count(dataset),
+                          .files = sr_dataset_file_count(dataset),
                           .class_count = sr_dataset_class_count(dataset)};
     stat.class_records =
         sr_alloc_array((size_t)stat.class_count, sizeof *stat.class_records, "class counts");
     if (stat.class_records == NULL)
         return SR_E_MEMORY;
-    for (int s = 0; s < stat.shards; s++) {
-        const sr_shard *shard = sr_dataset_shard(dataset, s);
+    for (int s = 0; s < stat.files; s++) {
+        const sr_data_file *shard = sr_dataset_file(dataset, s);
         stat.bytes += shard->file_bytes;
         for (int c = 0; c < stat.class_count; c++)
             stat.class_records[c] += (int64_t)shard->class_records[c];

@@ -282,7 +282,7 @@ static bool has_shards(const packing *p, int split, uint32_t count, int64_t reco
     bool last = false;
     for (uint32_t i = 0; count > 0 ? i < count : records > 0 && !last; i++) {
         char name[SR_SHARD_NAME_MAX];
-        sr_shard shard;
+        sr_data_file shard;
         char *path =
             sr_path_join(p->state.folder, sr_shard_file_name(sr_split_names[split], i, name));
         sr_status status = path ? sr_shard_load(path, &shard) : SR_E_MEMORY;
@@ -291,7 +291,7 @@ static bool has_shards(const packing *p, int split, uint32_t count, int64_t reco
             return false;
         last = shard.last;
         records -= shard.count;
-        sr_shard_release(&shard);
+        sr_data_file_release(&shard);
     }
     return records == 0;
 }
@@ -391,8 +391,8 @@ static sr_status sum_bytes(packing *p) {
         if (p->report->records[split] == 0)
             continue;
         SR_TRY(sr_dataset_open_records(p->state.folder, sr_split_names[split], &dataset));
-        for (int i = 0; i < sr_dataset_shard_count(dataset); i++)
-            p->report->bytes += sr_dataset_shard(dataset, i)->file_bytes;
+        for (int i = 0; i < sr_dataset_file_count(dataset); i++)
+            p->report->bytes += sr_dataset_file(dataset, i)->file_bytes;
         sr_dataset_free(dataset);
     }
     return SR_OK;

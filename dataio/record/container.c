@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of containers, and what several of them need: lists of parts and of splits, folders of
-// splits (container.h).
+// The table of containers, and what several of them need: lists of data files and of splits,
+// folders of splits (container.h).
 #include "dataio/record/container.h"
 
 #include <dirent.h>
@@ -33,19 +33,19 @@ const sr_container *sr_container_find(const char *path) {
     return NULL;
 }
 
-sr_status sr_parts_grow(sr_parts *parts, sr_shard **next) {
-    void *items = parts->items;
-    SR_TRY(sr_grow(&items, &parts->capacity, parts->count + 1, sizeof *parts->items, "parts"));
-    parts->items = items;
-    *next = &parts->items[parts->count];
+sr_status sr_data_files_grow(sr_data_files *files, sr_data_file **next) {
+    void *items = files->items;
+    SR_TRY(sr_grow(&items, &files->capacity, files->count + 1, sizeof *files->items, "data files"));
+    files->items = items;
+    *next = &files->items[files->count];
     return SR_OK;
 }
 
-void sr_parts_release(sr_parts *parts) {
-    for (size_t i = 0; i < parts->count; i++)
-        sr_shard_release(&parts->items[i]);
-    sr_free(parts->items);
-    *parts = (sr_parts){0};
+void sr_data_files_release(sr_data_files *files) {
+    for (size_t i = 0; i < files->count; i++)
+        sr_data_file_release(&files->items[i]);
+    sr_free(files->items);
+    *files = (sr_data_files){0};
 }
 
 // -- splits ------------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ sr_status sr_container_folder(const char *path, const char *split, bool (*holds)
     return SR_OK;
 }
 
-sr_status sr_container_check_split(const sr_shard *part, const char *split) {
-    if (split == NULL || part->split[0] == '\0' || strcmp(part->split, split) == 0)
+sr_status sr_container_check_split(const sr_data_file *file, const char *split) {
+    if (split == NULL || file->split[0] == '\0' || strcmp(file->split, split) == 0)
         return SR_OK;
-    return SR_FAIL(SR_E_NOT_FOUND, "%s holds split '%s', not '%s'", part->path, part->split, split);
+    return SR_FAIL(SR_E_NOT_FOUND, "%s holds split '%s', not '%s'", file->path, file->split, split);
 }

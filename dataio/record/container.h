@@ -3,10 +3,10 @@
 //
 // A container is a descriptor in its own file and one line in container_list.def; which one a path
 // is, is told by content. All of them give the same picture: a split is a list of parts, a part is
-// one file with a header and, for each record, where it lies and its XXH3-64 (sr_shard). So order,
-// reading ahead, checking, identities and messages are the same code for all (dataset.c). Files are
-// read with pread, never mapped: a file that is cut short or has changed bits is a status in every
-// container, and nothing minds fork, threads or a second reader.
+// one file with a header and, for each record, where it lies and its XXH3-64 (sr_data_file). So
+// order, reading ahead, checking, identities and messages are the same code for all (dataset.c).
+// Files are read with pread, never mapped: a file that is cut short or has changed bits is a status
+// in every container, and nothing minds fork, threads or a second reader.
 //
 // - shards (shard.h): SPLIT-NNNNN.kpl in the data set's folder.
 // - kpl-dir (kpl_folder_internal.h): a KPLRecord directory, as the original package and any
@@ -34,28 +34,29 @@ typedef struct sr_split_list {
     int count;
 } sr_split_list;
 
-// The parts of a split in order; released with sr_parts_release.
-typedef struct sr_parts {
-    sr_shard *items;
+// The parts of a split in order; released with sr_data_files_release.
+typedef struct sr_data_files {
+    sr_data_file *items;
     size_t count, capacity;
-} sr_parts;
+} sr_data_files;
 
 // Where a record begins in its part's file, which 'fd' is of.
-typedef sr_status (*sr_place_fn)(const sr_shard *part, int fd, int64_t record, uint64_t *offset);
+typedef sr_status (*sr_locate_fn)(const sr_data_file *file, int fd, int64_t record,
+                                  uint64_t *offset);
 
 // One kind of container.
 typedef struct sr_container {
     uint32_t struct_size, abi;
-    const char *name, *help;  // "kpl-dir", as `pack --format` has it
-    const char *part, *parts; // what one part is called, and several: "shard", "shards"
+    const char *name, *help;       // "kpl-dir", as `pack --format` has it
+    const char *singular, *plural; // what a data file is called: "shard", "shards"
     // By content: the path holds this container, whole or damaged.
     bool (*recognises)(const char *path);
     // Adds the splits at the path to the list, in any order.
     sr_status (*splits)(const char *path, sr_split_list *out);
     // Loads a split; split NULL: "train", or the only one of a path that holds one. records_only:
     // as sr_dataset_open_records.
-    sr_status (*load)(const char *path, const char *split, bool records_only, sr_parts *out);
-    sr_place_fn place; // NULL: records begin where their entries say
+    sr_status (*load)(const char *path, const char *split, bool records_only, sr_data_files *out);
+    sr_locate_fn locate; // NULL: records begin where their entries say
     // Checks all that is at the path; as sr_inspect_verify.
     sr_status (*verify)(const char *path, sr_damage_fn damage, void *user,
                         sr_verify_result *result);
@@ -67,9 +68,9 @@ const sr_container *sr_container_at(size_t index);
 const sr_container *sr_container_find(const char *path);
 
 // Room for one more part at the end, zeroed; it counts once parts->count is raised.
-SR_NODISCARD sr_status sr_parts_grow(sr_parts *parts, sr_shard **next);
+SR_NODISCARD sr_status sr_data_files_grow(sr_data_files *files, sr_data_file **next);
 // Gives all parts back.
-void sr_parts_release(sr_parts *parts);
+void sr_data_files_release(sr_data_files *files);
 // Adds a name that is not there yet; more than fit are left out.
 void sr_split_list_add(sr_split_list *list, const char *split);
 // Train, val, test, then by name.
@@ -87,13 +88,14 @@ bool sr_container_has_folder(const char *path, bool (*holds)(const char *));
 SR_NODISCARD sr_status sr_container_folder(const char *path, const char *split,
                                            bool (*holds)(const char *), char **out, bool *own);
 // Of a part that knows its split: that it is the one that was asked for (NULL: any).
-SR_NODISCARD sr_status sr_container_check_split(const sr_shard *part, const char *split);
+SR_NODISCARD sr_status sr_container_check_split(const sr_data_file *file, const char *split);
 
 // -- checking ------------------------------------------------------------------------------------
 
 // Checks the bytes and form of all records of a part and goes on past damage; adds to *result.
-SR_NODISCARD sr_status sr_part_verify(const sr_shard *part, sr_place_fn place, sr_damage_fn damage,
-                                      void *user, sr_verify_result *result);
+SR_NODISCARD sr_status sr_data_file_verify(const sr_data_file *file, sr_locate_fn locate,
+                                           sr_damage_fn damage, void *user,
+                                           sr_verify_result *result);
 
 #ifdef __cplusplus
 }

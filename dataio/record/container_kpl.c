@@ -29,12 +29,12 @@ static bool kpl_recognises(const char *path) {
 // -- loading -----------------------------------------------------------------------------------
 
 // Names for messages: the records' file, beginning behind the path that the user gave.
-static sr_status name_part(const kpl_folder *f, const char *path, sr_shard *part) {
+static sr_status name_file(const kpl_folder *f, const char *path, sr_data_file *file) {
     size_t n = strlen(path);
-    part->path = sr_arena_strdup(&part->arena, f->data_path);
-    if (part->path == NULL)
+    file->path = sr_arena_strdup(&file->arena, f->data_path);
+    if (file->path == NULL)
         return SR_E_MEMORY;
-    part->file = part->path + n + (part->path[n] == '/');
+    file->name = file->path + n + (file->path[n] == '/');
     return SR_OK;
 }
 
@@ -46,21 +46,21 @@ static sr_status parse_meta(const kpl_folder *f, sr_arena *arena, const sr_type 
 }
 
 // What N.index and N.meta say, for reading records.
-static sr_status make_bare(const kpl_folder *f, sr_shard *part) {
+static sr_status make_bare(const kpl_folder *f, sr_data_file *file) {
     sr_text meta;
     const sr_type *protocol = NULL;
-    part->split = "";
-    part->last = true;
-    part->file_bytes = f->data_bytes;
-    SR_TRY(parse_meta(f, &part->arena, &protocol));
-    SR_TRY(sr_kpl_entries(f, &part->entries, &part->count));
+    file->split = "";
+    file->last = true;
+    file->file_bytes = f->data_bytes;
+    SR_TRY(parse_meta(f, &file->arena, &protocol));
+    SR_TRY(sr_kpl_entries(f, &file->entries, &file->count));
     sr_text_init(&meta);
     sr_meta_print(protocol, KPL_USUAL_STEM, &meta);
     sr_status status = sr_text_check(&meta);
-    if (status == SR_OK && (part->meta = sr_arena_strdup(&part->arena, meta.data)) == NULL)
+    if (status == SR_OK && (file->meta = sr_arena_strdup(&file->arena, meta.data)) == NULL)
         status = SR_E_MEMORY;
     sr_text_release(&meta);
-    part->check = protocol;
+    file->check = protocol;
     return status;
 }
 
@@ -74,7 +74,7 @@ static void keep_sums(const kpl_folder *f, const uint8_t *data, size_t bytes) {
 }
 
 // N.sums of a directory that has none.
-static sr_status make_sums(const kpl_folder *f, sr_shard *out) {
+static sr_status make_sums(const kpl_folder *f, sr_data_file *out) {
     char size[16];
     sr_arena arena;
     const sr_type *protocol = NULL;
@@ -100,38 +100,39 @@ static sr_status make_sums(const kpl_folder *f, sr_shard *out) {
 }
 
 static sr_status load_folder(const char *folder, const char *path, bool records_only,
-                             sr_shard *out) {
+                             sr_data_file *out) {
     kpl_folder f;
-    sr_shard part = {0};
-    sr_arena_init(&part.arena);
+    sr_data_file file = {0};
+    sr_arena_init(&file.arena);
     SR_TRY(sr_kpl_open(folder, &f));
     sr_status status;
     if (f.sums.data != NULL)
-        status = sr_kpl_sums_decode(&f, f.sums.data, f.sums.bytes, &part);
+        status = sr_kpl_sums_decode(&f, f.sums.data, f.sums.bytes, &file);
     else
-        status = records_only ? make_bare(&f, &part) : make_sums(&f, &part);
+        status = records_only ? make_bare(&f, &file) : make_sums(&f, &file);
     if (status == SR_OK)
-        status = name_part(&f, path, &part);
+        status = name_file(&f, path, &file);
     sr_kpl_release(&f);
     if (status != SR_OK) {
-        sr_shard_release(&part);
+        sr_data_file_release(&file);
         return status;
     }
-    *out = part;
+    *out = file;
     return SR_OK;
 }
 
-static sr_status kpl_load(const char *path, const char *split, bool records_only, sr_parts *out) {
+static sr_status kpl_load(const char *path, const char *split, bool records_only,
+                          sr_data_files *out) {
     char *folder = NULL;
     bool own = false;
-    sr_shard *part = NULL;
-    SR_TRY(sr_parts_grow(out, &part));
+    sr_data_file *file = NULL;
+    SR_TRY(sr_data_files_grow(out, &file));
     SR_TRY(sr_container_folder(path, split, is_kpl, &folder, &own));
-    sr_status status = load_folder(folder, path, records_only, part);
+    sr_status status = load_folder(folder, path, records_only, file);
     sr_free(folder);
     SR_TRY(status);
     out->count++;
-    return own ? sr_container_check_split(part, split) : SR_OK;
+    return own ? sr_container_check_split(file, split) : SR_OK;
 }
 
 // The split that a directory says it is, else train.
@@ -162,17 +163,17 @@ static sr_status kpl_splits(const char *path, sr_split_list *out) {
 // A directory without checksums gets them where all its records are sound.
 static sr_status verify_folder(const char *folder, const char *path, sr_damage_fn damage,
                                void *user, sr_verify_result *result) {
-    sr_shard part = {0};
-    sr_status status = load_folder(folder, path, false, &part);
+    sr_data_file file = {0};
+    sr_status status = load_folder(folder, path, false, &file);
     if (status >= SR_E_DATA && status < SR_E_PEER) {
         damage(user, sr_error_message());
         result->damaged++;
-        result->shards++;
+        result->files++;
         return SR_OK;
     }
     SR_TRY(status);
-    status = sr_part_verify(&part, NULL, damage, user, result);
-    sr_shard_release(&part);
+    status = sr_data_file_verify(&file, NULL, damage, user, result);
+    sr_data_file_release(&file);
     return status;
 }
 
@@ -197,8 +198,8 @@ const sr_container sr_container_kpl = {
     .abi = SR_CONTAINER_ABI,
     .name = "kpl-dir",
     .help = "a KPLRecord directory for each split: root.data, root.index, root.meta, root.prop",
-    .part = "KPLRecord directory",
-    .parts = "KPLRecord directories",
+    .singular = "KPLRecord directory",
+    .plural = "KPLRecord directories",
     .recognises = kpl_recognises,
     .splits = kpl_splits,
     .load = kpl_load,

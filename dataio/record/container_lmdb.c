@@ -35,7 +35,7 @@ static bool lmdb_recognises(const char *path) {
 
 // -- loading -----------------------------------------------------------------------------------
 
-static sr_status take_contents(const sr_lmdb *file, sr_shard *out) {
+static sr_status take_contents(const sr_lmdb *file, sr_data_file *out) {
     uint64_t offset = 0, bytes = 0;
     size_t used = 0;
     sr_status status =
@@ -56,12 +56,12 @@ static sr_status take_contents(const sr_lmdb *file, sr_shard *out) {
     if (status == SR_OK && (uint64_t)out->count + 1 != file->entries) {
         status = SR_FAIL(SR_E_DATA, "%s has %llu keys for %lld records and their table; pack again",
                          file->path, (unsigned long long)file->entries, (long long)out->count);
-        sr_shard_release(out);
+        sr_data_file_release(out);
     }
     return status;
 }
 
-static sr_status load_file(const char *file, size_t skip, sr_shard *out) {
+static sr_status load_file(const char *file, size_t skip, sr_data_file *out) {
     sr_lmdb lmdb;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -74,12 +74,12 @@ static sr_status load_file(const char *file, size_t skip, sr_shard *out) {
     assert(out->path != NULL);
     out->file_bytes = lmdb.bytes;
     if (skip > 0)
-        out->file = out->path + skip + (out->path[skip] == '/');
+        out->name = out->path + skip + (out->path[skip] == '/');
     return SR_OK;
 }
 
 // A store's file, of which messages leave out the first 'skip' bytes: the path that the user gave.
-static sr_status load_store(const char *store, size_t skip, sr_shard *out) {
+static sr_status load_store(const char *store, size_t skip, sr_data_file *out) {
     if (!sr_path_is_folder(store))
         return load_file(store, 0, out);
     char *file = sr_path_join(store, SR_LMDB_FILE);
@@ -88,45 +88,46 @@ static sr_status load_store(const char *store, size_t skip, sr_shard *out) {
     return status;
 }
 
-static sr_status lmdb_load(const char *path, const char *split, bool records_only, sr_parts *out) {
+static sr_status lmdb_load(const char *path, const char *split, bool records_only,
+                           sr_data_files *out) {
     char *store = NULL;
     bool own = false;
-    sr_shard *part = NULL;
+    sr_data_file *file = NULL;
     (void)records_only; // nothing is to be found out
-    SR_TRY(sr_parts_grow(out, &part));
+    SR_TRY(sr_data_files_grow(out, &file));
     SR_TRY(sr_container_folder(path, split, is_store, &store, &own));
-    sr_status status = load_store(store, strlen(path), part);
+    sr_status status = load_store(store, strlen(path), file);
     sr_free(store);
     SR_TRY(status);
     out->count++;
-    return sr_container_check_split(part, own ? split : split ? split : "train");
+    return sr_container_check_split(file, own ? split : split ? split : "train");
 }
 
-static sr_status lmdb_place(const sr_shard *part, int fd, int64_t record, uint64_t *offset) {
-    sr_lmdb file;
+static sr_status lmdb_locate(const sr_data_file *file, int fd, int64_t record, uint64_t *offset) {
+    sr_lmdb lmdb;
     uint8_t key[SR_LMDB_KEY_BYTES];
     uint64_t bytes = 0;
-    SR_TRY(sr_lmdb_open(fd, part->path, &file));
+    SR_TRY(sr_lmdb_open(fd, file->path, &lmdb));
     sr_lmdb_key((uint64_t)record, key);
-    sr_status status = sr_lmdb_find(&file, key, sizeof key, offset, &bytes);
-    if (status == SR_OK && bytes != part->entries[record].bytes)
-        status = SR_FAIL(SR_E_DATA, "%s record %lld: its length has changed", part->path,
+    sr_status status = sr_lmdb_find(&lmdb, key, sizeof key, offset, &bytes);
+    if (status == SR_OK && bytes != file->entries[record].bytes)
+        status = SR_FAIL(SR_E_DATA, "%s record %lld: its length has changed", file->path,
                          (long long)record);
     if (status == SR_E_NOT_FOUND)
         status = SR_FAIL(SR_E_DATA,
                          "%s record %lld: its key is not found: a page is damaged; "
                          "restore a copy or pack again",
-                         part->path, (long long)record);
+                         file->path, (long long)record);
     return status;
 }
 
 static sr_status lmdb_splits(const char *path, sr_split_list *out) {
     if (!is_store(path))
         return sr_container_list_folders(path, is_store, out);
-    sr_shard part = {0};
-    SR_TRY(load_store(path, 0, &part));
-    sr_split_list_add(out, part.split);
-    sr_shard_release(&part);
+    sr_data_file file = {0};
+    SR_TRY(load_store(path, 0, &file));
+    sr_split_list_add(out, file.split);
+    sr_data_file_release(&file);
     return SR_OK;
 }
 
@@ -134,17 +135,17 @@ static sr_status lmdb_splits(const char *path, sr_split_list *out) {
 
 static sr_status verify_store(const char *store, size_t skip, sr_damage_fn damage, void *user,
                               sr_verify_result *result) {
-    sr_shard part = {0};
-    sr_status status = load_store(store, skip, &part);
+    sr_data_file file = {0};
+    sr_status status = load_store(store, skip, &file);
     if (status >= SR_E_DATA && status < SR_E_PEER) {
         damage(user, sr_error_message());
         result->damaged++;
-        result->shards++;
+        result->files++;
         return SR_OK;
     }
     SR_TRY(status);
-    status = sr_part_verify(&part, lmdb_place, damage, user, result);
-    sr_shard_release(&part);
+    status = sr_data_file_verify(&file, lmdb_locate, damage, user, result);
+    sr_data_file_release(&file);
     return status;
 }
 
@@ -170,11 +171,11 @@ const sr_container sr_container_lmdb = {
     .abi = SR_CONTAINER_ABI,
     .name = "lmdb",
     .help = "an LMDB store for each split: data.mdb, records by their numbers",
-    .part = "LMDB store",
-    .parts = "LMDB stores",
+    .singular = "LMDB store",
+    .plural = "LMDB stores",
     .recognises = lmdb_recognises,
     .splits = lmdb_splits,
     .load = lmdb_load,
-    .place = lmdb_place,
+    .locate = lmdb_locate,
     .verify = lmdb_verify,
 };

@@ -38,10 +38,10 @@ static void note_split(void *user, const char *file, const char *split, uint32_t
 static sr_status shards_splits(const char *path, sr_split_list *out) {
     if (sr_path_is_folder(path))
         return each_name(path, note_split, out);
-    sr_shard shard;
+    sr_data_file shard;
     SR_TRY(sr_shard_load(path, &shard));
     sr_split_list_add(out, shard.split);
-    sr_shard_release(&shard);
+    sr_data_file_release(&shard);
     return SR_OK;
 }
 
@@ -68,15 +68,15 @@ static void note_number(void *user, const char *file, const char *split, uint32_
         c->count = number + 1;
 }
 
-static sr_status add_shard(sr_parts *parts, const char *path) {
-    sr_shard *next;
-    SR_TRY(sr_parts_grow(parts, &next));
+static sr_status add_shard(sr_data_files *files, const char *path) {
+    sr_data_file *next;
+    SR_TRY(sr_data_files_grow(files, &next));
     SR_TRY(sr_shard_load(path, next));
-    parts->count++;
+    files->count++;
     return SR_OK;
 }
 
-static bool same_classes(const sr_shard *a, const sr_shard *b) {
+static bool same_classes(const sr_data_file *a, const sr_data_file *b) {
     if (a->class_count != b->class_count || strcmp(a->meta, b->meta) != 0)
         return false;
     for (int i = 0; i < a->class_count; i++)
@@ -86,20 +86,20 @@ static bool same_classes(const sr_shard *a, const sr_shard *b) {
 }
 
 // That shard i continues the shards before it.
-static sr_status check_place(const sr_parts *parts, size_t i, const char *split) {
-    const sr_shard *shard = &parts->items[i];
+static sr_status check_place(const sr_data_files *files, size_t i, const char *split) {
+    const sr_data_file *shard = &files->items[i];
     uint64_t before =
-        i ? parts->items[i - 1].first_record + (uint64_t)parts->items[i - 1].count : 0;
-    bool last = i + 1 == parts->count;
+        i ? files->items[i - 1].first_record + (uint64_t)files->items[i - 1].count : 0;
+    bool last = i + 1 == files->count;
     if (shard->number != i || strcmp(shard->split, split) != 0)
         return SR_FAIL(SR_E_DATA, "%s was renamed: its header says split %s, shard %u", shard->path,
                        shard->split, shard->number);
-    if (shard->first_record != before || !same_classes(shard, &parts->items[0]))
+    if (shard->first_record != before || !same_classes(shard, &files->items[0]))
         return SR_FAIL(SR_E_DATA, "%s belongs to another data set than the shards before it",
                        shard->path);
     if (shard->last && !last)
         return SR_FAIL(SR_E_DATA, "%s is the last shard of its split, but %s follows", shard->path,
-                       parts->items[i + 1].file);
+                       files->items[i + 1].name);
     if (last && !shard->last)
         return SR_FAIL(SR_E_DATA,
                        "the shards after %s are missing: packing was interrupted (run the same "
@@ -108,7 +108,7 @@ static sr_status check_place(const sr_parts *parts, size_t i, const char *split)
     return SR_OK;
 }
 
-static sr_status load_folder(const char *folder, const char *split, sr_parts *out) {
+static sr_status load_folder(const char *folder, const char *split, sr_data_files *out) {
     shard_count shards = {.split = split};
     SR_TRY(each_name(folder, note_number, &shards));
     if (shards.count == 0)
@@ -130,7 +130,7 @@ static sr_status load_folder(const char *folder, const char *split, sr_parts *ou
 }
 
 static sr_status shards_load(const char *path, const char *split, bool records_only,
-                             sr_parts *out) {
+                             sr_data_files *out) {
     (void)records_only; // nothing is to be found out
     if (sr_path_is_folder(path))
         return load_folder(path, split ? split : "train", out);
@@ -173,12 +173,12 @@ static void verify_splits(const char *folder, sr_damage_fn damage, void *user,
         return;
     sr_split_list_sort(&list);
     for (int i = 0; i < list.count; i++) {
-        sr_parts parts = {0};
-        if (load_folder(folder, list.names[i], &parts) != SR_OK) {
+        sr_data_files files = {0};
+        if (load_folder(folder, list.names[i], &files) != SR_OK) {
             damage(user, sr_error_message());
             result->damaged++;
         }
-        sr_parts_release(&parts);
+        sr_data_files_release(&files);
     }
 }
 
@@ -210,8 +210,8 @@ const sr_container sr_container_shards = {
     .abi = SR_CONTAINER_ABI,
     .name = "shards",
     .help = "SPLIT-NNNNN.kpl of a target size, every bit under a checksum",
-    .part = "shard",
-    .parts = "shards",
+    .singular = "shard",
+    .plural = "shards",
     .recognises = shards_recognises,
     .splits = shards_splits,
     .load = shards_load,

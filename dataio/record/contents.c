@@ -7,7 +7,7 @@
 
 #include "dataio/record/shard_internal.h"
 
-sr_status sr_contents_encode(const shard_header *header, const sr_shard_entry *entries,
+sr_status sr_contents_encode(const shard_header *header, const sr_index_entry *entries,
                              uint8_t **out, size_t *bytes) {
     size_t n = (size_t)header->records;
     uint32_t header_bytes = sr_shard_header_bytes(header);
@@ -25,7 +25,7 @@ sr_status sr_contents_encode(const shard_header *header, const sr_shard_entry *e
     return SR_OK;
 }
 
-static sr_status decode(const uint8_t *data, size_t bytes, sr_shard *shard, size_t *used) {
+static sr_status decode(const uint8_t *data, size_t bytes, sr_data_file *shard, size_t *used) {
     if (bytes < SHARD_HEADER_FIXED + 8 || memcmp(data, sr_shard_magic, 8) != 0)
         return SR_FAIL(SR_E_CHECKSUM, "%s: no table of contents of serried; restore a copy",
                        shard->path);
@@ -42,19 +42,19 @@ static sr_status decode(const uint8_t *data, size_t bytes, sr_shard *shard, size
     return sr_shard_index_decode(data + header_bytes, 0, shard->file_bytes, shard);
 }
 
-sr_status sr_contents_decode(const char *path, const uint8_t *data, size_t bytes, sr_shard *out,
+sr_status sr_contents_decode(const char *path, const uint8_t *data, size_t bytes, sr_data_file *out,
                              size_t *used) {
-    sr_shard shard = {0};
+    sr_data_file shard = {0};
     sr_arena_init(&shard.arena);
     shard.path = sr_arena_strdup(&shard.arena, path);
     sr_status status = shard.path ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
         const char *slash = strrchr(shard.path, '/');
-        shard.file = slash ? slash + 1 : shard.path;
+        shard.name = slash ? slash + 1 : shard.path;
         status = decode(data, bytes, &shard, used);
     }
     if (status != SR_OK) {
-        sr_shard_release(&shard);
+        sr_data_file_release(&shard);
         return status;
     }
     *out = shard;

@@ -25,8 +25,8 @@
 
 struct sr_dataset {
     const sr_container *container;
-    sr_parts parts;
-    uint64_t *first; // [parts.count] number of each part's first sample
+    sr_data_files files;
+    uint64_t *first; // [files.count] number of each file's first sample
     int64_t count;
     int64_t median_side;
     char identity[SR_SHA256_HEX];
@@ -36,7 +36,7 @@ struct sr_dataset {
         int fd; // -1: free
         int shard;
         uint64_t used; // larger is more recent
-    } files[OPEN_FILES];
+    } open_files[OPEN_FILES];
     uint64_t clock;
 };
 
@@ -56,12 +56,12 @@ static sr_status find_container(const char *path, const sr_container **out) {
 }
 
 static sr_status count_samples(sr_dataset *dataset) {
-    dataset->first = sr_alloc_array(dataset->parts.count, sizeof *dataset->first, "parts");
+    dataset->first = sr_alloc_array(dataset->files.count, sizeof *dataset->first, "data files");
     if (dataset->first == NULL)
         return SR_E_MEMORY;
-    for (size_t i = 0; i < dataset->parts.count; i++) {
+    for (size_t i = 0; i < dataset->files.count; i++) {
         dataset->first[i] = (uint64_t)dataset->count;
-        dataset->count += dataset->parts.items[i].count;
+        dataset->count += dataset->files.items[i].count;
     }
     return SR_OK;
 }
@@ -71,10 +71,10 @@ static sr_status hash_identity(sr_dataset *dataset) {
     uint8_t digest[SR_SHA256_BYTES];
     SR_TRY(sr_sha256_create(&sha));
     sr_status status = SR_OK;
-    for (size_t s = 0; s < dataset->parts.count && status == SR_OK; s++) {
-        for (int64_t i = 0; i < dataset->parts.items[s].count && status == SR_OK; i++) {
+    for (size_t s = 0; s < dataset->files.count && status == SR_OK; s++) {
+        for (int64_t i = 0; i < dataset->files.items[s].count && status == SR_OK; i++) {
             uint8_t hash[8];
-            put_u64(hash, dataset->parts.items[s].entries[i].hash);
+            put_u64(hash, dataset->files.items[s].entries[i].hash);
             status = sr_sha256_update(sha, hash, sizeof hash);
         }
     }
@@ -85,21 +85,21 @@ static sr_status hash_identity(sr_dataset *dataset) {
 }
 
 static int by_side(const void *a, const void *b) {
-    const sr_shard *const *x = a, *const *y = b;
+    const sr_data_file *const *x = a, *const *y = b;
     return ((*x)->median_side > (*y)->median_side) - ((*x)->median_side < (*y)->median_side);
 }
 
 // Median over the shards' medians, each counted with its records. Records are in mixed order
 // (pack.h), so that a shard is a fair sample of the split.
 static sr_status find_median(sr_dataset *dataset) {
-    const sr_shard **order = sr_alloc_array(dataset->parts.count, sizeof *order, "medians");
+    const sr_data_file **order = sr_alloc_array(dataset->files.count, sizeof *order, "medians");
     if (order == NULL)
         return SR_E_MEMORY;
-    for (size_t i = 0; i < dataset->parts.count; i++)
-        order[i] = &dataset->parts.items[i];
-    qsort(order, dataset->parts.count, sizeof *order, by_side);
+    for (size_t i = 0; i < dataset->files.count; i++)
+        order[i] = &dataset->files.items[i];
+    qsort(order, dataset->files.count, sizeof *order, by_side);
     int64_t seen = 0;
-    for (size_t i = 0; i < dataset->parts.count && 2 * seen <= dataset->count; i++) {
+    for (size_t i = 0; i < dataset->files.count && 2 * seen <= dataset->count; i++) {
         dataset->median_side = order[i]->median_side;
         seen += order[i]->count;
     }
@@ -111,7 +111,7 @@ static sr_status open_all(sr_dataset *dataset, const char *path, const char *spl
                           bool records_only) {
     SR_TRY(sr_links_check(path));
     SR_TRY(find_container(path, &dataset->container));
-    SR_TRY(dataset->container->load(path, split, records_only, &dataset->parts));
+    SR_TRY(dataset->container->load(path, split, records_only, &dataset->files));
     SR_TRY(count_samples(dataset));
     return records_only ? SR_OK : hash_identity(dataset);
 }
@@ -122,7 +122,7 @@ static sr_status open_split(const char *path, const char *split, bool records_on
     if (dataset == NULL)
         return SR_E_MEMORY;
     for (int i = 0; i < OPEN_FILES; i++)
-        dataset->files[i].fd = -1;
+        dataset->open_files[i].fd = -1;
     sr_status status = open_all(dataset, path, split, records_only);
     if (status == SR_OK)
         status = find_median(dataset);
@@ -146,9 +146,9 @@ void sr_dataset_free(sr_dataset *dataset) {
     if (dataset == NULL)
         return;
     for (int i = 0; i < OPEN_FILES; i++)
-        if (dataset->files[i].fd >= 0)
-            (void)close(dataset->files[i].fd);
-    sr_parts_release(&dataset->parts);
+        if (dataset->open_files[i].fd >= 0)
+            (void)close(dataset->open_files[i].fd);
+    sr_data_files_release(&dataset->files);
     sr_free(dataset->first);
     sr_free(dataset->buffer);
     sr_free(dataset);
@@ -172,11 +172,11 @@ int64_t sr_dataset_count(const sr_dataset *dataset) {
 }
 
 int sr_dataset_class_count(const sr_dataset *dataset) {
-    return dataset->parts.items[0].class_count;
+    return dataset->files.items[0].class_count;
 }
 
 const char *sr_dataset_class_name(const sr_dataset *dataset, int index) {
-    const sr_shard *shard = &dataset->parts.items[0];
+    const sr_data_file *shard = &dataset->files.items[0];
     return index >= 0 && index < shard->class_count ? shard->classes[index] : NULL;
 }
 
@@ -190,28 +190,28 @@ int64_t sr_dataset_median_side(const sr_dataset *dataset) {
 
 bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]) {
     sr_channel_sums sums = {0};
-    for (size_t i = 0; i < dataset->parts.count; i++)
-        sr_channel_sums_add(&sums, &dataset->parts.items[i].sums);
+    for (size_t i = 0; i < dataset->files.count; i++)
+        sr_channel_sums_add(&sums, &dataset->files.items[i].sums);
     return sr_channel_sums_get(&sums, mean, std);
 }
 
-const char *sr_dataset_part_name(const sr_dataset *dataset) {
-    return dataset->parts.count == 1 ? dataset->container->part : dataset->container->parts;
+const char *sr_dataset_file_noun(const sr_dataset *dataset) {
+    return dataset->files.count == 1 ? dataset->container->singular : dataset->container->plural;
 }
 
-int sr_dataset_shard_count(const sr_dataset *dataset) {
-    return (int)dataset->parts.count;
+int sr_dataset_file_count(const sr_dataset *dataset) {
+    return (int)dataset->files.count;
 }
 
-const sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index) {
-    return &dataset->parts.items[index];
+const sr_data_file *sr_dataset_file(const sr_dataset *dataset, int index) {
+    return &dataset->files.items[index];
 }
 
 // -- reading -----------------------------------------------------------------------------------
 
 // The part of a sample by bisection; *index becomes its number inside.
-static int find_part(const sr_dataset *dataset, int64_t *index) {
-    size_t low = 0, high = dataset->parts.count;
+static int find_file(const sr_dataset *dataset, int64_t *index) {
+    size_t low = 0, high = dataset->files.count;
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
         if (dataset->first[middle] <= (uint64_t)*index)
@@ -230,63 +230,63 @@ static sr_status check_index(const sr_dataset *dataset, int64_t index) {
     return SR_OK;
 }
 
-static sr_status get_file(sr_dataset *dataset, int shard, int *fd) {
+static sr_status open_file(sr_dataset *dataset, int shard, int *fd) {
     int oldest = 0;
     for (int i = 0; i < OPEN_FILES; i++) {
-        if (dataset->files[i].fd >= 0 && dataset->files[i].shard == shard) {
-            dataset->files[i].used = ++dataset->clock;
-            *fd = dataset->files[i].fd;
+        if (dataset->open_files[i].fd >= 0 && dataset->open_files[i].shard == shard) {
+            dataset->open_files[i].used = ++dataset->clock;
+            *fd = dataset->open_files[i].fd;
             return SR_OK;
         }
-        if (dataset->files[i].used < dataset->files[oldest].used)
+        if (dataset->open_files[i].used < dataset->open_files[oldest].used)
             oldest = i;
     }
-    int opened = open(dataset->parts.items[shard].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int opened = open(dataset->files.items[shard].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
-                       dataset->parts.items[shard].path, strerror(errno));
-    if (dataset->files[oldest].fd >= 0)
-        (void)close(dataset->files[oldest].fd);
-    dataset->files[oldest].fd = opened;
-    dataset->files[oldest].shard = shard;
-    dataset->files[oldest].used = ++dataset->clock;
+                       dataset->files.items[shard].path, strerror(errno));
+    if (dataset->open_files[oldest].fd >= 0)
+        (void)close(dataset->open_files[oldest].fd);
+    dataset->open_files[oldest].fd = opened;
+    dataset->open_files[oldest].shard = shard;
+    dataset->open_files[oldest].used = ++dataset->clock;
     *fd = opened;
     return SR_OK;
 }
 
 // That the bytes are those that were written, or, where nobody has noted that, that they are a
 // record of the protocol.
-static sr_status check_record(const sr_shard *part, int64_t record, const void *data,
+static sr_status check_record(const sr_data_file *file, int64_t record, const void *data,
                               size_t bytes) {
-    if (part->check == NULL) {
-        if (sr_hash64(data, bytes) == part->entries[record].hash)
+    if (file->check == NULL) {
+        if (sr_hash64(data, bytes) == file->entries[record].hash)
             return SR_OK;
         return SR_FAIL(SR_E_CHECKSUM,
                        "%s record %lld: bits have changed (serried verify names them); restore the "
                        "file or pack again",
-                       part->path, (long long)record);
+                       file->path, (long long)record);
     }
-    sr_status status = sr_protocol_check(part->check, data, bytes);
+    sr_status status = sr_protocol_check(file->check, data, bytes);
     if (status != SR_OK)
-        sr_error_prefix("%s record %lld", part->path, (long long)record);
+        sr_error_prefix("%s record %lld", file->path, (long long)record);
     return status;
 }
 
 sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data, size_t *bytes) {
     SR_TRY(check_index(dataset, index));
     int64_t record = index;
-    int number = find_part(dataset, &record), fd = -1;
-    const sr_shard *part = &dataset->parts.items[number];
-    size_t length = (size_t)part->entries[record].bytes;
-    uint64_t offset = part->entries[record].offset;
-    SR_TRY(get_file(dataset, number, &fd));
+    int number = find_file(dataset, &record), fd = -1;
+    const sr_data_file *file = &dataset->files.items[number];
+    size_t length = (size_t)file->entries[record].bytes;
+    uint64_t offset = file->entries[record].offset;
+    SR_TRY(open_file(dataset, number, &fd));
     void *buffer = dataset->buffer;
     SR_TRY(sr_grow(&buffer, &dataset->capacity, length + 1, 1, "record"));
     dataset->buffer = buffer;
-    if (dataset->container->place != NULL)
-        SR_TRY(dataset->container->place(part, fd, record, &offset));
-    SR_TRY(sr_file_read_at(fd, part->path, offset, buffer, length));
-    SR_TRY(check_record(part, record, buffer, length));
+    if (dataset->container->locate != NULL)
+        SR_TRY(dataset->container->locate(file, fd, record, &offset));
+    SR_TRY(sr_file_read_at(fd, file->path, offset, buffer, length));
+    SR_TRY(check_record(file, record, buffer, length));
     *data = buffer;
     *bytes = length;
     return SR_OK;
@@ -296,9 +296,9 @@ sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard
                             uint64_t *bytes) {
     SR_TRY(check_index(dataset, index));
     int64_t record = index;
-    *shard = find_part(dataset, &record);
-    *offset = dataset->parts.items[*shard].entries[record].offset;
-    *bytes = dataset->parts.items[*shard].entries[record].bytes;
+    *shard = find_file(dataset, &record);
+    *offset = dataset->files.items[*shard].entries[record].offset;
+    *bytes = dataset->files.items[*shard].entries[record].bytes;
     return SR_OK;
 }
 
@@ -306,13 +306,13 @@ sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard
 void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count,
                        sr_dataset_advice advice) {
     const int64_t end = first + count;
-    if (dataset->container->place != NULL)
+    if (dataset->container->locate != NULL)
         return; // where records lie is known when they are read
     for (int64_t i = first; i < end;) {
         int shard, fd, at;
         uint64_t begin, offset, bytes;
         if (sr_dataset_locate(dataset, i, &shard, &begin, &bytes) != SR_OK ||
-            get_file(dataset, shard, &fd) != SR_OK)
+            open_file(dataset, shard, &fd) != SR_OK)
             return;
         offset = begin;
         for (i++; i < end; i++) {
@@ -333,8 +333,8 @@ char *sr_dataset_sample_name(const sr_dataset *dataset, int64_t index, char *out
         return out;
     }
     int64_t record = index;
-    int shard = find_part(dataset, &record);
-    (void)snprintf(out, 300, "%.250s record %lld", dataset->parts.items[shard].file,
+    int shard = find_file(dataset, &record);
+    (void)snprintf(out, 300, "%.250s record %lld", dataset->files.items[shard].name,
                    (long long)record);
     return out;
 }

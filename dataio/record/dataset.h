@@ -52,11 +52,11 @@ int64_t sr_dataset_median_side(const sr_dataset *dataset);
 // packing; false when none were, and the arrays are then left alone.
 bool sr_dataset_normalisation(const sr_dataset *dataset, double mean[3], double std[3]);
 // What its parts are called: "shard" or "shards", "KPLRecord directory", "LMDB store".
-const char *sr_dataset_part_name(const sr_dataset *dataset);
+const char *sr_dataset_file_noun(const sr_dataset *dataset);
 // The parts in order (dataio/record/shard.h), borrowed until free; one, but of a folder of shards.
-int sr_dataset_shard_count(const sr_dataset *dataset);
+int sr_dataset_file_count(const sr_dataset *dataset);
 // One of them, from 0.
-const struct sr_shard *sr_dataset_shard(const sr_dataset *dataset, int index);
+const struct sr_data_file *sr_dataset_file(const sr_dataset *dataset, int index);
 // Bytes of one record; *data is valid until the next read through this handle. Verifies the
 // record's hash (SR_E_CHECKSUM naming file and record).
 SR_NODISCARD sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data,

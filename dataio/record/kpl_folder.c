@@ -128,7 +128,7 @@ void sr_kpl_release(kpl_folder *folder) {
     *folder = (kpl_folder){0};
 }
 
-sr_status sr_kpl_entries(const kpl_folder *f, sr_shard_entry **out, int64_t *count) {
+sr_status sr_kpl_entries(const kpl_folder *f, sr_index_entry **out, int64_t *count) {
     uint64_t *offsets;
     size_t n;
     sr_status status = sr_index_parse(f->index.data, f->index.bytes, &offsets, &n);
@@ -136,7 +136,7 @@ sr_status sr_kpl_entries(const kpl_folder *f, sr_shard_entry **out, int64_t *cou
         sr_error_prefix("%s", f->index.path);
         return status;
     }
-    sr_shard_entry *entries = sr_alloc_array(n, sizeof *entries, "index of a KPLRecord directory");
+    sr_index_entry *entries = sr_alloc_array(n, sizeof *entries, "index of a KPLRecord directory");
     if (entries == NULL)
         status = SR_E_MEMORY;
     else if (offsets[n] != f->data_bytes)
@@ -145,7 +145,7 @@ sr_status sr_kpl_entries(const kpl_folder *f, sr_shard_entry **out, int64_t *cou
                          (unsigned long long)offsets[n],
                          f->data_bytes < offsets[n] ? "truncated" : "something was appended");
     for (size_t i = 0; i < n && status == SR_OK; i++)
-        entries[i] = (sr_shard_entry){.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]};
+        entries[i] = (sr_index_entry){.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]};
     sr_free(offsets);
     if (status != SR_OK) {
         sr_free(entries);
@@ -159,7 +159,7 @@ sr_status sr_kpl_entries(const kpl_folder *f, sr_shard_entry **out, int64_t *cou
 // -- N.sums ------------------------------------------------------------------------------------
 
 sr_status sr_kpl_sums_encode(const kpl_folder *f, const shard_header *header,
-                             const sr_shard_entry *entries, uint8_t **out, size_t *bytes) {
+                             const sr_index_entry *entries, uint8_t **out, size_t *bytes) {
     uint8_t *table;
     size_t n;
     SR_TRY(sr_contents_encode(header, entries, &table, &n));
@@ -195,32 +195,32 @@ static sr_status check_tail(const kpl_folder *f, const uint8_t *tail) {
 }
 
 static sr_status check_sums(const kpl_folder *f, const uint8_t *data, size_t bytes, size_t used,
-                            const sr_shard *part) {
+                            const sr_data_file *file) {
     if (bytes - used != KPL_SUMS_TAIL)
         return SR_FAIL(SR_E_DATA, "%s: %s; restore a copy", f->sums.path,
                        bytes - used < KPL_SUMS_TAIL ? "truncated" : "something was appended");
     SR_TRY(check_tail(f, data + used));
-    if (part->file_bytes == f->data_bytes)
+    if (file->file_bytes == f->data_bytes)
         return SR_OK;
     return SR_FAIL(SR_E_DATA,
                    "%s has %llu bytes, %s says %llu: %s; restore it or, if the data set was "
                    "rewritten, remove %s",
                    f->data_path, (unsigned long long)f->data_bytes, f->sums.path,
-                   (unsigned long long)part->file_bytes,
-                   f->data_bytes < part->file_bytes ? "truncated" : "something was appended",
+                   (unsigned long long)file->file_bytes,
+                   f->data_bytes < file->file_bytes ? "truncated" : "something was appended",
                    f->sums.path);
 }
 
 sr_status sr_kpl_sums_decode(const kpl_folder *f, const uint8_t *data, size_t bytes,
-                             sr_shard *out) {
+                             sr_data_file *out) {
     size_t used = 0;
-    sr_shard part;
-    SR_TRY(sr_contents_decode(f->sums.path, data, bytes, &part, &used));
-    sr_status status = check_sums(f, data, bytes, used, &part);
+    sr_data_file file;
+    SR_TRY(sr_contents_decode(f->sums.path, data, bytes, &file, &used));
+    sr_status status = check_sums(f, data, bytes, used, &file);
     if (status != SR_OK) {
-        sr_shard_release(&part);
+        sr_data_file_release(&file);
         return status;
     }
-    *out = part;
+    *out = file;
     return SR_OK;
 }

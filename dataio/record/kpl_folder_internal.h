@@ -55,12 +55,12 @@ void sr_kpl_release(kpl_folder *folder);
 
 // The bytes of N.sums for a table of contents, into new memory (sr_free).
 SR_NODISCARD sr_status sr_kpl_sums_encode(const kpl_folder *folder, const shard_header *header,
-                                          const sr_shard_entry *entries, uint8_t **out,
+                                          const sr_index_entry *entries, uint8_t **out,
                                           size_t *bytes);
 // Bytes of N.sums to a part, whose path and file are those of N.sums. SR_E_CHECKSUM or SR_E_DATA
 // where they do not fit to the directory.
 SR_NODISCARD sr_status sr_kpl_sums_decode(const kpl_folder *folder, const uint8_t *data,
-                                          size_t bytes, sr_shard *out);
+                                          size_t bytes, sr_data_file *out);
 
 // Reads all of N.data, for what a directory without N.sums does not say: hashes, classes, counts,
 // sides. *sound is false where a record does not follow the protocol; the first is then named by a
@@ -68,7 +68,7 @@ SR_NODISCARD sr_status sr_kpl_sums_decode(const kpl_folder *folder, const uint8_
 SR_NODISCARD sr_status sr_kpl_scan(const kpl_folder *folder, const sr_type *protocol, uint8_t **out,
                                    size_t *bytes, bool *sound);
 // The entries that N.index gives, without hashes, into new memory (sr_free).
-SR_NODISCARD sr_status sr_kpl_entries(const kpl_folder *folder, sr_shard_entry **out,
+SR_NODISCARD sr_status sr_kpl_entries(const kpl_folder *folder, sr_index_entry **out,
                                       int64_t *count);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct scan {
     const sr_type *protocol;
     sr_arena arena;
     sr_property property;
-    sr_shard_entry *entries;
+    sr_index_entry *entries;
     int64_t count;
     uint8_t *buffer;
     size_t capacity;
@@ -127,7 +127,7 @@ static sr_status add_facts(scan *s, const void *record, size_t bytes) {
 }
 
 static sr_status take_record(scan *s, int64_t i) {
-    sr_shard_entry *entry = &s->entries[i];
+    sr_index_entry *entry = &s->entries[i];
     size_t bytes = (size_t)entry->bytes;
     entry->hash = sr_hash64(s->buffer, bytes);
     if (sr_protocol_check(s->protocol, s->buffer, bytes) != SR_OK) {

@@ -103,14 +103,14 @@ void sr_writer_abort(sr_writer *writer);
 // -- reading -----------------------------------------------------------------------------------
 
 // Where a record lies in its shard (bytes), and its XXH3-64.
-typedef struct sr_shard_entry {
+typedef struct sr_index_entry {
     uint64_t offset, bytes, hash;
-} sr_shard_entry;
+} sr_index_entry;
 
 // Header and index of one shard, verified; no descriptor is kept. Immutable after loading. Other
 // containers give the same of each of their parts (dataset.h).
-typedef struct sr_shard {
-    const char *path, *file; // whole path; last part of it
+typedef struct sr_data_file {
+    const char *path, *name; // whole path; as messages name it
     const char *split;
     uint32_t number;
     bool last;
@@ -122,17 +122,17 @@ typedef struct sr_shard {
     const char *meta;              // protocol as text-format Meta
     int64_t median_side;           // 0: unknown
     sr_channel_sums sums;
-    sr_shard_entry *entries; // [count]
+    sr_index_entry *entries; // [count]
     // Not NULL: entries have no hashes; records are checked against this protocol instead.
     const struct sr_type *check;
     sr_arena arena;
-} sr_shard;
+} sr_data_file;
 
 // SR_E_NOT_FOUND; SR_E_DATA (no shard, truncated), SR_E_CHECKSUM (bits changed) naming the part;
 // SR_E_UNSUPPORTED for a newer version.
-SR_NODISCARD sr_status sr_shard_load(const char *path, sr_shard *out);
+SR_NODISCARD sr_status sr_shard_load(const char *path, sr_data_file *out);
 // Gives the memory back; the pointers in it end.
-void sr_shard_release(sr_shard *shard);
+void sr_data_file_release(sr_data_file *shard);
 // True when the file begins with a shard's magic.
 bool sr_shard_is(const char *path);
 // "train-00003.kpl" into out[SR_SHARD_NAME_MAX]; returns out.
@@ -145,9 +145,9 @@ typedef void (*sr_damage_fn)(void *user, const char *message);
 
 // Counts of a check.
 typedef struct sr_verify_result {
-    uint64_t shards, records, bytes; // looked at
-    uint64_t damaged;                // findings
-    const char *part;                // what 'shards' counts, as "shard" or "LMDB stores"
+    uint64_t files, records, bytes; // looked at
+    uint64_t damaged;               // findings
+    const char *noun;               // what the files are called, as "shard" or "LMDB stores"
 } sr_verify_result;
 
 // Checks every byte of a shard and the form of every record; adds to *result and goes on past

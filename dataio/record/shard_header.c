@@ -59,7 +59,7 @@ void sr_shard_header_encode(const shard_header *h, uint8_t *out) {
 }
 
 static sr_status decode_classes(const uint8_t *at, const uint8_t *end, uint32_t count,
-                                sr_shard *shard) {
+                                sr_data_file *shard) {
     uint64_t *records = sr_arena_alloc(&shard->arena, (size_t)count * 8);
     char **names = sr_arena_alloc(&shard->arena, (size_t)count * sizeof *names);
     if (records == NULL || names == NULL)
@@ -82,7 +82,7 @@ static sr_status decode_classes(const uint8_t *at, const uint8_t *end, uint32_t 
     return SR_OK;
 }
 
-sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_shard *shard) {
+sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_data_file *shard) {
     uint32_t classes = get_u32(data + 64), names = get_u32(data + 68), meta = get_u32(data + 72);
     uint64_t used = SHARD_HEADER_FIXED + (uint64_t)classes * 8 + names + meta;
     if (used > bytes - 8u || get_u64(data + 24) > INT64_MAX / SHARD_ENTRY_BYTES)
@@ -111,7 +111,7 @@ sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_shard *
     return decode_classes(at, meta_at, classes, shard);
 }
 
-void sr_shard_index_encode(const sr_shard_entry *entries, size_t n, uint64_t end, uint8_t *out) {
+void sr_shard_index_encode(const sr_index_entry *entries, size_t n, uint64_t end, uint8_t *out) {
     size_t bytes = n * SHARD_ENTRY_BYTES;
     for (size_t i = 0; i < n; i++) {
         put_u64(out + i * SHARD_ENTRY_BYTES, entries[i].offset);

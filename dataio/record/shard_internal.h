@@ -51,21 +51,23 @@ uint32_t sr_shard_header_bytes(const shard_header *header);
 void sr_shard_header_encode(const shard_header *header, uint8_t *out);
 // The other way, from a verified copy of the file's header; names and arrays go into the shard's
 // arena.
-SR_NODISCARD sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_shard *out);
+SR_NODISCARD sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes,
+                                              sr_data_file *out);
 
 // The parts of reading, so that a check can go on after a damaged one. 'fd' is of the shard's file
 // and actual the file's length.
-SR_NODISCARD sr_status sr_shard_load_header(int fd, uint64_t actual, sr_shard *shard,
+SR_NODISCARD sr_status sr_shard_load_header(int fd, uint64_t actual, sr_data_file *shard,
                                             uint64_t *header_bytes);
-SR_NODISCARD sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_shard *shard);
+SR_NODISCARD sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_data_file *shard);
 
 // Index and footer of n records that end at 'end': n * SHARD_ENTRY_BYTES + SHARD_FOOTER_BYTES.
-void sr_shard_index_encode(const sr_shard_entry *entries, size_t n, uint64_t end, uint8_t *out);
+void sr_shard_index_encode(const sr_index_entry *entries, size_t n, uint64_t end, uint8_t *out);
 // The other way, for shard->count records that lie from 'begin' to 'end' without gaps.
 SR_NODISCARD sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t end,
-                                             sr_shard *shard);
+                                             sr_data_file *shard);
 // The checks of a header's bytes that need no file: checksum, version, form.
-SR_NODISCARD sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_shard *shard);
+SR_NODISCARD sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes,
+                                             sr_data_file *shard);
 
 // -- tables of contents ------------------------------------------------------------------------
 //
@@ -74,11 +76,11 @@ SR_NODISCARD sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes
 // and file_bytes is the length of all records.
 
 // Into new memory (sr_free).
-SR_NODISCARD sr_status sr_contents_encode(const shard_header *header, const sr_shard_entry *entries,
+SR_NODISCARD sr_status sr_contents_encode(const shard_header *header, const sr_index_entry *entries,
                                           uint8_t **out, size_t *bytes);
 // *used is the table's length; more may follow it. 'path' names it in messages, and becomes the
 // part's path.
 SR_NODISCARD sr_status sr_contents_decode(const char *path, const uint8_t *data, size_t bytes,
-                                          sr_shard *out, size_t *used);
+                                          sr_data_file *out, size_t *used);
 
 #endif

@@ -14,7 +14,7 @@
 #include "kernels/base/hash.h"
 
 // First 16 bytes: magic, version, length of the header.
-static sr_status check_start(int fd, uint64_t actual, const sr_shard *shard, uint32_t *bytes) {
+static sr_status check_start(int fd, uint64_t actual, const sr_data_file *shard, uint32_t *bytes) {
     uint8_t start[16];
     if (actual < sizeof start)
         return SR_FAIL(SR_E_DATA, "%s: only %llu bytes: truncated, or not a shard", shard->path,
@@ -33,7 +33,7 @@ static sr_status check_start(int fd, uint64_t actual, const sr_shard *shard, uin
     return SR_OK;
 }
 
-sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_shard *shard) {
+sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_data_file *shard) {
     if (sr_hash64(data, bytes - 8) != get_u64(data + bytes - 8))
         return SR_FAIL(SR_E_CHECKSUM, "%s: header: bits have changed; pack again or restore a copy",
                        shard->path);
@@ -44,7 +44,7 @@ sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes, sr_shard *s
 }
 
 static sr_status check_header(const uint8_t *data, uint32_t bytes, uint64_t actual,
-                              sr_shard *shard) {
+                              sr_data_file *shard) {
     SR_TRY(sr_shard_header_check(data, bytes, shard));
     if (shard->file_bytes != actual)
         return SR_FAIL(SR_E_DATA, "%s: has %llu bytes, its header says %llu: %s", shard->path,
@@ -57,7 +57,8 @@ static sr_status check_header(const uint8_t *data, uint32_t bytes, uint64_t actu
     return SR_OK;
 }
 
-sr_status sr_shard_load_header(int fd, uint64_t actual, sr_shard *shard, uint64_t *header_bytes) {
+sr_status sr_shard_load_header(int fd, uint64_t actual, sr_data_file *shard,
+                               uint64_t *header_bytes) {
     uint32_t bytes = 0;
     SR_TRY(check_start(fd, actual, shard, &bytes));
     uint8_t *data = sr_alloc(bytes, "shard header");
@@ -71,7 +72,8 @@ sr_status sr_shard_load_header(int fd, uint64_t actual, sr_shard *shard, uint64_
     return status;
 }
 
-static sr_status check_footer(const uint8_t *footer, uint64_t index_offset, const sr_shard *shard) {
+static sr_status check_footer(const uint8_t *footer, uint64_t index_offset,
+                              const sr_data_file *shard) {
     if (sr_hash64(footer, 32) != get_u64(footer + 32) ||
         memcmp(footer + 24, sr_shard_end_magic, 8) != 0)
         return SR_FAIL(SR_E_CHECKSUM, "%s: footer: bits have changed", shard->path);
@@ -81,10 +83,10 @@ static sr_status check_footer(const uint8_t *footer, uint64_t index_offset, cons
 }
 
 // The first entry that does not continue where the one before ended, or -1.
-static int64_t first_gap(const sr_shard *shard, uint64_t begin, uint64_t end) {
+static int64_t first_gap(const sr_data_file *shard, uint64_t begin, uint64_t end) {
     uint64_t at = begin;
     for (int64_t i = 0; i < shard->count; i++) {
-        const sr_shard_entry *e = &shard->entries[i];
+        const sr_index_entry *e = &shard->entries[i];
         if (e->offset != at || e->bytes > end - at)
             return i;
         at += e->bytes;
@@ -93,7 +95,7 @@ static int64_t first_gap(const sr_shard *shard, uint64_t begin, uint64_t end) {
 }
 
 sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t end,
-                                sr_shard *shard) {
+                                sr_data_file *shard) {
     size_t bytes = (size_t)shard->count * SHARD_ENTRY_BYTES;
     SR_TRY(check_footer(index + bytes, end, shard));
     shard->entries = sr_alloc_array((size_t)shard->count, sizeof *shard->entries, "shard index");
@@ -101,7 +103,7 @@ sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t e
         return SR_E_MEMORY;
     for (int64_t i = 0; i < shard->count; i++) {
         const uint8_t *e = index + (size_t)i * SHARD_ENTRY_BYTES;
-        shard->entries[i] = (sr_shard_entry){get_u64(e), get_u64(e + 8), get_u64(e + 16)};
+        shard->entries[i] = (sr_index_entry){get_u64(e), get_u64(e + 8), get_u64(e + 16)};
     }
     bool changed = sr_hash64(index, bytes) != get_u64(index + bytes + 16);
     int64_t gap = first_gap(shard, begin, end);
@@ -115,7 +117,7 @@ sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t e
     return SR_OK;
 }
 
-sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_shard *shard) {
+sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_data_file *shard) {
     size_t bytes = (size_t)shard->count * SHARD_ENTRY_BYTES + SHARD_FOOTER_BYTES;
     uint64_t offset = shard->file_bytes - bytes;
     uint8_t *index = sr_alloc(bytes, "shard index");
@@ -142,8 +144,8 @@ static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
     return SR_OK;
 }
 
-sr_status sr_shard_load(const char *path, sr_shard *out) {
-    sr_shard shard = {0};
+sr_status sr_shard_load(const char *path, sr_data_file *out) {
+    sr_data_file shard = {0};
     uint64_t actual = 0, header_bytes = 0;
     int fd = -1;
     SR_TRY(open_shard(path, &fd, &actual));
@@ -152,24 +154,24 @@ sr_status sr_shard_load(const char *path, sr_shard *out) {
     sr_status status = shard.path ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
         const char *slash = strrchr(shard.path, '/');
-        shard.file = slash ? slash + 1 : shard.path;
+        shard.name = slash ? slash + 1 : shard.path;
         status = sr_shard_load_header(fd, actual, &shard, &header_bytes);
     }
     if (status == SR_OK)
         status = sr_shard_load_index(fd, header_bytes, &shard);
     (void)close(fd);
     if (status != SR_OK) {
-        sr_shard_release(&shard);
+        sr_data_file_release(&shard);
         return status;
     }
     *out = shard;
     return SR_OK;
 }
 
-void sr_shard_release(sr_shard *shard) {
+void sr_data_file_release(sr_data_file *shard) {
     sr_free(shard->entries);
     sr_arena_release(&shard->arena);
-    *shard = (sr_shard){0};
+    *shard = (sr_data_file){0};
 }
 
 bool sr_shard_is(const char *path) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checking all of a shard, or all records of any part of a data set, and naming what is damaged
-// (see sr_shard_verify in shard.h and sr_part_verify in container.h).
+// (see sr_shard_verify in shard.h and sr_data_file_verify in container.h).
 //
 // Records are read in pieces of a few MiB in file order; a damaged record does not end the check.
 // Where the index itself is damaged, records cannot be found any more and the check says so.
@@ -27,9 +27,9 @@ typedef struct check {
     sr_damage_fn damage;
     void *user;
     sr_verify_result *result;
-    sr_place_fn place; // NULL: records begin where their entries say
+    sr_locate_fn locate; // NULL: records begin where their entries say
     int fd;
-    const sr_shard *part;
+    const sr_data_file *file;
     sr_arena arena;
     const sr_type *protocol;
     uint8_t *buffer;
@@ -89,7 +89,7 @@ static void record_name(const uint8_t *record, size_t bytes, char *out, size_t c
 
 // Which single bit, flipped back, makes the record right again? Tried where it costs at most a few
 // seconds in the whole check (2^35 bytes hashed). Leaves the record repaired and true, or false.
-static bool find_flipped_bit(check *c, uint8_t *record, const sr_shard_entry *entry, size_t *bit) {
+static bool find_flipped_bit(check *c, uint8_t *record, const sr_index_entry *entry, size_t *bit) {
     uint64_t bytes = entry->bytes;
     if (bytes > UINT64_C(1) << 20 || 8 * bytes * bytes > c->search_left)
         return false;
@@ -122,50 +122,50 @@ static void key_at(const uint8_t *record, size_t bytes, size_t byte, char *out, 
 
 static void report_changed(check *c, int64_t i, uint8_t *record, uint64_t offset,
                            const char *form) {
-    const sr_shard_entry *entry = &c->part->entries[i];
+    const sr_index_entry *entry = &c->file->entries[i];
     size_t bit, bytes = (size_t)entry->bytes;
     char name[256], key[128];
     if (find_flipped_bit(c, record, entry, &bit)) {
         record_name(record, bytes, name, sizeof name);
         key_at(record, bytes, bit / 8, key, sizeof key);
         found(c, "%s record %lld%s key '%s': bit %zu of byte %" PRIu64 " has flipped",
-              c->part->file, (long long)i, name, key, bit % 8, offset + bit / 8);
+              c->file->name, (long long)i, name, key, bit % 8, offset + bit / 8);
         return;
     }
     record_name(record, bytes, name, sizeof name);
     found(c, "%s record %lld%s: bits have changed between bytes %" PRIu64 " and %" PRIu64 "%s",
-          c->part->file, (long long)i, name, offset, offset + entry->bytes, form);
+          c->file->name, (long long)i, name, offset, offset + entry->bytes, form);
 }
 
 static void check_record(check *c, int64_t i, uint8_t *record, uint64_t offset) {
-    const sr_shard_entry *entry = &c->part->entries[i];
+    const sr_index_entry *entry = &c->file->entries[i];
     char name[256], form[512] = "";
-    bool changed = c->part->check == NULL && sr_hash64(record, (size_t)entry->bytes) != entry->hash;
+    bool changed = c->file->check == NULL && sr_hash64(record, (size_t)entry->bytes) != entry->hash;
     if (sr_protocol_check(c->protocol, record, (size_t)entry->bytes) != SR_OK)
         (void)snprintf(form, sizeof form, ": %.500s", sr_error_message());
     if (changed) {
         report_changed(c, i, record, offset, form);
     } else if (form[0] != '\0') {
         record_name(record, (size_t)entry->bytes, name, sizeof name);
-        found(c, "%s record %lld%s%s", c->part->file, (long long)i, name, form);
+        found(c, "%s record %lld%s%s", c->file->name, (long long)i, name, form);
     }
 }
 
 static sr_status read_record(check *c, int64_t i, uint64_t *offset) {
-    size_t bytes = (size_t)c->part->entries[i].bytes;
+    size_t bytes = (size_t)c->file->entries[i].bytes;
     if (bytes > c->capacity) {
         void *buffer = c->buffer;
         SR_TRY(sr_grow(&buffer, &c->capacity, bytes, 1, "record"));
         c->buffer = buffer;
     }
-    *offset = c->part->entries[i].offset;
-    if (c->place != NULL)
-        SR_TRY(c->place(c->part, c->fd, i, offset));
-    return sr_file_read_at(c->fd, c->part->path, *offset, c->buffer, bytes);
+    *offset = c->file->entries[i].offset;
+    if (c->locate != NULL)
+        SR_TRY(c->locate(c->file, c->fd, i, offset));
+    return sr_file_read_at(c->fd, c->file->path, *offset, c->buffer, bytes);
 }
 
 static sr_status check_records(check *c) {
-    for (int64_t i = 0; i < c->part->count; i++) {
+    for (int64_t i = 0; i < c->file->count; i++) {
         uint64_t offset = 0;
         sr_status status = read_record(c, i, &offset);
         if (is_finding(status))
@@ -175,13 +175,13 @@ static sr_status check_records(check *c) {
         else
             check_record(c, i, c->buffer, offset);
         c->result->records++;
-        c->result->bytes += c->part->entries[i].bytes;
+        c->result->bytes += c->file->entries[i].bytes;
     }
     return SR_OK;
 }
 
 static sr_status parse_protocol(check *c) {
-    return sr_meta_parse(c->part->meta, strlen(c->part->meta), &c->arena, &c->protocol);
+    return sr_meta_parse(c->file->meta, strlen(c->file->meta), &c->arena, &c->protocol);
 }
 
 // -- a shard -----------------------------------------------------------------------------------
@@ -189,13 +189,13 @@ static sr_status parse_protocol(check *c) {
 static void check_name(check *c) {
     char split[SR_SPLIT_MAX + 1], expected[SR_SHARD_NAME_MAX];
     uint32_t number;
-    if (sr_shard_parse_name(c->part->file, split, &number) &&
-        (number != c->part->number || strcmp(split, c->part->split) != 0))
-        found(c, "%s: renamed: its header says %s", c->part->file,
-              sr_shard_file_name(c->part->split, c->part->number, expected));
+    if (sr_shard_parse_name(c->file->name, split, &number) &&
+        (number != c->file->number || strcmp(split, c->file->split) != 0))
+        found(c, "%s: renamed: its header says %s", c->file->name,
+              sr_shard_file_name(c->file->split, c->file->number, expected));
 }
 
-static sr_status check_all(check *c, sr_shard *shard) {
+static sr_status check_all(check *c, sr_data_file *shard) {
     struct stat info;
     uint64_t header_bytes = 0;
     if (fstat(c->fd, &info) != 0 || !S_ISREG(info.st_mode))
@@ -222,7 +222,7 @@ static sr_status end(check *c, sr_status status) {
         found(c, "%s", sr_error_message());
         status = SR_OK;
     }
-    c->result->shards++;
+    c->result->files++;
     sr_free(c->buffer);
     sr_arena_release(&c->arena);
     (void)close(c->fd);
@@ -232,21 +232,21 @@ static sr_status end(check *c, sr_status status) {
 sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
                           sr_verify_result *result) {
     const char *slash = strrchr(path, '/');
-    sr_shard shard = {.path = path, .file = slash ? slash + 1 : path};
-    check c = {.damage = damage, .user = user, .result = result, .part = &shard};
+    sr_data_file shard = {.path = path, .name = slash ? slash + 1 : path};
+    check c = {.damage = damage, .user = user, .result = result, .file = &shard};
     SR_TRY(begin(&c, path));
     sr_arena_init(&shard.arena);
     sr_status status = end(&c, check_all(&c, &shard));
-    sr_shard_release(&shard);
+    sr_data_file_release(&shard);
     return status;
 }
 
 // -- any part ----------------------------------------------------------------------------------
 
-sr_status sr_part_verify(const sr_shard *part, sr_place_fn place, sr_damage_fn damage, void *user,
-                         sr_verify_result *result) {
-    check c = {.damage = damage, .user = user, .result = result, .place = place, .part = part};
-    SR_TRY(begin(&c, part->path));
+sr_status sr_data_file_verify(const sr_data_file *file, sr_locate_fn locate, sr_damage_fn damage,
+                              void *user, sr_verify_result *result) {
+    check c = {.damage = damage, .user = user, .result = result, .locate = locate, .file = file};
+    SR_TRY(begin(&c, file->path));
     sr_status status = parse_protocol(&c);
     if (status == SR_OK)
         status = check_records(&c);

@@ -16,7 +16,7 @@ typedef struct sr_store {
     uint32_t struct_size, abi;
     const char *name, *help; // name: of the container, as `pack --format` has it
     size_t state_bytes;      // of writer->state, zeroed at the start
-    bool one_part;           // a split is one part, of any size
+    bool one_file;           // a split is one part, of any size
     // SR_E_EXISTS where the folder has this split, or the shard that comes first, already.
     sr_status (*refuse)(const sr_writer *writer);
     // A part begins; sets writer->at to the offset of its first record.
@@ -45,7 +45,7 @@ struct sr_writer {
     bool open;        // a part is
     sr_status broken; // of the first failed write; nothing is finished after it
     uint64_t at;      // next record's offset
-    void *entries;    // sr_shard_entry [header.records]
+    void *entries;    // sr_index_entry [header.records]
     void *sides;
     size_t entry_capacity, side_count, side_capacity;
 };

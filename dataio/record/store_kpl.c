@@ -50,7 +50,7 @@ static sr_status append_kpl(sr_writer *writer, const void *record, size_t bytes)
 // -- the side files ----------------------------------------------------------------------------
 
 static sr_status make_index(const sr_writer *writer, sr_text *out) {
-    const sr_shard_entry *entries = writer->entries;
+    const sr_index_entry *entries = writer->entries;
     size_t n = (size_t)writer->header.records;
     uint64_t *offsets = sr_alloc_array(n + 1, sizeof *offsets, "index of a KPLRecord directory");
     if (offsets == NULL)
@@ -146,7 +146,7 @@ const sr_store sr_store_kpl = {
     .name = "kpl-dir",
     .help = "a KPLRecord directory for each split, for any protobuf tool",
     .state_bytes = sizeof(kpl_state),
-    .one_part = true,
+    .one_file = true,
     .refuse = refuse_kpl,
     .begin = begin_kpl,
     .append = append_kpl,

@@ -91,9 +91,9 @@ sr_status sr_writer_open(const sr_writer_options *options, sr_writer **out) {
     return SR_OK;
 }
 
-// -- one part ----------------------------------------------------------------------------------
+// -- one data file ------------------------------------------------------------------------------
 
-static sr_status begin_part(sr_writer *writer) {
+static sr_status begin_file(sr_writer *writer) {
     writer->header.records = 0;
     writer->header.sums = (sr_channel_sums){0};
     writer->side_count = 0;
@@ -107,7 +107,7 @@ static int compare_u32(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static sr_status finish_part(sr_writer *writer, bool last) {
+static sr_status finish_file(sr_writer *writer, bool last) {
     if (writer->side_count > 0)
         qsort(writer->sides, writer->side_count, sizeof(uint32_t), compare_u32);
     writer->header.median_side =
@@ -135,18 +135,18 @@ static sr_status take_facts(sr_writer *writer, const sr_record_facts *facts) {
 
 static sr_status write_record(sr_writer *writer, const void *record, size_t bytes,
                               const sr_record_facts *facts) {
-    if (writer->open && !writer->store->one_part && writer->header.records > 0 &&
+    if (writer->open && !writer->store->one_file && writer->header.records > 0 &&
         writer->at + bytes > writer->target)
-        SR_TRY(finish_part(writer, false));
+        SR_TRY(finish_file(writer, false));
     if (!writer->open)
-        SR_TRY(begin_part(writer));
+        SR_TRY(begin_file(writer));
     size_t n = (size_t)writer->header.records;
-    SR_TRY(sr_grow(&writer->entries, &writer->entry_capacity, n + 1, sizeof(sr_shard_entry),
+    SR_TRY(sr_grow(&writer->entries, &writer->entry_capacity, n + 1, sizeof(sr_index_entry),
                    "shard index"));
     SR_TRY(take_facts(writer, facts));
     SR_TRY(writer->store->append(writer, record, bytes));
-    ((sr_shard_entry *)writer->entries)[n] =
-        (sr_shard_entry){.offset = writer->at, .bytes = bytes, .hash = sr_hash64(record, bytes)};
+    ((sr_index_entry *)writer->entries)[n] =
+        (sr_index_entry){.offset = writer->at, .bytes = bytes, .hash = sr_hash64(record, bytes)};
     writer->at += bytes;
     writer->header.records++;
     return SR_OK;
@@ -180,7 +180,7 @@ sr_status sr_writer_close(sr_writer *writer) {
         status = SR_FAIL(SR_E_DATA, "%s: no record was written to split '%s'", writer->folder,
                          writer->header.split);
     else
-        status = finish_part(writer, true);
+        status = finish_file(writer, true);
     sr_writer_abort(writer);
     return status;
 }

@@ -49,14 +49,14 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
         sr_text_add(out,
                     "], \"ok\": %s, \"shards\": %" PRIu64 ", \"records\": %" PRIu64
                     ", \"bytes\": %" PRIu64 "}\n",
-                    status == SR_OK && !f.any ? "true" : "false", result.shards, result.records,
+                    status == SR_OK && !f.any ? "true" : "false", result.files, result.records,
                     result.bytes);
-    } else if (result.part != NULL) {
+    } else if (result.noun != NULL) {
         sr_text_add(out, "%s: %s: %" PRIu64 " %s, %" PRIu64 " record%s, %s\n", path,
                     f.any             ? "damaged"
                     : status == SR_OK ? "whole"
                                       : "not completely read",
-                    result.shards, result.part, result.records, result.records == 1 ? "" : "s",
+                    result.files, result.noun, result.records, result.records == 1 ? "" : "s",
                     sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
@@ -88,7 +88,7 @@ static void add_json(const sr_dataset *set, const char *split, const sr_split_st
     sr_text_add(out,
                 ", \"records\": %" PRId64 ", \"shards\": %d, \"bytes\": %" PRIu64
                 ", \"identity\": \"%s\", \"median_side\": %" PRId64,
-                stat->records, stat->shards, stat->bytes, sr_dataset_identity(set),
+                stat->records, stat->files, stat->bytes, sr_dataset_identity(set),
                 sr_dataset_median_side(set));
     if (stat->has_mean) {
         add_triple(out, "mean", stat->mean);
@@ -163,8 +163,8 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
                       sr_text *out) {
     char size[16];
     sr_text_add(out, "%s: %" PRId64 " record%s in %d %s, %s; %d class%s; median side %" PRId64 "\n",
-                split, stat->records, stat->records == 1 ? "" : "s", stat->shards,
-                sr_dataset_part_name(set), sr_text_bytes(stat->bytes, size), stat->class_count,
+                split, stat->records, stat->records == 1 ? "" : "s", stat->files,
+                sr_dataset_file_noun(set), sr_text_bytes(stat->bytes, size), stat->class_count,
                 stat->class_count == 1 ? "" : "es", sr_dataset_median_side(set));
     if (stat->has_mean)
         sr_text_add(out, "  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  (R, G, B of values / 255)\n",

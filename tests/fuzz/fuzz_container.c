@@ -75,7 +75,7 @@ static void repair(uint8_t *table, size_t size) {
     put_u64(footer + 32, sr_hash64(footer, 32));
 }
 
-static void check_again(const sr_shard *part) {
+static void check_again(const sr_data_file *part) {
     const shard_header header = {.file_bytes = part->file_bytes,
                                  .records = (uint64_t)part->count,
                                  .first_record = part->first_record,
@@ -91,26 +91,26 @@ static void check_again(const sr_shard *part) {
                                  .sums = part->sums};
     uint8_t *bytes;
     size_t n, used;
-    sr_shard again;
+    sr_data_file again;
     require(sr_contents_encode(&header, part->entries, &bytes, &n) == SR_OK);
     require(sr_contents_decode("again", bytes, n, &again, &used) == SR_OK && used == n);
     require(again.count == part->count && again.file_bytes == part->file_bytes);
     require(again.class_count == part->class_count && strcmp(again.split, part->split) == 0);
     require(part->count == 0 ||
             memcmp(again.entries, part->entries, (size_t)part->count * sizeof *part->entries) == 0);
-    sr_shard_release(&again);
+    sr_data_file_release(&again);
     sr_free(bytes);
 }
 
 static void fuzz_contents(uint8_t *data, size_t size) {
-    sr_shard part;
+    sr_data_file part;
     size_t used;
     repair(data, size);
     if (sr_contents_decode("table", data, size, &part, &used) != SR_OK)
         return;
     require(used <= size);
     check_again(&part);
-    sr_shard_release(&part);
+    sr_data_file_release(&part);
 }
 
 // -- LMDB files --------------------------------------------------------------------------------

@@ -342,9 +342,9 @@ static void flip_bit(const char *folder, int shard_number, double place) {
     char path[300], name[SR_SHARD_NAME_MAX];
     (void)snprintf(path, sizeof path, "%s/%s", folder,
                    sr_shard_file_name("train", (uint32_t)shard_number, name));
-    sr_shard shard;
+    sr_data_file shard;
     assert_ok(sr_shard_load(path, &shard));
-    const sr_shard_entry *entry = &shard.entries[shard.count / 2];
+    const sr_index_entry *entry = &shard.entries[shard.count / 2];
     long at = (long)entry->offset + (long)((double)entry->bytes * place);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
@@ -353,7 +353,7 @@ static void flip_bit(const char *folder, int shard_number, double place) {
     assert_int_equal(0, fseek(file, at, SEEK_SET));
     assert_int_equal(byte ^ 16, fputc(byte ^ 16, file));
     assert_int_equal(0, fclose(file));
-    sr_shard_release(&shard);
+    sr_data_file_release(&shard);
 }
 
 // Runs to the end, over so many damaged samples, or to this failure.

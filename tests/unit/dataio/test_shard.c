@@ -63,7 +63,7 @@ static void test_round_trip(void **state) {
     assert_int_equal(3, sr_dataset_class_count(set));
     assert_string_equal("v\xc3\xb6gel", sr_dataset_class_name(set, 2));
     assert_null(sr_dataset_class_name(set, 3));
-    assert_true(sr_dataset_shard_count(set) >= 7);
+    assert_true(sr_dataset_file_count(set) >= 7);
     assert_in_range(sr_dataset_median_side(set), 45, 65);
     double mean[3], std[3];
     assert_true(sr_dataset_normalisation(set, mean, std));
@@ -143,11 +143,11 @@ static void finish(const char *folder, uint32_t shards) {
     sr_record_writer record = {0};
     sr_dataset *set;
     for (uint32_t i = 0; i < shards; i++) {
-        sr_shard shard;
+        sr_data_file shard;
         (void)snprintf(path, sizeof path, "%s/%s", folder, sr_shard_file_name("train", i, name));
         assert_ok(sr_shard_load(path, &shard));
         done += shard.count;
-        sr_shard_release(&shard);
+        sr_data_file_release(&shard);
     }
     assert_true(shards > 0 && done < 8);
     sr_writer_options options = {.folder = folder,
@@ -257,7 +257,7 @@ static void test_every_bit(void **state) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat info;
     assert_int_equal(0, fstat(fd, &info));
-    sr_shard shard;
+    sr_data_file shard;
     assert_ok(sr_shard_load(path, &shard));
     size_t in_records = 0;
     for (off_t at = 0; at < info.st_size; at++) {
@@ -294,7 +294,7 @@ static void test_every_bit(void **state) {
         }
     }
     assert_true(in_records > 1000);
-    sr_shard_release(&shard);
+    sr_data_file_release(&shard);
     (void)close(fd);
     test_folder_remove(folder);
 }
@@ -313,7 +313,7 @@ static void test_every_truncation(void **state) {
         assert_int_equal(0, truncate(path, length));
         verify(path, &f, &result);
         assert_int_equal(1, f.count);
-        sr_shard shard;
+        sr_data_file shard;
         assert_int_not_equal(SR_OK, sr_shard_load(path, &shard));
     }
     test_folder_remove(folder);
@@ -327,7 +327,7 @@ static void test_verify_goes_on(void **state) {
     test_folder_make(folder);
     make_split(folder, "train", 20, 500, 0);
     (void)snprintf(path, sizeof path, "%s/train-00000.kpl", folder);
-    sr_shard shard;
+    sr_data_file shard;
     assert_ok(sr_shard_load(path, &shard));
     int fd = open(path, O_RDWR | O_CLOEXEC);
     const off_t first = (off_t)shard.entries[4].offset + 100;
@@ -335,7 +335,7 @@ static void test_verify_goes_on(void **state) {
     assert_int_equal(3, pwrite(fd, "\0\0\0", 3, first));  // several bits: no key can be told
     assert_int_equal(3, pwrite(fd, "\0\0\0", 3, second));
     (void)close(fd);
-    sr_shard_release(&shard);
+    sr_data_file_release(&shard);
     verify(path, &f, &result);
     assert_int_equal(2, f.count);
     assert_int_equal(20, result.records);

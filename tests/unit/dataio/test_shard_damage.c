@@ -44,7 +44,7 @@ static void make_shard(void) {
 }
 
 typedef struct looks {
-    sr_shard sound;
+    sr_data_file sound;
     long in_records;
 } looks;
 
@@ -60,7 +60,7 @@ static void note(void *user, const char *message) {
 }
 
 // The record that all the damage lies in, or -1.
-static int record_of(const sr_shard *shard, const damage *d) {
+static int record_of(const sr_data_file *shard, const damage *d) {
     for (int r = 0; r < RECORDS; r++)
         if (d->begin >= shard->entries[r].offset &&
             d->end <= shard->entries[r].offset + shard->entries[r].bytes)
@@ -135,7 +135,7 @@ static void damage_is_found(void **state) {
     long count = damage_each(path, stride, check, &l);
     assert_true(l.in_records > count / 2);
     print_message("%ld ways of damage\n", count);
-    sr_shard_release(&l.sound);
+    sr_data_file_release(&l.sound);
     test_folder_remove(folder);
 }
 
