@@ -160,7 +160,7 @@ static void pass_chunk(parser *p) {
 // -- objects -----------------------------------------------------------------------------------
 
 static void begin_annotation(parser *p) {
-    p->annotation = (sr_coco_annotation){.note.number = -1};
+    p->annotation = (sr_coco_annotation){.object.number = -1};
     p->box_count = p->size_count = 0;
     p->point_count = 0;
     p->rle.count = 0;
@@ -173,38 +173,38 @@ static sr_status end_image(const parser *p) {
 }
 
 static sr_status end_runs(parser *p) {
-    sr_note *note = &p->annotation.note;
+    sr_annotation *annotation = &p->annotation.object;
     if ((p->seen & HAS_COUNTS) == 0 || p->size_count != 2)
         return SR_FAIL(SR_E_DATA, "run lengths without %s",
                        p->seen & HAS_COUNTS ? "size: [height, width]" : "counts");
     if (!(p->size[0] >= 1 && p->size[0] <= 1 << 20 && p->size[1] >= 1 && p->size[1] <= 1 << 20))
         return SR_FAIL(SR_E_DATA, "run lengths of a size of %g x %g", p->size[0], p->size[1]);
-    note->mask_height = (uint32_t)p->size[0];
-    note->mask_width = (uint32_t)p->size[1];
-    SR_TRY(sr_rle_check(&p->rle, note->mask_height, note->mask_width));
+    annotation->mask_height = (uint32_t)p->size[0];
+    annotation->mask_width = (uint32_t)p->size[1];
+    SR_TRY(sr_rle_check(&p->rle, annotation->mask_height, annotation->mask_width));
     SR_TRY(sr_rle_print(&p->rle));
-    note->mask = p->rle.text;
-    note->mask_bytes = (uint32_t)p->rle.text_bytes;
+    annotation->mask = p->rle.text;
+    annotation->mask_bytes = (uint32_t)p->rle.text_bytes;
     return SR_OK;
 }
 
 static sr_status end_annotation(parser *p) {
-    sr_note *note = &p->annotation.note;
+    sr_annotation *annotation = &p->annotation.object;
     if ((p->seen & HAS_IMAGE) == 0 || (p->seen & HAS_CATEGORY) == 0)
         return SR_FAIL(SR_E_DATA, "no %s", p->seen & HAS_IMAGE ? "category_id" : "image_id");
     if (p->box_count != 4)
         return SR_FAIL(SR_E_DATA, "no bbox: [x, y, width, height]");
-    note->box[0] = p->box[0];
-    note->box[1] = p->box[1];
-    note->box[2] = p->box[0] + p->box[2];
-    note->box[3] = p->box[1] + p->box[3];
-    note->difficult = note->crowd;
+    annotation->box[0] = p->box[0];
+    annotation->box[1] = p->box[1];
+    annotation->box[2] = p->box[0] + p->box[2];
+    annotation->box[3] = p->box[1] + p->box[3];
+    annotation->difficult = annotation->crowd;
     for (int i = 0; i < 4; i++)
-        if (!isfinite(note->box[i]))
+        if (!isfinite(annotation->box[i]))
             return SR_FAIL(SR_E_DATA, "a box of infinite size");
-    note->points = p->points;
-    note->point_count = p->point_count;
-    note->polygon_sizes = p->sizes;
+    annotation->points = p->points;
+    annotation->point_count = p->point_count;
+    annotation->polygon_sizes = p->sizes;
     return SR_OK;
 }
 
@@ -214,9 +214,9 @@ static sr_status finish_object(parser *p, frame which) {
     if (p->flaw[0] != '\0') {
         const sr_coco_flaw flaw = {
             .annotation = annotation,
-            .has_id = annotation ? p->annotation.note.number >= 0 : (p->seen & HAS_ID) != 0,
+            .has_id = annotation ? p->annotation.object.number >= 0 : (p->seen & HAS_ID) != 0,
             .has_image = annotation && (p->seen & HAS_IMAGE) != 0,
-            .id = annotation ? p->annotation.note.number : p->image.id,
+            .id = annotation ? p->annotation.object.number : p->image.id,
             .image = p->annotation.image,
             .file_name = annotation || (p->seen & HAS_NAME) == 0 ? "" : p->name,
             .reason = p->flaw};
@@ -235,7 +235,7 @@ static sr_status end_category(parser *p) {
 }
 
 static sr_status end_polygon(parser *p) {
-    const uint32_t numbers = ((uint32_t *)p->sizes)[p->annotation.note.polygon_count - 1];
+    const uint32_t numbers = ((uint32_t *)p->sizes)[p->annotation.object.polygon_count - 1];
     if (numbers % 2 != 0)
         return SR_FAIL(SR_E_DATA, "a polygon of %u numbers, which are not pairs of coordinates",
                        numbers);
@@ -275,10 +275,10 @@ static sr_status end_frame(parser *p, frame which) {
 }
 
 static sr_status begin_polygon(parser *p) {
-    sr_note *note = &p->annotation.note;
-    SR_TRY(sr_grow(&p->sizes, &p->size_capacity, note->polygon_count + 1, sizeof(uint32_t),
+    sr_annotation *annotation = &p->annotation.object;
+    SR_TRY(sr_grow(&p->sizes, &p->size_capacity, annotation->polygon_count + 1, sizeof(uint32_t),
                    "polygons"));
-    ((uint32_t *)p->sizes)[note->polygon_count++] = 0;
+    ((uint32_t *)p->sizes)[annotation->polygon_count++] = 0;
     return SR_OK;
 }
 
@@ -405,7 +405,7 @@ static sr_status add_point(parser *p, double value) {
         return SR_FAIL(SR_E_LIMIT, "an annotation of more than %zu numbers", MAX_NUMBERS);
     SR_TRY(sr_grow(&p->points, &p->point_capacity, p->point_count + 1, sizeof(double), "polygons"));
     ((double *)p->points)[p->point_count++] = value;
-    ((uint32_t *)p->sizes)[p->annotation.note.polygon_count - 1]++;
+    ((uint32_t *)p->sizes)[p->annotation.object.polygon_count - 1]++;
     return SR_OK;
 }
 
@@ -440,9 +440,9 @@ static sr_status take_annotation_number(parser *p, double value) {
         p->seen |= HAS_CATEGORY;
     }
     if (is_key(p, "iscrowd"))
-        p->annotation.note.crowd = value != 0;
+        p->annotation.object.crowd = value != 0;
     if (is_key(p, "id") && value >= 0 && value <= 9007199254740992.0)
-        p->annotation.note.number = (int64_t)value; // for messages alone: it may be anything
+        p->annotation.object.number = (int64_t)value; // for messages alone: it may be anything
     return SR_OK;
 }
 
@@ -490,7 +490,7 @@ static int on_bool(void *user, int value) {
     parser *p = user;
     p->last_value = place(p);
     if (top(p) == FRAME_ANNOTATION && is_key(p, "iscrowd"))
-        p->annotation.note.crowd = value != 0;
+        p->annotation.object.crowd = value != 0;
     return 1;
 }
 

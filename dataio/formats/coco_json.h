@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dataio/import/notes.h"
+#include "dataio/import/annotations.h"
 #include "kernels/base/status.h"
 
 #ifdef __cplusplus
@@ -23,7 +23,7 @@ typedef struct sr_coco_image {
 
 typedef struct sr_coco_annotation {
     int64_t image, category;
-    sr_note note; // its label and paper are unset; number: the annotation's id, or -1
+    sr_annotation object; // its label and file are unset; number: the annotation's id, or -1
 } sr_coco_annotation;
 
 // An image or annotation that cannot be used.

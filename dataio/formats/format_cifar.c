@@ -41,14 +41,14 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
 }
 
 // Calls take(user, i, class) for every record; *fits is false when a label is none.
-static sr_status each_label(const sr_source *source, const sr_source_file *paper, const variant *v,
+static sr_status each_label(const sr_source *source, const sr_source_file *batch, const variant *v,
                             sr_status (*take)(void *user, uint64_t record, int label), void *user,
                             bool *fits) {
-    const uint64_t size = v->labels + PIXELS, count = paper->bytes / size;
-    *fits = count > 0 && paper->bytes % size == 0;
+    const uint64_t size = v->labels + PIXELS, count = batch->bytes / size;
+    *fits = count > 0 && batch->bytes % size == 0;
     for (uint64_t i = 0; i < count && *fits; i++) {
         uint8_t labels[2] = {0, 0};
-        SR_TRY(sr_source_read_part(source, paper, i * size, labels, v->labels));
+        SR_TRY(sr_source_read_part(source, batch, i * size, labels, v->labels));
         const int label = labels[v->labels - 1];
         *fits = label < v->classes && (v->coarse == 0 || labels[0] < v->coarse);
         if (*fits && take != NULL)
@@ -57,12 +57,12 @@ static sr_status each_label(const sr_source *source, const sr_source_file *paper
     return SR_OK;
 }
 
-static sr_status find_variant(const sr_source *source, const sr_source_file *paper,
+static sr_status find_variant(const sr_source *source, const sr_source_file *batch,
                               const variant **out) {
     *out = NULL;
     for (size_t i = 0; i < VARIANTS && *out == NULL; i++) {
         bool fits;
-        SR_TRY(each_label(source, paper, &variants[i], NULL, NULL, &fits));
+        SR_TRY(each_label(source, batch, &variants[i], NULL, NULL, &fits));
         if (fits)
             *out = &variants[i];
     }
@@ -70,9 +70,9 @@ static sr_status find_variant(const sr_source *source, const sr_source_file *pap
 }
 
 static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->papers.count && source->files.count == 0 && !*fits; i++) {
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++) {
         const variant *v;
-        SR_TRY(find_variant(source, &source->papers.items[i], &v));
+        SR_TRY(find_variant(source, &source->wanted.items[i], &v));
         *fits = v != NULL;
     }
     return SR_OK;
@@ -80,49 +80,49 @@ static sr_status recognises(sr_source *source, bool *fits) {
 
 // -- laying out --------------------------------------------------------------------------------
 
-typedef struct adding {
+typedef struct cifar_adding {
     sr_source *source;
-    const sr_source_file *paper;
+    const sr_source_file *batch;
     const variant *variant;
-    int store;
+    int backing;
     void *labels; // uint8_t, of all records so far
     size_t count, capacity;
-} adding;
+} cifar_adding;
 
 static sr_status add_record(void *user, uint64_t record, int label) {
-    adding *a = user;
+    cifar_adding *a = user;
     char path[4200];
     const uint64_t size = a->variant->labels + PIXELS;
-    (void)snprintf(path, sizeof path, "%s#%05llu", a->paper->path, (unsigned long long)record);
+    (void)snprintf(path, sizeof path, "%s#%05llu", a->batch->path, (unsigned long long)record);
     SR_TRY(sr_grow(&a->labels, &a->capacity, a->count + 1, 1, "labels"));
     ((uint8_t *)a->labels)[a->count++] = (uint8_t)label;
     return sr_source_add(
         a->source,
         &(sr_source_file){.path = path,
                           .bytes = PIXELS,
-                          .offset = a->paper->offset + record * size + a->variant->labels,
-                          .in = a->store},
+                          .offset = a->batch->offset + record * size + a->variant->labels,
+                          .in = a->backing},
         SR_OFFER_PICTURE);
 }
 
-static sr_status add_paper(adding *a, const sr_source_file *paper, const variant **all) {
+static sr_status add_batch(cifar_adding *a, const sr_source_file *batch, const variant **all) {
     const variant *v;
     bool fits;
-    SR_TRY(find_variant(a->source, paper, &v));
+    SR_TRY(find_variant(a->source, batch, &v));
     if (v == NULL || (*all != NULL && v != *all)) {
-        if (!sr_text_ends_with(paper->path, ".bin"))
+        if (!sr_text_ends_with(batch->path, ".bin"))
             return SR_OK;
-        a->source->papers_refused++;
-        return sr_source_refuse(a->source, paper->path,
+        a->source->wanted_refused++;
+        return sr_source_refuse(a->source, batch->path,
                                 v ? "CIFAR-10 and CIFAR-100 cannot be packed into one data set"
                                   : "no whole number of CIFAR's records with possible labels");
     }
     *all = v;
-    a->paper = paper;
+    a->batch = batch;
     a->variant = v;
     a->source->read++;
-    SR_TRY(sr_source_store_of(a->source, paper, &a->store));
-    return each_label(a->source, paper, v, add_record, a, &fits);
+    SR_TRY(sr_source_backing_of(a->source, batch, &a->backing));
+    return each_label(a->source, batch, v, add_record, a, &fits);
 }
 
 // Names of the classes, where a file beside has as many as there are.
@@ -130,11 +130,11 @@ static sr_status find_names(sr_source *source, const variant *v, sr_layout *out)
     void *text = NULL;
     size_t capacity = 0;
     sr_status status = SR_OK;
-    for (size_t i = 0; i < source->papers.count && out->class_count == 0 && status == SR_OK; i++) {
-        const sr_source_file *paper = &source->papers.items[i];
-        if (!sr_path_ends_with(paper->path, v->names_file) || paper->bytes > 1 << 16)
+    for (size_t i = 0; i < source->wanted.count && out->class_count == 0 && status == SR_OK; i++) {
+        const sr_source_file *batch = &source->wanted.items[i];
+        if (!sr_path_ends_with(batch->path, v->names_file) || batch->bytes > 1 << 16)
             continue;
-        status = sr_source_read(source, paper, &text, &capacity);
+        status = sr_source_read(source, batch, &text, &capacity);
         if (status == SR_OK)
             status = sr_layout_name_classes(out, text, v->classes);
         source->read += status == SR_OK && out->class_count > 0;
@@ -145,11 +145,11 @@ static sr_status find_names(sr_source *source, const variant *v, sr_layout *out)
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    adding a = {.source = source};
+    cifar_adding a = {.source = source};
     const variant *v = NULL;
     sr_status status = SR_OK;
-    for (size_t i = 0; i < source->papers.count && status == SR_OK; i++)
-        status = add_paper(&a, &source->papers.items[i], &v);
+    for (size_t i = 0; i < source->wanted.count && status == SR_OK; i++)
+        status = add_batch(&a, &source->wanted.items[i], &v);
     if (status == SR_OK)
         status = sr_layout_begin(out, source);
     const uint8_t *labels = a.labels;

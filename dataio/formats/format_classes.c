@@ -127,7 +127,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
             SR_E_DATA,
             "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are not pictures",
             source->path, source->refused_count,
-            (unsigned long long)(source->other + source->hidden + source->papers.count));
+            (unsigned long long)(source->other + source->hidden + source->wanted.count));
     }
     SR_TRY(sr_layout_begin(out, source));
     int number = find_level(source, &has_splits);

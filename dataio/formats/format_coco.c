@@ -34,9 +34,9 @@
 
 // An image of the file that is read.
 typedef struct image {
-    uint64_t note;    // its last annotation
-    int64_t first;    // number of its first annotation
-    uint32_t picture; // 1 + index into the source's files; 0: not defined yet
+    uint64_t annotation; // its last annotation
+    int64_t first;       // number of its first annotation
+    uint32_t picture;    // 1 + index into the source's files; 0: not defined yet
     uint32_t objects;
     bool refused;
     const char *flaw; // why it cannot be used, or NULL
@@ -49,33 +49,33 @@ typedef struct category {
     const char *rival; // the id stands for this name, too, or NULL
 } category;
 
-// What the label of a note stands for.
+// What the label of an annotation stands for.
 typedef struct label {
     int file;
     int64_t category;
 } label;
 
-typedef struct reading {
+typedef struct coco_reading {
     sr_source *source;
     sr_layout *layout;
     sr_picture_index index;
-    const sr_source_file *paper; // the file that is read
-    int split, file;             // its split; which one it is
-    sr_id_table ids;             // of its images
-    void *images;                // image
+    const sr_source_file *json; // the file that is read
+    int split, file;            // its split; which one it is
+    sr_id_table ids;            // of its images
+    void *images;               // image
     size_t image_capacity;
     void *categories; // category, those of a file behind those of the one before
     size_t category_count, category_capacity, first_category;
     sr_id_table defined; // ids of the file's categories
     sr_id_table used;    // category ids that the file's annotations have
-    void *labels;        // label, of notes: those of a file behind those of the one before
+    void *labels;        // label, of annotations: those of a file behind those of the one before
     size_t label_count, label_capacity, first_label;
     sr_name_table names; // of the classes; then others
     size_t class_names;  // so many
     int *class_of;       // [class_names]
     bool *named;         // [files]: some image is this picture
     char path[4096];     // for messages
-} reading;
+} coco_reading;
 
 // -- recognition -------------------------------------------------------------------------------
 
@@ -87,62 +87,62 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
     return at < head_bytes && head[at] == '{';
 }
 
-static sr_status read_paper(void *user, uint64_t offset, void *out, size_t bytes) {
-    const reading *r = user;
-    return sr_source_read_part(r->source, r->paper, offset, out, bytes);
+static sr_status read_json(void *user, uint64_t offset, void *out, size_t bytes) {
+    const coco_reading *r = user;
+    return sr_source_read_part(r->source, r->json, offset, out, bytes);
 }
 
-static sr_coco_verdict probe(sr_source *source, const sr_source_file *paper) {
+static sr_coco_verdict probe(sr_source *source, const sr_source_file *json) {
     uint8_t head[64];
-    const size_t n = paper->bytes < sizeof head ? (size_t)paper->bytes : sizeof head;
-    reading r = {.source = source, .paper = paper};
-    if (sr_source_read_part(source, paper, 0, head, n) != SR_OK ||
-        !wants(paper->path, head, n, paper->bytes))
+    const size_t n = json->bytes < sizeof head ? (size_t)json->bytes : sizeof head;
+    coco_reading r = {.source = source, .json = json};
+    if (sr_source_read_part(source, json, 0, head, n) != SR_OK ||
+        !wants(json->path, head, n, json->bytes))
         return SR_COCO_NO;
     return sr_coco_probe(&(sr_coco_reading){
-        .path = paper->path, .bytes = paper->bytes, .user = &r, .read = read_paper});
+        .path = json->path, .bytes = json->bytes, .user = &r, .read = read_json});
 }
 
-static int by_paper_path(const void *a, const void *b) {
+static int by_json_path(const void *a, const void *b) {
     const sr_source_file *const *x = a, *const *y = b;
     return strcmp((*x)->path, (*y)->path);
 }
 
 // The files that are read. Only a few of the largest are looked into, as a source may have a JSON
 // file for each picture.
-static sr_status find_papers(sr_source *source, const sr_source_file **papers, size_t *out) {
+static sr_status find_files(sr_source *source, const sr_source_file **files, size_t *out) {
     const sr_source_file *largest[PROBED];
     size_t count = 0, kept = 0;
-    for (size_t i = 0; i < source->papers.count; i++) {
-        const sr_source_file *paper = &source->papers.items[i];
+    for (size_t i = 0; i < source->wanted.count; i++) {
+        const sr_source_file *json = &source->wanted.items[i];
         size_t at = count;
-        if (sr_text_ends_with(paper->path, ".txt")) // lists and labels, of which there may be many
+        if (sr_text_ends_with(json->path, ".txt")) // lists and labels, of which there may be many
             continue;
-        while (at > 0 && largest[at - 1]->bytes < paper->bytes)
+        while (at > 0 && largest[at - 1]->bytes < json->bytes)
             at--;
         if (at == PROBED)
             continue;
         count += count < PROBED;
         memmove(largest + at + 1, largest + at, (count - at - 1) * sizeof *largest);
-        largest[at] = paper;
+        largest[at] = json;
     }
     bool instances = false;
     for (size_t i = 0; i < count; i++)
         if (probe(source, largest[i]) != SR_COCO_NO) {
-            papers[kept++] = largest[i];
+            files[kept++] = largest[i];
             instances = instances || strncmp(sr_path_name(largest[i]->path), "instances_", 10) == 0;
         }
     *out = 0; // in place: never ahead of i
     for (size_t i = 0; i < kept; i++)
-        if (!instances || strncmp(sr_path_name(papers[i]->path), "instances_", 10) == 0)
-            papers[(*out)++] = papers[i];
+        if (!instances || strncmp(sr_path_name(files[i]->path), "instances_", 10) == 0)
+            files[(*out)++] = files[i];
     return SR_OK;
 }
 
 static sr_status recognises(sr_source *source, bool *fits) {
-    const sr_source_file *papers[PROBED];
+    const sr_source_file *files[PROBED];
     size_t count;
-    SR_TRY(find_papers(source, papers, &count));
+    SR_TRY(find_files(source, files, &count));
     *fits = count > 0;
     return SR_OK;
 }
@@ -150,13 +150,13 @@ static sr_status recognises(sr_source *source, bool *fits) {
 // -- places ------------------------------------------------------------------------------------
 
 // The path of a JSON that was named itself, which knows more than that below its folder.
-static const char *full_path(const sr_source *source, const sr_source_file *paper) {
-    const bool itself = source->folder >= 0 && source->store_count > 0 && paper->in < 0;
-    return itself ? source->path : paper->path;
+static const char *full_path(const sr_source *source, const sr_source_file *json) {
+    const bool itself = source->folder >= 0 && source->backing_count > 0 && json->in < 0;
+    return itself ? source->path : json->path;
 }
 
-static int split_of_paper(const sr_source *source, const sr_source_file *paper) {
-    const char *path = full_path(source, paper), *name = sr_path_name(path);
+static int split_of_json(const sr_source *source, const sr_source_file *json) {
+    const char *path = full_path(source, json), *name = sr_path_name(path);
     int split = sr_split_word(name, strlen(name));
     if (split < 0)
         split = sr_path_split_word(path);
@@ -164,20 +164,21 @@ static int split_of_paper(const sr_source *source, const sr_source_file *paper) 
 }
 
 // What follows the last '_' of the JSON's name, as "train2017", as a folder before the name.
-static void join_tail(const char *paper, const char *file_name, char *out, size_t capacity) {
-    const char *name = sr_path_name(paper), *tail = strrchr(name, '_');
+static void join_tail(const char *json, const char *file_name, char *out, size_t capacity) {
+    const char *name = sr_path_name(json), *tail = strrchr(name, '_');
     tail = tail ? tail + 1 : name;
     (void)snprintf(out, capacity, "%.*s/%s", (int)strcspn(tail, "."), tail, file_name);
 }
 
-static bool find_named(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+static bool find_named(coco_reading *r, const char *file_name, uint32_t *out,
+                       const char *rivals[2]) {
     char longer[4200];
     const char *name = sr_path_name(file_name);
     sr_picture_wanted wanted = {.stem = name,
                                 .stem_bytes = sr_path_stem_bytes(name),
-                                .near = r->paper->path,
+                                .near = r->json->path,
                                 .split = r->split};
-    join_tail(r->paper->path, file_name, longer, sizeof longer);
+    join_tail(r->json->path, file_name, longer, sizeof longer);
     const char *const names[] = {longer, file_name};
     for (int i = 0; i < 2; i++) {
         wanted.name = names[i];
@@ -191,7 +192,8 @@ static bool find_named(reading *r, const char *file_name, uint32_t *out, const c
 }
 
 // Windows programs part folders by '\\'.
-static bool find_picture(reading *r, const char *file_name, uint32_t *out, const char *rivals[2]) {
+static bool find_picture(coco_reading *r, const char *file_name, uint32_t *out,
+                         const char *rivals[2]) {
     char copy[4200];
     if (find_named(r, file_name, out, rivals))
         return true;
@@ -205,7 +207,7 @@ static bool find_picture(reading *r, const char *file_name, uint32_t *out, const
 
 // -- events ------------------------------------------------------------------------------------
 
-static sr_status image_of(reading *r, int64_t id, image **out) {
+static sr_status image_of(coco_reading *r, int64_t id, image **out) {
     uint32_t number;
     const size_t before = r->ids.count;
     SR_TRY(sr_id_table_get(&r->ids, id, &number));
@@ -221,8 +223,8 @@ static bool is_known(const image *i) {
 }
 
 // Keeps the first reason why an image cannot be used.
-static sr_status spoil(reading *r, image *to, const char *fmt, ...) SR_PRINTF(3, 4);
-static sr_status spoil(reading *r, image *to, const char *fmt, ...) {
+static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) SR_PRINTF(3, 4);
+static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) {
     char reason[512];
     va_list arguments;
     if (to->flaw != NULL)
@@ -236,25 +238,25 @@ static sr_status spoil(reading *r, image *to, const char *fmt, ...) {
 
 // An image id that was met before. The same picture again is one too many; another one makes both
 // unusable, as annotations may be of either.
-static sr_status repeat_image(reading *r, image *to, const sr_coco_image *from) {
+static sr_status repeat_image(coco_reading *r, image *to, const sr_coco_image *from) {
     const char *rivals[2];
     uint32_t picture;
     const bool found = find_picture(r, from->file_name, &picture, rivals);
     if (found && to->picture == picture + 1)
         return sr_source_refuse_for(r->source, from->file_name,
                                     "image id %lld appears twice in %s; the first is used",
-                                    (long long)from->id, r->paper->path);
+                                    (long long)from->id, r->json->path);
     SR_TRY(spoil(r, to, "image id %lld of %s is used for %s, too", (long long)from->id,
-                 r->paper->path, from->file_name));
+                 r->json->path, from->file_name));
     if (found)
         r->named[picture] = true;
     return sr_source_refuse_for(r->source, from->file_name,
                                 "image id %lld of %s is used for another picture, too",
-                                (long long)from->id, r->paper->path);
+                                (long long)from->id, r->json->path);
 }
 
 static sr_status on_image(void *user, const sr_coco_image *from) {
-    reading *r = user;
+    coco_reading *r = user;
     image *to;
     uint32_t picture;
     const char *rivals[2];
@@ -266,16 +268,16 @@ static sr_status on_image(void *user, const sr_coco_image *from) {
         if (rivals[0] != NULL)
             return sr_source_refuse_for(r->source, from->file_name,
                                         "image id %lld of %s, which may be %s or %s",
-                                        (long long)from->id, r->paper->path, rivals[0], rivals[1]);
+                                        (long long)from->id, r->json->path, rivals[0], rivals[1]);
         return sr_source_refuse_for(r->source, from->file_name,
                                     "image id %lld of %s, but there is no such picture",
-                                    (long long)from->id, r->paper->path);
+                                    (long long)from->id, r->json->path);
     }
     if (r->named[picture]) {
         to->refused = true;
         return sr_source_refuse_for(r->source, from->file_name,
                                     "image id %lld of %s is a picture that was named before",
-                                    (long long)from->id, r->paper->path);
+                                    (long long)from->id, r->json->path);
     }
     r->named[picture] = true;
     to->picture = picture + 1;
@@ -292,33 +294,33 @@ static const char *annotation_name(int64_t id, char out[48]) {
 }
 
 static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
-    reading *r = user;
+    coco_reading *r = user;
     image *to;
     uint32_t picture;
-    const char *rivals[2], *paper = r->paper->path;
+    const char *rivals[2], *json = r->json->path;
     char name[48];
     if (flaw->annotation && flaw->has_image) {
         SR_TRY(image_of(r, flaw->image, &to));
         to->first = to->objects++ > 0 ? to->first : flaw->id;
         return spoil(r, to, "%s of image id %lld, %s:%s", annotation_name(flaw->id, name),
-                     (long long)flaw->image, paper, flaw->reason);
+                     (long long)flaw->image, json, flaw->reason);
     }
     if (flaw->annotation)
-        return sr_source_refuse_for(r->source, paper, "%s, %s", annotation_name(flaw->id, name),
+        return sr_source_refuse_for(r->source, json, "%s, %s", annotation_name(flaw->id, name),
                                     flaw->reason);
     if (flaw->has_id) { // its annotations are of no use, and not of an unknown image
         SR_TRY(image_of(r, flaw->id, &to));
         to->refused = to->refused || to->picture == 0;
     }
     if (flaw->file_name[0] == '\0')
-        return sr_source_refuse_for(r->source, paper, "%s", flaw->reason);
+        return sr_source_refuse_for(r->source, json, "%s", flaw->reason);
     if (find_picture(r, flaw->file_name, &picture, rivals))
         r->named[picture] = true;
-    return sr_source_refuse_for(r->source, flaw->file_name, "%s:%s", paper, flaw->reason);
+    return sr_source_refuse_for(r->source, flaw->file_name, "%s:%s", json, flaw->reason);
 }
 
 static sr_status on_annotation(void *user, const sr_coco_annotation *from) {
-    reading *r = user;
+    coco_reading *r = user;
     image *to;
     uint32_t number;
     SR_TRY(image_of(r, from->image, &to));
@@ -329,16 +331,17 @@ static sr_status on_annotation(void *user, const sr_coco_annotation *from) {
         ((label *)r->labels)[r->label_count++] =
             (label){.file = r->file, .category = from->category};
     }
-    sr_note note = from->note;
-    note.label = (int64_t)(r->first_label + number);
-    note.paper = 1 + (uint32_t)(r->paper - r->source->papers.items);
-    note.image = from->image;
-    to->first = to->objects++ > 0 ? to->first : note.number;
-    return sr_notes_add(&r->layout->notes, to->note, &note, &to->note);
+    sr_annotation annotation = from->object;
+    annotation.label = (int64_t)(r->first_label + number);
+    annotation.file = 1 + (uint32_t)(r->json - r->source->wanted.items);
+    annotation.image = from->image;
+    to->first = to->objects++ > 0 ? to->first : annotation.number;
+    return sr_annotations_add(&r->layout->annotations, to->annotation, &annotation,
+                              &to->annotation);
 }
 
 static sr_status on_category(void *user, int64_t id, const char *name) {
-    reading *r = user;
+    coco_reading *r = user;
     uint32_t number;
     const size_t before = r->defined.count;
     SR_TRY(sr_id_table_get(&r->defined, id, &number));
@@ -360,7 +363,7 @@ static sr_status on_category(void *user, int64_t id, const char *name) {
 // -- files -------------------------------------------------------------------------------------
 
 // Gives the pictures their annotations.
-static sr_status settle_images(reading *r) {
+static sr_status settle_images(coco_reading *r) {
     const image *images = r->images;
     char name[48];
     for (size_t i = 0; i < r->ids.count; i++) {
@@ -368,14 +371,14 @@ static sr_status settle_images(reading *r) {
         const long long id = ((const int64_t *)r->ids.ids)[i];
         sr_layout_file *file = from->picture ? &r->layout->files[from->picture - 1] : NULL;
         if (file != NULL && from->flaw == NULL) {
-            file->note = from->note;
+            file->annotation = from->annotation;
         } else if (file != NULL) {
             file->split = -1;
             SR_TRY(
                 sr_source_refuse(r->source, r->source->files.items[file->source].path, from->flaw));
         } else if (!from->refused) {
             SR_TRY(sr_source_refuse_for(
-                r->source, r->paper->path,
+                r->source, r->json->path,
                 "%s is of image id %lld, which is not defined (%u annotation%s)",
                 annotation_name(from->first, name), id, from->objects,
                 from->objects == 1 ? " is" : "s are"));
@@ -389,19 +392,19 @@ static sr_status settle_images(reading *r) {
     return SR_OK;
 }
 
-static sr_status read_file(reading *r, const sr_source_file *paper) {
-    r->paper = paper;
-    r->split = split_of_paper(r->source, paper);
-    const bool itself = full_path(r->source, paper) == r->source->path;
+static sr_status read_file(coco_reading *r, const sr_source_file *json) {
+    r->json = json;
+    r->split = split_of_json(r->source, json);
+    const bool itself = full_path(r->source, json) == r->source->path;
     (void)snprintf(r->path, sizeof r->path, "%s%s%s", r->source->path,
                    itself                   ? ""
                    : r->source->folder >= 0 ? "/"
                                             : ": ",
-                   itself ? "" : paper->path);
+                   itself ? "" : json->path);
     SR_TRY(sr_coco_read(&(sr_coco_reading){.path = r->path,
-                                           .bytes = paper->bytes,
+                                           .bytes = json->bytes,
                                            .user = r,
-                                           .read = read_paper,
+                                           .read = read_json,
                                            .image = on_image,
                                            .annotation = on_annotation,
                                            .category = on_category,
@@ -417,15 +420,15 @@ static int by_file_and_id(const void *a, const void *b) {
 }
 
 // Classes are the categories of the files of the first split that there is.
-static sr_status settle_classes(reading *r, const sr_source_file *const *papers, size_t count) {
+static sr_status settle_classes(coco_reading *r, const sr_source_file *const *files, size_t count) {
     sr_layout *layout = r->layout;
     category *categories = r->categories;
     sr_name_list classes = {0};
     uint32_t number;
     int first = SR_SPLIT_COUNT;
     for (size_t i = 0; i < count; i++)
-        first = split_of_paper(r->source, papers[i]) < first ? split_of_paper(r->source, papers[i])
-                                                             : first;
+        first =
+            split_of_json(r->source, files[i]) < first ? split_of_json(r->source, files[i]) : first;
     if (r->category_count > 0)
         qsort(categories, r->category_count, sizeof *categories, by_file_and_id);
     r->class_of = sr_alloc_array((size_t)layout->class_count + r->category_count,
@@ -442,7 +445,7 @@ static sr_status settle_classes(reading *r, const sr_source_file *const *papers,
     sr_status status = SR_OK;
     for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++) {
         const size_t before = r->names.count, bytes = strlen(categories[i].name);
-        if (split_of_paper(r->source, papers[categories[i].file]) != first)
+        if (split_of_json(r->source, files[categories[i].file]) != first)
             continue;
         status = sr_name_table_get(&r->names, &layout->arena, categories[i].name, bytes, &number);
         if (status != SR_OK || r->names.count == before)
@@ -459,7 +462,7 @@ static sr_status settle_classes(reading *r, const sr_source_file *const *papers,
 }
 
 // What a label is called, and its class, or -1.
-static sr_status resolve(reading *r, const label *of, const char **name, int *class_number) {
+static sr_status resolve(coco_reading *r, const label *of, const char **name, int *class_number) {
     char text[300];
     uint32_t number;
     const category wanted = {.file = of->file, .id = of->category};
@@ -483,8 +486,8 @@ static sr_status resolve(reading *r, const label *of, const char **name, int *cl
     return *name != NULL ? SR_OK : SR_E_MEMORY;
 }
 
-// What the notes' labels mean.
-static sr_status settle_labels(reading *r) {
+// What the annotations' labels mean.
+static sr_status settle_labels(coco_reading *r) {
     for (size_t i = 0; i < r->label_count; i++) {
         const char *name;
         int class_number;
@@ -494,11 +497,11 @@ static sr_status settle_labels(reading *r) {
     return SR_OK;
 }
 
-static sr_status read_all(reading *r) {
-    const sr_source_file *papers[PROBED];
+static sr_status read_all(coco_reading *r) {
+    const sr_source_file *files[PROBED];
     size_t count;
-    SR_TRY(find_papers(r->source, papers, &count));
-    qsort(papers, count, sizeof *papers, by_paper_path);
+    SR_TRY(find_files(r->source, files, &count));
+    qsort(files, count, sizeof *files, by_json_path);
     SR_TRY(sr_layout_begin(r->layout, r->source));
     SR_TRY(sr_picture_index_make(r->source, &r->index));
     r->named = sr_alloc_array(r->layout->count, sizeof *r->named, "pictures");
@@ -506,16 +509,16 @@ static sr_status read_all(reading *r) {
         return SR_E_MEMORY;
     for (size_t i = 0; i < count; i++) {
         r->file = (int)i;
-        SR_TRY(read_file(r, papers[i]));
+        SR_TRY(read_file(r, files[i]));
     }
     for (size_t i = 0; i < r->layout->count; i++)
         r->layout->unlabelled += !r->named[i];
-    SR_TRY(settle_classes(r, papers, count));
+    SR_TRY(settle_classes(r, files, count));
     return settle_labels(r);
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    reading r = {.source = source, .layout = out};
+    coco_reading r = {.source = source, .layout = out};
     out->schema = SR_SCHEMA_OBJECTS;
     sr_status status = read_all(&r);
     sr_picture_index_release(&r.index);

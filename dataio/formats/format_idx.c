@@ -19,7 +19,7 @@
 #define CHUNK 65536
 
 typedef struct idx {
-    const sr_source_file *paper;
+    const sr_source_file *listed;
     sr_source_file file; // unpacked
     int dimensions;      // 3: pictures, 1: labels
     uint32_t sizes[3];
@@ -55,17 +55,17 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
     return z.avail_out == 0 && is_idx(inside, sizeof inside);
 }
 
-static sr_status read_head(const sr_source *source, const sr_source_file *paper, uint8_t *head,
+static sr_status read_head(const sr_source *source, const sr_source_file *listed, uint8_t *head,
                            size_t *bytes) {
-    *bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
-    return sr_source_read_part(source, paper, 0, head, *bytes);
+    *bytes = listed->bytes < SR_SOURCE_HEAD ? (size_t)listed->bytes : SR_SOURCE_HEAD;
+    return sr_source_read_part(source, listed, 0, head, *bytes);
 }
 
 static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->papers.count && source->files.count == 0 && !*fits; i++) {
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++) {
         uint8_t head[SR_SOURCE_HEAD];
         size_t bytes;
-        SR_TRY(read_head(source, &source->papers.items[i], head, &bytes));
+        SR_TRY(read_head(source, &source->wanted.items[i], head, &bytes));
         *fits = wants("", head, bytes, bytes);
     }
     return SR_OK;
@@ -73,12 +73,12 @@ static sr_status recognises(sr_source *source, bool *fits) {
 
 // -- unpacking ---------------------------------------------------------------------------------
 
-static sr_status inflate_all(sr_source *source, const sr_source_file *paper, z_stream *z,
+static sr_status inflate_all(sr_source *source, const sr_source_file *listed, z_stream *z,
                              uint8_t *in, uint8_t *out, bool *whole) {
     int result = Z_OK;
-    for (uint64_t at = 0; at < paper->bytes && result == Z_OK;) {
-        const size_t n = paper->bytes - at < CHUNK ? (size_t)(paper->bytes - at) : CHUNK;
-        SR_TRY(sr_source_read_part(source, paper, at, in, n));
+    for (uint64_t at = 0; at < listed->bytes && result == Z_OK;) {
+        const size_t n = listed->bytes - at < CHUNK ? (size_t)(listed->bytes - at) : CHUNK;
+        SR_TRY(sr_source_read_part(source, listed, at, in, n));
         z->next_in = in;
         z->avail_in = (uInt)n;
         at += n;
@@ -94,7 +94,7 @@ static sr_status inflate_all(sr_source *source, const sr_source_file *paper, z_s
 }
 
 // The contents of a gzipped file go to the spool.
-static sr_status unpack(sr_source *source, const sr_source_file *paper, sr_source_file *file,
+static sr_status unpack(sr_source *source, const sr_source_file *listed, sr_source_file *file,
                         bool *whole) {
     z_stream z = {0};
     uint8_t *buffers = sr_alloc(2 * (size_t)CHUNK, "gzip");
@@ -104,11 +104,11 @@ static sr_status unpack(sr_source *source, const sr_source_file *paper, sr_sourc
         sr_free(buffers);
         return SR_FAIL(SR_E_MEMORY, "out of memory for unpacking");
     }
-    *file = *paper;
+    *file = *listed;
     file->offset = source->spool.bytes;
-    sr_status status = sr_source_spool_store(source, &file->in);
+    sr_status status = sr_source_spool_backing(source, &file->in);
     if (status == SR_OK)
-        status = inflate_all(source, paper, &z, buffers, buffers + CHUNK, whole);
+        status = inflate_all(source, listed, &z, buffers, buffers + CHUNK, whole);
     if (status == SR_OK)
         status = sr_spool_flush(&source->spool);
     file->bytes = source->spool.bytes - file->offset;
@@ -118,15 +118,15 @@ static sr_status unpack(sr_source *source, const sr_source_file *paper, sr_sourc
 }
 
 // *known: the file is IDX; out->problem where it cannot be used.
-static sr_status open_idx(sr_source *source, const sr_source_file *paper, idx *out, bool *known) {
+static sr_status open_idx(sr_source *source, const sr_source_file *listed, idx *out, bool *known) {
     uint8_t head[SR_SOURCE_HEAD];
     size_t bytes;
     bool whole = true;
-    *out = (idx){.paper = paper, .file = *paper};
-    SR_TRY(read_head(source, paper, head, &bytes));
+    *out = (idx){.listed = listed, .file = *listed};
+    SR_TRY(read_head(source, listed, head, &bytes));
     *known = wants("", head, bytes, bytes);
     if (*known && is_gzip(head, bytes)) {
-        SR_TRY(unpack(source, paper, &out->file, &whole));
+        SR_TRY(unpack(source, listed, &out->file, &whole));
         if (whole)
             SR_TRY(read_head(source, &out->file, head, &bytes));
     }
@@ -159,8 +159,8 @@ static size_t pair_key(const char *path) {
 }
 
 static bool is_pair(const idx *a, const idx *b) {
-    const size_t n = pair_key(a->paper->path), m = pair_key(b->paper->path);
-    return n == m && memcmp(a->paper->path, b->paper->path, n) == 0;
+    const size_t n = pair_key(a->listed->path), m = pair_key(b->listed->path);
+    return n == m && memcmp(a->listed->path, b->listed->path, n) == 0;
 }
 
 static int split_of(const char *path) {
@@ -172,32 +172,32 @@ static int split_of(const char *path) {
                                                                         : SR_SPLIT_TRAIN;
 }
 
-typedef struct adding {
+typedef struct idx_adding {
     sr_source *source;
     void *labels; // uint8_t, of all pictures so far
     size_t count, capacity;
     int most;
     uint32_t height, width;
-} adding;
+} idx_adding;
 
-static sr_status add_pair(adding *a, const idx *pictures, const idx *labels) {
+static sr_status add_pair(idx_adding *a, const idx *pictures, const idx *labels) {
     const uint32_t n = pictures->sizes[0];
     const uint64_t bytes = (uint64_t)pictures->sizes[1] * pictures->sizes[2];
-    int store;
-    SR_TRY(sr_source_store_of(a->source, &pictures->file, &store));
+    int backing;
+    SR_TRY(sr_source_backing_of(a->source, &pictures->file, &backing));
     SR_TRY(sr_grow(&a->labels, &a->capacity, a->count + n, 1, "labels"));
     uint8_t *to = (uint8_t *)a->labels + a->count;
     SR_TRY(sr_source_read_part(a->source, &labels->file, LABELS_HEAD, to, n));
     for (uint32_t i = 0; i < n; i++) {
         char path[4200];
         a->most = to[i] > a->most ? to[i] : a->most;
-        (void)snprintf(path, sizeof path, "%s#%05u", pictures->paper->path, i);
+        (void)snprintf(path, sizeof path, "%s#%05u", pictures->listed->path, i);
         SR_TRY(sr_source_add(
             a->source,
             &(sr_source_file){.path = path,
                               .bytes = bytes,
                               .offset = pictures->file.offset + PICTURES_HEAD + i * bytes,
-                              .in = store},
+                              .in = backing},
             SR_OFFER_PICTURE));
     }
     a->count += n;
@@ -206,12 +206,12 @@ static sr_status add_pair(adding *a, const idx *pictures, const idx *labels) {
 }
 
 static sr_status refuse(sr_source *source, const idx *file, const char *reason) {
-    source->papers_refused++;
-    return sr_source_refuse(source, file->paper->path, reason);
+    source->wanted_refused++;
+    return sr_source_refuse(source, file->listed->path, reason);
 }
 
 // Pictures with their labels; the files that stay alone are refused.
-static sr_status add_pairs(adding *a, idx *files, size_t count) {
+static sr_status add_pairs(idx_adding *a, idx *files, size_t count) {
     for (size_t i = 0; i < count; i++) {
         idx *pictures = &files[i], *labels = NULL;
         for (size_t j = 0; j < count && pictures->dimensions == 3; j++)
@@ -243,18 +243,18 @@ static sr_status add_pairs(adding *a, idx *files, size_t count) {
 
 static sr_status open_all(sr_source *source, idx *files, size_t *count) {
     *count = 0;
-    for (size_t i = 0; i < source->papers.count; i++) {
+    for (size_t i = 0; i < source->wanted.count; i++) {
         bool known;
-        SR_TRY(open_idx(source, &source->papers.items[i], &files[*count], &known));
+        SR_TRY(open_idx(source, &source->wanted.items[i], &files[*count], &known));
         *count += known;
     }
     return SR_OK;
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    adding a = {.source = source, .most = -1};
+    idx_adding a = {.source = source, .most = -1};
     size_t count;
-    idx *files = sr_alloc_array(source->papers.count + 1, sizeof *files, "IDX files");
+    idx *files = sr_alloc_array(source->wanted.count + 1, sizeof *files, "IDX files");
     if (files == NULL)
         return SR_E_MEMORY;
     sr_status status = open_all(source, files, &count);

@@ -28,48 +28,48 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
            sr_text_ends_with(path, ".index");
 }
 
-static sr_status paper_is_meta(const sr_source *source, const sr_source_file *paper, bool *out) {
+static sr_status file_is_meta(const sr_source *source, const sr_source_file *file, bool *out) {
     uint8_t head[SR_SOURCE_HEAD];
-    const size_t n = paper->bytes < sizeof head ? (size_t)paper->bytes : sizeof head;
+    const size_t n = file->bytes < sizeof head ? (size_t)file->bytes : sizeof head;
     *out = false;
-    if (!sr_text_ends_with(paper->path, ".meta") || paper->bytes > META_MAX)
+    if (!sr_text_ends_with(file->path, ".meta") || file->bytes > META_MAX)
         return SR_OK;
-    SR_TRY(sr_source_read_part(source, paper, 0, head, n));
-    *out = is_meta(paper->path, head, n);
+    SR_TRY(sr_source_read_part(source, file, 0, head, n));
+    *out = is_meta(file->path, head, n);
     return SR_OK;
 }
 
 static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->papers.count && source->files.count == 0 && !*fits; i++)
-        SR_TRY(paper_is_meta(source, &source->papers.items[i], fits));
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++)
+        SR_TRY(file_is_meta(source, &source->wanted.items[i], fits));
     return SR_OK;
 }
 
 // -- one directory -----------------------------------------------------------------------------
 
-typedef struct reading {
+typedef struct kpl_reading {
     sr_source *source;
     sr_layout *layout;
     sr_name_table names; // of objects
     int64_t most;        // largest label
     void *text;
     size_t capacity;
-} reading;
+} kpl_reading;
 
 static const sr_source_file *sibling(const sr_source *source, const char *meta,
                                      const char *ending) {
     char path[4200];
     (void)snprintf(path, sizeof path, "%.*s%s", (int)strlen(meta) - 5, meta, ending);
-    return sr_file_list_find(&source->papers, path);
+    return sr_file_list_find(&source->wanted, path);
 }
 
-static sr_status refuse(reading *r, const sr_source_file *paper, const char *reason) {
-    r->source->papers_refused++;
-    return sr_source_refuse(r->source, paper->path, reason);
+static sr_status refuse(kpl_reading *r, const sr_source_file *file, const char *reason) {
+    r->source->wanted_refused++;
+    return sr_source_refuse(r->source, file->path, reason);
 }
 
 // The protocol as text; the first one is that of all.
-static sr_status take_meta(reading *r, const sr_source_file *meta, bool *fits) {
+static sr_status take_meta(kpl_reading *r, const sr_source_file *meta, bool *fits) {
     sr_arena arena;
     const sr_type *type;
     sr_text text;
@@ -96,10 +96,10 @@ static sr_status take_meta(reading *r, const sr_source_file *meta, bool *fits) {
     return status;
 }
 
-static sr_status add_records(reading *r, const sr_source_file *data, const uint64_t *offsets,
+static sr_status add_records(kpl_reading *r, const sr_source_file *data, const uint64_t *offsets,
                              size_t count) {
-    int store;
-    SR_TRY(sr_source_store_of(r->source, data, &store));
+    int backing;
+    SR_TRY(sr_source_backing_of(r->source, data, &backing));
     for (size_t i = 0; i < count; i++) {
         char path[4200];
         (void)snprintf(path, sizeof path, "%s#%07zu", data->path, i);
@@ -107,13 +107,14 @@ static sr_status add_records(reading *r, const sr_source_file *data, const uint6
                              &(sr_source_file){.path = path,
                                                .bytes = offsets[i + 1] - offsets[i],
                                                .offset = data->offset + offsets[i],
-                                               .in = store},
+                                               .in = backing},
                              SR_OFFER_PICTURE));
     }
     return SR_OK;
 }
 
-static sr_status take_index(reading *r, const sr_source_file *index, const sr_source_file *data) {
+static sr_status take_index(kpl_reading *r, const sr_source_file *index,
+                            const sr_source_file *data) {
     uint64_t *offsets = NULL;
     size_t count = 0;
     if (index->bytes == 0)
@@ -131,7 +132,7 @@ static sr_status take_index(reading *r, const sr_source_file *index, const sr_so
     return status;
 }
 
-static sr_status take_directory(reading *r, const sr_source_file *meta) {
+static sr_status take_directory(kpl_reading *r, const sr_source_file *meta) {
     const sr_source_file *data = sibling(r->source, meta->path, ".data");
     const sr_source_file *index = sibling(r->source, meta->path, ".index");
     bool fits;
@@ -141,15 +142,15 @@ static sr_status take_directory(reading *r, const sr_source_file *meta) {
     SR_TRY(take_meta(r, meta, &fits));
     if (!fits)
         return SR_OK;
-    const uint64_t refused = r->source->papers_refused;
+    const uint64_t refused = r->source->wanted_refused;
     SR_TRY(take_index(r, index, data));
-    r->source->read += refused == r->source->papers_refused ? 3 : 2;
+    r->source->read += refused == r->source->wanted_refused ? 3 : 2;
     return SR_OK;
 }
 
 // -- classes -----------------------------------------------------------------------------------
 
-static sr_status take_label(reading *r, const void *record, size_t bytes) {
+static sr_status take_label(kpl_reading *r, const void *record, size_t bytes) {
     sr_sample sample;
     if (sr_sample_read(record, bytes, &sample) == SR_OK && sample.label > r->most &&
         sample.label < MAX_CLASSES)
@@ -157,7 +158,7 @@ static sr_status take_label(reading *r, const void *record, size_t bytes) {
     return SR_OK; // what is wrong with a record is found when it is packed
 }
 
-static sr_status take_names(reading *r, const void *record, size_t bytes) {
+static sr_status take_names(kpl_reading *r, const void *record, size_t bytes) {
     sr_detection detection;
     sr_object object;
     bool more = true;
@@ -172,7 +173,7 @@ static sr_status take_names(reading *r, const void *record, size_t bytes) {
     return SR_OK;
 }
 
-static sr_status find_classes(reading *r) {
+static sr_status find_classes(kpl_reading *r) {
     const char *protocol = r->layout->protocol ? r->layout->protocol : "";
     const bool objects = strstr(protocol, "content: bytes") != NULL;
     const bool labels = !objects && strstr(protocol, "label: [int64]") != NULL;
@@ -195,12 +196,12 @@ static sr_status find_classes(reading *r) {
     return status != SR_OK ? status : set;
 }
 
-static sr_status read_all(reading *r) {
-    for (size_t i = 0; i < r->source->papers.count; i++) {
+static sr_status read_all(kpl_reading *r) {
+    for (size_t i = 0; i < r->source->wanted.count; i++) {
         bool fits;
-        SR_TRY(paper_is_meta(r->source, &r->source->papers.items[i], &fits));
+        SR_TRY(file_is_meta(r->source, &r->source->wanted.items[i], &fits));
         if (fits)
-            SR_TRY(take_directory(r, &r->source->papers.items[i]));
+            SR_TRY(take_directory(r, &r->source->wanted.items[i]));
     }
     SR_TRY(sr_layout_begin(r->layout, r->source));
     for (size_t i = 0; i < r->layout->count; i++) {
@@ -211,7 +212,7 @@ static sr_status read_all(reading *r) {
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    reading r = {.source = source, .layout = out, .most = -1};
+    kpl_reading r = {.source = source, .layout = out, .most = -1};
     out->schema = SR_SCHEMA_RECORD;
     sr_status status = read_all(&r);
     sr_name_table_release(&r.names);

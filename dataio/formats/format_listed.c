@@ -16,15 +16,15 @@ static sr_status recognises(sr_source *source, bool *fits) {
 }
 
 static int by_path(const void *a, const void *b) {
-    return strcmp(((const sr_list_entry *)a)->path, ((const sr_list_entry *)b)->path);
+    return strcmp(((const sr_listed_picture *)a)->path, ((const sr_listed_picture *)b)->path);
 }
 
-static sr_status place(sr_source *source, const sr_list *list, bool *met, sr_label_texts *labels,
-                       sr_layout *out) {
-    const sr_list_entry *entries = list->entries;
+static sr_status place(sr_source *source, const sr_picture_list *list, bool *met,
+                       sr_label_texts *labels, sr_layout *out) {
+    const sr_listed_picture *entries = list->entries;
     for (size_t i = 0; i < out->count; i++) {
-        const sr_list_entry wanted = {.path = source->files.items[i].path};
-        const sr_list_entry *found =
+        const sr_listed_picture wanted = {.path = source->files.items[i].path};
+        const sr_listed_picture *found =
             bsearch(&wanted, entries, list->count, sizeof *entries, by_path);
         if (found == NULL) {
             out->unlabelled++;
@@ -49,16 +49,16 @@ static sr_status place(sr_source *source, const sr_list *list, bool *met, sr_lab
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    sr_list list;
+    sr_picture_list list;
     sr_label_texts labels = {0};
     SR_TRY(sr_layout_begin(out, source));
-    SR_TRY(sr_list_read(source->list, &list));
-    sr_list_sort(&list);
+    SR_TRY(sr_picture_list_read(source->list, &list));
+    sr_picture_list_sort(&list);
     bool *met = sr_alloc_array(list.count, sizeof *met, "list");
     sr_status status = met ? place(source, &list, met, &labels, out) : SR_E_MEMORY;
     sr_free(met);
     sr_label_texts_release(&labels);
-    sr_list_release(&list);
+    sr_picture_list_release(&list);
     return status;
 }
 

@@ -200,7 +200,7 @@ static sr_status place(sr_source *source, const pairing *p, const uint32_t *file
     if (split < 0)
         return sr_source_refuse(source, path, "is outside train, val and test");
     out->masks++;
-    out->files[of_side[0]].note = 1 + (uint64_t)of_side[1];
+    out->files[of_side[0]].annotation = 1 + (uint64_t)of_side[1];
     out->files[of_side[0]].split = (int8_t)split;
     return SR_OK;
 }

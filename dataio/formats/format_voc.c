@@ -32,7 +32,7 @@ typedef struct listed {
     bool met;
 } listed;
 
-typedef struct reading {
+typedef struct voc_reading {
     sr_source *source;
     sr_layout *layout;
     sr_picture_index index;
@@ -45,7 +45,7 @@ typedef struct reading {
     void *text;
     size_t capacity;
     sr_arena scratch; // of one annotation
-} reading;
+} voc_reading;
 
 // -- recognition -------------------------------------------------------------------------------
 
@@ -67,26 +67,26 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
            (list_split(path) >= 0 && bytes <= LIST_MAX_BYTES);
 }
 
-static bool is_annotation(const sr_source *source, const sr_source_file *paper) {
+static bool is_annotation(const sr_source *source, const sr_source_file *file) {
     char head[SR_SOURCE_HEAD + 1] = {0};
-    const size_t bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
-    return sr_source_read_part(source, paper, 0, head, bytes) == SR_OK &&
+    const size_t bytes = file->bytes < SR_SOURCE_HEAD ? (size_t)file->bytes : SR_SOURCE_HEAD;
+    return sr_source_read_part(source, file, 0, head, bytes) == SR_OK &&
            sr_voc_is_xml((const uint8_t *)head, bytes) && strstr(head, "<annotation") != NULL;
 }
 
 // Half as many XML files as pictures, and the first of them are annotations.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, probed = 0, lists = 0;
-    for (size_t i = 0; i < source->papers.count && probed < PROBED; i++) {
-        const sr_source_file *paper = &source->papers.items[i];
-        if (sr_text_ends_with(paper->path, ".txt") || paper->bytes == 0)
+    for (size_t i = 0; i < source->wanted.count && probed < PROBED; i++) {
+        const sr_source_file *file = &source->wanted.items[i];
+        if (sr_text_ends_with(file->path, ".txt") || file->bytes == 0)
             continue;
         probed++;
-        found += is_annotation(source, paper);
+        found += is_annotation(source, file);
     }
-    for (size_t i = 0; i < source->papers.count; i++)
-        lists += list_split(source->papers.items[i].path) >= 0;
-    *fits = found > 0 && 2 * (source->papers.count - lists) >= source->files.count;
+    for (size_t i = 0; i < source->wanted.count; i++)
+        lists += list_split(source->wanted.items[i].path) >= 0;
+    *fits = found > 0 && 2 * (source->wanted.count - lists) >= source->files.count;
     return SR_OK;
 }
 
@@ -99,8 +99,8 @@ static int by_listed_name(const void *a, const void *b) {
 }
 
 // The first word of every line.
-static sr_status read_list(reading *r, const sr_source_file *paper, int split) {
-    SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+static sr_status read_list(voc_reading *r, const sr_source_file *file, int split) {
+    SR_TRY(sr_source_read(r->source, file, &r->text, &r->capacity));
     for (char *at = r->text; *at != '\0';) {
         const size_t line = strcspn(at, "\n"), word = strcspn(at, " \t\r\n");
         const bool more = at[line] == '\n';
@@ -120,11 +120,11 @@ static sr_status read_list(reading *r, const sr_source_file *paper, int split) {
     return SR_OK;
 }
 
-static sr_status read_lists(reading *r) {
-    for (size_t i = 0; i < r->source->papers.count; i++) {
-        const int split = list_split(r->source->papers.items[i].path);
+static sr_status read_lists(voc_reading *r) {
+    for (size_t i = 0; i < r->source->wanted.count; i++) {
+        const int split = list_split(r->source->wanted.items[i].path);
         if (split >= 0)
-            SR_TRY(read_list(r, &r->source->papers.items[i], split));
+            SR_TRY(read_list(r, &r->source->wanted.items[i], split));
     }
     listed *lists = r->lists;
     if (r->list_count > 0)
@@ -140,7 +140,7 @@ static sr_status read_lists(reading *r) {
     return SR_OK;
 }
 
-static listed *find_listed(const reading *r, const char *name, size_t bytes) {
+static listed *find_listed(const voc_reading *r, const char *name, size_t bytes) {
     listed *lists = r->lists;
     size_t low = 0, high = r->list_count;
     while (low < high) {
@@ -160,12 +160,12 @@ static listed *find_listed(const reading *r, const char *name, size_t bytes) {
 
 // -- annotations -------------------------------------------------------------------------------
 
-static sr_status refuse_paper(reading *r, const sr_source_file *paper, const char *reason) {
-    r->source->papers_refused++;
-    return sr_source_refuse(r->source, paper->path, reason);
+static sr_status refuse_file(voc_reading *r, const sr_source_file *file, const char *reason) {
+    r->source->wanted_refused++;
+    return sr_source_refuse(r->source, file->path, reason);
 }
 
-static sr_status add_objects(reading *r, const sr_voc *voc, bool train, sr_layout_file *file) {
+static sr_status add_objects(voc_reading *r, const sr_voc *voc, bool train, sr_layout_file *file) {
     for (size_t i = 0; i < voc->count; i++) {
         const sr_voc_object *o = &voc->objects[i];
         uint32_t number;
@@ -179,10 +179,12 @@ static sr_status add_objects(reading *r, const sr_voc *voc, bool train, sr_layou
             r->in_train = grown;
         }
         r->in_train[number] = r->in_train[number] || train;
-        const sr_note note = {.label = number,
-                              .difficult = o->difficult,
-                              .box = {o->box[0] - 1, o->box[1] - 1, o->box[2], o->box[3]}};
-        SR_TRY(sr_notes_add(&r->layout->notes, file->note, &note, &file->note));
+        const sr_annotation annotation = {
+            .label = number,
+            .difficult = o->difficult,
+            .box = {o->box[0] - 1, o->box[1] - 1, o->box[2], o->box[3]}};
+        SR_TRY(sr_annotations_add(&r->layout->annotations, file->annotation, &annotation,
+                                  &file->annotation));
     }
     file->width = voc->width;
     file->height = voc->height;
@@ -190,7 +192,7 @@ static sr_status add_objects(reading *r, const sr_voc *voc, bool train, sr_layou
 }
 
 // The split of an annotated picture; -1 where it is left out or was refused.
-static sr_status find_split(reading *r, const char *path, int *out) {
+static sr_status find_split(voc_reading *r, const char *path, int *out) {
     const char *name = sr_path_name(path);
     *out = SR_SPLIT_TRAIN;
     if (r->has_lists) {
@@ -210,27 +212,27 @@ static sr_status find_split(reading *r, const char *path, int *out) {
     return SR_OK;
 }
 
-static sr_status match(reading *r, const sr_source_file *paper, const sr_voc *voc) {
-    const char *name = sr_path_name(paper->path), *rivals[2];
+static sr_status match(voc_reading *r, const sr_source_file *file, const sr_voc *voc) {
+    const char *name = sr_path_name(file->path), *rivals[2];
     const sr_picture_wanted wanted = {.stem = name,
-                                      .stem_bytes = sr_path_stem_bytes(paper->path) -
-                                                    (size_t)(name - paper->path),
+                                      .stem_bytes = sr_path_stem_bytes(file->path) -
+                                                    (size_t)(name - file->path),
                                       .name = voc->filename,
-                                      .near = paper->path,
-                                      .split = sr_path_split(paper->path)};
+                                      .near = file->path,
+                                      .split = sr_path_split(file->path)};
     uint32_t picture;
     int split;
     if (!sr_picture_index_choose(&r->index, &wanted, &picture, rivals)) {
         if (rivals[0] == NULL)
-            return refuse_paper(r, paper, "an annotation without a picture");
-        r->source->papers_refused++;
-        return sr_source_refuse_for(r->source, paper->path, "may be of %s or of %s", rivals[0],
+            return refuse_file(r, file, "an annotation without a picture");
+        r->source->wanted_refused++;
+        return sr_source_refuse_for(r->source, file->path, "may be of %s or of %s", rivals[0],
                                     rivals[1]);
     }
     const char *path = r->source->files.items[picture].path;
     if (r->annotated[picture]) {
-        r->source->papers_refused++;
-        return sr_source_refuse_for(r->source, paper->path, "a second annotation of %s", path);
+        r->source->wanted_refused++;
+        return sr_source_refuse_for(r->source, file->path, "a second annotation of %s", path);
     }
     r->annotated[picture] = true;
     r->source->read++;
@@ -241,17 +243,17 @@ static sr_status match(reading *r, const sr_source_file *paper, const sr_voc *vo
     return add_objects(r, voc, split == SR_SPLIT_TRAIN, &r->layout->files[picture]);
 }
 
-static sr_status read_annotation(reading *r, const sr_source_file *paper) {
+static sr_status read_annotation(voc_reading *r, const sr_source_file *file) {
     sr_voc voc;
-    if (paper->bytes == 0)
-        return refuse_paper(r, paper, "empty file");
-    SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+    if (file->bytes == 0)
+        return refuse_file(r, file, "empty file");
+    SR_TRY(sr_source_read(r->source, file, &r->text, &r->capacity));
     sr_arena_reset(&r->scratch);
-    const sr_status status = sr_voc_parse(r->text, (size_t)paper->bytes, &r->scratch, &voc);
+    const sr_status status = sr_voc_parse(r->text, (size_t)file->bytes, &r->scratch, &voc);
     if (status == SR_E_DATA || status == SR_E_LIMIT)
-        return refuse_paper(r, paper, sr_error_message());
+        return refuse_file(r, file, sr_error_message());
     SR_TRY(status);
-    const sr_status matched = match(r, paper, &voc);
+    const sr_status matched = match(r, file, &voc);
     sr_free(voc.objects);
     return matched;
 }
@@ -259,7 +261,7 @@ static sr_status read_annotation(reading *r, const sr_source_file *paper) {
 // -- the rest ----------------------------------------------------------------------------------
 
 // Is another picture of the same name annotated?
-static bool is_rendering(const reading *r, const char *path) {
+static bool is_rendering(const voc_reading *r, const char *path) {
     const char *name = sr_path_name(path);
     size_t first, count = sr_picture_index_find(
                       &r->index, name, sr_path_stem_bytes(path) - (size_t)(name - path), &first);
@@ -269,7 +271,7 @@ static bool is_rendering(const reading *r, const char *path) {
     return false;
 }
 
-static sr_status settle_pictures(reading *r) {
+static sr_status settle_pictures(voc_reading *r) {
     for (size_t i = 0; i < r->layout->count; i++) {
         const char *path = r->source->files.items[i].path;
         if (r->annotated[i])
@@ -290,7 +292,7 @@ static sr_status settle_pictures(reading *r) {
     return SR_OK;
 }
 
-static sr_status settle_classes(reading *r) {
+static sr_status settle_classes(voc_reading *r) {
     sr_layout *layout = r->layout;
     bool any_train = false;
     for (size_t i = 0; i < layout->count; i++)
@@ -315,7 +317,7 @@ static sr_status settle_classes(reading *r) {
     return SR_OK;
 }
 
-static sr_status read_all(reading *r) {
+static sr_status read_all(voc_reading *r) {
     const sr_source *source = r->source;
     SR_TRY(sr_layout_begin(r->layout, source));
     SR_TRY(sr_picture_index_make(source, &r->index));
@@ -325,17 +327,17 @@ static sr_status read_all(reading *r) {
     SR_TRY(read_lists(r));
     for (size_t i = 0; i < source->files.count && !r->has_folders; i++)
         r->has_folders = sr_path_split(source->files.items[i].path) >= 0;
-    for (size_t i = 0; i < source->papers.count; i++) {
-        const sr_source_file *paper = &source->papers.items[i];
-        if (list_split(paper->path) < 0 && (paper->bytes == 0 || is_annotation(source, paper)))
-            SR_TRY(read_annotation(r, paper));
+    for (size_t i = 0; i < source->wanted.count; i++) {
+        const sr_source_file *file = &source->wanted.items[i];
+        if (list_split(file->path) < 0 && (file->bytes == 0 || is_annotation(source, file)))
+            SR_TRY(read_annotation(r, file));
     }
     SR_TRY(settle_pictures(r));
     return settle_classes(r);
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    reading r = {.source = source, .layout = out};
+    voc_reading r = {.source = source, .layout = out};
     sr_arena_init(&r.scratch);
     out->schema = SR_SCHEMA_OBJECTS;
     sr_status status = read_all(&r);

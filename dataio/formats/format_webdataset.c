@@ -38,17 +38,17 @@ static const sr_source_file *label_file(const sr_source *source, const char *pat
     char wanted[4200];
     const int n = (int)key_bytes(path);
     (void)snprintf(wanted, sizeof wanted, "%.*s.cls", n, path);
-    const sr_source_file *found = sr_file_list_find(&source->papers, wanted);
+    const sr_source_file *found = sr_file_list_find(&source->wanted, wanted);
     if (found != NULL)
         return found;
     (void)snprintf(wanted, sizeof wanted, "%.*s.json", n, path);
-    return sr_file_list_find(&source->papers, wanted);
+    return sr_file_list_find(&source->wanted, wanted);
 }
 
 // Half of the pictures have a file for a label.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0;
-    for (size_t i = 0; i < source->files.count && source->papers.count > 0; i++)
+    for (size_t i = 0; i < source->files.count && source->wanted.count > 0; i++)
         found += label_file(source, source->files.items[i].path) != NULL;
     *fits = found > 0 && 2 * found >= source->files.count;
     return SR_OK;
@@ -122,16 +122,16 @@ static sr_status read_json_label(const void *text, size_t bytes, char out[TEXT_M
 
 // -- laying out --------------------------------------------------------------------------------
 
-typedef struct reading {
+typedef struct webdataset_reading {
     sr_source *source;
     sr_layout *layout;
     sr_label_texts labels;
     void *text;
     size_t capacity;
-} reading;
+} webdataset_reading;
 
 // The label in a file, into out; "" where there is none.
-static sr_status read_label(reading *r, const sr_source_file *file, char out[TEXT_MAX]) {
+static sr_status read_label(webdataset_reading *r, const sr_source_file *file, char out[TEXT_MAX]) {
     out[0] = '\0';
     if (file->bytes == 0 || file->bytes > LABEL_MAX)
         return SR_OK;
@@ -149,7 +149,7 @@ static sr_status read_label(reading *r, const sr_source_file *file, char out[TEX
     return SR_OK;
 }
 
-static sr_status place(reading *r, size_t i) {
+static sr_status place(webdataset_reading *r, size_t i) {
     const sr_source_file *files = r->source->files.items;
     const char *path = files[i].path;
     const size_t n = key_bytes(path);
@@ -161,7 +161,7 @@ static sr_status place(reading *r, size_t i) {
     char label[TEXT_MAX];
     SR_TRY(read_label(r, file, label));
     if (label[0] == '\0') {
-        r->source->papers_refused++;
+        r->source->wanted_refused++;
         SR_TRY(sr_source_refuse(r->source, file->path, "no label in it"));
         return sr_source_refuse(r->source, path, "a picture without a label");
     }
@@ -172,7 +172,7 @@ static sr_status place(reading *r, size_t i) {
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    reading r = {.source = source, .layout = out};
+    webdataset_reading r = {.source = source, .layout = out};
     SR_TRY(sr_layout_begin(out, source));
     sr_status status = SR_OK;
     for (size_t i = 0; i < out->count && status == SR_OK; i++)

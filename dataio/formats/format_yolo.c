@@ -34,20 +34,20 @@
 #define MAX_PATH 4096
 #define UNNAMED (-1) // of no split; SR_SPLIT_COUNT: of several
 
-typedef struct reading {
+typedef struct yolo_reading {
     sr_source *source;
     sr_layout *layout;
     const sr_source_file *yaml, *classes; // data.yaml, classes.txt, or NULL
     sr_yolo_data data;
     bool has_places;
     int8_t *splits; // [files]
-    bool *used;     // [papers]: a picture's labels
+    bool *used;     // [wanted]: a picture's labels
     bool labelled[SR_SPLIT_COUNT];
     int32_t most; // largest class number that was met
     sr_yolo_object object;
     void *text;
     size_t capacity;
-} reading;
+} yolo_reading;
 
 // -- recognition -------------------------------------------------------------------------------
 
@@ -110,39 +110,39 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
 }
 
 // The label file begins as one does: it is empty, or its first line can be read.
-static bool is_sound(const sr_source *source, const sr_source_file *paper) {
+static bool is_sound(const sr_source *source, const sr_source_file *file) {
     char head[SR_SOURCE_HEAD + 1] = {0};
     sr_yolo_object object = {0};
-    const size_t bytes = paper->bytes < SR_SOURCE_HEAD ? (size_t)paper->bytes : SR_SOURCE_HEAD;
-    if (sr_source_read_part(source, paper, 0, head, bytes) != SR_OK)
+    const size_t bytes = file->bytes < SR_SOURCE_HEAD ? (size_t)file->bytes : SR_SOURCE_HEAD;
+    if (sr_source_read_part(source, file, 0, head, bytes) != SR_OK)
         return false;
     const size_t mark = mark_bytes(head, bytes), line = strcspn(head, "\n");
-    const bool whole = line < bytes || bytes == paper->bytes; // an outline may be longer
+    const bool whole = line < bytes || bytes == file->bytes; // an outline may be longer
     const sr_status status = sr_yolo_line_parse(head + mark, line - mark, false, &object);
     sr_free(object.points);
     return status == SR_OK || (!whole && object.point_count > 4) || bytes == 0;
 }
 
-// Which of the source's papers are data.yaml and classes.txt.
-static sr_status find_papers(reading *r) {
-    const sr_file_list *papers = &r->source->papers;
+// Which of the wanted files are data.yaml and classes.txt.
+static sr_status find_tables(yolo_reading *r) {
+    const sr_file_list *wanted = &r->source->wanted;
     const sr_source_file *others = NULL;
-    for (size_t i = 0; i < papers->count; i++) {
-        const sr_source_file *paper = &papers->items[i];
-        if (is_classes(paper->path) && r->classes == NULL)
-            r->classes = paper;
-        if (!is_yaml(paper->path) || paper->bytes > SR_YOLO_MAX_BYTES)
+    for (size_t i = 0; i < wanted->count; i++) {
+        const sr_source_file *file = &wanted->items[i];
+        if (is_classes(file->path) && r->classes == NULL)
+            r->classes = file;
+        if (!is_yaml(file->path) || file->bytes > SR_YOLO_MAX_BYTES)
             continue;
-        SR_TRY(sr_source_read(r->source, paper, &r->text, &r->capacity));
+        SR_TRY(sr_source_read(r->source, file, &r->text, &r->capacity));
         if (!sr_yolo_data_is(r->text))
             continue;
-        const bool named = strcmp(sr_path_name(paper->path), "data.yaml") == 0;
+        const bool named = strcmp(sr_path_name(file->path), "data.yaml") == 0;
         if (r->yaml != NULL && strcmp(sr_path_name(r->yaml->path), "data.yaml") == 0)
-            others = named ? paper : others;
+            others = named ? file : others;
         else if (r->yaml != NULL && !named)
-            others = paper;
+            others = file;
         else
-            r->yaml = paper, others = NULL;
+            r->yaml = file, others = NULL;
     }
     if (others == NULL)
         return SR_OK;
@@ -176,10 +176,10 @@ static const sr_source_file *find_labels(const sr_source *source, const char *pi
     for (int beside = 0; beside < 2; beside++) {
         if (!label_path(picture, beside == 1, path))
             continue;
-        const sr_source_file *found = sr_file_list_find(&source->papers, path);
+        const sr_source_file *found = sr_file_list_find(&source->wanted, path);
         if (found == NULL) { // or from a Windows camera
             memcpy(path + strlen(path) - 4, ".TXT", 4);
-            found = sr_file_list_find(&source->papers, path);
+            found = sr_file_list_find(&source->wanted, path);
         }
         if (found != NULL)
             return found;
@@ -202,21 +202,21 @@ static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, sound = 0, others = 0;
     bool described = false;
     *fits = false;
-    for (size_t i = 0; i < source->papers.count; i++) {
-        const sr_source_file *paper = &source->papers.items[i];
-        const bool label = is_label_file(paper->path);
-        described = described || is_yaml(paper->path) || is_classes(paper->path);
-        others += !is_yaml(paper->path) && !sr_text_ends_with(paper->path, ".txt");
+    for (size_t i = 0; i < source->wanted.count; i++) {
+        const sr_source_file *file = &source->wanted.items[i];
+        const bool label = is_label_file(file->path);
+        described = described || is_yaml(file->path) || is_classes(file->path);
+        others += !is_yaml(file->path) && !sr_text_ends_with(file->path, ".txt");
         if (label && found++ < PROBED)
-            sound += is_sound(source, paper);
+            sound += is_sound(source, file);
     }
     if (described && found == 0)
         found = sound = count_labelled(source);
     if (found == 0 || source->files.count == 0)
         return SR_OK;
     if (described) {
-        reading r = {.source = source};
-        const sr_status status = find_papers(&r);
+        yolo_reading r = {.source = source};
+        const sr_status status = find_tables(&r);
         described = r.yaml != NULL || r.classes != NULL;
         sr_free(r.text);
         if (status != SR_OK && sound == 0)
@@ -251,11 +251,11 @@ static bool append_path(char out[MAX_PATH], const char *path) {
     return true;
 }
 
-// The folder of a paper, without its last '/'.
-static void folder_of(const sr_source_file *paper, char out[MAX_PATH]) {
-    const char *name = sr_path_name(paper->path);
-    const size_t n = name == paper->path ? 0 : (size_t)(name - paper->path) - 1;
-    (void)snprintf(out, MAX_PATH, "%.*s", (int)n, paper->path);
+// The folder of a file, without its last '/'.
+static void folder_of(const sr_source_file *file, char out[MAX_PATH]) {
+    const char *name = sr_path_name(file->path);
+    const size_t n = name == file->path ? 0 : (size_t)(name - file->path) - 1;
+    (void)snprintf(out, MAX_PATH, "%.*s", (int)n, file->path);
 }
 
 // The pictures below a folder ("" for all): the first, and how many.
@@ -288,7 +288,7 @@ static bool look_up(const sr_source *source, const char *path, target *out) {
     *out = (target){0};
     if (picture != NULL)
         *out = (target){.first = (size_t)(picture - source->files.items), .count = 1};
-    else if ((out->list = sr_file_list_find(&source->papers, path)) == NULL)
+    else if ((out->list = sr_file_list_find(&source->wanted, path)) == NULL)
         out->count = pictures_below(source, path, &out->first);
     return out->count > 0 || out->list != NULL;
 }
@@ -311,7 +311,7 @@ static bool find_target(const sr_source *source, const char *near, const char *p
     }
 }
 
-static bool find_place(const reading *r, const char *entry, target *out) {
+static bool find_place(const yolo_reading *r, const char *entry, target *out) {
     char near[MAX_PATH], whole[MAX_PATH];
     const char *root = r->data.root.text ? r->data.root.text : "";
     const bool absolute = *entry == '/' || (*entry != '\0' && entry[1] == ':');
@@ -332,14 +332,14 @@ static bool find_place(const reading *r, const char *entry, target *out) {
 
 // -- splits ------------------------------------------------------------------------------------
 
-static void name_pictures(reading *r, const target *t, int split) {
+static void name_pictures(yolo_reading *r, const target *t, int split) {
     for (size_t i = t->first; i < t->first + t->count; i++)
         r->splits[i] =
             (int8_t)(r->splits[i] == UNNAMED || r->splits[i] == split ? split : SR_SPLIT_COUNT);
 }
 
 // A picture a line; paths count from the list's folder.
-static sr_status read_list(reading *r, const sr_source_file *list, int split) {
+static sr_status read_list(yolo_reading *r, const sr_source_file *list, int split) {
     char near[MAX_PATH];
     int line = 0;
     folder_of(list, near);
@@ -365,7 +365,7 @@ static sr_status read_list(reading *r, const sr_source_file *list, int split) {
     return SR_OK;
 }
 
-static sr_status read_place(reading *r, const sr_yolo_value *place, int split) {
+static sr_status read_place(yolo_reading *r, const sr_yolo_value *place, int split) {
     target t;
     r->has_places = true;
     if (!find_place(r, place->text, &t))
@@ -378,7 +378,7 @@ static sr_status read_place(reading *r, const sr_yolo_value *place, int split) {
     return SR_OK;
 }
 
-static sr_status read_places(reading *r) {
+static sr_status read_places(yolo_reading *r) {
     for (int split = 0; split < SR_SPLIT_COUNT; split++)
         for (size_t i = 0; i < r->data.place_count[split]; i++)
             SR_TRY(read_place(r, (const sr_yolo_value *)r->data.places[split] + i, split));
@@ -409,7 +409,7 @@ static int split_of_path(const char *path) {
 }
 
 // Without places: folders, or all is train.
-static sr_status read_folders(reading *r) {
+static sr_status read_folders(yolo_reading *r) {
     bool any = false;
     for (size_t i = 0; i < r->layout->count; i++) {
         r->splits[i] = (int8_t)split_of_path(r->source->files.items[i].path);
@@ -427,20 +427,21 @@ static sr_status read_folders(reading *r) {
 
 // -- labels ------------------------------------------------------------------------------------
 
-static sr_status add_object(reading *r, sr_layout_file *file) {
+static sr_status add_object(yolo_reading *r, sr_layout_file *file) {
     const sr_yolo_object *o = &r->object;
     const uint32_t size = (uint32_t)o->point_count;
-    const sr_note note = {.label = o->label,
-                          .box = {o->box[0], o->box[1], o->box[2], o->box[3]},
-                          .polygon_count = size > 0,
-                          .polygon_sizes = &size,
-                          .points = o->points,
-                          .point_count = size};
+    const sr_annotation annotation = {.label = o->label,
+                                      .box = {o->box[0], o->box[1], o->box[2], o->box[3]},
+                                      .polygon_count = size > 0,
+                                      .polygon_sizes = &size,
+                                      .points = o->points,
+                                      .point_count = size};
     r->most = o->label > r->most ? o->label : r->most;
-    return sr_notes_add(&r->layout->notes, file->note, &note, &file->note);
+    return sr_annotations_add(&r->layout->annotations, file->annotation, &annotation,
+                              &file->annotation);
 }
 
-static sr_status take_line(reading *r, const char *line, size_t bytes, sr_layout_file *file) {
+static sr_status take_line(yolo_reading *r, const char *line, size_t bytes, sr_layout_file *file) {
     const int count = r->layout->names_given ? r->layout->class_count : r->data.class_count;
     SR_TRY(sr_yolo_line_parse(line, bytes, r->data.key_points, &r->object));
     if (count > 0 && r->object.label >= count)
@@ -455,7 +456,7 @@ static bool is_blank(const char *line, size_t bytes) {
     return bytes == 0;
 }
 
-static sr_status read_lines(reading *r, const sr_source_file *labels, sr_layout_file *file) {
+static sr_status read_lines(yolo_reading *r, const sr_source_file *labels, sr_layout_file *file) {
     if (labels->bytes > SR_YOLO_MAX_BYTES)
         return SR_FAIL(SR_E_DATA, "%s: labels of more than 16 MiB", labels->path);
     SR_TRY(sr_source_read(r->source, labels, &r->text, &r->capacity));
@@ -473,13 +474,13 @@ static sr_status read_lines(reading *r, const sr_source_file *labels, sr_layout_
     return SR_OK;
 }
 
-static sr_status read_labels(reading *r, sr_layout_file *file, int split) {
+static sr_status read_labels(yolo_reading *r, sr_layout_file *file, int split) {
     const char *picture = r->source->files.items[file->source].path;
     const sr_source_file *labels = find_labels(r->source, picture);
     file->split = (int8_t)split;
     if (labels == NULL)
         return SR_OK; // background
-    bool *used = &r->used[labels - r->source->papers.items];
+    bool *used = &r->used[labels - r->source->wanted.items];
     r->source->read += !*used; // two pictures may differ by their ending alone
     *used = r->labelled[split] = true;
     const sr_status status = read_lines(r, labels, file);
@@ -489,7 +490,7 @@ static sr_status read_labels(reading *r, sr_layout_file *file, int split) {
     return sr_source_refuse(r->source, picture, sr_error_message());
 }
 
-static sr_status fail_unlabelled(const reading *r, const char *picture) {
+static sr_status fail_unlabelled(const yolo_reading *r, const char *picture) {
     char path[MAX_PATH] = "";
     (void)label_path(picture, false, path);
     return SR_FAIL(SR_E_DATA,
@@ -497,7 +498,7 @@ static sr_status fail_unlabelled(const reading *r, const char *picture) {
                    r->source->path, picture, path);
 }
 
-static sr_status read_pictures(reading *r) {
+static sr_status read_pictures(yolo_reading *r) {
     for (size_t i = 0; i < r->layout->count; i++) {
         const char *path = r->source->files.items[i].path;
         if (r->splits[i] == SR_SPLIT_COUNT)
@@ -522,7 +523,7 @@ static sr_status read_pictures(reading *r) {
 }
 
 // Whether the label file is of a picture that is there, but was refused or left out.
-static bool has_picture(const reading *r, const char *path) {
+static bool has_picture(const yolo_reading *r, const char *path) {
     char images[MAX_PATH];
     const char *labels = find_folder(path, "labels");
     const char *rest = labels + strlen("labels");
@@ -540,12 +541,12 @@ static bool has_picture(const reading *r, const char *path) {
            strncmp(r->source->files.items[low].path, images, (size_t)n) == 0;
 }
 
-static sr_status refuse_strays(reading *r) {
-    for (size_t i = 0; i < r->source->papers.count; i++) {
-        const char *path = r->source->papers.items[i].path;
+static sr_status refuse_strays(yolo_reading *r) {
+    for (size_t i = 0; i < r->source->wanted.count; i++) {
+        const char *path = r->source->wanted.items[i].path;
         if (r->used[i] || !is_label_file(path))
             continue;
-        r->source->papers_refused++; // or its picture is
+        r->source->wanted_refused++; // or its picture is
         if (!has_picture(r, path))
             SR_TRY(sr_source_refuse(r->source, path, "labels without a picture"));
     }
@@ -554,7 +555,7 @@ static sr_status refuse_strays(reading *r) {
 
 // -- the whole ---------------------------------------------------------------------------------
 
-static sr_status read_data(reading *r) {
+static sr_status read_data(yolo_reading *r) {
     char path[2 * MAX_PATH];
     if (r->yaml == NULL)
         return SR_OK;
@@ -565,7 +566,7 @@ static sr_status read_data(reading *r) {
     return sr_yolo_data_parse(path, r->text, (size_t)r->yaml->bytes, &r->layout->arena, &r->data);
 }
 
-static sr_status settle_classes(reading *r) {
+static sr_status settle_classes(yolo_reading *r) {
     sr_layout *layout = r->layout;
     const int count = r->data.class_count > 0 ? r->data.class_count : r->most + 1;
     if (!layout->names_given && r->data.names != NULL) {
@@ -585,7 +586,7 @@ static sr_status settle_classes(reading *r) {
     return SR_OK;
 }
 
-static sr_status read_classes(reading *r) {
+static sr_status read_classes(yolo_reading *r) {
     if (r->yaml != NULL || r->classes == NULL || r->layout->names_given)
         return SR_OK;
     SR_TRY(sr_source_read(r->source, r->classes, &r->text, &r->capacity));
@@ -595,14 +596,14 @@ static sr_status read_classes(reading *r) {
     return SR_OK;
 }
 
-static sr_status read_all(reading *r) {
+static sr_status read_all(yolo_reading *r) {
     SR_TRY(sr_layout_begin(r->layout, r->source));
     r->splits = sr_alloc_array(r->layout->count, sizeof *r->splits, "pictures");
-    r->used = sr_alloc_array(r->source->papers.count, sizeof *r->used, "label files");
+    r->used = sr_alloc_array(r->source->wanted.count, sizeof *r->used, "label files");
     if (r->splits == NULL || r->used == NULL)
         return SR_E_MEMORY;
     memset(r->splits, UNNAMED, r->layout->count);
-    SR_TRY(find_papers(r));
+    SR_TRY(find_tables(r));
     SR_TRY(read_data(r));
     SR_TRY(read_classes(r));
     SR_TRY(read_places(r));
@@ -614,7 +615,7 @@ static sr_status read_all(reading *r) {
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    reading r = {.source = source, .layout = out, .most = 0};
+    yolo_reading r = {.source = source, .layout = out, .most = 0};
     out->schema = SR_SCHEMA_OBJECTS;
     out->normalised = true;
     const sr_status status = read_all(&r);

@@ -285,7 +285,7 @@ static sr_status make(sr_source *source, const char *class_names, sr_layout *out
         SR_TRY(read_class_names(class_names, out));
     SR_TRY(source->format->lay_out(source, out));
     SR_TRY(check_class_names(source, out));
-    SR_TRY(sr_notes_end(&out->notes));
+    SR_TRY(sr_annotations_end(&out->annotations));
     uint64_t placed = 0;
     for (size_t i = 0; i < out->count; i++)
         if (out->files[i].split >= 0) {
@@ -306,7 +306,7 @@ static sr_status make(sr_source *source, const char *class_names, sr_layout *out
 sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out) {
     sr_layout layout = {0};
     sr_arena_init(&layout.arena);
-    sr_spool_init(&layout.notes.spool, source->spool.folder);
+    sr_spool_init(&layout.annotations.spool, source->spool.folder);
     sr_status status = make(source, class_names, &layout);
     if (status != SR_OK) {
         sr_layout_release(&layout);
@@ -320,7 +320,7 @@ void sr_layout_release(sr_layout *layout) {
     sr_free(layout->files);
     sr_free(layout->classes);
     sr_free(layout->labels);
-    sr_spool_release(&layout->notes.spool);
+    sr_spool_release(&layout->annotations.spool);
     sr_arena_release(&layout->arena);
     *layout = (sr_layout){0};
 }

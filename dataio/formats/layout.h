@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dataio/import/notes.h"
+#include "dataio/import/annotations.h"
 #include "dataio/import/source.h"
 #include "dataio/record/split.h"
 
@@ -25,8 +25,8 @@ typedef enum sr_schema {
 
 // One sample.
 typedef struct sr_layout_file {
-    uint64_t note;          // OBJECTS: of its last annotation (notes.h); MASK: 1 + mask in files
-    uint32_t source;        // index into source->files
+    uint64_t annotation; // OBJECTS: of its last annotation (annotations.h); MASK: 1 + mask in files
+    uint32_t source;     // index into source->files
     uint32_t width, height; // OBJECTS: as the annotation says; 0: unknown
     int32_t label;          // CLASS; else 0
     int8_t split;           // -1: in none: refused, left out or an annotation
@@ -38,7 +38,7 @@ typedef struct sr_layout_pixels {
     bool planes; // [channels, height, width] instead of [height, width, channels]
 } sr_layout_pixels;
 
-// What the label of a note means.
+// What the label of a annotation means.
 typedef struct sr_label_name {
     int64_t number;
     int32_t label;    // class, or -1 where there is none of this name
@@ -57,8 +57,8 @@ typedef struct sr_layout {
     bool count_classes; // MASK without given names: as many classes as the masks have ids
     sr_layout_pixels pixels;
     const char *protocol; // RECORD: of the records
-    sr_notes notes;
-    struct sr_label_name *labels; // of notes, sorted by number
+    sr_annotations annotations;
+    struct sr_label_name *labels; // of annotations, sorted by number
     size_t label_count, label_capacity;
     uint64_t masks;      // pictures that are masks of others
     uint64_t unlabelled; // pictures that no annotation, list or class folder speaks of: left out
@@ -88,10 +88,10 @@ SR_NODISCARD sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, con
 SR_NODISCARD sr_status sr_layout_set_classes(sr_layout *layout, sr_name_list *list);
 // Classes "0", "1", ... where no names were given; SR_E_DATA where too few were.
 SR_NODISCARD sr_status sr_layout_number_classes(sr_layout *layout, int64_t count);
-// Tells the class of a note's label; numbers rise from call to call.
+// Tells the class of a annotation's label; numbers rise from call to call.
 SR_NODISCARD sr_status sr_layout_map_label(sr_layout *layout, int64_t number, int label,
                                            const char *name);
-// The class of a note's label. SR_E_DATA where it has none.
+// The class of a annotation's label. SR_E_DATA where it has none.
 SR_NODISCARD sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *out);
 // Makes the lines of a text the names of the classes, where there are exactly so many; else, and
 // where names were given, nothing changes.

@@ -31,7 +31,7 @@ typedef struct named {
     int line;
 } named;
 
-typedef struct reader {
+typedef struct yaml_reader {
     const char *path;
     sr_arena *arena;
     sr_yolo_data *data;
@@ -45,10 +45,10 @@ typedef struct reader {
     sr_yolo_value inner; // key at depth 2
     void *names;         // named
     size_t name_count, name_capacity;
-} reader;
+} yaml_reader;
 
-static void fail(reader *r, int line, const char *fmt, ...) SR_PRINTF(3, 4);
-static void fail(reader *r, int line, const char *fmt, ...) {
+static void fail(yaml_reader *r, int line, const char *fmt, ...) SR_PRINTF(3, 4);
+static void fail(yaml_reader *r, int line, const char *fmt, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, fmt);
@@ -58,7 +58,7 @@ static void fail(reader *r, int line, const char *fmt, ...) {
         r->status = SR_FAIL(SR_E_DATA, "%s:%d: %s", r->path, line, text);
 }
 
-static void keep(reader *r, sr_status status) {
+static void keep(yaml_reader *r, sr_status status) {
     if (r->status == SR_OK)
         r->status = status;
 }
@@ -69,7 +69,7 @@ static int line_of(struct fy_token *token) {
 }
 
 // "" for an empty value.
-static const char *text_of(reader *r, struct fy_token *token) {
+static const char *text_of(yaml_reader *r, struct fy_token *token) {
     size_t bytes = 0;
     const char *text = token ? fy_token_get_text(token, &bytes) : NULL;
     char *copy = sr_arena_alloc(r->arena, bytes + 1);
@@ -89,7 +89,7 @@ static int64_t number_of(const char *text, int64_t most) {
     return *end == '\0' && value <= most ? value : -1;
 }
 
-static void add_place(reader *r, int split, sr_yolo_value value) {
+static void add_place(yaml_reader *r, int split, sr_yolo_value value) {
     sr_yolo_data *d = r->data;
     if (value.text[0] == '\0')
         return; // "test:" with nothing behind it is usual
@@ -100,7 +100,7 @@ static void add_place(reader *r, int split, sr_yolo_value value) {
     keep(r, status);
 }
 
-static void add_name(reader *r, int64_t number, sr_yolo_value value) {
+static void add_name(yaml_reader *r, int64_t number, sr_yolo_value value) {
     if (number < 0) {
         fail(r, value.line, "names: '%.40s' is not a class number from 0 to %d", r->inner.text,
              SR_YOLO_MAX_CLASSES - 1);
@@ -118,7 +118,7 @@ static void add_name(reader *r, int64_t number, sr_yolo_value value) {
     keep(r, status);
 }
 
-static void take_top_value(reader *r, sr_yolo_value value) {
+static void take_top_value(yaml_reader *r, sr_yolo_value value) {
     if (r->key < SR_SPLIT_COUNT) {
         add_place(r, r->key, value);
     } else if (r->key == KEY_PATH) {
@@ -133,7 +133,7 @@ static void take_top_value(reader *r, sr_yolo_value value) {
     }
 }
 
-static void take_key(reader *r, sr_yolo_value value) {
+static void take_key(yaml_reader *r, sr_yolo_value value) {
     r->key = KEY_OTHER;
     for (int k = 0; k < KEY_COUNT; k++)
         if (strcmp(value.text, keys[k]) == 0)
@@ -146,7 +146,7 @@ static void take_key(reader *r, sr_yolo_value value) {
     r->line_of[r->key] = value.line;
 }
 
-static void take_scalar(reader *r, struct fy_token *token) {
+static void take_scalar(yaml_reader *r, struct fy_token *token) {
     const int depth = r->depth;
     if (depth == 0) {
         fail(r, line_of(token), "expected a map with names, train and val");
@@ -175,7 +175,7 @@ static void take_scalar(reader *r, struct fy_token *token) {
         add_place(r, r->key, value);
 }
 
-static void begin(reader *r, struct fy_token *token, bool map) {
+static void begin(yaml_reader *r, struct fy_token *token, bool map) {
     const int line = line_of(token);
     if (r->depth == 0 && !map)
         fail(r, line, "a list where a map with names, train and val was expected");
@@ -195,7 +195,7 @@ static void begin(reader *r, struct fy_token *token, bool map) {
 }
 
 // False where the document ends.
-static bool take_event(reader *r, struct fy_event *event) {
+static bool take_event(yaml_reader *r, struct fy_event *event) {
     switch (event->type) {
     case FYET_SCALAR:
         take_scalar(r, event->scalar.value);
@@ -225,14 +225,14 @@ static bool take_event(reader *r, struct fy_event *event) {
     return true;
 }
 
-static void report_syntax(reader *r, struct fy_diag *diag) {
+static void report_syntax(yaml_reader *r, struct fy_diag *diag) {
     void *previous = NULL;
     const struct fy_diag_error *error = fy_diag_errors_iterate(diag, &previous);
     fail(r, error && error->line > 0 ? error->line : 1, "not YAML: %s",
          error ? error->msg : "no text");
 }
 
-static void run_parser(reader *r, const char *text, size_t bytes) {
+static void run_parser(yaml_reader *r, const char *text, size_t bytes) {
     struct fy_diag_cfg diag_options;
     fy_diag_cfg_default(&diag_options);
     struct fy_diag *diag = fy_diag_create(&diag_options);
@@ -262,7 +262,7 @@ static int by_number(const void *a, const void *b) {
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-static sr_status settle_names(reader *r) {
+static sr_status settle_names(yaml_reader *r) {
     named *names = r->names;
     const size_t count = r->name_count;
     const int line = r->line_of[KEY_NAMES];
@@ -295,7 +295,7 @@ static sr_status settle_names(reader *r) {
 
 sr_status sr_yolo_data_parse(const char *path, const char *text, size_t bytes, sr_arena *arena,
                              sr_yolo_data *out) {
-    reader r = {.path = path, .arena = arena, .data = out, .key = KEY_OTHER};
+    yaml_reader r = {.path = path, .arena = arena, .data = out, .key = KEY_OTHER};
     *out = (sr_yolo_data){0};
     int line = 1;
     for (size_t i = 0, n; i < bytes && r.status == SR_OK; i += n) {

@@ -23,12 +23,12 @@ static int cut(char *line, char *fields[4]) {
     return count;
 }
 
-static sr_status take_line(sr_list *list, const char *name, size_t number, char *line) {
+static sr_status take_line(sr_picture_list *list, const char *name, size_t number, char *line) {
     char *fields[4];
     const int count = cut(line, fields);
     if (count < 2 || count > 3 || fields[0][0] == '\0' || fields[1][0] == '\0')
         return SR_FAIL(SR_E_DATA, "%s:%zu: expected: path TAB label [TAB split]", name, number);
-    sr_list_entry entry = {.path = fields[0], .label = fields[1], .split = -1};
+    sr_listed_picture entry = {.path = fields[0], .label = fields[1], .split = -1};
     if (count == 3) {
         entry.split = (int8_t)sr_split_find(fields[2], strlen(fields[2]));
         if (entry.split < 0)
@@ -36,12 +36,12 @@ static sr_status take_line(sr_list *list, const char *name, size_t number, char 
                            number, fields[2]);
     }
     SR_TRY(sr_grow(&list->entries, &list->capacity, list->count + 1, sizeof entry, "list"));
-    ((sr_list_entry *)list->entries)[list->count++] = entry;
+    ((sr_listed_picture *)list->entries)[list->count++] = entry;
     return SR_OK;
 }
 
-sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out) {
-    sr_list list = {.text = text};
+sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes, sr_picture_list *out) {
+    sr_picture_list list = {.text = text};
     sr_status status = SR_OK;
     size_t number = 1;
     if (memchr(text, 0, bytes) != NULL)
@@ -62,29 +62,29 @@ sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out
     if (status == SR_OK && list.count == 0)
         status = SR_FAIL(SR_E_DATA, "%s: an empty list", name);
     if (status != SR_OK) {
-        sr_list_release(&list);
+        sr_picture_list_release(&list);
         return status;
     }
     *out = list;
     return SR_OK;
 }
 
-sr_status sr_list_read(const char *path, sr_list *out) {
+sr_status sr_picture_list_read(const char *path, sr_picture_list *out) {
     void *text;
     size_t bytes;
-    SR_TRY(sr_file_read(path, SR_LIST_MAX_BYTES, &text, &bytes));
-    return sr_list_parse(path, text, bytes, out);
+    SR_TRY(sr_file_read(path, SR_PICTURE_LIST_MAX_BYTES, &text, &bytes));
+    return sr_picture_list_parse(path, text, bytes, out);
 }
 
 static int by_path(const void *a, const void *b) {
-    const sr_list_entry *x = a, *y = b;
+    const sr_listed_picture *x = a, *y = b;
     int order = strcmp(x->path, y->path);
     order = order ? order : strcmp(x->label, y->label);
     return order ? order : x->split - y->split;
 }
 
-void sr_list_sort(sr_list *list) {
-    sr_list_entry *entries = list->entries;
+void sr_picture_list_sort(sr_picture_list *list) {
+    sr_listed_picture *entries = list->entries;
     size_t kept = 0;
     if (list->count > 0)
         qsort(entries, list->count, sizeof *entries, by_path);
@@ -97,8 +97,8 @@ void sr_list_sort(sr_list *list) {
     list->count = kept;
 }
 
-void sr_list_release(sr_list *list) {
+void sr_picture_list_release(sr_picture_list *list) {
     sr_free(list->text);
     sr_free(list->entries);
-    *list = (sr_list){0};
+    *list = (sr_picture_list){0};
 }

@@ -13,29 +13,30 @@
 extern "C" {
 #endif
 
-#define SR_LIST_MAX_BYTES ((size_t)4 << 30)
+#define SR_PICTURE_LIST_MAX_BYTES ((size_t)4 << 30)
 
-typedef struct sr_list_entry {
+typedef struct sr_listed_picture {
     const char *path, *label;
     int8_t split; // SR_SPLIT_TRAIN, ... (record/split.h); -1: not given
     bool twice;   // the path stands in another line, too, with another label or split
-} sr_list_entry;
+} sr_listed_picture;
 
 // A list in memory; texts lie in its own copy of the file.
-typedef struct sr_list {
+typedef struct sr_picture_list {
     void *text;
-    void *entries; // sr_list_entry, in the order of the file
+    void *entries; // sr_listed_picture, in the order of the file
     size_t count, capacity;
-} sr_list;
+} sr_picture_list;
 
 // SR_E_DATA "path:line: what was expected".
-SR_NODISCARD sr_status sr_list_read(const char *path, sr_list *out);
+SR_NODISCARD sr_status sr_picture_list_read(const char *path, sr_picture_list *out);
 // Parses 'bytes' bytes of memory of sr_alloc with a zero behind them, which the list takes over,
 // also on failure; name: for messages.
-SR_NODISCARD sr_status sr_list_parse(const char *name, void *text, size_t bytes, sr_list *out);
+SR_NODISCARD sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes,
+                                             sr_picture_list *out);
 // Sorts by path and leaves one entry of each path.
-void sr_list_sort(sr_list *list);
-void sr_list_release(sr_list *list);
+void sr_picture_list_sort(sr_picture_list *list);
+void sr_picture_list_release(sr_picture_list *list);
 
 #ifdef __cplusplus
 }

@@ -71,7 +71,7 @@ static size_t common_folders(const char *a, const char *b) {
 
 // In sorted lists the first and the last path have in common what all have.
 static void find_root(sr_source *source) {
-    const sr_file_list *lists[] = {&source->files, &source->papers};
+    const sr_file_list *lists[] = {&source->files, &source->wanted};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (lists[i]->count == 0)
@@ -88,9 +88,9 @@ static void find_root(sr_source *source) {
 }
 
 static sr_status sort_source(sr_source *source) {
-    uint64_t paper_bytes = 0;
+    uint64_t wanted_bytes = 0;
     SR_TRY(sort_files(source, &source->files, &source->bytes));
-    SR_TRY(sort_files(source, &source->papers, &paper_bytes));
+    SR_TRY(sort_files(source, &source->wanted, &wanted_bytes));
     if (source->refused_count > 0)
         qsort(source->refused, source->refused_count, sizeof *source->refused, by_refused_path);
     find_root(source);
@@ -126,7 +126,7 @@ static sr_status find_kind(sr_source *source, int fd, bool folder) {
 
 static sr_status open_path(sr_source *source, const char *path) {
     struct stat info;
-    int store, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int backing, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0) {
         int error = errno;
         if (fd >= 0)
@@ -137,7 +137,7 @@ static sr_status open_path(sr_source *source, const char *path) {
     bool folder = S_ISDIR(info.st_mode);
     if (folder) {
         source->folder = fd;
-    } else if (sr_source_add_store(source, path, fd, &store) != SR_OK) {
+    } else if (sr_source_add_backing(source, path, fd, &backing) != SR_OK) {
         (void)close(fd);
         return SR_E_MEMORY;
     }
@@ -167,7 +167,7 @@ sr_status sr_source_open(const char *path, const char *list, const char *spool_f
         return SR_E_MEMORY;
     sr_arena_init(&source->arena);
     sr_spool_init(&source->spool, NULL);
-    source->folder = source->spool_store = -1;
+    source->folder = source->spool_backing = -1;
     source->wants = wants;
     source->limits = limits ? *limits : (sr_source_limits){0};
     if (source->limits.entries == 0)
@@ -186,15 +186,15 @@ sr_status sr_source_open(const char *path, const char *list, const char *spool_f
 void sr_source_free(sr_source *source) {
     if (source == NULL)
         return;
-    for (size_t i = 0; i < source->store_count; i++)
-        if (source->stores[i].fd >= 0)
-            (void)close(source->stores[i].fd);
+    for (size_t i = 0; i < source->backing_count; i++)
+        if (source->backing[i].fd >= 0)
+            (void)close(source->backing[i].fd);
     if (source->folder >= 0)
         (void)close(source->folder);
     sr_spool_release(&source->spool);
-    sr_free(source->stores);
+    sr_free(source->backing);
     sr_free(source->files.items);
-    sr_free(source->papers.items);
+    sr_free(source->wanted.items);
     sr_free(source->refused);
     sr_arena_release(&source->arena);
     sr_free(source);

@@ -29,7 +29,7 @@ typedef struct sr_source_file {
     uint64_t bytes;
     int64_t mtime; // nanoseconds; only compared with itself
     uint64_t offset;
-    int in; // index into source->stores, or -1: a file of its own under the folder
+    int in; // index into source->backing, or -1: a file of its own under the folder
 } sr_source_file;
 
 // A growing list of files, in byte order of their paths when listing has ended.
@@ -44,10 +44,10 @@ typedef struct sr_refused_file {
 } sr_refused_file;
 
 // A file that holds many of the list: an archive, a shard, a file of pixels.
-typedef struct sr_source_store {
+typedef struct sr_backing_file {
     const char *path; // under the folder; opened for every read where fd is -1
     int fd;
-} sr_source_store;
+} sr_backing_file;
 
 // What all archives of a source together may hold. An archive of a few KB may unfold to any size.
 typedef struct sr_source_limits {
@@ -68,11 +68,12 @@ typedef struct sr_source {
     const struct sr_source_kind *kind;
     const struct sr_format *format; // what the files mean; set by sr_format_open
     sr_file_list files;             // candidates: by their first bytes JPEG or PNG
-    sr_file_list papers;            // no pictures, but some format may want them
-    sr_refused_file *refused;       // named by the listing; packing adds to them
+    sr_file_list
+        wanted; // not pictures, but some format may want them: annotations, pixels, records
+    sr_refused_file *refused; // named by the listing; packing adds to them
     size_t refused_count, refused_capacity;
     uint64_t hidden, other;        // ignored: hidden files; files that nothing wants
-    uint64_t read, papers_refused; // papers that gave annotations; that are named in 'refused'
+    uint64_t read, wanted_refused; // papers that gave annotations; that are named in 'refused'
     uint64_t bytes;                // of all candidates
     const char *list;              // path of a list of pictures, or NULL
     size_t root_bytes;             // of all paths, what leads to the folder that holds all files
@@ -82,10 +83,10 @@ typedef struct sr_source {
     uint64_t entries, unpacked; // of archives, so far
     sr_arena arena;
     int folder; // descriptor of the folder, or -1
-    sr_source_store *stores;
-    size_t store_count, store_capacity;
+    sr_backing_file *backing;
+    size_t backing_count, backing_capacity;
     sr_spool spool; // unpacked contents
-    int spool_store;
+    int spool_backing;
 } sr_source;
 
 typedef struct sr_source_probe {
@@ -101,7 +102,7 @@ typedef struct sr_source_kind {
     uint32_t struct_size, abi;
     const char *name, *help;
     bool (*recognises)(const sr_source_probe *probe);
-    // Offers every file to sr_source_offer. A file's descriptor is store 0.
+    // Offers every file to sr_source_offer. The descriptor of a file is that of backing file 0.
     sr_status (*list)(sr_source *source);
 } sr_source_kind;
 
@@ -136,7 +137,7 @@ const sr_source_file *sr_file_list_find(const sr_file_list *list, const char *pa
 typedef enum sr_offer {
     SR_OFFER_NOTHING = 0, // counted or refused
     SR_OFFER_PICTURE,     // to be added
-    SR_OFFER_PAPER,       // to be added
+    SR_OFFER_WANTED,      // to be added
 } sr_offer;
 
 // What becomes of a file with these first bytes.
@@ -150,11 +151,12 @@ SR_NODISCARD sr_status sr_source_refuse(sr_source *source, const char *path, con
 SR_NODISCARD sr_status sr_source_refuse_for(sr_source *source, const char *path, const char *fmt,
                                             ...) SR_PRINTF(3, 4);
 // A file that holds many; *out is its number. The path is copied, the descriptor taken over.
-SR_NODISCARD sr_status sr_source_add_store(sr_source *source, const char *path, int fd, int *out);
-// The store that holds a file's bytes, at file->offset; a file of its own becomes one.
-SR_NODISCARD sr_status sr_source_store_of(sr_source *source, const sr_source_file *file, int *out);
-// The number of the store that is the spool.
-SR_NODISCARD sr_status sr_source_spool_store(sr_source *source, int *out);
+SR_NODISCARD sr_status sr_source_add_backing(sr_source *source, const char *path, int fd, int *out);
+// The backing file with the bytes of a file, at file->offset; a file by itself becomes one.
+SR_NODISCARD sr_status sr_source_backing_of(sr_source *source, const sr_source_file *file,
+                                            int *out);
+// The number of the backing file that is the spool.
+SR_NODISCARD sr_status sr_source_spool_backing(sr_source *source, int *out);
 // The name is hidden: a part begins with a dot, or is a system's own (__MACOSX).
 bool sr_source_is_hidden(const char *path);
 

@@ -23,40 +23,40 @@ static bool is_yaml(const char *path) {
     return sr_text_ends_with(path, ".yaml") || sr_text_ends_with(path, ".yml");
 }
 
-// Lists a folder for its pictures; of its papers only the file itself stays, and with a YAML file
-// the texts that it may speak of.
-static sr_status list_around(sr_source *source, const char *folder, const struct stat *wanted) {
-    const uint64_t papers = source->papers.count;
+// Lists a folder for its pictures; of its wanted files only the file itself stays, and with a YAML
+// file the texts that it may speak of.
+static sr_status list_around(sr_source *source, const char *folder, const struct stat *named) {
+    const uint64_t before = source->wanted.count;
     source->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (source->folder < 0)
         return SR_FAIL(SR_E_IO, "%s: cannot open: %s", folder, strerror(errno));
     SR_TRY(sr_source_list_folder(source));
-    size_t kept = (size_t)papers;
-    for (size_t i = kept; i < source->papers.count; i++) {
+    size_t kept = (size_t)before;
+    for (size_t i = kept; i < source->wanted.count; i++) {
         struct stat info;
-        const sr_source_file *paper = &source->papers.items[i];
-        const bool itself = paper->in < 0 && fstatat(source->folder, paper->path, &info, 0) == 0 &&
-                            info.st_dev == wanted->st_dev && info.st_ino == wanted->st_ino;
-        if (itself || (is_yaml(source->path) && sr_text_ends_with(paper->path, ".txt")))
-            source->papers.items[kept++] = *paper;
+        const sr_source_file *file = &source->wanted.items[i];
+        const bool itself = file->in < 0 && fstatat(source->folder, file->path, &info, 0) == 0 &&
+                            info.st_dev == named->st_dev && info.st_ino == named->st_ino;
+        if (itself || (is_yaml(source->path) && sr_text_ends_with(file->path, ".txt")))
+            source->wanted.items[kept++] = *file;
         else
             source->other++;
     }
-    source->papers.count = kept;
+    source->wanted.count = kept;
     return SR_OK;
 }
 
 static void forget(sr_source *source) {
     (void)close(source->folder);
     source->folder = -1;
-    source->papers.count = source->refused_count = 0;
+    source->wanted.count = source->refused_count = 0;
     source->hidden = source->other = source->bytes = 0;
 }
 
 static sr_status list(sr_source *source) {
     struct stat info;
     uint8_t head[SR_SOURCE_HEAD];
-    const int fd = source->stores[0].fd;
+    const int fd = source->backing[0].fd;
     const ssize_t got = pread(fd, head, sizeof head, 0);
     if (got < 0 || fstat(fd, &info) != 0)
         return SR_FAIL(SR_E_IO, "%s: %s", source->path, strerror(errno));
@@ -67,7 +67,7 @@ static sr_status list(sr_source *source) {
                                           info.st_mtim.tv_nsec};
     if (!is_yaml(source->path) && got > 0 && head[0] != '{' &&
         memcmp(head, "\xef\xbb\xbf", got < 3 ? 1 : 3) != 0)
-        return sr_source_add(source, &file, SR_OFFER_PAPER);
+        return sr_source_add(source, &file, SR_OFFER_WANTED);
     char folder[4096];
     if (snprintf(folder, sizeof folder, "%.*s", name ? (int)(name - source->path) + 1 : 2,
                  name ? source->path : "./") >= (int)sizeof folder)

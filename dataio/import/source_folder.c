@@ -160,16 +160,16 @@ static sr_status enter_archive(sr_source *source, const sr_source_file *file, bo
     uint8_t head[SR_SOURCE_HEAD];
     size_t head_bytes = file->bytes < sizeof head ? (size_t)file->bytes : sizeof head;
     bool is_archive = false;
-    int store, fd = openat(source->folder, file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int backing, fd = openat(source->folder, file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return SR_FAIL(SR_E_IO, "%s/%s: cannot open: %s", source->path, file->path,
                        strerror(errno));
     sr_status status = sr_file_read_at(fd, file->path, 0, head, head_bytes);
     if (status == SR_OK && enter) {
-        status = sr_source_add_store(source, file->path, -1, &store);
+        status = sr_source_add_backing(source, file->path, -1, &backing);
         if (status == SR_OK)
             status =
-                sr_source_read_archive(source, fd, store, file->bytes, file->path, &is_archive);
+                sr_source_read_archive(source, fd, backing, file->bytes, file->path, &is_archive);
     }
     (void)close(fd);
     SR_TRY(status);

@@ -19,10 +19,10 @@ SR_NODISCARD sr_status sr_source_offer_listed(sr_source *source, const char *pat
 SR_NODISCARD sr_status sr_source_list_listed(sr_source *source);
 // Offers all files below source->folder.
 SR_NODISCARD sr_status sr_source_list_folder(sr_source *source);
-// Offers the contents of an archive of 'bytes' bytes, whose store number and name in the source
-// these are; *is_archive is false if it is not an archive.
-SR_NODISCARD sr_status sr_source_read_archive(sr_source *source, int fd, int store, uint64_t bytes,
-                                              const char *name, bool *is_archive);
+// Offers the contents of an archive of 'bytes' bytes, whose number as a backing file and name in
+// the source these are; *is_archive is false if it is not an archive.
+SR_NODISCARD sr_status sr_source_read_archive(sr_source *source, int fd, int backing,
+                                              uint64_t bytes, const char *name, bool *is_archive);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,7 @@ typedef struct region {
     uint8_t buffer[READ_BYTES];
 } region;
 
-typedef struct reading {
+typedef struct archive_reading {
     sr_source *source;
     region *region;
     struct archive *archive;
@@ -62,7 +62,7 @@ typedef struct reading {
     char name[MAX_NAME];
     uint8_t head[SR_SOURCE_HEAD];
     size_t head_bytes;
-} reading;
+} archive_reading;
 
 // -- libarchive's callbacks --------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset
     return at;
 }
 
-static sr_status fail_unpacked(const reading *r) {
+static sr_status fail_unpacked(const archive_reading *r) {
     const sr_source *source = r->source;
     return SR_FAIL(SR_E_LIMIT,
                    "%s: its archives unpack to more than %llu MiB%s%s; if it is meant to be so "
@@ -120,7 +120,7 @@ static sr_status fail_unpacked(const reading *r) {
                    r->prefix[0] ? ", seen in " : "", r->prefix);
 }
 
-static sr_status damaged(const reading *r) {
+static sr_status damaged(const archive_reading *r) {
     if (r->region->over)
         return fail_unpacked(r);
     return SR_FAIL(SR_E_DATA, "%s: damaged archive%s%s after %zu pictures: %s", r->source->path,
@@ -131,7 +131,7 @@ static sr_status damaged(const reading *r) {
 
 // -- limits ------------------------------------------------------------------------------------
 
-static sr_status count_entry(const reading *r) {
+static sr_status count_entry(const archive_reading *r) {
     sr_source *source = r->source;
     if (++source->entries <= source->limits.entries)
         return SR_OK;
@@ -143,7 +143,7 @@ static sr_status count_entry(const reading *r) {
 }
 
 // Called again and again while a compressed archive unfolds.
-static sr_status count_unpacked(reading *r) {
+static sr_status count_unpacked(archive_reading *r) {
     sr_source *source = r->source;
     const la_int64_t bytes = r->plain ? 0
                              : r->zip ? (la_int64_t)r->contents
@@ -184,7 +184,7 @@ static const char *refuse_type(struct archive_entry *entry) {
 }
 
 // Prefix and name, without parts that are "." or empty, into r->name; false when it does not fit.
-static bool take_name(reading *r, struct archive_entry *entry) {
+static bool take_name(archive_reading *r, struct archive_entry *entry) {
     const char *name = archive_entry_pathname_utf8(entry);
     if (name == NULL)
         name = archive_entry_pathname(entry);
@@ -235,7 +235,7 @@ static bool is_zip(const uint8_t *head, size_t bytes) {
 
 // A read of the entry has failed. Entries of a zip are found by its list, so the others are sound;
 // but behind a deflated one that is damaged libarchive reads none of them until it is opened again.
-static sr_status refuse_entry(reading *r, la_ssize_t result) {
+static sr_status refuse_entry(archive_reading *r, la_ssize_t result) {
     r->broken = result == ARCHIVE_FATAL;
     if (!r->zip || r->region->over || (r->broken && r->reopenings == MAX_REOPENINGS))
         return damaged(r);
@@ -246,7 +246,7 @@ static sr_status refuse_entry(reading *r, la_ssize_t result) {
 }
 
 // The rest of the entry, after its head, into the spool.
-static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
+static sr_status spool_entry(archive_reading *r, uint64_t *offset, uint64_t *bytes) {
     sr_spool *spool = &r->source->spool;
     *offset = spool->bytes;
     SR_TRY(sr_spool_append(spool, r->head, r->head_bytes));
@@ -268,18 +268,18 @@ static sr_status spool_entry(reading *r, uint64_t *offset, uint64_t *bytes) {
 static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
                              const char *name, int nesting, bool *is_archive);
 
-static sr_status enter_tar(reading *r, int fd, int in, uint64_t offset, uint64_t bytes) {
+static sr_status enter_tar(archive_reading *r, int fd, int in, uint64_t offset, uint64_t bytes) {
     if (r->nesting == MAX_NESTING)
         return sr_source_refuse(r->source, r->name, "archives nested too deeply");
     bool is_archive;
-    if (in == r->source->spool_store)
+    if (in == r->source->spool_backing)
         SR_TRY(sr_spool_flush(&r->source->spool));
     SR_TRY(read_region(r->source, fd, in, offset, bytes, r->name, r->nesting + 1, &is_archive));
     return is_archive ? SR_OK : sr_source_refuse(r->source, r->name, "not an archive inside");
 }
 
 // The waiting entry's data ends at 'end' of the archive, less the padding.
-static sr_status settle(reading *r, uint64_t end) {
+static sr_status settle(archive_reading *r, uint64_t end) {
     if (!r->waiting)
         return SR_OK;
     r->waiting = false;
@@ -300,7 +300,7 @@ static sr_status settle(reading *r, uint64_t end) {
     return sr_source_add(r->source, &r->file, r->offer);
 }
 
-static sr_status take_contents(reading *r, bool tar) {
+static sr_status take_contents(archive_reading *r, bool tar) {
     if (r->plain) {
         r->waiting = true;
         r->waiting_is_tar = tar;
@@ -312,7 +312,7 @@ static sr_status take_contents(reading *r, bool tar) {
     }
     uint64_t offset = 0, bytes = 0;
     int spool;
-    SR_TRY(sr_source_spool_store(r->source, &spool));
+    SR_TRY(sr_source_spool_backing(r->source, &spool));
     SR_TRY(spool_entry(r, &offset, &bytes));
     if (r->refused)
         return SR_OK;
@@ -327,7 +327,7 @@ static sr_status take_contents(reading *r, bool tar) {
 
 // -- entries -----------------------------------------------------------------------------------
 
-static sr_status take_entry(reading *r, struct archive_entry *entry) {
+static sr_status take_entry(archive_reading *r, struct archive_entry *entry) {
     if (!take_name(r, entry))
         return sr_source_refuse(r->source, r->prefix, "a name that is too long");
     const char *name = r->name + strlen(r->prefix), *reason = refuse_name(name);
@@ -363,7 +363,7 @@ static sr_status take_entry(reading *r, struct archive_entry *entry) {
 }
 
 // Behind a tar's end are zeros, or another one, as `cat a.tar b.tar` makes it.
-static sr_status find_next(reading *r, uint64_t end) {
+static sr_status find_next(archive_reading *r, uint64_t end) {
     static const uint8_t zeros[512];
     uint8_t block[512];
     end = (end + 511) / 512 * 512;
@@ -378,7 +378,7 @@ static sr_status find_next(reading *r, uint64_t end) {
     return SR_OK;
 }
 
-static sr_status read_entries(reading *r) {
+static sr_status read_entries(archive_reading *r) {
     for (uint64_t at = 0; !r->broken; at++) {
         struct archive_entry *entry;
         int result = archive_read_next_header(r->archive, &entry);
@@ -405,7 +405,7 @@ static sr_status read_entries(reading *r) {
     return SR_OK;
 }
 
-static sr_status open_archive(reading *r) {
+static sr_status open_archive(archive_reading *r) {
     struct archive *a = r->archive;
     uint8_t head[512];
     const size_t bytes = r->region->bytes < sizeof head ? (size_t)r->region->bytes : sizeof head;
@@ -428,7 +428,7 @@ static sr_status open_archive(reading *r) {
     return archive_read_open1(a) == ARCHIVE_OK ? read_entries(r) : SR_OK;
 }
 
-static sr_status read_archive(reading *r) {
+static sr_status read_archive(archive_reading *r) {
     r->archive = archive_read_new();
     if (r->archive == NULL)
         return SR_FAIL(SR_E_MEMORY, "out of memory for reading an archive");
@@ -464,7 +464,7 @@ static char *make_prefix(const char *name) {
 static sr_status read_one(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
                           const char *name, int nesting, bool *is_archive, uint64_t *next) {
     char *prefix = make_prefix(name);
-    reading *r = sr_alloc(sizeof *r, "archive reader");
+    archive_reading *r = sr_alloc(sizeof *r, "archive reader");
     region *part = sr_alloc(sizeof *part, "archive reader");
     sr_status status = SR_E_MEMORY;
     *is_archive = false;
@@ -505,15 +505,15 @@ static sr_status read_region(sr_source *source, int fd, int in, uint64_t begin, 
     return SR_OK;
 }
 
-sr_status sr_source_read_archive(sr_source *source, int fd, int store, uint64_t bytes,
+sr_status sr_source_read_archive(sr_source *source, int fd, int backing, uint64_t bytes,
                                  const char *name, bool *is_archive) {
-    return read_region(source, fd, store, 0, bytes, name, 0, is_archive);
+    return read_region(source, fd, backing, 0, bytes, name, 0, is_archive);
 }
 
 static sr_status list(sr_source *source) {
     struct stat info;
     bool is_archive;
-    const int fd = source->stores[0].fd;
+    const int fd = source->backing[0].fd;
     if (fstat(fd, &info) != 0)
         return SR_FAIL(SR_E_IO, "%s: %s", source->path, strerror(errno));
     SR_TRY(read_region(source, fd, 0, 0, (uint64_t)info.st_size, "", 0, &is_archive));

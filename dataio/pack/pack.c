@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing (rules and files: pack.h).
 //
-// Batches of pictures are normalised by a pool, each into its own slot; then the slots are appended
-// in order by one thread, which costs little against the pool's work. So the bytes do not depend on
-// the number of workers, and memory is bounded by the batch.
+// The records of a batch are made by a pool of threads; one thread then appends them in order,
+// which costs little compared with the pool's work. So the bytes do not depend on the number of
+// workers, and memory is bounded by the batch.
 #include "dataio/pack/pack.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ typedef struct packing {
     char list_folder[4096]; // the source where only a list was named
     sr_pool *pool;
     sr_pack_worker *workers;
-    sr_pack_slot *slots;
+    sr_pack_sample *samples;
     bool check_only; // find out which pictures are accepted; write nothing
     int met_classes; // 1 + largest id of the masks that were checked
     sr_writer *writer;
@@ -47,9 +47,9 @@ typedef struct packing {
     uint64_t first, done, total; // samples, for the progress line
 } packing;
 
-static void run_slot(void *user, int64_t item, int worker) {
+static void run_sample(void *user, int64_t item, int worker) {
     packing *p = user;
-    sr_pack_slot *s = &p->slots[item];
+    sr_pack_sample *s = &p->samples[item];
     s->status = p->check_only ? sr_pack_record_check(&p->job, &p->workers[worker], s)
                               : sr_pack_record_make(&p->job, &p->workers[worker], s);
     if (s->status != SR_OK)
@@ -74,7 +74,7 @@ static sr_status save_progress(packing *p, int split, uint64_t position, uint32_
     return sr_pack_state_save(&p->state, p->source, p->listed);
 }
 
-static void count_record(packing *p, const sr_pack_slot *s) {
+static void count_record(packing *p, const sr_pack_sample *s) {
     p->report->records[p->layout.files[s->file].split]++;
     p->report->objects += s->objects;
     p->report->degenerate += s->degenerate;
@@ -82,7 +82,7 @@ static void count_record(packing *p, const sr_pack_slot *s) {
         p->report->met[i] += s->flags >> i & 1;
 }
 
-static sr_status take_slot(packing *p, sr_pack_slot *s, uint64_t position) {
+static sr_status take_sample(packing *p, sr_pack_sample *s, uint64_t position) {
     sr_layout_file *file = &p->layout.files[s->file];
     if (s->status != SR_OK) {
         if (!is_refusal(s->status))
@@ -122,10 +122,10 @@ static const sr_source_file *source_of(const packing *p, uint32_t file) {
 }
 
 // What a sample takes in memory, about: its file and, as a mean, its annotations, whose record is
-// somewhat larger than they are in the notes.
+// somewhat larger than they are in the annotations.
 static uint64_t bytes_of(const packing *p, uint32_t file) {
-    const uint64_t notes = p->layout.notes.spool.bytes;
-    return source_of(p, file)->bytes + 2 * (notes / (p->layout.count ? p->layout.count : 1));
+    const uint64_t annotations = p->layout.annotations.spool.bytes;
+    return source_of(p, file)->bytes + 2 * (annotations / (p->layout.count ? p->layout.count : 1));
 }
 
 // Runs the samples order[first..count) of the layout through the pool.
@@ -138,14 +138,15 @@ static sr_status run_files(packing *p, const uint32_t *order, size_t first, size
         size_t n = 0;
         uint64_t bytes = 0;
         while (next + n < count && n < BATCH_FILES && (n == 0 || bytes < BATCH_BYTES)) {
-            p->slots[n].file = order[next + n];
-            p->slots[n].sampled = (next + n) % stride == 0 && p->layout.schema != SR_SCHEMA_RECORD;
+            p->samples[n].file = order[next + n];
+            p->samples[n].sampled =
+                (next + n) % stride == 0 && p->layout.schema != SR_SCHEMA_RECORD;
             bytes += bytes_of(p, order[next + n]);
             n++;
         }
-        sr_pool_run(p->pool, (int64_t)n, run_slot, p);
+        sr_pool_run(p->pool, (int64_t)n, run_sample, p);
         for (size_t i = 0; i < n; i++)
-            SR_TRY(take_slot(p, &p->slots[i], next + i));
+            SR_TRY(take_sample(p, &p->samples[i], next + i));
         next += n;
         p->done = next;
         show_progress(p);
@@ -375,9 +376,9 @@ static sr_status check_space(packing *p) {
 
 static sr_status make_workers(packing *p) {
     int n = p->job.options.workers;
-    p->slots = sr_alloc_array(BATCH_FILES, sizeof *p->slots, "pack slots");
+    p->samples = sr_alloc_array(BATCH_FILES, sizeof *p->samples, "samples of a batch");
     p->workers = sr_alloc_array((size_t)n, sizeof *p->workers, "pack workers");
-    if (p->slots == NULL || p->workers == NULL)
+    if (p->samples == NULL || p->workers == NULL)
         return SR_E_MEMORY;
     for (int i = 0; i < n; i++)
         SR_TRY(sr_pack_worker_init(&p->workers[i]));
@@ -401,8 +402,8 @@ static sr_status sum_bytes(packing *p) {
 static void take_counts(packing *p) {
     const sr_source *source = p->source;
     p->report->refused = (int64_t)source->refused_count;
-    p->report->ignored = (int64_t)(source->hidden + source->other + source->papers.count -
-                                   source->read - source->papers_refused);
+    p->report->ignored = (int64_t)(source->hidden + source->other + source->wanted.count -
+                                   source->read - source->wanted_refused);
     p->report->annotations = (int64_t)(source->read + p->layout.masks);
     p->report->unlabelled = (int64_t)p->layout.unlabelled;
 }
@@ -485,12 +486,12 @@ static sr_status run(packing *p) {
 }
 
 static void release(packing *p) {
-    for (int i = 0; p->slots != NULL && i < BATCH_FILES; i++)
-        sr_pack_slot_release(&p->slots[i]);
+    for (int i = 0; p->samples != NULL && i < BATCH_FILES; i++)
+        sr_pack_sample_release(&p->samples[i]);
     for (int i = 0; p->workers != NULL && i < p->job.options.workers; i++)
         sr_pack_worker_release(&p->workers[i]);
     sr_pool_free(p->pool);
-    sr_free(p->slots);
+    sr_free(p->samples);
     sr_free(p->workers);
     sr_layout_release(&p->layout);
     sr_source_free(p->source);

@@ -21,7 +21,7 @@ sr_status sr_pack_worker_init(sr_pack_worker *worker) {
 
 void sr_pack_worker_release(sr_pack_worker *worker) {
     sr_picture_worker_free(worker->pictures);
-    sr_note_reader_release(&worker->notes);
+    sr_annotation_reader_release(&worker->annotations);
     sr_rle_release(&worker->rle);
     sr_zstd_release(&worker->zstd);
     sr_free(worker->mask_file);
@@ -31,17 +31,17 @@ void sr_pack_worker_release(sr_pack_worker *worker) {
     sr_arena_release(&worker->objects);
 }
 
-void sr_pack_slot_release(sr_pack_slot *slot) {
-    sr_free(slot->source);
-    sr_record_writer_release(&slot->record);
+void sr_pack_sample_release(sr_pack_sample *sample) {
+    sr_free(sample->source);
+    sr_record_writer_release(&sample->record);
 }
 
 // -- the picture -------------------------------------------------------------------------------
 
-static sr_status make_picture(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot,
-                              sr_sample *out) {
+static sr_status make_picture(const sr_pack_job *job, sr_pack_worker *worker,
+                              sr_pack_sample *sample, sr_sample *out) {
     const sr_pack_options *o = &job->options;
-    const sr_layout_file *file = &job->layout->files[slot->file];
+    const sr_layout_file *file = &job->layout->files[sample->file];
     const sr_source_file *from = &job->source->files.items[file->source];
     const sr_layout_pixels *pixels = &job->layout->pixels;
     const sr_picture_options options = {.max_side = o->max_side,
@@ -51,27 +51,28 @@ static sr_status make_picture(const sr_pack_job *job, sr_pack_worker *worker, sr
                                         .segments = o->segments};
     const char *name = sr_source_name(job->source, from);
     *out = (sr_sample){.label = -1, .name = name, .name_bytes = strlen(name)};
-    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
+    SR_TRY(sr_source_read(job->source, from, &sample->source, &sample->source_capacity));
     if (pixels->height == 0)
-        return sr_picture_normalise(worker->pictures, slot->source, (size_t)from->bytes, &options,
-                                    out, &slot->flags);
-    return sr_picture_normalise_pixels(worker->pictures, slot->source, pixels->height,
+        return sr_picture_normalise(worker->pictures, sample->source, (size_t)from->bytes, &options,
+                                    out, &sample->flags);
+    return sr_picture_normalise_pixels(worker->pictures, sample->source, pixels->height,
                                        pixels->width, pixels->channels, pixels->planes, &options,
-                                       out, &slot->flags);
+                                       out, &sample->flags);
 }
 
-static sr_status finish(sr_pack_worker *worker, sr_pack_slot *slot, const sr_sample *picture) {
-    slot->data = slot->record.data;
-    slot->bytes = slot->record.bytes;
-    return slot->sampled ? sr_picture_sum(worker->pictures, picture, &slot->sums) : SR_OK;
+static sr_status finish(sr_pack_worker *worker, sr_pack_sample *sample, const sr_sample *picture) {
+    sample->data = sample->record.data;
+    sample->bytes = sample->record.bytes;
+    return sample->sampled ? sr_picture_sum(worker->pictures, picture, &sample->sums) : SR_OK;
 }
 
-static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
-    sr_sample sample;
-    SR_TRY(make_picture(job, worker, slot, &sample));
-    sample.label = job->layout->files[slot->file].label;
-    SR_TRY(sr_sample_write(&slot->record, &sample));
-    return finish(worker, slot, &sample);
+static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker,
+                            sr_pack_sample *sample) {
+    sr_sample picture;
+    SR_TRY(make_picture(job, worker, sample, &picture));
+    picture.label = job->layout->files[sample->file].label;
+    SR_TRY(sr_sample_write(&sample->record, &picture));
+    return finish(worker, sample, &picture);
 }
 
 // -- boxes -------------------------------------------------------------------------------------
@@ -115,39 +116,39 @@ static bool is_degenerate(const double box[4], const scaling *s) {
            box[1] * s->unit_y >= (double)s->height;
 }
 
-static sr_status scale_polygons(sr_arena *arena, const sr_note *note, const scaling *s,
+static sr_status scale_polygons(sr_arena *arena, const sr_annotation *annotation, const scaling *s,
                                 sr_object *out) {
-    if (note->polygon_count == 0)
+    if (annotation->polygon_count == 0)
         return SR_OK;
-    sr_polygon *polygons = sr_arena_alloc(arena, note->polygon_count * sizeof *polygons);
-    double *points = sr_arena_alloc(arena, note->point_count * sizeof *points);
+    sr_polygon *polygons = sr_arena_alloc(arena, annotation->polygon_count * sizeof *polygons);
+    double *points = sr_arena_alloc(arena, annotation->point_count * sizeof *points);
     if (polygons == NULL || points == NULL)
         return SR_E_MEMORY;
-    for (uint64_t i = 0; i < note->point_count; i++)
-        points[i] = note->points[i] * (i % 2 ? s->y : s->x);
-    for (uint32_t i = 0; i < note->polygon_count; i++) {
-        polygons[i] = (sr_polygon){.numbers = points, .count = note->polygon_sizes[i]};
-        points += note->polygon_sizes[i];
+    for (uint64_t i = 0; i < annotation->point_count; i++)
+        points[i] = annotation->points[i] * (i % 2 ? s->y : s->x);
+    for (uint32_t i = 0; i < annotation->polygon_count; i++) {
+        polygons[i] = (sr_polygon){.numbers = points, .count = annotation->polygon_sizes[i]};
+        points += annotation->polygon_sizes[i];
     }
     out->polygons = polygons;
-    out->polygon_count = note->polygon_count;
+    out->polygon_count = annotation->polygon_count;
     return SR_OK;
 }
 
-static sr_status scale_mask(sr_pack_worker *worker, const sr_note *note, const scaling *s,
-                            sr_object *out) {
-    if (note->mask == NULL)
+static sr_status scale_mask(sr_pack_worker *worker, const sr_annotation *annotation,
+                            const scaling *s, sr_object *out) {
+    if (annotation->mask == NULL)
         return SR_OK;
-    if (note->mask_height != s->height || note->mask_width != s->width)
+    if (annotation->mask_height != s->height || annotation->mask_width != s->width)
         return SR_FAIL(SR_E_DATA, "an object's mask is of %u x %u, the picture is %lld x %lld",
-                       note->mask_width, note->mask_height, (long long)s->width,
+                       annotation->mask_width, annotation->mask_height, (long long)s->width,
                        (long long)s->height);
-    out->mask = note->mask;
-    out->mask_bytes = note->mask_bytes;
+    out->mask = annotation->mask;
+    out->mask_bytes = annotation->mask_bytes;
     if (s->new_width == s->width && s->new_height == s->height)
         return SR_OK;
-    SR_TRY(sr_rle_parse(&worker->rle, note->mask, note->mask_bytes));
-    SR_TRY(sr_rle_check(&worker->rle, note->mask_height, note->mask_width));
+    SR_TRY(sr_rle_parse(&worker->rle, annotation->mask, annotation->mask_bytes));
+    SR_TRY(sr_rle_check(&worker->rle, annotation->mask_height, annotation->mask_width));
     SR_TRY(sr_rle_resize(&worker->rle, s->height, s->width, s->new_height, s->new_width));
     SR_TRY(sr_rle_print(&worker->rle));
     void *copy = sr_arena_alloc(&worker->objects, worker->rle.text_bytes);
@@ -159,71 +160,73 @@ static sr_status scale_mask(sr_pack_worker *worker, const sr_note *note, const s
     return SR_OK;
 }
 
-static sr_status make_object(const sr_pack_job *job, sr_pack_worker *worker, const sr_note *note,
-                             const scaling *s, sr_object *out) {
+static sr_status make_object(const sr_pack_job *job, sr_pack_worker *worker,
+                             const sr_annotation *annotation, const scaling *s, sr_object *out) {
     int32_t label;
-    SR_TRY(sr_layout_label_of(job->layout, note->label, &label));
+    SR_TRY(sr_layout_label_of(job->layout, annotation->label, &label));
     const char *name = job->layout->classes[label];
     *out = (sr_object){.name = name,
                        .name_bytes = strlen(name),
                        .label = label,
-                       .xmin = note->box[0] * s->x,
-                       .ymin = note->box[1] * s->y,
-                       .xmax = note->box[2] * s->x,
-                       .ymax = note->box[3] * s->y,
-                       .difficult = note->difficult,
-                       .crowd = note->crowd};
-    SR_TRY(scale_polygons(&worker->objects, note, s, out));
-    return scale_mask(worker, note, s, out);
+                       .xmin = annotation->box[0] * s->x,
+                       .ymin = annotation->box[1] * s->y,
+                       .xmax = annotation->box[2] * s->x,
+                       .ymax = annotation->box[3] * s->y,
+                       .difficult = annotation->difficult,
+                       .crowd = annotation->crowd};
+    SR_TRY(scale_polygons(&worker->objects, annotation, s, out));
+    return scale_mask(worker, annotation, s, out);
 }
 
 // Which annotation of the picture it is that fails.
-static void add_place(const sr_pack_job *job, const sr_note *note) {
+static void add_place(const sr_pack_job *job, const sr_annotation *annotation) {
     char number[48];
-    if (note->paper == 0)
+    if (annotation->file == 0)
         return;
     (void)snprintf(number, sizeof number,
-                   note->number >= 0 ? "annotation id %lld" : "an annotation",
-                   (long long)note->number);
-    sr_error_prefix("%s of image id %lld, %s", number, (long long)note->image,
-                    job->source->papers.items[note->paper - 1].path);
+                   annotation->number >= 0 ? "annotation id %lld" : "an annotation",
+                   (long long)annotation->number);
+    sr_error_prefix("%s of image id %lld, %s", number, (long long)annotation->image,
+                    job->source->wanted.items[annotation->file - 1].path);
 }
 
-static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
-    const sr_layout_file *file = &job->layout->files[slot->file];
+static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker,
+                              sr_pack_sample *sample) {
+    const sr_layout_file *file = &job->layout->files[sample->file];
     sr_sample picture;
     scaling s = {0};
-    SR_TRY(make_picture(job, worker, slot, &picture));
+    SR_TRY(make_picture(job, worker, sample, &picture));
     SR_TRY(find_scaling(job->layout, file, worker, &picture, &s));
-    SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
+    SR_TRY(sr_annotations_read(&job->layout->annotations, file->annotation, &worker->annotations));
     sr_arena_reset(&worker->objects);
-    const sr_note *notes = worker->notes.notes;
-    sr_object *objects = sr_arena_alloc(&worker->objects, worker->notes.count * sizeof *objects);
+    const sr_annotation *annotations = worker->annotations.items;
+    sr_object *objects =
+        sr_arena_alloc(&worker->objects, worker->annotations.count * sizeof *objects);
     if (objects == NULL)
         return SR_E_MEMORY;
-    for (size_t i = 0; i < worker->notes.count; i++) {
-        const sr_status status = make_object(job, worker, &notes[i], &s, &objects[i]);
+    for (size_t i = 0; i < worker->annotations.count; i++) {
+        const sr_status status = make_object(job, worker, &annotations[i], &s, &objects[i]);
         if (status != SR_OK) {
-            add_place(job, &notes[i]);
+            add_place(job, &annotations[i]);
             return status;
         }
-        slot->degenerate += is_degenerate(notes[i].box, &s);
+        sample->degenerate += is_degenerate(annotations[i].box, &s);
     }
-    slot->objects = (uint32_t)worker->notes.count;
-    SR_TRY(sr_detection_write(&slot->record, &picture, objects, worker->notes.count));
-    return finish(worker, slot, &picture);
+    sample->objects = (uint32_t)worker->annotations.count;
+    SR_TRY(sr_detection_write(&sample->record, &picture, objects, worker->annotations.count));
+    return finish(worker, sample, &picture);
 }
 
 // Whether the picture's objects have classes.
 static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
                                const sr_layout_file *file) {
-    SR_TRY(sr_notes_read(&job->layout->notes, file->note, &worker->notes));
-    const sr_note *notes = worker->notes.notes;
-    for (size_t i = 0; i < worker->notes.count; i++) {
+    SR_TRY(sr_annotations_read(&job->layout->annotations, file->annotation, &worker->annotations));
+    const sr_annotation *annotations = worker->annotations.items;
+    for (size_t i = 0; i < worker->annotations.count; i++) {
         int32_t label;
-        const sr_status status = sr_layout_label_of(job->layout, notes[i].label, &label);
+        const sr_status status = sr_layout_label_of(job->layout, annotations[i].label, &label);
         if (status != SR_OK) {
-            add_place(job, &notes[i]);
+            add_place(job, &annotations[i]);
             return status;
         }
     }
@@ -232,11 +235,11 @@ static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
 
 // -- masks -------------------------------------------------------------------------------------
 
-// The mask's ids as the options want them, into worker->mask; slot->classes.
-static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot,
+// The mask's ids as the options want them, into worker->mask; sample->classes.
+static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_sample *sample,
                            int64_t *width, int64_t *height) {
-    const sr_layout_file *file = &job->layout->files[slot->file];
-    const sr_source_file *from = &job->source->files.items[file->note - 1];
+    const sr_layout_file *file = &job->layout->files[sample->file];
+    const sr_source_file *from = &job->source->files.items[file->annotation - 1];
     SR_TRY(sr_source_read(job->source, from, &worker->mask_file, &worker->mask_file_capacity));
     sr_status status = sr_mask_png_read(worker->mask_file, (size_t)from->bytes, &worker->mask,
                                         &worker->mask_capacity, width, height);
@@ -252,7 +255,7 @@ static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
         if (ids[i] != SR_MASK_VOID && ids[i] > most)
             most = ids[i];
     }
-    slot->classes = most + 1;
+    sample->classes = most + 1;
     return SR_OK;
 }
 
@@ -271,80 +274,83 @@ static sr_status shrink_mask(sr_pack_worker *worker, int64_t width, int64_t heig
     return SR_OK;
 }
 
-static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
-    sr_sample sample;
+static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_sample *sample) {
+    sr_sample picture;
     int64_t width, height, mask_width, mask_height;
-    SR_TRY(make_picture(job, worker, slot, &sample));
+    SR_TRY(make_picture(job, worker, sample, &picture));
     sr_picture_source_size(worker->pictures, &width, &height);
-    SR_TRY(read_mask(job, worker, slot, &mask_width, &mask_height));
+    SR_TRY(read_mask(job, worker, sample, &mask_width, &mask_height));
     if (mask_width != width || mask_height != height)
         return SR_FAIL(
             SR_E_DATA, "the mask is %lld x %lld, the picture %lld x %lld%s", (long long)mask_width,
             (long long)mask_height, (long long)width, (long long)height,
-            sample.orientation > 1 ? "; the picture is turned by EXIF: store it upright" : "");
-    if (slot->classes > job->layout->class_count)
-        return SR_FAIL(SR_E_DATA, "the mask has class %d, but there are %d", slot->classes - 1,
+            picture.orientation > 1 ? "; the picture is turned by EXIF: store it upright" : "");
+    if (sample->classes > job->layout->class_count)
+        return SR_FAIL(SR_E_DATA, "the mask has class %d, but there are %d", sample->classes - 1,
                        job->layout->class_count);
-    sample.orientation = 1;
+    picture.orientation = 1;
     const void *ids = worker->mask;
-    if (sample.width != width || sample.height != height) {
-        SR_TRY(shrink_mask(worker, width, height, &sample));
+    if (picture.width != width || picture.height != height) {
+        SR_TRY(shrink_mask(worker, width, height, &picture));
         ids = worker->small_mask;
     }
-    SR_TRY(sr_zstd_compress(&worker->zstd, ids, (size_t)(sample.width * sample.height),
-                            &worker->mask_frame, &worker->mask_frame_capacity, &sample.mask_bytes));
-    sample.mask = worker->mask_frame;
-    SR_TRY(sr_sample_write(&slot->record, &sample));
-    return finish(worker, slot, &sample);
+    SR_TRY(sr_zstd_compress(&worker->zstd, ids, (size_t)(picture.width * picture.height),
+                            &worker->mask_frame, &worker->mask_frame_capacity,
+                            &picture.mask_bytes));
+    picture.mask = worker->mask_frame;
+    SR_TRY(sr_sample_write(&sample->record, &picture));
+    return finish(worker, sample, &picture);
 }
 
 // -- finished records --------------------------------------------------------------------------
 
-static sr_status keep_record(const sr_pack_job *job, sr_pack_slot *slot) {
-    const sr_layout_file *file = &job->layout->files[slot->file];
+static sr_status keep_record(const sr_pack_job *job, sr_pack_sample *sample) {
+    const sr_layout_file *file = &job->layout->files[sample->file];
     const sr_source_file *from = &job->source->files.items[file->source];
-    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
-    slot->data = slot->source;
-    slot->bytes = (size_t)from->bytes;
-    return sr_protocol_check(job->protocol, slot->data, slot->bytes);
+    SR_TRY(sr_source_read(job->source, from, &sample->source, &sample->source_capacity));
+    sample->data = sample->source;
+    sample->bytes = (size_t)from->bytes;
+    return sr_protocol_check(job->protocol, sample->data, sample->bytes);
 }
 
 // -- any ---------------------------------------------------------------------------------------
 
-static void begin(sr_pack_slot *slot) {
-    slot->sums = (sr_channel_sums){0};
-    slot->flags = slot->objects = slot->degenerate = 0;
-    slot->classes = 0;
+static void begin(sr_pack_sample *sample) {
+    sample->sums = (sr_channel_sums){0};
+    sample->flags = sample->objects = sample->degenerate = 0;
+    sample->classes = 0;
 }
 
-sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
-    begin(slot);
+sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
+                              sr_pack_sample *sample) {
+    begin(sample);
     switch (job->layout->schema) {
     case SR_SCHEMA_CLASS:
-        return make_class(job, worker, slot);
+        return make_class(job, worker, sample);
     case SR_SCHEMA_OBJECTS:
-        return make_objects(job, worker, slot);
+        return make_objects(job, worker, sample);
     case SR_SCHEMA_MASK:
-        return make_mask(job, worker, slot);
+        return make_mask(job, worker, sample);
     case SR_SCHEMA_RECORD:
-        return keep_record(job, slot);
+        return keep_record(job, sample);
     }
     return SR_FAIL(SR_E_INTERNAL, "a schema that does not exist");
 }
 
-sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_slot *slot) {
-    begin(slot);
-    const sr_layout_file *file = &job->layout->files[slot->file];
+sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,
+                               sr_pack_sample *sample) {
+    begin(sample);
+    const sr_layout_file *file = &job->layout->files[sample->file];
     const sr_source_file *from = &job->source->files.items[file->source];
     int64_t width, height;
     if (job->layout->schema == SR_SCHEMA_RECORD)
-        return keep_record(job, slot);
+        return keep_record(job, sample);
     if (job->layout->pixels.height > 0)
         return SR_OK;
-    SR_TRY(sr_source_read(job->source, from, &slot->source, &slot->source_capacity));
-    SR_TRY(sr_picture_check(worker->pictures, slot->source, (size_t)from->bytes));
+    SR_TRY(sr_source_read(job->source, from, &sample->source, &sample->source_capacity));
+    SR_TRY(sr_picture_check(worker->pictures, sample->source, (size_t)from->bytes));
     if (job->layout->schema == SR_SCHEMA_OBJECTS)
         return check_objects(job, worker, file);
-    return job->layout->schema == SR_SCHEMA_MASK ? read_mask(job, worker, slot, &width, &height)
+    return job->layout->schema == SR_SCHEMA_MASK ? read_mask(job, worker, sample, &width, &height)
                                                  : SR_OK;
 }

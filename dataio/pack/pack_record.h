@@ -29,7 +29,7 @@ typedef struct sr_pack_job {
 // What each thread has of its own; zero-initialised but for 'pictures'.
 typedef struct sr_pack_worker {
     sr_picture_worker *pictures;
-    sr_note_reader notes;
+    sr_annotation_reader annotations;
     sr_rle rle;
     sr_zstd zstd;
     void *mask_file, *mask, *small_mask, *mask_frame; // of a picture with a mask
@@ -38,7 +38,7 @@ typedef struct sr_pack_worker {
 } sr_pack_worker;
 
 // A sample on its way. Buffers are kept from sample to sample.
-typedef struct sr_pack_slot {
+typedef struct sr_pack_sample {
     uint32_t file; // index into layout->files
     bool sampled;  // its pixels go into the normalisation hints
     void *source;
@@ -52,17 +52,17 @@ typedef struct sr_pack_slot {
     uint32_t objects, degenerate;
     sr_status status;
     char message[512];
-} sr_pack_slot;
+} sr_pack_sample;
 
 SR_NODISCARD sr_status sr_pack_worker_init(sr_pack_worker *worker);
 void sr_pack_worker_release(sr_pack_worker *worker);
-void sr_pack_slot_release(sr_pack_slot *slot);
-// Makes the slot's record.
+void sr_pack_sample_release(sr_pack_sample *sample);
+// Makes the sample's record.
 SR_NODISCARD sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
-                                           sr_pack_slot *slot);
-// Whether that would succeed, at less cost; of a mask also slot->classes.
+                                           sr_pack_sample *sample);
+// Whether that would succeed, at less cost; of a mask also sample->classes.
 SR_NODISCARD sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,
-                                            sr_pack_slot *slot);
+                                            sr_pack_sample *sample);
 
 #ifdef __cplusplus
 }

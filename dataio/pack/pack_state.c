@@ -264,7 +264,7 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         sr_text_add(&line, "format %s\n", source->format->name);
     sr_status status = hash_list(sha, &source->files, &line);
     if (status == SR_OK && source->format->wants != NULL)
-        status = hash_list(sha, &source->papers, &line);
+        status = hash_list(sha, &source->wanted, &line);
     if (status == SR_OK)
         status = hash_file(sha, o->list, "list");
     if (status == SR_OK)

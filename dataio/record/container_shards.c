@@ -86,7 +86,7 @@ static bool same_classes(const sr_data_file *a, const sr_data_file *b) {
 }
 
 // That shard i continues the shards before it.
-static sr_status check_place(const sr_data_files *files, size_t i, const char *split) {
+static sr_status check_sequence(const sr_data_files *files, size_t i, const char *split) {
     const sr_data_file *shard = &files->items[i];
     uint64_t before =
         i ? files->items[i - 1].first_record + (uint64_t)files->items[i - 1].count : 0;
@@ -125,7 +125,7 @@ static sr_status load_folder(const char *folder, const char *split, sr_data_file
         SR_TRY(status);
     }
     for (size_t i = 0; i < out->count; i++)
-        SR_TRY(check_place(out, i, split));
+        SR_TRY(check_sequence(out, i, split));
     return SR_OK;
 }
 
@@ -140,15 +140,15 @@ static sr_status shards_load(const char *path, const char *split, bool records_o
 
 // -- verify ------------------------------------------------------------------------------------
 
-typedef struct name_list {
+typedef struct shard_names {
     sr_arena arena;
     void *items; // char *
     size_t count, capacity;
     sr_status status;
-} name_list;
+} shard_names;
 
 static void note_name(void *user, const char *file, const char *split, uint32_t number) {
-    name_list *list = user;
+    shard_names *list = user;
     (void)split;
     (void)number;
     if (list->status == SR_OK)
@@ -186,7 +186,7 @@ static sr_status shards_verify(const char *path, sr_damage_fn damage, void *user
                                sr_verify_result *result) {
     if (!sr_path_is_folder(path))
         return sr_shard_verify(path, damage, user, result);
-    name_list list = {0};
+    shard_names list = {0};
     sr_arena_init(&list.arena);
     sr_status status = each_name(path, note_name, &list);
     if (status == SR_OK)

@@ -84,17 +84,17 @@ void sr_meta_print(const sr_type *type, const char *id, sr_text *out) {
 
 // -- reading -----------------------------------------------------------------------------------
 
-typedef struct reader {
+typedef struct meta_reader {
     const char *at, *end;
     int line, depth;
     sr_arena *arena;
-} reader;
+} meta_reader;
 
-static sr_status mistake(const reader *r, const char *what) {
+static sr_status mistake(const meta_reader *r, const char *what) {
     return SR_FAIL(SR_E_DATA, "protocol (Meta), line %d: %s", r->line, what);
 }
 
-static void skip_space(reader *r) {
+static void skip_space(meta_reader *r) {
     for (; r->at < r->end; r->at++) {
         if (*r->at == '#')
             while (r->at < r->end && *r->at != '\n')
@@ -105,7 +105,7 @@ static void skip_space(reader *r) {
     }
 }
 
-static bool take(reader *r, char c) {
+static bool take(meta_reader *r, char c) {
     skip_space(r);
     if (r->at == r->end || *r->at != c)
         return false;
@@ -113,7 +113,7 @@ static bool take(reader *r, char c) {
     return true;
 }
 
-static bool take_word(reader *r, char *word) {
+static bool take_word(meta_reader *r, char *word) {
     skip_space(r);
     size_t n = 0;
     for (; r->at < r->end && n + 1 < WORD_MAX; r->at++) {
@@ -126,7 +126,7 @@ static bool take_word(reader *r, char *word) {
     return n > 0 && n + 1 < WORD_MAX;
 }
 
-static char take_escape(reader *r) {
+static char take_escape(meta_reader *r) {
     char c = *r->at++;
     unsigned value = 0;
     if (c >= '0' && c <= '7') {
@@ -145,7 +145,7 @@ static char take_escape(reader *r) {
     return found && c ? to[found - from] : c;
 }
 
-static sr_status take_string(reader *r, char *out) {
+static sr_status take_string(meta_reader *r, char *out) {
     size_t n = 0;
     skip_space(r);
     char quote = r->at < r->end ? *r->at : '\0';
@@ -167,7 +167,7 @@ static sr_status take_string(reader *r, char *out) {
 }
 
 // '{' or '<' after an optional ':'; *close gets the bracket that ends the message.
-static sr_status enter(reader *r, char *close) {
+static sr_status enter(meta_reader *r, char *close) {
     (void)take(r, ':');
     *close = take(r, '{') ? '}' : take(r, '<') ? '>' : '\0';
     if (*close == '\0')
@@ -178,7 +178,7 @@ static sr_status enter(reader *r, char *close) {
 }
 
 // The next field's name, or *more = false after the end of the message.
-static sr_status next_field(reader *r, char close, char *name, bool *more) {
+static sr_status next_field(meta_reader *r, char close, char *name, bool *more) {
     while (take(r, ',') || take(r, ';'))
         ;
     skip_space(r);
@@ -191,7 +191,7 @@ static sr_status next_field(reader *r, char close, char *name, bool *more) {
     return take_word(r, name) ? SR_OK : mistake(r, "a field name or a closing bracket is expected");
 }
 
-static sr_status skip_value(reader *r) {
+static sr_status skip_value(meta_reader *r) {
     char word[WORD_MAX], close;
     bool more;
     (void)take(r, ':');
@@ -209,7 +209,7 @@ static sr_status skip_value(reader *r) {
     }
 }
 
-static sr_status parse_kind(reader *r, sr_type_kind *kind) {
+static sr_status parse_kind(meta_reader *r, sr_type_kind *kind) {
     char word[WORD_MAX];
     if (!take(r, ':') || !take_word(r, word))
         return mistake(r, "a type is expected after basicType");
@@ -221,9 +221,9 @@ static sr_status parse_kind(reader *r, sr_type_kind *kind) {
     return mistake(r, "an unknown basicType");
 }
 
-static sr_status parse_record_type(reader *r, sr_type *out);
+static sr_status parse_record_type(meta_reader *r, sr_type *out);
 
-static sr_status parse_property(reader *r, sr_type **out) {
+static sr_status parse_property(meta_reader *r, sr_type **out) {
     char close, name[WORD_MAX], key[WORD_MAX] = "";
     bool more;
     sr_type *type = sr_arena_alloc(r->arena, sizeof *type);
@@ -268,7 +268,7 @@ typedef struct key_list {
     struct key_list *next;
 } key_list;
 
-static sr_status parse_key(reader *r, key_list ***tail) {
+static sr_status parse_key(meta_reader *r, key_list ***tail) {
     char key[WORD_MAX];
     (void)take(r, ':');
     SR_TRY(take_string(r, key));
@@ -280,7 +280,7 @@ static sr_status parse_key(reader *r, key_list ***tail) {
     return SR_OK;
 }
 
-static sr_status parse_record_type(reader *r, sr_type *out) {
+static sr_status parse_record_type(meta_reader *r, sr_type *out) {
     char close, name[WORD_MAX];
     bool more;
     sr_type **tail = &out->first;
@@ -327,7 +327,7 @@ static sr_status check_keys(const sr_type *type, int depth) {
 }
 
 sr_status sr_meta_parse(const char *text, size_t bytes, sr_arena *arena, const sr_type **out) {
-    reader r = {.at = text, .end = text + bytes, .line = 1, .arena = arena};
+    meta_reader r = {.at = text, .end = text + bytes, .line = 1, .arena = arena};
     char name[WORD_MAX];
     bool more;
     sr_type *type = sr_arena_alloc(arena, sizeof *type);

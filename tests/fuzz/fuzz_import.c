@@ -82,47 +82,50 @@ static void add_numbers(sr_text *text, const double *numbers, size_t count) {
     sr_text_add(text, "]");
 }
 
-static void add_segmentation(sr_text *text, const sr_note *note) {
-    const double *points = note->points;
-    if (note->mask != NULL) {
+static void add_segmentation(sr_text *text, const sr_annotation *annotation) {
+    const double *points = annotation->points;
+    if (annotation->mask != NULL) {
         sr_text_add(text, ", \"segmentation\": {\"counts\": \"");
-        for (uint32_t i = 0; i < note->mask_bytes; i++) {
-            const char at = ((const char *)note->mask)[i];
+        for (uint32_t i = 0; i < annotation->mask_bytes; i++) {
+            const char at = ((const char *)annotation->mask)[i];
             sr_text_add(text, at == '\\' || at == '"' ? "\\%c" : "%c", at);
         }
-        sr_text_add(text, "\", \"size\": [%u, %u]}", note->mask_height, note->mask_width);
+        sr_text_add(text, "\", \"size\": [%u, %u]}", annotation->mask_height,
+                    annotation->mask_width);
         return;
     }
     sr_text_add(text, ", \"segmentation\": [");
-    for (uint32_t i = 0; i < note->polygon_count; i++) {
+    for (uint32_t i = 0; i < annotation->polygon_count; i++) {
         sr_text_add(text, "%s", i ? ", " : "");
-        add_numbers(text, points, note->polygon_sizes[i]);
-        points += note->polygon_sizes[i];
+        add_numbers(text, points, annotation->polygon_sizes[i]);
+        points += annotation->polygon_sizes[i];
     }
     sr_text_add(text, "]");
 }
 
 static sr_status on_annotation(void *user, const sr_coco_annotation *a) {
     coco *c = user;
-    const sr_note *note = &a->note;
-    const double sides[4] = {note->box[0], note->box[1], note->box[2] - note->box[0],
-                             note->box[3] - note->box[1]};
+    const sr_annotation *annotation = &a->object;
+    const double sides[4] = {annotation->box[0], annotation->box[1],
+                             annotation->box[2] - annotation->box[0],
+                             annotation->box[3] - annotation->box[1]};
     digest(c, &a->image, sizeof a->image);
     digest(c, &a->category, sizeof a->category);
-    digest(c, &note->crowd, 1);
-    if (note->mask != NULL)
-        digest(c, note->mask, note->mask_bytes);
+    digest(c, &annotation->crowd, 1);
+    if (annotation->mask != NULL)
+        digest(c, annotation->mask, annotation->mask_bytes);
     else
-        digest(c, note->points, 8 * note->point_count);
+        digest(c, annotation->points, 8 * annotation->point_count);
     for (int i = 0; i < 4; i++)
         if (!isfinite(sides[i]))
             return SR_FAIL(SR_E_DATA, "a box of infinite size");
     sr_text_add(&c->annotations,
                 "%s{\"image_id\": %lld, \"category_id\": %lld, \"iscrowd\": %d, \"bbox\": ",
-                comma(&c->annotations), (long long)a->image, (long long)a->category, note->crowd);
+                comma(&c->annotations), (long long)a->image, (long long)a->category,
+                annotation->crowd);
     add_numbers(&c->annotations, sides, 4);
-    if (note->mask != NULL || note->point_count > 0)
-        add_segmentation(&c->annotations, note);
+    if (annotation->mask != NULL || annotation->point_count > 0)
+        add_segmentation(&c->annotations, annotation);
     sr_text_add(&c->annotations, "}");
     return SR_OK;
 }
@@ -350,28 +353,28 @@ static void fuzz_yolo_line(const uint8_t *data, size_t size) {
 // -- lists -------------------------------------------------------------------------------------
 
 static void fuzz_list(const uint8_t *data, size_t size) {
-    sr_list first, second;
+    sr_picture_list first, second;
     sr_text plain;
-    sr_status status = sr_list_parse("x.tsv", copy_text(data, size), size, &first);
+    sr_status status = sr_picture_list_parse("x.tsv", copy_text(data, size), size, &first);
     if (status != SR_OK) {
         require_refusal(status);
         return;
     }
-    const sr_list_entry *a = first.entries;
+    const sr_listed_picture *a = first.entries;
     sr_text_init(&plain);
     for (size_t i = 0; i < first.count; i++)
         sr_text_add(&plain, "%s\t%s%s%s\r\n", a[i].path, a[i].label, a[i].split < 0 ? "" : "\t",
                     a[i].split < 0 ? "" : sr_split_names[a[i].split]);
-    require(sr_list_parse("x.tsv", copy_text(plain.data, plain.length), plain.length, &second) ==
-            SR_OK);
-    const sr_list_entry *b = second.entries;
+    require(sr_picture_list_parse("x.tsv", copy_text(plain.data, plain.length), plain.length,
+                                  &second) == SR_OK);
+    const sr_listed_picture *b = second.entries;
     require(first.count == second.count);
     for (size_t i = 0; i < first.count; i++)
         require(strcmp(a[i].path, b[i].path) == 0 && strcmp(a[i].label, b[i].label) == 0 &&
                 a[i].split == b[i].split);
     sr_text_release(&plain);
-    sr_list_release(&first);
-    sr_list_release(&second);
+    sr_picture_list_release(&first);
+    sr_picture_list_release(&second);
 }
 
 // -- pixels ------------------------------------------------------------------------------------

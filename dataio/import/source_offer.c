@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of the files that a kind of source offers are listed or refused (source.h).
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dataio/image/picture.h"
+#include "dataio/import/source_internal.h"
+#include "kernels/base/memory.h"
+
+bool sr_source_is_hidden(const char *path) {
+    for (const char *part = path; part != NULL;) {
+        if (*part == '.' || strncmp(part, "__MACOSX/", 9) == 0)
+            return true;
+        part = strchr(part, '/');
+        part = part ? part + 1 : NULL;
+    }
+    return false;
+}
+
+sr_status sr_source_refuse(sr_source *source, const char *path, const char *reason) {
+    void *refused = source->refused;
+    SR_TRY(sr_grow(&refused, &source->refused_capacity, source->refused_count + 1,
+                   sizeof *source->refused, "refused files"));
+    source->refused = refused;
+    sr_refused_file entry = {sr_arena_strdup(&source->arena, path),
+                             sr_arena_strdup(&source->arena, reason)};
+    if (entry.path == NULL || entry.reason == NULL)
+        return SR_E_MEMORY;
+    source->refused[source->refused_count++] = entry;
+    return SR_OK;
+}
+
+sr_status sr_source_refuse_for(sr_source *source, const char *path, const char *fmt, ...) {
+    char reason[512];
+    va_list arguments;
+    va_start(arguments, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, arguments);
+    va_end(arguments);
+    return sr_source_refuse(source, path, reason);
+}
+
+sr_status sr_source_offer(sr_source *source, const char *path, const uint8_t *head,
+                          size_t head_bytes, uint64_t bytes, sr_offer *out) {
+    *out = SR_OFFER_NOTHING;
+    if (!sr_source_is_hidden(path))
+        return sr_source_offer_listed(source, path, head, head_bytes, bytes, out);
+    source->hidden++;
+    return SR_OK;
+}
+
+sr_status sr_source_offer_listed(sr_source *source, const char *path, const uint8_t *head,
+                                 size_t head_bytes, uint64_t bytes, sr_offer *out) {
+    const char *name;
+    *out = SR_OFFER_NOTHING;
+    switch (sr_picture_sniff(head, head_bytes, &name)) {
+    case SR_PICTURE_JPEG:
+    case SR_PICTURE_PNG:
+        *out = SR_OFFER_PICTURE;
+        return SR_OK;
+    case SR_PICTURE_OTHER:
+        return sr_source_refuse_for(source, path, "%s is not supported; convert it to JPEG or PNG",
+                                    name);
+    case SR_PICTURE_NONE:
+        break;
+    }
+    if (sr_picture_named(path))
+        return sr_source_refuse(source, path,
+                                head_bytes ? "not a picture by its content" : "empty file");
+    if (source->wants(path, head, head_bytes, bytes))
+        *out = SR_OFFER_WANTED;
+    else
+        source->other++;
+    return SR_OK;
+}
+
+sr_status sr_source_add(sr_source *source, const sr_source_file *file, sr_offer as) {
+    const bool picture = as == SR_OFFER_PICTURE;
+    sr_file_list *list = picture ? &source->files : &source->wanted;
+    if (picture && file->bytes > SR_PICTURE_MAX_BYTES)
+        return sr_source_refuse(source, file->path, "the file is over the limit of 256 MiB");
+    void *items = list->items;
+    SR_TRY(sr_grow(&items, &list->capacity, list->count + 1, sizeof *list->items, "list of files"));
+    list->items = items;
+    sr_source_file *added = &list->items[list->count];
+    *added = *file;
+    added->path = sr_arena_strdup(&source->arena, file->path);
+    if (added->path == NULL)
+        return SR_E_MEMORY;
+    list->count++;
+    source->bytes += picture ? file->bytes : 0;
+    return SR_OK;
+}
