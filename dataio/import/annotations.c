@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of annotations in a temporary file (annotations.h).
+// Linked lists of annotations in a temporary file (annotations.h).
 //
-// An entry is a head and, 8-byte aligned behind it, the points of its polygons, their sizes and its
-// run lengths, all in this machine's byte order: only this process reads them.
+// An entry is a head followed by, 8-byte aligned, the points of its polygons, their sizes and its
+// run lengths, all in native byte order: only this process reads them.
 #include "dataio/import/annotations.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "kernels/base/memory.h"
 
 typedef struct note_head {
-    uint64_t previous; // 1 + where the picture's entry before this one begins; 0: none
+    uint64_t previous; // 1 + offset of the previous entry of the picture; 0: none
     int64_t label, number, image;
     double box[4];
-    uint64_t points, payload; // numbers; bytes behind the head
+    uint64_t points, payload; // numbers; bytes after the head
     uint32_t polygons, mask_bytes, mask_height, mask_width;
     uint32_t file;
     uint8_t difficult, crowd, has_mask, zero;
@@ -88,14 +88,14 @@ static sr_status read_entry(const sr_annotations *annotations, uint64_t at,
                                   .mask_width = head.mask_width};
     memcpy(annotation->box, head.box, sizeof head.box);
     annotation->mask =
-        head.has_mask ? annotations : NULL; // set right when the buffer moves no more
+        head.has_mask ? annotations : NULL; // set when the buffer has its final address
     annotation->point_count = head.points;
     reader->bytes += head.payload;
     *previous = head.previous;
     return SR_OK;
 }
 
-// Gives the annotations, in the order of reading, their places in the buffer.
+// Sets the pointers of the annotations, in the order of reading, into the buffer.
 static void place_notes(sr_annotation_reader *reader) {
     const uint8_t *at = reader->buffer;
     sr_annotation *annotations = reader->items;

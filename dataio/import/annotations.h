@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations of pictures in a temporary file, so that memory does not grow with their number.
+// Annotations of pictures in a temporary file, so that memory use does not grow with their number.
 //
-// The annotations of a picture are a chain: each knows the one before it. So they may come in any
-// order, before or after the picture is known, and cost its table of pictures one number each.
+// The annotations of a picture are a linked list: each refers to the previous one. So they may be
+// added in any order, before or after the picture is known, and the table of pictures needs one
+// number for each picture.
 #ifndef SR_DATAIO_ANNOTATIONS_H
 #define SR_DATAIO_ANNOTATIONS_H
 
@@ -22,11 +23,11 @@ typedef struct sr_annotations {
     sr_spool spool;
 } sr_annotations;
 
-// One annotated object. Pointers lie in the reader's buffer.
+// One annotated object. Pointers point into the reader's buffer.
 typedef struct sr_annotation {
-    int64_t label;         // class; what the format will, until it is looked up
+    int64_t label;         // chosen by the format; sr_layout_label_of gives its class
     uint32_t file;         // for messages: 1 + its file's index in source->wanted; 0: unknown
-    int64_t number, image; // its number and its picture's in that file, COCO's ids
+    int64_t number, image; // its id and that of its picture in that file (COCO)
     bool difficult, crowd;
     double box[4];                 // xmin, ymin, xmax, ymax
     uint32_t polygon_count;        //
@@ -38,7 +39,7 @@ typedef struct sr_annotation {
     uint32_t mask_height, mask_width;
 } sr_annotation;
 
-// What was read of one picture; zero-initialised is empty. One thread at a time.
+// The annotations of one picture; zero-initialised is empty. One thread at a time.
 typedef struct sr_annotation_reader {
     void *items; // sr_annotation
     size_t count, capacity;
@@ -47,14 +48,14 @@ typedef struct sr_annotation_reader {
 } sr_annotation_reader;
 
 void sr_annotation_reader_release(sr_annotation_reader *reader);
-// Appends an annotation; previous: what the picture's last one got, 0 for its first. *out is for
-// the next one and for reading.
+// Appends an annotation. previous: *out of the last annotation of the picture, 0 for its first.
+// *out is the 'previous' of the next one and the 'last' of reading.
 SR_NODISCARD sr_status sr_annotations_add(sr_annotations *annotations, uint64_t previous,
                                           const sr_annotation *annotation, uint64_t *out);
-// All may be read afterwards, and none added.
+// Ends adding; annotations can be read afterwards.
 SR_NODISCARD sr_status sr_annotations_end(sr_annotations *annotations);
-// The annotations of a picture in the order in which they were added; last: what its last one got,
-// 0 for none.
+// Reads the annotations of a picture in the order in which they were added; last: *out of its last
+// one, 0 for none.
 SR_NODISCARD sr_status sr_annotations_read(const sr_annotations *annotations, uint64_t last,
                                            sr_annotation_reader *reader);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of pictures (list_file.h). Empty lines are passed over; a line may end with CR LF; there
-// are no comments and no quotes, as a path may hold any character but tab and line break. A byte
-// order mark, as Windows programs write it, is passed over.
+// Lists of pictures (list_file.h). Empty lines are skipped; a line may end with CR LF; there are no
+// comments and no quotes, as a path may contain any character except tab and line break. A byte
+// order mark, as Windows programs write it, is skipped.
 #include "dataio/import/list_file.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
-// Cuts the line at its tabs; the number of fields, at most 4.
+// Splits the line at its tabs; returns the number of fields, at most 4.
 static int cut(char *line, char *fields[4]) {
     int count = 0;
     for (char *at = line; at != NULL && count < 4; count++) {

@@ -18,10 +18,10 @@ extern "C" {
 typedef struct sr_listed_picture {
     const char *path, *label;
     int8_t split; // SR_SPLIT_TRAIN, ... (record/split.h); -1: not given
-    bool twice;   // the path stands in another line, too, with another label or split
+    bool twice;   // another line gives the path another label or split
 } sr_listed_picture;
 
-// A list in memory; texts lie in its own copy of the file.
+// A list in memory; its strings point into a copy of the file.
 typedef struct sr_picture_list {
     void *text;
     void *entries; // sr_listed_picture, in the order of the file
@@ -30,11 +30,11 @@ typedef struct sr_picture_list {
 
 // SR_E_DATA "path:line: what was expected".
 SR_NODISCARD sr_status sr_picture_list_read(const char *path, sr_picture_list *out);
-// Parses 'bytes' bytes of memory of sr_alloc with a zero behind them, which the list takes over,
-// also on failure; name: for messages.
+// Parses 'bytes' bytes that were allocated with sr_alloc and are followed by a zero; the list takes
+// them over, also on failure. name: for messages.
 SR_NODISCARD sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes,
                                              sr_picture_list *out);
-// Sorts by path and leaves one entry of each path.
+// Sorts by path and keeps one entry of each path.
 void sr_picture_list_sort(sr_picture_list *list);
 void sr_picture_list_release(sr_picture_list *list);
 

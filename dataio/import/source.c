@@ -24,10 +24,6 @@ static const sr_source_kind *const kinds[] = {
 #undef SOURCE_KIND
 };
 
-const sr_source_kind *sr_source_kind_at(size_t index) {
-    return index < sizeof kinds / sizeof *kinds ? kinds[index] : NULL;
-}
-
 // -- sorting -----------------------------------------------------------------------------------
 
 static int by_path(const void *a, const void *b) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user has on disk -> a list of files that can be read in any order.
+// Sources: the user's files as a list that can be read in any order.
 //
-// A kind of source (a folder, a tar, a list of paths, a single file) is a descriptor in its own
-// file and one line in source_kind_list.def. It lists pictures and the papers beside them: files
-// that are no pictures and that a format (format.h) may want, as annotations. What a file is, is
-// decided by its content alone; names from an archive are data, never paths to open.
+// A kind of source (a folder, a tar, a single file) is a descriptor in its own file and one line in
+// source_kind_list.def. It lists pictures and wanted files: files that are not pictures and that
+// some format (format.h) may want, such as annotations. The type of a file is detected by its
+// content alone; names from an archive are data, never paths to open.
 #ifndef SR_DATAIO_SOURCE_H
 #define SR_DATAIO_SOURCE_H
 
@@ -25,14 +25,14 @@ extern "C" {
 
 // A file or a part of one.
 typedef struct sr_source_file {
-    const char *path; // in the source, parts divided by '/'
+    const char *path; // in the source, separated by '/'
     uint64_t bytes;
     int64_t mtime; // nanoseconds; only compared with itself
     uint64_t offset;
-    int in; // index into source->backing, or -1: a file of its own under the folder
+    int in; // index into source->backing, or -1: a separate file under the folder
 } sr_source_file;
 
-// A growing list of files, in byte order of their paths when listing has ended.
+// A growing list of files, sorted by the bytes of their paths when listing has ended.
 typedef struct sr_file_list {
     sr_source_file *items;
     size_t count, capacity;
@@ -43,16 +43,16 @@ typedef struct sr_refused_file {
     const char *path, *reason;
 } sr_refused_file;
 
-// A file that holds many of the list: an archive, a shard, a file of pixels.
+// A file that contains many files of the list: an archive, a file of records or of pixels.
 typedef struct sr_backing_file {
     const char *path; // under the folder; opened for every read where fd is -1
     int fd;
 } sr_backing_file;
 
-// What all archives of a source together may hold. An archive of a few KB may unfold to any size.
+// Limits for all archives of a source together. An archive of a few KB may expand to any size.
 typedef struct sr_source_limits {
     uint64_t entries;  // names in archives; 0: SR_SOURCE_ENTRIES
-    uint64_t unpacked; // bytes that compressed archives unfold to, on the disk or passed over; 0:
+    uint64_t unpacked; // bytes that compressed archives expand to, stored or skipped; 0:
                        // SR_SOURCE_UNPACKED
 } sr_source_limits;
 
@@ -67,17 +67,17 @@ typedef struct sr_source {
     const char *path;
     const struct sr_source_kind *kind;
     const struct sr_format *format; // what the files mean; set by sr_format_open
-    sr_file_list files;             // candidates: by their first bytes JPEG or PNG
+    sr_file_list files;             // pictures: JPEG or PNG by their first bytes
     sr_file_list
         wanted; // not pictures, but some format may want them: annotations, pixels, records
     sr_refused_file *refused; // named by the listing; packing adds to them
     size_t refused_count, refused_capacity;
-    uint64_t hidden, other;        // ignored: hidden files; files that nothing wants
-    uint64_t read, wanted_refused; // papers that gave annotations; that are named in 'refused'
-    uint64_t bytes;                // of all candidates
+    uint64_t hidden, other;        // ignored: hidden files; files that no format wants
+    uint64_t read, wanted_refused; // wanted files that were used; that are named in 'refused'
+    uint64_t bytes;                // of all pictures
     const char *list;              // path of a list of pictures, or NULL
-    size_t root_bytes;             // of all paths, what leads to the folder that holds all files
-    // the kind's
+    size_t root_bytes;             // length of the folder that all paths begin with
+    // for the kind
     sr_wants_fn wants;
     sr_source_limits limits;
     uint64_t entries, unpacked; // of archives, so far
@@ -102,31 +102,27 @@ typedef struct sr_source_kind {
     uint32_t struct_size, abi;
     const char *name, *help;
     bool (*recognises)(const sr_source_probe *probe);
-    // Offers every file to sr_source_offer. The descriptor of a file is that of backing file 0.
+    // Passes every file to sr_source_offer. A source that is a file is backing file 0.
     sr_status (*list)(sr_source *source);
 } sr_source_kind;
 
-// The table, in order of recognition; NULL ends it.
-const sr_source_kind *sr_source_kind_at(size_t index);
-
 // Finds the kind and lists the source; its format is not set (formats/format.h). spool_folder:
-// where an unnamed temporary file may hold unpacked contents. list: a file of lines "path TAB label
-// [TAB split]" that says what to take, or NULL; then path may be NULL for the list's own folder.
-// SR_E_NOT_FOUND; SR_E_USAGE where no kind fits; SR_E_DATA for damaged archives and lists;
-// SR_E_LIMIT for archives over 'limits' (NULL: the usual ones).
+// folder of the unnamed temporary file for unpacked contents. list: a file of lines "path TAB label
+// [TAB split]" that selects the pictures, or NULL. SR_E_NOT_FOUND; SR_E_USAGE where no kind fits;
+// SR_E_DATA for damaged archives and lists; SR_E_LIMIT for archives over 'limits' (NULL: the
+// defaults).
 SR_NODISCARD sr_status sr_source_open(const char *path, const char *list, const char *spool_folder,
                                       const sr_source_limits *limits, sr_wants_fn wants,
                                       sr_source **out);
 // NULL is legal.
 void sr_source_free(sr_source *source);
-// The file's path from the folder that holds all files: the same for a folder, a tar of it, and a
-// tar that holds the folder itself.
+// The path of the file relative to the folder that contains all files: the same for a folder, a tar
+// of its contents, and a tar of the folder itself.
 const char *sr_source_name(const sr_source *source, const sr_source_file *file);
-// The whole content of a file into a growing buffer (sr_free), with a zero byte after it.
-// Thread-safe.
+// Reads all of a file into a growing buffer (sr_free), followed by a zero byte. Thread-safe.
 SR_NODISCARD sr_status sr_source_read(const sr_source *source, const sr_source_file *file,
                                       void **buffer, size_t *capacity);
-// A part of it. Thread-safe.
+// Reads 'bytes' bytes of a file from 'offset' on. Thread-safe.
 SR_NODISCARD sr_status sr_source_read_part(const sr_source *source, const sr_source_file *file,
                                            uint64_t offset, void *out, size_t bytes);
 // The file of this path in a sorted list, or NULL.
@@ -140,24 +136,24 @@ typedef enum sr_offer {
     SR_OFFER_WANTED,      // to be added
 } sr_offer;
 
-// What becomes of a file with these first bytes.
+// Decides by its first bytes whether a file is listed; counts or refuses it otherwise.
 SR_NODISCARD sr_status sr_source_offer(sr_source *source, const char *path, const uint8_t *head,
                                        size_t head_bytes, uint64_t bytes, sr_offer *out);
-// Adds what was offered; the path is copied. An oversized picture is refused.
+// Adds a file as sr_source_offer has decided; the path is copied. An oversized picture is refused.
 SR_NODISCARD sr_status sr_source_add(sr_source *source, const sr_source_file *file, sr_offer as);
-// Names a file that is not packed; both texts are copied.
+// Records a file that is not packed, and why; both texts are copied.
 SR_NODISCARD sr_status sr_source_refuse(sr_source *source, const char *path, const char *reason);
 // The same with a formatted reason.
 SR_NODISCARD sr_status sr_source_refuse_for(sr_source *source, const char *path, const char *fmt,
                                             ...) SR_PRINTF(3, 4);
-// A file that holds many; *out is its number. The path is copied, the descriptor taken over.
+// Adds a backing file; *out is its number. The path is copied; the source closes the descriptor.
 SR_NODISCARD sr_status sr_source_add_backing(sr_source *source, const char *path, int fd, int *out);
-// The backing file with the bytes of a file, at file->offset; a file by itself becomes one.
+// The backing file that contains a file, at file->offset; a separate file becomes one.
 SR_NODISCARD sr_status sr_source_backing_of(sr_source *source, const sr_source_file *file,
                                             int *out);
 // The number of the backing file that is the spool.
 SR_NODISCARD sr_status sr_source_spool_backing(sr_source *source, int *out);
-// The name is hidden: a part begins with a dot, or is a system's own (__MACOSX).
+// Whether the path is hidden: a component begins with a dot, or belongs to a system (__MACOSX).
 bool sr_source_is_hidden(const char *path);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: a single file that is no archive: pixels of many pictures (CIFAR), or annotations of
-// pictures that lie beside it or, where none does, beside its folder (COCO's annotations/x.json,
+// Source: a single file that is not an archive: pixels of many pictures (CIFAR), or annotations of
+// pictures in its folder or, where there are none, in the folder above (COCO's annotations/x.json,
 // YOLO's data.yaml).
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@ static bool is_yaml(const char *path) {
     return sr_text_ends_with(path, ".yaml") || sr_text_ends_with(path, ".yml");
 }
 
-// Lists a folder for its pictures; of its wanted files only the file itself stays, and with a YAML
-// file the texts that it may speak of.
+// Lists a folder for its pictures; of its wanted files only the named file itself is kept, and for
+// a YAML file the texts that it may refer to.
 static sr_status list_around(sr_source *source, const char *folder, const struct stat *named) {
     const uint64_t before = source->wanted.count;
     source->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: a folder and all that is below it.
+// Source: a folder and everything below it.
 //
-// Links are followed, as they are the user's own; a link to a folder that is being walked is left
-// out, so that loops end. Only the first bytes of each file are read here. Archives are entered
-// where no picture lies beside them (a folder of shards, or of one tar for each class): otherwise
-// they are taken for what the pictures came from.
+// Links are followed, as the user has made them; a link to a folder that is being walked is
+// skipped, which ends loops. Only the first bytes of each file are read here. Archives are read
+// only where the folder contains no pictures (a folder of shards, or of one tar for each class):
+// otherwise they are probably the archives that the pictures came from.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 typedef struct walk {
     sr_source *source;
     sr_text path;
-    sr_file_list archives; // looked into at the end
+    sr_file_list archives; // read at the end
     int depth;
     struct {
         dev_t device;
@@ -139,7 +139,7 @@ static sr_status walk_folder(walk *w, int fd, const struct stat *info) {
     w->depth++;
     sr_status status = SR_OK;
     for (;;) {
-        errno = 0; // readdir's end and its failure look the same
+        errno = 0; // readdir returns NULL at the end and on failure
         const struct dirent *entry = readdir(dir);
         if (entry == NULL)
             break;
@@ -149,7 +149,7 @@ static sr_status walk_folder(walk *w, int fd, const struct stat *info) {
             break;
     }
     if (status == SR_OK && errno != 0)
-        status = SR_FAIL(SR_E_IO, "%s/%s: cannot be read to its end: %s", w->source->path,
+        status = SR_FAIL(SR_E_IO, "%s/%s: cannot be read completely: %s", w->source->path,
                          w->path.length ? w->path.data : "", strerror(errno));
     w->depth--;
     (void)closedir(dir);
@@ -179,7 +179,7 @@ static sr_status enter_archive(sr_source *source, const sr_source_file *file, bo
 sr_status sr_source_list_folder(sr_source *source) {
     walk w = {.source = source};
     struct stat info;
-    int fd = dup(source->folder); // closedir takes the one it is given
+    int fd = dup(source->folder); // closedir closes its descriptor
     if (fd < 0 || fstat(fd, &info) != 0)
         return SR_FAIL(SR_E_SYSTEM, "%s: %s", source->path, strerror(errno));
     sr_text_init(&w.path);

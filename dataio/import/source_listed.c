@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a list names below a folder (source_internal.h). Nothing else is looked at, and as the list
-// is the user's own its paths may lead anywhere.
+// Lists the files in a folder that a list names (source_internal.h). No other file is opened, and
+// as the user has written the list its paths may lead anywhere.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: tar archives, plain or compressed, also several behind one another, and tars inside of
-// them (as ILSVRC's training set, one tar per class: the inner name without .tar becomes a folder);
-// zip archives, of which an entry that cannot be read is refused alone.
+// Source: tar archives, plain or compressed, also concatenated or nested (as in ILSVRC's training
+// set, one tar per class: the inner name without .tar becomes a folder); zip archives, in which
+// only the entries that cannot be read are refused.
 //
 // libarchive reads the headers; nothing is ever extracted, so an archive cannot write anywhere. Of
-// a plain tar only headers and first bytes are read now: contents are found again by their offset.
-// Contents of a compressed one, or of a zip, go into one unnamed temporary file. Links, devices,
-// sparse files, and names that are absolute or hold ".." are refused by name.
+// a plain tar only headers and first bytes are read here: contents are read later by their offset.
+// Contents of a compressed one, or of a zip, are copied to one unnamed temporary file. Links,
+// devices, sparse files, and names that are absolute or contain ".." are refused by name.
 //
 // Source: libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
 #include <archive.h>
@@ -26,13 +26,13 @@
 #define READ_BYTES 16384 // small: most of a plain tar is skipped
 #define MAX_NESTING 3
 #define MAX_NAME 4096
-#define MAX_REOPENINGS 100 // each walks the list of a zip again
+#define MAX_REOPENINGS 100 // each reads the directory of a zip again
 
-// A part of a file that is a whole archive.
+// A range of a file that is a whole archive.
 typedef struct region {
     int fd, in; // in: as in sr_source_file
     uint64_t begin, bytes, at;
-    uint64_t most; // bytes that may come out of its filters, as an end of zeros may be long
+    uint64_t most; // limit of decompressed bytes, as the zeros at the end may be long
     bool over;
     uint8_t buffer[READ_BYTES];
 } region;
@@ -41,23 +41,23 @@ typedef struct archive_reading {
     sr_source *source;
     region *region;
     struct archive *archive;
-    const char *prefix; // before every name, with its '/'
+    const char *prefix; // of every name, including its '/'
     int nesting;
     bool plain;     // contents can be read from the region
     bool any;       // a header was read
-    bool zip;       // what was read counts as unpacked, and not what its filters gave
-    bool refused;   // the entry at hand
-    bool broken;    // libarchive reads no further, though entries of a zip may follow
-    uint64_t taken; // entries that were taken or refused
+    bool zip;       // bytes read count as unpacked, not the output of filters
+    bool refused;   // the current entry
+    bool broken;    // libarchive cannot continue, though entries of a zip may follow
+    uint64_t taken; // entries that were accepted or refused
     uint64_t skip;  // of them before the archive was opened again
     int reopenings;
-    uint64_t next;     // where another archive begins behind this one; 0: none does
+    uint64_t next;     // offset of another archive after this one; 0: none
     uint64_t contents; // bytes of entries that were read
-    uint64_t unpacked; // bytes of it that the source counts
-    // An entry whose offset is known when the next header is found: its data ends, padded to 512,
-    // where that begins.
+    uint64_t unpacked; // of which the source has counted
+    // An entry whose offset is known only when the next header is found: its data, padded to 512
+    // bytes, ends where that header begins.
     bool waiting, waiting_is_tar;
-    sr_offer offer; // what the entry was taken as
+    sr_offer offer; // how the entry is listed
     sr_source_file file;
     char name[MAX_NAME];
     uint8_t head[SR_SOURCE_HEAD];
@@ -96,7 +96,7 @@ static la_int64_t on_skip(struct archive *archive, void *user, la_int64_t reques
     return (la_int64_t)skip;
 }
 
-// A zip lists its contents at its end.
+// The directory of a zip is at its end.
 static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset, int whence) {
     region *r = user;
     const int64_t from = whence == SEEK_SET   ? 0
@@ -104,7 +104,7 @@ static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset
                                               : (int64_t)r->at;
     const int64_t at = from + offset;
     if (at < 0 || (uint64_t)at > r->bytes) {
-        archive_set_error(archive, EINVAL, "a place outside of the file");
+        archive_set_error(archive, EINVAL, "an offset outside the file");
         return ARCHIVE_FATAL;
     }
     r->at = (uint64_t)at;
@@ -114,8 +114,8 @@ static la_int64_t on_seek(struct archive *archive, void *user, la_int64_t offset
 static sr_status fail_unpacked(const archive_reading *r) {
     const sr_source *source = r->source;
     return SR_FAIL(SR_E_LIMIT,
-                   "%s: its archives unpack to more than %llu MiB%s%s; if it is meant to be so "
-                   "large, allow more with --max-unpacked",
+                   "%s: its archives unpack to more than %llu MiB%s%s; if that size is intended, "
+                   "allow more with --max-unpacked",
                    source->path, (unsigned long long)(source->limits.unpacked >> 20),
                    r->prefix[0] ? ", seen in " : "", r->prefix);
 }
@@ -136,13 +136,13 @@ static sr_status count_entry(const archive_reading *r) {
     if (++source->entries <= source->limits.entries)
         return SR_OK;
     return SR_FAIL(SR_E_LIMIT,
-                   "%s: its archives hold more than %llu names%s%s; if it is meant to be so large, "
+                   "%s: its archives contain more than %llu names%s%s; if that number is intended, "
                    "allow more with --max-entries",
                    source->path, (unsigned long long)source->limits.entries,
                    r->prefix[0] ? ", seen in " : "", r->prefix);
 }
 
-// Called again and again while a compressed archive unfolds.
+// Called repeatedly while a compressed archive is read.
 static sr_status count_unpacked(archive_reading *r) {
     sr_source *source = r->source;
     const la_int64_t bytes = r->plain ? 0
@@ -183,7 +183,8 @@ static const char *refuse_type(struct archive_entry *entry) {
     }
 }
 
-// Prefix and name, without parts that are "." or empty, into r->name; false when it does not fit.
+// Prefix and name, without components that are "." or empty, into r->name; false when it does not
+// fit.
 static bool take_name(archive_reading *r, struct archive_entry *entry) {
     const char *name = archive_entry_pathname_utf8(entry);
     if (name == NULL)
@@ -194,7 +195,7 @@ static bool take_name(archive_reading *r, struct archive_entry *entry) {
     if (used + strlen(name) + 1 >= sizeof r->name)
         return false;
     memcpy(r->name, r->prefix, used + 1);
-    if (name[0] == '/') // which is refused by name
+    if (name[0] == '/') // to be refused by this name
         r->name[used++] = '/';
     for (size_t bytes; name[0] != '\0'; name += bytes + (name[bytes] == '/')) {
         bytes = strcspn(name, "/");
@@ -209,8 +210,8 @@ static bool take_name(archive_reading *r, struct archive_entry *entry) {
     return true;
 }
 
-// The header's sum, with spaces in its own place, in octal at byte 148: what tars had before they
-// had a name for their format (tar(5), "Old-Style Archive Format").
+// The checksum of the header, computed with spaces in its own field, in octal at byte 148: all that
+// identifies the oldest tars (tar(5), "Old-Style Archive Format").
 static bool has_tar_sum(const uint8_t head[512]) {
     char text[9] = "", *end;
     unsigned sum = 0;
@@ -233,8 +234,9 @@ static bool is_zip(const uint8_t *head, size_t bytes) {
 
 // -- contents ----------------------------------------------------------------------------------
 
-// A read of the entry has failed. Entries of a zip are found by its list, so the others are sound;
-// but behind a deflated one that is damaged libarchive reads none of them until it is opened again.
+// Reading the entry has failed. Entries of a zip are located by its directory, so the others are
+// readable; but after a damaged deflated entry libarchive reads none of them until the archive is
+// opened again.
 static sr_status refuse_entry(archive_reading *r, la_ssize_t result) {
     r->broken = result == ARCHIVE_FATAL;
     if (!r->zip || r->region->over || (r->broken && r->reopenings == MAX_REOPENINGS))
@@ -245,7 +247,7 @@ static sr_status refuse_entry(archive_reading *r, la_ssize_t result) {
                                 said ? said : "damaged");
 }
 
-// The rest of the entry, after its head, into the spool.
+// Copies the rest of the entry, after its head, to the spool.
 static sr_status spool_entry(archive_reading *r, uint64_t *offset, uint64_t *bytes) {
     sr_spool *spool = &r->source->spool;
     *offset = spool->bytes;
@@ -278,7 +280,7 @@ static sr_status enter_tar(archive_reading *r, int fd, int in, uint64_t offset, 
     return is_archive ? SR_OK : sr_source_refuse(r->source, r->name, "not an archive inside");
 }
 
-// The waiting entry's data ends at 'end' of the archive, less the padding.
+// The data of the pending entry ends at 'end' of the archive, less the padding.
 static sr_status settle(archive_reading *r, uint64_t end) {
     if (!r->waiting)
         return SR_OK;
@@ -362,7 +364,7 @@ static sr_status take_entry(archive_reading *r, struct archive_entry *entry) {
     return r->offer != SR_OFFER_NOTHING ? take_contents(r, false) : SR_OK;
 }
 
-// Behind a tar's end are zeros, or another one, as `cat a.tar b.tar` makes it.
+// After the end of a tar are zeros, or another tar, as `cat a.tar b.tar` makes it.
 static sr_status find_next(archive_reading *r, uint64_t end) {
     static const uint8_t zeros[512];
     uint8_t block[512];
@@ -383,7 +385,7 @@ static sr_status read_entries(archive_reading *r) {
         struct archive_entry *entry;
         int result = archive_read_next_header(r->archive, &entry);
         if (!r->any && result != ARCHIVE_OK && result != ARCHIVE_WARN)
-            return SR_OK; // no archive, or an empty one
+            return SR_OK; // not an archive, or an empty one
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF)
             return damaged(r);
         if (!r->any) {
@@ -411,10 +413,10 @@ static sr_status open_archive(archive_reading *r) {
     const size_t bytes = r->region->bytes < sizeof head ? (size_t)r->region->bytes : sizeof head;
     SR_TRY(sr_file_read_at(r->region->fd, r->source->path, r->region->begin, head, bytes));
     int bad = archive_read_support_format_tar(a);
-    if (!is_tar(head, bytes)) // of a plain one find_next finds what follows, and where
+    if (!is_tar(head, bytes)) // for a plain one find_next finds the next archive and its offset
         bad |= archive_read_set_option(a, "tar", "read_concatenated_archives", "1");
     bad |= archive_read_support_format_zip_seekable(a);
-    // In-process filters only: others would start programs.
+    // Filters inside the process only: others would start programs.
     bad |= archive_read_support_filter_gzip(a) < ARCHIVE_WARN;
     bad |= archive_read_support_filter_bzip2(a) < ARCHIVE_WARN;
     bad |= archive_read_support_filter_xz(a) < ARCHIVE_WARN;
@@ -440,7 +442,7 @@ static sr_status read_archive(archive_reading *r) {
     return status;
 }
 
-// What stands before the names of an archive's contents: its own name without .tar and the like.
+// The prefix of names in an archive: the name of the archive without .tar and the like.
 static char *make_prefix(const char *name) {
     static const char *const endings[] = {".tar",     ".tar.gz", ".tgz", ".tar.zst",
                                           ".tar.bz2", ".tar.xz", ".zip"};
@@ -459,8 +461,8 @@ static char *make_prefix(const char *name) {
     return prefix;
 }
 
-// Offers the contents of one archive; *is_archive is false if it is not an archive. *next is where
-// another one follows, or 0.
+// Offers the contents of one archive; *is_archive is false if it is not an archive. *next is the
+// offset of another one after it, or 0.
 static sr_status read_one(sr_source *source, int fd, int in, uint64_t begin, uint64_t bytes,
                           const char *name, int nesting, bool *is_archive, uint64_t *next) {
     char *prefix = make_prefix(name);

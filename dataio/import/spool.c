@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unnamed temporary files (spool.h): O_TMPFILE where the file system has it (open(2)), else a name
-// that is removed at once. Small appends are gathered, as annotations come by the million.
+// Unnamed temporary files (spool.h): O_TMPFILE where the file system supports it (open(2)), else a
+// file that is removed at once. Small appends are buffered, as there may be millions of
+// annotations.
 #include "dataio/import/spool.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ void sr_spool_init(sr_spool *spool, const char *folder) {
 }
 
 void sr_spool_release(sr_spool *spool) {
-    if (spool->waiting != NULL && spool->fd >= 0) // an all-zero one was never opened
+    if (spool->waiting != NULL && spool->fd >= 0) // a zero-initialised spool was never opened
         (void)close(spool->fd);
     sr_free(spool->waiting);
     sr_spool_init(spool, spool->folder);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An unnamed temporary file that only grows: what is too much for memory and gone with the process.
+// An unnamed temporary file that only grows, for data that is too large for memory; it disappears
+// with the process.
 #ifndef SR_DATAIO_SPOOL_H
 #define SR_DATAIO_SPOOL_H
 
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-// Written by one thread; what has been flushed may be read by any.
+// Written by one thread; flushed data may be read by any.
 typedef struct sr_spool {
     int fd;             // -1: not opened
     uint64_t bytes;     // appended so far
@@ -21,13 +22,13 @@ typedef struct sr_spool {
     size_t waiting_bytes;
 } sr_spool;
 
-// A spool without a file yet; 'folder' is where sr_spool_append makes it.
+// A spool without a file; sr_spool_append creates it in 'folder'.
 void sr_spool_init(sr_spool *spool, const char *folder);
-// Gives file and memory back; the spool is then as after sr_spool_init.
+// Releases file and memory; the spool is then as after sr_spool_init.
 void sr_spool_release(sr_spool *spool);
 // Adds bytes at the end. SR_E_NO_SPACE and SR_E_IO name the folder.
 SR_NODISCARD sr_status sr_spool_append(sr_spool *spool, const void *data, size_t bytes);
-// Everything that was appended can be read afterwards.
+// Writes pending data: everything that was appended can be read afterwards.
 SR_NODISCARD sr_status sr_spool_flush(sr_spool *spool);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of containers, and what several of them need: lists of data files and of splits,
-// folders of splits (container.h).
+// The table of containers, and what they share: lists of data files and of splits, folders of
+// splits (container.h).
 #include "dataio/record/container.h"
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ void sr_split_list_sort(sr_split_list *list) {
     qsort(list->names, (size_t)list->count, sizeof list->names[0], by_rank);
 }
 
-sr_status sr_container_list_folders(const char *path, bool (*holds)(const char *),
+sr_status sr_container_list_folders(const char *path, bool (*matches)(const char *),
                                     sr_split_list *out) {
     DIR *dir = opendir(path);
     if (dir == NULL)
@@ -87,7 +87,7 @@ sr_status sr_container_list_folders(const char *path, bool (*holds)(const char *
         char *folder = sr_path_join(path, entry->d_name);
         if (folder == NULL)
             status = SR_E_MEMORY;
-        else if (holds(folder))
+        else if (matches(folder))
             sr_split_list_add(out, entry->d_name);
         sr_free(folder);
     }
@@ -95,21 +95,21 @@ sr_status sr_container_list_folders(const char *path, bool (*holds)(const char *
     return status;
 }
 
-bool sr_container_has_folder(const char *path, bool (*holds)(const char *)) {
+bool sr_container_has_folder(const char *path, bool (*matches)(const char *)) {
     sr_split_list list = {0};
     if (!sr_path_is_folder(path))
         return false;
-    return holds(path) ||
-           (sr_container_list_folders(path, holds, &list) == SR_OK && list.count > 0);
+    return matches(path) ||
+           (sr_container_list_folders(path, matches, &list) == SR_OK && list.count > 0);
 }
 
-sr_status sr_container_folder(const char *path, const char *split, bool (*holds)(const char *),
+sr_status sr_container_folder(const char *path, const char *split, bool (*matches)(const char *),
                               char **out, bool *own) {
-    *own = holds(path);
+    *own = matches(path);
     char *folder = *own ? sr_strdup(path) : sr_path_join(path, split ? split : "train");
     if (folder == NULL)
         return SR_E_MEMORY;
-    if (!holds(folder)) {
+    if (!matches(folder)) {
         sr_free(folder);
         return SR_FAIL(SR_E_NOT_FOUND, "%s has no split '%s'; copy it again, or pack again", path,
                        split ? split : "train");
@@ -121,5 +121,6 @@ sr_status sr_container_folder(const char *path, const char *split, bool (*holds)
 sr_status sr_container_check_split(const sr_data_file *file, const char *split) {
     if (split == NULL || file->split[0] == '\0' || strcmp(file->split, split) == 0)
         return SR_OK;
-    return SR_FAIL(SR_E_NOT_FOUND, "%s holds split '%s', not '%s'", file->path, file->split, split);
+    return SR_FAIL(SR_E_NOT_FOUND, "%s contains split '%s', not '%s'", file->path, file->split,
+                   split);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers: what holds the records of a data set on disk, and how they are found in it.
+// Containers: how the records of a data set are stored on disk.
 //
-// A container is a descriptor in its own file and one line in container_list.def; which one a path
-// is, is told by content. All of them give the same picture: a split is a list of parts, a part is
-// one file with a header and, for each record, where it lies and its XXH3-64 (sr_data_file). So
-// order, reading ahead, checking, identities and messages are the same code for all (dataset.c).
-// Files are read with pread, never mapped: a file that is cut short or has changed bits is a status
-// in every container, and nothing minds fork, threads or a second reader.
+// A container is a descriptor in its own file and one line in container_list.def; the container of
+// a path is detected by content. All present the same structure: a split is a list of data files,
+// each with a header and an index that gives offset, length and XXH3-64 of every record
+// (sr_data_file). So order, reading ahead, checking, identities and messages are the same code for
+// all (dataset.c). Files are read with pread, never mapped: a truncated file or a changed bit is an
+// error status in every container, and fork, threads and other readers are safe.
 //
 // - shards (shard.h): SPLIT-NNNNN.kpl in the data set's folder.
 // - kpl-dir (kpl_folder_internal.h): a KPLRecord directory, as the original package and any
@@ -28,19 +28,19 @@ extern "C" {
 #define SR_CONTAINER_ABI 1
 #define SR_CONTAINER_MAX_SPLITS 16
 
-// Names of splits, each once.
+// Names of splits without duplicates.
 typedef struct sr_split_list {
     char names[SR_CONTAINER_MAX_SPLITS][SR_SPLIT_MAX + 1]; // train, val, test, then by name
     int count;
 } sr_split_list;
 
-// The parts of a split in order; released with sr_data_files_release.
+// The data files of a split in order; released with sr_data_files_release.
 typedef struct sr_data_files {
     sr_data_file *items;
     size_t count, capacity;
 } sr_data_files;
 
-// Where a record begins in its part's file, which 'fd' is of.
+// Finds the offset of a record in its file, which is open as 'fd'.
 typedef sr_status (*sr_locate_fn)(const sr_data_file *file, int fd, int64_t record,
                                   uint64_t *offset);
 
@@ -49,15 +49,15 @@ typedef struct sr_container {
     uint32_t struct_size, abi;
     const char *name, *help;       // "kpl-dir", as `pack --format` has it
     const char *singular, *plural; // what a data file is called: "shard", "shards"
-    // By content: the path holds this container, whole or damaged.
+    // Whether the path is this container by its content, intact or damaged.
     bool (*recognises)(const char *path);
     // Adds the splits at the path to the list, in any order.
     sr_status (*splits)(const char *path, sr_split_list *out);
-    // Loads a split; split NULL: "train", or the only one of a path that holds one. records_only:
-    // as sr_dataset_open_records.
+    // Loads a split; split NULL: "train", or the split of a path that is only one. records_only: as
+    // in sr_dataset_open_records.
     sr_status (*load)(const char *path, const char *split, bool records_only, sr_data_files *out);
     sr_locate_fn locate; // NULL: records begin where their entries say
-    // Checks all that is at the path; as sr_inspect_verify.
+    // Checks everything at the path; as sr_inspect_verify.
     sr_status (*verify)(const char *path, sr_damage_fn damage, void *user,
                         sr_verify_result *result);
 } sr_container;
@@ -67,32 +67,33 @@ const sr_container *sr_container_at(size_t index);
 // The container at a path, or NULL.
 const sr_container *sr_container_find(const char *path);
 
-// Room for one more part at the end, zeroed; it counts once parts->count is raised.
+// Makes room for one more file at the end, which counts once files->count is raised.
 SR_NODISCARD sr_status sr_data_files_grow(sr_data_files *files, sr_data_file **next);
-// Gives all parts back.
+// Releases all files.
 void sr_data_files_release(sr_data_files *files);
-// Adds a name that is not there yet; more than fit are left out.
+// Adds a name unless it is in the list; names beyond its capacity are dropped.
 void sr_split_list_add(sr_split_list *list, const char *split);
-// Train, val, test, then by name.
+// Sorts: train, val, test, then by name.
 void sr_split_list_sort(sr_split_list *list);
 
 // -- for containers that have a folder for each split -------------------------------------------
 
-// Adds the names of folders in 'path' whose content 'holds' likes.
-SR_NODISCARD sr_status sr_container_list_folders(const char *path, bool (*holds)(const char *),
+// Adds the names of the folders in 'path' for which 'matches' is true.
+SR_NODISCARD sr_status sr_container_list_folders(const char *path, bool (*matches)(const char *),
                                                  sr_split_list *out);
-// True for a folder that holds one by itself or in folders of splits.
-bool sr_container_has_folder(const char *path, bool (*holds)(const char *));
-// The folder of a split into new memory (sr_free): the path itself where it holds one by itself
-// (*own is then true), else PATH/SPLIT. SR_E_NOT_FOUND where the path has no such split.
+// True for a folder that is one ('matches') or contains folders of splits that are.
+bool sr_container_has_folder(const char *path, bool (*matches)(const char *));
+// The folder of a split, in new memory (sr_free): the path itself where it matches (*own is then
+// true), else PATH/SPLIT. SR_E_NOT_FOUND where the path has no such split.
 SR_NODISCARD sr_status sr_container_folder(const char *path, const char *split,
-                                           bool (*holds)(const char *), char **out, bool *own);
-// Of a part that knows its split: that it is the one that was asked for (NULL: any).
+                                           bool (*matches)(const char *), char **out, bool *own);
+// SR_E_NOT_FOUND where a file states another split than the requested one (NULL: any).
 SR_NODISCARD sr_status sr_container_check_split(const sr_data_file *file, const char *split);
 
 // -- checking ------------------------------------------------------------------------------------
 
-// Checks the bytes and form of all records of a part and goes on past damage; adds to *result.
+// Checks the bytes and structure of all records of a file and continues after damage; adds to
+// *result.
 SR_NODISCARD sr_status sr_data_file_verify(const sr_data_file *file, sr_locate_fn locate,
                                            sr_damage_fn damage, void *user,
                                            sr_verify_result *result);

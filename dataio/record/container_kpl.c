@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container of KPLRecord directories, whoever wrote them (files: kpl_folder_internal.h).
+// The container of KPLRecord directories of any writer (files: kpl_folder_internal.h).
 //
-// A directory that nobody has made N.sums for is read once from end to end when it is opened, and
-// N.sums is then put beside it, so that this happens once and every process finds the same. Where
-// that cannot be written, what was found is used all the same and the user is told. Where a record
-// is damaged already, no checksums are kept that would make it look whole: reading checks records
-// against their protocol, and the damaged ones are met there.
+// A directory without N.sums is read completely when it is first opened, and N.sums is then written
+// beside it, so that this happens once and every process sees the same. Where N.sums cannot be
+// written, the result is used anyway and a warning is printed. Where a record is damaged already,
+// no checksums are stored that would make it look intact: reading then checks records against their
+// protocol and finds the damaged ones.
 #include <string.h>
 
 #include "dataio/record/container.h"
@@ -15,7 +15,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
-#define TELL_BYTES (UINT64_C(256) << 20) // reading more than this is worth a line
+#define REPORT_BYTES (UINT64_C(256) << 20) // reading more than this is reported
 
 static bool is_kpl(const char *folder) {
     char stem[KPL_STEM_MAX];
@@ -28,7 +28,7 @@ static bool kpl_recognises(const char *path) {
 
 // -- loading -----------------------------------------------------------------------------------
 
-// Names for messages: the records' file, beginning behind the path that the user gave.
+// Names for messages: the file of the records, relative to the path that the user gave.
 static sr_status name_file(const kpl_folder *f, const char *path, sr_data_file *file) {
     size_t n = strlen(path);
     file->path = sr_arena_strdup(&file->arena, f->data_path);
@@ -45,7 +45,7 @@ static sr_status parse_meta(const kpl_folder *f, sr_arena *arena, const sr_type 
     return status;
 }
 
-// What N.index and N.meta say, for reading records.
+// The contents of N.index and N.meta, for reading records only.
 static sr_status make_bare(const kpl_folder *f, sr_data_file *file) {
     sr_text meta;
     const sr_type *protocol = NULL;
@@ -73,24 +73,24 @@ static void keep_sums(const kpl_folder *f, const uint8_t *data, size_t bytes) {
             sr_error_message(), f->data_path, sr_text_bytes(f->data_bytes, size));
 }
 
-// N.sums of a directory that has none.
+// Makes N.sums for a directory without it.
 static sr_status make_sums(const kpl_folder *f, sr_data_file *out) {
     char size[16];
     sr_arena arena;
     const sr_type *protocol = NULL;
     uint8_t *data = NULL;
     size_t bytes = 0;
-    bool sound = false;
-    if (f->data_bytes > TELL_BYTES)
+    bool valid = false;
+    if (f->data_bytes > REPORT_BYTES)
         SR_INFO("reading all of %s (%s) once, for its checksums", f->data_path,
                 sr_text_bytes(f->data_bytes, size));
     sr_arena_init(&arena);
     sr_status status = parse_meta(f, &arena, &protocol);
     if (status == SR_OK)
-        status = sr_kpl_scan(f, protocol, &data, &bytes, &sound);
+        status = sr_kpl_scan(f, protocol, &data, &bytes, &valid);
     if (status == SR_OK)
         status = sr_kpl_sums_decode(f, data, bytes, out);
-    if (status == SR_OK && sound)
+    if (status == SR_OK && valid)
         keep_sums(f, data, bytes);
     else if (status == SR_OK)
         status = parse_meta(f, &out->arena, &out->check);
@@ -135,7 +135,7 @@ static sr_status kpl_load(const char *path, const char *split, bool records_only
     return own ? sr_container_check_split(file, split) : SR_OK;
 }
 
-// The split that a directory says it is, else train.
+// The split that a directory states in N.prop, else train.
 static sr_status own_split(const char *folder, sr_split_list *out) {
     kpl_folder f;
     sr_arena arena;
@@ -160,7 +160,7 @@ static sr_status kpl_splits(const char *path, sr_split_list *out) {
 
 // -- verify ------------------------------------------------------------------------------------
 
-// A directory without checksums gets them where all its records are sound.
+// A directory without checksums gets them if all its records are valid.
 static sr_status verify_folder(const char *folder, const char *path, sr_damage_fn damage,
                                void *user, sr_verify_result *result) {
     sr_data_file file = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The container of LMDB stores (keys and file: lmdb_file_internal.h).
 //
-// A store is told by its file's first page, or by its name where that is damaged. Its part has the
-// entries of the table of contents; where a record lies is looked up in the tree each time.
+// A store is detected by the first page of its file, or by its name where that page is damaged. Its
+// index is the table of contents; the offset of a record is looked up in the tree at each read.
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static sr_status take_contents(const sr_lmdb *file, sr_data_file *out) {
     if (status == SR_E_NOT_FOUND)
         return SR_FAIL(SR_E_DATA,
                        "%s is not a serried data set: no key '" SR_LMDB_CONTENTS
-                       "'; it was not packed to its end, or by something else: pack again",
+                       "'; packing was interrupted or another program wrote it: pack again",
                        file->path);
     SR_TRY(status);
     uint8_t *data = sr_alloc((size_t)bytes, "table of contents");
@@ -78,7 +78,7 @@ static sr_status load_file(const char *file, size_t skip, sr_data_file *out) {
     return SR_OK;
 }
 
-// A store's file, of which messages leave out the first 'skip' bytes: the path that the user gave.
+// Loads a store; messages omit the first 'skip' bytes of its path, which the user gave.
 static sr_status load_store(const char *store, size_t skip, sr_data_file *out) {
     if (!sr_path_is_folder(store))
         return load_file(store, 0, out);
@@ -93,7 +93,7 @@ static sr_status lmdb_load(const char *path, const char *split, bool records_onl
     char *store = NULL;
     bool own = false;
     sr_data_file *file = NULL;
-    (void)records_only; // nothing is to be found out
+    (void)records_only; // nothing needs a scan
     SR_TRY(sr_data_files_grow(out, &file));
     SR_TRY(sr_container_folder(path, split, is_store, &store, &own));
     sr_status status = load_store(store, strlen(path), file);

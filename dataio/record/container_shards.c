@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The container of serried's own shards (format: shard.h): a folder of SPLIT-NNNNN.kpl, or one such
-// file. Loading checks every header and index and that the shards are exactly those of one complete
-// split.
+// file. Loading checks every header and index, and that the shards are exactly those of one
+// complete split.
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static bool same_classes(const sr_data_file *a, const sr_data_file *b) {
     return true;
 }
 
-// That shard i continues the shards before it.
+// Checks that shard i continues the shards before it.
 static sr_status check_sequence(const sr_data_files *files, size_t i, const char *split) {
     const sr_data_file *shard = &files->items[i];
     uint64_t before =
@@ -131,7 +131,7 @@ static sr_status load_folder(const char *folder, const char *split, sr_data_file
 
 static sr_status shards_load(const char *path, const char *split, bool records_only,
                              sr_data_files *out) {
-    (void)records_only; // nothing is to be found out
+    (void)records_only; // nothing needs a scan
     if (sr_path_is_folder(path))
         return load_folder(path, split ? split : "train", out);
     SR_TRY(add_shard(out, path));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of contents: a shard's header, index and footer without the records (shard_internal.h).
+// Tables of contents: header, index and footer of a shard without the records (shard_internal.h).
 //
-// So the containers that are not shards give the same guarantees by the same code: every bit of the
-// table is under a checksum, and the table has one of each record.
+// With them the other containers give the same guarantees by the same code: every bit of the table
+// is covered by a checksum, and the table contains a checksum of each record.
 #include <string.h>
 
 #include "dataio/record/shard_internal.h"
@@ -27,7 +27,7 @@ sr_status sr_contents_encode(const shard_header *header, const sr_index_entry *e
 
 static sr_status decode(const uint8_t *data, size_t bytes, sr_data_file *shard, size_t *used) {
     if (bytes < SHARD_HEADER_FIXED + 8 || memcmp(data, sr_shard_magic, 8) != 0)
-        return SR_FAIL(SR_E_CHECKSUM, "%s: no table of contents of serried; restore a copy",
+        return SR_FAIL(SR_E_CHECKSUM, "%s: not a table of contents of serried; restore a copy",
                        shard->path);
     uint32_t header_bytes = get_u32(data + 12);
     if (header_bytes % 8 != 0 || header_bytes < SHARD_HEADER_FIXED + 8 || header_bytes > bytes)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A split of a data set as samples by number, whatever container holds it (see dataset.h).
+// A split of a data set as samples by number, in any container (dataset.h).
 //
-// The container finds and checks the parts (container.h); records are read with pread and checked
-// each time. Descriptors are opened at first use and a few are kept, so that a data set of a
-// thousand shards costs a handful.
-// Not here: order (sampler.h) and decoding (decode.h).
+// The container finds and checks the data files (container.h); records are read with pread and
+// checked each time. File descriptors are opened at first use and only a few stay open, so a data
+// set of a thousand shards needs only a few. Not here: order (sampler.h) and decoding (decode.h).
 #include "dataio/record/dataset.h"
 
 #include <errno.h>
@@ -89,8 +88,8 @@ static int by_side(const void *a, const void *b) {
     return ((*x)->median_side > (*y)->median_side) - ((*x)->median_side < (*y)->median_side);
 }
 
-// Median over the shards' medians, each counted with its records. Records are in mixed order
-// (pack.h), so that a shard is a fair sample of the split.
+// The median of the shards' medians, each weighted by its number of records. Records are in
+// shuffled order (pack.h), so a shard is a fair sample of the split.
 static sr_status find_median(sr_dataset *dataset) {
     const sr_data_file **order = sr_alloc_array(dataset->files.count, sizeof *order, "medians");
     if (order == NULL)
@@ -165,7 +164,7 @@ bool sr_dataset_has_split(const char *path, const char *split) {
     return false;
 }
 
-// -- what it holds -----------------------------------------------------------------------------
+// -- contents ----------------------------------------------------------------------------------
 
 int64_t sr_dataset_count(const sr_dataset *dataset) {
     return dataset->count;
@@ -209,7 +208,7 @@ const sr_data_file *sr_dataset_file(const sr_dataset *dataset, int index) {
 
 // -- reading -----------------------------------------------------------------------------------
 
-// The part of a sample by bisection; *index becomes its number inside.
+// Finds the file of a sample by bisection; *index becomes its number in the file.
 static int find_file(const sr_dataset *dataset, int64_t *index) {
     size_t low = 0, high = dataset->files.count;
     while (high - low > 1) {
@@ -254,8 +253,7 @@ static sr_status open_file(sr_dataset *dataset, int shard, int *fd) {
     return SR_OK;
 }
 
-// That the bytes are those that were written, or, where nobody has noted that, that they are a
-// record of the protocol.
+// Compares the record with its hash or, where there is none, with the protocol.
 static sr_status check_record(const sr_data_file *file, int64_t record, const void *data,
                               size_t bytes) {
     if (file->check == NULL) {
@@ -302,12 +300,12 @@ sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard
     return SR_OK;
 }
 
-// Consecutive samples lie one behind the other, shard by shard.
+// Consecutive samples are adjacent within a file.
 void sr_dataset_advise(sr_dataset *dataset, int64_t first, int64_t count,
                        sr_dataset_advice advice) {
     const int64_t end = first + count;
     if (dataset->container->locate != NULL)
-        return; // where records lie is known when they are read
+        return; // offsets are known only when records are read
     for (int64_t i = first; i < end;) {
         int shard, fd, at;
         uint64_t begin, offset, bytes;

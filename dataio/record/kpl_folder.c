@@ -31,7 +31,7 @@ static bool has(const char *folder, const char *stem, const char *extension) {
     return there;
 }
 
-// Two of the three that belong together: what is missing is then told.
+// Two of the three required files suffice: opening then reports the missing one.
 static bool is_stem(const char *folder, const char *stem) {
     return has(folder, stem, "data") + has(folder, stem, "index") + has(folder, stem, "meta") >= 2;
 }
@@ -62,7 +62,7 @@ bool sr_kpl_find(const char *folder, char stem[KPL_STEM_MAX]) {
 
 // -- opening -----------------------------------------------------------------------------------
 
-// Not being there is no failure.
+// A missing file is not an error.
 static sr_status read_side(const char *folder, const char *stem, const char *extension, size_t most,
                            kpl_file *out) {
     out->path = sr_kpl_path(folder, stem, extension);
@@ -79,7 +79,7 @@ static sr_status check_files(kpl_folder *f) {
     struct stat info;
     if (f->index.bytes == 0)
         return SR_FAIL(SR_E_DATA,
-                       "%s is %s: its writer ended before it closed the data set; write it again",
+                       "%s is %s: its writer stopped before it closed the data set; write it again",
                        f->index.path, f->index.data ? "empty" : "missing");
     if (f->meta.data == NULL)
         return SR_FAIL(SR_E_DATA, "%s, the protocol, is missing; restore it, or write it again",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a KPLRecord directory of another writer from end to end, once, for what its files do not
-// say (sr_kpl_scan in kpl_folder_internal.h).
+// Reads all of a KPLRecord directory of another writer once, to find what its files do not state
+// (sr_kpl_scan in kpl_folder_internal.h).
 //
 // Class names are those of N.prop; where it has none, the names of the objects in records with
-// boxes, in byte order, and else the labels as numbers. A record that does not follow the protocol
-// is counted with its bytes as they are and with nothing that it says.
+// boxes, in byte order, and else the labels as numbers. Of a record that does not follow the
+// protocol only its bytes are counted, not its contents.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,12 +36,12 @@ typedef struct scan {
     size_t side_count, side_capacity, label_count, label_capacity;
     void *names; // char *, in byte order: of objects
     size_t name_count, name_capacity;
-    bool sound;
+    bool valid;
 } scan;
 
-// -- what a record says ------------------------------------------------------------------------
+// -- contents of a record ----------------------------------------------------------------------
 
-// Where the name stands, or would.
+// The index of the name, or the one where it would be inserted.
 static size_t place_of(const scan *s, const char *name, size_t bytes, bool *there) {
     char *const *names = s->names;
     size_t low = 0, high = s->name_count;
@@ -131,11 +131,11 @@ static sr_status take_record(scan *s, int64_t i) {
     size_t bytes = (size_t)entry->bytes;
     entry->hash = sr_hash64(s->buffer, bytes);
     if (sr_protocol_check(s->protocol, s->buffer, bytes) != SR_OK) {
-        if (s->sound)
+        if (s->valid)
             SR_WARN("%s record %" PRId64
                     ": %s; checksums of this directory are written once it is repaired",
                     s->folder->data_path, i, sr_error_message());
-        s->sound = false;
+        s->valid = false;
         return SR_OK;
     }
     sr_status status = add_facts(s, s->buffer, bytes);
@@ -243,8 +243,8 @@ static sr_status parse_property(scan *s) {
 }
 
 sr_status sr_kpl_scan(const kpl_folder *folder, const sr_type *protocol, uint8_t **out,
-                      size_t *bytes, bool *sound) {
-    scan s = {.folder = folder, .protocol = protocol, .sound = true};
+                      size_t *bytes, bool *valid) {
+    scan s = {.folder = folder, .protocol = protocol, .valid = true};
     sr_arena_init(&s.arena);
     sr_status status = parse_property(&s);
     if (status == SR_OK)
@@ -253,7 +253,7 @@ sr_status sr_kpl_scan(const kpl_folder *folder, const sr_type *protocol, uint8_t
         status = read_all(&s);
     if (status == SR_OK)
         status = encode(&s, out, bytes);
-    *sound = s.sound;
+    *valid = s.valid;
     sr_free(s.entries);
     sr_free(s.buffer);
     sr_free(s.sides);

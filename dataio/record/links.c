@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the links of a data set lead (see links.h).
+// Checks where the links of a data set lead (links.h).
 #include "dataio/record/links.h"
 
 #include <dirent.h>

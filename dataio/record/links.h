@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic links of a data set: where they may lead.
+// Where symbolic links of a data set may lead.
 //
-// A data set may come from somebody else, and a link in it to "/" would open the whole file system
-// to whoever reads it, and to the sandboxed reader. So links lead to files inside of the data set,
-// or beneath a folder that the user names: SERRIED_DATA_LINKS=FOLDER[:FOLDER...].
+// A data set may come from an untrusted source, and a link in it to "/" would give its readers,
+// also the sandboxed one, access to the whole file system. So links may only lead to files inside
+// the data set, or below a folder that the user names: SERRIED_DATA_LINKS=FOLDER[:FOLDER...].
 #ifndef SR_DATAIO_LINKS_H
 #define SR_DATAIO_LINKS_H
 
@@ -18,13 +18,13 @@ extern "C" {
 #define SR_LINKS_VARIABLE "SERRIED_DATA_LINKS"
 #define SR_LINKS_DEPTH 2 // the folder of a data set, and those of its splits
 
-// The folder of the data set 'path' without links, into root[PATH_MAX]; false where it is one file,
-// or nothing.
+// The folder of the data set 'path' with links resolved, into root[PATH_MAX]; false where it is a
+// file or does not exist.
 bool sr_links_root(const char *path, char *root);
-// Whether a link of the data set below 'root' may lead to 'target', a path without links.
+// Whether a link of the data set in 'root' may lead to 'target', a path without links.
 bool sr_link_allowed(const char *root, const char *target);
-// SR_E_USAGE names the first link that leads where none may. What links to nothing is met by
-// whoever opens it.
+// SR_E_USAGE names the first link that leads elsewhere. Dangling links are reported when they are
+// opened.
 SR_NODISCARD sr_status sr_links_check(const char *path);
 
 #ifdef __cplusplus

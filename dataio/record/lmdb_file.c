@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds values in an LMDB file by reading pages (format and why: lmdb_file_internal.h).
 //
-// A look-up reads a page a level, three for a million records, all but the last of them hot in the
-// page cache. Not read: named databases, duplicate keys, other byte orders.
+// A look-up reads one page per level, three for a million records, of which only the last is not in
+// the page cache. Not supported: named databases, duplicate keys, other byte orders.
 #include "dataio/record/lmdb_file_internal.h"
 
 #include <errno.h>
@@ -53,8 +53,8 @@ static sr_status damaged(const sr_lmdb *file, const char *what, uint64_t page) {
                    (unsigned long long)page, what);
 }
 
-// Bytes of a page, or of a part of one; where the file ends before them it was cut.
-static sr_status read_part(const sr_lmdb *file, uint64_t page, void *out, uint64_t bytes) {
+// Reads the first 'bytes' bytes of a page.
+static sr_status read_bytes(const sr_lmdb *file, uint64_t page, void *out, uint64_t bytes) {
     if (page >= file->bytes / file->page_bytes + 1 || bytes > file->bytes - page * file->page_bytes)
         return SR_FAIL(
             SR_E_DATA,
@@ -70,16 +70,16 @@ sr_status sr_lmdb_open(int fd, const char *path, sr_lmdb *out) {
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return SR_FAIL(SR_E_DATA, "%s: not a regular file, so not an LMDB store", path);
     file.bytes = (uint64_t)info.st_size;
-    SR_TRY(read_part(&file, 0, first, sizeof first));
+    SR_TRY(read_bytes(&file, 0, first, sizeof first));
     if (!is_meta(first, 0))
-        return damaged(&file, "is no meta page of LMDB", 0);
+        return damaged(&file, "is not a meta page of LMDB", 0);
     uint32_t page_bytes = get_u32(first + PAGE_HEADER + 24);
     if (page_bytes < PAGE_MIN || page_bytes > PAGE_MAX || (page_bytes & (page_bytes - 1)) != 0)
-        return damaged(&file, "says an impossible size of pages", 0);
+        return damaged(&file, "states an impossible page size", 0);
     file.page_bytes = page_bytes;
-    SR_TRY(read_part(&file, 1, second, sizeof second));
+    SR_TRY(read_bytes(&file, 1, second, sizeof second));
     if (!is_meta(second, 1) || get_u32(second + PAGE_HEADER + 24) != page_bytes)
-        return damaged(&file, "is no meta page of LMDB", 1);
+        return damaged(&file, "is not a meta page of LMDB", 1);
     take_meta(transaction_of(first) > transaction_of(second) ? first : second, &file);
     *out = file;
     return SR_OK;
@@ -119,11 +119,11 @@ typedef struct tree_node {
 } tree_node;
 
 static sr_status read_page(const sr_lmdb *file, uint64_t number, uint8_t *data, tree_page *out) {
-    SR_TRY(read_part(file, number, data, file->page_bytes));
+    SR_TRY(read_bytes(file, number, data, file->page_bytes));
     uint32_t flags = get_u16(data + 10) & PAGE_KINDS, lower = get_u16(data + 12);
     uint32_t upper = get_u16(data + 14);
     if (get_u64(data) != number || (flags != PAGE_BRANCH && flags != PAGE_LEAF))
-        return damaged(file, "is no page of the tree", number);
+        return damaged(file, "is not a page of the tree", number);
     if (lower < PAGE_HEADER + 2 || lower % 2 != 0 || lower > upper || upper > file->page_bytes)
         return damaged(file, "has damaged bounds", number);
     *out = (tree_page){.file = file,
@@ -135,10 +135,10 @@ static sr_status read_page(const sr_lmdb *file, uint64_t number, uint8_t *data, 
 }
 
 static sr_status get_node(const tree_page *page, uint32_t i, tree_node *out) {
-    // Places are compared as numbers: a pointer behind the page would be undefined by itself.
+    // Offsets are compared, not pointers: a pointer beyond the page is undefined behaviour.
     uint64_t at = get_u16(page->data + PAGE_HEADER + (size_t)2 * i), end = page->file->page_bytes;
     if (at < PAGE_HEADER || at + NODE_HEADER > end)
-        return damaged(page->file, "has a node outside of it", page->number);
+        return damaged(page->file, "has a node outside its bounds", page->number);
     const uint8_t *node = page->data + at;
     uint64_t low = get_u16(node) | get_u16(node + 2) << 16;
     tree_node n = {
@@ -164,8 +164,8 @@ static int compare_keys(const void *a, size_t a_bytes, const void *b, size_t b_b
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-// The last node whose key is not above the wanted one, by bisection; of a branch the first has none
-// and is below all. *order is that of the wanted key against the node's.
+// Finds the last node whose key is not above the wanted one, by bisection; the first node of a
+// branch has no key and is below all others. *order compares the wanted key with the node's.
 static sr_status search_page(const tree_page *page, const void *key, size_t key_bytes,
                              tree_node *out, int *order) {
     uint32_t low = 0, high = page->nodes;
@@ -190,11 +190,11 @@ static sr_status locate_value(const tree_page *page, const tree_node *node, uint
     }
     uint64_t first = get_u64(page->data + node->value);
     uint8_t header[PAGE_HEADER] = {0};
-    SR_TRY(read_part(file, first, header, sizeof header));
+    SR_TRY(read_bytes(file, first, header, sizeof header));
     uint64_t room = get_u32(header + 12) * file->page_bytes;
     if (get_u64(header) != first || (get_u16(header + 10) & PAGE_KINDS) != PAGE_OVERFLOW ||
         room < PAGE_HEADER + node->bytes)
-        return damaged(file, "does not hold the value that it should", first);
+        return damaged(file, "does not contain the value that it should", first);
     *offset = first * file->page_bytes + PAGE_HEADER;
     if (node->bytes > file->bytes - *offset)
         return SR_FAIL(SR_E_DATA,
@@ -222,14 +222,14 @@ static sr_status descend(const sr_lmdb *file, const void *key, size_t key_bytes,
         *bytes = node.bytes;
         return SR_OK;
     }
-    return damaged(file, "leads in a circle", number);
+    return damaged(file, "is part of a cycle", number);
 }
 
 sr_status sr_lmdb_find(const sr_lmdb *file, const void *key, size_t key_bytes, uint64_t *offset,
                        uint64_t *bytes) {
     uint8_t buffer[PAGE_MAX];
     if (file->entries == 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: it is empty", file->path);
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: the database is empty", file->path);
     memset(buffer, 0, file->page_bytes); // for clang-tidy: each page is read before it is used
     return descend(file, key, key_bytes, buffer, offset, bytes);
 }

@@ -2,9 +2,9 @@
 // The text-format Meta of KPLRecord (N.meta), written and read (message: protocol.h).
 //
 // The reader is a small recursive descent over protobuf's text format: fields in any order,
-// comments, both brackets, both quotes, escapes, separators; unknown fields are skipped. Not read:
-// extensions and Any, which Meta cannot hold.
-// Source: https://protobuf.dev/reference/protobuf/textformat-spec/
+// comments, both brackets, both quotes, escapes, separators; unknown fields are skipped. Not
+// supported: extensions and Any, which cannot occur in Meta. Source:
+// https://protobuf.dev/reference/protobuf/textformat-spec/
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static sr_status take_string(meta_reader *r, char *out) {
         if (n + 1 >= WORD_MAX)
             return mistake(r, "a string is too long");
         if (c == '\0')
-            return mistake(r, "a key holds a zero byte");
+            return mistake(r, "a key contains a zero byte");
         out[n++] = c;
     }
     out[n] = '\0';
@@ -248,7 +248,7 @@ static sr_status parse_property(meta_reader *r, sr_type **out) {
     return type->key ? SR_OK : SR_E_MEMORY;
 }
 
-// 'keys' gives the order, 'properties' what they are: moves the named property to the end.
+// 'keys' gives the order of the properties: moves the named property to the end.
 static void order_key(sr_type *map, const char *key) {
     sr_type **from = &map->first;
     while (*from != NULL && ((*from)->key == NULL || strcmp((*from)->key, key) != 0))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes N.prop (message: property.h). One level of lists is all that our keys need, so
-// nothing here recurses over input.
+// Reads and writes N.prop (message: property.h). Our keys need one level of lists only, so nothing
+// recurses over input.
 #include "dataio/record/property.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ enum { FIELD_FLAG = 1, FIELD_STRING, FIELD_BYTES, FIELD_FLOAT64, FIELD_INT64, FI
 
 // -- reading -----------------------------------------------------------------------------------
 
-// A DynamicType; of repeated fields the last one counts, but for the items of a list, which are
-// counted and walked over with next_item.
+// A DynamicType; the last of a repeated field counts, except for the items of a list, which are
+// counted here and iterated by next_item.
 typedef struct value {
     uint64_t flag, i64;
     double f64;
@@ -48,7 +48,7 @@ static sr_status parse_value(const uint8_t *at, const uint8_t *end, value *out) 
     return SR_OK;
 }
 
-// The next item of a list that parse_value has walked over; false after the last.
+// The next item of a list that parse_value has checked; false after the last.
 static sr_status next_item(value *list, value *out, bool *more) {
     wire_field field;
     *more = false;
@@ -64,7 +64,7 @@ static sr_status take_text(const value *v, sr_arena *arena, const char **out) {
     if (v->flag != FLAG_STRING && v->flag != FLAG_BYTES)
         return SR_FAIL(SR_E_DATA, "a string is expected");
     if (v->text_bytes > 0 && memchr(v->text, '\0', v->text_bytes) != NULL)
-        return SR_FAIL(SR_E_DATA, "a string holds a zero byte");
+        return SR_FAIL(SR_E_DATA, "a string contains a zero byte");
     char *copy = sr_arena_alloc(arena, v->text_bytes + 1);
     if (copy == NULL)
         return SR_E_MEMORY;
@@ -220,7 +220,7 @@ static void add_float64(sr_text *out, double number) {
     sr_text_add_bytes(out, bytes, sizeof bytes);
 }
 
-// The value in 'v', which is emptied for the next.
+// Writes the value in 'v', which is then cleared for the next one.
 static void add_entry(sr_text *out, const char *key, sr_text *v) {
     sr_text entry;
     sr_text_init(&entry);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocols as text, records against their protocol, and N.index (formats: protocol.h).
+// Protocols as text, checking records against their protocol, and N.index (formats: protocol.h).
 // The text-format Meta is in meta_text.c.
 #include "dataio/record/protocol.h"
 
@@ -39,7 +39,7 @@ static bool take(scanner *s, char c) {
     return true;
 }
 
-// May stand in a word without quotes.
+// Whether the character needs no quotes.
 static bool is_bare(unsigned char c) {
     return isalnum(c) || (c != '\0' && strchr("_-./", c) != NULL);
 }
@@ -101,7 +101,7 @@ static sr_status parse_map(scanner *s, sr_type **out) {
             return mistake(s, "',' or '}' is expected");
         SR_TRY(take_word(s, key));
         if (has_key(map, key))
-            return mistake(s, "this key stands twice");
+            return mistake(s, "this key is repeated");
         if (!take(s, ':'))
             return mistake(s, "':' is expected after a key");
         sr_type *type = NULL;
@@ -160,7 +160,7 @@ sr_status sr_protocol_parse(const char *text, sr_arena *arena, const sr_type **o
     return SR_OK;
 }
 
-// A key as the parser takes it: in quotes where it is no bare word.
+// Adds a key as the parser expects it: in quotes unless it is a bare word.
 static void print_key(const char *key, sr_text *out) {
     bool bare = *key != '\0';
     for (const char *p = key; *p; p++)
@@ -226,7 +226,7 @@ static const sr_type *child_of(const sr_type *parent, const char *key, size_t by
     return NULL;
 }
 
-// Depth is that of the protocol, which its parser has bounded.
+// The depth is that of the protocol, which its parser limits.
 static sr_status check_entries(const sr_type *type, sr_record_cursor cursor, const char *path) {
     for (size_t i = 0;; i++) {
         const char *key;
@@ -300,7 +300,7 @@ static sr_status parse_offsets(const uint8_t *at, const uint8_t *end, offset_lis
         }
     }
     if (list->count == 0)
-        return SR_FAIL(SR_E_DATA, "index: empty; its writer died before it closed the data set");
+        return SR_FAIL(SR_E_DATA, "index: empty; its writer stopped before it closed the data set");
     return SR_OK;
 }
 

@@ -7,9 +7,9 @@
 //   RecordType { enum basicType = 1; map<string, RecordType> properties = 2;
 //                repeated string keys = 3; RecordType item = 4; }
 //   basicType: unKnow 0, bytes 1, float64 2, int64 3, list 4, map 5, string 6, file 7
-// and for people and code as "{data: bytes, shape: [int64]}" (type names in any case; bytearray,
-// float and int are accepted for bytes, float64 and int64).
-// Text format: https://protobuf.dev/reference/protobuf/textformat-spec/
+// and for users and in code as "{data: bytes, shape: [int64]}" (type names in any case; bytearray,
+// float and int are accepted for bytes, float64 and int64). Text format:
+// https://protobuf.dev/reference/protobuf/textformat-spec/
 #ifndef SR_DATAIO_PROTOCOL_H
 #define SR_DATAIO_PROTOCOL_H
 
@@ -42,22 +42,23 @@ typedef struct sr_type {
     struct sr_type *first, *next; // MAP: keys in order; LIST: 'first' is the element
 } sr_type;
 
-// "{a: [float64], b: int64}". SR_E_USAGE with the column of a mistake. The top is a map.
+// Parses "{a: [float64], b: int64}"; the top level is a map. SR_E_USAGE states the column of a
+// mistake.
 SR_NODISCARD sr_status sr_protocol_parse(const char *text, sr_arena *arena, const sr_type **out);
-// The same text back.
+// Prints the same text.
 void sr_protocol_print(const sr_type *type, sr_text *out);
 // Text-format Meta, as the original writer prints it (two spaces a level).
 void sr_meta_print(const sr_type *type, const char *id, sr_text *out);
-// The protocol of a text-format Meta of any writer. SR_E_DATA with line of a mistake.
+// The protocol of a text-format Meta of any writer. SR_E_DATA states the line of a mistake.
 SR_NODISCARD sr_status sr_meta_parse(const char *text, size_t bytes, sr_arena *arena,
                                      const sr_type **out);
 
-// That a record is well formed and has only keys and kinds of the protocol; missing keys are legal.
-// SR_E_DATA names the key path, as "object[2].xmin".
+// Checks that a record is well formed and has only keys and kinds of the protocol; keys may be
+// missing. SR_E_DATA names the key path, as "object[2].xmin".
 SR_NODISCARD sr_status sr_protocol_check(const sr_type *protocol, const void *record, size_t bytes);
 
 // N.index: one message Index { repeated int64 index = 1; } (packed), the cumulative offsets of the
-// records in N.data, beginning with 0. offsets gets count + 1 numbers for count records (sr_free).
+// records in N.data, beginning with 0. *offsets has count + 1 numbers for count records (sr_free).
 SR_NODISCARD sr_status sr_index_parse(const void *data, size_t bytes, uint64_t **offsets,
                                       size_t *count);
 SR_NODISCARD sr_status sr_index_write(const uint64_t *offsets, size_t count, sr_text *out);

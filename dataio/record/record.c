@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing of single KPLRecords (format: record.h).
+// Reading and writing single KPLRecords (format: record.h).
 //
-// Every byte of a training picture passes here once per epoch, so the reader makes pointers, not
-// copies, and the writer one pass with the lengths of lists and maps put in when they close.
-// Not a protobuf library: seven messages and no descriptors.
+// Every training picture is read through this code once per epoch, so the reader returns pointers,
+// not copies; the writer makes one pass and inserts the lengths of lists and maps when they close.
+// This is not a protobuf library: it knows seven messages and has no descriptors.
 #include "dataio/record/record.h"
 
 #include <string.h>
@@ -174,8 +174,8 @@ static bool key_fits(sr_record_writer *writer, const char *key) {
 
 #define HEAD_MAX ((size_t)6 * WIRE_VARINT_MAX)
 
-// What stands before a value of 'bytes' bytes (its tag included): the entry with its key, or the
-// list item. Written to head; returns its size.
+// Writes what precedes a value of 'bytes' bytes (including its tag), the map entry with its key or
+// the list item, to head; returns its size.
 static size_t entry_head(uint8_t *head, const char *key, size_t bytes) {
     size_t n = 0;
     if (key == NULL) {
@@ -286,7 +286,7 @@ void sr_record_close(sr_record_writer *writer) {
     uint8_t tag[1 + WIRE_VARINT_MAX];
     tag[0] = (uint8_t)((unsigned)kind << 3 | WIRE_BYTES);
     size_t tag_bytes = 1 + wire_put_varint(tag + 1, bytes);
-    // The head is written where there is room, then content and head change places.
+    // The head is written after the content, then the two are swapped.
     uint8_t *data = writer->data + start;
     size_t head = entry_head(data + bytes, key, tag_bytes + bytes);
     head += tag_bytes;

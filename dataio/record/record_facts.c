@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shorter side and label of a record of any schema (see record_facts_internal.h).
+// Shorter side and label of a record of any schema (record_facts_internal.h).
 #include "dataio/record/record_facts_internal.h"
 
 #include "dataio/record/record.h"

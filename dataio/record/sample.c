@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schemas that serried itself writes: a picture with a class, with a mask, with boxes
-// (see record.h). Readers take any order of keys and records of other writers of these schemas.
+// The schemas that serried writes: a picture with a class, with a mask, with boxes (record.h).
+// Readers accept keys in any order, and records of other writers of these schemas.
 #include <string.h>
 
 #include "dataio/record/record.h"
@@ -105,7 +105,7 @@ static sr_status take_sample_key(const char *key, size_t n, const sr_feature *fe
     } else if (is_key(key, n, "label")) {
         size_t count = 1;
         if (feature->kind == SR_FEATURE_INT64) {
-            out->label = feature->i64; // a plain number is taken too
+            out->label = feature->i64; // a plain number is accepted too
         } else {
             SR_TRY(check_kind("label", feature, SR_FEATURE_LIST));
             SR_TRY(sr_feature_int64s(feature, &out->label, 1, &count));
@@ -143,7 +143,7 @@ sr_status sr_sample_read(const void *record, size_t bytes, sr_sample *out) {
     }
     if (sample.data == NULL || sample.bytes == 0)
         return SR_FAIL(SR_E_DATA, "the record has no key 'data' with a picture%s",
-                       has_content ? "; it is one with boxes, for detection" : "");
+                       has_content ? "; it is a record with boxes, for detection" : "");
     *out = sample;
     return SR_OK;
 }

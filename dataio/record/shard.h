@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards: files of KPLRecords that are whole or do not exist, and that show any changed bit.
+// Shards: files of KPLRecords that are either complete or absent, and in which any changed bit is
+// detected.
 //
-// A data set folder holds SPLIT-NNNNN.kpl, numbered from 00000. All numbers are little-endian.
+// A data set folder contains SPLIT-NNNNN.kpl, numbered from 00000. All numbers are little-endian.
 //
 //   offset  bytes  header
 //        0      8  89 'K' 'P' 'L' 0D 0A 1A 0A (text-mode damage shows, as in PNG)
@@ -26,15 +27,14 @@
 //        +         zeros up to H - 8
 //      H-8      8  u64 XXH3-64 of bytes 0 .. H-8
 //
-//        H         n records (dataio/record/record.h), one after the other without gaps; this part
-//        alone
-//                  is a KPLRecord N.data file
+//        H         n records (dataio/record/record.h) without gaps; this range alone is a KPLRecord
+//                  N.data file
 //        I    24n  index: u64 offset in the file, u64 length, u64 XXH3-64 of each record
 //  I + 24n     40  footer: u64 I, u64 n, u64 XXH3-64 of the index, 89 'K' 'P' 'L' 'E' 'N' 'D' 0A,
 //                  u64 XXH3-64 of the 32 bytes before
 //
-// Every bit is under a checksum or compared with a value that is. A shard is written under a
-// temporary name, fsynced and renamed; the flag on the last one shows that a split is complete.
+// Every bit is covered by a checksum or compared with a value that is. A shard is written under a
+// temporary name, fsynced and renamed; the flag of the last one shows that a split is complete.
 #ifndef SR_DATAIO_SHARD_H
 #define SR_DATAIO_SHARD_H
 
@@ -49,66 +49,69 @@ extern "C" {
 #endif
 
 #define SR_SHARD_VERSION 1 // of the format above
-// Usual size of a shard, 256 MiB.
+// Default size of a shard, 256 MiB.
 #define SR_SHARD_TARGET_BYTES (UINT64_C(256) << 20)
 #define SR_SPLIT_MAX 15      // characters of a split's name
 #define SR_SHARD_NAME_MAX 32 // "SPLIT-NNNNN.kpl" with its terminator
 
-// Exact sums over sampled pixels, so that they add up in any order. Mean and standard deviation of
-// values / 255.
+// Exact sums over sampled pixels, which may be added in any order.
 typedef struct sr_channel_sums {
     uint64_t pixels, sum[3], square[3];
 } sr_channel_sums;
 
-// Adds one set of sums to another; exact, so in any order.
+// Adds one set of sums to another.
 void sr_channel_sums_add(sr_channel_sums *into, const sr_channel_sums *from);
 // Adds packed RGB pixels.
 void sr_channel_sums_add_rgb(sr_channel_sums *into, const uint8_t *rgb, uint64_t pixels);
-// False when no pixel was counted; *mean and *std are then left alone.
+// Mean and standard deviation of values / 255. False when no pixel was counted; the outputs are
+// then unchanged.
 bool sr_channel_sums_get(const sr_channel_sums *sums, double mean[3], double std[3]);
 
 // -- writing -----------------------------------------------------------------------------------
 
-// What a split is made of.
+// What to write.
 typedef struct sr_writer_options {
     const char *folder; // must exist
     const char *split;  // NULL: "train"
     const char *const *classes;
-    int class_count;       // 0: records have no class
-    const char *protocol;  // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
-    uint64_t target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record stands alone.
-    uint32_t first_shard;  // to go on: number of the first shard,
+    int class_count;      // 0: records have no class
+    const char *protocol; // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
+    uint64_t
+        target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record has its own shard.
+    uint32_t first_shard;  // to resume: number of the first shard,
     uint64_t first_record; // and of its first record
-    const char *format;    // "shards" (NULL), "kpl-dir", "lmdb": what holds the records
+    const char *format;    // the container: "shards" (NULL), "kpl-dir", "lmdb"
 } sr_writer_options;
 
-// Writes one split: its shards, one after the other, or another container. One thread at a time.
+// Writes one split: its shards in order, or another container. One thread at a time.
 typedef struct sr_writer sr_writer;
 
-// SR_E_EXISTS where the folder has this split; SR_E_USAGE for a bad protocol or format.
+// SR_E_EXISTS where the folder already has this split; SR_E_USAGE for an invalid protocol or
+// format.
 SR_NODISCARD sr_status sr_writer_open(const sr_writer_options *options, sr_writer **out);
-// Appends one record (any writer's bytes). SR_E_DATA when it does not follow the protocol or its
-// label is no class. The bytes are copied to the file before return.
+// Appends one record (of any writer). SR_E_DATA when it does not follow the protocol or its label
+// is not a class. The bytes are copied to the file before the function returns.
 SR_NODISCARD sr_status sr_writer_append(sr_writer *writer, const void *record, size_t bytes);
-// Number of the shard that is written or comes next: those before it are durable.
+// Number of the shard that is being written or is next; those before it are durable.
 uint32_t sr_writer_shard(const sr_writer *writer);
-// Counts pixels of the record that was appended last.
+// Adds pixel sums of the record that was appended last.
 void sr_writer_add_sums(sr_writer *writer, const sr_channel_sums *sums);
-// Makes the last shard durable and ends the writer, also on failure (what was not yet renamed is
+// Makes the last shard durable and frees the writer, also on failure (what was not yet renamed is
 // then removed). SR_E_DATA when nothing was appended.
 SR_NODISCARD sr_status sr_writer_close(sr_writer *writer);
-// Ends the writer without its last shard; NULL is legal. Shards that are finished stay.
+// Frees the writer and discards its last shard; NULL is legal. Finished shards stay.
 void sr_writer_abort(sr_writer *writer);
 
 // -- reading -----------------------------------------------------------------------------------
 
-// Where a record lies in its shard (bytes), and its XXH3-64.
+// Offset and length of a record in its file, in bytes, and its XXH3-64.
 typedef struct sr_index_entry {
     uint64_t offset, bytes, hash;
 } sr_index_entry;
 
-// Header and index of one shard, verified; no descriptor is kept. Immutable after loading. Other
-// containers give the same of each of their parts (dataset.h).
+// A file of records, or a folder of such files, of any container (container.h): the verified header
+// and index of a shard, or the same contents from elsewhere. No file descriptor is kept. Immutable
+// after loading.
 typedef struct sr_data_file {
     const char *path, *name; // whole path; as messages name it
     const char *split;
@@ -128,31 +131,31 @@ typedef struct sr_data_file {
     sr_arena arena;
 } sr_data_file;
 
-// SR_E_NOT_FOUND; SR_E_DATA (no shard, truncated), SR_E_CHECKSUM (bits changed) naming the part;
-// SR_E_UNSUPPORTED for a newer version.
+// Loads a shard. SR_E_NOT_FOUND; SR_E_DATA (not a shard, truncated), SR_E_CHECKSUM (bits changed)
+// naming what is damaged; SR_E_UNSUPPORTED for a newer version.
 SR_NODISCARD sr_status sr_shard_load(const char *path, sr_data_file *out);
-// Gives the memory back; the pointers in it end.
+// Frees everything that it points to.
 void sr_data_file_release(sr_data_file *shard);
-// True when the file begins with a shard's magic.
+// True when the file begins with the magic bytes of a shard.
 bool sr_shard_is(const char *path);
 // "train-00003.kpl" into out[SR_SHARD_NAME_MAX]; returns out.
 char *sr_shard_file_name(const char *split, uint32_t number, char *out);
-// The split and number of such a file name; split gets SR_SPLIT_MAX + 1 characters.
+// Parses such a file name; split has room for SR_SPLIT_MAX + 1 characters.
 bool sr_shard_parse_name(const char *file, char *split, uint32_t *number);
 
-// Every finding of a check, one call each.
+// Called once for each finding of a check.
 typedef void (*sr_damage_fn)(void *user, const char *message);
 
-// Counts of a check.
+// What a check has counted.
 typedef struct sr_verify_result {
-    uint64_t files, records, bytes; // looked at
+    uint64_t files, records, bytes; // checked
     uint64_t damaged;               // findings
     const char *noun;               // what the files are called, as "shard" or "LMDB stores"
 } sr_verify_result;
 
-// Checks every byte of a shard and the form of every record; adds to *result and goes on past
-// damage. A finding names shard, record, the record's name and key where they can be read. Returns
-// only failures to look (SR_E_IO, SR_E_MEMORY).
+// Checks every byte of a shard and the structure of every record; adds to *result and continues
+// after damage. A finding names shard, record, and the record's name and key where they can be
+// read. The status is an error only where the shard could not be checked (SR_E_IO, SR_E_MEMORY).
 SR_NODISCARD sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
                                        sr_verify_result *result);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shard headers to bytes and back, file names, and sums over channels (format: shard.h).
+// Encoding and decoding of shard headers, file names, and sums over channels (format: shard.h).
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +86,8 @@ sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes, sr_data_fi
     uint32_t classes = get_u32(data + 64), names = get_u32(data + 68), meta = get_u32(data + 72);
     uint64_t used = SHARD_HEADER_FIXED + (uint64_t)classes * 8 + names + meta;
     if (used > bytes - 8u || get_u64(data + 24) > INT64_MAX / SHARD_ENTRY_BYTES)
-        return SR_FAIL(SR_E_DATA, "%s: header: its parts do not fit into its %u bytes", shard->path,
-                       bytes);
+        return SR_FAIL(SR_E_DATA, "%s: header: its fields do not fit into its %u bytes",
+                       shard->path, bytes);
     shard->file_bytes = get_u64(data + 16);
     shard->count = (int64_t)get_u64(data + 24);
     shard->first_record = get_u64(data + 32);

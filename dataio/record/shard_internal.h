@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of shards: the fixed places of header and footer (format: shard.h).
+// Shared by the files about shards: sizes and codecs of header, index and footer (format: shard.h).
 #ifndef SR_DATAIO_SHARD_INTERNAL_H
 #define SR_DATAIO_SHARD_INTERNAL_H
 
@@ -31,7 +31,7 @@ static inline uint64_t get_u64(const uint8_t *in) {
     return (uint64_t)get_u32(in) | (uint64_t)get_u32(in + 4) << 32;
 }
 
-// What a header says, as the writer knows it.
+// The contents of a header, as the writer has them.
 typedef struct shard_header {
     uint64_t file_bytes, records, first_record;
     uint32_t number, flags;
@@ -49,37 +49,36 @@ typedef struct shard_header {
 uint32_t sr_shard_header_bytes(const shard_header *header);
 // Writes that many bytes.
 void sr_shard_header_encode(const shard_header *header, uint8_t *out);
-// The other way, from a verified copy of the file's header; names and arrays go into the shard's
-// arena.
+// Decodes a verified copy of a header; names and arrays are allocated in the arena of *out.
 SR_NODISCARD sr_status sr_shard_header_decode(const uint8_t *data, uint32_t bytes,
                                               sr_data_file *out);
 
-// The parts of reading, so that a check can go on after a damaged one. 'fd' is of the shard's file
-// and actual the file's length.
+// The steps of loading, so that a check can continue after a damaged one. 'fd' is the open shard
+// and 'actual' the length of the file.
 SR_NODISCARD sr_status sr_shard_load_header(int fd, uint64_t actual, sr_data_file *shard,
                                             uint64_t *header_bytes);
 SR_NODISCARD sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_data_file *shard);
 
 // Index and footer of n records that end at 'end': n * SHARD_ENTRY_BYTES + SHARD_FOOTER_BYTES.
 void sr_shard_index_encode(const sr_index_entry *entries, size_t n, uint64_t end, uint8_t *out);
-// The other way, for shard->count records that lie from 'begin' to 'end' without gaps.
+// Decodes the index and footer of shard->count records that lie from 'begin' to 'end' without gaps.
 SR_NODISCARD sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t end,
                                              sr_data_file *shard);
-// The checks of a header's bytes that need no file: checksum, version, form.
+// Checks of a header that need no file: checksum, version, structure. Then decodes it.
 SR_NODISCARD sr_status sr_shard_header_check(const uint8_t *data, uint32_t bytes,
                                              sr_data_file *shard);
 
 // -- tables of contents ------------------------------------------------------------------------
 //
-// Header, index and footer of a shard in one piece, without the records between them: what a
-// container keeps beside records that lie elsewhere. Offsets count from the first record's begin,
-// and file_bytes is the length of all records.
+// Header, index and footer of a shard, without the records between them: other containers store
+// this table beside their records. Offsets are relative to the first record, and file_bytes is the
+// length of all records.
 
-// Into new memory (sr_free).
+// *out is new memory (sr_free).
 SR_NODISCARD sr_status sr_contents_encode(const shard_header *header, const sr_index_entry *entries,
                                           uint8_t **out, size_t *bytes);
-// *used is the table's length; more may follow it. 'path' names it in messages, and becomes the
-// part's path.
+// *used is the length of the table; more may follow it. 'path' names it in messages, and becomes
+// the path of *out.
 SR_NODISCARD sr_status sr_contents_decode(const char *path, const uint8_t *data, size_t bytes,
                                           sr_data_file *out, size_t *used);
 

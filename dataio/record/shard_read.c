@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading a shard's header and index, with every value checked (format: shard.h).
 //
-// pread only: a mapped file that is cut short kills the process that reads it. Lengths from the
-// file are believed only after they agree with the length of the file or with a checksum.
+// Files are read with pread only: reading a mapped file that is truncated kills the process.
+// Lengths from the file are used only after they agree with the length of the file or with a
+// checksum.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -110,7 +111,7 @@ sr_status sr_shard_index_decode(const uint8_t *index, uint64_t begin, uint64_t e
     if (gap >= 0)
         return SR_FAIL(changed ? SR_E_CHECKSUM : SR_E_DATA,
                        "%s: index: the entry of record %lld %s", shard->path, (long long)gap,
-                       changed ? "has changed bits" : "does not fit to its neighbours");
+                       changed ? "has changed bits" : "does not match its neighbours");
     if (changed)
         return SR_FAIL(SR_E_CHECKSUM, "%s: index: bits of a stored checksum have changed",
                        shard->path);
@@ -132,7 +133,7 @@ sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_data_file *shard
 
 static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
     struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not hold us up
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a pipe must not block
     if (*fd < 0)
         return SR_FAIL(errno == ENOENT || errno == ENOTDIR ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
                        path, strerror(errno));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checking all of a shard, or all records of any part of a data set, and naming what is damaged
-// (see sr_shard_verify in shard.h and sr_data_file_verify in container.h).
+// Checks all of a shard, or all records of any data file, and names what is damaged
+// (sr_shard_verify in shard.h and sr_data_file_verify in container.h).
 //
-// Records are read in pieces of a few MiB in file order; a damaged record does not end the check.
-// Where the index itself is damaged, records cannot be found any more and the check says so.
+// Records are read in file order; a damaged record does not end the check. Where the index is
+// damaged, records cannot be located any more and the check reports that.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -52,8 +52,8 @@ static bool is_finding(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
-// The bytes of a key at the top of a record: found by its entries, or, where damage hides them, by
-// the look of the entry's key.
+// The value of a key at the top level of a record: found by parsing or, where damage prevents that,
+// by searching for the encoded key.
 static bool find_bytes(const uint8_t *record, size_t bytes, const char *key, sr_feature *out) {
     char entry[32];
     if (sr_record_find(sr_record_entries(record, bytes), key, out) == SR_OK)
@@ -74,7 +74,7 @@ static bool find_bytes(const uint8_t *record, size_t bytes, const char *key, sr_
     return field.bytes > 0;
 }
 
-// " (cat/0001.jpg)" where the record still says where it came from.
+// " (cat/0001.jpg)" where the name in the record can still be read.
 static void record_name(const uint8_t *record, size_t bytes, char *out, size_t capacity) {
     sr_feature feature;
     out[0] = '\0';
@@ -87,8 +87,9 @@ static void record_name(const uint8_t *record, size_t bytes, char *out, size_t c
             *p = '?';
 }
 
-// Which single bit, flipped back, makes the record right again? Tried where it costs at most a few
-// seconds in the whole check (2^35 bytes hashed). Leaves the record repaired and true, or false.
+// Finds the single bit that was flipped, if any. Tried only as long as it costs at most a few
+// seconds in the whole check (2^35 bytes hashed). Where it returns true, the record is left
+// repaired.
 static bool find_flipped_bit(check *c, uint8_t *record, const sr_index_entry *entry, size_t *bit) {
     uint64_t bytes = entry->bytes;
     if (bytes > UINT64_C(1) << 20 || 8 * bytes * bytes > c->search_left)
@@ -105,7 +106,7 @@ static bool find_flipped_bit(check *c, uint8_t *record, const sr_index_entry *en
     return false;
 }
 
-// The key of the record in whose entry a byte lies.
+// The key of the entry that contains a byte.
 static void key_at(const uint8_t *record, size_t bytes, size_t byte, char *out, size_t capacity) {
     sr_record_cursor entries = sr_record_entries(record, bytes);
     const char *key;
@@ -216,7 +217,7 @@ static sr_status begin(check *c, const char *path) {
     return SR_OK;
 }
 
-// What is wrong with the data is a finding; what could not be looked at a failure.
+// Damaged data is a finding; data that could not be read is an error.
 static sr_status end(check *c, sr_status status) {
     if (is_finding(status)) {
         found(c, "%s", sr_error_message());
@@ -241,7 +242,7 @@ sr_status sr_shard_verify(const char *path, sr_damage_fn damage, void *user,
     return status;
 }
 
-// -- any part ----------------------------------------------------------------------------------
+// -- any data file -----------------------------------------------------------------------------
 
 sr_status sr_data_file_verify(const sr_data_file *file, sr_locate_fn locate, sr_damage_fn damage,
                               void *user, sr_verify_result *result) {

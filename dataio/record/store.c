@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of stores, and what those share that have a folder for each split (store_internal.h).
+// The table of stores, and what stores with a folder for each split share (store_internal.h).
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ sr_status sr_store_make_folder(const sr_writer *writer, char **out) {
     return SR_OK;
 }
 
-// FILE, or FILE with what sr_atomic_open puts behind it.
+// FILE, or FILE with the suffix of sr_atomic_open.
 static bool is_named(const char *entry, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         size_t n = strlen(names[i]);
@@ -68,7 +68,7 @@ sr_status sr_store_remove_files(const char *folder, const char *const *names, si
                              strerror(errno));
     (void)closedir(dir);
     if (status == SR_OK)
-        (void)rmdir(folder); // what else is in it is somebody's
+        (void)rmdir(folder); // fails where it contains other files, which stay
     return status;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a KPLRecord directory for each split (files: kpl_folder_internal.h).
 //
-// N.index becomes visible last, when all else is durable; without it neither serried nor the
-// original tools read the directory.
+// N.index becomes visible last, when all other files are durable; without it neither serried nor
+// the original tools read the directory.
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ static sr_status refuse_kpl(const sr_writer *writer) {
     sr_status status = SR_OK;
     if (sr_kpl_find(folder, stem))
         status = SR_FAIL(SR_E_EXISTS,
-                         "%s holds a KPLRecord directory; write to another folder or "
+                         "%s contains a KPLRecord directory; write to another folder or "
                          "remove it",
                          folder);
     sr_free(folder);
@@ -115,7 +115,7 @@ static void release(kpl_state *state) {
 static sr_status end_kpl(sr_writer *writer, bool last) {
     kpl_state *state = writer->state;
     sr_text index, property;
-    (void)last; // there is one part
+    (void)last; // there is one file only
     SR_TRY(sr_atomic_commit(&state->data));
     sr_text_init(&index);
     sr_text_init(&property);
@@ -136,7 +136,7 @@ static sr_status sweep_kpl(const char *folder) {
 static void abort_kpl(sr_writer *writer) {
     kpl_state *state = writer->state;
     if (state->folder != NULL)
-        (void)sweep_kpl(state->folder); // harmless where something stays: it has no index
+        (void)sweep_kpl(state->folder); // leftovers are harmless: they have no index
     release(state);
 }
 

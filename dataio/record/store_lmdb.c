@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes an LMDB store for each split, through liblmdb (keys and file: lmdb_file_internal.h).
 //
-// Records are appended in the order of their keys, in transactions of some size, so that memory
-// stays bounded; the table of contents comes in the last one. The file is written under a temporary
-// name without syncing, then synced and renamed. Nobody else knows of it, so there is no lock file.
+// Records are appended in the order of their keys, in transactions of limited size to bound memory;
+// the last one adds the table of contents. The file is written under a temporary name without
+// syncing, then synced and renamed. No other process opens it, so there is no lock file.
 #include <errno.h>
 #include <lmdb.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct lmdb_state {
     uint64_t map, written, batch; // bytes: of the map; of values before and in the transaction
 } lmdb_state;
 
-// What liblmdb says: numbers of errno, or its own below zero.
+// Error codes of liblmdb: those of errno, or its own, which are negative.
 static sr_status check(const lmdb_state *state, int error, const char *action) {
     if (error == 0)
         return SR_OK;
@@ -53,7 +53,7 @@ static sr_status refuse_lmdb(const sr_writer *writer) {
 // -- transactions ------------------------------------------------------------------------------
 
 // Values take whole pages, and pages that a transaction replaces stay in the file, so twice the
-// bytes and some for the tree is enough.
+// bytes plus some for the tree is enough.
 static sr_status begin_transaction(lmdb_state *state, uint64_t next) {
     uint64_t need = 2 * (state->written + next + BATCH_BYTES) + FIRST_MAP, map = state->map;
     while (map < need)
@@ -67,7 +67,7 @@ static sr_status begin_transaction(lmdb_state *state, uint64_t next) {
 
 static sr_status commit(lmdb_state *state) {
     MDB_txn *transaction = state->transaction;
-    state->transaction = NULL; // it ends whatever happens
+    state->transaction = NULL; // it ends in any case
     state->written += state->batch;
     state->batch = 0;
     return transaction ? check(state, mdb_txn_commit(transaction), "cannot write") : SR_OK;
@@ -83,7 +83,7 @@ static sr_status put(lmdb_state *state, const void *key, size_t key_bytes, const
     MDB_val value = {.mv_size = bytes, .mv_data = v.any};
     uint64_t room = bytes + 4096; // a record of a few bytes takes its share of a page
     if (bytes > VALUE_MAX)
-        return SR_FAIL(SR_E_LIMIT, "%s: a record of %zu bytes; LMDB holds up to 4 GiB",
+        return SR_FAIL(SR_E_LIMIT, "%s: a record of %zu bytes; the limit of LMDB is 4 GiB",
                        state->file.path, bytes);
     if (state->batch > 0 && state->batch + room > BATCH_BYTES)
         SR_TRY(commit(state));
@@ -114,7 +114,7 @@ static sr_status begin_lmdb(sr_writer *writer) {
     sr_free(path);
     SR_TRY(status);
     if (state->file.temporary == NULL) // which liblmdb opens by its name
-        return SR_FAIL(SR_E_EXISTS, "%s: not a regular file of our own can be put there",
+        return SR_FAIL(SR_E_EXISTS, "%s: only a regular file can be written there",
                        state->file.path);
     writer->at = 0;
     return open_env(state);
@@ -148,7 +148,7 @@ static void release(lmdb_state *state) {
 
 static sr_status end_lmdb(sr_writer *writer, bool last) {
     lmdb_state *state = writer->state;
-    (void)last; // there is one part
+    (void)last; // there is one file only
     SR_TRY(put_contents(writer));
     SR_TRY(commit(state));
     SR_TRY(check(state, mdb_env_sync(state->env, 1), "cannot be written to the disk"));
@@ -167,7 +167,7 @@ static sr_status sweep_lmdb(const char *folder) {
 static void abort_lmdb(sr_writer *writer) {
     lmdb_state *state = writer->state;
     if (state->folder != NULL)
-        (void)sweep_lmdb(state->folder); // harmless where something stays under a temporary name
+        (void)sweep_lmdb(state->folder); // leftovers under a temporary name are harmless
     release(state);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf's wire level, bounded: varints, tags, lengths.
-// Source: https://protobuf.dev/programming-guides/encoding/
+// Protobuf's wire format with bounds checks: varints, tags, lengths. Source:
+// https://protobuf.dev/programming-guides/encoding/
 #ifndef SR_DATAIO_WIRE_INTERNAL_H
 #define SR_DATAIO_WIRE_INTERNAL_H
 
@@ -50,7 +50,7 @@ static inline bool wire_fixed(const uint8_t **at, const uint8_t *end, unsigned b
     return true;
 }
 
-// The next field of a message; false for bytes that are no field (groups are none).
+// The next field of a message; false for bytes that are not a field (groups are not supported).
 static inline bool wire_next(const uint8_t **at, const uint8_t *end, wire_field *field) {
     uint64_t tag;
     const uint8_t *p = *at;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer of data sets (interface: shard.h): checks each record, counts what headers say, and
-// gives the bytes to a store (store_internal.h), one part after the other.
+// The writer of data sets (interface: shard.h): checks each record, collects the contents of
+// headers, and passes the bytes to a store (store_internal.h), file by file.
 //
-// The index is kept in memory, 24 bytes a record. The bytes of the result are a function of the
-// records and options alone: no time, host or process is in them.
+// The index is kept in memory, 24 bytes per record. The bytes of the result are a function of the
+// records and options alone: they contain no time, host or process.
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ static sr_status begin_file(sr_writer *writer) {
     writer->header.sums = (sr_channel_sums){0};
     writer->side_count = 0;
     memset(writer->class_records, 0, sizeof *writer->class_records * writer->header.class_count);
-    writer->open = true; // also where it fails: there may be something to remove
+    writer->open = true; // also on failure: there may be something to remove
     return writer->store->begin(writer);
 }
 

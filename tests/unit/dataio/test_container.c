@@ -211,7 +211,7 @@ static void one_split_alone(void **state) {
         assert_ok(sr_dataset_open(path, "val", &set));
         sr_dataset_free(set);
         assert_status(SR_E_NOT_FOUND, sr_dataset_open(path, "train", &set));
-        assert_message("holds split 'val', not 'train'");
+        assert_message("contains split 'val', not 'train'");
     }
 }
 
@@ -516,7 +516,7 @@ static void broken_directories_are_named(void **state) {
         const char *file, *says;
         int bytes; // left; -1: removed
     } cases[] = {
-        {"root.index", "root.index is empty: its writer ended before it closed", 0},
+        {"root.index", "root.index is empty: its writer stopped before it closed", 0},
         {"root.index", "root.index is missing", -1},
         {"root.index", "root.index: index: the message is cut off", 5},
         {"root.meta", "root.meta, the protocol, is missing", -1},

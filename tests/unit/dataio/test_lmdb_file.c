@@ -72,12 +72,12 @@ static void nodes_stay_inside(void **state) {
         {PAGE - NODE, 0xffffffff, 0, 0, FLAG_LEAF, "page 2 has a damaged node"},
         {PAGE - NODE - 9, 100, FLAG_BIG, 1, FLAG_LEAF, NULL}, // its number is the last of the page
         {PAGE - NODE - 8, 100, FLAG_BIG, 1, FLAG_LEAF, "page 2 has a damaged node"},
-        {PAGE - NODE - 9, PAGE - HEADER + 1, FLAG_BIG, 1, FLAG_LEAF, "page 3 does not hold"},
-        {PAGE - NODE + 1, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside of it"},
-        {65535, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside of it"},
-        {HEADER - 1, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside of it"},
+        {PAGE - NODE - 9, PAGE - HEADER + 1, FLAG_BIG, 1, FLAG_LEAF, "page 3 does not contain"},
+        {PAGE - NODE + 1, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside its bounds"},
+        {65535, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside its bounds"},
+        {HEADER - 1, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside its bounds"},
         {PAGE - NODE - 1, 0, 7, 1, FLAG_LEAF, "page 2 has a damaged node"}, // unknown flags
-        {PAGE - NODE - 1, LEAF, 0, 1, FLAG_BRANCH, "leads in a circle"},
+        {PAGE - NODE - 1, LEAF, 0, 1, FLAG_BRANCH, "is part of a cycle"},
     };
     char folder[256], path[300];
     test_folder_make(folder);

@@ -371,7 +371,7 @@ static void test_index(void **state) {
     assert_memory_equal(offsets, back, sizeof offsets);
     sr_free(back);
     assert_status(SR_E_DATA, sr_index_parse(golden, 0, &back, &count));
-    assert_message("died before");
+    assert_message("stopped before");
     assert_status(SR_E_DATA, sr_index_parse(golden, 7, &back, &count));
     sr_text_release(&text);
 }
