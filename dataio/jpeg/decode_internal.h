@@ -4,17 +4,9 @@
 #define SR_DATAIO_DECODE_INTERNAL_H
 
 #include "dataio/jpeg/decode.h"
+#include "dataio/jpeg/pixel_buffer_internal.h"
 
 typedef struct sr_jpeg sr_jpeg;
-
-// A growing byte buffer; contents are lost when it grows.
-typedef struct sr_pixel_buffer {
-    uint8_t *data;
-    size_t capacity;
-} sr_pixel_buffer;
-
-SR_NODISCARD sr_status sr_pixel_buffer_fit(sr_pixel_buffer *buffer, size_t bytes);
-void sr_pixel_buffer_release(sr_pixel_buffer *buffer);
 
 // The picture as it is stored: its size, and how it is turned (EXIF code 1..8).
 typedef struct sr_stored_shape {

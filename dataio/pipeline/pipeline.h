@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "dataio/record/dataset.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/status.h"
 
@@ -54,12 +55,6 @@ typedef enum sr_data_order {
     SR_ORDER_EXAMPLES,       // a fresh permutation of all examples every epoch
     SR_ORDER_CHUNKS,         // permuted chunks, one stream and shuffle buffer per lane
 } sr_data_order;
-
-// One step of the transformer: a transform's name and "key=value key=value" for its option table.
-typedef struct sr_transform_spec {
-    const char *name;
-    const char *arguments;
-} sr_transform_spec;
 
 // What a damaged sample does.
 typedef enum sr_on_corrupt {

@@ -13,7 +13,6 @@
 
 #include "dataio/pipeline/sampler.h"
 #include "kernels/base/clock.h"
-#include "kernels/base/float_control.h"
 #include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
@@ -527,18 +526,4 @@ sr_status sr_stage_error_adopt(const sr_stage_error *error, const sr_dataset *da
 
 bool sr_stage_is_sample_error(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
-}
-
-void sr_stage_run(sr_stage *stage) {
-    sr_status status;
-    sr_float_control();
-    if (stage->number == SR_STAGE_READER)
-        status = sr_reader_run(stage);
-    else if (stage->number == SR_STAGE_ITERATOR)
-        status = sr_iterator_run(stage);
-    else
-        status = sr_transformer_run(stage);
-    if (status != SR_OK)
-        sr_stage_error_set(&stage->state->error, status, stage->blamed);
-    sr_stage_activity(stage, SR_ACTIVITY_DONE, -1);
 }

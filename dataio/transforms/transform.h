@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "dataio/image/canvas.h"
-#include "dataio/pipeline/pipeline.h"
 #include "kernels/base/options.h"
 #include "kernels/base/rng.h"
 
@@ -51,10 +50,16 @@ SR_NODISCARD sr_status sr_transforms_add(const sr_transform *const *list, const 
 // SR_E_USAGE with the nearest name when there is none.
 SR_NODISCARD sr_status sr_transform_find(const char *name, const sr_transform **out);
 
+// A transform of a list: its name, and "key=value key=value" for its option table.
+typedef struct sr_transform_spec {
+    const char *name;
+    const char *arguments;
+} sr_transform_spec;
+
 // A list of transforms with their options parsed. Immutable after creation.
 typedef struct sr_transform_chain sr_transform_chain;
 
-// Arguments are "key=value key=value"; blanks inside brackets belong to the value.
+// Blanks inside brackets belong to the value.
 SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
                                                  sr_transform_chain **out);
 // NULL is legal.

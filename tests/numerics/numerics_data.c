@@ -5,6 +5,7 @@
 
 #include "dataio/jpeg/decode.h"
 #include "dataio/pipeline/data_numerics.h"
+#include "dataio/pipeline/pipeline.h"
 #include "dataio/transforms/transform.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
