@@ -14,7 +14,7 @@ static double tangent(double degrees) {
     return sr_sin(degrees * RADIAN) / sr_cos(degrees * RADIAN);
 }
 
-sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine, const sr_affine_look *look) {
+sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine, const sr_warp_style *style) {
     const double w = (double)sr_canvas_width(canvas), h = (double)sr_canvas_height(canvas);
     const double sine = sr_sin(affine->degrees * RADIAN) / affine->scale;
     const double cosine = sr_cos(affine->degrees * RADIAN) / affine->scale;
@@ -24,8 +24,8 @@ sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine, const sr_a
     const double a = cosine + tx * c, b = sine + tx * d;
     sr_warp warp = {.width = sr_canvas_width(canvas),
                     .height = sr_canvas_height(canvas),
-                    .bilinear = look->bilinear,
-                    .color = {look->color[0], look->color[1], look->color[2]}};
+                    .bilinear = style->bilinear,
+                    .color = {style->color[0], style->color[1], style->color[2]}};
     if (affine->to_target) {
         warp.width = sr_canvas_target_width(canvas);
         warp.height = sr_canvas_target_height(canvas);

@@ -7,10 +7,10 @@
 #include "kernels/base/status.h"
 
 // How warped pictures are made, of an option table.
-typedef struct sr_affine_look {
+typedef struct sr_warp_style {
     bool bilinear;
     uint8_t color[3]; // what is beside the picture
-} sr_affine_look;
+} sr_warp_style;
 
 // About the middle of the picture, in this order: shear, scale, rotation, translation.
 typedef struct sr_affine {
@@ -23,6 +23,6 @@ typedef struct sr_affine {
 
 // Carries it out; the size stays unless to_target says otherwise.
 SR_NODISCARD sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine,
-                                       const sr_affine_look *look);
+                                       const sr_warp_style *style);
 
 #endif

@@ -9,41 +9,41 @@
 
 typedef sr_augment_op op;
 
-static sr_status warp_by(sr_canvas *canvas, const double inverse[6], const sr_affine_look *look) {
+static sr_status warp_by(sr_canvas *canvas, const double inverse[6], const sr_warp_style *style) {
     sr_warp warp = {.width = sr_canvas_width(canvas),
                     .height = sr_canvas_height(canvas),
-                    .bilinear = look->bilinear};
+                    .bilinear = style->bilinear};
     for (int i = 0; i < 6; i++)
         warp.inverse[i] = inverse[i];
     for (int c = 0; c < 3; c++)
-        warp.color[c] = look->color[c];
+        warp.color[c] = style->color[c];
     return sr_canvas_warp(canvas, &warp);
 }
 
-static sr_status identity(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)canvas, (void)m, (void)look;
+static sr_status identity(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)canvas, (void)m, (void)style;
     return SR_OK;
 }
 
-static sr_status shear_x(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    return warp_by(canvas, (const double[]){1, m, 0, 0, 1, 0}, look);
+static sr_status shear_x(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    return warp_by(canvas, (const double[]){1, m, 0, 0, 1, 0}, style);
 }
 
-static sr_status shear_y(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    return warp_by(canvas, (const double[]){1, 0, 0, m, 1, 0}, look);
+static sr_status shear_y(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    return warp_by(canvas, (const double[]){1, 0, 0, m, 1, 0}, style);
 }
 
 // Whole pixels, cut towards zero.
-static sr_status translate_x(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    return warp_by(canvas, (const double[]){1, 0, -(double)(int64_t)m, 0, 1, 0}, look);
+static sr_status translate_x(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    return warp_by(canvas, (const double[]){1, 0, -(double)(int64_t)m, 0, 1, 0}, style);
 }
 
-static sr_status translate_y(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    return warp_by(canvas, (const double[]){1, 0, 0, 0, 1, -(double)(int64_t)m}, look);
+static sr_status translate_y(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    return warp_by(canvas, (const double[]){1, 0, 0, 0, 1, -(double)(int64_t)m}, style);
 }
 
-static sr_status rotate(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    return sr_affine_apply(canvas, &(sr_affine){.degrees = -m, .scale = 1}, look);
+static sr_status rotate(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    return sr_affine_apply(canvas, &(sr_affine){.degrees = -m, .scale = 1}, style);
 }
 
 static sr_status pixels_of(sr_canvas *canvas, uint8_t **p, int64_t *pixels) {
@@ -59,28 +59,28 @@ static sr_status adjust(sr_canvas *canvas, double m, void (*how)(uint8_t *, int6
     return SR_OK;
 }
 
-static sr_status brightness(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status brightness(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     return adjust(canvas, m, sr_adjust_brightness);
 }
 
-static sr_status color(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status color(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     return adjust(canvas, m, sr_adjust_saturation);
 }
 
-static sr_status contrast(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status contrast(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     return adjust(canvas, m, sr_adjust_contrast);
 }
 
-static sr_status sharpness(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status sharpness(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     return sr_adjust_sharpness(canvas, sr_adjust_factor(1 + m));
 }
 
-static sr_status posterize(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status posterize(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     uint8_t *p;
     int64_t pixels;
     SR_TRY(pixels_of(canvas, &p, &pixels));
@@ -88,8 +88,8 @@ static sr_status posterize(sr_canvas *canvas, double m, const sr_affine_look *lo
     return SR_OK;
 }
 
-static sr_status solarize(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)look;
+static sr_status solarize(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)style;
     uint8_t *p;
     int64_t pixels;
     SR_TRY(pixels_of(canvas, &p, &pixels));
@@ -97,8 +97,8 @@ static sr_status solarize(sr_canvas *canvas, double m, const sr_affine_look *loo
     return SR_OK;
 }
 
-static sr_status autocontrast(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)m, (void)look;
+static sr_status autocontrast(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)m, (void)style;
     uint8_t *p;
     int64_t pixels;
     SR_TRY(pixels_of(canvas, &p, &pixels));
@@ -106,8 +106,8 @@ static sr_status autocontrast(sr_canvas *canvas, double m, const sr_affine_look 
     return SR_OK;
 }
 
-static sr_status equalize(sr_canvas *canvas, double m, const sr_affine_look *look) {
-    (void)m, (void)look;
+static sr_status equalize(sr_canvas *canvas, double m, const sr_warp_style *style) {
+    (void)m, (void)style;
     uint8_t *p;
     int64_t pixels;
     SR_TRY(pixels_of(canvas, &p, &pixels));
@@ -115,9 +115,9 @@ static sr_status equalize(sr_canvas *canvas, double m, const sr_affine_look *loo
     return SR_OK;
 }
 
-static sr_status invert(sr_canvas *canvas, double m, const sr_affine_look *look) {
+static sr_status invert(sr_canvas *canvas, double m, const sr_warp_style *style) {
     (void)m;
-    return solarize(canvas, 0, look);
+    return solarize(canvas, 0, style);
 }
 
 const op sr_augment_identity = {"identity", false, identity};
@@ -137,13 +137,13 @@ const op sr_augment_equalize = {"equalize", false, equalize};
 const op sr_augment_invert = {"invert", false, invert};
 
 sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int level, int levels,
-                           bool negative, const sr_affine_look *look) {
+                           bool negative, const sr_warp_style *style) {
     double m = range->low + (range->high - range->low) * level / (levels - 1);
     if (range->unit == SR_AUGMENT_OF_WIDTH)
         m *= (double)sr_canvas_width(canvas);
     if (range->unit == SR_AUGMENT_OF_HEIGHT)
         m *= (double)sr_canvas_height(canvas);
-    return range->op->apply(canvas, negative && range->op->is_signed ? -m : m, look);
+    return range->op->apply(canvas, negative && range->op->is_signed ? -m : m, style);
 }
 
 // -- ranges ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@
 typedef struct sr_augment_op {
     const char *name;
     bool is_signed; // drawn on both sides of zero
-    sr_status (*apply)(sr_canvas *canvas, double magnitude, const sr_affine_look *look);
+    sr_status (*apply)(sr_canvas *canvas, double magnitude, const sr_warp_style *style);
 } sr_augment_op;
 
 extern const sr_augment_op sr_augment_identity, sr_augment_shear_x, sr_augment_shear_y,
@@ -31,7 +31,7 @@ typedef struct sr_augment_range {
 } sr_augment_range;
 
 // Their places in sr_augment_ranges. RandAugment draws from those before invert.
-typedef enum sr_augment_place {
+typedef enum sr_augment_index {
     SR_AUGMENT_IDENTITY,
     SR_AUGMENT_SHEAR_X,
     SR_AUGMENT_SHEAR_Y,
@@ -48,7 +48,7 @@ typedef enum sr_augment_place {
     SR_AUGMENT_EQUALIZE,
     SR_AUGMENT_INVERT,
     SR_AUGMENT_OPS
-} sr_augment_place;
+} sr_augment_index;
 
 // The ranges of AutoAugment and RandAugment.
 extern const sr_augment_range sr_augment_ranges[SR_AUGMENT_OPS];
@@ -56,6 +56,6 @@ extern const sr_augment_range sr_augment_ranges[SR_AUGMENT_OPS];
 // Applies the operation at level 0..levels - 1, with the sign turned where 'negative' and it has
 // one.
 SR_NODISCARD sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int level,
-                                        int levels, bool negative, const sr_affine_look *look);
+                                        int levels, bool negative, const sr_warp_style *style);
 
 #endif

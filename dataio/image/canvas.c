@@ -37,7 +37,7 @@ fail:
 void sr_canvas_free(sr_canvas *canvas) {
     if (!canvas)
         return;
-    sr_canvas_free(canvas->aside);
+    sr_canvas_free(canvas->auxiliary);
     sr_decoder_free(canvas->decoder);
     sr_resampler_free(canvas->resampler);
     for (int p = 0; p < SR_PLANES; p++) {
@@ -84,7 +84,7 @@ static sr_status turn_mask(sr_canvas *canvas, const sr_stored_shape *shape) {
     for (int64_t y = 0; y < canvas->height; y++) {
         for (int64_t x = 0; x < canvas->width; x++) {
             int64_t sx, sy;
-            sr_stored_place(shape, x, y, &sx, &sy);
+            sr_stored_position(shape, x, y, &sx, &sy);
             *to++ = canvas->mask_stored.data[sy * shape->width + sx];
         }
     }
@@ -140,7 +140,7 @@ int64_t sr_canvas_target_height(const sr_canvas *canvas) {
 int64_t sr_canvas_decode_ns(const sr_canvas *canvas) {
     const sr_decode_times t = sr_decoder_times(canvas->decoder);
     const int64_t own = t.header + t.entropy + t.transform + t.colour + t.library;
-    return own + (canvas->aside ? sr_canvas_decode_ns(canvas->aside) : 0);
+    return own + (canvas->auxiliary ? sr_canvas_decode_ns(canvas->auxiliary) : 0);
 }
 
 sr_canvas_times sr_canvas_get_times(const sr_canvas *canvas) {
@@ -220,7 +220,7 @@ static sr_region needed_region(const sr_canvas *canvas) {
 }
 
 // The crop, resized and windowed as noted, of a source whose pixels are the crop's at 1/scale.
-static sr_resize noted(const sr_canvas *canvas, double x, double y, int scale) {
+static sr_resize deferred_resize(const sr_canvas *canvas, double x, double y, int scale) {
     const double inverse = 1.0 / scale; // exact: a power of two
     return (sr_resize){.x = (double)canvas->crop.x * inverse - x,
                        .y = (double)canvas->crop.y * inverse - y,
@@ -244,7 +244,7 @@ static sr_status nearest(sr_canvas *canvas, const sr_resize *resize, const uint8
 static sr_status render_mask(sr_canvas *canvas, uint8_t *to) {
     const sr_stored_shape shape = sr_decoder_stored(canvas->decoder);
     const bool turned = shape.orientation >= 5;
-    const sr_resize resize = noted(canvas, 0, 0, 1);
+    const sr_resize resize = deferred_resize(canvas, 0, 0, 1);
     return nearest(canvas, &resize, canvas->mask, turned ? shape.height : shape.width,
                    turned ? shape.width : shape.height, to);
 }
@@ -256,7 +256,7 @@ static sr_status render_picture(sr_canvas *canvas, uint8_t *to) {
     SR_TRY(sr_decoder_read(canvas->decoder, &region, scale, &source));
     // The box is the whole crop although only the region was decoded: taps outside of the decoded
     // pixels belong to outputs outside of the window.
-    const sr_resize resize = noted(canvas, (double)source.x, (double)source.y, scale);
+    const sr_resize resize = deferred_resize(canvas, (double)source.x, (double)source.y, scale);
     const int64_t begin = sr_clock_ns();
     SR_TRY(sr_resample(canvas->resampler, &source, &resize, to));
     canvas->resize_ns += sr_clock_ns() - begin;
@@ -279,14 +279,14 @@ static bool has_target_size(const sr_canvas *canvas, int64_t width, int64_t heig
            canvas->planes[SR_PLANE_PICTURE].target;
 }
 
-sr_status sr_canvas_force(sr_canvas *canvas, bool aside) {
+sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target) {
     if (!canvas->pending)
         return SR_OK;
-    aside = aside || !has_target_size(canvas, canvas->width, canvas->height);
+    outside_target = outside_target || !has_target_size(canvas, canvas->width, canvas->height);
     for (int i = 0; i < canvas->plane_count; i++) {
         sr_plane *plane = &canvas->planes[i];
         plane->pixels = plane->target;
-        if (aside)
+        if (outside_target)
             SR_TRY(spare(canvas, plane, canvas->width, canvas->height, &plane->pixels));
     }
     SR_TRY(render_picture(canvas, canvas->planes[SR_PLANE_PICTURE].pixels));
@@ -300,7 +300,7 @@ sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
                                sr_canvas_step *out) {
     // Where the new picture goes to the target, the present one is decoded beside it.
     const bool into_target = has_target_size(canvas, width, height);
-    SR_TRY(sr_canvas_force(canvas, into_target));
+    SR_TRY(sr_canvas_render(canvas, into_target));
     *out = (sr_canvas_step){.width = canvas->width, .height = canvas->height};
     for (int i = 0; i < canvas->plane_count; i++) {
         sr_plane *plane = &canvas->planes[i];
@@ -320,13 +320,13 @@ void sr_canvas_set_foreign(sr_canvas *canvas, const sr_foreign_source *source) {
     canvas->foreign = source;
 }
 
-static sr_status need_aside(sr_canvas *canvas) {
-    return canvas->aside ? SR_OK : sr_canvas_create(canvas->box_capacity, &canvas->aside);
+static sr_status need_auxiliary(sr_canvas *canvas) {
+    return canvas->auxiliary ? SR_OK : sr_canvas_create(canvas->box_capacity, &canvas->auxiliary);
 }
 
 sr_status sr_canvas_copy(sr_canvas *canvas, sr_canvas **out) {
     uint8_t *pixels;
-    SR_TRY(need_aside(canvas));
+    SR_TRY(need_auxiliary(canvas));
     SR_TRY(sr_canvas_pixels(canvas, &pixels));
     const sr_encoded picture = {.data = pixels,
                                 .bytes = (size_t)(3 * canvas->width * canvas->height),
@@ -334,18 +334,18 @@ sr_status sr_canvas_copy(sr_canvas *canvas, sr_canvas **out) {
                                 .height = canvas->height,
                                 .width = canvas->width,
                                 .channels = 3};
-    SR_TRY(sr_canvas_open(canvas->aside, &picture, &canvas->identity, canvas->target_height,
+    SR_TRY(sr_canvas_open(canvas->auxiliary, &picture, &canvas->identity, canvas->target_height,
                           canvas->target_width, NULL));
-    *out = canvas->aside;
+    *out = canvas->auxiliary;
     return SR_OK;
 }
 
 sr_status sr_canvas_open_foreign(sr_canvas *canvas, int number, sr_canvas **out) {
     bool there = false;
-    SR_TRY(need_aside(canvas));
+    SR_TRY(need_auxiliary(canvas));
     if (canvas->foreign)
-        SR_TRY(canvas->foreign->open(canvas->foreign->user, number, canvas->aside, &there));
-    *out = there ? canvas->aside : NULL;
+        SR_TRY(canvas->foreign->open(canvas->foreign->user, number, canvas->auxiliary, &there));
+    *out = there ? canvas->auxiliary : NULL;
     return SR_OK;
 }
 
@@ -459,7 +459,7 @@ sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
     SR_TRY(sr_canvas_check_size(width, height));
     float sx = (float)width / (float)canvas->width, sy = (float)height / (float)canvas->height;
     if (canvas->pending && canvas->resized)
-        SR_TRY(sr_canvas_force(canvas, false));
+        SR_TRY(sr_canvas_render(canvas, false));
     if (canvas->pending) {
         canvas->full_w = width;
         canvas->full_h = height;
@@ -483,7 +483,7 @@ sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
 }
 
 sr_status sr_canvas_pixels(sr_canvas *canvas, uint8_t **pixels) {
-    SR_TRY(sr_canvas_force(canvas, false));
+    SR_TRY(sr_canvas_render(canvas, false));
     *pixels = canvas->planes[SR_PLANE_PICTURE].pixels;
     return SR_OK;
 }
@@ -502,7 +502,7 @@ sr_status sr_canvas_finish(sr_canvas *canvas) {
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->target_width, (long long)canvas->target_height);
     }
-    SR_TRY(sr_canvas_force(canvas, false));
+    SR_TRY(sr_canvas_render(canvas, false));
     for (int i = 0; i < canvas->plane_count; i++) {
         const sr_plane *plane = &canvas->planes[i];
         if (plane->pixels != plane->target)

@@ -92,15 +92,15 @@ typedef enum sr_border {
     SR_BORDER_REFLECT,   // the picture mirrored, without repeating its border
 } sr_border;
 // A sheet of width x height on which the picture's first pixel lies at (x, y).
-typedef struct sr_placing {
+typedef struct sr_padding {
     int64_t width, height;
     int64_t x, y; // may be negative: what lies outside is cut
     sr_border border;
     uint8_t color[3];
-} sr_placing;
+} sr_padding;
 // Lays the picture on a sheet of another size; boxes as for crop. SR_E_LIMIT for one of more than
 // SR_DECODE_MAX_PIXELS.
-SR_NODISCARD sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *placing);
+SR_NODISCARD sr_status sr_canvas_pad(sr_canvas *canvas, const sr_padding *padding);
 
 // An affine change. Continuous coordinates, as of boxes: the centre of the first pixel is
 // (0.5, 0.5).

@@ -42,7 +42,7 @@ struct sr_canvas {
     size_t column_capacity;
     sr_pixel_buffer scratch;
     const sr_foreign_source *foreign;
-    sr_canvas *aside; // of foreign samples and copies
+    sr_canvas *auxiliary; // of foreign samples and copies
 
     sr_box *boxes;
     int64_t box_count, box_capacity;
@@ -59,8 +59,9 @@ typedef struct sr_canvas_step {
 // SR_E_LIMIT where a new picture would be over SR_DECODE_MAX_PIXELS, SR_E_ARGUMENT for an empty
 // one.
 SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
-// What is noted becomes pixels, at the target where they have its size unless they go 'aside'.
-SR_NODISCARD sr_status sr_canvas_force(sr_canvas *canvas, bool aside);
+// What is noted becomes pixels, at the target where they have its size unless they go
+// 'outside_target'.
+SR_NODISCARD sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target);
 // Begins a new picture of this size, made from the present one: carries out what is noted. 'from'
 // stays valid until the next change. Boxes are the caller's.
 SR_NODISCARD sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,

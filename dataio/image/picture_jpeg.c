@@ -132,7 +132,7 @@ void sr_picture_jpeg_free(picture_jpeg *jpeg) {
 
 // -- running, with the way back ----------------------------------------------------------------
 
-typedef struct job {
+typedef struct jpeg_job {
     const uint8_t *data;
     size_t bytes;
     int segments;
@@ -141,9 +141,9 @@ typedef struct job {
     int64_t width, height;
     int channels, quality;
     bool subsample;
-} job;
+} jpeg_job;
 
-static sr_status run(picture_jpeg *jpeg, job *j, void (*work)(picture_jpeg *, job *)) {
+static sr_status run(picture_jpeg *jpeg, jpeg_job *j, void (*work)(picture_jpeg *, jpeg_job *)) {
     jpeg->status = SR_OK;
     if (setjmp(jpeg->escape) != 0) {
         sr_status status = jpeg->status;
@@ -166,7 +166,7 @@ static int find_orientation(const struct jpeg_decompress_struct *in) {
     return 1;
 }
 
-static void read_header(picture_jpeg *jpeg, job *j) {
+static void read_header(picture_jpeg *jpeg, jpeg_job *j) {
     struct jpeg_decompress_struct *in = &jpeg->in;
     jpeg_mem_src(in, j->data, j->bytes);
     (void)jpeg_read_header(in, TRUE);
@@ -190,7 +190,7 @@ static void read_header(picture_jpeg *jpeg, job *j) {
 
 sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
                                 jpeg_facts *out) {
-    job j = {.data = data, .bytes = bytes};
+    jpeg_job j = {.data = data, .bytes = bytes};
     SR_TRY(run(jpeg, &j, read_header));
     *out = j.facts;
     return SR_OK;
@@ -209,7 +209,7 @@ static unsigned interval_of(const struct jpeg_compress_struct *out, int segments
     return parts > 0 ? columns / parts : 0;
 }
 
-static void transcode(picture_jpeg *jpeg, job *j) {
+static void transcode(picture_jpeg *jpeg, jpeg_job *j) {
     read_header(jpeg, j);
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&jpeg->in);
     if (jpeg->target == NULL)
@@ -225,12 +225,12 @@ static void transcode(picture_jpeg *jpeg, job *j) {
 
 sr_status sr_picture_jpeg_transcode(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
                                     int segments, picture_bytes *out) {
-    job j = {.data = data, .bytes = bytes, .segments = segments};
+    jpeg_job j = {.data = data, .bytes = bytes, .segments = segments};
     jpeg->target = out;
     return run(jpeg, &j, transcode);
 }
 
-static void encode(picture_jpeg *jpeg, job *j) {
+static void encode(picture_jpeg *jpeg, jpeg_job *j) {
     struct jpeg_compress_struct *out = &jpeg->out;
     out->image_width = (JDIMENSION)j->width;
     out->image_height = (JDIMENSION)j->height;
@@ -258,13 +258,13 @@ static void encode(picture_jpeg *jpeg, job *j) {
 sr_status sr_picture_jpeg_encode(picture_jpeg *jpeg, const uint8_t *pixels, int64_t width,
                                  int64_t height, int channels, int quality, bool subsample,
                                  int segments, picture_bytes *out) {
-    job j = {.data = pixels,
-             .segments = segments,
-             .width = width,
-             .height = height,
-             .channels = channels,
-             .quality = quality,
-             .subsample = subsample};
+    jpeg_job j = {.data = pixels,
+                  .segments = segments,
+                  .width = width,
+                  .height = height,
+                  .channels = channels,
+                  .quality = quality,
+                  .subsample = subsample};
     jpeg->target = out;
     return run(jpeg, &j, encode);
 }

@@ -18,18 +18,18 @@
 enum { AHEAD = 6, LINE = 64 }; // rows of output; bytes
 
 // A filter: its weights by distance, and how far it reaches, in pixels of the coarser grid.
-typedef struct kernel {
+typedef struct filter {
     double (*weight)(double distance);
     double reach;
     bool narrow; // never wider than its reach in the input
-} kernel;
+} filter;
 
 // The taps of one axis: output i sums 'taps' inputs from first[i] on.
 typedef struct axis {
     int32_t *first;
     int16_t *weights;
     double *exact;
-    const kernel *kernel;
+    const filter *filter;
     size_t first_capacity, weight_capacity, exact_capacity;
     int taps;
     int64_t begin, end; // inputs that any output uses
@@ -111,14 +111,14 @@ static double cubic(double d) {
     return d < 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
 }
 
-static const kernel kernels[] = {[SR_FILTER_BILINEAR] = {triangle, 1, false},
+static const filter filters[] = {[SR_FILTER_BILINEAR] = {triangle, 1, false},
                                  [SR_FILTER_BICUBIC] = {cubic, 2, false},
                                  [SR_FILTER_FAST] = {triangle, 1, true}};
 
 // The inputs [*begin, *end) with weight of the output whose centre is given; weights into a->exact.
 static double tap_weights(const axis *a, double centre, double unit, int64_t low, int64_t high,
                           int64_t *begin, int64_t *end) {
-    const double reach = a->kernel->reach, support = reach * unit;
+    const double reach = a->filter->reach, support = reach * unit;
     int64_t first = clamp((int64_t)(centre - support + 0.5), low, high - 1), t = first;
     int64_t stop = clamp((int64_t)(centre + support + 0.5), first + 1, high);
     double sum = 0;
@@ -130,7 +130,7 @@ static double tap_weights(const axis *a, double centre, double unit, int64_t low
             *begin = *end = t + 1; // before the filter
         if (distance >= reach)
             continue;
-        double w = a->kernel->weight(distance);
+        double w = a->filter->weight(distance);
         a->exact[t - *begin] = w;
         *end = t + 1;
         sum += w;
@@ -155,8 +155,8 @@ static sr_status axis_grow(axis *a, size_t count) {
 // Outputs [window, window + count) of 'output' in all, over inputs [box, box + size) of 'limit'.
 static sr_status axis_plan(axis *a, double box, double size, int64_t limit, int64_t output,
                            int64_t window, int64_t count) {
-    double scale = size / (double)output, unit = scale > 1 && !a->kernel->narrow ? scale : 1;
-    double support = a->kernel->reach * unit;
+    double scale = size / (double)output, unit = scale > 1 && !a->filter->narrow ? scale : 1;
+    double support = a->filter->reach * unit;
     int64_t low = box > 0 ? (int64_t)box : 0, high = (int64_t)(box + size);
     if ((double)high < box + size)
         high++;
@@ -279,7 +279,7 @@ sr_status sr_resample(sr_resampler *resampler, const sr_pixels *in, const sr_res
                        resize->y, resize->width, resize->height, (long long)in->width,
                        (long long)in->height);
     const sr_region *w = &resize->window;
-    resampler->x.kernel = resampler->y.kernel = &kernels[resize->filter];
+    resampler->x.filter = resampler->y.filter = &filters[resize->filter];
     if (copies(in, resize)) {
         copy_window(in, resize, out);
         return SR_OK;

@@ -13,7 +13,7 @@ enum { OUTPUTS = 16, WINDOW = 64, PAIR = 2 };
 
 // Two neighbouring taps of sixteen outputs: their places in the window, and weights.
 typedef struct tap_pair {
-    int16_t place[PAIR * OUTPUTS], weight[PAIR * OUTPUTS];
+    int16_t position[PAIR * OUTPUTS], weight[PAIR * OUTPUTS];
 } tap_pair;
 
 typedef struct groups {
@@ -53,9 +53,9 @@ static bool fill_group(const sr_resample_line *line, groups *g, int64_t number) 
         tap_pair *t = &g->taps[number * g->pairs + p];
         for (int j = 0; j < OUTPUTS; j++) {
             const int64_t output = OUTPUTS * number + j, from = source(line, output / 3);
-            const int64_t place = 3 * (line->first[from] - begin + PAIR * p) + output % 3;
-            t->place[PAIR * j] = (int16_t)place;
-            t->place[PAIR * j + 1] = (int16_t)(place + 3);
+            const int64_t position = 3 * (line->first[from] - begin + PAIR * p) + output % 3;
+            t->position[PAIR * j] = (int16_t)position;
+            t->position[PAIR * j + 1] = (int16_t)(position + 3);
             memcpy(&t->weight[PAIR * j], line->weights + from * line->taps + PAIR * p,
                    PAIR * sizeof(int16_t));
         }
@@ -91,8 +91,8 @@ static inline void row_of_pairs(const sr_resample_line *line, const int16_t *in,
         const __m512i high = _mm512_loadu_si512(in + g->begin[i] + WINDOW / 2);
         __m512i sum = half;
         for (int64_t p = 0; p < pairs; p++) {
-            const __m512i place = _mm512_load_si512(t[p].place);
-            const __m512i both = _mm512_permutex2var_epi16(low, place, high);
+            const __m512i position = _mm512_load_si512(t[p].position);
+            const __m512i both = _mm512_permutex2var_epi16(low, position, high);
             sum = _mm512_add_epi32(sum, _mm512_madd_epi16(both, _mm512_load_si512(t[p].weight)));
         }
         sum = _mm512_max_epi32(_mm512_srai_epi32(sum, shift), _mm512_setzero_si512());

@@ -201,7 +201,8 @@ sr_stored_shape sr_decoder_stored(const sr_decoder *decoder) {
     return (sr_stored_shape){decoder->width, decoder->height, decoder->orientation};
 }
 
-void sr_stored_place(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx, int64_t *sy) {
+void sr_stored_position(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx,
+                        int64_t *sy) {
     int64_t right = shape->width - 1, bottom = shape->height - 1;
     int o = shape->orientation;
     bool transposed = o >= 5;
@@ -224,9 +225,9 @@ static sr_status read_stored(sr_decoder *decoder, const sr_region *region, int s
 static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pixels *out) {
     const sr_stored_shape shape = sr_decoder_stored(decoder);
     int64_t x0, y0, x1, y1;
-    sr_stored_place(&shape, region->x, region->y, &x0, &y0);
-    sr_stored_place(&shape, region->x + region->width - 1, region->y + region->height - 1, &x1,
-                    &y1);
+    sr_stored_position(&shape, region->x, region->y, &x0, &y0);
+    sr_stored_position(&shape, region->x + region->width - 1, region->y + region->height - 1, &x1,
+                       &y1);
     sr_region stored = {.x = x0 < x1 ? x0 : x1, .y = y0 < y1 ? y0 : y1};
     stored.width = (x0 < x1 ? x1 : x0) - stored.x + 1;
     stored.height = (y0 < y1 ? y1 : y0) - stored.y + 1;
@@ -239,7 +240,7 @@ static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pi
     for (int64_t y = 0; y < region->height; y++) {
         for (int64_t x = 0; x < region->width; x++, to += 3) {
             int64_t sx, sy;
-            sr_stored_place(&shape, region->x + x, region->y + y, &sx, &sy);
+            sr_stored_position(&shape, region->x + x, region->y + y, &sx, &sy);
             memcpy(to, in.data + 3 * ((sy - in.y) * in.width + sx - in.x), 3);
         }
     }

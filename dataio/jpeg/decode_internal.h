@@ -15,7 +15,8 @@ typedef struct sr_stored_shape {
 } sr_stored_shape;
 sr_stored_shape sr_decoder_stored(const sr_decoder *decoder);
 // Where pixel (x, y) of the upright picture is stored.
-void sr_stored_place(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx, int64_t *sy);
+void sr_stored_position(const sr_stored_shape *shape, int64_t x, int64_t y, int64_t *sx,
+                        int64_t *sy);
 
 // Times are added to *times.
 SR_NODISCARD sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out);
@@ -33,17 +34,18 @@ uint32_t sr_jpeg_segment(const sr_encoded *encoded, int64_t i);
 // -- row index ---------------------------------------------------------------------------------
 
 // What of a JPEG with a row index has to be decoded for some of its rows.
-typedef struct sr_jpeg_cut {
-    int64_t first, rows; // rows of MCUs
-    int64_t parts;       // segments of a row
-    int64_t mcu_height;  // pixels
-    int64_t height;      // of the whole picture, pixels
-} sr_jpeg_cut;
+typedef struct sr_jpeg_row_range {
+    int64_t first, rows;  // rows of MCUs
+    int64_t row_segments; // segments of a row
+    int64_t mcu_height;   // pixels
+    int64_t height;       // of the whole picture, pixels
+} sr_jpeg_row_range;
 
 // Writes a JPEG of just those rows of MCUs into the buffer: the header with another height, the
 // segments with their restart markers counted from 0, and an end marker. SR_E_DATA when the index
 // does not fit the file.
-SR_NODISCARD sr_status sr_jpeg_cut_rows(const sr_encoded *encoded, const sr_jpeg_cut *cut,
-                                        sr_pixel_buffer *buffer, size_t *bytes);
+SR_NODISCARD sr_status sr_jpeg_extract_rows(const sr_encoded *encoded,
+                                            const sr_jpeg_row_range *range, sr_pixel_buffer *buffer,
+                                            size_t *bytes);
 
 #endif

@@ -33,13 +33,13 @@ struct sr_jpeg {
     char message[JMSG_LENGTH_MAX];
     sr_encoded encoded;
     sr_decode_times *times;
-    sr_jpeg_region *own;
-    bool usual;          // it can be read by 'own'
+    sr_jpeg_region *builtin;
+    bool use_builtin;    // it can be read by 'own'
     bool header_read;    // of the whole picture, and nothing else since
     int64_t rows_before; // rows of pixels that a cut leaves out above
     int mcu_height;
-    int64_t parts; // segments of a row of MCUs; 0: they do not end with rows
-    sr_pixel_buffer cut;
+    int64_t row_segments; // segments of a row of MCUs; 0: they do not end with rows
+    sr_pixel_buffer extract;
 };
 
 static _Noreturn void on_error(j_common_ptr info) {
@@ -80,7 +80,7 @@ sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out) {
         return SR_E_MEMORY;
     const sr_jpeg_set *sets[SR_JPEG_MOST_SETS];
     const int count = sr_jpeg_sets(sets);
-    const sr_status made = sr_jpeg_region_create(sets[count - 1], times, &jpeg->own);
+    const sr_status made = sr_jpeg_region_create(sets[count - 1], times, &jpeg->builtin);
     if (made != SR_OK) {
         sr_free(jpeg);
         return made;
@@ -93,7 +93,7 @@ sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out) {
     jpeg->progress.progress_monitor = on_progress;
     if (setjmp(jpeg->escape) != 0) {
         sr_status status = SR_FAIL(SR_E_MEMORY, "JPEG decoder: %s", jpeg->message);
-        sr_jpeg_region_free(jpeg->own);
+        sr_jpeg_region_free(jpeg->builtin);
         sr_free(jpeg);
         return status;
     }
@@ -109,8 +109,8 @@ void sr_jpeg_free(sr_jpeg *jpeg) {
     if (!jpeg)
         return;
     jpeg_destroy_decompress(&jpeg->info);
-    sr_jpeg_region_free(jpeg->own);
-    sr_pixel_buffer_release(&jpeg->cut);
+    sr_jpeg_region_free(jpeg->builtin);
+    sr_pixel_buffer_release(&jpeg->extract);
     sr_free(jpeg);
 }
 
@@ -140,9 +140,9 @@ static sr_status begin_whole(sr_jpeg *jpeg) {
     jpeg->mcu_height = DCTSIZE * (single ? 1 : info->max_v_samp_factor);
     unsigned width = DCTSIZE * (single ? 1u : (unsigned)info->max_h_samp_factor);
     const unsigned columns = (info->image_width + width - 1) / width;
-    jpeg->parts = 0;
+    jpeg->row_segments = 0;
     if (info->restart_interval > 0 && columns % info->restart_interval == 0)
-        jpeg->parts = columns / info->restart_interval;
+        jpeg->row_segments = columns / info->restart_interval;
     return SR_OK;
 }
 
@@ -150,8 +150,8 @@ sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
                        int *orientation) {
     jpeg->encoded = *encoded;
     jpeg->header_read = false;
-    jpeg->usual = sr_jpeg_region_open(jpeg->own, encoded, width, height, orientation);
-    if (jpeg->usual)
+    jpeg->use_builtin = sr_jpeg_region_open(jpeg->builtin, encoded, width, height, orientation);
+    if (jpeg->use_builtin)
         return SR_OK;
     SR_TRY(begin_whole(jpeg));
     *width = jpeg->info.image_width;
@@ -177,23 +177,23 @@ static span scaled_span(int64_t begin, int64_t size, int scale, int64_t limit) {
     return s;
 }
 
-typedef struct job {
+typedef struct region_job {
     sr_jpeg *jpeg;
     const sr_region *region;
     int scale;
     sr_pixel_buffer *buffer;
     sr_pixels *out;
     sr_status status;
-} job;
+} region_job;
 
 // Rows of the region in the picture that is being decoded, which may be a cut of the whole one.
-static span rows_of(const job *j) {
+static span rows_of(const region_job *j) {
     const struct jpeg_decompress_struct *info = &j->jpeg->info;
     int64_t above = j->jpeg->rows_before;
     return scaled_span(j->region->y - above, j->region->height, j->scale, info->output_height);
 }
 
-static void read_rows(job *j, span rows, size_t row_bytes) {
+static void read_rows(region_job *j, span rows, size_t row_bytes) {
     struct jpeg_decompress_struct *info = &j->jpeg->info;
     if (rows.begin > 0)
         (void)jpeg_skip_scanlines(info, (JDIMENSION)rows.begin);
@@ -208,7 +208,7 @@ static void read_rows(job *j, span rows, size_t row_bytes) {
     }
 }
 
-static void decode(job *j) {
+static void decode(region_job *j) {
     struct jpeg_decompress_struct *info = &j->jpeg->info;
     bool cmyk = info->jpeg_color_space == JCS_CMYK || info->jpeg_color_space == JCS_YCCK;
     info->out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
@@ -249,7 +249,7 @@ static void cmyk_to_rgb(uint8_t *data, int64_t pixels, bool inverted) {
     }
 }
 
-static sr_status run(job *j) {
+static sr_status run(region_job *j) {
     if (setjmp(j->jpeg->escape) != 0)
         return SR_FAIL(SR_E_DATA, "JPEG: %s", j->jpeg->message);
     decode(j);
@@ -258,7 +258,7 @@ static sr_status run(job *j) {
 
 // Goes on with only the rows of MCUs that the region needs: those of its margin, and one more on
 // each side, where the library invents what it does not see.
-static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
+static sr_status begin_extract(sr_jpeg *jpeg, const sr_region *region, int scale) {
     int64_t height = jpeg->info.image_height, mcu = jpeg->mcu_height;
     int64_t all = (height + mcu - 1) / mcu, margin = (int64_t)MARGIN * scale;
     int64_t first = (region->y - margin) / mcu - 1;
@@ -267,15 +267,15 @@ static sr_status begin_cut(sr_jpeg *jpeg, const sr_region *region, int scale) {
     last = last < all ? last : all;
     if (last - first == all)
         return SR_OK;
-    sr_jpeg_cut cut = {.first = first,
-                       .rows = last - first,
-                       .parts = jpeg->parts,
-                       .mcu_height = mcu,
-                       .height = height};
+    sr_jpeg_row_range range = {.first = first,
+                               .rows = last - first,
+                               .row_segments = jpeg->row_segments,
+                               .mcu_height = mcu,
+                               .height = height};
     size_t bytes;
-    SR_TRY(sr_jpeg_cut_rows(&jpeg->encoded, &cut, &jpeg->cut, &bytes));
+    SR_TRY(sr_jpeg_extract_rows(&jpeg->encoded, &range, &jpeg->extract, &bytes));
     unsigned width = jpeg->info.image_width;
-    SR_TRY(begin(jpeg, jpeg->cut.data, bytes));
+    SR_TRY(begin(jpeg, jpeg->extract.data, bytes));
     // The library and the search for the height may have read another frame header in a file that
     // was made for it, and callers reckon with the size of the whole picture.
     int64_t bottom = last * mcu < height ? last * mcu : height;
@@ -290,10 +290,10 @@ static sr_status read_by_library(sr_jpeg *jpeg, const sr_region *region, int sca
     // A second region of the same picture: from the header again.
     if (!jpeg->header_read)
         SR_TRY(begin_whole(jpeg));
-    if (jpeg->encoded.segments && jpeg->parts > 0)
-        SR_TRY(begin_cut(jpeg, region, scale));
+    if (jpeg->encoded.segments && jpeg->row_segments > 0)
+        SR_TRY(begin_extract(jpeg, region, scale));
     jpeg->header_read = false;
-    job j = {.jpeg = jpeg, .region = region, .scale = scale, .buffer = buffer, .out = out};
+    region_job j = {.jpeg = jpeg, .region = region, .scale = scale, .buffer = buffer, .out = out};
     SR_TRY(run(&j));
     if (jpeg->errors.num_warnings > 0)
         return SR_FAIL(SR_E_DATA, "JPEG: %s", jpeg->message);
@@ -307,8 +307,8 @@ static sr_status read_by_library(sr_jpeg *jpeg, const sr_region *region, int sca
 sr_status sr_jpeg_read(sr_jpeg *jpeg, const sr_region *region, int scale, sr_pixel_buffer *buffer,
                        sr_pixels *out) {
     bool done = false;
-    if (jpeg->usual)
-        SR_TRY(sr_jpeg_region_read(jpeg->own, region, scale, buffer, out, &done));
+    if (jpeg->use_builtin)
+        SR_TRY(sr_jpeg_region_read(jpeg->builtin, region, scale, buffer, out, &done));
     if (done)
         return SR_OK;
     const int64_t begin = sr_clock_ns();

@@ -22,12 +22,12 @@ static sr_status no_fit(const char *what) {
 }
 
 // Where the frame header's height stands, among the markers before the scan.
-static bool find_height(const uint8_t *data, size_t bytes, size_t *place) {
+static bool find_height(const uint8_t *data, size_t bytes, size_t *position) {
     size_t at = 2;
     while (at + 9 <= bytes && data[at] == 0xff) {
         unsigned marker = data[at + 1];
         if (marker == 0xc0 || marker == 0xc1) { // baseline, extended sequential
-            *place = at + 5;
+            *position = at + 5;
             return true;
         }
         at += 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
@@ -35,10 +35,11 @@ static bool find_height(const uint8_t *data, size_t bytes, size_t *place) {
     return false;
 }
 
-static sr_status check_index(const sr_encoded *encoded, const sr_jpeg_cut *cut) {
-    int64_t all = (cut->height + cut->mcu_height - 1) / cut->mcu_height;
-    const int64_t begin = cut->first * cut->parts, end = begin + cut->rows * cut->parts;
-    if (encoded->segment_count != (size_t)(all * cut->parts) + 1)
+static sr_status check_index(const sr_encoded *encoded, const sr_jpeg_row_range *range) {
+    int64_t all = (range->height + range->mcu_height - 1) / range->mcu_height;
+    const int64_t begin = range->first * range->row_segments,
+                  end = begin + range->rows * range->row_segments;
+    if (encoded->segment_count != (size_t)(all * range->row_segments) + 1)
         return no_fit("number of rows");
     size_t header = sr_jpeg_segment(encoded, 0), last = sr_jpeg_segment(encoded, begin);
     if (header > encoded->bytes || last < header)
@@ -52,22 +53,24 @@ static sr_status check_index(const sr_encoded *encoded, const sr_jpeg_cut *cut) 
     return SR_OK;
 }
 
-sr_status sr_jpeg_cut_rows(const sr_encoded *encoded, const sr_jpeg_cut *cut,
-                           sr_pixel_buffer *buffer, size_t *bytes) {
-    SR_TRY(check_index(encoded, cut));
-    size_t header = sr_jpeg_segment(encoded, 0), place;
-    const int64_t first = cut->first * cut->parts, count = cut->rows * cut->parts;
+sr_status sr_jpeg_extract_rows(const sr_encoded *encoded, const sr_jpeg_row_range *range,
+                               sr_pixel_buffer *buffer, size_t *bytes) {
+    SR_TRY(check_index(encoded, range));
+    size_t header = sr_jpeg_segment(encoded, 0), position;
+    const int64_t first = range->first * range->row_segments,
+                  count = range->rows * range->row_segments;
     size_t begin = sr_jpeg_segment(encoded, first), end = sr_jpeg_segment(encoded, first + count);
-    if (!find_height(encoded->data, header, &place))
+    if (!find_height(encoded->data, header, &position))
         return no_fit("frame header");
     SR_TRY(sr_pixel_buffer_fit(buffer, header + end - begin + 2));
     uint8_t *out = buffer->data;
     memcpy(out, encoded->data, header);
     memcpy(out + header, encoded->data + begin, end - begin);
-    int64_t bottom = (cut->first + cut->rows) * cut->mcu_height;
-    int64_t height = (bottom < cut->height ? bottom : cut->height) - cut->first * cut->mcu_height;
-    out[place] = (uint8_t)(height >> 8);
-    out[place + 1] = (uint8_t)height;
+    int64_t bottom = (range->first + range->rows) * range->mcu_height;
+    int64_t height =
+        (bottom < range->height ? bottom : range->height) - range->first * range->mcu_height;
+    out[position] = (uint8_t)(height >> 8);
+    out[position + 1] = (uint8_t)height;
     bool to_the_end = first + count + 1 == (int64_t)encoded->segment_count;
     size_t used = header + end - begin;
     for (int64_t i = 0; i + (to_the_end ? 1 : 0) < count; i++) {

@@ -34,17 +34,17 @@ typedef struct jd_hot {
 // A run that is being read, on the way from block to block.
 typedef struct jd_track {
     sr_jpeg_run *run;
-    int part;
+    int block;
     int64_t mcu;
 } jd_track;
 
 typedef struct jd_job {
     const sr_jpeg_stream *stream;
-    uint8_t place[SR_JPEG_BLOCK]; // in a group, by places left in the block
-    int lanes;
+    uint8_t position[SR_JPEG_BLOCK]; // in a group, by places left in the block
+    int group;
     int64_t mcus;
     bool store;
-    int16_t unused[SR_JPEG_MAX_LANES * SR_JPEG_BLOCK]; // where coefficients go that nobody wants
+    int16_t unused[SR_JPEG_MAX_GROUP * SR_JPEG_BLOCK]; // where coefficients go that nobody wants
 } jd_job;
 
 typedef enum jd_state { JD_GOES_ON, JD_READ, JD_BAD } jd_state;
@@ -88,7 +88,7 @@ JD_APART sr_jpeg_whole jd_long(jd_hot *h) {
 
 // Begins a block: its DC coefficient.
 JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
-    const sr_jpeg_part *p = &job->stream->part[t->part];
+    const sr_jpeg_mcu_block *p = &job->stream->mcu_block[t->block];
     int number;
     jd_refill(h);
     if (JD_RARE(SR_JPEG_SKIP(jd_symbol(h, p->dc, &number)) != 0))
@@ -99,9 +99,9 @@ JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
     if (job->store) {
         const sr_jpeg_target *target = &t->run->target;
         const int64_t column = (target->column + t->mcu) * p->across + p->column;
-        const int64_t lane = column & (job->lanes - 1); // a power of two
+        const int64_t member = column & (job->group - 1); // a power of two
         h->out = target->row[p->component][p->row] +
-                 ((column - lane) * SR_JPEG_BLOCK + lane * SR_JPEG_SIDE);
+                 ((column - member) * SR_JPEG_BLOCK + member * SR_JPEG_SIDE);
     }
     h->out[0] = (int16_t)*dc;
     h->table = p->ac;
@@ -113,11 +113,11 @@ JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
 // Behind a block's last coefficient: what ended it, and the next block.
 JD_INLINE jd_state jd_turn(jd_job *job, jd_track *t, jd_hot *h, sr_jpeg_whole last) {
     if ((h->left >> 8 & 255) == 0)
-        h->out[job->place[0]] = (int16_t)(last >> 16);
+        h->out[job->position[0]] = (int16_t)(last >> 16);
     else if (JD_RARE((last >> 8 & 255) != SR_JPEG_SKIP_END))
         return JD_BAD;
-    if (++t->part == job->stream->parts) {
-        t->part = 0;
+    if (++t->block == job->stream->mcu_blocks) {
+        t->block = 0;
         t->mcu++;
         if (JD_RARE(h->next > t->run->bits.end + sizeof h->buffer))
             return JD_BAD;
@@ -142,7 +142,7 @@ JD_INLINE bool jd_step(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
     const uint32_t left = h->left >> 8 & 255;
     if ((int8_t)left <= 0)
         return false;
-    h->out[job->place[left]] = (int16_t)(*whole >> 16);
+    h->out[job->position[left]] = (int16_t)(*whole >> 16);
     return true;
 }
 
@@ -200,19 +200,19 @@ static jd_state jd_finish_both(jd_job *job, jd_track *t, jd_hot *hot) {
 }
 
 // Places in a group for 'lanes' lanes.
-JD_INLINE void jd_places(int lanes, uint8_t *place) {
+JD_INLINE void jd_positions(int group, uint8_t *position) {
     for (int i = 0; i < SR_JPEG_BLOCK; i++) {
         const int row = sr_jpeg_zigzag[i] / SR_JPEG_SIDE, column = sr_jpeg_zigzag[i] % SR_JPEG_SIDE;
-        place[SR_JPEG_BLOCK - 1 - i] = (uint8_t)(row * SR_JPEG_SIDE * lanes + column);
+        position[SR_JPEG_BLOCK - 1 - i] = (uint8_t)(row * SR_JPEG_SIDE * group + column);
     }
 }
 
-bool SR_JPEG_READ(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t mcus, int lanes,
+bool SR_JPEG_READ(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t mcus, int group,
                   bool store) {
-    jd_job job = {.stream = s, .lanes = lanes, .mcus = mcus, .store = store};
+    jd_job job = {.stream = s, .group = group, .mcus = mcus, .store = store};
     jd_track t[SR_JPEG_RUNS] = {{0}};
     jd_hot hot[SR_JPEG_RUNS];
-    jd_places(lanes, job.place);
+    jd_positions(group, job.position);
     for (int i = 0; i < count; i++) {
         const sr_jpeg_bits *b = &runs[i].bits;
         hot[i] = (jd_hot){.buffer = b->buffer, .left = (uint32_t)b->count, .next = b->next};

@@ -13,13 +13,13 @@ static void transform(const int16_t *coefficients, int64_t groups, const uint16_
     if (side == SR_JPEG_SIDE)
         jt_transform(coefficients, groups, quant, out, stride);
     else
-        rd_reduce(coefficients, groups, quant, side, JT_LANES, out, stride);
+        rd_reduce(coefficients, groups, quant, side, JT_GROUP, out, stride);
 }
 
 #define JL_NAME(set) #set
 #define JL_NAME_OF(set) JL_NAME(set)
 const sr_jpeg_set SR_JPEG_SET = {.name = JL_NAME_OF(SR_JPEG_SET),
-                                 .lanes = JT_LANES,
+                                 .group = JT_GROUP,
                                  .read_mcus = SR_JPEG_READ,
                                  .transform = transform,
                                  .mix_rows = jr_mix_rows,

@@ -84,13 +84,13 @@ static void rd_block(const int32_t *x, int side, uint8_t *out, int64_t stride) {
 }
 
 static inline void rd_reduce(const int16_t *coefficients, int64_t groups, const uint16_t *quant,
-                             int side, int lanes, uint8_t *out, int64_t stride) {
-    for (int64_t g = 0; g < groups; g++, coefficients += SR_JPEG_BLOCK * lanes) {
-        for (int lane = 0; lane < lanes; lane++, out += side) {
+                             int side, int group, uint8_t *out, int64_t stride) {
+    for (int64_t g = 0; g < groups; g++, coefficients += SR_JPEG_BLOCK * group) {
+        for (int b = 0; b < group; b++, out += side) {
             int32_t x[SR_JPEG_BLOCK];
             for (int i = 0; i < SR_JPEG_BLOCK; i++) {
                 const int row = i / SR_JPEG_SIDE, column = i % SR_JPEG_SIDE;
-                const int16_t c = coefficients[(row * lanes + lane) * SR_JPEG_SIDE + column];
+                const int16_t c = coefficients[(row * group + b) * SR_JPEG_SIDE + column];
                 x[i] = (int16_t)(c * quant[i]);
             }
             rd_block(x, side, out, stride);

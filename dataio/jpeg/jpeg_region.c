@@ -162,7 +162,7 @@ static sr_status read_mcus(sr_jpeg_region *d, int tracks, int64_t count, bool st
                 return SR_OK;
         }
         const int64_t n = smaller(count, d->tracks[0].end - d->tracks[0].next);
-        *done = d->set->read_mcus(&d->stream, d->runs, tracks, n, d->set->lanes, store);
+        *done = d->set->read_mcus(&d->stream, d->runs, tracks, n, d->set->group, store);
         count -= n;
         for (int i = 0; i < tracks && *done; i++) {
             track *t = &d->tracks[i];
@@ -218,7 +218,7 @@ static range mcus_of(int64_t begin, int64_t end, int64_t side, int64_t factor, i
 // Groups of blocks in a row of blocks of the region.
 static int64_t groups_of(const sr_jpeg_region *d, int c) {
     const int64_t blocks = (d->columns.end - d->columns.begin) * d->stream.component[c].h;
-    return sr_jpeg_ceil_div(blocks, d->set->lanes);
+    return sr_jpeg_ceil_div(blocks, d->set->group);
 }
 
 static sr_status fit_planes(sr_jpeg_region *d) {
@@ -227,7 +227,7 @@ static sr_status fit_planes(sr_jpeg_region *d) {
     for (int c = 0; c < s->components; c++) {
         const sr_jpeg_component *component = &s->component[c];
         plane *p = &d->planes[c];
-        p->stride = groups_of(d, c) * d->set->lanes * p->side + 2 * SR_JPEG_ROW_SLACK;
+        p->stride = groups_of(d, c) * d->set->group * p->side + 2 * SR_JPEG_ROW_SLACK;
         p->x = d->columns.begin * component->h * p->side;
         p->y = d->rows.begin * component->v * p->side;
         SR_TRY(sr_pixel_buffer_fit(&p->buffer,
@@ -240,7 +240,7 @@ static sr_status fit_planes(sr_jpeg_region *d) {
 // Room for a row's coefficients on track i.
 static sr_status fit_target(sr_jpeg_region *d, int i) {
     size_t offset[SR_JPEG_COMPONENTS][2] = {{0}}, total = 0;
-    const size_t group = (size_t)d->set->lanes * SR_JPEG_BLOCK * sizeof(int16_t);
+    const size_t group = (size_t)d->set->group * SR_JPEG_BLOCK * sizeof(int16_t);
     sr_pixel_buffer *buffer = &d->tracks[i].coefficients;
     for (int c = 0; c < d->stream.components; c++) {
         for (int v = 0; v < d->stream.component[c].v; v++) {

@@ -13,7 +13,7 @@
 
 #include "dataio/jpeg/jpeg_stream_internal.h"
 
-#define SR_JPEG_MAX_LANES 4
+#define SR_JPEG_MAX_GROUP 4
 // Bytes that must be readable (zeros) behind entropy-coded data: more than an MCU can take.
 #define SR_JPEG_BITS_SLACK 2048
 // Bytes readable and writable before and behind rows of samples, and behind pixels: loops over rows
@@ -45,12 +45,12 @@ typedef struct sr_jpeg_run {
 // Reads as many MCUs of each of 'count' runs, and stores their coefficients or not. False where the
 // data are not as they should be.
 typedef bool sr_jpeg_read_fn(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t mcus,
-                             int lanes, bool store);
+                             int group, bool store);
 extern sr_jpeg_read_fn sr_jpeg_read_plain, sr_jpeg_read_bmi;
 
 typedef struct sr_jpeg_set {
     const char *name;
-    int lanes;
+    int group;
     sr_jpeg_read_fn *read_mcus;
     // Samples of groups of blocks, 'side' (8, 4, 2, 1) in each direction of a block: as many rows
     // of side * lanes * groups bytes.

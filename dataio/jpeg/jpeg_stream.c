@@ -22,10 +22,10 @@ typedef struct headers {
 } headers;
 
 // The content of a marker.
-typedef struct part {
+typedef struct marker_data {
     const uint8_t *data;
     size_t bytes;
-} part;
+} marker_data;
 
 static unsigned u16(const uint8_t *p) {
     return (unsigned)p[0] << 8 | p[1];
@@ -33,7 +33,7 @@ static unsigned u16(const uint8_t *p) {
 
 // ---- Tables ----
 
-static bool read_quant(sr_jpeg_stream *s, part p) {
+static bool read_quant(sr_jpeg_stream *s, marker_data p) {
     while (p.bytes > 0) {
         const int table = p.data[0] & 15, wide = p.data[0] >> 4;
         const size_t size = 1 + SR_JPEG_BLOCK * (size_t)(1 + wide);
@@ -64,7 +64,7 @@ static sr_jpeg_symbol symbol_of(int code, uint8_t value, bool ac) {
     return run == 0 ? SR_JPEG_SYMBOL(code, SR_JPEG_SKIP_END, 0) : 0;
 }
 
-// All numbers behind a code, from place 'at' on; returns the place after them.
+// All numbers behind a code, from index 'at' on; returns the index after them.
 static uint32_t fill_whole(sr_jpeg_huffman *h, uint32_t at, int code, uint8_t value) {
     const int size = value & 15, total = code + size;
     const int skip = value == 0 ? SR_JPEG_SKIP_END : (value >> 4) + 1;
@@ -86,20 +86,20 @@ static uint32_t fill_whole(sr_jpeg_huffman *h, uint32_t at, int code, uint8_t va
 
 static bool fill_huffman(sr_jpeg_huffman *h, const uint8_t *counts, const uint8_t *values,
                          bool ac) {
-    uint32_t code = 0, place = 0, look = 0, whole = 0;
+    uint32_t code = 0, index = 0, look = 0, whole = 0;
     for (int length = 1; length <= CODE_LENGTHS; length++, code <<= 1) {
-        h->offset[length] = (int32_t)place - (int32_t)code;
-        for (int i = 0; i < counts[length - 1]; i++, place++, code++) {
-            const sr_jpeg_symbol symbol = symbol_of(length, values[place], ac);
+        h->offset[length] = (int32_t)index - (int32_t)code;
+        for (int i = 0; i < counts[length - 1]; i++, index++, code++) {
+            const sr_jpeg_symbol symbol = symbol_of(length, values[index], ac);
             // A code of ones only is none: it could not be told from filling bits.
             if (symbol == 0 || code + 1 >= UINT32_C(1) << length)
                 return false;
-            h->symbols[place] = symbol;
+            h->symbols[index] = symbol;
             if (length <= SR_JPEG_LOOK_BITS)
                 for (uint32_t n = 1u << (SR_JPEG_LOOK_BITS - length); n > 0; n--)
                     h->look[look++] = symbol;
             if (ac)
-                whole = fill_whole(h, whole, length, values[place]);
+                whole = fill_whole(h, whole, length, values[index]);
         }
         h->first[length] = code << (CODE_LENGTHS - length);
     }
@@ -110,7 +110,7 @@ static bool fill_huffman(sr_jpeg_huffman *h, const uint8_t *counts, const uint8_
     return true;
 }
 
-static bool read_huffman(sr_jpeg_stream *s, part p) {
+static bool read_huffman(sr_jpeg_stream *s, marker_data p) {
     while (p.bytes > 0) {
         if (p.bytes < 1 + CODE_LENGTHS)
             return false;
@@ -131,7 +131,7 @@ static bool read_huffman(sr_jpeg_stream *s, part p) {
 
 // ---- The frame ----
 
-static bool read_frame(headers *h, part p) {
+static bool read_frame(headers *h, marker_data p) {
     sr_jpeg_stream *s = h->s;
     if (h->frame || p.bytes < 6 || p.data[0] != 8)
         return false;
@@ -156,17 +156,17 @@ static bool read_frame(headers *h, part p) {
 }
 
 // Luma of one or two blocks in either direction, and one block of chroma.
-static void list_parts(sr_jpeg_stream *s) {
-    s->parts = 0;
+static void list_mcu_blocks(sr_jpeg_stream *s) {
+    s->mcu_blocks = 0;
     for (int c = 0; c < s->components; c++) {
         const sr_jpeg_component *component = &s->component[c];
         for (int i = 0; i < component->v * component->h; i++) {
-            s->part[s->parts++] = (sr_jpeg_part){.dc = &s->dc[component->dc],
-                                                 .ac = &s->ac[component->ac],
-                                                 .component = c,
-                                                 .row = i / component->h,
-                                                 .column = i % component->h,
-                                                 .across = component->h};
+            s->mcu_block[s->mcu_blocks++] = (sr_jpeg_mcu_block){.dc = &s->dc[component->dc],
+                                                                .ac = &s->ac[component->ac],
+                                                                .component = c,
+                                                                .row = i / component->h,
+                                                                .column = i % component->h,
+                                                                .across = component->h};
         }
     }
 }
@@ -184,7 +184,7 @@ static bool plan_frame(sr_jpeg_stream *s) {
         if (chroma->h != 1 || chroma->v != 1)
             return false;
     }
-    list_parts(s);
+    list_mcu_blocks(s);
     return true;
 }
 
@@ -197,7 +197,7 @@ static bool is_ycc(const headers *h) {
     return h->id[0] == 1 && h->id[1] == 2 && h->id[2] == 3;
 }
 
-static bool read_scan(headers *h, part p) {
+static bool read_scan(headers *h, marker_data p) {
     sr_jpeg_stream *s = h->s;
     if (!h->frame || p.bytes != 4 + 2 * (size_t)s->components || p.data[0] != s->components)
         return false;
@@ -218,7 +218,7 @@ static bool read_scan(headers *h, part p) {
 
 // ---- Markers ----
 
-static void read_app(headers *h, int marker, part p) {
+static void read_app(headers *h, int marker, marker_data p) {
     if (marker == SR_JPEG_APP0 && p.bytes >= 14 && memcmp(p.data, "JFIF", 5) == 0) {
         h->jfif = true;
         h->strange = h->strange || p.data[5] != 1; // the library warns of other revisions
@@ -231,7 +231,7 @@ static void read_app(headers *h, int marker, part p) {
         h->s->orientation = sr_exif_of_marker(p.data, p.bytes);
 }
 
-static bool read_marker(headers *h, int marker, part p) {
+static bool read_marker(headers *h, int marker, marker_data p) {
     switch (marker) {
     case SR_JPEG_SOF0:
     case SR_JPEG_SOF1:
@@ -269,7 +269,7 @@ bool sr_jpeg_stream_read(sr_jpeg_stream *s, const uint8_t *data, size_t bytes) {
         const size_t length = u16(data + at + 2);
         if (length < 2 || length > bytes - at - 2)
             return false;
-        if (!read_marker(&h, marker, (part){data + at + 4, length - 2}))
+        if (!read_marker(&h, marker, (marker_data){data + at + 4, length - 2}))
             return false;
         at += 2 + length;
         if (marker == SR_JPEG_SOS)

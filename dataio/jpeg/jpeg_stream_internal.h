@@ -76,11 +76,11 @@ typedef struct sr_jpeg_component {
     int quant, dc, ac; // tables
 } sr_jpeg_component;
 
-typedef struct sr_jpeg_part { // a block of an MCU
+typedef struct sr_jpeg_mcu_block { // a block of an MCU
     const sr_jpeg_huffman *dc, *ac;
     int component, row, column;
     int across; // blocks of the component in a row of an MCU
-} sr_jpeg_part;
+} sr_jpeg_mcu_block;
 
 typedef struct sr_jpeg_stream {
     const uint8_t *data;
@@ -89,8 +89,8 @@ typedef struct sr_jpeg_stream {
     int orientation; // EXIF code; 1 where there is none
     int components;  // 1 or 3
     sr_jpeg_component component[SR_JPEG_COMPONENTS];
-    sr_jpeg_part part[SR_JPEG_MCU_BLOCKS]; // in the order of the file
-    int parts;
+    sr_jpeg_mcu_block mcu_block[SR_JPEG_MCU_BLOCKS]; // in the order of the file
+    int mcu_blocks;
     int64_t restart;                               // MCUs of a segment; 0: all
     int64_t mcu_width, mcu_height, columns, rows;  // pixels of an MCU; MCUs
     uint16_t quant[SR_JPEG_TABLES][SR_JPEG_BLOCK]; // by row and column

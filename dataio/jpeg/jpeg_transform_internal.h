@@ -30,7 +30,7 @@ enum { // times 2^13, rounded
 #include <immintrin.h>
 
 #if defined(__AVX512BW__)
-#define JT_LANES 4
+#define JT_GROUP 4
 #define JV(name) _mm512_##name
 typedef __m512i jt_vector;
 static inline jt_vector jt_load(const int16_t *p) {
@@ -46,7 +46,7 @@ static inline void jt_store(jt_vector a, jt_vector b, uint8_t *row, int64_t stri
     _mm256_storeu_si256((__m256i *)(void *)(row + stride), _mm512_extracti64x4_epi64(rows, 1));
 }
 #elif defined(__AVX2__)
-#define JT_LANES 2
+#define JT_GROUP 2
 #define JV(name) _mm256_##name
 typedef __m256i jt_vector;
 static inline jt_vector jt_load(const int16_t *p) {
@@ -61,7 +61,7 @@ static inline void jt_store(jt_vector a, jt_vector b, uint8_t *row, int64_t stri
     _mm_storeu_si128((__m128i *)(void *)(row + stride), _mm256_extracti128_si256(rows, 1));
 }
 #else
-#define JT_LANES 1
+#define JT_GROUP 1
 #define JV(name) _mm_##name
 typedef __m128i jt_vector;
 static inline jt_vector jt_load(const int16_t *p) {
@@ -160,9 +160,9 @@ static inline void jt_transpose(jt_vector *x) {
 
 static void jt_transform(const int16_t *coefficients, int64_t groups, const uint16_t *quant,
                          uint8_t *out, int64_t stride) {
-    for (int64_t g = 0; g < groups; g++, out += SR_JPEG_SIDE * JT_LANES) {
+    for (int64_t g = 0; g < groups; g++, out += SR_JPEG_SIDE * JT_GROUP) {
         jt_vector x[SR_JPEG_SIDE];
-        for (int i = 0; i < SR_JPEG_SIDE; i++, coefficients += SR_JPEG_SIDE * JT_LANES)
+        for (int i = 0; i < SR_JPEG_SIDE; i++, coefficients += SR_JPEG_SIDE * JT_GROUP)
             x[i] = JV(mullo_epi16)(jt_load(coefficients), jt_repeat(quant + i * SR_JPEG_SIDE));
         JT_PASS(JT_FIRST, 1 << (JT_FIRST - 1));
         jt_transpose(x);
@@ -175,7 +175,7 @@ static void jt_transform(const int16_t *coefficients, int64_t groups, const uint
 
 #else // plain C
 
-#define JT_LANES 1
+#define JT_GROUP 1
 
 // What no picture has, sums beyond 16 or 32 bits, comes out as from vectors.
 static inline uint32_t jt_times(int32_t x, int32_t factor) {

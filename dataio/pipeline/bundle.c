@@ -38,7 +38,7 @@ sr_status sr_bundler_begin(sr_bundler *b, int64_t slot, int64_t samples) {
     return SR_OK;
 }
 
-sr_status sr_bundler_add(sr_bundler *b, sr_dealt_record *record) {
+sr_status sr_bundler_add(sr_bundler *b, sr_drawn_record *record) {
     if (!record->owned) {
         record->owned = sr_alloc(record->bytes + 1, "record of a slot");
         if (!record->owned)
@@ -50,33 +50,33 @@ sr_status sr_bundler_add(sr_bundler *b, sr_dealt_record *record) {
     return SR_OK;
 }
 
-static bool is_sound(const sr_dealt_record *record) {
+static bool is_sound(const sr_drawn_record *record) {
     return record->status == SR_OK && record->draw.sample >= 0;
 }
 
 sr_status sr_bundler_take(sr_bundler *b, uint64_t seed, int64_t inside, int foreign,
-                          sr_dealt_record *out) {
-    sr_bundle_part parts[SR_BUNDLE_MOST] = {{0}};
+                          sr_drawn_record *out) {
+    sr_bundle_record records[SR_BUNDLE_MOST] = {{0}};
     *out = b->records[inside];
     out->owned = NULL;
     if (!is_sound(out))
         return SR_OK;
     size_t bytes = (1 + (size_t)foreign) * sizeof(uint64_t) + out->bytes;
-    parts[0] = (sr_bundle_part){out->data, out->bytes};
+    records[0] = (sr_bundle_record){out->data, out->bytes};
     for (int i = 0; i < foreign; i++) {
         const int64_t other = sr_sampler_foreign(seed, out->draw.position, i, inside, b->count);
-        const sr_dealt_record *r = &b->records[other];
+        const sr_drawn_record *r = &b->records[other];
         if (is_sound(r))
-            parts[1 + i] = (sr_bundle_part){r->data, r->bytes};
-        bytes += parts[1 + i].bytes;
+            records[1 + i] = (sr_bundle_record){r->data, r->bytes};
+        bytes += records[1 + i].bytes;
     }
     SR_TRY(sr_grow((void **)&b->bytes, &b->byte_capacity, bytes, 1, "records that go together"));
     uint8_t *lengths = b->bytes, *to = lengths + (1 + (size_t)foreign) * sizeof(uint64_t);
     for (int i = 0; i <= foreign; i++) {
-        const uint64_t length = parts[i].bytes;
+        const uint64_t length = records[i].bytes;
         memcpy(lengths + (size_t)i * sizeof length, &length, sizeof length);
         if (length > 0)
-            memcpy(to, parts[i].data, (size_t)length);
+            memcpy(to, records[i].data, (size_t)length);
         to += length;
     }
     out->data = b->bytes;
@@ -84,17 +84,17 @@ sr_status sr_bundler_take(sr_bundler *b, uint64_t seed, int64_t inside, int fore
     return SR_OK;
 }
 
-bool sr_bundle_open(const void *data, size_t bytes, int parts, sr_bundle_part *out) {
+bool sr_bundle_open(const void *data, size_t bytes, int records, sr_bundle_record *out) {
     const uint8_t *begin = data;
-    size_t at = (size_t)parts * sizeof(uint64_t);
-    for (int i = 0; i < parts; i++) {
+    size_t at = (size_t)records * sizeof(uint64_t);
+    for (int i = 0; i < records; i++) {
         uint64_t length = 0;
         if (at > bytes)
             return false;
         memcpy(&length, begin + (size_t)i * sizeof length, sizeof length);
         if (length > bytes - at)
             return false;
-        out[i] = (sr_bundle_part){length > 0 ? begin + at : NULL, (size_t)length};
+        out[i] = (sr_bundle_record){length > 0 ? begin + at : NULL, (size_t)length};
         at += (size_t)length;
     }
     return at == bytes;

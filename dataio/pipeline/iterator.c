@@ -34,51 +34,51 @@ static bool wait_rows(sr_stage *stage, int64_t slot) {
     return true;
 }
 
-static sr_status assemble_array(const sr_stage *stage, sr_place_header *place, int i) {
+static sr_status assemble_array(const sr_stage *stage, sr_slot_header *header, int i) {
     const sr_stage_plan *plan = &stage->plan;
-    const sr_place_map *m = &plan->place;
+    const sr_slot_layout *m = &plan->layout;
     const sr_array_spec *spec = &stage->array[i];
-    const sr_row_state *states = sr_stage_at(place, m->states);
+    const sr_row_state *states = sr_stage_at(header, m->states);
     size_t row = m->row_bytes[i];
     if (spec->in_place) {
-        place->counts[i] = plan->samples;
+        header->counts[i] = plan->samples;
         return SR_OK;
     }
-    uint8_t *to = sr_stage_at(place, m->array[i]);
-    const uint8_t *from = sr_stage_at(place, m->staged[i]);
+    uint8_t *to = sr_stage_at(header, m->array[i]);
+    const uint8_t *from = sr_stage_at(header, m->staged[i]);
     if (spec->capacity == 0) {
         memcpy(to, from, row * (size_t)plan->samples);
-        place->counts[i] = plan->samples;
+        header->counts[i] = plan->samples;
         return SR_OK;
     }
-    int32_t *counts = sr_stage_at(place, m->count[i]);
+    int32_t *counts = sr_stage_at(header, m->count[i]);
     int64_t rows = 0;
     for (int64_t s = 0; s < plan->samples; s++) {
         int64_t n = states[s].counts[i];
         if (n < 0 || n > spec->capacity)
-            return sr_stage_astray("a sample's number of rows");
+            return sr_stage_corrupted("a sample's number of rows");
         memcpy(to + (size_t)rows * row, from + (size_t)(s * spec->capacity) * row, (size_t)n * row);
         counts[s] = (int32_t)n;
         rows += n;
     }
     // The rest is zero, so that a slot's bytes are a function of its samples.
     memset(to + (size_t)rows * row, 0, (size_t)(plan->samples * spec->capacity - rows) * row);
-    place->counts[i] = rows;
+    header->counts[i] = rows;
     return SR_OK;
 }
 
-static void take_error(const sr_stage_plan *plan, sr_place_header *place) {
-    const sr_stage_error *errors = sr_stage_at(place, plan->place.errors);
-    atomic_store_explicit(&place->error.status, SR_OK, memory_order_relaxed);
-    place->error.message[0] = '\0';
+static void take_error(const sr_stage_plan *plan, sr_slot_header *header) {
+    const sr_stage_error *errors = sr_stage_at(header, plan->layout.errors);
+    atomic_store_explicit(&header->error.status, SR_OK, memory_order_relaxed);
+    header->error.message[0] = '\0';
     for (int64_t b = 0; b < plan->samples / plan->block; b++) {
         int32_t status = atomic_load_explicit(&errors[b].status, memory_order_acquire);
-        if (status == SR_OK && (place->error.message[0] || !errors[b].message[0]))
+        if (status == SR_OK && (header->error.message[0] || !errors[b].message[0]))
             continue;
-        place->error.sample = errors[b].sample;
-        memcpy(place->error.where, errors[b].where, sizeof errors[b].where);
-        memcpy(place->error.message, errors[b].message, sizeof errors[b].message);
-        atomic_store_explicit(&place->error.status, status, memory_order_release);
+        header->error.sample = errors[b].sample;
+        memcpy(header->error.where, errors[b].where, sizeof errors[b].where);
+        memcpy(header->error.message, errors[b].message, sizeof errors[b].message);
+        atomic_store_explicit(&header->error.status, status, memory_order_release);
         if (status != SR_OK)
             return;
     }
@@ -86,16 +86,16 @@ static void take_error(const sr_stage_plan *plan, sr_place_header *place) {
 
 static sr_status assemble(sr_stage *stage, int64_t slot) {
     const sr_stage_plan *plan = &stage->plan;
-    sr_place_header *place = sr_stage_place(plan, slot);
-    const sr_row_state *states = sr_stage_at(place, plan->place.states);
+    sr_slot_header *header = sr_stage_slot(plan, slot);
+    const sr_row_state *states = sr_stage_at(header, plan->layout.states);
     int64_t begin = sr_clock_ns();
     sr_stage_activity(stage, SR_ACTIVITY_ASSEMBLING, slot);
-    place->replaced = 0;
+    header->replaced = 0;
     for (int64_t s = 0; s < plan->samples; s++)
-        place->replaced += states[s].replaced != 0;
+        header->replaced += states[s].replaced != 0;
     for (int i = 0; i < stage->arrays; i++)
-        SR_TRY(assemble_array(stage, place, i));
-    take_error(plan, place);
+        SR_TRY(assemble_array(stage, header, i));
+    take_error(plan, header);
     atomic_store_explicit(&stage->header->ready, (uint64_t)slot + 1, memory_order_release);
     sr_bell_ring(&stage->header->ready_bell);
     atomic_fetch_add_explicit(&stage->state->first_ns, sr_clock_ns() - begin, memory_order_relaxed);
@@ -104,9 +104,9 @@ static sr_status assemble(sr_stage *stage, int64_t slot) {
 
 sr_status sr_iterator_run(sr_stage *stage) {
     uint64_t ready = atomic_load_explicit(&stage->header->ready, memory_order_acquire);
-    SR_TRY(sr_stage_close_in(stage, SR_SANDBOX_COMPUTE));
+    SR_TRY(sr_stage_sandbox(stage, SR_SANDBOX_COMPUTE));
     if (ready > (uint64_t)stage->plan.total)
-        return sr_stage_astray("the number of slots that are ready");
+        return sr_stage_corrupted("the number of slots that are ready");
     for (int64_t slot = (int64_t)ready; slot < stage->plan.total && wait_rows(stage, slot); slot++)
         SR_TRY(assemble(stage, slot));
     return SR_OK;

@@ -26,7 +26,7 @@ struct sr_pipeline {
     sr_dataset *dataset; // for messages
     sr_shared_memory memory;
     sr_stage view; // of the shared memory; takes part in no work
-    sr_crew *crew;
+    sr_supervisor *supervisor;
     int64_t next;
     _Atomic int64_t held; // slots with the caller
     sr_stage_error failure;
@@ -101,7 +101,7 @@ sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out
     SR_TRY_GOTO(sr_stage_init(&p->view, &p->memory, SR_STAGE_READER), fail);
     for (int i = 0; i < p->view.arrays; i++)
         snprintf(p->count_names[i], sizeof p->count_names[i], "%s.count", p->view.array[i].name);
-    SR_TRY_GOTO(sr_crew_start(&p->memory, o.threads, &p->crew), fail);
+    SR_TRY_GOTO(sr_supervisor_start(&p->memory, o.threads, &p->supervisor), fail);
     *out = p;
     return SR_OK;
 fail:
@@ -114,7 +114,7 @@ void sr_pipeline_close(sr_pipeline *pipeline) {
         return;
     sr_watch watch;
     sr_watch_begin(&watch, "the data processes to end");
-    sr_crew_stop(pipeline->crew);
+    sr_supervisor_stop(pipeline->supervisor);
     sr_watch_end(&watch);
     sr_stage_release(&pipeline->view);
     sr_shared_release(&pipeline->memory);
@@ -151,10 +151,10 @@ static void describe_stages(const sr_pipeline *p, sr_text *out) {
         bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
         if (busy && sample >= 0 && sample < plan->count)
             sr_dataset_sample_name(p->dataset, sample, sample_name);
-        bool stopped = sr_process_is_stopped(sr_crew_pid(p->crew, i));
+        bool stopped = sr_process_is_stopped(sr_supervisor_pid(p->supervisor, i));
         sr_text_add(out, "%s%s", i ? "; " : "", sr_stage_name(i, name));
         if (stopped)
-            sr_text_add(out, " (pid %d)", (int)sr_crew_pid(p->crew, i));
+            sr_text_add(out, " (pid %d)", (int)sr_supervisor_pid(p->supervisor, i));
         sr_text_add(out, " is %s%s%s", stopped ? "stopped (SIGSTOP)" : activity_text(activity),
                     sample_name[0] ? " " : "", sample_name);
     }
@@ -189,7 +189,7 @@ static sr_status wait_ready(sr_pipeline *p) {
     double reported = 0;
     for (;;) {
         uint32_t seen = sr_bell_read(&p->view.header->ready_bell);
-        SR_TRY(sr_crew_check(p->crew, p->dataset));
+        SR_TRY(sr_supervisor_check(p->supervisor, p->dataset));
         if (is_ready(p))
             break;
         if (atomic_load(&p->held) >= plan->slots)
@@ -211,7 +211,7 @@ static sr_status wait_ready(sr_pipeline *p) {
 
 // -- slots -------------------------------------------------------------------------------------
 
-static void add_array(const sr_pipeline *p, sr_place_header *place, int i, int64_t count,
+static void add_array(const sr_pipeline *p, sr_slot_header *header, int i, int64_t count,
                       sr_slot *slot) {
     const sr_stage_plan *plan = &p->view.plan;
     const sr_array_spec *spec = &p->view.array[i];
@@ -222,7 +222,7 @@ static void add_array(const sr_pipeline *p, sr_place_header *place, int i, int64
                     .rank = spec->rank + 1,
                     .shape = {plan->samples * capacity},
                     .count = count,
-                    .data = sr_stage_at(place, plan->place.array[i])};
+                    .data = sr_stage_at(header, plan->layout.array[i])};
     for (int d = 0; d < spec->rank; d++)
         a->shape[d + 1] = spec->shape[d];
     if (spec->capacity == 0)
@@ -232,7 +232,7 @@ static void add_array(const sr_pipeline *p, sr_place_header *place, int i, int64
                                              .rank = 1,
                                              .shape = {plan->samples},
                                              .count = plan->samples,
-                                             .data = sr_stage_at(place, plan->place.count[i])};
+                                             .data = sr_stage_at(header, plan->layout.count[i])};
 }
 
 static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {
@@ -261,17 +261,17 @@ static bool is_known(const sr_pipeline *p, int64_t sample) {
     return false;
 }
 
-static sr_status note_damage(sr_pipeline *p, const sr_place_header *place) {
+static sr_status note_damage(sr_pipeline *p, const sr_slot_header *header) {
     const sr_stage_plan *plan = &p->view.plan;
-    const sr_row_state *states = sr_stage_at(place, plan->place.states);
-    p->stats.replaced += place->replaced;
+    const sr_row_state *states = sr_stage_at(header, plan->layout.states);
+    p->stats.replaced += header->replaced;
     for (int64_t s = 0; s < plan->samples; s++) {
         if (states[s].replaced == 0 || is_known(p, states[s].replaced - 1))
             continue;
         SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
                        "damaged samples"));
         ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
-        (void)sr_stage_error_text(&place->error, p->dataset, p->last_damage);
+        (void)sr_stage_error_text(&header->error, p->dataset, p->last_damage);
     }
     if ((int64_t)p->damaged_count <= plan->options.skip_limit)
         return SR_OK;
@@ -298,15 +298,15 @@ static sr_status find_epoch(sr_pipeline *p, int64_t epoch, sr_pipeline_order **o
     return SR_OK;
 }
 
-static sr_status note_order(sr_pipeline *p, const sr_place_header *place, int64_t first,
+static sr_status note_order(sr_pipeline *p, const sr_slot_header *header, int64_t first,
                             int64_t valid) {
-    const sr_row_state *states = sr_stage_at(place, p->view.plan.place.states);
+    const sr_row_state *states = sr_stage_at(header, p->view.plan.layout.states);
     sr_pipeline_order *order = NULL;
     // Lanes are never further apart than a batch, whatever a process that went astray has written.
     const int64_t count = p->view.plan.count, reach = p->view.plan.options.batch / count + 1;
     for (int64_t s = 0; s < valid; s++) {
         if (states[s].epoch < 0 || llabs(states[s].epoch - (first + s) / count) > reach)
-            return sr_stage_astray("the epoch of a sample");
+            return sr_stage_corrupted("the epoch of a sample");
         if (!order || order->epoch != states[s].epoch)
             SR_TRY(find_epoch(p, states[s].epoch, &order));
         order->samples++;
@@ -317,18 +317,18 @@ static sr_status note_order(sr_pipeline *p, const sr_place_header *place, int64_
 
 static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_plan *plan = &p->view.plan;
-    sr_place_header *place = sr_stage_place(plan, p->next);
+    sr_slot_header *header = sr_stage_slot(plan, p->next);
     int64_t counts[SR_SLOT_MAX_ARRAYS];
-    SR_TRY(sr_stage_error_adopt(&place->error, p->dataset));
-    SR_TRY(sr_stage_check_slot(&p->view, place, counts));
-    if (place->replaced > 0)
-        SR_TRY(note_damage(p, place));
+    SR_TRY(sr_stage_error_adopt(&header->error, p->dataset));
+    SR_TRY(sr_stage_check_slot(&p->view, header, counts));
+    if (header->replaced > 0)
+        SR_TRY(note_damage(p, header));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
     slot.first_position = sr_stage_position(plan, p->next, &slot.step, &slot.lane);
     slot.valid = valid_samples(plan, slot.first_position);
-    SR_TRY(note_order(p, place, slot.first_position, slot.valid));
+    SR_TRY(note_order(p, header, slot.first_position, slot.valid));
     for (int i = 0; i < p->view.arrays; i++)
-        add_array(p, place, i, counts[i], &slot);
+        add_array(p, header, i, counts[i], &slot);
     p->stats.samples += slot.valid;
     *out = slot;
     return SR_OK;
@@ -361,8 +361,9 @@ void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
         return;
     const sr_stage_plan *plan = &pipeline->view.plan;
     int64_t number = (int64_t)((uintptr_t)slot->internal - 1);
-    sr_place_header *place = sr_stage_place(plan, number);
-    atomic_store_explicit(&place->free_for, (uint64_t)(number + plan->slots), memory_order_release);
+    sr_slot_header *header = sr_stage_slot(plan, number);
+    atomic_store_explicit(&header->free_for, (uint64_t)(number + plan->slots),
+                          memory_order_release);
     atomic_fetch_sub(&pipeline->held, 1);
     sr_bell_ring(&pipeline->view.header->free_bell);
     *slot = (sr_slot){0};
@@ -382,7 +383,7 @@ sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {
         stats.augment_ns +=
             atomic_load(&pipeline->view.header->states[SR_STAGE_TRANSFORMER + w].second_ns);
     }
-    stats.restarts = sr_crew_restarts(pipeline->crew);
+    stats.restarts = sr_supervisor_restarts(pipeline->supervisor);
     for (int i = 0; i < 2 && pipeline->fill_samples > 0; i++)
         stats.ring_fill[i] = pipeline->fill[i] / (double)pipeline->fill_samples;
     return stats;
@@ -404,5 +405,5 @@ int sr_pipeline_stage_count(const sr_pipeline *pipeline) {
 }
 
 pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number) {
-    return sr_crew_pid(pipeline->crew, number);
+    return sr_supervisor_pid(pipeline->supervisor, number);
 }

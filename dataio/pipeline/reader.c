@@ -174,8 +174,8 @@ static sr_status fetch(reader *r, const sr_draw *draw, int lane, int64_t dealt, 
 
 // The record at a position, or what is wrong with it.
 static sr_status draw_record(reader *r, int64_t position, int lane, int64_t dealt,
-                             sr_dealt_record *out) {
-    *out = (sr_dealt_record){.data = ""};
+                             sr_drawn_record *out) {
+    *out = (sr_drawn_record){.data = ""};
     SR_TRY(sr_sampler_at(r->sampler, position, &out->draw));
     if (out->draw.sample >= 0)
         out->status = fetch(r, &out->draw, lane, dealt, &out->data, &out->bytes, &out->owned);
@@ -187,7 +187,7 @@ static sr_status draw_record(reader *r, int64_t position, int lane, int64_t deal
 }
 
 // The same together with others of its slot, all of which are read first.
-static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_dealt_record *out) {
+static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_drawn_record *out) {
     const sr_stage_plan *plan = r->plan;
     int64_t step;
     int lane;
@@ -195,7 +195,7 @@ static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_dealt_r
     if (r->bundler.slot != slot) {
         SR_TRY(sr_bundler_begin(&r->bundler, slot, plan->samples));
         for (int64_t i = 0; i < plan->samples; i++) {
-            sr_dealt_record one;
+            sr_drawn_record one;
             SR_TRY(draw_record(r, first + i, lane, step * plan->samples + i, &one));
             SR_TRY(sr_bundler_add(&r->bundler, &one));
         }
@@ -211,7 +211,7 @@ static sr_status deal(reader *r, int64_t index, bool *more) {
     int64_t position = sr_stage_position(plan, slot, &step, &lane) + inside;
     int64_t block = index / plan->block;
     sr_ring *ring = sr_stage_ring(plan, (int)(block % plan->workers));
-    sr_dealt_record record;
+    sr_drawn_record record;
     if (plan->foreign > 0)
         SR_TRY(draw_bundle(r, slot, inside, &record));
     else
@@ -233,7 +233,7 @@ static int64_t dealt_so_far(const sr_stage_plan *plan) {
 static sr_status begin(reader *r) {
     const sr_stage_plan *plan = r->plan;
     const sr_pipeline_options *o = &r->stage->options;
-    SR_TRY(sr_stage_close_in(r->stage, SR_SANDBOX_READ));
+    SR_TRY(sr_stage_sandbox(r->stage, SR_SANDBOX_READ));
     SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
     sr_sampler_options options = {.order = o->order,
                                   .seed = o->seed,
@@ -258,7 +258,7 @@ sr_status sr_reader_run(sr_stage *stage) {
     int64_t dealt = dealt_so_far(r.plan);
     bool more = true;
     if (status == SR_OK && (dealt < 0 || dealt > total))
-        status = sr_stage_astray("the number of dealt records");
+        status = sr_stage_corrupted("the number of dealt records");
     for (int64_t i = dealt; status == SR_OK && more && i < total; i++)
         status = deal(&r, i, &more);
     sr_bundler_release(&r.bundler);

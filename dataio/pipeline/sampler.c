@@ -75,7 +75,7 @@ int64_t sr_permutation_inverse(const sr_permutation *permutation, int64_t value)
 typedef struct chunk_order {
     int64_t epoch;
     sr_permutation permutation;
-    int64_t short_place, short_size; // where the last, perhaps shorter chunk stands, and its size
+    int64_t short_index, short_size; // where the last, perhaps shorter chunk stands, and its size
 } chunk_order;
 
 typedef struct lane_stream {
@@ -99,7 +99,7 @@ static chunk_order order_of_epoch(const sr_sampler *sampler, int64_t epoch) {
     const sr_sampler_options *o = &sampler->options;
     chunk_order order = {.epoch = epoch};
     order.permutation = sr_permutation_make(o->seed, (uint64_t)epoch, TAG_CHUNKS, sampler->chunks);
-    order.short_place = sr_permutation_inverse(&order.permutation, sampler->chunks - 1);
+    order.short_index = sr_permutation_inverse(&order.permutation, sampler->chunks - 1);
     order.short_size = o->count - (sampler->chunks - 1) * o->chunk;
     return order;
 }
@@ -132,26 +132,26 @@ static int64_t run_offset(const sr_sampler *sampler, int lane, int64_t epoch) {
     return offset;
 }
 
-// Sample at place x of the epoch's sequence, and how many consecutive samples follow in its chunk.
+// Sample at index x of the epoch's sequence, and how many consecutive samples follow in its chunk.
 static int64_t sequence_at(const sr_sampler *sampler, const chunk_order *order, int64_t x,
                            int64_t *rest) {
     int64_t size = sampler->options.chunk;
-    int64_t short_begin = order->short_place * size, inside, length = size, place;
+    int64_t short_begin = order->short_index * size, inside, length = size, index;
     if (x < short_begin) {
-        place = x / size;
+        index = x / size;
         inside = x % size;
     } else if (x < short_begin + order->short_size) {
-        place = order->short_place;
+        index = order->short_index;
         inside = x - short_begin;
         length = order->short_size;
     } else {
         int64_t y = x - short_begin - order->short_size;
-        place = order->short_place + 1 + y / size;
+        index = order->short_index + 1 + y / size;
         inside = y % size;
     }
     if (rest)
         *rest = length - inside;
-    return sr_permutation_at(&order->permutation, place) * size + inside;
+    return sr_permutation_at(&order->permutation, index) * size + inside;
 }
 
 static int64_t lane_input(const sr_sampler *sampler, const lane_stream *lane, int64_t index) {
@@ -178,8 +178,8 @@ static int64_t lane_deal(const sr_sampler *sampler, int number, int64_t *epoch) 
     lane_stream *lane = &sampler->lanes[number];
     while (lane->dealt == lane->end)
         lane_open_run(sampler, number, lane->epoch + 1);
-    int64_t place = lane->dealt - lane->begin;
-    sr_rng4 r = sr_philox(sampler->options.seed, (uint32_t)place, (uint32_t)number, TAG_BUFFER,
+    int64_t index = lane->dealt - lane->begin;
+    sr_rng4 r = sr_philox(sampler->options.seed, (uint32_t)index, (uint32_t)number, TAG_BUFFER,
                           (uint32_t)lane->epoch);
     // Multiply-shift on 32 bits: the bias is below filled / 2^32.
     int64_t pick = (int64_t)(((uint64_t)r.v[0] * (uint64_t)lane->filled) >> 32);

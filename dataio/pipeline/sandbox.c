@@ -26,10 +26,10 @@
 
 #ifdef SANITIZER_TAKES_ADDRESSES
 // The leak check at a process's end attaches to it and opens files, which cannot be from in here.
-static bool closed;
+static bool entered;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) {
-    return closed;
+    return entered;
 }
 #endif
 
@@ -38,7 +38,7 @@ sr_sandbox_support sr_sandbox_get_support(void) {
                                 .landlock = sr_sandbox_landlock_version()};
 }
 
-sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path) {
+sr_status sr_sandbox_enter(sr_sandbox_rights rights, const char *path) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot set no_new_privs: %s", strerror(errno));
@@ -47,7 +47,7 @@ sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path) {
     if (support.seccomp)
         SR_TRY(sr_sandbox_filter(rights));
 #ifdef SANITIZER_TAKES_ADDRESSES
-    closed = true;
+    entered = true;
 #endif
     return SR_OK;
 }

@@ -41,7 +41,7 @@ sr_sandbox_support sr_sandbox_get_support(void);
 // Closes this process in, for good, with as many walls as there are. 'path' is the data set of
 // SR_SANDBOX_READ: a folder, whose own links to elsewhere stay good, or a file. SR_E_SYSTEM where
 // the kernel has a wall and does not put it up.
-SR_NODISCARD sr_status sr_sandbox_close(sr_sandbox_rights rights, const char *path);
+SR_NODISCARD sr_status sr_sandbox_enter(sr_sandbox_rights rights, const char *path);
 // Limits the memory that this process may take from here on: beyond it allocations fail. False
 // where that cannot be had (address sanitizers take all addresses in advance).
 bool sr_sandbox_limit_memory(uint64_t bytes);

@@ -31,7 +31,7 @@
 #endif
 
 #define WRITING ((uint64_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
-#define NEW_WORLDS                                                                                 \
+#define NEW_NAMESPACES                                                                             \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
 #define OWN_PROCESS UINT64_MAX // instead of a value: this process's number
@@ -57,7 +57,7 @@ static const rule compute[] = {
     {SYS_mremap, 0, 0, 0}, {SYS_brk, 0, 0, 0}, {SYS_madvise, 0, 0, 0}, {SYS_mincore, 0, 0, 0},
     {SYS_membarrier, 0, 0, 0}, {SYS_getrandom, 0, 0, 0},
     // threads, but no processes
-    {SYS_clone, 0, CLONE_THREAD | NEW_WORLDS, CLONE_THREAD}, {SYS_set_robust_list, 0, 0, 0},
+    {SYS_clone, 0, CLONE_THREAD | NEW_NAMESPACES, CLONE_THREAD}, {SYS_set_robust_list, 0, 0, 0},
     {SYS_set_tid_address, 0, 0, 0}, {SYS_rseq, 0, 0, 0}, {SYS_sched_getaffinity, 0, 0, 0},
     {SYS_exit, 0, 0, 0}, {SYS_exit_group, 0, 0, 0},
     {SYS_prctl, 0, UINT32_MAX, PR_SET_NAME},
@@ -101,38 +101,38 @@ static const int unknown[] = {
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 #define MOST_STEPS (16 + 9 * (COUNT(compute) + COUNT(reading)) + 2 * COUNT(unknown))
 
-typedef struct program {
+typedef struct bpf_filter {
     struct sock_filter steps[MOST_STEPS];
     unsigned short count;
     uint32_t process;
-} program;
+} bpf_filter;
 
-static void add(program *p, uint16_t code, uint32_t value, uint8_t if_true, uint8_t if_false) {
+static void add(bpf_filter *p, uint16_t code, uint32_t value, uint8_t if_true, uint8_t if_false) {
     p->steps[p->count++] =
         (struct sock_filter){.code = code, .jt = if_true, .jf = if_false, .k = value};
 }
 
-static void add_return(program *p, uint32_t verdict) {
+static void add_return(bpf_filter *p, uint32_t verdict) {
     add(p, BPF_RET | BPF_K, verdict, 0, 0);
 }
 
-static void add_refusal(program *p, int error) {
+static void add_refusal(bpf_filter *p, int error) {
     add_return(p, SECCOMP_RET_ERRNO | (uint32_t)error);
 }
 
-static void add_load(program *p, size_t offset) {
+static void add_load(bpf_filter *p, size_t offset) {
     add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
 // One half of an argument, masked, has to be 'value'; else on to the refusal 'away' steps behind.
-static void add_half(program *p, size_t offset, uint32_t mask, uint32_t value, uint8_t away) {
+static void add_half(bpf_filter *p, size_t offset, uint32_t mask, uint32_t value, uint8_t away) {
     add_load(p, offset);
     add(p, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
     add(p, BPF_JMP | BPF_JEQ | BPF_K, value, 0, away);
 }
 
 // All of a rule returns, so the number that was loaded before it stays for the next.
-static void add_rule(program *p, const rule *r) {
+static void add_rule(bpf_filter *p, const rule *r) {
     const uint64_t value = r->value == OWN_PROCESS ? p->process : r->value;
     const size_t low = offsetof(struct seccomp_data, args) + 8 * (size_t)r->argument;
     const bool high = r->mask >> 32 != 0;
@@ -147,7 +147,7 @@ static void add_rule(program *p, const rule *r) {
         add_refusal(p, EPERM);
 }
 
-static void write_program(program *p, sr_sandbox_rights rights) {
+static void write_filter(bpf_filter *p, sr_sandbox_rights rights) {
     add_load(p, offsetof(struct seccomp_data, arch));
     add(p, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
     add_refusal(p, EPERM); // another set of numbers
@@ -169,8 +169,8 @@ bool sr_sandbox_has_filter(void) {
 }
 
 sr_status sr_sandbox_filter(sr_sandbox_rights rights) {
-    program p = {.process = (uint32_t)getpid()};
-    write_program(&p, rights);
+    bpf_filter p = {.process = (uint32_t)getpid()};
+    write_filter(&p, rights);
     const struct sock_fprog filter = {.len = p.count, .filter = p.steps};
     const long failed =
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);

@@ -18,7 +18,7 @@
 #include "kernels/base/text.h"
 
 #define ALIGN UINT64_C(64)
-#define USUAL_MEMORY (INT64_C(256) << 20)
+#define DEFAULT_MEMORY (INT64_C(256) << 20)
 #define RING_MOST (UINT64_C(32) << 20)
 #define BLOCK_BYTES (INT64_C(128) << 10) // of pixels: what is worth one wake
 #define BLOCKS_AHEAD 8
@@ -37,10 +37,10 @@ static uint64_t row_bytes(const sr_array_spec *spec) {
     return bytes;
 }
 
-static void map_place(sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
+static void plan_layout(sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
     uint64_t at = 0, n = (uint64_t)plan->samples;
-    sr_place_map *m = &plan->place;
-    take(&at, sizeof(sr_place_header));
+    sr_slot_layout *m = &plan->layout;
+    take(&at, sizeof(sr_slot_header));
     for (int i = 0; i < arrays; i++) {
         uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1;
         m->row_bytes[i] = row_bytes(&specs[i]);
@@ -86,9 +86,9 @@ static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
     uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * together * (mean + ALIGN);
     if (wanted < (UINT64_C(256) << 10))
         wanted = UINT64_C(256) << 10;
-    uint64_t slots = (uint64_t)plan->slots * plan->place.bytes;
+    uint64_t slots = (uint64_t)plan->slots * plan->layout.bytes;
     bool stated = plan->options.memory > 0;
-    uint64_t memory = (uint64_t)(stated ? plan->options.memory : USUAL_MEMORY);
+    uint64_t memory = (uint64_t)(stated ? plan->options.memory : DEFAULT_MEMORY);
     uint64_t left = memory > slots ? (memory - slots) / workers : 0;
     if (stated && left < least) {
         char a[16], b[16];
@@ -201,7 +201,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->total = plan_total(plan);
     plan->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);
     plan->slots = plan->slots > 1 ? plan->slots : 2;
-    map_place(plan, specs, transformer->arrays(o, specs));
+    plan_layout(plan, specs, transformer->arrays(o, specs));
     if (o->order == SR_ORDER_CHUNKS)
         sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
                                &plan->buffer);
@@ -217,7 +217,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->classes = take(&at, plan->classes_bytes);
     plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
     at = (at + 4095) / 4096 * 4096;
-    plan->places = take(&at, plan->place.bytes * (uint64_t)plan->slots);
+    plan->slot_buffers = take(&at, plan->layout.bytes * (uint64_t)plan->slots);
     return SR_OK;
 }
 
@@ -225,8 +225,8 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
                           sr_shared_memory *out) {
     sr_stage_plan plan = {.options = *options};
     SR_TRY(make_plan(&plan, dataset));
-    SR_TRY(sr_shared_create("serried-data", plan.places + plan.place.bytes * (uint64_t)plan.slots,
-                            out));
+    SR_TRY(sr_shared_create("serried-data",
+                            plan.slot_buffers + plan.layout.bytes * (uint64_t)plan.slots, out));
     sr_stage_header *header = out->base;
     header->plan = plan;
     write_strings((char *)out->base + plan.strings, options);
@@ -238,13 +238,13 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
     for (int w = 0; w < plan.workers; w++)
         sr_ring_init(sr_stage_ring(&plan, w), capacity, capacity / ahead);
     for (int64_t s = 0; s < plan.slots; s++)
-        atomic_store(&sr_stage_place(&plan, s)->free_for, (uint64_t)s);
+        atomic_store(&sr_stage_slot(&plan, s)->free_for, (uint64_t)s);
     return SR_OK;
 }
 
 // -- attaching -------------------------------------------------------------------------------
 
-sr_status sr_stage_astray(const char *what) {
+sr_status sr_stage_corrupted(const char *what) {
     return SR_FAIL(SR_E_PEER,
                    "the shared memory of the data processes was overwritten by one of them (%s); "
                    "run with data.processes=0 under a debugger",
@@ -256,7 +256,7 @@ static bool inside(uint64_t begin, uint64_t bytes, uint64_t end) {
 }
 
 // 'count' pieces of 'bytes' from an aligned place on.
-static bool pieces_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_t end) {
+static bool array_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_t end) {
     uint64_t all;
     return begin % ALIGN == 0 && !__builtin_mul_overflow(count, bytes, &all) &&
            inside(begin, all, end);
@@ -287,28 +287,28 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
            plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
            plan->rings >= states && plan->ring_bytes % ALIGN == 0 &&
            plan->ring_bytes > sr_ring_bytes(0) &&
-           pieces_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
-           plan->places >= states && plan->place.bytes % ALIGN == 0 &&
-           pieces_inside(plan->places, (uint64_t)plan->slots, plan->place.bytes, bytes);
+           array_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
+           plan->slot_buffers >= states && plan->layout.bytes % ALIGN == 0 &&
+           array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);
 }
 
 // The map of a place against the arrays that the transformer says it has.
-static bool place_fits(const sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
-    const sr_place_map *m = &plan->place;
-    uint64_t n = (uint64_t)plan->samples, begin = sizeof(sr_place_header), end = m->bytes;
-    bool fits = pieces_inside(m->states, n, sizeof(sr_row_state), end) && m->states >= begin &&
-                pieces_inside(m->errors, n / (uint64_t)plan->block, sizeof(sr_stage_error), end) &&
+static bool layout_fits(const sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
+    const sr_slot_layout *m = &plan->layout;
+    uint64_t n = (uint64_t)plan->samples, begin = sizeof(sr_slot_header), end = m->bytes;
+    bool fits = array_inside(m->states, n, sizeof(sr_row_state), end) && m->states >= begin &&
+                array_inside(m->errors, n / (uint64_t)plan->block, sizeof(sr_stage_error), end) &&
                 m->errors >= begin;
     for (int i = 0; i < arrays && fits; i++) {
         uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1, all;
         fits = !__builtin_mul_overflow(rows, n, &all) && m->row_bytes[i] == row_bytes(&specs[i]) &&
-               m->array[i] >= begin && pieces_inside(m->array[i], all, m->row_bytes[i], end);
+               m->array[i] >= begin && array_inside(m->array[i], all, m->row_bytes[i], end);
         if (specs[i].capacity > 0)
             fits =
-                fits && m->count[i] >= begin && pieces_inside(m->count[i], n, sizeof(int32_t), end);
+                fits && m->count[i] >= begin && array_inside(m->count[i], n, sizeof(int32_t), end);
         if (!specs[i].in_place)
             fits = fits && m->staged[i] >= begin &&
-                   pieces_inside(m->staged[i], all, m->row_bytes[i], end);
+                   array_inside(m->staged[i], all, m->row_bytes[i], end);
     }
     return fits;
 }
@@ -392,7 +392,7 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
     const sr_transformer *transformer;
     SR_TRY(sr_transformer_find(stage->options.transformer, &transformer));
     stage->arrays = transformer->arrays(&stage->options, stage->array);
-    if (!place_fits(&stage->plan, stage->array, stage->arrays))
+    if (!layout_fits(&stage->plan, stage->array, stage->arrays))
         return SR_FAIL(SR_E_ARGUMENT, "stage %d: the slots do not fit into this shared memory",
                        number);
     return SR_OK;
@@ -417,10 +417,10 @@ sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out) {
     return SR_OK;
 }
 
-sr_status sr_stage_close_in(sr_stage *stage, sr_sandbox_rights rights) {
+sr_status sr_stage_sandbox(sr_stage *stage, sr_sandbox_rights rights) {
     if (!stage->own_process)
         return SR_OK;
-    return sr_sandbox_close(rights, stage->options.dataset);
+    return sr_sandbox_enter(rights, stage->options.dataset);
 }
 
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker) {
@@ -431,13 +431,14 @@ uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan) {
     return plan->ring_bytes - sr_ring_bytes(0);
 }
 
-sr_place_header *sr_stage_place(const sr_stage_plan *plan, int64_t slot) {
-    uint64_t place = (uint64_t)slot % (uint64_t)plan->slots;
-    return (sr_place_header *)(uintptr_t)(plan->base + plan->places + place * plan->place.bytes);
+sr_slot_header *sr_stage_slot(const sr_stage_plan *plan, int64_t slot) {
+    uint64_t index = (uint64_t)slot % (uint64_t)plan->slots;
+    return (sr_slot_header *)(uintptr_t)(plan->base + plan->slot_buffers +
+                                         index * plan->layout.bytes);
 }
 
-void *sr_stage_at(const sr_place_header *place, uint64_t offset) {
-    return (void *)((uintptr_t)place + offset);
+void *sr_stage_at(const sr_slot_header *header, uint64_t offset) {
+    return (void *)((uintptr_t)header + offset);
 }
 
 int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step, int *lane) {
@@ -449,20 +450,20 @@ int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step
     return begin + *lane * plan->samples;
 }
 
-sr_status sr_stage_check_slot(const sr_stage *stage, const sr_place_header *place,
+sr_status sr_stage_check_slot(const sr_stage *stage, const sr_slot_header *header,
                               int64_t counts[SR_SLOT_MAX_ARRAYS]) {
     const sr_stage_plan *plan = &stage->plan;
     for (int i = 0; i < stage->arrays; i++) {
         int64_t capacity = stage->array[i].capacity, sum = capacity > 0 ? 0 : plan->samples;
-        const int32_t *of_sample = sr_stage_at(place, plan->place.count[i]);
+        const int32_t *of_sample = sr_stage_at(header, plan->layout.count[i]);
         bool fits = true;
         for (int64_t s = 0; capacity > 0 && s < plan->samples; s++) {
             fits = fits && of_sample[s] >= 0 && of_sample[s] <= capacity;
             sum += of_sample[s];
         }
-        counts[i] = place->counts[i];
+        counts[i] = header->counts[i];
         if (!fits || counts[i] != sum)
-            return sr_stage_astray("a slot's number of rows");
+            return sr_stage_corrupted("a slot's number of rows");
     }
     return SR_OK;
 }

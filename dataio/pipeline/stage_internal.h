@@ -71,22 +71,22 @@ typedef struct sr_row_state {
     uint64_t order; // hash of position, sample and draws
 } sr_row_state;
 
-typedef struct sr_place_header {
+typedef struct sr_slot_header {
     _Alignas(64) _Atomic uint64_t free_for; // number of the slot that may be written here
     int64_t replaced;                       // samples
     int64_t counts[SR_SLOT_MAX_ARRAYS];
     sr_stage_error error; // of the first damaged sample, by the iterator; replaced: SR_OK
-} sr_place_header;
+} sr_slot_header;
 
 // Where things of one place lie, in bytes from its begin.
-typedef struct sr_place_map {
+typedef struct sr_slot_layout {
     uint64_t bytes;
     uint64_t array[SR_SLOT_MAX_ARRAYS];  // finished arrays
     uint64_t count[SR_SLOT_MAX_ARRAYS];  // companion "NAME.count" of ragged ones; else 0
     uint64_t staged[SR_SLOT_MAX_ARRAYS]; // rows before assembly; in-place ones: 0
     uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
     uint64_t states, errors; // sr_row_state per sample, sr_stage_error per block
-} sr_place_map;
+} sr_slot_layout;
 
 // The layout and what the stages work on. Written once before any stage starts; every process takes
 // its own copy and checks it against the length of the memory, so that one that writes astray (a
@@ -102,11 +102,11 @@ typedef struct sr_stage_plan {
     int64_t chunk, buffer;           // of the sampler
     int32_t beyond_memory;           // not 0: the data set is larger than what memory there is
     uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
-    uint64_t places;                 // offset of place 0
+    uint64_t slot_buffers;           // offset of place 0
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
     uint64_t classes, classes_bytes; // of the class names, each with its terminator
     int64_t class_count;
-    sr_place_map place;
+    sr_slot_layout layout;
     sr_pipeline_options options; // pointers are meaningless; strings follow in fixed order
     uint8_t *base;               // of the memory in this process; in copies only
 } sr_stage_plan;
@@ -162,12 +162,12 @@ void sr_stage_release(sr_stage *stage);
 SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
 // Closes the process of this stage in: from here on it opens nothing but what the rights say. A
 // stage that is a thread goes on as it is.
-SR_NODISCARD sr_status sr_stage_close_in(sr_stage *stage, sr_sandbox_rights rights);
+SR_NODISCARD sr_status sr_stage_sandbox(sr_stage *stage, sr_sandbox_rights rights);
 
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker);
 uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan);
-sr_place_header *sr_stage_place(const sr_stage_plan *plan, int64_t slot);
-void *sr_stage_at(const sr_place_header *place, uint64_t offset);
+sr_slot_header *sr_stage_slot(const sr_stage_plan *plan, int64_t slot);
+void *sr_stage_at(const sr_slot_header *header, uint64_t offset);
 // Position of a slot's first sample, and its step and lane.
 int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step, int *lane);
 const char *sr_stage_name(int number, char *out); // "transformer 2"; out of 32 bytes
@@ -179,11 +179,11 @@ bool sr_stage_wait(sr_stage *stage, sr_bell *bell, uint32_t seen);
 bool sr_stage_stopped(const sr_stage *stage);
 
 // Rows of each array of an assembled slot; SR_E_PEER where those that it says it has are not there.
-SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_place_header *place,
+SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_slot_header *header,
                                            int64_t counts[SR_SLOT_MAX_ARRAYS]);
 
 // What all see when shared memory does not hold what only a stage of ours writes there.
-SR_NODISCARD sr_status sr_stage_astray(const char *what);
+SR_NODISCARD sr_status sr_stage_corrupted(const char *what);
 // The thread's error; 'sample': whose name the rank shall put before it, or -1.
 void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample);
 // Its message with the sample's name, as far as 'dataset' (or NULL) knows it; out of 1200 bytes.
@@ -200,14 +200,15 @@ SR_NODISCARD sr_status sr_iterator_run(sr_stage *stage);
 void sr_stage_run(sr_stage *stage);
 
 // Keeps the stages alive, as processes or threads. Used by the pipeline's thread only.
-typedef struct sr_crew sr_crew;
-SR_NODISCARD sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out);
+typedef struct sr_supervisor sr_supervisor;
+SR_NODISCARD sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads,
+                                           sr_supervisor **out);
 // Replaces processes that died. SR_E_PEER when one dies again and again at the same sample, or the
 // failure that a stage reported.
-SR_NODISCARD sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset);
-int64_t sr_crew_restarts(const sr_crew *crew);
+SR_NODISCARD sr_status sr_supervisor_check(sr_supervisor *supervisor, sr_dataset *dataset);
+int64_t sr_supervisor_restarts(const sr_supervisor *supervisor);
 // Process of a stage, for tests; 0 with threads or after its end.
-pid_t sr_crew_pid(const sr_crew *crew, int number);
-void sr_crew_stop(sr_crew *crew);
+pid_t sr_supervisor_pid(const sr_supervisor *supervisor, int number);
+void sr_supervisor_stop(sr_supervisor *supervisor);
 
 #endif

@@ -30,14 +30,14 @@ typedef struct worker {
     sr_canvas *canvas;
     // Of the sample under way: who it is, its record, and those that go along.
     sr_canvas_identity identity;
-    sr_bundle_part parts[SR_BUNDLE_MOST];
+    sr_bundle_record records[SR_BUNDLE_MOST];
 } worker;
 
 // Where the k-th sample of this worker's ring belongs.
 typedef struct target {
     int64_t slot, sample, block; // sample and block within the slot
     bool first_of_block, last_of_block;
-    sr_place_header *place;
+    sr_slot_header *header;
 } target;
 
 static target target_of(const worker *w, uint64_t k) {
@@ -49,7 +49,7 @@ static target target_of(const worker *w, uint64_t k) {
     t.sample = t.block * plan->block + inside;
     t.first_of_block = inside == 0;
     t.last_of_block = inside == plan->block - 1;
-    t.place = sr_stage_place(plan, t.slot);
+    t.header = sr_stage_slot(plan, t.slot);
     return t;
 }
 
@@ -66,10 +66,10 @@ static sr_status judge_memory(const worker *w, sr_status status) {
 static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *there) {
     worker *w = user;
     *there = false;
-    if (number < 0 || number >= w->plan->foreign || !w->parts[1 + number].data)
+    if (number < 0 || number >= w->plan->foreign || !w->records[1 + number].data)
         return SR_OK;
-    const sr_transformer_call call = {.record = w->parts[1 + number].data,
-                                      .bytes = w->parts[1 + number].bytes,
+    const sr_transformer_call call = {.record = w->records[1 + number].data,
+                                      .bytes = w->records[1 + number].bytes,
                                       .identity = w->identity};
     const sr_status status = w->transformer->open(&w->context, canvas, &call);
     *there = status == SR_OK;
@@ -78,8 +78,8 @@ static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *t
 
 static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t sample,
                        const void *record, size_t bytes) {
-    const sr_place_map *m = &w->plan->place;
-    sr_row_state *states = sr_stage_at(t->place, m->states);
+    const sr_slot_layout *m = &w->plan->layout;
+    sr_row_state *states = sr_stage_at(t->header, m->states);
     sr_transformer_call call = {.record = record,
                                 .bytes = bytes,
                                 .identity = {.seed = w->context.options->seed,
@@ -90,7 +90,7 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
         const sr_array_spec *a = &w->stage->array[i];
         uint64_t base = a->in_place ? m->array[i] : m->staged[i];
         uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1;
-        call.rows[i] = sr_stage_at(t->place, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
+        call.rows[i] = sr_stage_at(t->header, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
     }
     w->identity = call.identity;
     SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
@@ -107,14 +107,14 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
 
 // Rows of no sample: after the end of a pass, or of a damaged one.
 static void clear_rows(const worker *w, const target *t) {
-    const sr_place_map *m = &w->plan->place;
-    sr_row_state *states = sr_stage_at(t->place, m->states);
+    const sr_slot_layout *m = &w->plan->layout;
+    sr_row_state *states = sr_stage_at(t->header, m->states);
     states[t->sample] = (sr_row_state){0};
     for (int i = 0; i < w->stage->arrays; i++) {
         const sr_array_spec *a = &w->stage->array[i];
         uint64_t base = a->in_place ? m->array[i] : m->staged[i];
         uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1, row = m->row_bytes[i];
-        memset(sr_stage_at(t->place, base + (uint64_t)t->sample * rows * row), 0, rows * row);
+        memset(sr_stage_at(t->header, base + (uint64_t)t->sample * rows * row), 0, rows * row);
     }
 }
 
@@ -135,14 +135,14 @@ static sr_status cell_error(const worker *w, const sr_cell *cell) {
 static sr_status make_row(worker *w, const target *t, const sr_cell *cell, int64_t *blamed) {
     const void *data = sr_ring_bytes_of(w->ring, cell);
     *blamed = -1;
-    memset(w->parts, 0, sizeof w->parts);
+    memset(w->records, 0, sizeof w->records);
     if (cell->status != SR_OK)
         return cell_error(w, cell);
-    w->parts[0] = (sr_bundle_part){data, (size_t)cell->bytes};
+    w->records[0] = (sr_bundle_record){data, (size_t)cell->bytes};
     if (w->plan->foreign > 0 &&
-        !sr_bundle_open(data, (size_t)cell->bytes, 1 + w->plan->foreign, w->parts))
-        return sr_stage_astray("records that go together");
-    sr_status status = apply(w, t, cell, cell->sample, w->parts[0].data, w->parts[0].bytes);
+        !sr_bundle_open(data, (size_t)cell->bytes, 1 + w->plan->foreign, w->records))
+        return sr_stage_corrupted("records that go together");
+    sr_status status = apply(w, t, cell, cell->sample, w->records[0].data, w->records[0].bytes);
     *blamed = status == SR_OK ? -1 : cell->sample;
     return status;
 }
@@ -177,8 +177,8 @@ static sr_status make_successor(worker *w, const target *t, const sr_cell *cell)
 }
 
 static sr_status process(worker *w, const target *t, const sr_cell *cell) {
-    sr_row_state *states = sr_stage_at(t->place, w->plan->place.states);
-    sr_stage_error *errors = sr_stage_at(t->place, w->plan->place.errors);
+    sr_row_state *states = sr_stage_at(t->header, w->plan->layout.states);
+    sr_stage_error *errors = sr_stage_at(t->header, w->plan->layout.errors);
     if (t->first_of_block) {
         atomic_store_explicit(&errors[t->block].status, SR_OK, memory_order_relaxed);
         errors[t->block].message[0] = '\0';
@@ -217,7 +217,7 @@ static sr_status wait_record(worker *w, sr_cell *cell, bool *stop) {
         sr_ring_state state = sr_ring_peek(w->ring, sr_stage_ring_capacity(w->plan), cell);
         if (state == SR_RING_BROKEN ||
             (state == SR_RING_HAS_CELL && cell->sample >= w->plan->count))
-            return sr_stage_astray("a record's place in its ring");
+            return sr_stage_corrupted("a record's place in its ring");
         if (state == SR_RING_HAS_CELL)
             return SR_OK;
         sr_bell_ring(&w->ring->consumed_bell);
@@ -232,7 +232,7 @@ static bool wait_slot(worker *w, const target *t) {
     sr_bell *bell = &w->stage->header->free_bell;
     for (;;) {
         uint32_t seen = sr_bell_read(bell);
-        if (atomic_load_explicit(&t->place->free_for, memory_order_acquire) == (uint64_t)t->slot)
+        if (atomic_load_explicit(&t->header->free_for, memory_order_acquire) == (uint64_t)t->slot)
             return true;
         sr_bell_ring(&w->ring->consumed_bell);
         sr_stage_activity(w->stage, SR_ACTIVITY_WAITING_SLOT, -1);
@@ -247,7 +247,7 @@ static sr_status run(worker *w) {
     for (;;) {
         uint64_t k = atomic_load_explicit(&w->ring->consumed, memory_order_relaxed);
         if (k > INT64_MAX / SR_STAGE_MAX_WORKERS)
-            return sr_stage_astray("the number of consumed records");
+            return sr_stage_corrupted("the number of consumed records");
         target t = target_of(w, k);
         if (t.slot >= w->plan->total || sr_stage_stopped(w->stage) || !wait_slot(w, &t))
             return SR_OK;
@@ -271,10 +271,10 @@ static sr_status run(worker *w) {
 
 // The last thing before the first sample: plug-ins are loaded and all options parsed. Successors of
 // damaged samples are read here, so where they are allowed the data set's files stay readable.
-static sr_status close_in(sr_stage *stage) {
+static sr_status enter_sandbox(sr_stage *stage) {
     const bool skips = stage->options.on_corrupt == SR_CORRUPT_SKIP;
     stage->memory_limited = stage->own_process && sr_sandbox_limit_memory(SR_SANDBOX_MEMORY);
-    return sr_stage_close_in(stage, skips ? SR_SANDBOX_READ : SR_SANDBOX_COMPUTE);
+    return sr_stage_sandbox(stage, skips ? SR_SANDBOX_READ : SR_SANDBOX_COMPUTE);
 }
 
 sr_status sr_transformer_run(sr_stage *stage) {
@@ -297,7 +297,7 @@ sr_status sr_transformer_run(sr_stage *stage) {
     w.context.canvas = w.canvas;
     const sr_foreign_source source = {.open = open_foreign, .user = &w};
     sr_canvas_set_foreign(w.canvas, &source);
-    SR_TRY_GOTO(close_in(stage), done);
+    SR_TRY_GOTO(enter_sandbox(stage), done);
     status = run(&w);
 done:
     sr_canvas_free(w.canvas);

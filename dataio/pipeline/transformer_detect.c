@@ -10,10 +10,10 @@
 #include "dataio/pipeline/transformer.h"
 #include "dataio/record/record.h"
 
-#define USUAL_BOXES 64
+#define DEFAULT_BOXES 64
 
 static int64_t most_boxes(const sr_pipeline_options *options) {
-    return options->boxes_per_sample > 0 ? options->boxes_per_sample : USUAL_BOXES;
+    return options->boxes_per_sample > 0 ? options->boxes_per_sample : DEFAULT_BOXES;
 }
 
 static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {

@@ -156,13 +156,13 @@ static sr_status blame(const link *l, sr_status status) {
 }
 
 sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas) {
-    const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
+    const sr_canvas_identity *identity = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
         sr_rng rng;
         sr_float_control(); // that of a plug-in before may be another
-        sr_rng_init(&rng, who->seed, (uint32_t)who->position,
-                    (uint32_t)((uint64_t)who->position >> 32), (uint32_t)i);
-        sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .place = i};
+        sr_rng_init(&rng, identity->seed, (uint32_t)identity->position,
+                    (uint32_t)((uint64_t)identity->position >> 32), (uint32_t)i);
+        sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .index = i};
         SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
         // The word that would come next tells what was drawn: nobody takes it from this stream.
         sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));

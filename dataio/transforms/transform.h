@@ -24,7 +24,7 @@ extern "C" {
 typedef struct sr_transform_call {
     const void *options;
     sr_rng *rng;
-    int place; // in the list, from 0
+    int index; // in the list, from 0
 } sr_transform_call;
 
 // A transform's descriptor. Immutable.

@@ -9,11 +9,11 @@ typedef struct options {
 } options;
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
-    const sr_canvas_identity *who = sr_canvas_get_identity(canvas);
+    const sr_canvas_identity *identity = sr_canvas_get_identity(canvas);
     // Keyed by the sample, not its position: the same draw in every epoch.
-    sr_rng4 r = sr_philox(who->seed, (uint32_t)who->sample, (uint32_t)((uint64_t)who->sample >> 32),
-                          (uint32_t)call->place, 0);
-    if (((uint64_t)(r.v[0] & 1) + (uint64_t)who->epoch) % 2 == 1)
+    sr_rng4 r = sr_philox(identity->seed, (uint32_t)identity->sample,
+                          (uint32_t)((uint64_t)identity->sample >> 32), (uint32_t)call->index, 0);
+    if (((uint64_t)(r.v[0] & 1) + (uint64_t)identity->epoch) % 2 == 1)
         sr_canvas_flip(canvas);
     return SR_OK;
 }

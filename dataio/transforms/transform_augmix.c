@@ -96,14 +96,14 @@ static void add(int32_t *sums, const uint8_t *p, int64_t values, int32_t weight)
 }
 
 static sr_status run_chain(sr_canvas *copy, const options *o, sr_rng *rng) {
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     const uint32_t drawn = 1 + sr_rng_below(rng, DEEPEST);
     const int64_t depth = o->depth > 0 ? o->depth : drawn;
     for (int64_t i = 0; i < depth; i++) {
         const uint32_t op = sr_rng_below(rng, o->no_colors ? ALL - COLORS : ALL);
         const uint32_t level = sr_rng_below(rng, (uint32_t)o->severity);
         const bool negative = sr_rng_below(rng, 2) == 1;
-        SR_TRY(sr_augment_apply(copy, &ranges[op], (int)level, LEVELS, negative, &look));
+        SR_TRY(sr_augment_apply(copy, &ranges[op], (int)level, LEVELS, negative, &style));
     }
     return SR_OK;
 }

@@ -13,10 +13,10 @@ typedef struct options {
 } options;
 
 // An operation, its probability in tenths, and its level.
-typedef struct part {
+typedef struct step {
     uint8_t op, tenths, level;
-} part;
-typedef part pair[2];
+} step;
+typedef step pair[2];
 
 // Short names of the operations.
 enum {
@@ -106,14 +106,14 @@ static sr_status check(const void *opaque) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
-    const part *drawn = policies[o->policy][sr_rng_below(call->rng, PAIRS)];
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
+    const step *drawn = policies[o->policy][sr_rng_below(call->rng, PAIRS)];
     for (int i = 0; i < 2; i++) {
         const bool applied = sr_rng_below(call->rng, 10) < drawn[i].tenths;
         const bool negative = sr_rng_below(call->rng, 2) == 0;
         if (applied)
             SR_TRY(sr_augment_apply(canvas, &sr_augment_ranges[drawn[i].op], drawn[i].level, LEVELS,
-                                    negative, &look));
+                                    negative, &style));
     }
     return SR_OK;
 }

@@ -26,7 +26,7 @@ static sr_status pad(sr_canvas *canvas, int64_t width, int64_t height) {
     int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
     int64_t pw = w > width ? w : width, ph = h > height ? h : height;
     int64_t x = (pw - w) / 2, y = (ph - h) / 2;
-    return sr_canvas_place(canvas, &(sr_placing){.width = pw, .height = ph, .x = x, .y = y});
+    return sr_canvas_pad(canvas, &(sr_padding){.width = pw, .height = ph, .x = x, .y = y});
 }
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {

@@ -34,12 +34,12 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     if (!sr_draw_chance(call->rng, o->probability))
         return SR_OK;
     const double ratio = sr_draw_range(call->rng, &o->ratio);
-    sr_placing placing = {.width = (int64_t)((double)w * ratio),
+    sr_padding padding = {.width = (int64_t)((double)w * ratio),
                           .height = (int64_t)((double)h * ratio)};
-    placing.x = sr_rng_below(call->rng, (uint32_t)(placing.width - w) + 1);
-    placing.y = sr_rng_below(call->rng, (uint32_t)(placing.height - h) + 1);
-    sr_color_bytes(&o->fill, placing.color);
-    return sr_canvas_place(canvas, &placing);
+    padding.x = sr_rng_below(call->rng, (uint32_t)(padding.width - w) + 1);
+    padding.y = sr_rng_below(call->rng, (uint32_t)(padding.height - h) + 1);
+    sr_color_bytes(&o->fill, padding.color);
+    return sr_canvas_pad(canvas, &padding);
 }
 
 const sr_transform sr_transform_expand = {

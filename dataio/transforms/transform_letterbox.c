@@ -28,17 +28,17 @@ static sr_status check(const void *opaque) {
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
     const int64_t w = sr_canvas_width(canvas), h = sr_canvas_height(canvas);
-    sr_placing placing = {.width = sr_canvas_target_width(canvas),
+    sr_padding padding = {.width = sr_canvas_target_width(canvas),
                           .height = sr_canvas_target_height(canvas)};
     int64_t new_w = w, new_h = h;
-    if (!o->no_enlarge || w > placing.width || h > placing.height)
-        sr_fit_inside(w, h, placing.width, placing.height, &new_w, &new_h);
+    if (!o->no_enlarge || w > padding.width || h > padding.height)
+        sr_fit_inside(w, h, padding.width, padding.height, &new_w, &new_h);
     if (new_w != w || new_h != h)
         SR_TRY(sr_canvas_resize(canvas, new_w, new_h, (sr_resize_filter)o->filter, o->exact));
-    placing.x = (placing.width - new_w) / 2;
-    placing.y = (placing.height - new_h) / 2;
-    sr_color_bytes(&o->fill, placing.color);
-    return sr_canvas_place(canvas, &placing);
+    padding.x = (padding.width - new_w) / 2;
+    padding.y = (padding.height - new_h) / 2;
+    sr_color_bytes(&o->fill, padding.color);
+    return sr_canvas_pad(canvas, &padding);
 }
 
 const sr_transform sr_transform_letterbox = {

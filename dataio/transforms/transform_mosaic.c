@@ -65,7 +65,7 @@ static sr_status paste(sr_canvas *canvas, int tile, int64_t x, int64_t y, const 
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    sr_placing sheet = {.width = 2 * sr_canvas_target_width(canvas),
+    sr_padding sheet = {.width = 2 * sr_canvas_target_width(canvas),
                         .height = 2 * sr_canvas_target_height(canvas)};
     const bool applied = sr_draw_chance(call->rng, o->probability);
     const int64_t x = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)sheet.width);
@@ -78,7 +78,7 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
         sheet.y = (sheet.height - sr_canvas_height(canvas)) / 2;
     }
     sr_color_bytes(&o->fill, sheet.color);
-    SR_TRY(sr_canvas_place(canvas, &sheet));
+    SR_TRY(sr_canvas_pad(canvas, &sheet));
     for (int tile = 1; tile < TILES && applied; tile++)
         SR_TRY(paste(canvas, tile, x, y, o));
     return SR_OK;

@@ -23,10 +23,10 @@ void sr_color_bytes(const sr_int_list *list, uint8_t out[3]) {
         out[c] = (uint8_t)list->items[c];
 }
 
-sr_affine_look sr_look_of(int filter, const sr_int_list *fill) {
-    sr_affine_look look = {.bilinear = filter != 0};
-    sr_color_bytes(fill, look.color);
-    return look;
+sr_warp_style sr_warp_style_of(int filter, const sr_int_list *fill) {
+    sr_warp_style style = {.bilinear = filter != 0};
+    sr_color_bytes(fill, style.color);
+    return style;
 }
 
 double sr_draw_range(sr_rng *rng, const sr_float_list *list) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the option tables of several transforms have in common: checks of lists, colours, the look
+// What the option tables of several transforms have in common: checks of lists, colours, the style
 // of warped pictures, and how often a transform is applied.
 #ifndef SR_DATAIO_TRANSFORM_OPTIONS_H
 #define SR_DATAIO_TRANSFORM_OPTIONS_H
@@ -10,7 +10,7 @@
 #include "dataio/image/affine.h"
 #include "dataio/transforms/transform.h"
 
-// Names of the ways to warp, for option tables; the index is sr_affine_look.bilinear.
+// Names of the ways to warp, for option tables; the index is sr_warp_style.bilinear.
 extern const char *const sr_warp_filter_names[];
 
 // SR_E_USAGE unless the list is [low, high] with low <= high, which their row has bounds for;
@@ -22,7 +22,7 @@ SR_NODISCARD sr_status sr_check_color(const char *transform, const char *option,
                                       const sr_int_list *list);
 // The bytes of a colour that was checked.
 void sr_color_bytes(const sr_int_list *list, uint8_t out[3]);
-sr_affine_look sr_look_of(int filter, const sr_int_list *fill);
+sr_warp_style sr_warp_style_of(int filter, const sr_int_list *fill);
 // A draw from a list [low, high].
 double sr_draw_range(sr_rng *rng, const sr_float_list *list);
 // Whether a transform with this probability is applied. Always draws once.

@@ -39,13 +39,13 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
     const int64_t *size = o->size.items;
     const size_t top = o->size.count == 4 ? 1 : 0, right = 2 * top, bottom = 3 * top;
-    sr_placing placing = {.width = sr_canvas_width(canvas) + size[0] + size[right],
+    sr_padding padding = {.width = sr_canvas_width(canvas) + size[0] + size[right],
                           .height = sr_canvas_height(canvas) + size[top] + size[bottom],
                           .x = size[0],
                           .y = size[top],
                           .border = (sr_border)o->mode};
-    sr_color_bytes(&o->fill, placing.color);
-    return sr_canvas_place(canvas, &placing);
+    sr_color_bytes(&o->fill, padding.color);
+    return sr_canvas_pad(canvas, &padding);
 }
 
 const sr_transform sr_transform_pad = {

@@ -40,13 +40,12 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
                        (long long)w, (long long)h, (long long)o->pad, (long long)tw, (long long)th);
     int64_t y0 = (int64_t)sr_rng_below(call->rng, (uint32_t)free_y + 1) - o->pad;
     int64_t x0 = (int64_t)sr_rng_below(call->rng, (uint32_t)free_x + 1) - o->pad;
-    return sr_canvas_place(
-        canvas,
-        &(sr_placing){.width = tw,
-                      .height = th,
-                      .x = -x0,
-                      .y = -y0,
-                      .border = o->mode == PAD_REFLECT ? SR_BORDER_REFLECT : SR_BORDER_COLOR});
+    return sr_canvas_pad(canvas, &(sr_padding){.width = tw,
+                                               .height = th,
+                                               .x = -x0,
+                                               .y = -y0,
+                                               .border = o->mode == PAD_REFLECT ? SR_BORDER_REFLECT
+                                                                                : SR_BORDER_COLOR});
 }
 
 const sr_transform sr_transform_pad_crop = {

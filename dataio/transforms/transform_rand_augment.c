@@ -47,12 +47,12 @@ static sr_status check(const void *opaque) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     for (int64_t i = 0; i < o->ops; i++) {
         const uint32_t op = sr_rng_below(call->rng, SR_AUGMENT_INVERT);
         const bool negative = sr_rng_below(call->rng, 2) == 1;
         SR_TRY(sr_augment_apply(canvas, &sr_augment_ranges[op], (int)o->magnitude, (int)o->levels,
-                                negative, &look));
+                                negative, &style));
     }
     return SR_OK;
 }

@@ -82,7 +82,7 @@ static double draw_shear(sr_rng *rng, const sr_float_list *list, size_t at) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     sr_affine affine = {.to_target = o->to_image};
     const double w = (double)sr_canvas_width(canvas), h = (double)sr_canvas_height(canvas);
     const double x = o->translate.items[0] * w, y = o->translate.items[1] * h;
@@ -92,7 +92,7 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     affine.scale = sr_draw_range(call->rng, &o->scale);
     affine.shear_x = draw_shear(call->rng, &o->shear, 0);
     affine.shear_y = draw_shear(call->rng, &o->shear, 2);
-    return sr_affine_apply(canvas, &affine, &look);
+    return sr_affine_apply(canvas, &affine, &style);
 }
 
 const sr_transform sr_transform_random_affine = {

@@ -29,9 +29,9 @@ static sr_status check(const void *opaque) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     const double degrees = sr_draw_range(call->rng, &o->degrees);
-    return sr_affine_apply(canvas, &(sr_affine){.degrees = -degrees, .scale = 1}, &look);
+    return sr_affine_apply(canvas, &(sr_affine){.degrees = -degrees, .scale = 1}, &style);
 }
 
 const sr_transform sr_transform_rotate = {

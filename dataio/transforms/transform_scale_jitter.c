@@ -38,18 +38,18 @@ static int64_t draw_begin(sr_rng *rng, int64_t have, int64_t want) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    sr_placing placing = {.width = sr_canvas_target_width(canvas),
+    sr_padding padding = {.width = sr_canvas_target_width(canvas),
                           .height = sr_canvas_target_height(canvas)};
     const double scale = sr_draw_range(call->rng, &o->scale);
     int64_t w, h;
     sr_fit_inside(sr_canvas_width(canvas), sr_canvas_height(canvas),
-                  (int64_t)(scale * (double)placing.width + 0.5),
-                  (int64_t)(scale * (double)placing.height + 0.5), &w, &h);
+                  (int64_t)(scale * (double)padding.width + 0.5),
+                  (int64_t)(scale * (double)padding.height + 0.5), &w, &h);
     SR_TRY(sr_canvas_resize(canvas, w, h, (sr_resize_filter)o->filter, o->exact));
-    placing.x = draw_begin(call->rng, w, placing.width);
-    placing.y = draw_begin(call->rng, h, placing.height);
-    sr_color_bytes(&o->fill, placing.color);
-    return sr_canvas_place(canvas, &placing);
+    padding.x = draw_begin(call->rng, w, padding.width);
+    padding.y = draw_begin(call->rng, h, padding.height);
+    sr_color_bytes(&o->fill, padding.color);
+    return sr_canvas_pad(canvas, &padding);
 }
 
 const sr_transform sr_transform_scale_jitter = {

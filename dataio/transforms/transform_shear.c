@@ -36,11 +36,11 @@ static sr_status check(const void *opaque) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     sr_affine affine = {.scale = 1};
     affine.shear_x = sr_draw_range(call->rng, &o->x);
     affine.shear_y = sr_draw_range(call->rng, &o->y);
-    return sr_affine_apply(canvas, &affine, &look);
+    return sr_affine_apply(canvas, &affine, &style);
 }
 
 const sr_transform sr_transform_shear = {

@@ -38,11 +38,11 @@ static int64_t draw(sr_rng *rng, double share, int64_t side) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    sr_placing placing = {.width = sr_canvas_width(canvas), .height = sr_canvas_height(canvas)};
-    placing.x = draw(call->rng, o->x, placing.width);
-    placing.y = draw(call->rng, o->y, placing.height);
-    sr_color_bytes(&o->fill, placing.color);
-    return sr_canvas_place(canvas, &placing);
+    sr_padding padding = {.width = sr_canvas_width(canvas), .height = sr_canvas_height(canvas)};
+    padding.x = draw(call->rng, o->x, padding.width);
+    padding.y = draw(call->rng, o->y, padding.height);
+    sr_color_bytes(&o->fill, padding.color);
+    return sr_canvas_pad(canvas, &padding);
 }
 
 const sr_transform sr_transform_translate = {

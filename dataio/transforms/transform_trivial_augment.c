@@ -46,11 +46,11 @@ static sr_status check(const void *opaque) {
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    const sr_affine_look look = sr_look_of(o->filter, &o->fill);
+    const sr_warp_style style = sr_warp_style_of(o->filter, &o->fill);
     const uint32_t op = sr_rng_below(call->rng, sizeof wide / sizeof wide[0]);
     const uint32_t level = sr_rng_below(call->rng, (uint32_t)o->levels);
     const bool negative = sr_rng_below(call->rng, 2) == 1;
-    return sr_augment_apply(canvas, &wide[op], (int)level, (int)o->levels, negative, &look);
+    return sr_augment_apply(canvas, &wide[op], (int)level, (int)o->levels, negative, &style);
 }
 
 const sr_transform sr_transform_trivial_augment = {

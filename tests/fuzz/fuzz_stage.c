@@ -92,22 +92,22 @@ static void require_inside(const sr_shared_memory *memory, const void *at, uint6
             bytes <= memory->bytes - (begin - base));
 }
 
-static void check_place(const sr_shared_memory *memory, const sr_stage *stage, int64_t slot) {
-    const sr_place_map *m = &stage->plan.place;
-    sr_place_header *place = sr_stage_place(&stage->plan, slot);
+static void check_slot(const sr_shared_memory *memory, const sr_stage *stage, int64_t slot) {
+    const sr_slot_layout *m = &stage->plan.layout;
+    sr_slot_header *header = sr_stage_slot(&stage->plan, slot);
     uint64_t n = (uint64_t)stage->plan.samples;
-    require_inside(memory, place, m->bytes);
-    require_inside(memory, sr_stage_at(place, m->states), n * sizeof(sr_row_state));
-    require_inside(memory, sr_stage_at(place, m->errors),
+    require_inside(memory, header, m->bytes);
+    require_inside(memory, sr_stage_at(header, m->states), n * sizeof(sr_row_state));
+    require_inside(memory, sr_stage_at(header, m->errors),
                    n / (uint64_t)stage->plan.block * sizeof(sr_stage_error));
     for (int i = 0; i < stage->arrays; i++) {
         int64_t capacity = stage->array[i].capacity;
         uint64_t all = n * (capacity > 0 ? (uint64_t)capacity : 1) * m->row_bytes[i];
-        require_inside(memory, sr_stage_at(place, m->array[i]), all);
+        require_inside(memory, sr_stage_at(header, m->array[i]), all);
         if (!stage->array[i].in_place)
-            require_inside(memory, sr_stage_at(place, m->staged[i]), all);
+            require_inside(memory, sr_stage_at(header, m->staged[i]), all);
         if (capacity > 0)
-            require_inside(memory, sr_stage_at(place, m->count[i]), n * sizeof(int32_t));
+            require_inside(memory, sr_stage_at(header, m->count[i]), n * sizeof(int32_t));
     }
 }
 
@@ -149,8 +149,8 @@ static void use(const sr_shared_memory *memory, int number, bool sound) {
         check_strings(&stage);
         check_classes(&stage);
         for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++)
-            check_place(memory, &stage, slot);
-        check_place(memory, &stage, INT64_MAX);
+            check_slot(memory, &stage, slot);
+        check_slot(memory, &stage, INT64_MAX);
         for (int w = 0; w < stage.plan.workers; w++)
             check_ring(memory, &stage, w);
         (void)sr_stage_stopped(&stage);
@@ -160,9 +160,9 @@ static void use(const sr_shared_memory *memory, int number, bool sound) {
             (void)!sr_iterator_run(&iterator);
         sr_stage_release(&iterator);
         for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++) {
-            const sr_place_header *place = sr_stage_place(&stage.plan, slot);
-            (void)!sr_stage_error_adopt(&place->error, NULL);
-            (void)!sr_stage_check_slot(&stage, place, counts);
+            const sr_slot_header *header = sr_stage_slot(&stage.plan, slot);
+            (void)!sr_stage_error_adopt(&header->error, NULL);
+            (void)!sr_stage_check_slot(&stage, header, counts);
         }
     }
     require(!sound || stage.arrays > 0);

@@ -134,7 +134,7 @@ static void test_sheets(void **state) {
         sr_rng rng;
         sr_rng_init(&rng, 21, k, 0, 0);
         const int64_t w = 1 + sr_rng_below(&rng, MOST), h = 1 + sr_rng_below(&rng, MOST);
-        const sr_placing p = {.width = 1 + sr_rng_below(&rng, SHEET),
+        const sr_padding p = {.width = 1 + sr_rng_below(&rng, SHEET),
                               .height = 1 + sr_rng_below(&rng, SHEET),
                               .x = (int64_t)sr_rng_below(&rng, 60) - 30,
                               .y = (int64_t)sr_rng_below(&rng, 60) - 30,
@@ -147,7 +147,7 @@ static void test_sheets(void **state) {
                               .width = w,
                               .channels = 3};
         assert_ok(sr_canvas_open(canvas, &e, &(sr_canvas_identity){0}, p.height, p.width, target));
-        assert_ok(sr_canvas_place(canvas, &p));
+        assert_ok(sr_canvas_pad(canvas, &p));
         assert_ok(sr_canvas_finish(canvas));
         for (int64_t i = 0; i < p.width * p.height; i++) {
             const int64_t x = laid(i % p.width - p.x, w, p.border);
@@ -174,8 +174,8 @@ static void test_bad_geometry(void **state) {
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &far));
     assert_status(SR_E_ARGUMENT, sr_canvas_warp(canvas, &unknown));
     assert_message("cannot warp");
-    const sr_placing huge = {.width = 1 << 20, .height = 1 << 20};
-    assert_status(SR_E_LIMIT, sr_canvas_place(canvas, &huge));
+    const sr_padding huge = {.width = 1 << 20, .height = 1 << 20};
+    assert_status(SR_E_LIMIT, sr_canvas_pad(canvas, &huge));
     assert_status(SR_E_LIMIT,
                   sr_canvas_resize(canvas, huge.width, huge.height, SR_FILTER_BILINEAR, true));
     assert_message("resize it first");

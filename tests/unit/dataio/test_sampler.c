@@ -267,11 +267,11 @@ static void test_bundle(void **state) {
     enum { SAMPLES = 3, FOREIGN = 2 };
     static const char *const texts[SAMPLES] = {"first", "", "third one"};
     sr_bundler bundler = {.slot = -1};
-    sr_dealt_record out;
-    sr_bundle_part parts[1 + FOREIGN];
+    sr_drawn_record out;
+    sr_bundle_record parts[1 + FOREIGN];
     assert_ok(sr_bundler_begin(&bundler, 4, SAMPLES));
     for (int i = 0; i < SAMPLES; i++) {
-        sr_dealt_record one = {.draw = {.position = 12 + i, .sample = i},
+        sr_drawn_record one = {.draw = {.position = 12 + i, .sample = i},
                                .status = i == 1 ? SR_E_DATA : SR_OK,
                                .data = texts[i],
                                .bytes = strlen(texts[i])};

@@ -207,7 +207,7 @@ static const attempt attempts[] = {
 static int try_all(sr_sandbox_rights rights) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     int wrong = 0;
-    if (sr_sandbox_close(rights, folder) != SR_OK) {
+    if (sr_sandbox_enter(rights, folder) != SR_OK) {
         (void)fprintf(stderr, "%s\n", sr_error_message());
         return 99;
     }
@@ -259,7 +259,7 @@ static void test_rights(void **state) {
 // The data set is one file: nothing beside it can be read.
 static int try_one_file(void *unused) {
     (void)unused;
-    if (sr_sandbox_close(SR_SANDBOX_READ, shard) != SR_OK)
+    if (sr_sandbox_enter(SR_SANDBOX_READ, shard) != SR_OK)
         return 99;
     return (try_open_shard() != 0) + (try_open_inside() != EACCES) + (try_list() != EACCES);
 }
@@ -274,7 +274,7 @@ static void test_one_file(void **state) {
 // A link that leads out of the data set opens nothing, at any place; one that the user names does.
 static int try_stray_links(void *unused) {
     (void)unused;
-    if (sr_sandbox_close(SR_SANDBOX_READ, folder) != SR_OK)
+    if (sr_sandbox_enter(SR_SANDBOX_READ, folder) != SR_OK)
         return 99;
     return (try_open_outside() != EACCES) + (try_open_link() != 0) + (try_open_inside() != 0);
 }
@@ -302,7 +302,7 @@ static int take_memory(void *unused) {
     (void)unused;
     if (!sr_sandbox_limit_memory(64 << 20))
         return 77;
-    if (sr_sandbox_close(SR_SANDBOX_COMPUTE, NULL) != SR_OK)
+    if (sr_sandbox_enter(SR_SANDBOX_COMPUTE, NULL) != SR_OK)
         return 99;
     void *some = sr_alloc(32 << 20, "some"), *more = sr_alloc(128 << 20, "more");
     return some && !more && strstr(sr_error_message(), "more") ? 0 : 1;

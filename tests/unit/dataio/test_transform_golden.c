@@ -65,17 +65,17 @@ static sr_status resize_box(sr_canvas *c, double filter) {
 }
 
 static sr_status affine(sr_canvas *c, double bilinear) {
-    const sr_affine_look look = {.bilinear = bilinear > 0, .color = {7, 80, 200}};
+    const sr_warp_style look = {.bilinear = bilinear > 0, .color = {7, 80, 200}};
     const sr_affine how = {
         .degrees = 21, .scale = 1.2, .shear_x = 10, .shear_y = 5, .x = 3, .y = -2};
     return sr_affine_apply(c, &how, &look);
 }
 
 static sr_status rotate(sr_canvas *c, double bilinear) {
-    return sr_augment_rotate.apply(c, 33, &(sr_affine_look){.bilinear = bilinear > 0});
+    return sr_augment_rotate.apply(c, 33, &(sr_warp_style){.bilinear = bilinear > 0});
 }
 
-static const sr_affine_look plain;
+static const sr_warp_style plain;
 
 static sr_status shear_x(sr_canvas *c, double slope) {
     return sr_augment_shear_x.apply(c, slope, &plain);
@@ -138,12 +138,12 @@ static sr_status blur(sr_canvas *c, double sigma) {
 }
 
 static sr_status pad(sr_canvas *c, double border) {
-    return sr_canvas_place(c, &(sr_placing){.width = sr_canvas_target_width(c),
-                                            .height = sr_canvas_target_height(c),
-                                            .x = 3,
-                                            .y = 1,
-                                            .border = (sr_border)(int)border,
-                                            .color = {1, 2, 3}});
+    return sr_canvas_pad(c, &(sr_padding){.width = sr_canvas_target_width(c),
+                                          .height = sr_canvas_target_height(c),
+                                          .x = 3,
+                                          .y = 1,
+                                          .border = (sr_border)(int)border,
+                                          .color = {1, 2, 3}});
 }
 
 static sr_status flip(sr_canvas *c, double unused) {

@@ -26,8 +26,8 @@
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/thread.h"
 
-#define DEATHS_AT_ONE_PLACE 3
-#define KILLS_AT_ONE_PLACE 50 // by SIGKILL: rather the machine's fault than the sample's
+#define MAX_DEATHS_WITHOUT_PROGRESS 3
+#define MAX_KILLS_WITHOUT_PROGRESS 50 // by SIGKILL: rather the machine's fault than the sample's
 #define GRACE_NS (200 * SR_NS_PER_MS)
 // Set in data processes, so that a program that takes one for itself is stopped (see pipeline.h).
 #define MARK "SERRIED_DATA_PROCESS"
@@ -39,11 +39,11 @@ typedef struct member {
     bool started, finished;
     pthread_t thread;
     sr_stage stage; // threads mode
-    uint64_t place_of_death;
+    uint64_t progress_at_death;
     int deaths;
 } member;
 
-struct sr_crew {
+struct sr_supervisor {
     sr_shared_memory memory;
     sr_stage_header *header;
     sr_stage_plan plan; // own copy
@@ -179,7 +179,7 @@ static void add_plugins(char **words) {
     *words = NULL;
 }
 
-static sr_status spawn(sr_crew *crew, int number) {
+static sr_status spawn(sr_supervisor *supervisor, int number) {
     char name[32], title[48], index[16];
     snprintf(title, sizeof title, "serried-data: %s", sr_stage_name(number, name));
     snprintf(index, sizeof index, "%d", number);
@@ -198,18 +198,18 @@ static sr_status spawn(sr_crew *crew, int number) {
     }
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
-        error = plan_descriptors(&actions, crew->memory.fd);
+        error = plan_descriptors(&actions, supervisor->memory.fd);
         if (error == 0)
             error = plan_signals(&attributes);
         if (error == 0)
-            error = posix_spawn(&crew->members[number].pid, "/proc/self/exe", &actions, &attributes,
-                                arguments, environment);
+            error = posix_spawn(&supervisor->members[number].pid, "/proc/self/exe", &actions,
+                                &attributes, arguments, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
     sr_free(environment);
     if (error != 0) {
-        crew->members[number].pid = 0;
+        supervisor->members[number].pid = 0;
         return SR_FAIL(SR_E_SYSTEM,
                        "cannot start a data process: %s; data.processes=0 uses threads instead",
                        strerror(error));
@@ -222,9 +222,9 @@ static void *thread_main(void *stage) {
     return NULL;
 }
 
-static sr_status start_thread(sr_crew *crew, int number) {
-    member *m = &crew->members[number];
-    sr_status status = sr_stage_init(&m->stage, &crew->memory, number);
+static sr_status start_thread(sr_supervisor *supervisor, int number) {
+    member *m = &supervisor->members[number];
+    sr_status status = sr_stage_init(&m->stage, &supervisor->memory, number);
     if (status == SR_OK)
         status = sr_thread_start(&m->thread, "sr-data", thread_main, &m->stage);
     if (status != SR_OK) {
@@ -235,42 +235,45 @@ static sr_status start_thread(sr_crew *crew, int number) {
     return SR_OK;
 }
 
-sr_status sr_crew_start(const sr_shared_memory *memory, bool threads, sr_crew **out) {
+sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads, sr_supervisor **out) {
     if (!threads && getenv(MARK))
         return SR_FAIL(SR_E_USAGE,
                        "a data process of this program has started to run its main function; call "
                        "sr_data_process_main at its beginning (dataio/pipeline/pipeline.h), or use "
                        "data.processes=0");
-    sr_crew *crew = sr_alloc(sizeof *crew, "data processes");
-    if (!crew)
+    sr_supervisor *supervisor = sr_alloc(sizeof *supervisor, "data processes");
+    if (!supervisor)
         return SR_E_MEMORY;
     sr_status status;
-    crew->memory = *memory;
-    crew->header = memory->base;
-    crew->plan = crew->header->plan; // nobody else has the memory yet
-    crew->plan.base = memory->base;
-    crew->threads = threads;
-    int count = SR_STAGE_TRANSFORMER + crew->plan.workers;
-    crew->members = sr_alloc_array((size_t)count, sizeof *crew->members, "data processes");
-    if (!crew->members) {
+    supervisor->memory = *memory;
+    supervisor->header = memory->base;
+    supervisor->plan = supervisor->header->plan; // nobody else has the memory yet
+    supervisor->plan.base = memory->base;
+    supervisor->threads = threads;
+    int count = SR_STAGE_TRANSFORMER + supervisor->plan.workers;
+    supervisor->members =
+        sr_alloc_array((size_t)count, sizeof *supervisor->members, "data processes");
+    if (!supervisor->members) {
         status = SR_E_MEMORY;
         goto fail;
     }
-    for (; crew->count < count; crew->count++)
-        SR_TRY_GOTO(threads ? start_thread(crew, crew->count) : spawn(crew, crew->count), fail);
-    *out = crew;
+    for (; supervisor->count < count; supervisor->count++)
+        SR_TRY_GOTO(threads ? start_thread(supervisor, supervisor->count)
+                            : spawn(supervisor, supervisor->count),
+                    fail);
+    *out = supervisor;
     return SR_OK;
 fail:
-    sr_crew_stop(crew);
+    sr_supervisor_stop(supervisor);
     return status;
 }
 
 // How far a stage has come: two deaths at the same place are the place's doing.
-static uint64_t progress(const sr_crew *crew, int number) {
-    const sr_stage_plan *plan = &crew->plan;
+static uint64_t progress(const sr_supervisor *supervisor, int number) {
+    const sr_stage_plan *plan = &supervisor->plan;
     uint64_t sum = 0;
     if (number == SR_STAGE_ITERATOR)
-        return atomic_load(&crew->header->ready);
+        return atomic_load(&supervisor->header->ready);
     if (number >= SR_STAGE_TRANSFORMER)
         return atomic_load(&sr_stage_ring(plan, number - SR_STAGE_TRANSFORMER)->consumed);
     for (int w = 0; w < plan->workers; w++)
@@ -288,27 +291,29 @@ static void describe_end(int wait_status, char *out, size_t size) {
 }
 
 // What a stage was at when it died: a sample, for those that work on single ones.
-static bool find_sample(const sr_crew *crew, int number, sr_dataset *dataset, char *out) {
-    const sr_stage_state *state = &crew->header->states[number];
+static bool find_sample(const sr_supervisor *supervisor, int number, sr_dataset *dataset,
+                        char *out) {
+    const sr_stage_state *state = &supervisor->header->states[number];
     int32_t activity = atomic_load(&state->activity);
     int64_t sample = atomic_load(&state->sample);
     bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
-    if (busy && sample >= 0 && sample < crew->plan.count)
+    if (busy && sample >= 0 && sample < supervisor->plan.count)
         return sr_dataset_sample_name(dataset, sample, out) != NULL;
     (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "its waiting");
     return false;
 }
 
-static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset *dataset) {
-    member *m = &crew->members[number];
+static sr_status replace(sr_supervisor *supervisor, int number, int wait_status,
+                         sr_dataset *dataset) {
+    member *m = &supervisor->members[number];
     char name[32], end[80], where[300];
-    uint64_t place = progress(crew, number);
+    uint64_t reached = progress(supervisor, number);
     describe_end(wait_status, end, sizeof end);
-    m->deaths = place == m->place_of_death ? m->deaths + 1 : 1;
-    m->place_of_death = place;
+    m->deaths = reached == m->progress_at_death ? m->deaths + 1 : 1;
+    m->progress_at_death = reached;
     bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-    bool sample = find_sample(crew, number, dataset, where);
-    if (m->deaths >= (killed ? KILLS_AT_ONE_PLACE : DEATHS_AT_ONE_PLACE)) {
+    bool sample = find_sample(supervisor, number, dataset, where);
+    if (m->deaths >= (killed ? MAX_KILLS_WITHOUT_PROGRESS : MAX_DEATHS_WITHOUT_PROGRESS)) {
         return SR_FAIL(SR_E_PEER,
                        "data %s died %d times (%s) at %s; %srun with data.processes=0 "
                        "under a debugger",
@@ -316,15 +321,15 @@ static sr_status replace(sr_crew *crew, int number, int wait_status, sr_dataset 
                        sample ? "look at that sample with 'serried show', or " : "");
     }
     SR_WARN("data %s died (%s) at %s; replaced", sr_stage_name(number, name), end, where);
-    crew->restarts++;
-    atomic_store(&crew->header->states[number].activity, SR_ACTIVITY_STARTING);
-    return spawn(crew, number);
+    supervisor->restarts++;
+    atomic_store(&supervisor->header->states[number].activity, SR_ACTIVITY_STARTING);
+    return spawn(supervisor, number);
 }
 
-sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
-    for (int i = 0; i < crew->count; i++) {
-        member *m = &crew->members[i];
-        const sr_stage_state *state = &crew->header->states[i];
+sr_status sr_supervisor_check(sr_supervisor *supervisor, sr_dataset *dataset) {
+    for (int i = 0; i < supervisor->count; i++) {
+        member *m = &supervisor->members[i];
+        const sr_stage_state *state = &supervisor->header->states[i];
         SR_TRY(sr_stage_error_adopt(&state->error, dataset));
         if (m->pid == 0)
             continue;
@@ -337,25 +342,25 @@ sr_status sr_crew_check(sr_crew *crew, sr_dataset *dataset) {
         if (got > 0 && WIFEXITED(end) && WEXITSTATUS(end) == 0 &&
             atomic_load(&state->activity) == SR_ACTIVITY_DONE)
             continue;
-        SR_TRY(replace(crew, i, end, dataset));
+        SR_TRY(replace(supervisor, i, end, dataset));
     }
     return SR_OK;
 }
 
-int64_t sr_crew_restarts(const sr_crew *crew) {
-    return crew->restarts;
+int64_t sr_supervisor_restarts(const sr_supervisor *supervisor) {
+    return supervisor->restarts;
 }
 
-pid_t sr_crew_pid(const sr_crew *crew, int number) {
-    return number < crew->count ? crew->members[number].pid : 0;
+pid_t sr_supervisor_pid(const sr_supervisor *supervisor, int number) {
+    return number < supervisor->count ? supervisor->members[number].pid : 0;
 }
 
-static void wake_all(const sr_crew *crew) {
-    atomic_store(&crew->header->stop, 1);
-    sr_bell_ring(&crew->header->free_bell);
-    for (int w = 0; w < crew->plan.workers; w++) {
-        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->published_bell);
-        sr_bell_ring(&sr_stage_ring(&crew->plan, w)->consumed_bell);
+static void wake_all(const sr_supervisor *supervisor) {
+    atomic_store(&supervisor->header->stop, 1);
+    sr_bell_ring(&supervisor->header->free_bell);
+    for (int w = 0; w < supervisor->plan.workers; w++) {
+        sr_bell_ring(&sr_stage_ring(&supervisor->plan, w)->published_bell);
+        sr_bell_ring(&sr_stage_ring(&supervisor->plan, w)->consumed_bell);
     }
 }
 
@@ -375,19 +380,19 @@ static void end_process(member *m, int64_t deadline) {
     }
 }
 
-void sr_crew_stop(sr_crew *crew) {
-    if (!crew)
+void sr_supervisor_stop(sr_supervisor *supervisor) {
+    if (!supervisor)
         return;
-    wake_all(crew);
+    wake_all(supervisor);
     int64_t deadline = sr_clock_ns() + GRACE_NS;
-    for (int i = 0; crew->members && i < crew->count; i++) {
-        member *m = &crew->members[i];
+    for (int i = 0; supervisor->members && i < supervisor->count; i++) {
+        member *m = &supervisor->members[i];
         if (m->started) {
             (void)pthread_join(m->thread, NULL);
             sr_stage_release(&m->stage);
         }
         end_process(m, deadline);
     }
-    sr_free(crew->members);
-    sr_free(crew);
+    sr_free(supervisor->members);
+    sr_free(supervisor);
 }

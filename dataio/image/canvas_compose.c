@@ -48,7 +48,7 @@ static int64_t seen_at(int64_t i, int64_t n, sr_border border) {
 }
 
 // Pixels x to x + count of a row, all of them outside of it.
-static void lay_beside(const uint8_t *row, int64_t width, int64_t x, int64_t count, int channels,
+static void pad_border(const uint8_t *row, int64_t width, int64_t x, int64_t count, int channels,
                        sr_border border, const uint8_t *color, uint8_t *to) {
     if (border == SR_BORDER_COLOR) {
         fill(to, count, channels, color);
@@ -58,21 +58,21 @@ static void lay_beside(const uint8_t *row, int64_t width, int64_t x, int64_t cou
         memcpy(to, row + channels * seen_at(x + i, width, border), (size_t)channels);
 }
 
-static void lay_row(const uint8_t *row, int64_t width, const sr_placing *p, int channels,
+static void pad_row(const uint8_t *row, int64_t width, const sr_padding *p, int channels,
                     const uint8_t *color, uint8_t *to) {
     const int64_t x0 = -p->x, x1 = p->width - p->x; // of the row
     const int64_t begin = x0 > width ? width : x0 > 0 ? x0 : 0;
     const int64_t end = x1 < begin ? begin : x1 < width ? x1 : width;
     const int64_t before = x0 < 0 ? (x1 < 0 ? x1 : 0) - x0 : 0;
-    lay_beside(row, width, x0, before, channels, p->border, color, to);
+    pad_border(row, width, x0, before, channels, p->border, color, to);
     to += channels * before;
     memcpy(to, row + channels * begin, (size_t)(channels * (end - begin)));
     to += channels * (end - begin);
     const int64_t rest = p->width - before - (end - begin);
-    lay_beside(row, width, x1 - rest, rest, channels, p->border, color, to);
+    pad_border(row, width, x1 - rest, rest, channels, p->border, color, to);
 }
 
-static void lay_plane(const sr_canvas_step *step, const sr_placing *p, int plane, int channels) {
+static void pad_plane(const sr_canvas_step *step, const sr_padding *p, int plane, int channels) {
     const uint8_t *color = color_of(plane, p->color);
     uint8_t *to = step->to[plane];
     for (int64_t y = 0; y < p->height; y++, to += channels * p->width) {
@@ -80,12 +80,12 @@ static void lay_plane(const sr_canvas_step *step, const sr_placing *p, int plane
         if (row < 0)
             fill(to, p->width, channels, color);
         else
-            lay_row(step->from[plane] + channels * step->width * row, step->width, p, channels,
+            pad_row(step->from[plane] + channels * step->width * row, step->width, p, channels,
                     color, to);
     }
 }
 
-sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *p) {
+sr_status sr_canvas_pad(sr_canvas *canvas, const sr_padding *p) {
     SR_TRY(sr_canvas_check_size(p->width, p->height));
     if (p->x <= 0 && p->y <= 0 && p->x + canvas->width >= p->width &&
         p->y + canvas->height >= p->height)
@@ -93,7 +93,7 @@ sr_status sr_canvas_place(sr_canvas *canvas, const sr_placing *p) {
     sr_canvas_step step;
     SR_TRY(sr_canvas_step_begin(canvas, p->width, p->height, &step));
     for (int i = 0; i < canvas->plane_count; i++)
-        lay_plane(&step, p, i, canvas->planes[i].channels);
+        pad_plane(&step, p, i, canvas->planes[i].channels);
     sr_canvas_shift_boxes(canvas, (double)p->x, (double)p->y, p->width, p->height);
     return SR_OK;
 }
@@ -125,8 +125,8 @@ sr_status sr_canvas_paste(sr_canvas *canvas, sr_canvas *other, int64_t x, int64_
     int64_t to_x, to_y, from_x, from_y;
     const int64_t width = common(canvas->width, other->width, x, &to_x, &from_x);
     const int64_t height = common(canvas->height, other->height, y, &to_y, &from_y);
-    SR_TRY(sr_canvas_force(canvas, false));
-    SR_TRY(sr_canvas_force(other, false));
+    SR_TRY(sr_canvas_render(canvas, false));
+    SR_TRY(sr_canvas_render(other, false));
     for (int i = 0; i < canvas->plane_count && i < other->plane_count && width > 0; i++) {
         sr_plane *mine = &canvas->planes[i];
         const sr_plane *theirs = &other->planes[i];
@@ -155,9 +155,9 @@ sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64_t height, in
     SR_TRY(sr_canvas_step_begin(canvas, width, height, &step));
     *from = step.from[SR_PLANE_PICTURE];
     *to = step.to[SR_PLANE_PICTURE];
-    const sr_placing placing = {.width = width, .height = height, .x = dx, .y = dy};
+    const sr_padding padding = {.width = width, .height = height, .x = dx, .y = dy};
     if (canvas->plane_count > SR_PLANE_MASK)
-        lay_plane(&step, &placing, SR_PLANE_MASK, 1);
+        pad_plane(&step, &padding, SR_PLANE_MASK, 1);
     sr_canvas_shift_boxes(canvas, (double)dx, (double)dy, width, height);
     return SR_OK;
 }
@@ -175,18 +175,18 @@ static int64_t fixed(double v) {
 }
 
 // How the pixels of one plane are read.
-typedef struct old_plane {
+typedef struct source_plane {
     const uint8_t *data;
     int64_t width, height;
     const uint8_t *color;
-} old_plane;
+} source_plane;
 
-static bool is_inside(const old_plane *p, int64_t x, int64_t y) {
+static bool is_inside(const source_plane *p, int64_t x, int64_t y) {
     return x >= 0 && y >= 0 && x >> FRACTION < p->width && y >> FRACTION < p->height;
 }
 
 // 'channels' is a constant.
-static inline void nearest_row(const old_plane *p, walk w, int64_t count, int channels,
+static inline void nearest_row(const source_plane *p, walk w, int64_t count, int channels,
                                uint8_t *to) {
     for (int64_t i = 0; i < count; i++, w.x += w.dx, w.y += w.dy, to += channels) {
         const uint8_t *from = p->color;
@@ -205,7 +205,7 @@ static int mix_of(int64_t at, int64_t n, int64_t *first, int64_t *second) {
     return (int)((at & ((INT64_C(1) << FRACTION) - 1)) >> (FRACTION - MIX));
 }
 
-static void bilinear_pixel(const old_plane *p, int64_t x, int64_t y, uint8_t *to) {
+static void bilinear_pixel(const source_plane *p, int64_t x, int64_t y, uint8_t *to) {
     const int one = 1 << MIX;
     int64_t x0, x1, y0, y1;
     const int wx = mix_of(x, p->width, &x0, &x1), wy = mix_of(y, p->height, &y0, &y1);
@@ -217,7 +217,7 @@ static void bilinear_pixel(const old_plane *p, int64_t x, int64_t y, uint8_t *to
     }
 }
 
-static void bilinear_row(const old_plane *p, walk w, int64_t count, uint8_t *to) {
+static void bilinear_row(const source_plane *p, walk w, int64_t count, uint8_t *to) {
     for (int64_t i = 0; i < count; i++, w.x += w.dx, w.y += w.dy, to += 3) {
         if (is_inside(p, w.x, w.y))
             bilinear_pixel(p, w.x, w.y, to);
@@ -228,10 +228,10 @@ static void bilinear_row(const old_plane *p, walk w, int64_t count, uint8_t *to)
 
 static void warp_plane(const sr_canvas_step *step, const sr_warp *warp, int plane) {
     const double *m = warp->inverse;
-    const old_plane old = {.data = step->from[plane],
-                           .width = step->width,
-                           .height = step->height,
-                           .color = color_of(plane, warp->color)};
+    const source_plane old = {.data = step->from[plane],
+                              .width = step->width,
+                              .height = step->height,
+                              .color = color_of(plane, warp->color)};
     uint8_t *to = step->to[plane];
     for (int64_t i = 0; i < warp->height; i++) {
         const double y = (double)i + 0.5;
