@@ -124,12 +124,6 @@ SR_NODISCARD sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void *
 // The picture as it stands, without boxes and mask, on a canvas of its own, which stays valid while
 // this one does not change, and until the next call or sr_canvas_open_foreign.
 SR_NODISCARD sr_status sr_canvas_copy(sr_canvas *canvas, sr_canvas **out);
-// A new picture of another size made from the present one: *from stays valid until the next call,
-// *to is to be written whole. dx, dy: where the old origin lies in the new picture, for the boxes
-// (centre rule as for crop) and the mask.
-SR_NODISCARD sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64_t height,
-                                         int64_t dx, int64_t dy, const uint8_t **from,
-                                         uint8_t **to);
 // The picture is at the target. SR_E_SHAPE naming both sizes when it has another one.
 SR_NODISCARD sr_status sr_canvas_finish(sr_canvas *canvas);
 

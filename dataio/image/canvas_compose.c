@@ -149,19 +149,6 @@ sr_status sr_canvas_rewrite(sr_canvas *canvas, const uint8_t **from, uint8_t **t
     return SR_OK;
 }
 
-sr_status sr_canvas_replace(sr_canvas *canvas, int64_t width, int64_t height, int64_t dx,
-                            int64_t dy, const uint8_t **from, uint8_t **to) {
-    sr_canvas_step step;
-    SR_TRY(sr_canvas_step_begin(canvas, width, height, &step));
-    *from = step.from[SR_PLANE_PICTURE];
-    *to = step.to[SR_PLANE_PICTURE];
-    const sr_padding padding = {.width = width, .height = height, .x = dx, .y = dy};
-    if (canvas->plane_count > SR_PLANE_MASK)
-        pad_plane(&step, &padding, SR_PLANE_MASK, 1);
-    sr_canvas_shift_boxes(canvas, (double)dx, (double)dy, width, height);
-    return SR_OK;
-}
-
 // -- warps -------------------------------------------------------------------------------------
 
 // A row of the new picture: where its first pixel's centre lies in the old one, and how far the

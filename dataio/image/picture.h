@@ -43,9 +43,8 @@ typedef enum sr_picture_kind {
     SR_PICTURE_OTHER, // a picture, but of a format that is not read
 } sr_picture_kind;
 
-// Bytes that sr_picture_sniff wants to see (fewer are legal).
-#define SR_PICTURE_SNIFF 16
-// The kind by the first bytes. *name, where not NULL, gets "JPEG", "WebP", ... ("" for NONE).
+// The kind by the first bytes, of which 16 suffice and fewer are legal. *name, where not NULL, gets
+// "JPEG", "WebP", ... ("" for NONE).
 sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char **name);
 // True when the name ends like a picture's (.jpg, .png, ...): such a file is missed when it is not
 // one. Never decides how a file is read.

@@ -66,8 +66,6 @@ typedef struct sr_transformer {
     sr_status (*apply)(const sr_transformer_context *context, sr_transformer_call *call);
 } sr_transformer;
 
-// All transformers, for listings. NULL-terminated.
-const sr_transformer *const *sr_transformer_list(void);
 // name NULL: "classify". SR_E_USAGE with the nearest name when there is none.
 SR_NODISCARD sr_status sr_transformer_find(const char *name, const sr_transformer **out);
 

@@ -14,13 +14,9 @@ static const sr_transformer *const transformers[] = {
 #define SR_TRANSFORMER(name) &sr_transformer_##name,
 #include "dataio/pipeline/transformer_list.def"
 #undef SR_TRANSFORMER
-    NULL};
+};
 
-#define TRANSFORMER_COUNT (sizeof transformers / sizeof transformers[0] - 1)
-
-const sr_transformer *const *sr_transformer_list(void) {
-    return transformers;
-}
+#define TRANSFORMER_COUNT (sizeof transformers / sizeof transformers[0])
 
 sr_status sr_transformer_find(const char *name, const sr_transformer **out) {
     const char *names[TRANSFORMER_COUNT];

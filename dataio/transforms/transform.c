@@ -44,13 +44,6 @@ sr_status sr_transforms_add(const sr_transform *const *list, const char *origin)
     return sr_table_add(&transforms, list, origin);
 }
 
-sr_status sr_transform_find(const char *name, const sr_transform **out) {
-    const void *found;
-    SR_TRY(sr_table_choose(&transforms, name, &found));
-    *out = found;
-    return SR_OK;
-}
-
 typedef struct link {
     const sr_transform *transform;
     const char *origin; // of a plug-in's
@@ -106,6 +99,14 @@ static uint64_t identify(const sr_transform_spec *spec) {
     return sr_hash64_seed(arguments, strlen(arguments), sr_hash64(spec->name, strlen(spec->name)));
 }
 
+// SR_E_USAGE with the nearest name where there is no such transform.
+static sr_status find_transform(const char *name, const sr_transform **out) {
+    const void *found;
+    SR_TRY(sr_table_choose(&transforms, name, &found));
+    *out = found;
+    return SR_OK;
+}
+
 sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
                                     sr_transform_chain **out) {
     sr_transform_chain *chain = sr_alloc(sizeof *chain, "transform chain");
@@ -120,7 +121,7 @@ sr_status sr_transform_chain_create(const sr_transform_spec *specs, int count,
     }
     for (; chain->count < count; chain->count++) {
         link *l = &chain->links[chain->count];
-        SR_TRY_GOTO(sr_transform_find(specs[chain->count].name, &l->transform), fail);
+        SR_TRY_GOTO(find_transform(specs[chain->count].name, &l->transform), fail);
         l->identity = identify(&specs[chain->count]);
         l->origin = sr_table_origin(&transforms, specs[chain->count].name);
         SR_TRY_GOTO(parse_options(chain, l, specs[chain->count].arguments), fail);

@@ -47,8 +47,6 @@ extern const char *const sr_resize_filter_names[];
 const sr_transform *const *sr_transforms(size_t *count);
 // Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
 SR_NODISCARD sr_status sr_transforms_add(const sr_transform *const *list, const char *origin);
-// SR_E_USAGE with the nearest name when there is none.
-SR_NODISCARD sr_status sr_transform_find(const char *name, const sr_transform **out);
 
 // A transform of a list: its name, and "key=value key=value" for its option table.
 typedef struct sr_transform_spec {
