@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints for people: what a path is, and what a generation holds, as text and as JSON.
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/base/file.h"
 #include "trainer/checkpoint/checkpoint_internal.h"
-
-bool sr_checkpoint_has(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n > 0 && n < PATH_MAX && sr_path_exists(path);
-}
-
-bool sr_checkpoint_is(const char *path) {
-    return sr_checkpoint_has(path, MANIFEST_NAME) || sr_checkpoint_has(path, CHECKPOINTS_FOLDER) ||
-           (sr_checkpoint_has(path, "identity") && sr_checkpoint_has(path, "recipe.yaml"));
-}
 
 // -- describe --------------------------------------------------------------------------------
 

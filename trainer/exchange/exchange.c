@@ -10,7 +10,6 @@
 // every later call. Not here: what the values mean, and which bits a sum has (lane_tree.c).
 #include "trainer/exchange/exchange.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,37 +25,6 @@
 #define LONGEST_LOOK_NS INT64_C(200000)
 #define PATIENT_LOOK_NS SR_NS_PER_MS
 #define PATIENT_AFTER_NS (20 * SR_NS_PER_MS)
-
-// ---- failures
-
-void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told) {
-    pthread_mutex_lock(&x->lock);
-    if (x->failed == SR_OK) {
-        x->failed = status == SR_OK ? SR_E_INTERNAL : status;
-        snprintf(x->failure, sizeof x->failure, "%s", text);
-        snprintf(x->own_failure, sizeof x->own_failure, "%s", told ? told : text);
-        atomic_store_explicit(&x->has_failed, true, memory_order_release);
-    }
-    x->wakes++;
-    pthread_cond_broadcast(&x->wake);
-    pthread_cond_broadcast(&x->finished_step);
-    pthread_mutex_unlock(&x->lock);
-}
-
-void sr_exchange_fail(sr_exchange *x, sr_status status, const char *message) {
-    char text[SR_EXCHANGE_TEXT_BYTES];
-    snprintf(text, sizeof text, "rank %d (%s): %s", x->rank, sr_comm_peer_name(x->comm, x->rank),
-             message);
-    sr_exchange_set_failure(x, status, x->size > 1 ? text : message, message);
-}
-
-// The recorded failure as the calling thread's error.
-static sr_status failure_of(sr_exchange *x) {
-    pthread_mutex_lock(&x->lock);
-    sr_status status = sr_error_adopt(x->failed, "exchange.c", x->failure);
-    pthread_mutex_unlock(&x->lock);
-    return status;
-}
 
 // ---- the thread
 
@@ -201,6 +169,7 @@ void sr_exchange_free(sr_exchange *x) {
     }
     if (x->failed != SR_OK)
         sr_comm_settle(x->comm, x->requests, x->request_count);
+    sr_exchange_trace_free(x->trace);
     sr_exchange_unbuild(x);
     pthread_cond_destroy(&x->wake);
     pthread_cond_destroy(&x->finished_step);
@@ -212,7 +181,7 @@ void sr_exchange_free(sr_exchange *x) {
 
 sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
-        return failure_of(x);
+        return sr_exchange_failure(x);
     if (x->trace && !x->active)
         SR_TRY(sr_exchange_trace_begin(x));
     pthread_mutex_lock(&x->lock);
@@ -273,7 +242,7 @@ static sr_status check_put(sr_exchange *x, int lane, int segment, const float *d
 
 sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *data) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
-        return failure_of(x);
+        return sr_exchange_failure(x);
     SR_TRY(check_put(x, lane, segment, data));
     const sr_segment *s = &x->segments[segment];
     int64_t end = s->begin + s->count;
@@ -291,7 +260,7 @@ sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *da
                                             data + (from - s->begin), &complete);
         if (status != SR_OK) {
             sr_exchange_fail(x, status, sr_error_message());
-            return failure_of(x);
+            return sr_exchange_failure(x);
         }
         if (complete)
             bucket_is_ready(x, bucket);
@@ -325,7 +294,7 @@ sr_status sr_exchange_step_wait(sr_exchange *x) {
     }
     pthread_mutex_unlock(&x->lock);
     if (failed)
-        return failure_of(x);
+        return sr_exchange_failure(x);
     if (!active)
         return SR_FAIL(SR_E_ARGUMENT, "a step is waited for that has not begun");
     if (!done)
@@ -342,7 +311,7 @@ const sr_range *sr_exchange_owned(const sr_exchange *x, int *count) {
 
 sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
-        return failure_of(x);
+        return sr_exchange_failure(x);
     if (atomic_load_explicit(&x->accepting, memory_order_acquire))
         return SR_FAIL(SR_E_ARGUMENT, "%s is gathered in the middle of a step", what);
     for (int b = 0; b < x->bucket_count && x->size > 1; b++) {
@@ -355,7 +324,7 @@ sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what) {
             sr_comm_all_gather_v(x->comm, buffer, x->gather_offset, x->gather_size, what);
         if (status != SR_OK) {
             sr_exchange_set_failure(x, status, sr_error_message(), NULL);
-            return failure_of(x);
+            return sr_exchange_failure(x);
         }
     }
     return SR_OK;

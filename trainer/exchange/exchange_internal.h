@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the exchange, shared by exchange.c (calls and thread), exchange_plan.c (what is fixed
-// at creation) and exchange_machine.c (what moves in a step); and the door for simulation.
+// at creation), exchange_machine.c (what moves in a step) and exchange_failure.c; and the door for
+// simulation.
 #ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
 #define SR_TRAINER_EXCHANGE_INTERNAL_H
 
@@ -120,7 +121,10 @@ void sr_exchange_unbuild(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank);
 
-// exchange.c: records the first failure; 'told' is what the peers are told, NULL when they know.
+// exchange_failure.c: records the first failure; 'told' is what the peers are told, NULL when they
+// know.
 void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
+// The recorded failure as the calling thread's error.
+sr_status sr_exchange_failure(sr_exchange *x);
 
 #endif

@@ -219,7 +219,6 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
-    sr_exchange_trace_free(x->trace);
     for (int i = 0; i < SR_EXCHANGE_WINDOW; i++) {
         sr_exchange_slot *slot = &x->slots[i];
         sr_free(slot->partials);

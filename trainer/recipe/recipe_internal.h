@@ -123,6 +123,10 @@ SR_NODISCARD sr_status sr_recipe_read(sr_recipe_inside *in, const char *name_or_
 // Path of a shipped recipe in the arena; *out is NULL where there is none.
 SR_NODISCARD sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out);
 
+// recipe_keys.c
+// Is 'key' one that the recipe itself reads in this kind of section?
+bool sr_recipe_knows(const char *section_path, const char *key);
+
 // recipe_options.c
 // Sets one field from its node; false and a mistake where it does not fit.
 bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, void *options,
@@ -140,7 +144,5 @@ const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) SR_PRIN
 // recipe_sections.c
 // Phases and augment, from in->written to in->recipe and in->resolved.
 SR_NODISCARD sr_status sr_recipe_read_sections(sr_recipe_inside *in);
-// Is 'key' one that the recipe itself reads in this kind of section?
-bool sr_recipe_knows(const char *section_path, const char *key);
 
 #endif

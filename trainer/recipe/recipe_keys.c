@@ -5,6 +5,7 @@
 // stands inside a section's own options belongs to its descriptor's table and is not here.
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "trainer/recipe/recipe_internal.h"
 
@@ -206,4 +207,18 @@ const sr_option_table *sr_recipe_group_keys(void) {
 const sr_recipe_section *sr_recipe_sections(size_t *count) {
     *count = COUNT(recipe_sections);
     return recipe_sections;
+}
+
+static bool reads(const sr_option_table *table, const char *key) {
+    return sr_options_find(table, key) != NULL;
+}
+
+bool sr_recipe_knows(const char *section_path, const char *key) {
+    const char *dot = strrchr(section_path, '.');
+    const char *section = dot ? dot + 1 : section_path;
+    if (strcmp(key, "name") == 0)
+        return sr_node_is_choice(section);
+    if (strcmp(section, "optimizer") == 0)
+        return strcmp(key, "groups") == 0 || reads(sr_recipe_optimizer_keys(), key);
+    return strcmp(section, "schedule") == 0 && reads(sr_recipe_schedule_keys(), key);
 }
