@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes what is read of a generation behind its checksums, which are made right first, as somebody
 // who builds a checkpoint on purpose would. The first byte picks: 0, a manifest without its last
-// line; 1, the list of slots of an optimiser shard; 2, any JSON.
-// A manifest that reads must print as one that reads and prints the same; slots that open must
+// line; 1, the list of states of an optimiser shard; 2, any JSON.
+// A manifest that reads must print as one that reads and prints the same; states that open must
 // read to the last element; a tree must be as large as it says.
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
@@ -60,18 +60,18 @@ static void fuzz_manifest(const uint8_t *data, size_t size) {
     sr_text_release(&second);
 }
 
-// -- slots -----------------------------------------------------------------------------------
+// -- states -----------------------------------------------------------------------------------
 
 #define SHARD_NAME "optimizer-00000-of-00001.safetensors"
 enum { MOMENTUM = 8, COUNTS = 3, MOST_ELEMENTS = 1 << 16 };
 
-static void put_shard(const char *slots) {
+static void put_shard(const char *states) {
     static const float momentum[MOMENTUM] = {1, 2, 3};
     static const int64_t counts[COUNTS] = {4, 5, 6};
     const sr_stored_tensor tensors[] = {
         {.name = "momentum", .dtype = SR_F32, .rank = 1, .shape = {MOMENTUM}, .data = momentum},
         {.name = "counts", .dtype = SR_I64, .rank = 1, .shape = {COUNTS}, .data = counts}};
-    const sr_metadata metadata = {.key = SLOTS_KEY, .value = slots};
+    const sr_metadata metadata = {.key = STATES_KEY, .value = states};
     sr_file_sums sums = {0};
     manifest_files files = {0};
     sr_manifest manifest = {.generation = 1, .ranks = 1};
@@ -86,29 +86,30 @@ static void put_shard(const char *slots) {
     sr_text_release(&text);
 }
 
-static void read_slots(sr_checkpoint *checkpoint) {
-    const sr_slot_info *slots;
+static void read_states(sr_checkpoint *checkpoint) {
+    const sr_state_info *states;
     int count;
-    if (sr_checkpoint_slots(checkpoint, &slots, &count) != SR_OK)
+    if (sr_checkpoint_states(checkpoint, &states, &count) != SR_OK)
         return;
     for (int i = 0; i < count; i++) {
-        const sr_range all = {0, slots[i].elements};
-        require(slots[i].elements >= 0 && slots[i].elements <= MOST_ELEMENTS);
-        void *values = sr_alloc((size_t)slots[i].elements * sr_dtype_size(slots[i].dtype), "slot");
+        const sr_range all = {0, states[i].elements};
+        require(states[i].elements >= 0 && states[i].elements <= MOST_ELEMENTS);
+        void *values =
+            sr_alloc((size_t)states[i].elements * sr_dtype_size(states[i].dtype), "state");
         require(values != NULL);
-        require(sr_checkpoint_read_slot(checkpoint, slots[i].name, slots[i].dtype,
-                                        slots[i].elements, &all, 1, false, values) == SR_OK);
+        require(sr_checkpoint_read_state(checkpoint, states[i].name, states[i].dtype,
+                                         states[i].elements, &all, 1, false, values) == SR_OK);
         sr_free(values);
     }
 }
 
-static void fuzz_slots(const char *slots) {
+static void fuzz_states(const char *states) {
     sr_checkpoint *checkpoint;
     sr_text text;
     sr_text_init(&text);
-    put_shard(slots);
+    put_shard(states);
     require(sr_checkpoint_open(scratch_folder(), NULL, &checkpoint) == SR_OK);
-    read_slots(checkpoint);
+    read_states(checkpoint);
     sr_checkpoint_free(checkpoint);
     (void)!sr_checkpoint_describe(scratch_folder(), true, &text);
     sr_text_release(&text);
@@ -154,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[0] % 3 == 0)
         fuzz_manifest(data + 1, size - 1);
     else if (data[0] % 3 == 1)
-        fuzz_slots(text);
+        fuzz_states(text);
     else
         fuzz_tree(text, size - 1);
     sr_free(text);

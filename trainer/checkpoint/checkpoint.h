@@ -64,7 +64,7 @@ typedef struct sr_manifest {
 } sr_manifest;
 
 // A named flat buffer of optimiser state and the part of it that one rank owns.
-typedef struct sr_checkpoint_slot {
+typedef struct sr_checkpoint_state {
     const char *name; // as "momentum" or "D.adam.m"; the same on every rank
     sr_dtype dtype;
     int64_t elements;       // of the whole flat buffer
@@ -72,7 +72,7 @@ typedef struct sr_checkpoint_slot {
     int range_count;
     bool packed;      // data holds the owned elements one after the other, not the whole buffer
     const void *data; // first element of the whole buffer, or of the packed ranges
-} sr_checkpoint_slot;
+} sr_checkpoint_state;
 
 // The weight files of a generation.
 typedef enum sr_weights_kind {
@@ -94,7 +94,7 @@ SR_NODISCARD sr_status sr_checkpoint_begin(const char *run, int64_t generation, 
                                            sr_checkpoint_writer **out);
 // On every rank, once: this rank's shard (count may be 0). Durable and read back on return.
 SR_NODISCARD sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
-                                                     const sr_checkpoint_slot *slots, int count);
+                                                     const sr_checkpoint_state *states, int count);
 // On rank 0, once for each kind. The metadata of the file gets serried.classes (JSON array),
 // serried.mean, serried.std, serried.model and serried.data from the manifest, so that the file is
 // useful alone.
@@ -159,21 +159,21 @@ SR_NODISCARD sr_status sr_checkpoint_all_of(const char *run, const char *identit
 SR_NODISCARD sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out);
 
 // The flat buffers of the optimiser state, whatever number of ranks wrote them.
-typedef struct sr_slot_info {
+typedef struct sr_state_info {
     const char *name;
     sr_dtype dtype;
     int64_t elements;
-} sr_slot_info;
+} sr_state_info;
 
 // Opens all shards and checks that they cover every buffer exactly once.
-SR_NODISCARD sr_status sr_checkpoint_slots(sr_checkpoint *checkpoint, const sr_slot_info **slots,
-                                           int *count);
+SR_NODISCARD sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **states,
+                                            int *count);
 // Reads the given ranges into 'out': at their own places in a whole buffer, or packed one after the
-// other. SR_E_NOT_FOUND for an unknown slot; SR_E_SHAPE where dtype or elements differ.
-SR_NODISCARD sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const char *name,
-                                               sr_dtype dtype, int64_t elements,
-                                               const sr_range *ranges, int range_count, bool packed,
-                                               void *out);
+// other. SR_E_NOT_FOUND for an unknown state; SR_E_SHAPE where dtype or elements differ.
+SR_NODISCARD sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name,
+                                                sr_dtype dtype, int64_t elements,
+                                                const sr_range *ranges, int range_count,
+                                                bool packed, void *out);
 
 // -- for people: verify, stat, show ----------------------------------------------------------
 

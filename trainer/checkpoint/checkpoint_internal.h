@@ -9,7 +9,7 @@
 
 #define CHECKPOINTS_FOLDER "checkpoints"
 #define MANIFEST_NAME "manifest.json"
-#define SLOTS_KEY "serried.slots" // metadata of a shard: JSON of elements and ranges of its slots
+#define STATES_KEY "serried.slots" // metadata of a shard: JSON of elements and ranges of its states
 #define MAX_RANKS 65536
 #define MAX_MANIFEST ((size_t)256 << 20)
 

@@ -15,11 +15,11 @@
 #include "trainer/checkpoint/checkpoint_internal.h"
 #include "trainer/checkpoint/json_tree.h"
 
-// A run of elements of a slot inside a shard.
+// A run of elements of a state inside a shard.
 typedef struct piece {
     int64_t begin, end; // in the flat buffer
     int64_t at;         // first element in the shard's tensor
-    int shard, slot;
+    int shard, state;
 } piece;
 
 struct sr_checkpoint {
@@ -29,9 +29,9 @@ struct sr_checkpoint {
     sr_arena arena;
     sr_safetensors *weights[2];
     sr_safetensors **shards; // manifest.ranks of them, once opened
-    sr_slot_info *slots;
-    size_t slot_count, slot_capacity;
-    piece *pieces; // by slot and begin
+    sr_state_info *states;
+    size_t state_count, state_capacity;
+    piece *pieces; // by state and begin
     size_t piece_count, piece_capacity;
 };
 
@@ -170,7 +170,7 @@ void sr_checkpoint_free(sr_checkpoint *checkpoint) {
     sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_MODEL]);
     sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_EMA]);
     sr_free(checkpoint->shards);
-    sr_free(checkpoint->slots);
+    sr_free(checkpoint->states);
     sr_free(checkpoint->pieces);
     sr_manifest_files_release(&checkpoint->files);
     sr_arena_release(&checkpoint->arena);
@@ -288,67 +288,67 @@ sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out) {
     return status;
 }
 
-// -- optimiser slots -------------------------------------------------------------------------
+// -- optimiser states -------------------------------------------------------------------------
 
-static int find_slot(const sr_checkpoint *checkpoint, const char *name) {
-    for (size_t i = 0; i < checkpoint->slot_count; ++i)
-        if (strcmp(checkpoint->slots[i].name, name) == 0)
+static int find_state(const sr_checkpoint *checkpoint, const char *name) {
+    for (size_t i = 0; i < checkpoint->state_count; ++i)
+        if (strcmp(checkpoint->states[i].name, name) == 0)
             return (int)i;
     return -1;
 }
 
-static sr_status add_slot(sr_checkpoint *checkpoint, const char *path, const sr_slot_info *info,
-                          int *index) {
-    *index = find_slot(checkpoint, info->name);
+static sr_status add_state(sr_checkpoint *checkpoint, const char *path, const sr_state_info *info,
+                           int *index) {
+    *index = find_state(checkpoint, info->name);
     if (*index >= 0) {
-        const sr_slot_info *known = &checkpoint->slots[*index];
+        const sr_state_info *known = &checkpoint->states[*index];
         if (known->elements != info->elements || known->dtype != info->dtype)
-            return SR_FAIL(SR_E_DATA, "%s: slot '%s' differs in size from the other shards", path,
+            return SR_FAIL(SR_E_DATA, "%s: state '%s' differs in size from the other shards", path,
                            info->name);
         return SR_OK;
     }
-    void *slots = checkpoint->slots;
-    SR_TRY(sr_grow(&slots, &checkpoint->slot_capacity, checkpoint->slot_count + 1,
-                   sizeof *checkpoint->slots, "slots"));
-    checkpoint->slots = slots;
-    checkpoint->slots[checkpoint->slot_count] = *info;
-    *index = (int)checkpoint->slot_count++;
+    void *states = checkpoint->states;
+    SR_TRY(sr_grow(&states, &checkpoint->state_capacity, checkpoint->state_count + 1,
+                   sizeof *checkpoint->states, "states"));
+    checkpoint->states = states;
+    checkpoint->states[checkpoint->state_count] = *info;
+    *index = (int)checkpoint->state_count++;
     return SR_OK;
 }
 
 static sr_status add_piece(sr_checkpoint *checkpoint, const piece *p) {
     void *pieces = checkpoint->pieces;
     SR_TRY(sr_grow(&pieces, &checkpoint->piece_capacity, checkpoint->piece_count + 1,
-                   sizeof *checkpoint->pieces, "slot pieces"));
+                   sizeof *checkpoint->pieces, "state pieces"));
     checkpoint->pieces = pieces;
     checkpoint->pieces[checkpoint->piece_count++] = *p;
     return SR_OK;
 }
 
-// One slot of one shard: its ranges against the length of its tensor.
-static sr_status read_slot_ranges(sr_checkpoint *checkpoint, int shard, const sr_json *node) {
+// One state of one shard: its ranges against the length of its tensor.
+static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const sr_json *node) {
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);
     const sr_stored_tensor *tensor = sr_safetensors_find(checkpoint->shards[shard], node->key);
     const sr_json *ranges = sr_json_get(node, "ranges");
-    sr_slot_info info = {.name = node->key};
+    sr_state_info info = {.name = node->key};
     if (tensor == NULL || ranges == NULL || ranges->type != SR_JSON_ARRAY ||
         !sr_json_int64(sr_json_get(node, "elements"), &info.elements))
-        return SR_FAIL(SR_E_DATA, "%s: slot '%s' is not described", path, node->key);
+        return SR_FAIL(SR_E_DATA, "%s: state '%s' is not described", path, node->key);
     info.dtype = tensor->dtype;
     piece p = {.shard = shard};
-    SR_TRY(add_slot(checkpoint, path, &info, &p.slot));
+    SR_TRY(add_state(checkpoint, path, &info, &p.state));
     for (const sr_json *range = ranges->first; range != NULL; range = range->next) {
         if (range->type != SR_JSON_ARRAY || range->count != 2 ||
             !sr_json_int64(range->first, &p.begin) || !sr_json_int64(range->first->next, &p.end) ||
             p.begin < 0 || p.end < p.begin || p.end > info.elements)
-            return SR_FAIL(SR_E_DATA, "%s: slot '%s' has a range outside its elements", path,
+            return SR_FAIL(SR_E_DATA, "%s: state '%s' has a range outside its elements", path,
                            node->key);
         if (p.end > p.begin)
             SR_TRY(add_piece(checkpoint, &p));
         p.at += p.end - p.begin;
     }
     if (p.at != sr_stored_elements(tensor))
-        return SR_FAIL(SR_E_DATA, "%s: slot '%s' has %" PRId64 " elements for ranges of %" PRId64,
+        return SR_FAIL(SR_E_DATA, "%s: state '%s' has %" PRId64 " elements for ranges of %" PRId64,
                        path, node->key, sr_stored_elements(tensor), p.at);
     return SR_OK;
 }
@@ -358,42 +358,42 @@ static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
     const sr_json *root;
     sr_checkpoint_shard_name(shard, checkpoint->manifest.ranks, name);
     SR_TRY(open_file(checkpoint, name, &checkpoint->shards[shard]));
-    const char *text = sr_safetensors_metadata(checkpoint->shards[shard], SLOTS_KEY);
+    const char *text = sr_safetensors_metadata(checkpoint->shards[shard], STATES_KEY);
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);
     if (text == NULL)
         return SR_FAIL(SR_E_DATA, "%s: not an optimiser shard of serried", path);
     SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->arena, &root));
     if (root->type != SR_JSON_OBJECT)
-        return SR_FAIL(SR_E_DATA, "%s: its list of slots is not a JSON object", path);
+        return SR_FAIL(SR_E_DATA, "%s: its list of states is not a JSON object", path);
     for (const sr_json *node = root->first; node != NULL; node = node->next)
-        SR_TRY(read_slot_ranges(checkpoint, shard, node));
+        SR_TRY(read_state_ranges(checkpoint, shard, node));
     return SR_OK;
 }
 
 static int compare_pieces(const void *a, const void *b) {
     const piece *x = a, *y = b;
-    if (x->slot != y->slot)
-        return x->slot - y->slot;
+    if (x->state != y->state)
+        return x->state - y->state;
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-// Every element of every slot lies in exactly one shard.
+// Every element of every state lies in exactly one shard.
 static sr_status check_coverage(sr_checkpoint *checkpoint) {
     size_t next = 0;
     if (checkpoint->piece_count > 0)
         qsort(checkpoint->pieces, checkpoint->piece_count, sizeof *checkpoint->pieces,
               compare_pieces);
-    for (size_t s = 0; s < checkpoint->slot_count; ++s) {
+    for (size_t s = 0; s < checkpoint->state_count; ++s) {
         int64_t reached = 0;
-        for (; next < checkpoint->piece_count && checkpoint->pieces[next].slot == (int)s; ++next) {
+        for (; next < checkpoint->piece_count && checkpoint->pieces[next].state == (int)s; ++next) {
             if (checkpoint->pieces[next].begin != reached)
                 break;
             reached = checkpoint->pieces[next].end;
         }
-        if (reached != checkpoint->slots[s].elements)
+        if (reached != checkpoint->states[s].elements)
             return SR_FAIL(SR_E_DATA,
-                           "%s: element %" PRId64 " of slot '%s' is not in exactly one shard",
-                           checkpoint->folder, reached, checkpoint->slots[s].name);
+                           "%s: element %" PRId64 " of state '%s' is not in exactly one shard",
+                           checkpoint->folder, reached, checkpoint->states[s].name);
     }
     return SR_OK;
 }
@@ -413,10 +413,11 @@ static void close_shards(sr_checkpoint *checkpoint) {
         sr_safetensors_free(checkpoint->shards[r]);
     sr_free(checkpoint->shards);
     checkpoint->shards = NULL;
-    checkpoint->slot_count = checkpoint->piece_count = 0;
+    checkpoint->state_count = checkpoint->piece_count = 0;
 }
 
-sr_status sr_checkpoint_slots(sr_checkpoint *checkpoint, const sr_slot_info **slots, int *count) {
+sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **states,
+                               int *count) {
     if (checkpoint->shards == NULL) {
         sr_status status = open_shards(checkpoint);
         if (status != SR_OK) {
@@ -424,52 +425,52 @@ sr_status sr_checkpoint_slots(sr_checkpoint *checkpoint, const sr_slot_info **sl
             return status;
         }
     }
-    *slots = checkpoint->slots;
-    *count = (int)checkpoint->slot_count;
+    *states = checkpoint->states;
+    *count = (int)checkpoint->state_count;
     return SR_OK;
 }
 
-// Elements [begin, end) of a slot into 'out', from all pieces that hold a part of them.
-static sr_status read_range(sr_checkpoint *checkpoint, int slot, int64_t begin, int64_t end,
+// Elements [begin, end) of a state into 'out', from all pieces that hold a part of them.
+static sr_status read_range(sr_checkpoint *checkpoint, int state, int64_t begin, int64_t end,
                             uint8_t *out) {
-    size_t size = sr_dtype_size(checkpoint->slots[slot].dtype);
+    size_t size = sr_dtype_size(checkpoint->states[state].dtype);
     for (size_t i = 0; i < checkpoint->piece_count; ++i) {
         const piece *p = &checkpoint->pieces[i];
         int64_t from = p->begin > begin ? p->begin : begin, to = p->end < end ? p->end : end;
-        if (p->slot != slot || from >= to)
+        if (p->state != state || from >= to)
             continue;
         sr_safetensors *shard = checkpoint->shards[p->shard];
-        const sr_stored_tensor *tensor = sr_safetensors_find(shard, checkpoint->slots[slot].name);
+        const sr_stored_tensor *tensor = sr_safetensors_find(shard, checkpoint->states[state].name);
         SR_TRY(sr_safetensors_read(shard, tensor, p->at + (from - p->begin), to - from,
                                    out + (size_t)(from - begin) * size));
     }
     return SR_OK;
 }
 
-sr_status sr_checkpoint_read_slot(sr_checkpoint *checkpoint, const char *name, sr_dtype dtype,
-                                  int64_t elements, const sr_range *ranges, int range_count,
-                                  bool packed, void *out) {
-    const sr_slot_info *slots;
+sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name, sr_dtype dtype,
+                                   int64_t elements, const sr_range *ranges, int range_count,
+                                   bool packed, void *out) {
+    const sr_state_info *states;
     int count;
     uint8_t *data = out;
     int64_t packed_at = 0;
-    SR_TRY(sr_checkpoint_slots(checkpoint, &slots, &count));
-    int slot = find_slot(checkpoint, name);
-    if (slot < 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser slot '%s'", checkpoint->folder, name);
-    if (slots[slot].dtype != dtype || slots[slot].elements != elements) {
+    SR_TRY(sr_checkpoint_states(checkpoint, &states, &count));
+    int state = find_state(checkpoint, name);
+    if (state < 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser state '%s'", checkpoint->folder, name);
+    if (states[state].dtype != dtype || states[state].elements != elements) {
         return SR_FAIL(SR_E_SHAPE,
-                       "%s: slot '%s' has %" PRId64 " elements of %s where %" PRId64
+                       "%s: state '%s' has %" PRId64 " elements of %s where %" PRId64
                        " of %s are expected: another model or optimiser wrote it",
-                       checkpoint->folder, name, slots[slot].elements,
-                       sr_dtype_name(slots[slot].dtype), elements, sr_dtype_name(dtype));
+                       checkpoint->folder, name, states[state].elements,
+                       sr_dtype_name(states[state].dtype), elements, sr_dtype_name(dtype));
     }
     for (int i = 0; i < range_count; ++i) {
         int64_t n = ranges[i].end - ranges[i].begin;
         int64_t at = packed ? packed_at : ranges[i].begin;
         if (ranges[i].begin < 0 || n < 0 || ranges[i].end > elements)
-            return SR_FAIL(SR_E_ARGUMENT, "slot '%s': a range outside its elements", name);
-        SR_TRY(read_range(checkpoint, slot, ranges[i].begin, ranges[i].end,
+            return SR_FAIL(SR_E_ARGUMENT, "state '%s': a range outside its elements", name);
+        SR_TRY(read_range(checkpoint, state, ranges[i].begin, ranges[i].end,
                           data + (size_t)at * sr_dtype_size(dtype)));
         packed_at += n;
     }

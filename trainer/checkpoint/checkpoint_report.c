@@ -101,7 +101,7 @@ static sr_status add_weights(sr_text *out, sr_checkpoint *checkpoint, sr_weights
 sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
     const sr_checkpoint_open_options options = {.no_verify = true};
     sr_checkpoint *checkpoint;
-    const sr_slot_info *slots;
+    const sr_state_info *states;
     int count;
     SR_TRY(sr_checkpoint_open(path, &options, &checkpoint));
     add_manifest(out, sr_checkpoint_folder(checkpoint), sr_checkpoint_manifest(checkpoint));
@@ -109,11 +109,11 @@ sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
     if (status == SR_OK)
         status = add_weights(out, checkpoint, SR_WEIGHTS_EMA, false);
     if (status == SR_OK)
-        status = sr_checkpoint_slots(checkpoint, &slots, &count);
+        status = sr_checkpoint_states(checkpoint, &states, &count);
     if (status == SR_OK) {
         for (int i = 0; i < count; ++i)
-            sr_text_add(out, "  optimiser slot %s: %" PRId64 " elements of %s\n", slots[i].name,
-                        slots[i].elements, sr_dtype_name(slots[i].dtype));
+            sr_text_add(out, "  optimiser state %s: %" PRId64 " elements of %s\n", states[i].name,
+                        states[i].elements, sr_dtype_name(states[i].dtype));
         status = sr_text_check(out);
     }
     sr_checkpoint_free(checkpoint);
@@ -184,18 +184,18 @@ static sr_status add_weights_json(sr_text *out, sr_checkpoint *checkpoint, sr_we
 }
 
 static sr_status add_files_json(sr_text *out, sr_checkpoint *checkpoint) {
-    const sr_slot_info *slots;
+    const sr_state_info *states;
     int count;
     sr_text_add(out, ", \"weights\": [");
     SR_TRY(add_weights_json(out, checkpoint, SR_WEIGHTS_MODEL, true));
     SR_TRY(add_weights_json(out, checkpoint, SR_WEIGHTS_EMA, false));
-    SR_TRY(sr_checkpoint_slots(checkpoint, &slots, &count));
+    SR_TRY(sr_checkpoint_states(checkpoint, &states, &count));
     sr_text_add(out, "], \"optimizer\": [");
     for (int i = 0; i < count; ++i) {
         sr_text_add(out, "%s{\"slot\": ", i > 0 ? ", " : "");
-        sr_text_add_json_string(out, slots[i].name);
+        sr_text_add_json_string(out, states[i].name);
         sr_text_add(out, ", \"dtype\": \"%s\", \"elements\": %" PRId64 "}",
-                    sr_dtype_name(slots[i].dtype), slots[i].elements);
+                    sr_dtype_name(states[i].dtype), states[i].elements);
     }
     sr_text_add(out, "]");
     return SR_OK;

@@ -99,39 +99,39 @@ static sr_status write_tensors(sr_checkpoint_writer *writer, const char *name,
 
 // -- optimiser shards ------------------------------------------------------------------------
 
-static sr_status check_slot(const sr_checkpoint_slot *slot, int64_t *owned) {
+static sr_status check_state(const sr_checkpoint_state *state, int64_t *owned) {
     int64_t end = 0;
     *owned = 0;
-    for (int i = 0; i < slot->range_count; ++i) {
-        const sr_range *range = &slot->ranges[i];
-        if (range->begin < end || range->end < range->begin || range->end > slot->elements)
+    for (int i = 0; i < state->range_count; ++i) {
+        const sr_range *range = &state->ranges[i];
+        if (range->begin < end || range->end < range->begin || range->end > state->elements)
             return SR_FAIL(SR_E_ARGUMENT,
-                           "slot '%s': range [%" PRId64 ", %" PRId64 ") is not in order within "
+                           "state '%s': range [%" PRId64 ", %" PRId64 ") is not in order within "
                            "%" PRId64 " elements",
-                           slot->name, range->begin, range->end, slot->elements);
+                           state->name, range->begin, range->end, state->elements);
         end = range->end;
         *owned += range->end - range->begin;
     }
     return SR_OK;
 }
 
-static void add_slot_ranges(const sr_checkpoint_slot *slot, bool first, sr_text *text) {
+static void add_state_ranges(const sr_checkpoint_state *state, bool first, sr_text *text) {
     sr_text_add(text, first ? "" : ",");
-    sr_text_add_json_string(text, slot->name);
-    sr_text_add(text, ":{\"elements\":%" PRId64 ",\"ranges\":[", slot->elements);
-    for (int i = 0; i < slot->range_count; ++i)
-        sr_text_add(text, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", slot->ranges[i].begin,
-                    slot->ranges[i].end);
+    sr_text_add_json_string(text, state->name);
+    sr_text_add(text, ":{\"elements\":%" PRId64 ",\"ranges\":[", state->elements);
+    for (int i = 0; i < state->range_count; ++i)
+        sr_text_add(text, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", state->ranges[i].begin,
+                    state->ranges[i].end);
     sr_text_add(text, "]}");
 }
 
-static sr_status put_slot(sr_safetensors_writer *file, const sr_checkpoint_slot *slot) {
-    size_t size = sr_dtype_size(slot->dtype);
-    const uint8_t *data = slot->data;
+static sr_status put_state(sr_safetensors_writer *file, const sr_checkpoint_state *state) {
+    size_t size = sr_dtype_size(state->dtype);
+    const uint8_t *data = state->data;
     int64_t packed_at = 0;
-    for (int i = 0; i < slot->range_count; ++i) {
-        int64_t count = slot->ranges[i].end - slot->ranges[i].begin;
-        int64_t at = slot->packed ? packed_at : slot->ranges[i].begin;
+    for (int i = 0; i < state->range_count; ++i) {
+        int64_t count = state->ranges[i].end - state->ranges[i].begin;
+        int64_t at = state->packed ? packed_at : state->ranges[i].begin;
         SR_TRY(sr_safetensors_put(file, data + (size_t)at * size, (uint64_t)count * size));
         packed_at += count;
     }
@@ -139,18 +139,18 @@ static sr_status put_slot(sr_safetensors_writer *file, const sr_checkpoint_slot 
 }
 
 static sr_status write_shard(sr_checkpoint_writer *writer, const char *name,
-                             const sr_checkpoint_slot *slots, const sr_stored_tensor *tensors,
+                             const sr_checkpoint_state *states, const sr_stored_tensor *tensors,
                              int count, const char *ranges) {
     sr_safetensors_writer *file;
     sr_file_sums sums = {0};
-    const sr_metadata metadata = {.key = SLOTS_KEY, .value = ranges};
+    const sr_metadata metadata = {.key = STATES_KEY, .value = ranges};
     char *path = sr_path_join(writer->folder, name);
     if (path == NULL)
         return SR_E_MEMORY;
     sr_status status = sr_safetensors_create(path, tensors, count, &metadata, 1, &file);
     if (status == SR_OK) {
         for (int k = 0; k < count && status == SR_OK; ++k)
-            status = put_slot(file, &slots[sr_safetensors_order(file, k)]);
+            status = put_state(file, &states[sr_safetensors_order(file, k)]);
         if (status == SR_OK)
             status = sr_safetensors_commit(file, &sums);
         sr_safetensors_writer_free(file);
@@ -185,12 +185,12 @@ static sr_status write_side_file(const sr_checkpoint_writer *writer) {
 }
 
 sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
-                                        const sr_checkpoint_slot *slots, int count) {
+                                        const sr_checkpoint_state *states, int count) {
     char name[64];
     if (writer->optimizer_written || count < 0)
         return SR_FAIL(SR_E_ARGUMENT, "the optimiser shard of rank %d is written once",
                        writer->rank);
-    sr_stored_tensor *tensors = sr_alloc_array((size_t)count, sizeof *tensors, "slot tensors");
+    sr_stored_tensor *tensors = sr_alloc_array((size_t)count, sizeof *tensors, "state tensors");
     if (tensors == NULL)
         return SR_E_MEMORY;
     sr_text ranges;
@@ -198,16 +198,17 @@ sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
     sr_text_add(&ranges, "{");
     sr_status status = SR_OK;
     for (int i = 0; i < count && status == SR_OK; ++i) {
-        tensors[i] = (sr_stored_tensor){.name = slots[i].name, .dtype = slots[i].dtype, .rank = 1};
-        status = check_slot(&slots[i], &tensors[i].shape[0]);
-        add_slot_ranges(&slots[i], i == 0, &ranges);
+        tensors[i] =
+            (sr_stored_tensor){.name = states[i].name, .dtype = states[i].dtype, .rank = 1};
+        status = check_state(&states[i], &tensors[i].shape[0]);
+        add_state_ranges(&states[i], i == 0, &ranges);
     }
     sr_text_add(&ranges, "}");
     if (status == SR_OK)
         status = sr_text_check(&ranges);
     if (status == SR_OK)
         status = write_shard(writer, sr_checkpoint_shard_name(writer->rank, writer->ranks, name),
-                             slots, tensors, count, ranges.data);
+                             states, tensors, count, ranges.data);
     if (status == SR_OK && writer->rank != 0)
         status = write_side_file(writer);
     sr_text_release(&ranges);

@@ -36,7 +36,7 @@ static sr_status prepare_update(sr_phase *phase, int64_t count, sr_prepared_upda
     u->request.kernel = phase->optimizer->kernel;
     u->request.own = phase->optimizer->kernels;
     u->request.own_count = phase->optimizer->kernel_count;
-    u->request.args = phase->optimizer->slots + 3;
+    u->request.args = phase->optimizer->states + 3;
     for (int i = 0; i < u->request.args; i++)
         u->request.dtype[i] = SR_F32;
     const sr_count_params params = {.count = count};
@@ -66,12 +66,12 @@ static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t
         const float *in;
         void *any;
     } gradient = {.in = sum};
-    void *p[SR_OPTIMIZER_MAX_SLOTS + 3] = {values};
-    int slots = phase->optimizer->slots;
-    for (int i = 0; i < slots; i++)
-        p[1 + i] = phase->slots[i] + begin;
-    p[1 + slots] = gradient.any; // only read
-    p[2 + slots] = g->hyper;
+    void *p[SR_OPTIMIZER_MAX_STATES + 3] = {values};
+    int states = phase->optimizer->states;
+    for (int i = 0; i < states; i++)
+        p[1 + i] = phase->states[i] + begin;
+    p[1 + states] = gradient.any; // only read
+    p[2 + states] = g->hyper;
     unsigned char *scratch = phase->update_scratch;
     size_t workspace = (u->prepared.workspace + 63) & ~(size_t)63;
     return sr_prepared_run(&u->prepared, &u->request, p, scratch, scratch + workspace);
@@ -203,8 +203,8 @@ static sr_status flat(int64_t elements, const char *what, float **out) {
 
 static sr_status make_memory(sr_phase *phase, const sr_phase_options *o) {
     SR_TRY(flat(phase->elements, "parameters", &phase->values));
-    for (int i = 0; i < phase->optimizer->slots; i++)
-        SR_TRY(flat(phase->elements, "optimiser state", &phase->slots[i]));
+    for (int i = 0; i < phase->optimizer->states; i++)
+        SR_TRY(flat(phase->elements, "optimiser state", &phase->states[i]));
     if (o->has_ema)
         SR_TRY(flat(phase->elements, "average of parameters", &phase->ema));
     phase->device_values = phase->values;
@@ -261,8 +261,8 @@ void sr_phase_free(sr_phase *phase) {
         sr_prepared_release(&phase->updates[i].prepared);
     if (phase->device_values != phase->values)
         sr_device_free(phase->device, phase->device_values);
-    for (int i = 0; i < SR_OPTIMIZER_MAX_SLOTS; i++)
-        sr_free(phase->slots[i]);
+    for (int i = 0; i < SR_OPTIMIZER_MAX_STATES; i++)
+        sr_free(phase->states[i]);
     sr_free(phase->values);
     sr_free(phase->ema);
     sr_free(phase->segments);

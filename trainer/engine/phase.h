@@ -73,7 +73,7 @@ typedef struct sr_phase {
     int64_t scalar_begin; // first element after the model
     float *values;        // V on the host, which the exchange fills
     float *device_values; // what kernels read; the same memory where the device allows it
-    float *slots[SR_OPTIMIZER_MAX_SLOTS];
+    float *states[SR_OPTIMIZER_MAX_STATES];
     float *ema; // NULL where there is none
 
     sr_segment *segments;

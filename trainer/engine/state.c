@@ -56,17 +56,17 @@ static sr_status gather_averages(sr_engine *e) {
     return SR_OK;
 }
 
-static sr_status gather_slots(sr_engine *e) {
+static sr_status gather_states(sr_engine *e) {
     for (int p = 0; p < e->phase_count; p++)
-        for (int s = 0; s < e->phases[p]->optimizer->slots; s++)
-            SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->slots[s],
+        for (int s = 0; s < e->phases[p]->optimizer->states; s++)
+            SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->states[s],
                                       "gather the optimiser state"));
     return SR_OK;
 }
 
-static void slot_name(const sr_phase *phase, int slot, char out[SR_NAME_BYTES]) {
+static void state_name(const sr_phase *phase, int state, char out[SR_NAME_BYTES]) {
     (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", phase->name, phase->name[0] ? "." : "",
-                   phase->optimizer->slot_names[slot]);
+                   phase->optimizer->state_names[state]);
 }
 
 // ---- Digest ----
@@ -104,10 +104,10 @@ static void add_model_arrays(digest_list *list, const sr_phase *phase) {
             add_array(list, "ema", p->name, SR_F32, n, phase->ema + p->offset);
         if (!sr_phase_trains(phase, i) || p->kind == SR_PARAM_BUFFER)
             continue;
-        for (int s = 0; s < phase->optimizer->slots; s++) {
+        for (int s = 0; s < phase->optimizer->states; s++) {
             char prefix[SR_NAME_BYTES];
-            slot_name(phase, s, prefix);
-            add_array(list, prefix, p->name, SR_F32, n, phase->slots[s] + p->offset);
+            state_name(phase, s, prefix);
+            add_array(list, prefix, p->name, SR_F32, n, phase->states[s] + p->offset);
         }
     }
 }
@@ -116,7 +116,7 @@ static sr_status digest_here(sr_engine *e, int64_t position, int64_t steps,
                              char hex[SR_SHA256_HEX]) {
     digest_list list = {.status = SR_OK};
     sr_arena_init(&list.arena);
-    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_SLOTS) + 1;
+    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + 1;
     list.arrays = sr_arena_alloc(&list.arena, most * sizeof *list.arrays);
     if (!list.arrays)
         list.status = SR_E_MEMORY;
@@ -131,7 +131,7 @@ static sr_status digest_here(sr_engine *e, int64_t position, int64_t steps,
 
 sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char hex[SR_SHA256_HEX]) {
     SR_TRY(gather_averages(e));
-    SR_TRY(gather_slots(e));
+    SR_TRY(gather_states(e));
     memset(hex, 0, SR_SHA256_HEX);
     if (sr_comm_rank(e->comm) == 0)
         SR_TRY(digest_here(e, position, steps, hex));
@@ -141,21 +141,21 @@ sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char he
 // ---- Saving ----
 
 static sr_status write_shard(sr_engine *e, sr_checkpoint_writer *writer) {
-    sr_checkpoint_slot slots[SR_MAX_PHASES * SR_OPTIMIZER_MAX_SLOTS];
-    char names[SR_MAX_PHASES * SR_OPTIMIZER_MAX_SLOTS][SR_NAME_BYTES];
+    sr_checkpoint_state states[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES];
+    char names[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES][SR_NAME_BYTES];
     int count = 0;
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
-        for (int s = 0; s < phase->optimizer->slots; s++, count++) {
-            slot_name(phase, s, names[count]);
-            slots[count] = (sr_checkpoint_slot){.name = names[count],
-                                                .dtype = SR_F32,
-                                                .elements = phase->elements,
-                                                .data = phase->slots[s]};
-            slots[count].ranges = sr_exchange_owned(phase->exchange, &slots[count].range_count);
+        for (int s = 0; s < phase->optimizer->states; s++, count++) {
+            state_name(phase, s, names[count]);
+            states[count] = (sr_checkpoint_state){.name = names[count],
+                                                  .dtype = SR_F32,
+                                                  .elements = phase->elements,
+                                                  .data = phase->states[s]};
+            states[count].ranges = sr_exchange_owned(phase->exchange, &states[count].range_count);
         }
     }
-    return sr_checkpoint_write_optimizer(writer, slots, count);
+    return sr_checkpoint_write_optimizer(writer, states, count);
 }
 
 static sr_status write_weights(sr_engine *e, sr_checkpoint_writer *writer,
@@ -384,16 +384,16 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     return status;
 }
 
-static sr_status load_slots(sr_engine *e, sr_checkpoint *checkpoint) {
+static sr_status load_states(sr_engine *e, sr_checkpoint *checkpoint) {
     for (int p = 0; p < e->phase_count; p++) {
         sr_phase *phase = e->phases[p];
         int ranges;
         const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
-        for (int s = 0; s < phase->optimizer->slots; s++) {
+        for (int s = 0; s < phase->optimizer->states; s++) {
             char name[SR_NAME_BYTES];
-            slot_name(phase, s, name);
-            SR_TRY(sr_checkpoint_read_slot(checkpoint, name, SR_F32, phase->elements, owned, ranges,
-                                           false, phase->slots[s]));
+            state_name(phase, s, name);
+            SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned,
+                                            ranges, false, phase->states[s]));
         }
     }
     return SR_OK;
@@ -407,7 +407,7 @@ sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
         SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &file));
         SR_TRY(load_file(e, file, NULL, true, false));
     }
-    SR_TRY(load_slots(e, checkpoint));
+    SR_TRY(load_states(e, checkpoint));
     for (int p = 0; p < e->phase_count; p++)
         sr_phase_upload(e->phases[p]);
     return SR_OK;

@@ -16,9 +16,9 @@ static const sr_optimizer_desc *const built_in[] = {
 
 static sr_status check(const void *descriptor) {
     const sr_optimizer_desc *optimizer = descriptor;
-    if (optimizer->slots < 0 || optimizer->slots > SR_OPTIMIZER_MAX_SLOTS)
-        return SR_FAIL(SR_E_USAGE, "%d slots; 0 to %d are possible", optimizer->slots,
-                       SR_OPTIMIZER_MAX_SLOTS);
+    if (optimizer->states < 0 || optimizer->states > SR_OPTIMIZER_MAX_STATES)
+        return SR_FAIL(SR_E_USAGE, "%d states per parameter; 0 to %d are possible",
+                       optimizer->states, SR_OPTIMIZER_MAX_STATES);
     if (!optimizer->fill || (optimizer->kernel == SR_KERNEL_OWN) != (optimizer->kernels != NULL))
         return SR_FAIL(SR_E_USAGE, "it needs a function 'fill', and either a kernel of the list or "
                                    "SR_KERNEL_OWN with kernels of its own");

@@ -64,7 +64,7 @@ const sr_optimizer_desc sr_optimizer_sgd = {.struct_size = sizeof(sr_optimizer_d
                                             .help = "stochastic gradient descent with momentum",
                                             .options = &sgd_table,
                                             .check = check,
-                                            .slots = 1,
-                                            .slot_names = {"momentum"},
+                                            .states = 1,
+                                            .state_names = {"momentum"},
                                             .kernel = SR_KERNEL_sgd,
                                             .fill = fill};

@@ -141,7 +141,7 @@ sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
         if (sr_plan_peak_bytes(plan) > activations)
             activations = sr_plan_peak_bytes(plan);
         state += (uint64_t)phase->elements * sizeof(float) *
-                 (2 + (uint64_t)phase->optimizer->slots + (phase->ema ? 1 : 0));
+                 (2 + (uint64_t)phase->optimizer->states + (phase->ema ? 1 : 0));
     }
     const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e->executor_count + state);
     if (all <= memory.total)

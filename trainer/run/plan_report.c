@@ -45,7 +45,7 @@ static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_pla
     (void)printf("\nmemory of a rank\n  parameters and gradients' sums  %s\n",
                  sr_text_bytes(flat, text));
     (void)printf("  optimiser state                 %s\n",
-                 sr_text_bytes(flat * (uint64_t)phase->optimizer->slots, text));
+                 sr_text_bytes(flat * (uint64_t)phase->optimizer->states, text));
     (void)printf("  average                         %s\n",
                  sr_text_bytes(phase->ema ? flat : 0, text));
     (void)printf("  activations of a lane           %s",

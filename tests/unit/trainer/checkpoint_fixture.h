@@ -76,7 +76,7 @@ static inline sr_status state_write_shard(sr_checkpoint_writer *writer, const st
         for (int64_t e = ranges[i].begin; e < ranges[i].end; ++e)
             owned[at++] = s->momentum[e];
     const sr_range all_counts = {0, 7};
-    const sr_checkpoint_slot slots[] = {
+    const sr_checkpoint_state states[] = {
         {.name = "momentum",
          .dtype = SR_F32,
          .elements = STATE_ELEMENTS,
@@ -91,7 +91,7 @@ static inline sr_status state_write_shard(sr_checkpoint_writer *writer, const st
          .range_count = rank == 0, // small state belongs to rank 0 alone
          .data = s->counts},
     };
-    return sr_checkpoint_write_optimizer(writer, slots, 2);
+    return sr_checkpoint_write_optimizer(writer, states, 2);
 }
 
 static inline sr_status state_write_weights(sr_checkpoint_writer *writer, const state_values *s,
@@ -146,9 +146,9 @@ static inline bool state_matches(sr_checkpoint *checkpoint, int64_t generation) 
         sr_safetensors_read(model, w, 0, 600, got.masters) != SR_OK ||
         sr_safetensors_read(model, b, 0, 400, got.masters + 600) != SR_OK ||
         sr_safetensors_read(ema, a, 0, STATE_ELEMENTS, got.average) != SR_OK ||
-        sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32, STATE_ELEMENTS, &all, 1, false,
-                                got.momentum) != SR_OK ||
-        sr_checkpoint_read_slot(checkpoint, "counts", SR_I64, 7, &counts, 1, false, got.counts) !=
+        sr_checkpoint_read_state(checkpoint, "momentum", SR_F32, STATE_ELEMENTS, &all, 1, false,
+                                 got.momentum) != SR_OK ||
+        sr_checkpoint_read_state(checkpoint, "counts", SR_I64, 7, &counts, 1, false, got.counts) !=
             SR_OK)
         return false;
     return memcmp((const void *)&want, (const void *)&got, sizeof want) == 0; // no padding: bits

@@ -198,8 +198,8 @@ static sr_status load_checkpoint(void) {
     if (status == SR_OK)
         status = sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &weights);
     if (status == SR_OK)
-        status = sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32, STATE_ELEMENTS, &all, 1,
-                                         false, momentum);
+        status = sr_checkpoint_read_state(checkpoint, "momentum", SR_F32, STATE_ELEMENTS, &all, 1,
+                                          false, momentum);
     sr_checkpoint_free(checkpoint);
     return status;
 }

@@ -57,11 +57,11 @@ static void any_writers_any_readers(void **state) {
                 sr_range ranges[STATE_ELEMENTS / 50];
                 float whole[STATE_ELEMENTS] = {0}, packed[STATE_ELEMENTS];
                 int n = state_ranges(r, readers, ranges), at = 0;
-                assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32,
-                                                         STATE_ELEMENTS, ranges, n, false, whole),
+                assert_int_equal(sr_checkpoint_read_state(checkpoint, "momentum", SR_F32,
+                                                          STATE_ELEMENTS, ranges, n, false, whole),
                                  SR_OK);
-                assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32,
-                                                         STATE_ELEMENTS, ranges, n, true, packed),
+                assert_int_equal(sr_checkpoint_read_state(checkpoint, "momentum", SR_F32,
+                                                          STATE_ELEMENTS, ranges, n, true, packed),
                                  SR_OK);
                 for (int i = 0; i < n; ++i)
                     for (int64_t e = ranges[i].begin; e < ranges[i].end; ++e) {
@@ -192,22 +192,22 @@ static void links_are_made_good(void **state) {
     assert_string_equal(target, "checkpoints/00000002");
 }
 
-static void slots_refuse_what_does_not_fit(void **state) {
+static void states_refuse_what_does_not_fit(void **state) {
     (void)state;
     sr_checkpoint *checkpoint;
-    const sr_slot_info *slots;
+    const sr_state_info *states;
     int count;
     const sr_range all = {0, STATE_ELEMENTS};
     float out[STATE_ELEMENTS];
     assert_int_equal(state_save(run, 1, 2, false), SR_OK);
     assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
-    assert_int_equal(sr_checkpoint_slots(checkpoint, &slots, &count), SR_OK);
+    assert_int_equal(sr_checkpoint_states(checkpoint, &states, &count), SR_OK);
     assert_int_equal(count, 2);
     assert_int_equal(
-        sr_checkpoint_read_slot(checkpoint, "adam.m", SR_F32, STATE_ELEMENTS, &all, 1, false, out),
+        sr_checkpoint_read_state(checkpoint, "adam.m", SR_F32, STATE_ELEMENTS, &all, 1, false, out),
         SR_E_NOT_FOUND);
-    assert_int_equal(sr_checkpoint_read_slot(checkpoint, "momentum", SR_F32, STATE_ELEMENTS + 1,
-                                             &all, 1, false, out),
+    assert_int_equal(sr_checkpoint_read_state(checkpoint, "momentum", SR_F32, STATE_ELEMENTS + 1,
+                                              &all, 1, false, out),
                      SR_E_SHAPE);
     sr_checkpoint_free(checkpoint);
     // A buffer that no shard covers whole is found.
@@ -215,19 +215,19 @@ static void slots_refuse_what_does_not_fit(void **state) {
     static state_values s;
     sr_manifest manifest = state_manifest(2);
     const sr_range half = {0, STATE_ELEMENTS / 2};
-    const sr_checkpoint_slot slot = {.name = "momentum",
-                                     .dtype = SR_F32,
-                                     .elements = STATE_ELEMENTS,
-                                     .ranges = &half,
-                                     .range_count = 1,
-                                     .data = s.momentum};
+    const sr_checkpoint_state half_state = {.name = "momentum",
+                                            .dtype = SR_F32,
+                                            .elements = STATE_ELEMENTS,
+                                            .ranges = &half,
+                                            .range_count = 1,
+                                            .data = s.momentum};
     assert_int_equal(sr_checkpoint_begin(run, 2, 0, 1, &writer), SR_OK);
-    assert_int_equal(sr_checkpoint_write_optimizer(writer, &slot, 1), SR_OK);
+    assert_int_equal(sr_checkpoint_write_optimizer(writer, &half_state, 1), SR_OK);
     assert_int_equal(state_write_weights(writer, &s, &manifest), SR_OK);
     assert_int_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_OK);
     sr_checkpoint_writer_free(writer);
     assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_OK);
-    assert_int_equal(sr_checkpoint_slots(checkpoint, &slots, &count), SR_E_DATA);
+    assert_int_equal(sr_checkpoint_states(checkpoint, &states, &count), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "element 500"));
     sr_checkpoint_free(checkpoint);
 }
@@ -341,7 +341,7 @@ int main(void) {
         CASE(links_are_made_good),
         CASE(a_chosen_generation_has_no_substitute),
         CASE(unfinished_generations_do_not_count),
-        CASE(slots_refuse_what_does_not_fit),
+        CASE(states_refuse_what_does_not_fit),
         CASE(verify_and_describe),
         CASE(survives_failing_memory),
     };
