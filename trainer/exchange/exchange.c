@@ -316,7 +316,7 @@ sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what) {
         return SR_FAIL(SR_E_ARGUMENT, "%s is gathered in the middle of a step", what);
     for (int b = 0; b < x->bucket_count && x->size > 1; b++) {
         for (int r = 0; r < x->size; r++) {
-            sr_range part = sr_exchange_part(x, b, r);
+            sr_range part = sr_exchange_bucket_range(x, b, r);
             x->gather_offset[r] = (size_t)part.begin * sizeof *buffer;
             x->gather_size[r] = (size_t)(part.end - part.begin) * sizeof *buffer;
         }

@@ -101,7 +101,7 @@ typedef struct sr_range {
 // This rank's ranges. Borrowed until free.
 const sr_range *sr_exchange_owned(const sr_exchange *x, int *count);
 // Fills the other ranks' parts of a flat buffer ('elements' long) whose owned ranges are up to date
-// (EMA, slots). Collective, between steps.
+// (EMA, optimiser state). Collective, between steps.
 SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what);
 
 // Counters of this rank.

@@ -31,7 +31,7 @@ typedef struct sr_message_group {
 } sr_message_group;
 
 // A bucket under way.
-typedef struct sr_exchange_slot {
+typedef struct sr_exchange_transfer {
     int bucket;
     bool reduced;  // the owned part is summed and updated
     bool released; // the lane buffers are given back
@@ -39,9 +39,9 @@ typedef struct sr_exchange_slot {
     sr_message_group sums_in, sums_out, values_in, values_out;
     float *received;  // sub-trees of the other ranks, owned elements of each
     float **partials; // sub-trees of all ranks in lane order
-} sr_exchange_slot;
+} sr_exchange_transfer;
 
-// Rows of a trace: the thread's work, and the messages of each slot.
+// Rows of a trace: the thread's work, and the messages of each transfer.
 typedef struct sr_exchange_trace {
     sr_trace_row *work, *messages[SR_EXCHANGE_WINDOW];
     const sr_trace_label **sums, **moves; // of each bucket
@@ -88,9 +88,9 @@ struct sr_exchange {
     char own_failure[SR_EXCHANGE_TEXT_BYTES]; // as it is told to the peers
 
     // The machine's, between step_begin and the end of the step.
-    sr_exchange_slot slots[SR_EXCHANGE_WINDOW];
-    int slot_count;
-    sr_comm_request *requests; // of all groups of all slots
+    sr_exchange_transfer transfers[SR_EXCHANGE_WINDOW];
+    int transfer_count;
+    sr_comm_request *requests; // of all groups of all transfers
     int request_count;
     int started, finished;
     int64_t steps_done, moved_ns, report_at_ns;
@@ -119,7 +119,7 @@ SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_optio
                                          int64_t block_elements);
 void sr_exchange_unbuild(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
-sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank);
+sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
 
 // exchange_failure.c: records the first failure; 'told' is what the peers are told, NULL when they
 // know.

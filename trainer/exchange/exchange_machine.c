@@ -48,58 +48,59 @@ static sr_status post_receive(sr_exchange *x, sr_message_group *group, int from,
 }
 
 // Receives for the sub-trees of all other ranks, and the list of all of them in lane order.
-static sr_status expect_sums(sr_exchange *x, sr_exchange_slot *slot) {
-    const sr_exchange_bucket *b = &x->buckets[slot->bucket];
-    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
-    float *place = slot->received;
+static sr_status expect_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
+    const sr_exchange_bucket *b = &x->buckets[transfer->bucket];
+    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
+    float *place = transfer->received;
     for (int r = 0; r < x->size; r++) {
         for (int i = x->first_partial[r]; i < x->first_partial[r + 1]; i++) {
             if (r == x->rank) {
                 int mine = i - x->first_partial[r];
-                slot->partials[i] = sr_lane_tree_partial(b->tree, mine) + (own.begin - b->begin);
+                transfer->partials[i] =
+                    sr_lane_tree_partial(b->tree, mine) + (own.begin - b->begin);
                 continue;
             }
-            slot->partials[i] = place;
+            transfer->partials[i] = place;
             place += own.end - own.begin;
             if (own.begin < own.end)
-                SR_TRY(post_receive(x, &slot->sums_in, r, tag_of(slot->bucket, false),
-                                    slot->partials[i], bytes_of(own)));
+                SR_TRY(post_receive(x, &transfer->sums_in, r, tag_of(transfer->bucket, false),
+                                    transfer->partials[i], bytes_of(own)));
         }
     }
     return SR_OK;
 }
 
-static sr_status send_sums(sr_exchange *x, sr_exchange_slot *slot) {
-    const sr_exchange_bucket *b = &x->buckets[slot->bucket];
+static sr_status send_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
+    const sr_exchange_bucket *b = &x->buckets[transfer->bucket];
     int mine = x->first_partial[x->rank + 1] - x->first_partial[x->rank];
     // From the right neighbour round, so that not all ranks begin with the same receiver.
     for (int distance = 1; distance < x->size; distance++) {
         int to = (x->rank + distance) % x->size;
-        sr_range part = sr_exchange_part(x, slot->bucket, to);
+        sr_range part = sr_exchange_bucket_range(x, transfer->bucket, to);
         for (int i = 0; i < mine && part.begin < part.end; i++)
-            SR_TRY(post_send(x, &slot->sums_out, to, tag_of(slot->bucket, false),
+            SR_TRY(post_send(x, &transfer->sums_out, to, tag_of(transfer->bucket, false),
                              sr_lane_tree_partial(b->tree, i) + (part.begin - b->begin),
                              bytes_of(part)));
     }
     return SR_OK;
 }
 
-static sr_status expect_values(sr_exchange *x, sr_exchange_slot *slot) {
+static sr_status expect_values(sr_exchange *x, sr_exchange_transfer *transfer) {
     for (int distance = 1; distance < x->size; distance++) {
         int from = (x->rank - distance + x->size) % x->size;
-        sr_range part = sr_exchange_part(x, slot->bucket, from);
+        sr_range part = sr_exchange_bucket_range(x, transfer->bucket, from);
         if (part.begin < part.end)
-            SR_TRY(post_receive(x, &slot->values_in, from, tag_of(slot->bucket, true),
+            SR_TRY(post_receive(x, &transfer->values_in, from, tag_of(transfer->bucket, true),
                                 x->values + part.begin, bytes_of(part)));
     }
     return SR_OK;
 }
 
-static sr_status send_values(sr_exchange *x, sr_exchange_slot *slot) {
-    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
+static sr_status send_values(sr_exchange *x, sr_exchange_transfer *transfer) {
+    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
     for (int distance = 1; distance < x->size && own.begin < own.end; distance++)
-        SR_TRY(post_send(x, &slot->values_out, (x->rank + distance) % x->size,
-                         tag_of(slot->bucket, true), x->values + own.begin, bytes_of(own)));
+        SR_TRY(post_send(x, &transfer->values_out, (x->rank + distance) % x->size,
+                         tag_of(transfer->bucket, true), x->values + own.begin, bytes_of(own)));
     return SR_OK;
 }
 
@@ -108,35 +109,35 @@ static void clear(sr_message_group *group) {
 }
 
 static sr_status start_bucket(sr_exchange *x, int bucket) {
-    sr_exchange_slot *slot = &x->slots[bucket % x->slot_count];
-    slot->bucket = bucket;
-    clear(&slot->sums_in);
-    clear(&slot->sums_out);
-    clear(&slot->values_in);
-    clear(&slot->values_out);
-    slot->reduced = slot->released = x->buckets[bucket].tree == NULL;
+    sr_exchange_transfer *transfer = &x->transfers[bucket % x->transfer_count];
+    transfer->bucket = bucket;
+    clear(&transfer->sums_in);
+    clear(&transfer->sums_out);
+    clear(&transfer->values_in);
+    clear(&transfer->values_out);
+    transfer->reduced = transfer->released = x->buckets[bucket].tree == NULL;
     x->started = bucket + 1; // before the messages: what is posted is found again when one fails
-    if (slot->released)
+    if (transfer->released)
         return SR_OK;
-    slot->started_ns = x->trace ? sr_clock_ns() : 0;
+    transfer->started_ns = x->trace ? sr_clock_ns() : 0;
     x->stats.buckets++;
-    SR_TRY(expect_sums(x, slot));
-    SR_TRY(expect_values(x, slot));
-    return send_sums(x, slot);
+    SR_TRY(expect_sums(x, transfer));
+    SR_TRY(expect_values(x, transfer));
+    return send_sums(x, transfer);
 }
 
 // Folds and updates the owned part, one block at a time while it is in the cache.
-static sr_status reduce(sr_exchange *x, sr_exchange_slot *slot) {
-    sr_range own = sr_exchange_part(x, slot->bucket, x->rank);
+static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
+    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
     int adds = x->first_partial[x->size] - 1;
     for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
         int64_t end = begin + x->block < own.end ? begin + x->block : own.end;
         int64_t offset = begin - own.begin;
         for (int i = 0; i < adds; i++)
-            sr_lane_sum(slot->partials[x->plan[i].into] + offset,
-                        slot->partials[x->plan[i].from] + offset, end - begin);
-        sr_status status =
-            x->update(x->user, x->step, begin, end, slot->partials[0] + offset, x->values + begin);
+            sr_lane_sum(transfer->partials[x->plan[i].into] + offset,
+                        transfer->partials[x->plan[i].from] + offset, end - begin);
+        sr_status status = x->update(x->user, x->step, begin, end, transfer->partials[0] + offset,
+                                     x->values + begin);
         if (status != SR_OK) {
             char text[SR_EXCHANGE_TEXT_BYTES];
             snprintf(text, sizeof text, "step %lld: %s", (long long)x->step, sr_error_message());
@@ -144,8 +145,8 @@ static sr_status reduce(sr_exchange *x, sr_exchange_slot *slot) {
             return status;
         }
     }
-    slot->reduced = true;
-    return send_values(x, slot);
+    transfer->reduced = true;
+    return send_values(x, transfer);
 }
 
 static bool all_done(const sr_message_group *group) {
@@ -164,46 +165,47 @@ static sr_status test_group(sr_exchange *x, sr_message_group *group, bool *moved
     return SR_OK;
 }
 
-static bool slot_done(const sr_exchange_slot *slot) {
-    return slot->reduced && slot->released && all_done(&slot->values_in) &&
-           all_done(&slot->values_out);
+static bool transfer_done(const sr_exchange_transfer *transfer) {
+    return transfer->reduced && transfer->released && all_done(&transfer->values_in) &&
+           all_done(&transfer->values_out);
 }
 
-static sr_status advance(sr_exchange *x, sr_exchange_slot *slot, bool *moved) {
-    SR_TRY(test_group(x, &slot->sums_in, moved));
-    SR_TRY(test_group(x, &slot->sums_out, moved));
-    SR_TRY(test_group(x, &slot->values_in, moved));
-    if (!slot->reduced && all_done(&slot->sums_in)) {
+static sr_status advance(sr_exchange *x, sr_exchange_transfer *transfer, bool *moved) {
+    SR_TRY(test_group(x, &transfer->sums_in, moved));
+    SR_TRY(test_group(x, &transfer->sums_out, moved));
+    SR_TRY(test_group(x, &transfer->values_in, moved));
+    if (!transfer->reduced && all_done(&transfer->sums_in)) {
         const int64_t start = x->trace ? sr_clock_ns() : 0;
-        SR_TRY(reduce(x, slot));
+        SR_TRY(reduce(x, transfer));
         if (x->trace)
-            sr_trace_span(x->trace->work, x->trace->sums[slot->bucket], start, sr_clock_ns());
+            sr_trace_span(x->trace->work, x->trace->sums[transfer->bucket], start, sr_clock_ns());
         *moved = true;
     }
-    if (!slot->released && slot->reduced && all_done(&slot->sums_out)) {
-        sr_lane_tree_reset(x->buckets[slot->bucket].tree);
-        slot->released = true;
+    if (!transfer->released && transfer->reduced && all_done(&transfer->sums_out)) {
+        sr_lane_tree_reset(x->buckets[transfer->bucket].tree);
+        transfer->released = true;
         *moved = true;
     }
-    return test_group(x, &slot->values_out, moved);
+    return test_group(x, &transfer->values_out, moved);
 }
 
 // A bucket is through: its messages were under way since it was started.
 static void trace_bucket(const sr_exchange *x, int bucket) {
-    const int slot = bucket % x->slot_count;
-    if (x->trace && x->trace->messages[slot] && x->buckets[bucket].tree)
-        sr_trace_span(x->trace->messages[slot], x->trace->moves[bucket], x->slots[slot].started_ns,
-                      sr_clock_ns());
+    const int transfer = bucket % x->transfer_count;
+    if (x->trace && x->trace->messages[transfer] && x->buckets[bucket].tree)
+        sr_trace_span(x->trace->messages[transfer], x->trace->moves[bucket],
+                      x->transfers[transfer].started_ns, sr_clock_ns());
 }
 
 static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
-    while (x->started < ready_prefix && x->started - x->finished < x->slot_count) {
+    while (x->started < ready_prefix && x->started - x->finished < x->transfer_count) {
         SR_TRY(start_bucket(x, x->started));
         *moved = true;
     }
     for (int b = x->finished; b < x->started; b++)
-        SR_TRY(advance(x, &x->slots[b % x->slot_count], moved));
-    while (x->finished < x->started && slot_done(&x->slots[x->finished % x->slot_count])) {
+        SR_TRY(advance(x, &x->transfers[b % x->transfer_count], moved));
+    while (x->finished < x->started &&
+           transfer_done(&x->transfers[x->finished % x->transfer_count])) {
         trace_bucket(x, x->finished);
         x->finished++;
         *moved = true;
@@ -240,23 +242,23 @@ static bool name_peers(sr_exchange *x, sr_message_group *group, char *out, size_
 }
 
 static void describe_messages(sr_exchange *x, char *out, size_t room) {
-    sr_exchange_slot *slot = &x->slots[x->finished % x->slot_count];
+    sr_exchange_transfer *transfer = &x->transfers[x->finished % x->transfer_count];
     struct {
         sr_message_group *group;
         const char *what;
-    } groups[] = {{&slot->sums_in, "partial sums from"},
-                  {&slot->values_in, "new values from"},
-                  {&slot->sums_out, "partial sums to be taken by"},
-                  {&slot->values_out, "new values to be taken by"}};
+    } groups[] = {{&transfer->sums_in, "partial sums from"},
+                  {&transfer->values_in, "new values from"},
+                  {&transfer->sums_out, "partial sums to be taken by"},
+                  {&transfer->values_out, "new values to be taken by"}};
     char peers[320];
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         if (!name_peers(x, groups[i].group, peers, sizeof peers))
             continue;
-        snprintf(out, room, "bucket %d of %d: %s %s", slot->bucket, x->bucket_count, groups[i].what,
-                 peers);
+        snprintf(out, room, "bucket %d of %d: %s %s", transfer->bucket, x->bucket_count,
+                 groups[i].what, peers);
         return;
     }
-    snprintf(out, room, "bucket %d of %d", slot->bucket, x->bucket_count);
+    snprintf(out, room, "bucket %d of %d", transfer->bucket, x->bucket_count);
 }
 
 static void describe_lanes(sr_exchange *x, char *out, size_t room) {
@@ -276,7 +278,7 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
 // Who waits for sums knows which rank is late. Who waits for new values may be waiting for a rank
 // that itself waits, so it gives that one the time to speak first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
-    const sr_exchange_slot *oldest = &x->slots[x->finished % x->slot_count];
+    const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
     return under_way && all_done(&oldest->sums_in) ? x->act_ns + x->act_ns / 8 : x->act_ns;
 }
 

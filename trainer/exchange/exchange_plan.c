@@ -30,7 +30,7 @@ static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-sr_range sr_exchange_part(const sr_exchange *x, int bucket, int rank) {
+sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank) {
     const sr_exchange_bucket *b = &x->buckets[bucket];
     int64_t blocks = divide_up(b->end - b->begin, x->block);
     sr_range part = {b->begin + blocks * rank / x->size * x->block,
@@ -149,7 +149,7 @@ static sr_status list_owned(sr_exchange *x) {
     if (!x->owned)
         return SR_E_MEMORY;
     for (int i = x->bucket_count - 1; i >= 0; i--) {
-        sr_range part = sr_exchange_part(x, i, x->rank);
+        sr_range part = sr_exchange_bucket_range(x, i, x->rank);
         if (part.begin == part.end)
             continue;
         if (x->owned_count > 0 && x->owned[x->owned_count - 1].end == part.begin)
@@ -166,30 +166,32 @@ static sr_comm_request *make_group(sr_message_group *group, sr_comm_request *pla
     return place + capacity;
 }
 
-static sr_status make_slots(sr_exchange *x) {
+static sr_status make_transfers(sr_exchange *x) {
     int mine = x->first_partial[x->rank + 1] - x->first_partial[x->rank];
     int all = x->first_partial[x->size], others = x->size - 1;
     int64_t largest = 0;
     for (int i = 0; i < x->bucket_count; i++) {
-        sr_range part = sr_exchange_part(x, i, x->rank);
+        sr_range part = sr_exchange_bucket_range(x, i, x->rank);
         largest = max64(largest, part.end - part.begin);
     }
-    x->slot_count = (int)min64(SR_EXCHANGE_WINDOW, x->bucket_count);
-    x->request_count = x->slot_count * (all - mine + others * mine + 2 * others);
+    x->transfer_count = (int)min64(SR_EXCHANGE_WINDOW, x->bucket_count);
+    x->request_count = x->transfer_count * (all - mine + others * mine + 2 * others);
     x->requests = sr_alloc_array((size_t)x->request_count, sizeof *x->requests, "messages");
     if (!x->requests)
         return SR_E_MEMORY;
     sr_comm_request *place = x->requests;
-    for (int i = 0; i < x->slot_count; i++) {
-        sr_exchange_slot *slot = &x->slots[i];
-        place = make_group(&slot->sums_in, place, all - mine);
-        place = make_group(&slot->sums_out, place, others * mine);
-        place = make_group(&slot->values_in, place, others);
-        place = make_group(&slot->values_out, place, others);
-        slot->partials = sr_alloc_array((size_t)all, sizeof *slot->partials, "partial sums");
-        slot->received = sr_alloc_array((size_t)(all - mine) * (size_t)largest,
-                                        sizeof *slot->received, "partial sums of other ranks");
-        if (!slot->partials || !slot->received)
+    for (int i = 0; i < x->transfer_count; i++) {
+        sr_exchange_transfer *transfer = &x->transfers[i];
+        place = make_group(&transfer->sums_in, place, all - mine);
+        place = make_group(&transfer->sums_out, place, others * mine);
+        place = make_group(&transfer->values_in, place, others);
+        place = make_group(&transfer->values_out, place, others);
+        transfer->partials =
+            sr_alloc_array((size_t)all, sizeof *transfer->partials, "partial sums");
+        transfer->received =
+            sr_alloc_array((size_t)(all - mine) * (size_t)largest, sizeof *transfer->received,
+                           "partial sums of other ranks");
+        if (!transfer->partials || !transfer->received)
             return SR_E_MEMORY;
     }
     return SR_OK;
@@ -215,14 +217,14 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     x->gather_size = sr_alloc_array((size_t)x->size, sizeof *x->gather_size, "gather");
     if (!x->gather_offset || !x->gather_size)
         return SR_E_MEMORY;
-    return make_slots(x);
+    return make_transfers(x);
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
     for (int i = 0; i < SR_EXCHANGE_WINDOW; i++) {
-        sr_exchange_slot *slot = &x->slots[i];
-        sr_free(slot->partials);
-        sr_free(slot->received);
+        sr_exchange_transfer *transfer = &x->transfers[i];
+        sr_free(transfer->partials);
+        sr_free(transfer->received);
     }
     for (int i = 0; x->buckets && i < x->bucket_count; i++)
         sr_lane_tree_free(x->buckets[i].tree);

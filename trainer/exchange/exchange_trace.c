@@ -10,7 +10,7 @@ static sr_status add_rows(const sr_exchange *x, sr_trace *trace, const char *nam
                           sr_exchange_trace *t) {
     char row[96];
     SR_TRY(sr_trace_add_row(trace, name, 0, &t->work));
-    for (int i = 0; i < x->slot_count && x->size > 1; i++) {
+    for (int i = 0; i < x->transfer_count && x->size > 1; i++) {
         (void)snprintf(row, sizeof row, "%s, messages %d", name, i);
         SR_TRY(sr_trace_add_row(trace, row, 0, &t->messages[i]));
     }
@@ -24,7 +24,7 @@ static sr_status add_labels(const sr_exchange *x, sr_trace *trace, sr_exchange_t
     if (!t->sums || !t->moves)
         return SR_E_MEMORY;
     for (int b = 0; b < x->bucket_count; b++) {
-        const sr_range own = sr_exchange_part(x, b, x->rank);
+        const sr_range own = sr_exchange_bucket_range(x, b, x->rank);
         const long long all = (long long)(x->buckets[b].end - x->buckets[b].begin);
         (void)snprintf(args, sizeof args, "\"elements\": %lld, \"own\": %lld", all,
                        (long long)(own.end - own.begin));
@@ -66,7 +66,7 @@ sr_status sr_exchange_set_trace(sr_exchange *x, sr_trace *trace, const char *nam
 sr_status sr_exchange_trace_begin(sr_exchange *x) {
     const size_t buckets = (size_t)x->bucket_count;
     SR_TRY(sr_trace_reserve(x->trace->work, buckets));
-    for (int i = 0; i < x->slot_count && x->trace->messages[i]; i++)
+    for (int i = 0; i < x->transfer_count && x->trace->messages[i]; i++)
         SR_TRY(sr_trace_reserve(x->trace->messages[i], buckets));
     return SR_OK;
 }

@@ -17,28 +17,28 @@
 
 #define VECTOR 16 // floats that one turn of the sum adds; a fixed count lets compilers vectorise
 
-typedef struct node {
+typedef struct tree_node {
     int begin, level;
-} node;
+} tree_node;
 
 // Lanes that a node would cover without the right edge.
 static int64_t width(int level) {
     return INT64_C(1) << level;
 }
 
-static bool is_left(node n) {
+static bool is_left(tree_node n) {
     return (n.begin / width(n.level)) % 2 == 0;
 }
 
 // A left child without a sibling is its own parent: goes up to the highest such node.
-static node promote(node n, int lanes) {
+static tree_node promote(tree_node n, int lanes) {
     while (width(n.level) < lanes && is_left(n) && n.begin + width(n.level) >= lanes)
         n.level++;
     return n;
 }
 
 // First lane of the sibling. Only for promoted nodes below the root: it exists there.
-static int sibling_begin(node n) {
+static int sibling_begin(tree_node n) {
     int64_t w = width(n.level);
     return (int)(is_left(n) ? n.begin + w : n.begin - w);
 }
@@ -62,12 +62,12 @@ int sr_lane_subtrees(int lanes, int first, int last, sr_lane_range *out) {
 
 sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count, sr_lane_add *out) {
     struct {
-        node at;
+        tree_node at;
         int partial;
     } stack[SR_LANE_MAX_SUBTREES];
     int depth = 0, adds = 0;
     for (int i = 0; i < count; i++) {
-        node at = {.begin = partials[i].begin, .level = 0};
+        tree_node at = {.begin = partials[i].begin, .level = 0};
         while (width(at.level) < partials[i].end - partials[i].begin)
             at.level++;
         at = promote(at, lanes);
@@ -77,7 +77,7 @@ sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
             depth--;
             out[adds++] = (sr_lane_add){.into = stack[depth].partial, .from = partial};
             partial = stack[depth].partial;
-            at = promote((node){stack[depth].at.begin, at.level + 1}, lanes);
+            at = promote((tree_node){stack[depth].at.begin, at.level + 1}, lanes);
         }
         if (depth == SR_LANE_MAX_SUBTREES)
             return SR_FAIL(SR_E_INTERNAL, "%d partial sums of %d lanes do not fold", count, lanes);
@@ -258,18 +258,18 @@ void sr_lane_tree_free(sr_lane_tree *tree) {
     sr_free(tree);
 }
 
-// The slot of the node that begins at this lane, NULL when it is another rank's.
-static waiting *slot_of(sr_lane_tree *tree, int begin) {
+// The entry of the node that begins at this lane, NULL when it is another rank's.
+static waiting *entry_of(sr_lane_tree *tree, int begin) {
     return begin >= tree->first && begin < tree->last ? &tree->waiting[begin - tree->first] : NULL;
 }
 
 // Takes the buffer of a complete node out of the table; NULL when it is not (yet) there.
 static float *take_node(sr_lane_tree *tree, int begin, int level) {
-    waiting *slot = slot_of(tree, begin);
-    if (!slot || !slot->buffer || slot->level != level)
+    waiting *entry = entry_of(tree, begin);
+    if (!entry || !entry->buffer || entry->level != level)
         return NULL;
-    float *buffer = slot->buffer;
-    slot->buffer = NULL;
+    float *buffer = entry->buffer;
+    entry->buffer = NULL;
     return buffer;
 }
 
@@ -288,7 +288,7 @@ static sr_status open_leaf(sr_lane_tree *tree, int lane) {
 
 // With the lock held: a node is complete. Adds pairs of siblings upwards as long as there are.
 // Returns whether all sub-trees are final now.
-static bool complete_node(sr_lane_tree *tree, node at, float *buffer) {
+static bool complete_node(sr_lane_tree *tree, tree_node at, float *buffer) {
     for (;;) {
         at = promote(at, tree->lanes);
         bool is_root = width(at.level) >= tree->lanes;
@@ -305,7 +305,7 @@ static bool complete_node(sr_lane_tree *tree, node at, float *buffer) {
         at.begin = at.begin < other ? at.begin : other;
         at.level++;
     }
-    *slot_of(tree, at.begin) = (waiting){.buffer = buffer, .level = at.level};
+    *entry_of(tree, at.begin) = (waiting){.buffer = buffer, .level = at.level};
     return tree->leaves_done == tree->last - tree->first && tree->merging == 0;
 }
 
@@ -314,7 +314,8 @@ static bool close_leaf(sr_lane_tree *tree, int lane) {
     float *buffer = own->buffer;
     own->buffer = NULL;
     tree->leaves_done++;
-    node at = own->adds ? (node){.begin = lane & ~1, .level = 1} : (node){.begin = lane};
+    tree_node at =
+        own->adds ? (tree_node){.begin = lane & ~1, .level = 1} : (tree_node){.begin = lane};
     return complete_node(tree, at, buffer);
 }
 
