@@ -79,11 +79,11 @@ static const char *place_of(sr_recipe *recipe, const sr_recipe_source *source, c
     const char *slash = strrchr(beside, '/');
     if (item[0] == '/' || !slash)
         return item;
-    return sr_recipe_format(recipe->inside, "%.*s/%s", (int)(slash - beside), beside, item);
+    return sr_recipe_format(recipe->internal, "%.*s/%s", (int)(slash - beside), beside, item);
 }
 
 static sr_status load_one(sr_recipe *recipe, sr_plugins_trust trust, const sr_recipe_source *source,
-                          sr_node *item, size_t index) {
+                          sr_recipe_node *item, size_t index) {
     char message[1024];
     sr_plugin_file *file;
     const char *path = place_of(recipe, source, item->text);
@@ -100,14 +100,14 @@ static sr_status load_one(sr_recipe *recipe, sr_plugins_trust trust, const sr_re
     }
     item->text = file->path;
     recipe->plugins.items[index] = file->path;
-    recipe->inside->plugin_hashes[index] = file->hash;
+    recipe->internal->plugin_hashes[index] = file->hash;
     return SR_OK;
 }
 
 sr_status sr_plugins_load(sr_recipe *recipe, sr_plugins_trust trust) {
-    sr_recipe_inside *in = recipe->inside;
+    sr_recipe_internal *in = recipe->internal;
     size_t count = recipe->plugins.count, index = 0;
-    sr_node *list = sr_node_find(in->resolved, "plugins");
+    sr_recipe_node *list = sr_recipe_node_find(in->resolved, "plugins");
     if (count == 0 || !list || in->plugins_loaded)
         return SR_OK;
     SR_TRY(check_source(recipe, list->at.source, trust));
@@ -115,14 +115,14 @@ sr_status sr_plugins_load(sr_recipe *recipe, sr_plugins_trust trust) {
     if (!hashes)
         return SR_E_MEMORY;
     in->plugin_hashes = hashes;
-    for (sr_node *item = list->first; item && index < count; item = item->next, index++)
+    for (sr_recipe_node *item = list->first; item && index < count; item = item->next, index++)
         SR_TRY(load_one(recipe, trust, list->at.source, item, index));
     in->plugins_loaded = true;
     return SR_OK;
 }
 
 bool sr_plugins_loaded(const sr_recipe *recipe) {
-    return recipe->plugins.count == 0 || recipe->inside->plugins_loaded;
+    return recipe->plugins.count == 0 || recipe->internal->plugins_loaded;
 }
 
 uint32_t sr_plugins_features(void) {

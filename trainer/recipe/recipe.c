@@ -24,7 +24,7 @@ static bool begins_with(const char *text, const char *prefix) {
 }
 
 // The nearest key of the same level, else a key of that name somewhere else ("lr": optimizer.lr).
-static const char *hint_for(sr_recipe_inside *in, const char *prefix, const char *key) {
+static const char *hint_for(sr_recipe_internal *in, const char *prefix, const char *key) {
     const sr_option_table *table = sr_recipe_keys();
     size_t section_count, count = 0;
     const sr_recipe_section *sections = sr_recipe_sections(&section_count);
@@ -69,17 +69,17 @@ static bool is_prefix_of_rows(const char *prefix) {
     return false;
 }
 
-static void refuse_unknown(sr_recipe_inside *in, const sr_node *map, const char *prefix) {
-    for (const sr_node *node = map->first; node; node = node->next) {
+static void refuse_unknown(sr_recipe_internal *in, const sr_recipe_node *map, const char *prefix) {
+    for (const sr_recipe_node *node = map->first; node; node = node->next) {
         const char *inner = sr_recipe_format(in, "%s%s.", prefix, node->key);
         if (node->used)
             continue;
         if (!is_prefix_of_rows(inner))
             sr_recipe_mistake(in, node->key_at, "unknown key '%s'%s", node->key,
                               hint_for(in, prefix, node->key));
-        else if (node->kind == SR_NODE_MAP)
+        else if (node->kind == SR_RECIPE_NODE_MAP)
             refuse_unknown(in, node, inner);
-        else if (!sr_node_is_null(node))
+        else if (!sr_recipe_node_is_null(node))
             sr_recipe_mistake(in, node->at, "'%s' has keys of its own: give it a map", node->key);
     }
 }
@@ -87,18 +87,18 @@ static void refuse_unknown(sr_recipe_inside *in, const sr_node *map, const char 
 // ---- values that follow from others -------------------------------------------------------------
 
 // The node of a row, to report at or to complete.
-static sr_node *row(const sr_recipe_inside *in, const char *path) {
-    return sr_node_find(in->resolved, path);
+static sr_recipe_node *row(const sr_recipe_internal *in, const char *path) {
+    return sr_recipe_node_find(in->resolved, path);
 }
 
-static void derive(const sr_recipe_inside *in, const char *path, const char *text,
+static void derive(const sr_recipe_internal *in, const char *path, const char *text,
                    const char *note) {
-    sr_node *node = row(in, path);
+    sr_recipe_node *node = row(in, path);
     node->text = text;
     node->note = note;
 }
 
-static void derive_number(sr_recipe_inside *in, const char *path, int64_t *value, int64_t derived,
+static void derive_number(sr_recipe_internal *in, const char *path, int64_t *value, int64_t derived,
                           const char *note) {
     if (*value != 0)
         return;
@@ -106,10 +106,10 @@ static void derive_number(sr_recipe_inside *in, const char *path, int64_t *value
     derive(in, path, sr_recipe_format(in, "%lld", (long long)derived), note);
 }
 
-static void read_image(sr_recipe_inside *in) {
+static void read_image(sr_recipe_internal *in) {
     const sr_int_list *image = &in->v.raw_image;
     sr_recipe *r = &in->v.recipe;
-    sr_node *node = row(in, "image");
+    sr_recipe_node *node = row(in, "image");
     if (image->count != 1 && image->count != 2) {
         sr_recipe_mistake(in, node->at, "'image' is one side, or [height, width]");
         return;
@@ -128,7 +128,7 @@ static void read_image(sr_recipe_inside *in) {
 }
 
 // Recipes that mix nothing keep the identity that they had before there was mixing.
-static void read_mix(const sr_recipe_inside *in) {
+static void read_mix(const sr_recipe_internal *in) {
     static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
     const sr_recipe *r = &in->v.recipe;
     if ((r->mix.mixup > 0 || r->mix.cutmix > 0) && r->mix.probability > 0)
@@ -137,7 +137,7 @@ static void read_mix(const sr_recipe_inside *in) {
         row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
 }
 
-static void read_lanes(sr_recipe_inside *in) {
+static void read_lanes(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     int64_t lanes = 1;
     while (2 * lanes * 32 <= r->batch)
@@ -147,7 +147,7 @@ static void read_lanes(sr_recipe_inside *in) {
     if (r->batch <= 0 || r->batch % r->lanes == 0)
         return;
     long long batch = r->batch, cut = r->lanes, below = batch / cut * cut;
-    const sr_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
+    const sr_recipe_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
     if (below > 0) {
         sr_recipe_mistake(in, node->at,
                           "batch %lld cannot be divided into %lld equal lanes; batch %lld or %lld "
@@ -159,19 +159,19 @@ static void read_lanes(sr_recipe_inside *in) {
     }
 }
 
-static bool is_written(const sr_recipe_inside *in, const char *key) {
-    const sr_node *node = sr_node_child(in->written, key);
-    return node && !sr_node_is_null(node);
+static bool is_written(const sr_recipe_internal *in, const char *key) {
+    const sr_recipe_node *node = sr_recipe_node_child(in->written, key);
+    return node && !sr_recipe_node_is_null(node);
 }
 
 // A length that is written and wrong is a mistake of its own.
-static void read_length(sr_recipe_inside *in) {
+static void read_length(sr_recipe_internal *in) {
     if (!is_written(in, "epochs") && !is_written(in, "steps") && !in->base_missing)
-        sr_recipe_mistake(in, (sr_position){0},
+        sr_recipe_mistake(in, (sr_recipe_position){0},
                           "the length of training is missing: give 'epochs' or 'steps'");
 }
 
-static void read_on_corrupt(sr_recipe_inside *in) {
+static void read_on_corrupt(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     const char *text = in->v.raw_on_corrupt;
     char *end = NULL;
@@ -188,7 +188,7 @@ static void read_on_corrupt(sr_recipe_inside *in) {
                           text);
 }
 
-static void read_profile(sr_recipe_inside *in) {
+static void read_profile(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     const char *text = in->v.raw_profile;
     if (!text)
@@ -205,22 +205,22 @@ static void read_profile(sr_recipe_inside *in) {
     r->profile_end = last;
 }
 
-// A distance by time has a unit of time ("10min"), one by progress a unit of progress ("1ep").
-typedef struct distance {
+// An interval by time has a unit of time ("10min"), one by progress a unit of progress ("1ep").
+typedef struct interval {
     sr_length length;
     double seconds;
-} distance;
+} interval;
 
-static void read_distance(sr_recipe_inside *in, const sr_node *node, const char *text) {
+static void read_interval(sr_recipe_internal *in, const sr_recipe_node *node, const char *text) {
     static const sr_option options[] = {
-        {"every", "", SR_OPT_LENGTH, offsetof(distance, length), NULL, 0, 0, NULL,
+        {"every", "", SR_OPT_LENGTH, offsetof(interval, length), NULL, 0, 0, NULL,
          SR_OPTION_NEUTRAL},
-        {"every_time", "", SR_OPT_DURATION, offsetof(distance, seconds), NULL, 0, 0, NULL,
+        {"every_time", "", SR_OPT_DURATION, offsetof(interval, seconds), NULL, 0, 0, NULL,
          SR_OPTION_NEUTRAL},
     };
-    static const sr_option_table table = {"checkpoint", options, 2, sizeof(distance)};
+    static const sr_option_table table = {"checkpoint", options, 2, sizeof(interval)};
     static const char *const times[] = {"ms", "s", "min", "h"};
-    distance value = {.seconds = 0};
+    interval value = {.seconds = 0};
     char *unit;
     (void)strtod(text, &unit);
     bool is_time = false;
@@ -238,15 +238,15 @@ static void read_distance(sr_recipe_inside *in, const sr_node *node, const char 
         in->v.recipe.checkpoint.every = value.length;
 }
 
-static void read_every(sr_recipe_inside *in) {
-    const sr_node *node = row(in, "checkpoint.every");
+static void read_every(sr_recipe_internal *in) {
+    const sr_recipe_node *node = row(in, "checkpoint.every");
     for (size_t i = 0; i < in->v.raw_every.count; i++)
-        read_distance(in, node, in->v.raw_every.items[i]);
+        read_interval(in, node, in->v.raw_every.items[i]);
 }
 
-static void read_channels(sr_recipe_inside *in) {
+static void read_channels(sr_recipe_internal *in) {
     size_t mean = in->v.recipe.data.mean.count, std = in->v.recipe.data.std.count;
-    const sr_node *node = row(in, row(in, "data.std")->at.source ? "data.std" : "data.mean");
+    const sr_recipe_node *node = row(in, row(in, "data.std")->at.source ? "data.std" : "data.mean");
     if (mean != CHANNELS || std != CHANNELS) {
         sr_recipe_mistake(in, node->at,
                           "data.mean has %zu values and data.std %zu; both have three, one per "
@@ -257,52 +257,52 @@ static void read_channels(sr_recipe_inside *in) {
 
 // ---- load ---------------------------------------------------------------------------------------
 
-static sr_status carry_expected(sr_recipe_inside *in) {
-    sr_node *written = sr_node_child(in->written, "expected");
+static sr_status carry_expected(sr_recipe_internal *in) {
+    sr_recipe_node *written = sr_recipe_node_child(in->written, "expected");
     if (!written)
         return SR_OK;
     written->used = true;
-    sr_node *copy = sr_node_copy(in, written);
+    sr_recipe_node *copy = sr_recipe_node_copy(in, written);
     if (!copy)
         return SR_E_MEMORY;
     copy->option_class = SR_OPTION_NEUTRAL;
-    sr_node_append(in->resolved, copy);
+    sr_recipe_node_append(in->resolved, copy);
     return SR_OK;
 }
 
 // The top level in the order in which people read a recipe; what is not named stays in the middle.
-static void order_top(sr_node *root) {
+static void order_top(sr_recipe_node *root) {
     static const char *const order[] = {
         "about", "task",      "model",    "phases",  "weights", "weights_reset", "data",
         "image", "batch",     "lanes",    "epochs",  "steps",   "seed",          "precision",
         "loss",  "optimizer", "schedule", "augment", "mix",     "eval",          "ema"};
-    sr_node *rest = root->first;
+    sr_recipe_node *rest = root->first;
     root->first = root->last = NULL;
     root->count = 0;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        for (sr_node **link = &rest; *link; link = &(*link)->next) {
-            sr_node *node = *link;
+        for (sr_recipe_node **link = &rest; *link; link = &(*link)->next) {
+            sr_recipe_node *node = *link;
             if (strcmp(node->key, order[i]) != 0)
                 continue;
             *link = node->next;
-            sr_node_append(root, node);
+            sr_recipe_node_append(root, node);
             break;
         }
     }
     while (rest) {
-        sr_node *next = rest->next;
-        sr_node_append(root, rest);
+        sr_recipe_node *next = rest->next;
+        sr_recipe_node_append(root, rest);
         rest = next;
     }
 }
 
-static sr_status resolve(sr_recipe_inside *in) {
+static sr_status resolve(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
-    in->resolved = sr_node_new(in, SR_NODE_MAP, NULL, (sr_position){0});
+    in->resolved = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, (sr_recipe_position){0});
     if (!in->resolved)
         return SR_E_MEMORY;
     SR_TRY(sr_recipe_read_table(in, sr_recipe_keys(), &in->v, in->written, in->resolved));
-    r->inside = in;
+    r->internal = in;
     r->name = in->name;
     r->file = in->file;
     r->data.threads = in->v.raw_processes == 0;
@@ -325,18 +325,18 @@ static sr_status resolve(sr_recipe_inside *in) {
 
 sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides, int override_count,
                          sr_recipe **out) {
-    sr_recipe_inside *in = sr_alloc(sizeof *in, "a recipe");
+    sr_recipe_internal *in = sr_alloc(sizeof *in, "a recipe");
     if (!in)
         return SR_E_MEMORY;
     sr_arena_init(&in->arena);
-    in->v.recipe.inside = in;
+    in->v.recipe.internal = in;
     sr_status status = sr_recipe_read(in, name_or_path, overrides, override_count);
     if (status == SR_OK)
         status = resolve(in);
     if (status == SR_OK)
         status = sr_recipe_verdict(in);
     if (status != SR_OK) {
-        in->v.recipe.inside = in; // defaults may have cleared it
+        in->v.recipe.internal = in; // defaults may have cleared it
         sr_recipe_free(&in->v.recipe);
         return status;
     }
@@ -347,7 +347,7 @@ sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
 void sr_recipe_free(sr_recipe *recipe) {
     if (!recipe)
         return;
-    sr_recipe_inside *in = recipe->inside;
+    sr_recipe_internal *in = recipe->internal;
     sr_arena_release(&in->arena);
     sr_free(in);
 }
@@ -355,17 +355,17 @@ void sr_recipe_free(sr_recipe *recipe) {
 // ---- questions ----------------------------------------------------------------------------------
 
 // Position of a value, or of its nearest parent that was written down.
-static sr_position position_of(const sr_recipe_inside *in, const char *path) {
+static sr_recipe_position position_of(const sr_recipe_internal *in, const char *path) {
     char part[SR_RECIPE_MAX_PATH];
     snprintf(part, sizeof part, "%s", path);
     for (;;) {
-        const sr_node *node = sr_node_find(in->resolved, part);
+        const sr_recipe_node *node = sr_recipe_node_find(in->resolved, part);
         if (node && node->at.source)
             return node->at;
         char *dot = strrchr(part, '.'), *bracket = strrchr(part, '[');
         char *cut = dot > bracket ? dot : bracket;
         if (!cut)
-            return (sr_position){0};
+            return (sr_recipe_position){0};
         *cut = '\0';
     }
 }
@@ -376,18 +376,18 @@ sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, .
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    sr_recipe_inside *in = recipe->inside;
+    sr_recipe_internal *in = recipe->internal;
     sr_recipe_mistake(in, position_of(in, path), "%s", message);
     return sr_recipe_verdict(in);
 }
 
 const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
-    const sr_node *node = sr_node_find(recipe->inside->resolved, path);
-    return node && node->kind == SR_NODE_TEXT ? node->text : NULL;
+    const sr_recipe_node *node = sr_recipe_node_find(recipe->internal->resolved, path);
+    return node && node->kind == SR_RECIPE_NODE_TEXT ? node->text : NULL;
 }
 
 // "; there is: a, b, c"
-static const char *list_names(sr_recipe_inside *in, const char *const *names, int count) {
+static const char *list_names(sr_recipe_internal *in, const char *const *names, int count) {
     const char *list = "";
     for (int i = 0; i < count; i++)
         list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; available: " : ", ", names[i]);
@@ -396,14 +396,14 @@ static const char *list_names(sr_recipe_inside *in, const char *const *names, in
 
 sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,
                            const char *const *names, int count, int *index) {
-    sr_recipe_inside *in = recipe->inside;
-    const sr_node *node = sr_node_find(in->resolved, path);
+    sr_recipe_internal *in = recipe->internal;
+    const sr_recipe_node *node = sr_recipe_node_find(in->resolved, path);
     char name_path[SR_RECIPE_MAX_PATH];
     snprintf(name_path, sizeof name_path, "%s", path);
     const char *name = NULL;
     if (node && begins_with(path, "augment[")) {
         name = node->first->key;
-    } else if (node && node->kind == SR_NODE_MAP) {
+    } else if (node && node->kind == SR_RECIPE_NODE_MAP) {
         snprintf(name_path, sizeof name_path, "%s.name", path);
         name = sr_recipe_get(recipe, name_path);
     } else if (node) {

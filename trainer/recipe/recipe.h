@@ -160,7 +160,8 @@ typedef struct sr_recipe {
     sr_string_list plugins;
     int64_t profile_begin, profile_end; // steps [begin, end) of the trace; equal: none
 
-    struct sr_recipe_inside *inside; // the resolved tree, its sources and the memory of all above
+    struct sr_recipe_internal
+        *internal; // the resolved tree, its sources and the memory of all above
 } sr_recipe;
 
 // Loads a recipe by path (a name with '/' or ending in .yaml) or by the name of a shipped one, and

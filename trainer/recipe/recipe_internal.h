@@ -23,34 +23,34 @@ typedef struct sr_recipe_source {
     int order;         // in which sources were opened, for the report
 } sr_recipe_source;
 
-typedef struct sr_position {
+typedef struct sr_recipe_position {
     const sr_recipe_source *source; // NULL: written nowhere
     int line, column;               // from 0; column in characters
-} sr_position;
+} sr_recipe_position;
 
-typedef enum sr_node_kind {
-    SR_NODE_TEXT = 0,
-    SR_NODE_MAP,
-    SR_NODE_LIST,
-} sr_node_kind;
+typedef enum sr_recipe_node_kind {
+    SR_RECIPE_NODE_TEXT = 0,
+    SR_RECIPE_NODE_MAP,
+    SR_RECIPE_NODE_LIST,
+} sr_recipe_node_kind;
 
-typedef struct sr_node {
-    sr_node_kind kind;
+typedef struct sr_recipe_node {
+    sr_recipe_node_kind kind;
     const char *key;       // inside a map, else NULL
-    const char *text;      // SR_NODE_TEXT; NULL: a known key without a value (resolved tree)
+    const char *text;      // SR_RECIPE_NODE_TEXT; NULL: a known key without a value (resolved tree)
     const char *counts_as; // text for identity where it is another than 'text'
-    struct sr_node *first, *last, *next;
+    struct sr_recipe_node *first, *last, *next;
     int count;     // children
     bool plain;    // text without quotes
     bool verbatim; // text that is YAML already, as "[1, 2]"
     bool used;     // known to somebody (while resolving)
     sr_option_class option_class;
     const char *note; // why it has its value where it was written nowhere
-    sr_position at, key_at;
-} sr_node;
+    sr_recipe_position at, key_at;
+} sr_recipe_node;
 
 typedef struct sr_mistake {
-    sr_position at;
+    sr_recipe_position at;
     const char *message;
     struct sr_mistake *next;
 } sr_mistake;
@@ -65,7 +65,7 @@ typedef struct sr_recipe_values {
 } sr_recipe_values;
 
 // The recipe and all that belongs to it.
-typedef struct sr_recipe_inside {
+typedef struct sr_recipe_internal {
     sr_recipe_values v;
     const char *name, *file;
     sr_arena arena;
@@ -74,49 +74,52 @@ typedef struct sr_recipe_inside {
     bool base_missing;  // a base could not be used: what is missing may be in it
     int mistakes;
     sr_mistake *first_mistake;  // in the order of the sources
-    sr_node *written;           // merged from bases, file and overrides
-    sr_node *resolved;          // with defaults, in the order of printing
+    sr_recipe_node *written;    // merged from bases, file and overrides
+    sr_recipe_node *resolved;   // with defaults, in the order of printing
     const char **plugin_hashes; // of recipe.plugins
     bool plugins_loaded;
-} sr_recipe_inside;
+} sr_recipe_internal;
 
 // recipe_report.c
-void sr_recipe_mistake(sr_recipe_inside *in, sr_position at, const char *fmt, ...) SR_PRINTF(3, 4);
+void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char *fmt, ...)
+    SR_PRINTF(3, 4);
 // SR_E_USAGE with the whole report where there was a mistake, SR_OK where none.
-SR_NODISCARD sr_status sr_recipe_verdict(const sr_recipe_inside *in);
+SR_NODISCARD sr_status sr_recipe_verdict(const sr_recipe_internal *in);
 // "; did you mean 'x'?" for a word near to a candidate, else "". Memory from the arena.
-const char *sr_recipe_hint(sr_recipe_inside *in, const char *word, const char *const *candidates,
+const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char *const *candidates,
                            size_t count);
 
 // recipe_parse.c
 // YAML to nodes. column: where the text begins in its source (overrides).
-SR_NODISCARD sr_status sr_node_parse(sr_recipe_inside *in, const sr_recipe_source *source,
-                                     const char *text, size_t length, int column, sr_node **out);
+SR_NODISCARD sr_status sr_recipe_node_parse(sr_recipe_internal *in, const sr_recipe_source *source,
+                                            const char *text, size_t length, int column,
+                                            sr_recipe_node **out);
 
 // recipe_tree.c
-sr_node *sr_node_new(sr_recipe_inside *in, sr_node_kind kind, const char *key, sr_position at);
-void sr_node_append(sr_node *parent, sr_node *child);
-void sr_node_remove(sr_node *parent, const char *key);
-sr_node *sr_node_child(const sr_node *map, const char *key);
+sr_recipe_node *sr_recipe_node_new(sr_recipe_internal *in, sr_recipe_node_kind kind,
+                                   const char *key, sr_recipe_position at);
+void sr_recipe_node_append(sr_recipe_node *parent, sr_recipe_node *child);
+void sr_recipe_node_remove(sr_recipe_node *parent, const char *key);
+sr_recipe_node *sr_recipe_node_child(const sr_recipe_node *map, const char *key);
 // "a.b[2].c" from a root; NULL where there is none.
-sr_node *sr_node_find(sr_node *root, const char *path);
+sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path);
 // The same, or its nearest parent that exists (the root at last).
-sr_node *sr_node_nearest(sr_node *root, const char *path);
-bool sr_node_is_null(const sr_node *node);
+sr_recipe_node *sr_recipe_node_nearest(sr_recipe_node *root, const char *path);
+bool sr_recipe_node_is_null(const sr_recipe_node *node);
 // Text and lists of text as an option table reads them: "x", "[a, b]". NULL for anything else.
-const char *sr_node_value(sr_recipe_inside *in, const sr_node *node);
+const char *sr_recipe_node_value(sr_recipe_internal *in, const sr_recipe_node *node);
 // Writes `optimizer: sgd` as `optimizer: {name: sgd}`, and `ema: 0.99` as `ema: {decay: 0.99}`.
-SR_NODISCARD sr_status sr_node_normalise(sr_recipe_inside *in, sr_node *root);
+SR_NODISCARD sr_status sr_recipe_node_normalise(sr_recipe_internal *in, sr_recipe_node *root);
 // Lays 'over' upon 'base' (both maps; both are used up).
-void sr_node_merge(sr_node *base, sr_node *over);
+void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over);
 // A copy with all children; NULL when memory is out.
-sr_node *sr_node_copy(sr_recipe_inside *in, const sr_node *node);
+sr_recipe_node *sr_recipe_node_copy(sr_recipe_internal *in, const sr_recipe_node *node);
 // Is this the key of a choice (model, optimizer, schedule, loss)?
-bool sr_node_is_choice(const char *key);
+bool sr_recipe_node_is_choice(const char *key);
 
 // recipe_layers.c
 // File, its bases and overrides, merged into in->written.
-SR_NODISCARD sr_status sr_recipe_read(sr_recipe_inside *in, const char *name_or_path,
+SR_NODISCARD sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
                                       const char *const *overrides, int count);
 
 // recipe_files.c
@@ -129,20 +132,21 @@ bool sr_recipe_knows(const char *section_path, const char *key);
 
 // recipe_options.c
 // Sets one field from its node; false and a mistake where it does not fit.
-bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, void *options,
-                          const char *name, const sr_node *node);
+bool sr_recipe_set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
+                          const char *name, const sr_recipe_node *node);
 // Reads all rows of a table from the map 'written' (may be NULL) into *options, which gets defaults
 // first, and puts a node for each row into the map 'resolved'. Read nodes become 'used'.
-SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_inside *in, const sr_option_table *table,
-                                            void *options, sr_node *written, sr_node *resolved);
+SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *table,
+                                            void *options, sr_recipe_node *written,
+                                            sr_recipe_node *resolved);
 // Puts a node at a dotted path below 'map', making maps on the way; replaces one that is there.
-SR_NODISCARD sr_status sr_node_put(sr_recipe_inside *in, sr_node *map, const char *path,
-                                   sr_node *node);
+SR_NODISCARD sr_status sr_recipe_node_put(sr_recipe_internal *in, sr_recipe_node *map,
+                                          const char *path, sr_recipe_node *node);
 // printf into the arena; "" and in->out_of_memory when there is none left.
-const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) SR_PRINTF(2, 3);
+const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) SR_PRINTF(2, 3);
 
 // recipe_sections.c
 // Phases and augment, from in->written to in->recipe and in->resolved.
-SR_NODISCARD sr_status sr_recipe_read_sections(sr_recipe_inside *in);
+SR_NODISCARD sr_status sr_recipe_read_sections(sr_recipe_internal *in);
 
 #endif

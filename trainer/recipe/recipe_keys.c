@@ -217,7 +217,7 @@ bool sr_recipe_knows(const char *section_path, const char *key) {
     const char *dot = strrchr(section_path, '.');
     const char *section = dot ? dot + 1 : section_path;
     if (strcmp(key, "name") == 0)
-        return sr_node_is_choice(section);
+        return sr_recipe_node_is_choice(section);
     if (strcmp(section, "optimizer") == 0)
         return strcmp(key, "groups") == 0 || reads(sr_recipe_optimizer_keys(), key);
     return strcmp(section, "schedule") == 0 && reads(sr_recipe_schedule_keys(), key);

@@ -13,13 +13,13 @@
 #include "kernels/base/file.h"
 #include "trainer/recipe/recipe_internal.h"
 
-typedef struct chain {
-    const struct chain *parent;
+typedef struct base_chain {
+    const struct base_chain *parent;
     const char *real; // path without links
-} chain;
+} base_chain;
 
-static sr_status read_file(sr_recipe_inside *in, const char *path, const chain *parent,
-                           sr_node **out);
+static sr_status read_file(sr_recipe_internal *in, const char *path, const base_chain *parent,
+                           sr_recipe_node **out);
 
 static sr_status out_of_memory(void) {
     return SR_FAIL(SR_E_MEMORY, "out of memory while reading a recipe");
@@ -27,7 +27,7 @@ static sr_status out_of_memory(void) {
 
 // ---- bases ------------------------------------------------------------------------------------
 
-static bool is_in_chain(const chain *link, const char *path) {
+static bool is_in_chain(const base_chain *link, const char *path) {
     char real[PATH_MAX];
     if (!realpath(path, real))
         return false;
@@ -44,7 +44,7 @@ static bool same_file(const char *path, const char *real) {
 }
 
 // NAME.yaml or NAME in the folder of the file, unless that is the file itself; NULL: none.
-static sr_status find_beside(sr_recipe_inside *in, const char *file, const char *real,
+static sr_status find_beside(sr_recipe_internal *in, const char *file, const char *real,
                              const char *name, const char **out) {
     const char *slash = strrchr(file, '/');
     int folder = name[0] == '/' || !slash ? 0 : (int)(slash - file) + 1;
@@ -62,7 +62,7 @@ static sr_status find_beside(sr_recipe_inside *in, const char *file, const char 
     return SR_OK;
 }
 
-static const char *hint_at_recipes(sr_recipe_inside *in, const char *name) {
+static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
     sr_recipe_listing *items;
     int count;
     const char *names[1000];
@@ -77,7 +77,7 @@ static const char *hint_at_recipes(sr_recipe_inside *in, const char *name) {
 
 // A mistake of 'base'; what the recipe lacks then may be in it.
 SR_PRINTF(3, 4)
-static sr_status no_base(sr_recipe_inside *in, const sr_node *name, const char *fmt, ...) {
+static sr_status no_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *fmt, ...) {
     va_list args;
     char message[512];
     va_start(args, fmt);
@@ -88,9 +88,9 @@ static sr_status no_base(sr_recipe_inside *in, const sr_node *name, const char *
     return SR_OK;
 }
 
-static sr_status lay_base(sr_recipe_inside *in, const sr_node *name, const char *file,
-                          const chain *link, sr_node *into) {
-    if (name->kind != SR_NODE_TEXT || name->text[0] == '\0')
+static sr_status lay_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *file,
+                          const base_chain *link, sr_recipe_node *into) {
+    if (name->kind != SR_RECIPE_NODE_TEXT || name->text[0] == '\0')
         return no_base(in, name, "'base' must be the name or the path of a recipe");
     const char *path;
     SR_TRY(find_beside(in, file, link->real, name->text, &path));
@@ -100,51 +100,52 @@ static sr_status lay_base(sr_recipe_inside *in, const sr_node *name, const char 
         return no_base(in, name, "no recipe '%s' beside this file or among the shipped ones%s",
                        name->text, hint_at_recipes(in, name->text));
     int depth = 0;
-    for (const chain *up = link; up; up = up->parent)
+    for (const base_chain *up = link; up; up = up->parent)
         depth++;
     if (is_in_chain(link, path) || depth > SR_RECIPE_MAX_BASES)
         return no_base(in, name, "base '%s' is itself based on this file: bases form a cycle",
                        name->text);
-    sr_node *base = NULL;
+    sr_recipe_node *base = NULL;
     const int before = in->mistakes;
     const sr_status status = read_file(in, path, link, &base);
     if (status == SR_E_USAGE && in->mistakes == before) // not of its text: it has no place there
         return no_base(in, name, "base '%s' cannot be used: %s", name->text, sr_error_message());
     SR_TRY(status);
     if (base)
-        sr_node_merge(into, base);
+        sr_recipe_node_merge(into, base);
     return SR_OK;
 }
 
-static sr_status lay_bases(sr_recipe_inside *in, const sr_node *bases, const char *file,
-                           const chain *link, sr_node *into) {
-    if (bases->kind == SR_NODE_TEXT)
+static sr_status lay_bases(sr_recipe_internal *in, const sr_recipe_node *bases, const char *file,
+                           const base_chain *link, sr_recipe_node *into) {
+    if (bases->kind == SR_RECIPE_NODE_TEXT)
         return lay_base(in, bases, file, link, into);
-    if (bases->kind == SR_NODE_MAP) {
+    if (bases->kind == SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, bases->at, "'base' is a name or a list of names, not a map");
         return SR_OK;
     }
-    for (const sr_node *name = bases->first; name; name = name->next)
+    for (const sr_recipe_node *name = bases->first; name; name = name->next)
         SR_TRY(lay_base(in, name, file, link, into));
     return SR_OK;
 }
 
 // ---- one layer over what is there ---------------------------------------------------------------
 
-static bool says(const sr_node *map, const char *key) {
-    const sr_node *node = sr_node_child(map, key);
-    return node && !sr_node_is_null(node);
+static bool says(const sr_recipe_node *map, const char *key) {
+    const sr_recipe_node *node = sr_recipe_node_child(map, key);
+    return node && !sr_recipe_node_is_null(node);
 }
 
 // The side of a whole number or the shorter one of [height, width]; 0: neither.
-static long side_of(const sr_node *node) {
+static long side_of(const sr_recipe_node *node) {
     long shorter = 0;
-    if (!node || node->kind == SR_NODE_MAP)
+    if (!node || node->kind == SR_RECIPE_NODE_MAP)
         return 0;
-    for (const sr_node *item = node->kind == SR_NODE_LIST ? node->first : node; item;
-         item = node->kind == SR_NODE_LIST ? item->next : NULL) {
+    for (const sr_recipe_node *item = node->kind == SR_RECIPE_NODE_LIST ? node->first : node; item;
+         item = node->kind == SR_RECIPE_NODE_LIST ? item->next : NULL) {
         char *end = NULL;
-        long side = item->kind == SR_NODE_TEXT && item->text ? strtol(item->text, &end, 10) : 0;
+        long side =
+            item->kind == SR_RECIPE_NODE_TEXT && item->text ? strtol(item->text, &end, 10) : 0;
         if (side <= 0 || *end != '\0')
             return 0;
         shorter = shorter == 0 || side < shorter ? side : shorter;
@@ -153,14 +154,14 @@ static long side_of(const sr_node *node) {
 }
 
 // Pictures of another size are evaluated in the same proportion, where a layer says nothing else.
-static void scale_evaluation(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
+static void scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
     static const char *const keys[] = {"eval.resize", "eval.crop"};
-    const sr_node *image = sr_node_child(layer, "image");
-    const long from = side_of(sr_node_child(below, "image")), to = side_of(image);
+    const sr_recipe_node *image = sr_recipe_node_child(layer, "image");
+    const long from = side_of(sr_recipe_node_child(below, "image")), to = side_of(image);
     for (size_t i = 0; from > 0 && to > 0 && i < sizeof keys / sizeof *keys; i++) {
-        sr_node *node = sr_node_find(below, keys[i]);
+        sr_recipe_node *node = sr_recipe_node_find(below, keys[i]);
         const long side = side_of(node);
-        if (!node || side == 0 || sr_node_find(layer, keys[i]))
+        if (!node || side == 0 || sr_recipe_node_find(layer, keys[i]))
             continue;
         if (node->at.source && node->at.source->is_override)
             continue;
@@ -170,17 +171,17 @@ static void scale_evaluation(sr_recipe_inside *in, sr_node *below, sr_node *laye
 }
 
 // Of epochs and steps, the one that a layer gives removes the other of the layers below.
-static void lay(sr_recipe_inside *in, sr_node *below, sr_node *layer) {
+static void lay(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
     if (epochs && steps)
-        sr_recipe_mistake(in, sr_node_child(layer, "steps")->key_at,
+        sr_recipe_mistake(in, sr_recipe_node_child(layer, "steps")->key_at,
                           "'epochs' and 'steps' are mutually exclusive; give one of them");
     else if (epochs)
-        sr_node_remove(below, "steps");
+        sr_recipe_node_remove(below, "steps");
     else if (steps)
-        sr_node_remove(below, "epochs");
+        sr_recipe_node_remove(below, "epochs");
     scale_evaluation(in, below, layer);
-    sr_node_merge(below, layer);
+    sr_recipe_node_merge(below, layer);
 }
 
 static const char *last_name(const char *path) {
@@ -188,7 +189,7 @@ static const char *last_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static sr_status parse_file(sr_recipe_inside *in, const char *path, sr_node **out) {
+static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_node **out) {
     void *text = NULL;
     size_t bytes = 0;
     sr_status read = sr_file_read(path, SR_RECIPE_MAX_BYTES, &text, &bytes);
@@ -205,32 +206,33 @@ static sr_status parse_file(sr_recipe_inside *in, const char *path, sr_node **ou
     if (!source || !copy || !name)
         return out_of_memory();
     *source = (sr_recipe_source){name, last_name(name), copy, false, in->sources++};
-    return sr_node_parse(in, source, copy, bytes, 0, out);
+    return sr_recipe_node_parse(in, source, copy, bytes, 0, out);
 }
 
-static sr_status read_file(sr_recipe_inside *in, const char *path, const chain *parent,
-                           sr_node **out) {
+static sr_status read_file(sr_recipe_internal *in, const char *path, const base_chain *parent,
+                           sr_recipe_node **out) {
     char real[PATH_MAX];
     if (!realpath(path, real))
         snprintf(real, sizeof real, "%s", path);
-    chain link = {parent, real};
-    sr_node *root = NULL, *merged = sr_node_new(in, SR_NODE_MAP, NULL, (sr_position){0});
+    base_chain link = {parent, real};
+    sr_recipe_node *root = NULL, *merged = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL,
+                                                              (sr_recipe_position){0});
     if (!merged)
         return out_of_memory();
     SR_TRY(parse_file(in, path, &root));
     *out = merged;
-    if (!root || sr_node_is_null(root))
+    if (!root || sr_recipe_node_is_null(root))
         return SR_OK;
-    if (root->kind != SR_NODE_MAP) {
+    if (root->kind != SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, root->at, "a recipe is a map of 'key: value' lines");
         return SR_OK;
     }
     merged->at = root->at;
-    SR_TRY(sr_node_normalise(in, root));
-    const sr_node *bases = sr_node_child(root, "base");
-    if (bases && !sr_node_is_null(bases))
+    SR_TRY(sr_recipe_node_normalise(in, root));
+    const sr_recipe_node *bases = sr_recipe_node_child(root, "base");
+    if (bases && !sr_recipe_node_is_null(bases))
         SR_TRY(lay_bases(in, bases, path, &link, merged));
-    sr_node_remove(root, "base");
+    sr_recipe_node_remove(root, "base");
     lay(in, merged, root);
     return SR_OK;
 }
@@ -238,12 +240,13 @@ static sr_status read_file(sr_recipe_inside *in, const char *path, const chain *
 // ---- overrides ----------------------------------------------------------------------------------
 
 // The value right of '=': plain text, or YAML where it is quoted or a list or map.
-static sr_status parse_value(sr_recipe_inside *in, const sr_recipe_source *source,
-                             const char *value, sr_node **out) {
+static sr_status parse_value(sr_recipe_internal *in, const sr_recipe_source *source,
+                             const char *value, sr_recipe_node **out) {
     int column = (int)(value - source->text);
     if (value[0] != '\0' && strchr("[{\"'", value[0]))
-        return sr_node_parse(in, source, value, strlen(value), column, out);
-    sr_node *node = sr_node_new(in, SR_NODE_TEXT, NULL, (sr_position){source, 0, column});
+        return sr_recipe_node_parse(in, source, value, strlen(value), column, out);
+    sr_recipe_node *node =
+        sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, NULL, (sr_recipe_position){source, 0, column});
     if (!node)
         return out_of_memory();
     node->text = value;
@@ -253,9 +256,11 @@ static sr_status parse_value(sr_recipe_inside *in, const sr_recipe_source *sourc
 }
 
 // "a.b.c" and a value to nested maps, so that an override merges like any other layer.
-static sr_status nest(sr_recipe_inside *in, const sr_recipe_source *source, const char *key,
-                      size_t length, sr_node *value, sr_node **out) {
-    sr_node *root = sr_node_new(in, SR_NODE_MAP, NULL, (sr_position){source, 0, 0}), *map = root;
+static sr_status nest(sr_recipe_internal *in, const sr_recipe_source *source, const char *key,
+                      size_t length, sr_recipe_node *value, sr_recipe_node **out) {
+    sr_recipe_node *root = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL,
+                                              (sr_recipe_position){source, 0, 0}),
+                   *map = root;
     size_t begin = 0;
     while (map) {
         size_t n = strcspn(key + begin, ".=");
@@ -264,13 +269,13 @@ static sr_status nest(sr_recipe_inside *in, const sr_recipe_source *source, cons
             break;
         memcpy(part, key + begin, n);
         bool last = begin + n >= length;
-        sr_position at = {source, 0, (int)begin};
-        sr_node *node = last ? value : sr_node_new(in, SR_NODE_MAP, NULL, at);
+        sr_recipe_position at = {source, 0, (int)begin};
+        sr_recipe_node *node = last ? value : sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, at);
         if (!node)
             break;
         node->key = part;
         node->key_at = at;
-        sr_node_append(map, node);
+        sr_recipe_node_append(map, node);
         if (last) {
             *out = root;
             return SR_OK;
@@ -291,7 +296,7 @@ static bool is_key(const char *key, size_t length) {
     return !begin && length < SR_RECIPE_MAX_PATH;
 }
 
-static sr_status parse_override(sr_recipe_inside *in, const char *text, sr_node **out) {
+static sr_status parse_override(sr_recipe_internal *in, const char *text, sr_recipe_node **out) {
     sr_recipe_source *source = sr_arena_alloc(&in->arena, sizeof *source);
     char *copy = sr_arena_strdup(&in->arena, text);
     if (!source || !copy)
@@ -299,7 +304,7 @@ static sr_status parse_override(sr_recipe_inside *in, const char *text, sr_node 
     *source = (sr_recipe_source){"command line", "command line", copy, true, in->sources++};
     const char *equals = strchr(copy, '=');
     size_t length = equals ? (size_t)(equals - copy) : 0;
-    sr_position at = {source, 0, 0};
+    sr_recipe_position at = {source, 0, 0};
     if (!equals) {
         sr_recipe_mistake(in, at, "'%s' is not of the form key=value", copy);
     } else if (equals[1] == '\0') {
@@ -308,13 +313,13 @@ static sr_status parse_override(sr_recipe_inside *in, const char *text, sr_node 
     } else if (!is_key(copy, length)) {
         sr_recipe_mistake(in, at, "a key is words joined by dots, such as optimizer.lr");
     } else {
-        sr_node *value = NULL;
+        sr_recipe_node *value = NULL;
         SR_TRY(parse_value(in, source, equals + 1, &value));
         SR_TRY(nest(in, source, copy, length, value, out));
-        SR_TRY(sr_node_normalise(in, *out));
-        if (sr_node_child(*out, "base"))
+        SR_TRY(sr_recipe_node_normalise(in, *out));
+        if (sr_recipe_node_child(*out, "base"))
             sr_recipe_mistake(in, at, "'base' can only be set in a recipe file");
-        sr_node_remove(*out, "base");
+        sr_recipe_node_remove(*out, "base");
     }
     return SR_OK;
 }
@@ -332,26 +337,26 @@ static bool names_choice(const char *text) {
         *dot = '\0';
         dot = strrchr(key, '.');
     }
-    return sr_node_is_choice(dot ? dot + 1 : key);
+    return sr_recipe_node_is_choice(dot ? dot + 1 : key);
 }
 
-static void refuse_both_lengths(sr_recipe_inside *in, sr_node *const *layers, int count) {
-    const sr_node *seen[2] = {NULL, NULL};
+static void refuse_both_lengths(sr_recipe_internal *in, sr_recipe_node *const *layers, int count) {
+    const sr_recipe_node *seen[2] = {NULL, NULL};
     for (int i = 0; i < count; i++) {
         if (layers[i] && says(layers[i], "epochs"))
-            seen[0] = sr_node_child(layers[i], "epochs");
+            seen[0] = sr_recipe_node_child(layers[i], "epochs");
         if (layers[i] && says(layers[i], "steps"))
-            seen[1] = sr_node_child(layers[i], "steps");
+            seen[1] = sr_recipe_node_child(layers[i], "steps");
     }
     if (seen[0] && seen[1])
         sr_recipe_mistake(in, seen[1]->key_at,
                           "'epochs' and 'steps' are mutually exclusive; give one of them");
 }
 
-static sr_status lay_overrides(sr_recipe_inside *in, const char *const *overrides, int count) {
+static sr_status lay_overrides(sr_recipe_internal *in, const char *const *overrides, int count) {
     if (count <= 0)
         return SR_OK;
-    sr_node **layers = sr_arena_alloc(&in->arena, (size_t)count * sizeof(sr_node *));
+    sr_recipe_node **layers = sr_arena_alloc(&in->arena, (size_t)count * sizeof(sr_recipe_node *));
     if (!layers)
         return out_of_memory();
     for (int i = 0; i < count; i++) {
@@ -377,7 +382,7 @@ static bool is_path(const char *name) {
            (ending && (strcmp(ending, ".yaml") == 0 || strcmp(ending, ".yml") == 0));
 }
 
-static sr_status locate(sr_recipe_inside *in, const char *name, const char **path) {
+static sr_status locate(sr_recipe_internal *in, const char *name, const char **path) {
     if (is_path(name)) {
         *path = name;
         if (sr_path_exists(name))
@@ -394,7 +399,7 @@ static sr_status locate(sr_recipe_inside *in, const char *name, const char **pat
                    name, hint_at_recipes(in, name));
 }
 
-static sr_status name_recipe(sr_recipe_inside *in, const char *path) {
+static sr_status name_recipe(sr_recipe_internal *in, const char *path) {
     char *file = sr_arena_strdup(&in->arena, path), *name = sr_arena_strdup(&in->arena, path);
     if (!file || !name)
         return out_of_memory();
@@ -406,7 +411,7 @@ static sr_status name_recipe(sr_recipe_inside *in, const char *path) {
     return SR_OK;
 }
 
-sr_status sr_recipe_read(sr_recipe_inside *in, const char *name_or_path,
+sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
                          const char *const *overrides, int count) {
     const char *path;
     SR_TRY(locate(in, name_or_path, &path));

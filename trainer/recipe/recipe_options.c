@@ -10,7 +10,7 @@
 
 #include "trainer/recipe/recipe_internal.h"
 
-const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) {
+const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
@@ -24,28 +24,29 @@ const char *sr_recipe_format(sr_recipe_inside *in, const char *fmt, ...) {
     return text ? text : "";
 }
 
-sr_status sr_node_put(sr_recipe_inside *in, sr_node *map, const char *path, sr_node *node) {
+sr_status sr_recipe_node_put(sr_recipe_internal *in, sr_recipe_node *map, const char *path,
+                             sr_recipe_node *node) {
     const char *dot;
     while ((dot = strchr(path, '.')) != NULL) {
         const char *key = sr_recipe_format(in, "%.*s", (int)(dot - path), path);
-        sr_node *child = sr_node_child(map, key);
+        sr_recipe_node *child = sr_recipe_node_child(map, key);
         if (!child) {
-            child = sr_node_new(in, SR_NODE_MAP, key, (sr_position){0});
+            child = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, key, (sr_recipe_position){0});
             if (!child)
                 return SR_E_MEMORY;
-            sr_node_append(map, child);
+            sr_recipe_node_append(map, child);
         }
         map = child;
         path = dot + 1;
     }
-    sr_node *old = sr_node_child(map, path);
+    sr_recipe_node *old = sr_recipe_node_child(map, path);
     node->key = path;
     if (old) {
-        sr_node *next = old->next;
+        sr_recipe_node *next = old->next;
         *old = *node;
         old->next = next;
     } else {
-        sr_node_append(map, node);
+        sr_recipe_node_append(map, node);
     }
     return SR_OK;
 }
@@ -55,24 +56,24 @@ static bool is_list(sr_option_type type) {
 }
 
 // "~" means no value in a recipe, and the home folder to a shell.
-static bool is_expanded_tilde(const sr_node *node) {
+static bool is_expanded_tilde(const sr_recipe_node *node) {
     const char *home = getenv("HOME");
     return node->at.source && node->at.source->is_override && home && node->text &&
            strcmp(node->text, home) == 0;
 }
 
-bool sr_recipe_set_option(sr_recipe_inside *in, const sr_option_table *table, void *options,
-                          const char *name, const sr_node *node) {
+bool sr_recipe_set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
+                          const char *name, const sr_recipe_node *node) {
     const sr_option *option = sr_options_find(table, name);
-    const char *value = sr_node_value(in, node);
-    if (node->kind == SR_NODE_LIST && option && !is_list(option->type)) {
+    const char *value = sr_recipe_node_value(in, node);
+    if (node->kind == SR_RECIPE_NODE_LIST && option && !is_list(option->type)) {
         sr_recipe_mistake(in, node->at, "%s: expected one value, not a list", name);
         return false;
     }
     if (!value) {
         sr_recipe_mistake(in, node->at, "%s: expected a %s, not a %s", name,
                           option && is_list(option->type) ? "list of values" : "value",
-                          node->kind == SR_NODE_MAP ? "map" : "list of maps or lists");
+                          node->kind == SR_RECIPE_NODE_MAP ? "map" : "list of maps or lists");
         return false;
     }
     sr_status status = sr_options_set(table, options, name, value, &in->arena);
@@ -103,24 +104,25 @@ static bool is_set(const sr_option *option, const void *options) {
     return true;
 }
 
-static sr_node *list_node(sr_recipe_inside *in, sr_node *node, const char *field) {
+static sr_recipe_node *list_node(sr_recipe_internal *in, sr_recipe_node *node, const char *field) {
     sr_string_list list;
     memcpy(&list, field, sizeof list);
-    node->kind = SR_NODE_LIST;
+    node->kind = SR_RECIPE_NODE_LIST;
     for (size_t i = 0; i < list.count; i++) {
-        sr_node *item = sr_node_new(in, SR_NODE_TEXT, NULL, node->at);
+        sr_recipe_node *item = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, NULL, node->at);
         if (!item)
             return NULL;
         item->text = list.items[i];
-        sr_node_append(node, item);
+        sr_recipe_node_append(node, item);
     }
     return node;
 }
 
 // The resolved node of a row; 'written' is NULL where the default stands.
-static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const void *options,
-                            const sr_node *written) {
-    sr_node *node = sr_node_new(in, SR_NODE_TEXT, option->name, (sr_position){0});
+static sr_recipe_node *option_node(sr_recipe_internal *in, const sr_option *option,
+                                   const void *options, const sr_recipe_node *written) {
+    sr_recipe_node *node =
+        sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, option->name, (sr_recipe_position){0});
     if (!node)
         return NULL;
     if (written) {
@@ -145,21 +147,21 @@ static sr_node *option_node(sr_recipe_inside *in, const sr_option *option, const
     return node->text ? node : NULL;
 }
 
-sr_status sr_recipe_read_table(sr_recipe_inside *in, const sr_option_table *table, void *options,
-                               sr_node *written, sr_node *resolved) {
+sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *table, void *options,
+                               sr_recipe_node *written, sr_recipe_node *resolved) {
     SR_TRY(sr_options_defaults(table, options, &in->arena));
     for (size_t i = 0; i < table->count; i++) {
         const sr_option *option = &table->options[i];
-        sr_node *node = written ? sr_node_find(written, option->name) : NULL;
+        sr_recipe_node *node = written ? sr_recipe_node_find(written, option->name) : NULL;
         if (node)
             node->used = true;
-        if (node && (sr_node_is_null(node) ||
+        if (node && (sr_recipe_node_is_null(node) ||
                      !sr_recipe_set_option(in, table, options, option->name, node)))
             node = NULL;
-        sr_node *result = option_node(in, option, options, node);
+        sr_recipe_node *result = option_node(in, option, options, node);
         if (!result)
             return SR_E_MEMORY;
-        SR_TRY(sr_node_put(in, resolved, option->name, result));
+        SR_TRY(sr_recipe_node_put(in, resolved, option->name, result));
     }
     return SR_OK;
 }
@@ -167,15 +169,15 @@ sr_status sr_recipe_read_table(sr_recipe_inside *in, const sr_option_table *tabl
 // ---- options of descriptors -----------------------------------------------------------------
 
 // The map of options at a path: an augment's stands below its name.
-static sr_node *section_at(const sr_recipe_inside *in, const char *path) {
-    sr_node *node = sr_node_find(in->resolved, path);
+static sr_recipe_node *section_at(const sr_recipe_internal *in, const char *path) {
+    sr_recipe_node *node = sr_recipe_node_find(in->resolved, path);
     if (node && strncmp(path, "augment[", 8) == 0)
         node = node->first;
-    return node && node->kind == SR_NODE_MAP ? node : NULL;
+    return node && node->kind == SR_RECIPE_NODE_MAP ? node : NULL;
 }
 
-static void refuse_unknown(sr_recipe_inside *in, const char *path, const sr_option_table *table,
-                           const sr_node *node, const char *key) {
+static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_option_table *table,
+                           const sr_recipe_node *node, const char *key) {
     static const char *const own[] = {"name",   "lr",     "lr_per",       "weight_decay",
                                       "groups", "warmup", "warmup_start", NULL};
     size_t room = table->count + sizeof own / sizeof *own, count = 0;
@@ -192,17 +194,18 @@ static void refuse_unknown(sr_recipe_inside *in, const char *path, const sr_opti
     sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
 }
 
-static void set_from(sr_recipe_inside *in, const char *path, const sr_option_table *table,
-                     void *options, sr_node *map, const char *prefix) {
-    for (sr_node *node = map->first; node; node = node->next) {
+static void set_from(sr_recipe_internal *in, const char *path, const sr_option_table *table,
+                     void *options, sr_recipe_node *map, const char *prefix) {
+    for (sr_recipe_node *node = map->first; node; node = node->next) {
         const char *key = *prefix ? sr_recipe_format(in, "%s.%s", prefix, node->key) : node->key;
-        if (node->note || (node->kind == SR_NODE_TEXT && (!node->text || sr_node_is_null(node))))
+        if (node->note ||
+            (node->kind == SR_RECIPE_NODE_TEXT && (!node->text || sr_recipe_node_is_null(node))))
             continue; // a default, or nothing
         if (sr_options_find(table, key))
             node->used = sr_recipe_set_option(in, table, options, key, node);
         else if (!*prefix && sr_recipe_knows(path, key))
             continue;
-        else if (node->kind == SR_NODE_MAP)
+        else if (node->kind == SR_RECIPE_NODE_MAP)
             set_from(in, path, table, options, node, key);
         else
             refuse_unknown(in, path, table, node, key);
@@ -210,40 +213,40 @@ static void set_from(sr_recipe_inside *in, const char *path, const sr_option_tab
 }
 
 // The section again, with a node for every row of the table behind what the recipe itself knows.
-static sr_status complete(sr_recipe_inside *in, const char *path, const sr_option_table *table,
-                          const void *options, sr_node *section) {
-    sr_node *old = sr_node_copy(in, section), *child = section->first;
+static sr_status complete(sr_recipe_internal *in, const char *path, const sr_option_table *table,
+                          const void *options, sr_recipe_node *section) {
+    sr_recipe_node *old = sr_recipe_node_copy(in, section), *child = section->first;
     if (!old)
         return SR_E_MEMORY;
     section->first = section->last = NULL;
     section->count = 0;
     while (child) {
-        sr_node *next = child->next;
+        sr_recipe_node *next = child->next;
         if (sr_recipe_knows(path, child->key))
-            sr_node_append(section, child);
+            sr_recipe_node_append(section, child);
         child = next;
     }
     for (size_t i = 0; i < table->count; i++) {
         const sr_option *option = &table->options[i];
-        if (sr_node_child(section, option->name))
+        if (sr_recipe_node_child(section, option->name))
             continue; // the recipe's own node stays
-        sr_node *written = sr_node_find(old, option->name);
-        if (written && (written->note || sr_node_is_null(written)))
+        sr_recipe_node *written = sr_recipe_node_find(old, option->name);
+        if (written && (written->note || sr_recipe_node_is_null(written)))
             written = NULL;
-        sr_node *node = option_node(in, option, options, written);
+        sr_recipe_node *node = option_node(in, option, options, written);
         if (!node)
             return SR_E_MEMORY;
-        SR_TRY(sr_node_put(in, section, option->name, node));
+        SR_TRY(sr_recipe_node_put(in, section, option->name, node));
     }
     return SR_OK;
 }
 
 sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path, const sr_option_table *table,
                                   void *options) {
-    sr_recipe_inside *in = recipe->inside;
+    sr_recipe_internal *in = recipe->internal;
     int before = in->mistakes;
     SR_TRY(sr_options_defaults(table, options, &in->arena));
-    sr_node *section = section_at(in, path);
+    sr_recipe_node *section = section_at(in, path);
     if (!section)
         return SR_OK;
     set_from(in, path, table, options, section, "");

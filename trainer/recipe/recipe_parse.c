@@ -9,21 +9,21 @@
 
 #include "trainer/recipe/recipe_internal.h"
 
-typedef struct reader {
-    sr_recipe_inside *in;
+typedef struct yaml_reader {
+    sr_recipe_internal *in;
     const sr_recipe_source *source;
     int column; // of the text's begin
     struct fy_parser *parser;
-    sr_node *root;
-    sr_node *open[SR_RECIPE_MAX_DEPTH];
-    sr_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, waiting for its value
+    sr_recipe_node *root;
+    sr_recipe_node *open[SR_RECIPE_MAX_DEPTH];
+    sr_recipe_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, waiting for its value
     int depth, nodes, documents;
     bool stop; // after a mistake that makes the rest meaningless
     bool out_of_memory;
-} reader;
+} yaml_reader;
 
-static sr_position position_of(const reader *r, const struct fy_mark *mark) {
-    sr_position at = {r->source, 0, r->column};
+static sr_recipe_position position_of(const yaml_reader *r, const struct fy_mark *mark) {
+    sr_recipe_position at = {r->source, 0, r->column};
     if (mark) {
         at.line = mark->line;
         at.column = mark->column + (mark->line == 0 ? r->column : 0);
@@ -31,12 +31,12 @@ static sr_position position_of(const reader *r, const struct fy_mark *mark) {
     return at;
 }
 
-static void refuse(reader *r, sr_position at, const char *what) {
+static void refuse(yaml_reader *r, sr_recipe_position at, const char *what) {
     sr_recipe_mistake(r->in, at, "%s", what);
     r->stop = true;
 }
 
-static const char *copy_text(reader *r, struct fy_token *token) {
+static const char *copy_text(yaml_reader *r, struct fy_token *token) {
     size_t length = 0;
     const char *text = token ? fy_token_get_text(token, &length) : NULL;
     char *copy = sr_arena_alloc(&r->in->arena, length + 1);
@@ -50,13 +50,13 @@ static const char *copy_text(reader *r, struct fy_token *token) {
 }
 
 // The scalar at hand is a key of the innermost map.
-static void take_key(reader *r, sr_node *node) {
-    sr_node *map = r->open[r->depth - 1];
+static void take_key(yaml_reader *r, sr_recipe_node *node) {
+    sr_recipe_node *map = r->open[r->depth - 1];
     if (strcmp(node->text, "<<") == 0 && node->plain) {
         refuse(r, node->at, "merge keys ('<<') are not part of recipes; use 'base:'");
         return;
     }
-    const sr_node *twin = sr_node_child(map, node->text);
+    const sr_recipe_node *twin = sr_recipe_node_child(map, node->text);
     if (twin) {
         sr_recipe_mistake(r->in, node->at, "key '%s' is given twice, first in line %d", node->text,
                           twin->key_at.line + 1);
@@ -67,48 +67,49 @@ static void take_key(reader *r, sr_node *node) {
 }
 
 // Puts a value where it belongs: under its key, at the end of a list, or at the root.
-static void take_value(reader *r, sr_node *node) {
+static void take_value(yaml_reader *r, sr_recipe_node *node) {
     if (r->depth == 0) {
         if (!r->root)
             r->root = node;
         return;
     }
-    sr_node *parent = r->open[r->depth - 1], *key = r->key[r->depth - 1];
-    if (parent->kind == SR_NODE_MAP && key) {
+    sr_recipe_node *parent = r->open[r->depth - 1], *key = r->key[r->depth - 1];
+    if (parent->kind == SR_RECIPE_NODE_MAP && key) {
         r->key[r->depth - 1] = NULL;
         node->key = key->text;
         node->key_at = key->at;
-        if (sr_node_child(parent, key->text))
+        if (sr_recipe_node_child(parent, key->text))
             return; // reported as it came
     }
-    sr_node_append(parent, node);
+    sr_recipe_node_append(parent, node);
 }
 
-static bool expects_key(const reader *r) {
-    return r->depth > 0 && r->open[r->depth - 1]->kind == SR_NODE_MAP && !r->key[r->depth - 1];
+static bool expects_key(const yaml_reader *r) {
+    return r->depth > 0 && r->open[r->depth - 1]->kind == SR_RECIPE_NODE_MAP &&
+           !r->key[r->depth - 1];
 }
 
-static sr_node *new_node(reader *r, sr_node_kind kind, struct fy_token *token) {
-    sr_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
+static sr_recipe_node *new_node(yaml_reader *r, sr_recipe_node_kind kind, struct fy_token *token) {
+    sr_recipe_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
     if (!token && r->depth > 0) { // an empty value: say where its key stands
-        const sr_node *key = r->key[r->depth - 1];
+        const sr_recipe_node *key = r->key[r->depth - 1];
         at = key ? key->at : r->open[r->depth - 1]->at;
     }
     if (++r->nodes > SR_RECIPE_MAX_NODES) {
         refuse(r, at, "more than 50000 values in one recipe");
         return NULL;
     }
-    sr_node *node = sr_node_new(r->in, kind, NULL, at);
+    sr_recipe_node *node = sr_recipe_node_new(r->in, kind, NULL, at);
     if (!node)
         r->out_of_memory = r->stop = true;
     return node;
 }
 
-static void take_scalar(reader *r, struct fy_event *event) {
+static void take_scalar(yaml_reader *r, struct fy_event *event) {
     struct fy_token *token = event->scalar.value;
     // Without a value between them, libfyaml gives no token position; style tells the same.
     bool empty = !token || !fy_token_start_mark(token);
-    sr_node *node = new_node(r, SR_NODE_TEXT, empty ? NULL : token);
+    sr_recipe_node *node = new_node(r, SR_RECIPE_NODE_TEXT, empty ? NULL : token);
     if (!node)
         return;
     node->text = copy_text(r, empty ? NULL : token);
@@ -121,8 +122,8 @@ static void take_scalar(reader *r, struct fy_event *event) {
         take_value(r, node);
 }
 
-static void take_begin(reader *r, sr_node_kind kind, struct fy_token *token) {
-    sr_node *node = new_node(r, kind, token);
+static void take_begin(yaml_reader *r, sr_recipe_node_kind kind, struct fy_token *token) {
+    sr_recipe_node *node = new_node(r, kind, token);
     if (!node)
         return;
     if (expects_key(r)) {
@@ -139,13 +140,13 @@ static void take_begin(reader *r, sr_node_kind kind, struct fy_token *token) {
 }
 
 // Tokens of anchors and aliases begin behind their sign.
-static sr_position sign_of(const reader *r, struct fy_token *token) {
-    sr_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
+static sr_recipe_position sign_of(const yaml_reader *r, struct fy_token *token) {
+    sr_recipe_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
     at.column -= at.column > 0;
     return at;
 }
 
-static void refuse_extras(reader *r, struct fy_token *tag, struct fy_token *anchor) {
+static void refuse_extras(yaml_reader *r, struct fy_token *tag, struct fy_token *anchor) {
     if (tag)
         refuse(r, position_of(r, fy_token_start_mark(tag)),
                "tags ('!...') are not part of recipes; types come from the key");
@@ -154,7 +155,7 @@ static void refuse_extras(reader *r, struct fy_token *tag, struct fy_token *anch
                "anchors ('&...') are not part of recipes; use 'base:' to share settings");
 }
 
-static void take_event(reader *r, struct fy_event *event) {
+static void take_event(yaml_reader *r, struct fy_event *event) {
     struct fy_token *token = fy_event_get_token(event);
     switch (event->type) {
     case FYET_DOCUMENT_START:
@@ -170,12 +171,12 @@ static void take_event(reader *r, struct fy_event *event) {
     case FYET_MAPPING_START:
         refuse_extras(r, event->mapping_start.tag, event->mapping_start.anchor);
         if (!r->stop)
-            take_begin(r, SR_NODE_MAP, token);
+            take_begin(r, SR_RECIPE_NODE_MAP, token);
         break;
     case FYET_SEQUENCE_START:
         refuse_extras(r, event->sequence_start.tag, event->sequence_start.anchor);
         if (!r->stop)
-            take_begin(r, SR_NODE_LIST, token);
+            take_begin(r, SR_RECIPE_NODE_LIST, token);
         break;
     case FYET_MAPPING_END:
     case FYET_SEQUENCE_END:
@@ -195,12 +196,12 @@ static void take_event(reader *r, struct fy_event *event) {
 }
 
 // A tab that indents a line near this one: the library tells what follows from it instead.
-static bool find_tab(const reader *r, int near, sr_position *at) {
+static bool find_tab(const yaml_reader *r, int near, sr_recipe_position *at) {
     const char *text = r->source->text;
     for (int line = 0; text && line <= near + 1; line++) {
         size_t spaces = strspn(text, " "), blank = strspn(text, " \t");
         if (line + 1 >= near && text[spaces] == '\t' && !strchr("\r\n#", text[blank])) {
-            *at = (sr_position){r->source, line, (int)spaces};
+            *at = (sr_recipe_position){r->source, line, (int)spaces};
             return true;
         }
         text = strchr(text, '\n');
@@ -209,14 +210,14 @@ static bool find_tab(const reader *r, int near, sr_position *at) {
     return false;
 }
 
-static void report_syntax(reader *r, struct fy_diag *diag) {
+static void report_syntax(yaml_reader *r, struct fy_diag *diag) {
     void *previous = NULL;
     const struct fy_diag_error *error;
     bool any = false;
     while ((error = fy_diag_errors_iterate(diag, &previous)) != NULL) {
         int line = error->line > 0 ? error->line - 1 : 0;
         int column = error->column > 0 ? error->column - 1 : 0;
-        sr_position at = {r->source, line, column + (line == 0 ? r->column : 0)};
+        sr_recipe_position at = {r->source, line, column + (line == 0 ? r->column : 0)};
         bool tab = find_tab(r, line, &at);
         sr_recipe_mistake(r->in, at, "%s",
                           tab ? "a tab indents this line; YAML takes spaces only" : error->msg);
@@ -225,7 +226,7 @@ static void report_syntax(reader *r, struct fy_diag *diag) {
             return;
     }
     if (!any)
-        sr_recipe_mistake(r->in, (sr_position){r->source, 0, r->column}, "this is not YAML");
+        sr_recipe_mistake(r->in, (sr_recipe_position){r->source, 0, r->column}, "this is not YAML");
 }
 
 // Bytes of the character at p, 0 if it is invalid: not UTF-8, or a control character other than tab
@@ -237,8 +238,8 @@ static size_t character_length(const char *p) {
     return sr_text_utf8_length(p);
 }
 
-static bool check_bytes(reader *r, const char *text, size_t length) {
-    sr_position at = {r->source, 0, r->column};
+static bool check_bytes(yaml_reader *r, const char *text, size_t length) {
+    sr_recipe_position at = {r->source, 0, r->column};
     for (size_t i = 0; i < length;) {
         const char *p = text + i;
         size_t n = character_length(p);
@@ -254,7 +255,7 @@ static bool check_bytes(reader *r, const char *text, size_t length) {
     return true;
 }
 
-static sr_status run_parser(reader *r, const char *text, size_t length) {
+static sr_status run_parser(yaml_reader *r, const char *text, size_t length) {
     struct fy_diag_cfg diag_options;
     fy_diag_cfg_default(&diag_options);
     struct fy_diag *diag = fy_diag_create(&diag_options);
@@ -282,12 +283,12 @@ static sr_status run_parser(reader *r, const char *text, size_t length) {
     return SR_OK;
 }
 
-sr_status sr_node_parse(sr_recipe_inside *in, const sr_recipe_source *source, const char *text,
-                        size_t length, int column, sr_node **out) {
-    reader r = {.in = in, .source = source, .column = column};
+sr_status sr_recipe_node_parse(sr_recipe_internal *in, const sr_recipe_source *source,
+                               const char *text, size_t length, int column, sr_recipe_node **out) {
+    yaml_reader r = {.in = in, .source = source, .column = column};
     int before = in->mistakes;
     if (length > SR_RECIPE_MAX_BYTES) {
-        sr_recipe_mistake(in, (sr_position){source, 0, 0}, "a recipe has at most 1 MiB");
+        sr_recipe_mistake(in, (sr_recipe_position){source, 0, 0}, "a recipe has at most 1 MiB");
         return sr_recipe_verdict(in);
     }
     if (check_bytes(&r, text, length))

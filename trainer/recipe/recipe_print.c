@@ -16,10 +16,10 @@
 
 // ---- YAML ---------------------------------------------------------------------------------------
 
-typedef struct printer {
+typedef struct yaml_printer {
     sr_text *out;
     bool origins;
-} printer;
+} yaml_printer;
 
 // Can the text stand without quotes, also inside [ ] and { }?
 static bool is_plain(const char *text) {
@@ -35,14 +35,14 @@ static bool is_plain(const char *text) {
     return true;
 }
 
-static void add_value(sr_text *out, const sr_node *node) {
-    if (node->verbatim || (node->plain && sr_node_is_null(node)) || is_plain(node->text))
+static void add_value(sr_text *out, const sr_recipe_node *node) {
+    if (node->verbatim || (node->plain && sr_recipe_node_is_null(node)) || is_plain(node->text))
         sr_text_add(out, "%s", node->text);
     else
         sr_text_add_json_string(out, node->text);
 }
 
-static void end_line(const printer *p, size_t begin, const sr_node *node) {
+static void end_line(const yaml_printer *p, size_t begin, const sr_recipe_node *node) {
     if (p->origins && (node->at.source || node->note)) {
         size_t width = p->out->length - begin;
         int gap = width < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - width) : 1;
@@ -57,14 +57,14 @@ static void end_line(const printer *p, size_t begin, const sr_node *node) {
     sr_text_add(p->out, "\n");
 }
 
-static bool has_value(const sr_node *node) {
-    if (node->kind == SR_NODE_TEXT)
+static bool has_value(const sr_recipe_node *node) {
+    if (node->kind == SR_RECIPE_NODE_TEXT)
         return node->text != NULL;
-    if (node->kind == SR_NODE_LIST)
+    if (node->kind == SR_RECIPE_NODE_LIST)
         return true;
     if (!node->first)
         return true;
-    for (const sr_node *child = node->first; child; child = child->next) {
+    for (const sr_recipe_node *child = node->first; child; child = child->next) {
         if (has_value(child))
             return true;
     }
@@ -72,24 +72,25 @@ static bool has_value(const sr_node *node) {
 }
 
 // Lists of plain values stand in one line.
-static bool is_short_list(const sr_node *node) {
-    for (const sr_node *item = node->first; item; item = item->next) {
-        if (item->kind != SR_NODE_TEXT)
+static bool is_short_list(const sr_recipe_node *node) {
+    for (const sr_recipe_node *item = node->first; item; item = item->next) {
+        if (item->kind != SR_RECIPE_NODE_TEXT)
             return false;
     }
-    return node->kind == SR_NODE_LIST;
+    return node->kind == SR_RECIPE_NODE_LIST;
 }
 
-static void add_short_list(sr_text *out, const sr_node *node) {
+static void add_short_list(sr_text *out, const sr_recipe_node *node) {
     sr_text_add(out, "[");
-    for (const sr_node *item = node->first; item; item = item->next) {
+    for (const sr_recipe_node *item = node->first; item; item = item->next) {
         sr_text_add(out, "%s", item == node->first ? "" : ", ");
         add_value(out, item);
     }
     sr_text_add(out, "]");
 }
 
-static void print_map(const printer *p, const sr_node *map, int indent, bool first_in_line);
+static void print_map(const yaml_printer *p, const sr_recipe_node *map, int indent,
+                      bool first_in_line);
 
 static void add_key(sr_text *out, const char *key) {
     if (is_plain(key))
@@ -99,11 +100,12 @@ static void add_key(sr_text *out, const char *key) {
 }
 
 // "key: value", or "key:" with what is in it below; the cursor stands where the key begins.
-static void print_entry(const printer *p, const sr_node *node, int indent, size_t begin) {
+static void print_entry(const yaml_printer *p, const sr_recipe_node *node, int indent,
+                        size_t begin) {
     sr_text *out = p->out;
     add_key(out, node->key);
     sr_text_add(out, ":");
-    if (node->kind == SR_NODE_TEXT) {
+    if (node->kind == SR_RECIPE_NODE_TEXT) {
         sr_text_add(out, " ");
         add_value(out, node);
         end_line(p, begin, node);
@@ -113,24 +115,24 @@ static void print_entry(const printer *p, const sr_node *node, int indent, size_
         end_line(p, begin, node);
     } else if (!node->first) {
         sr_text_add(out, " {}\n");
-    } else if (node->kind == SR_NODE_MAP) {
+    } else if (node->kind == SR_RECIPE_NODE_MAP) {
         sr_text_add(out, "\n");
         print_map(p, node, indent + 2, false);
     } else {
         sr_text_add(out, "\n");
-        for (const sr_node *item = node->first; item; item = item->next) {
+        for (const sr_recipe_node *item = node->first; item; item = item->next) {
             size_t line = out->length;
             sr_text_add(out, "%*s- ", indent + 2, "");
-            if (item->kind == SR_NODE_MAP && item->first && !item->first->next &&
-                item->first->kind == SR_NODE_MAP && !item->first->first) {
+            if (item->kind == SR_RECIPE_NODE_MAP && item->first && !item->first->next &&
+                item->first->kind == SR_RECIPE_NODE_MAP && !item->first->first) {
                 add_key(out, item->first->key); // a transform without options
                 end_line(p, line, item);
-            } else if (item->kind == SR_NODE_MAP && item->first) {
+            } else if (item->kind == SR_RECIPE_NODE_MAP && item->first) {
                 print_map(p, item, indent + 4, true);
             } else {
-                if (item->kind == SR_NODE_TEXT)
+                if (item->kind == SR_RECIPE_NODE_TEXT)
                     add_value(out, item);
-                else if (item->kind == SR_NODE_MAP)
+                else if (item->kind == SR_RECIPE_NODE_MAP)
                     sr_text_add(out, "{}");
                 else
                     add_short_list(out, item);
@@ -140,8 +142,9 @@ static void print_entry(const printer *p, const sr_node *node, int indent, size_
     }
 }
 
-static void print_map(const printer *p, const sr_node *map, int indent, bool first_in_line) {
-    for (const sr_node *node = map->first; node; node = node->next) {
+static void print_map(const yaml_printer *p, const sr_recipe_node *map, int indent,
+                      bool first_in_line) {
+    for (const sr_recipe_node *node = map->first; node; node = node->next) {
         if (!has_value(node))
             continue;
         size_t begin = p->out->length - (first_in_line ? (size_t)indent : 0);
@@ -153,8 +156,8 @@ static void print_map(const printer *p, const sr_node *map, int indent, bool fir
 }
 
 sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origins, sr_text *out) {
-    printer p = {out, origins};
-    print_map(&p, recipe->inside->resolved, 0, false);
+    yaml_printer p = {out, origins};
+    print_map(&p, recipe->internal->resolved, 0, false);
     return sr_text_check(out);
 }
 
@@ -189,21 +192,21 @@ static void add_verbatim_list(sr_text *out, const char *text) {
     sr_text_add(out, "]");
 }
 
-static void add_json(sr_text *out, const sr_node *node) {
-    if (node->kind == SR_NODE_TEXT &&
-        (node->text == NULL || (node->plain && sr_node_is_null(node))))
+static void add_json(sr_text *out, const sr_recipe_node *node) {
+    if (node->kind == SR_RECIPE_NODE_TEXT &&
+        (node->text == NULL || (node->plain && sr_recipe_node_is_null(node))))
         sr_text_add(out, "null");
-    else if (node->kind == SR_NODE_TEXT && node->verbatim && node->text[0] == '[')
+    else if (node->kind == SR_RECIPE_NODE_TEXT && node->verbatim && node->text[0] == '[')
         add_verbatim_list(out, node->text);
-    else if (node->kind == SR_NODE_TEXT && (node->plain || node->verbatim))
+    else if (node->kind == SR_RECIPE_NODE_TEXT && (node->plain || node->verbatim))
         add_scalar(out, node->text, strlen(node->text));
-    else if (node->kind == SR_NODE_TEXT)
+    else if (node->kind == SR_RECIPE_NODE_TEXT)
         sr_text_add_json_string(out, node->text);
-    if (node->kind == SR_NODE_TEXT)
+    if (node->kind == SR_RECIPE_NODE_TEXT)
         return;
-    const bool map = node->kind == SR_NODE_MAP;
+    const bool map = node->kind == SR_RECIPE_NODE_MAP;
     sr_text_add(out, map ? "{" : "[");
-    for (const sr_node *child = node->first; child; child = child->next) {
+    for (const sr_recipe_node *child = node->first; child; child = child->next) {
         sr_text_add(out, "%s", child == node->first ? "" : ", ");
         if (map) {
             sr_text_add_json_string(out, child->key);
@@ -215,25 +218,25 @@ static void add_json(sr_text *out, const sr_node *node) {
 }
 
 sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out) {
-    add_json(out, recipe->inside->resolved);
+    add_json(out, recipe->internal->resolved);
     sr_text_add(out, "\n");
     return sr_text_check(out);
 }
 
 // ---- identity -----------------------------------------------------------------------------------
 
-static void add_leaves(sr_text *out, const sr_node *node, const char *path) {
+static void add_leaves(sr_text *out, const sr_recipe_node *node, const char *path) {
     char inner[2 * SR_RECIPE_MAX_PATH];
     if (node->option_class == SR_OPTION_NEUTRAL)
         return;
-    if (node->kind == SR_NODE_TEXT) {
+    if (node->kind == SR_RECIPE_NODE_TEXT) {
         const char *text = node->counts_as ? node->counts_as : node->text;
-        if (text && !(node->plain && sr_node_is_null(node)))
+        if (text && !(node->plain && sr_recipe_node_is_null(node)))
             sr_text_add(out, "%s=%s\n", path, text);
         return;
     }
     int index = 0;
-    for (const sr_node *child = node->first; child; child = child->next, index++) {
+    for (const sr_recipe_node *child = node->first; child; child = child->next, index++) {
         if (child->key)
             snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "", child->key);
         else
@@ -241,7 +244,7 @@ static void add_leaves(sr_text *out, const sr_node *node, const char *path) {
         add_leaves(out, child, inner);
     }
     // That a transform is there counts, also where it has no options.
-    if (node->kind == SR_NODE_MAP && !node->first)
+    if (node->kind == SR_RECIPE_NODE_MAP && !node->first)
         sr_text_add(out, "%s\n", path);
 }
 
@@ -272,9 +275,9 @@ sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
     sr_text text;
     sr_text_init(&text);
     sr_text_add(&text, "serried recipe 1\ndata=%s\nweights=%s\n", data_identity, weights);
-    for (size_t i = 0; recipe->inside->plugins_loaded && i < recipe->plugins.count; i++)
-        sr_text_add(&text, "plugin=%s\n", recipe->inside->plugin_hashes[i]);
-    add_leaves(&text, recipe->inside->resolved, "");
+    for (size_t i = 0; recipe->internal->plugins_loaded && i < recipe->plugins.count; i++)
+        sr_text_add(&text, "plugin=%s\n", recipe->internal->plugin_hashes[i]);
+    add_leaves(&text, recipe->internal->resolved, "");
     sr_sha256 *sha = NULL;
     unsigned char digest[SR_SHA256_BYTES];
     sr_status status = sr_text_check(&text);

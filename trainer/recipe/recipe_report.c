@@ -22,7 +22,7 @@ static const char *line_of(const sr_recipe_source *source, int line, size_t *len
 }
 
 // Long lines are shown from near the caret on.
-static void add_excerpt(sr_text *report, sr_position at) {
+static void add_excerpt(sr_text *report, sr_recipe_position at) {
     size_t length = 0;
     const char *line = line_of(at.source, at.line, &length);
     if (!line)
@@ -47,7 +47,7 @@ static void add_excerpt(sr_text *report, sr_position at) {
     sr_text_add(report, "^");
 }
 
-static void add_mistake(const sr_recipe_inside *in, sr_text *report, sr_position at,
+static void add_mistake(const sr_recipe_internal *in, sr_text *report, sr_recipe_position at,
                         const char *message) {
     if (!at.source)
         sr_text_add(report, "%s: error: %s", in->file ? in->file : "recipe", message);
@@ -61,7 +61,7 @@ static void add_mistake(const sr_recipe_inside *in, sr_text *report, sr_position
 }
 
 // Sources in the order in which they were opened, what stands nowhere last.
-static bool stands_before(sr_position a, sr_position b) {
+static bool stands_before(sr_recipe_position a, sr_recipe_position b) {
     if (!a.source || !b.source)
         return a.source && !b.source;
     if (a.source != b.source)
@@ -69,7 +69,7 @@ static bool stands_before(sr_position a, sr_position b) {
     return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
-void sr_recipe_mistake(sr_recipe_inside *in, sr_position at, const char *fmt, ...) {
+void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char *fmt, ...) {
     char message[512];
     va_list args;
     va_start(args, fmt);
@@ -101,7 +101,7 @@ static void hide_controls(sr_text *report) {
     }
 }
 
-sr_status sr_recipe_verdict(const sr_recipe_inside *in) {
+sr_status sr_recipe_verdict(const sr_recipe_internal *in) {
     if (in->out_of_memory)
         return SR_FAIL(SR_E_MEMORY, "out of memory while reading a recipe");
     if (in->mistakes == 0)
@@ -130,7 +130,7 @@ sr_status sr_recipe_verdict(const sr_recipe_inside *in) {
     return status;
 }
 
-const char *sr_recipe_hint(sr_recipe_inside *in, const char *word, const char *const *candidates,
+const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char *const *candidates,
                            size_t count) {
     const char *nearest = sr_text_nearest(word, candidates, count);
     if (!nearest)

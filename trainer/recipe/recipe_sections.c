@@ -13,82 +13,82 @@
 // ---- one choice -------------------------------------------------------------------------------
 
 typedef struct section {
-    sr_node *written;  // NULL or a map
-    sr_node *resolved; // a map
+    sr_recipe_node *written;  // NULL or a map
+    sr_recipe_node *resolved; // a map
     const char *path;
 } section;
 
 // Text of a section's name, or NULL; mistakes are reported.
-static const char *read_name(sr_recipe_inside *in, const section *s) {
-    sr_node *name = s->written ? sr_node_child(s->written, "name") : NULL;
+static const char *read_name(sr_recipe_internal *in, const section *s) {
+    sr_recipe_node *name = s->written ? sr_recipe_node_child(s->written, "name") : NULL;
     if (!name)
         return NULL;
     name->used = true;
-    if (sr_node_is_null(name))
+    if (sr_recipe_node_is_null(name))
         return NULL;
-    if (name->kind == SR_NODE_TEXT)
+    if (name->kind == SR_RECIPE_NODE_TEXT)
         return name->text;
     sr_recipe_mistake(in, name->at, "'name' is a word, not a %s",
-                      name->kind == SR_NODE_MAP ? "map" : "list");
+                      name->kind == SR_RECIPE_NODE_MAP ? "map" : "list");
     return NULL;
 }
 
 // Begins a section: its maps and its name. fallback: name where none is written; may be NULL.
-static sr_status begin(sr_recipe_inside *in, sr_node *written_parent, sr_node *resolved_parent,
-                       const char *prefix, const char *key, const char *fallback, section *out,
-                       sr_recipe_choice *choice) {
+static sr_status begin(sr_recipe_internal *in, sr_recipe_node *written_parent,
+                       sr_recipe_node *resolved_parent, const char *prefix, const char *key,
+                       const char *fallback, section *out, sr_recipe_choice *choice) {
     section s = {.path = sr_recipe_format(in, "%s%s", prefix, key)};
-    s.written = sr_node_child(written_parent, key);
-    sr_position at = s.written ? s.written->key_at : written_parent->key_at;
+    s.written = sr_recipe_node_child(written_parent, key);
+    sr_recipe_position at = s.written ? s.written->key_at : written_parent->key_at;
     if (s.written) {
         s.written->used = true;
-        if (sr_node_is_null(s.written)) {
+        if (sr_recipe_node_is_null(s.written)) {
             s.written = NULL;
-        } else if (s.written->kind != SR_NODE_MAP) {
+        } else if (s.written->kind != SR_RECIPE_NODE_MAP) {
             sr_recipe_mistake(in, s.written->at, "'%s' is a name, or a map with a name; not a list",
                               key);
             s.written = NULL;
         }
     }
-    s.resolved = sr_node_new(in, SR_NODE_MAP, key, at);
-    sr_node *name = sr_node_new(in, SR_NODE_TEXT, "name", at);
+    s.resolved = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, key, at);
+    sr_recipe_node *name = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, "name", at);
     if (!s.resolved || !name)
         return SR_E_MEMORY;
     const char *text = read_name(in, &s);
     if (text)
-        name->at = sr_node_child(s.written, "name")->at;
+        name->at = sr_recipe_node_child(s.written, "name")->at;
     else
         name->note = "default";
     name->text = text ? text : fallback;
-    sr_node_append(s.resolved, name);
-    sr_node_append(resolved_parent, s.resolved);
+    sr_recipe_node_append(s.resolved, name);
+    sr_recipe_node_append(resolved_parent, s.resolved);
     *choice = (sr_recipe_choice){name->text, s.path};
     *out = s;
     return SR_OK;
 }
 
 // Carries over what nobody has read yet.
-static sr_status carry_options(sr_recipe_inside *in, const section *s) {
-    for (sr_node *node = s->written ? s->written->first : NULL; node; node = node->next) {
+static sr_status carry_options(sr_recipe_internal *in, const section *s) {
+    for (sr_recipe_node *node = s->written ? s->written->first : NULL; node; node = node->next) {
         if (node->used)
             continue;
-        sr_node *copy = sr_node_copy(in, node);
+        sr_recipe_node *copy = sr_recipe_node_copy(in, node);
         if (!copy)
             return SR_E_MEMORY;
-        sr_node_append(s->resolved, copy);
+        sr_recipe_node_append(s->resolved, copy);
     }
     return SR_OK;
 }
 
 // ---- groups of the optimiser ------------------------------------------------------------------
 
-static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *list,
+static sr_status read_group(sr_recipe_internal *in, sr_recipe_node *written, sr_recipe_node *list,
                             sr_recipe_group *group) {
-    sr_node *map = sr_node_new(in, SR_NODE_MAP, NULL, written->at);
+    sr_recipe_node *map = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, written->at);
     if (!map)
         return SR_E_MEMORY;
-    sr_node_append(list, map);
-    if (written->kind != SR_NODE_MAP) {
+    sr_recipe_node_append(list, map);
+    if (written->kind != SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, written->at,
                           "a group is a map, such as {match: [bias, norm], decay_scale: 0}");
         return SR_OK;
@@ -100,7 +100,7 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
     for (size_t i = 0; i < table->count; i++)
         keys[i] = table->options[i].name;
     SR_TRY(sr_recipe_read_table(in, table, group, written, map));
-    for (const sr_node *node = written->first; node; node = node->next) {
+    for (const sr_recipe_node *node = written->first; node; node = node->next) {
         if (!node->used)
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a group%s", node->key,
                               sr_recipe_hint(in, node->key, keys, table->count));
@@ -110,24 +110,24 @@ static sr_status read_group(sr_recipe_inside *in, sr_node *written, sr_node *lis
     return SR_OK;
 }
 
-static sr_status read_groups(sr_recipe_inside *in, const section *s, sr_recipe_optimizer *out) {
-    sr_node *written = s->written ? sr_node_child(s->written, "groups") : NULL;
+static sr_status read_groups(sr_recipe_internal *in, const section *s, sr_recipe_optimizer *out) {
+    sr_recipe_node *written = s->written ? sr_recipe_node_child(s->written, "groups") : NULL;
     if (!written)
         return SR_OK;
     written->used = true;
-    if (sr_node_is_null(written))
+    if (sr_recipe_node_is_null(written))
         return SR_OK;
-    if (written->kind != SR_NODE_LIST) {
+    if (written->kind != SR_RECIPE_NODE_LIST) {
         sr_recipe_mistake(in, written->at, "'groups' is a list of maps");
         return SR_OK;
     }
-    sr_node *list = sr_node_new(in, SR_NODE_LIST, "groups", written->at);
+    sr_recipe_node *list = sr_recipe_node_new(in, SR_RECIPE_NODE_LIST, "groups", written->at);
     size_t count = (size_t)written->count;
     sr_recipe_group *groups = sr_arena_alloc(&in->arena, (count + 1) * sizeof *groups);
     if (!list || !groups)
         return SR_E_MEMORY;
-    sr_node_append(s->resolved, list);
-    sr_node *item = written->first;
+    sr_recipe_node_append(s->resolved, list);
+    sr_recipe_node *item = written->first;
     for (size_t i = 0; i < count; i++, item = item->next)
         SR_TRY(read_group(in, item, list, &groups[i]));
     out->groups = groups;
@@ -137,8 +137,9 @@ static sr_status read_groups(sr_recipe_inside *in, const section *s, sr_recipe_o
 
 // ---- phases -----------------------------------------------------------------------------------
 
-static sr_status read_optimizer(sr_recipe_inside *in, sr_node *written, sr_node *resolved,
-                                const char *prefix, sr_recipe_optimizer *out) {
+static sr_status read_optimizer(sr_recipe_internal *in, sr_recipe_node *written,
+                                sr_recipe_node *resolved, const char *prefix,
+                                sr_recipe_optimizer *out) {
     section s;
     SR_TRY(begin(in, written, resolved, prefix, "optimizer", "sgd", &s, &out->choice));
     sr_recipe_choice choice = out->choice; // reading the table clears the struct's other fields
@@ -146,7 +147,7 @@ static sr_status read_optimizer(sr_recipe_inside *in, sr_node *written, sr_node 
     out->choice = choice;
     SR_TRY(read_groups(in, &s, out));
     SR_TRY(carry_options(in, &s));
-    sr_node *lr = sr_node_child(s.resolved, "lr");
+    sr_recipe_node *lr = sr_recipe_node_child(s.resolved, "lr");
     out->lr = out->lr_given;
     if (out->lr_per > 0)
         out->lr = out->lr_given * ((double)in->v.recipe.batch / out->lr_per);
@@ -154,8 +155,9 @@ static sr_status read_optimizer(sr_recipe_inside *in, sr_node *written, sr_node 
     return SR_OK;
 }
 
-static sr_status read_schedule(sr_recipe_inside *in, sr_node *written, sr_node *resolved,
-                               const char *prefix, sr_recipe_schedule *out) {
+static sr_status read_schedule(sr_recipe_internal *in, sr_recipe_node *written,
+                               sr_recipe_node *resolved, const char *prefix,
+                               sr_recipe_schedule *out) {
     section s;
     SR_TRY(begin(in, written, resolved, prefix, "schedule", "constant", &s, &out->choice));
     sr_recipe_choice choice = out->choice;
@@ -164,8 +166,8 @@ static sr_status read_schedule(sr_recipe_inside *in, sr_node *written, sr_node *
     return carry_options(in, &s);
 }
 
-static sr_status read_phase(sr_recipe_inside *in, sr_node *written, sr_node *resolved,
-                            const char *prefix, sr_recipe_phase *out) {
+static sr_status read_phase(sr_recipe_internal *in, sr_recipe_node *written,
+                            sr_recipe_node *resolved, const char *prefix, sr_recipe_phase *out) {
     section model, loss;
     SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &out->model));
     if (!out->model.name && !in->base_missing)
@@ -187,59 +189,60 @@ static bool is_phase_name(const char *name) {
 }
 
 // A phase's sections: its own over those of the top level.
-static sr_node *phase_over_top(sr_recipe_inside *in, const sr_node *phase) {
-    sr_node *merged = sr_node_new(in, SR_NODE_MAP, phase->key, phase->at);
-    sr_node *own = sr_node_copy(in, phase);
+static sr_recipe_node *phase_over_top(sr_recipe_internal *in, const sr_recipe_node *phase) {
+    sr_recipe_node *merged = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, phase->key, phase->at);
+    sr_recipe_node *own = sr_recipe_node_copy(in, phase);
     if (!merged || !own)
         return NULL;
     merged->key_at = phase->key_at;
-    for (sr_node *top = in->written->first; top; top = top->next) {
-        if (!sr_node_is_choice(top->key) || sr_node_is_null(top))
+    for (sr_recipe_node *top = in->written->first; top; top = top->next) {
+        if (!sr_recipe_node_is_choice(top->key) || sr_recipe_node_is_null(top))
             continue;
         top->used = true;
-        sr_node *copy = sr_node_copy(in, top);
+        sr_recipe_node *copy = sr_recipe_node_copy(in, top);
         if (!copy)
             return NULL;
         copy->used = false;
-        sr_node_append(merged, copy);
+        sr_recipe_node_append(merged, copy);
     }
-    sr_node_merge(merged, own);
+    sr_recipe_node_merge(merged, own);
     return merged;
 }
 
-static sr_status read_named_phase(sr_recipe_inside *in, const sr_node *written, sr_node *parent,
-                                  sr_recipe_phase *out) {
+static sr_status read_named_phase(sr_recipe_internal *in, const sr_recipe_node *written,
+                                  sr_recipe_node *parent, sr_recipe_phase *out) {
     static const char *const keys[] = {"model", "optimizer", "schedule", "loss"};
-    sr_node *resolved = sr_node_new(in, SR_NODE_MAP, written->key, written->key_at);
+    sr_recipe_node *resolved =
+        sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, written->key, written->key_at);
     if (!resolved)
         return SR_E_MEMORY;
-    sr_node_append(parent, resolved);
+    sr_recipe_node_append(parent, resolved);
     out->name = written->key;
     if (!is_phase_name(written->key))
         sr_recipe_mistake(in, written->key_at, "a phase is named by letters, digits and '_'");
-    if (written->kind != SR_NODE_MAP) {
+    if (written->kind != SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, written->at,
                           "a phase is a map with model, optimizer, schedule, loss");
         return SR_OK;
     }
-    for (const sr_node *node = written->first; node; node = node->next) {
-        if (!sr_node_is_choice(node->key))
+    for (const sr_recipe_node *node = written->first; node; node = node->next) {
+        if (!sr_recipe_node_is_choice(node->key))
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a phase%s", node->key,
                               sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
     }
-    sr_node *sections = phase_over_top(in, written);
+    sr_recipe_node *sections = phase_over_top(in, written);
     if (!sections)
         return SR_E_MEMORY;
     return read_phase(in, sections, resolved, sr_recipe_format(in, "phases.%s.", written->key),
                       out);
 }
 
-static sr_status read_phases(sr_recipe_inside *in) {
-    sr_node *written = sr_node_child(in->written, "phases");
-    bool flat = !written || sr_node_is_null(written);
+static sr_status read_phases(sr_recipe_internal *in) {
+    sr_recipe_node *written = sr_recipe_node_child(in->written, "phases");
+    bool flat = !written || sr_recipe_node_is_null(written);
     if (written)
         written->used = true;
-    if (!flat && (written->kind != SR_NODE_MAP || written->count == 0)) {
+    if (!flat && (written->kind != SR_RECIPE_NODE_MAP || written->count == 0)) {
         sr_recipe_mistake(in, written->at, "'phases' is a map of NAME: {model, optimizer, ...}");
         flat = true;
     }
@@ -253,11 +256,11 @@ static sr_status read_phases(sr_recipe_inside *in) {
         phases[0].name = "";
         return read_phase(in, in->written, in->resolved, "", &phases[0]);
     }
-    sr_node *parent = sr_node_new(in, SR_NODE_MAP, "phases", written->key_at);
+    sr_recipe_node *parent = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, "phases", written->key_at);
     if (!parent)
         return SR_E_MEMORY;
-    sr_node_append(in->resolved, parent);
-    const sr_node *phase = written->first;
+    sr_recipe_node_append(in->resolved, parent);
+    const sr_recipe_node *phase = written->first;
     for (size_t i = 0; i < count; i++, phase = phase->next)
         SR_TRY(read_named_phase(in, phase, parent, &phases[i]));
     return SR_OK;
@@ -266,51 +269,53 @@ static sr_status read_phases(sr_recipe_inside *in) {
 // ---- transforms -------------------------------------------------------------------------------
 
 // "key=value key=value" as sr_transform_spec wants it: lists without brackets and blanks.
-static bool add_argument(sr_recipe_inside *in, sr_text *out, const sr_node *option) {
-    if (option->kind == SR_NODE_TEXT && sr_node_is_null(option))
+static bool add_argument(sr_recipe_internal *in, sr_text *out, const sr_recipe_node *option) {
+    if (option->kind == SR_RECIPE_NODE_TEXT && sr_recipe_node_is_null(option))
         return true;
     sr_text_add(out, "%s%s=", out->length > 0 ? " " : "", option->key);
-    const sr_node *first = option->kind == SR_NODE_LIST ? option->first : option;
-    for (const sr_node *item = first; item; item = item->next) {
-        if (item->kind != SR_NODE_TEXT || strpbrk(item->text, " \t\n")) {
+    const sr_recipe_node *first = option->kind == SR_RECIPE_NODE_LIST ? option->first : option;
+    for (const sr_recipe_node *item = first; item; item = item->next) {
+        if (item->kind != SR_RECIPE_NODE_TEXT || strpbrk(item->text, " \t\n")) {
             sr_recipe_mistake(
                 in, item->at,
                 "an option of a transform is a value without spaces, or a list of such values");
             return false;
         }
         sr_text_add(out, "%s%s", item == first ? "" : ",", item->text);
-        if (option->kind != SR_NODE_LIST)
+        if (option->kind != SR_RECIPE_NODE_LIST)
             break;
     }
     return true;
 }
 
-static sr_status read_transform(sr_recipe_inside *in, const sr_node *written, sr_node *list,
-                                sr_transform_spec *out) {
-    const sr_node *named = written;
-    if (written->kind == SR_NODE_MAP && written->count == 1)
+static sr_status read_transform(sr_recipe_internal *in, const sr_recipe_node *written,
+                                sr_recipe_node *list, sr_transform_spec *out) {
+    const sr_recipe_node *named = written;
+    if (written->kind == SR_RECIPE_NODE_MAP && written->count == 1)
         named = written->first;
     const char *name = named->key ? named->key : named->text;
-    bool has_options = named->key && !sr_node_is_null(named);
-    if (written->kind == SR_NODE_LIST || (written->kind == SR_NODE_MAP && written->count != 1) ||
-        sr_node_is_null(written) || (has_options && named->kind != SR_NODE_MAP)) {
+    bool has_options = named->key && !sr_recipe_node_is_null(named);
+    if (written->kind == SR_RECIPE_NODE_LIST ||
+        (written->kind == SR_RECIPE_NODE_MAP && written->count != 1) ||
+        sr_recipe_node_is_null(written) || (has_options && named->kind != SR_RECIPE_NODE_MAP)) {
         sr_recipe_mistake(in, written->at,
                           "a transform is a name, or one name with a map of options, such as "
                           "{pad_crop: {pad: 4}}");
         return SR_OK;
     }
-    sr_node *item = sr_node_new(in, SR_NODE_MAP, NULL, written->at);
-    sr_node *options =
-        has_options ? sr_node_copy(in, named) : sr_node_new(in, SR_NODE_MAP, name, written->at);
+    sr_recipe_node *item = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, written->at);
+    sr_recipe_node *options = has_options
+                                  ? sr_recipe_node_copy(in, named)
+                                  : sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, name, written->at);
     if (!item || !options)
         return SR_E_MEMORY;
     options->key = name;
-    sr_node_append(item, options);
-    sr_node_append(list, item);
+    sr_recipe_node_append(item, options);
+    sr_recipe_node_append(list, item);
     sr_text text;
     sr_text_init(&text);
     bool fine = true;
-    for (const sr_node *option = options->first; option && fine; option = option->next)
+    for (const sr_recipe_node *option = options->first; option && fine; option = option->next)
         fine = add_argument(in, &text, option);
     out->name = name;
     out->arguments = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
@@ -318,26 +323,26 @@ static sr_status read_transform(sr_recipe_inside *in, const sr_node *written, sr
     return out->arguments ? SR_OK : SR_E_MEMORY;
 }
 
-static sr_status read_augment(sr_recipe_inside *in) {
-    sr_node *written = sr_node_child(in->written, "augment");
+static sr_status read_augment(sr_recipe_internal *in) {
+    sr_recipe_node *written = sr_recipe_node_child(in->written, "augment");
     if (!written)
         return SR_OK;
     written->used = true;
-    if (sr_node_is_null(written))
+    if (sr_recipe_node_is_null(written))
         return SR_OK;
-    if (written->kind != SR_NODE_LIST) {
+    if (written->kind != SR_RECIPE_NODE_LIST) {
         sr_recipe_mistake(in, written->at,
                           "'augment' is a list of transforms; give the whole list, such as [flip]");
         return SR_OK;
     }
-    sr_node *list = sr_node_new(in, SR_NODE_LIST, "augment", written->at);
+    sr_recipe_node *list = sr_recipe_node_new(in, SR_RECIPE_NODE_LIST, "augment", written->at);
     size_t count = (size_t)written->count;
     sr_transform_spec *specs = sr_arena_alloc(&in->arena, (count + 1) * sizeof *specs);
     if (!list || !specs)
         return SR_E_MEMORY;
     list->key_at = written->key_at;
-    sr_node_append(in->resolved, list);
-    const sr_node *item = written->first;
+    sr_recipe_node_append(in->resolved, list);
+    const sr_recipe_node *item = written->first;
     for (size_t i = 0; i < count; i++, item = item->next)
         SR_TRY(read_transform(in, item, list, &specs[i]));
     in->v.recipe.augment = specs;
@@ -345,7 +350,7 @@ static sr_status read_augment(sr_recipe_inside *in) {
     return SR_OK;
 }
 
-sr_status sr_recipe_read_sections(sr_recipe_inside *in) {
+sr_status sr_recipe_read_sections(sr_recipe_internal *in) {
     SR_TRY(read_phases(in));
     return read_augment(in);
 }

@@ -8,8 +8,9 @@
 
 #include "trainer/recipe/recipe_internal.h"
 
-sr_node *sr_node_new(sr_recipe_inside *in, sr_node_kind kind, const char *key, sr_position at) {
-    sr_node *node = sr_arena_alloc(&in->arena, sizeof *node);
+sr_recipe_node *sr_recipe_node_new(sr_recipe_internal *in, sr_recipe_node_kind kind,
+                                   const char *key, sr_recipe_position at) {
+    sr_recipe_node *node = sr_arena_alloc(&in->arena, sizeof *node);
     if (!node)
         return NULL;
     node->kind = kind;
@@ -19,7 +20,7 @@ sr_node *sr_node_new(sr_recipe_inside *in, sr_node_kind kind, const char *key, s
     return node;
 }
 
-void sr_node_append(sr_node *parent, sr_node *child) {
+void sr_recipe_node_append(sr_recipe_node *parent, sr_recipe_node *child) {
     child->next = NULL;
     if (parent->last)
         parent->last->next = child;
@@ -29,20 +30,20 @@ void sr_node_append(sr_node *parent, sr_node *child) {
     parent->count++;
 }
 
-void sr_node_remove(sr_node *parent, const char *key) {
-    sr_node *child = parent->first;
+void sr_recipe_node_remove(sr_recipe_node *parent, const char *key) {
+    sr_recipe_node *child = parent->first;
     parent->first = parent->last = NULL;
     parent->count = 0;
     while (child) {
-        sr_node *next = child->next;
+        sr_recipe_node *next = child->next;
         if (strcmp(child->key, key) != 0)
-            sr_node_append(parent, child);
+            sr_recipe_node_append(parent, child);
         child = next;
     }
 }
 
-sr_node *sr_node_child(const sr_node *map, const char *key) {
-    for (sr_node *child = map->first; child; child = child->next) {
+sr_recipe_node *sr_recipe_node_child(const sr_recipe_node *map, const char *key) {
+    for (sr_recipe_node *child = map->first; child; child = child->next) {
         if (child->key && strcmp(child->key, key) == 0)
             return child;
     }
@@ -50,15 +51,16 @@ sr_node *sr_node_child(const sr_node *map, const char *key) {
 }
 
 // One step along a path: "key" of a map or "[2]" of a list. Returns what is left of the path.
-static const char *step(sr_node *node, const char *path, sr_node **next) {
+static const char *step(sr_recipe_node *node, const char *path, sr_recipe_node **next) {
     *next = NULL;
     if (path[0] == '.')
         path++;
     if (path[0] == '[') {
         int index = 0, end = 0;
-        if (sscanf(path, "[%d]%n", &index, &end) != 1 || end == 0 || node->kind != SR_NODE_LIST)
+        if (sscanf(path, "[%d]%n", &index, &end) != 1 || end == 0 ||
+            node->kind != SR_RECIPE_NODE_LIST)
             return path;
-        sr_node *child = node->first;
+        sr_recipe_node *child = node->first;
         for (; child && index > 0; index--)
             child = child->next;
         *next = child;
@@ -66,18 +68,18 @@ static const char *step(sr_node *node, const char *path, sr_node **next) {
     }
     size_t length = strcspn(path, ".[");
     char key[SR_RECIPE_MAX_PATH];
-    if (length >= sizeof key || node->kind != SR_NODE_MAP)
+    if (length >= sizeof key || node->kind != SR_RECIPE_NODE_MAP)
         return path;
     memcpy(key, path, length);
     key[length] = '\0';
-    *next = sr_node_child(node, key);
+    *next = sr_recipe_node_child(node, key);
     return path + length;
 }
 
-static sr_node *walk(sr_node *root, const char *path, bool nearest) {
-    sr_node *node = root;
+static sr_recipe_node *walk(sr_recipe_node *root, const char *path, bool nearest) {
+    sr_recipe_node *node = root;
     while (node && *path) {
-        sr_node *next;
+        sr_recipe_node *next;
         path = step(node, path, &next);
         if (!next)
             return nearest ? node : NULL;
@@ -86,16 +88,16 @@ static sr_node *walk(sr_node *root, const char *path, bool nearest) {
     return node;
 }
 
-sr_node *sr_node_find(sr_node *root, const char *path) {
+sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path) {
     return walk(root, path, false);
 }
 
-sr_node *sr_node_nearest(sr_node *root, const char *path) {
+sr_recipe_node *sr_recipe_node_nearest(sr_recipe_node *root, const char *path) {
     return walk(root, path, true);
 }
 
-bool sr_node_is_null(const sr_node *node) {
-    return node->kind == SR_NODE_TEXT && node->plain &&
+bool sr_recipe_node_is_null(const sr_recipe_node *node) {
+    return node->kind == SR_RECIPE_NODE_TEXT && node->plain &&
            (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
             strcmp(node->text, "null") == 0);
 }
@@ -119,14 +121,14 @@ static char *add_item(char *end, const char *item) {
     return end;
 }
 
-const char *sr_node_value(sr_recipe_inside *in, const sr_node *node) {
-    if (node->kind == SR_NODE_TEXT)
+const char *sr_recipe_node_value(sr_recipe_internal *in, const sr_recipe_node *node) {
+    if (node->kind == SR_RECIPE_NODE_TEXT)
         return node->text;
-    if (node->kind != SR_NODE_LIST)
+    if (node->kind != SR_RECIPE_NODE_LIST)
         return NULL;
     size_t bytes = 3;
-    for (const sr_node *item = node->first; item; item = item->next) {
-        if (item->kind != SR_NODE_TEXT)
+    for (const sr_recipe_node *item = node->first; item; item = item->next) {
+        if (item->kind != SR_RECIPE_NODE_TEXT)
             return NULL;
         bytes += 2 * strlen(item->text) + 4;
     }
@@ -137,7 +139,7 @@ const char *sr_node_value(sr_recipe_inside *in, const sr_node *node) {
     }
     char *end = text;
     *end++ = '[';
-    for (const sr_node *item = node->first; item; item = item->next) {
+    for (const sr_recipe_node *item = node->first; item; item = item->next) {
         if (item != node->first) {
             *end++ = ',';
             *end++ = ' ';
@@ -148,7 +150,7 @@ const char *sr_node_value(sr_recipe_inside *in, const sr_node *node) {
     return text;
 }
 
-bool sr_node_is_choice(const char *key) {
+bool sr_recipe_node_is_choice(const char *key) {
     static const char *const names[] = {"model", "optimizer", "schedule", "loss"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(key, names[i]) == 0)
@@ -158,25 +160,25 @@ bool sr_node_is_choice(const char *key) {
 }
 
 // Turns the text node into a map that holds it under 'key'.
-static sr_status wrap(sr_recipe_inside *in, sr_node *node, const char *key) {
-    sr_node *inner = sr_node_new(in, SR_NODE_TEXT, key, node->at);
+static sr_status wrap(sr_recipe_internal *in, sr_recipe_node *node, const char *key) {
+    sr_recipe_node *inner = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, key, node->at);
     if (!inner)
         return SR_E_MEMORY;
     inner->text = node->text;
     inner->plain = node->plain;
-    node->kind = SR_NODE_MAP;
+    node->kind = SR_RECIPE_NODE_MAP;
     node->text = "";
     node->first = node->last = NULL;
     node->count = 0;
-    sr_node_append(node, inner);
+    sr_recipe_node_append(node, inner);
     return SR_OK;
 }
 
-static sr_status normalise_section(sr_recipe_inside *in, sr_node *map) {
-    for (sr_node *child = map->first; child; child = child->next) {
-        if (child->kind != SR_NODE_TEXT || sr_node_is_null(child))
+static sr_status normalise_section(sr_recipe_internal *in, sr_recipe_node *map) {
+    for (sr_recipe_node *child = map->first; child; child = child->next) {
+        if (child->kind != SR_RECIPE_NODE_TEXT || sr_recipe_node_is_null(child))
             continue;
-        if (sr_node_is_choice(child->key))
+        if (sr_recipe_node_is_choice(child->key))
             SR_TRY(wrap(in, child, "name"));
         else if (strcmp(child->key, "ema") == 0)
             SR_TRY(wrap(in, child, "decay"));
@@ -184,65 +186,66 @@ static sr_status normalise_section(sr_recipe_inside *in, sr_node *map) {
     return SR_OK;
 }
 
-sr_status sr_node_normalise(sr_recipe_inside *in, sr_node *root) {
+sr_status sr_recipe_node_normalise(sr_recipe_internal *in, sr_recipe_node *root) {
     SR_TRY(normalise_section(in, root));
-    const sr_node *phases = sr_node_child(root, "phases");
-    if (!phases || phases->kind != SR_NODE_MAP)
+    const sr_recipe_node *phases = sr_recipe_node_child(root, "phases");
+    if (!phases || phases->kind != SR_RECIPE_NODE_MAP)
         return SR_OK;
-    for (sr_node *phase = phases->first; phase; phase = phase->next) {
-        if (phase->kind == SR_NODE_MAP)
+    for (sr_recipe_node *phase = phases->first; phase; phase = phase->next) {
+        if (phase->kind == SR_RECIPE_NODE_MAP)
             SR_TRY(normalise_section(in, phase));
     }
     return SR_OK;
 }
 
 // A choice that names another thing takes nothing from its base.
-static bool names_another(const sr_node *base, const sr_node *over) {
-    if (!over->key || !sr_node_is_choice(over->key))
+static bool names_another(const sr_recipe_node *base, const sr_recipe_node *over) {
+    if (!over->key || !sr_recipe_node_is_choice(over->key))
         return false;
-    const sr_node *a = sr_node_child(base, "name"), *b = sr_node_child(over, "name");
+    const sr_recipe_node *a = sr_recipe_node_child(base, "name"),
+                         *b = sr_recipe_node_child(over, "name");
     return a && b && strcmp(a->text, b->text) != 0;
 }
 
-static void replace(sr_node *old, const sr_node *by) {
-    sr_node *next = old->next;
+static void replace(sr_recipe_node *old, const sr_recipe_node *by) {
+    sr_recipe_node *next = old->next;
     *old = *by;
     old->next = next;
 }
 
-void sr_node_merge(sr_node *base, sr_node *over) {
-    sr_node *child = over->first;
+void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over) {
+    sr_recipe_node *child = over->first;
     while (child) {
-        sr_node *next = child->next, *old = sr_node_child(base, child->key);
-        if (sr_node_is_null(child))
-            sr_node_remove(base, child->key);
+        sr_recipe_node *next = child->next, *old = sr_recipe_node_child(base, child->key);
+        if (sr_recipe_node_is_null(child))
+            sr_recipe_node_remove(base, child->key);
         else if (!old)
-            sr_node_append(base, child);
-        else if (old->kind == SR_NODE_MAP && child->kind == SR_NODE_MAP &&
+            sr_recipe_node_append(base, child);
+        else if (old->kind == SR_RECIPE_NODE_MAP && child->kind == SR_RECIPE_NODE_MAP &&
                  !names_another(old, child)) {
             if (child->at.source && !child->at.source->is_override) {
                 old->at = child->at;
                 old->key_at = child->key_at;
             }
-            sr_node_merge(old, child);
+            sr_recipe_node_merge(old, child);
         } else
             replace(old, child);
         child = next;
     }
 }
 
-sr_node *sr_node_copy(sr_recipe_inside *in, const sr_node *node) {
-    sr_node *copy = sr_node_new(in, node->kind, node->key, node->at);
+sr_recipe_node *sr_recipe_node_copy(sr_recipe_internal *in, const sr_recipe_node *node) {
+    sr_recipe_node *copy = sr_recipe_node_new(in, node->kind, node->key, node->at);
     if (!copy)
         return NULL;
     *copy = *node;
     copy->first = copy->last = copy->next = NULL;
     copy->count = 0;
-    for (const sr_node *child = node->first; child; child = child->next) {
-        sr_node *child_copy = sr_node_copy(in, child);
+    for (const sr_recipe_node *child = node->first; child; child = child->next) {
+        sr_recipe_node *child_copy = sr_recipe_node_copy(in, child);
         if (!child_copy)
             return NULL;
-        sr_node_append(copy, child_copy);
+        sr_recipe_node_append(copy, child_copy);
     }
     return copy;
 }
