@@ -35,7 +35,7 @@ static void put_manifest(const void *text, size_t bytes) {
 
 static bool read_and_print(sr_text *out) {
     sr_manifest manifest;
-    manifest_files files;
+    sr_manifest_files files;
     sr_arena arena;
     sr_arena_init(&arena);
     sr_status status = sr_manifest_read(scratch_folder(), &arena, &manifest, &files);
@@ -73,7 +73,7 @@ static void put_shard(const char *states) {
         {.name = "counts", .dtype = SR_I64, .rank = 1, .shape = {COUNTS}, .data = counts}};
     const sr_metadata metadata = {.key = STATES_KEY, .value = states};
     sr_file_sums sums = {0};
-    manifest_files files = {0};
+    sr_manifest_files files = {0};
     sr_manifest manifest = {.generation = 1, .ranks = 1};
     sr_text text;
     sr_text_init(&text);

@@ -14,33 +14,33 @@
 #define MAX_MANIFEST ((size_t)256 << 20)
 
 // A file of a generation and its checksums.
-typedef struct manifest_file {
+typedef struct sr_manifest_file {
     char *name; // base name
     sr_file_sums sums;
-} manifest_file;
+} sr_manifest_file;
 
-typedef struct manifest_files {
-    manifest_file *items;
+typedef struct sr_manifest_files {
+    sr_manifest_file *items;
     size_t count, capacity;
-} manifest_files;
+} sr_manifest_files;
 
 // Takes over the sums; *sums is empty after.
-sr_status sr_manifest_files_add(manifest_files *files, const char *name, sr_file_sums *sums);
-const manifest_file *sr_manifest_files_find(const manifest_files *files, const char *name);
-void sr_manifest_files_release(manifest_files *files);
+sr_status sr_manifest_files_add(sr_manifest_files *files, const char *name, sr_file_sums *sums);
+const sr_manifest_file *sr_manifest_files_find(const sr_manifest_files *files, const char *name);
+void sr_manifest_files_release(sr_manifest_files *files);
 
 // The text of manifest.json, its own checksum included.
-sr_status sr_manifest_format(const sr_manifest *manifest, const manifest_files *files,
+sr_status sr_manifest_format(const sr_manifest *manifest, const sr_manifest_files *files,
                              sr_text *out);
 // Reads and checks folder/manifest.json. Strings live in the arena; files are released by the
 // caller, also after a failure.
 sr_status sr_manifest_read(const char *folder, sr_arena *arena, sr_manifest *manifest,
-                           manifest_files *files);
+                           sr_manifest_files *files);
 // {"name", "bytes", "xxh3", "chunks"} of one file: a row of the manifest, and the side file by
 // which other ranks tell rank 0.
-void sr_manifest_file_format(const manifest_file *file, sr_text *out);
+void sr_manifest_file_format(const sr_manifest_file *file, sr_text *out);
 sr_status sr_manifest_file_parse(const char *text, size_t bytes, const char *what,
-                                 manifest_files *files);
+                                 sr_manifest_files *files);
 
 // Whether the folder has a file or folder of this name.
 bool sr_checkpoint_has(const char *folder, const char *name);
@@ -52,7 +52,7 @@ char *sr_generation_name(int64_t generation, char *out);
 // The generation that run/'link' ("last", "best") points to; 0 where there is none.
 int64_t sr_generation_linked(const char *run, const char *link);
 // Compares all files of a generation with its manifest. SR_E_DATA for one that is missing.
-sr_status sr_generation_check_files(const char *folder, const manifest_files *files);
+sr_status sr_generation_check_files(const char *folder, const sr_manifest_files *files);
 // True where the failure speaks of a generation's bytes and not of this machine.
 bool sr_generation_is_damage(sr_status status);
 // Generations of a run folder, newest first, whole or not. SR_OK with 0 where there are none.

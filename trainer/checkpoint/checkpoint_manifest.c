@@ -20,7 +20,7 @@
 
 // -- file list -------------------------------------------------------------------------------
 
-sr_status sr_manifest_files_add(manifest_files *files, const char *name, sr_file_sums *sums) {
+sr_status sr_manifest_files_add(sr_manifest_files *files, const char *name, sr_file_sums *sums) {
     void *items = files->items;
     SR_TRY(sr_grow(&items, &files->capacity, files->count + 1, sizeof *files->items,
                    "checkpoint files"));
@@ -28,25 +28,25 @@ sr_status sr_manifest_files_add(manifest_files *files, const char *name, sr_file
     char *copy = sr_strdup(name);
     if (copy == NULL)
         return SR_E_MEMORY;
-    files->items[files->count++] = (manifest_file){.name = copy, .sums = *sums};
+    files->items[files->count++] = (sr_manifest_file){.name = copy, .sums = *sums};
     *sums = (sr_file_sums){0};
     return SR_OK;
 }
 
-const manifest_file *sr_manifest_files_find(const manifest_files *files, const char *name) {
+const sr_manifest_file *sr_manifest_files_find(const sr_manifest_files *files, const char *name) {
     for (size_t i = 0; i < files->count; ++i)
         if (strcmp(files->items[i].name, name) == 0)
             return &files->items[i];
     return NULL;
 }
 
-void sr_manifest_files_release(manifest_files *files) {
+void sr_manifest_files_release(sr_manifest_files *files) {
     for (size_t i = 0; i < files->count; ++i) {
         sr_free(files->items[i].name);
         sr_file_sums_release(&files->items[i].sums);
     }
     sr_free(files->items);
-    *files = (manifest_files){0};
+    *files = (sr_manifest_files){0};
 }
 
 // -- writing ---------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ static void add_doubles(sr_text *out, const char *key, const double *values, int
     sr_text_add(out, "]");
 }
 
-void sr_manifest_file_format(const manifest_file *file, sr_text *out) {
+void sr_manifest_file_format(const sr_manifest_file *file, sr_text *out) {
     sr_text_add(out, "{\"name\": ");
     sr_text_add_json_string(out, file->name);
     sr_text_add(out, ", \"bytes\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\", \"chunks\": [",
@@ -142,7 +142,7 @@ static sr_status hash_text(const char *text, size_t bytes, char *hex) {
     return status;
 }
 
-sr_status sr_manifest_format(const sr_manifest *manifest, const manifest_files *files,
+sr_status sr_manifest_format(const sr_manifest *manifest, const sr_manifest_files *files,
                              sr_text *out) {
     char hex[SR_SHA256_HEX];
     add_fields(out, manifest);
@@ -204,7 +204,7 @@ static sr_status parse_sums(const sr_json *node, const char *what, sr_file_sums 
     return SR_OK;
 }
 
-static sr_status parse_file(const sr_json *node, const char *what, manifest_files *files) {
+static sr_status parse_file(const sr_json *node, const char *what, sr_manifest_files *files) {
     const char *name = sr_json_string(sr_json_get(node, "name"));
     if (name == NULL || name[0] == 0 || name[0] == '.' || strchr(name, '/') != NULL)
         return SR_FAIL(SR_E_DATA, "%s: a file's name is not a plain file name", what);
@@ -219,7 +219,7 @@ static sr_status parse_file(const sr_json *node, const char *what, manifest_file
 }
 
 sr_status sr_manifest_file_parse(const char *text, size_t bytes, const char *what,
-                                 manifest_files *files) {
+                                 sr_manifest_files *files) {
     sr_arena arena;
     const sr_json *root;
     sr_arena_init(&arena);
@@ -357,7 +357,7 @@ static sr_status check_version(fields *f, const char *path) {
 }
 
 static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena *arena,
-                                sr_manifest *manifest, manifest_files *files) {
+                                sr_manifest *manifest, sr_manifest_files *files) {
     fields f = {.root = root};
     SR_TRY(check_version(&f, path));
     get_scalars(&f, manifest);
@@ -380,9 +380,9 @@ static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena 
 }
 
 sr_status sr_manifest_read(const char *folder, sr_arena *arena, sr_manifest *manifest,
-                           manifest_files *files) {
+                           sr_manifest_files *files) {
     *manifest = (sr_manifest){0};
-    *files = (manifest_files){0};
+    *files = (sr_manifest_files){0};
     void *text = NULL;
     size_t bytes;
     const sr_json *root;

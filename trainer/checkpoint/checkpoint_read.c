@@ -16,30 +16,30 @@
 #include "trainer/checkpoint/json_tree.h"
 
 // A run of elements of a state inside a shard.
-typedef struct piece {
+typedef struct stored_range {
     int64_t begin, end; // in the flat buffer
     int64_t at;         // first element in the shard's tensor
     int shard, state;
-} piece;
+} stored_range;
 
 struct sr_checkpoint {
     char *folder;
     sr_manifest manifest;
-    manifest_files files;
+    sr_manifest_files files;
     sr_arena arena;
     sr_safetensors *weights[2];
     sr_safetensors **shards; // manifest.ranks of them, once opened
     sr_state_info *states;
     size_t state_count, state_capacity;
-    piece *pieces; // by state and begin
-    size_t piece_count, piece_capacity;
+    stored_range *ranges; // by state and begin
+    size_t range_count, range_capacity;
 };
 
 // -- opening ---------------------------------------------------------------------------------
 
-sr_status sr_generation_check_files(const char *folder, const manifest_files *files) {
+sr_status sr_generation_check_files(const char *folder, const sr_manifest_files *files) {
     for (size_t i = 0; i < files->count; ++i) {
-        const manifest_file *file = &files->items[i];
+        const sr_manifest_file *file = &files->items[i];
         char *path = sr_path_join(folder, file->name);
         if (path == NULL)
             return SR_E_MEMORY;
@@ -171,7 +171,7 @@ void sr_checkpoint_free(sr_checkpoint *checkpoint) {
     sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_EMA]);
     sr_free(checkpoint->shards);
     sr_free(checkpoint->states);
-    sr_free(checkpoint->pieces);
+    sr_free(checkpoint->ranges);
     sr_manifest_files_release(&checkpoint->files);
     sr_arena_release(&checkpoint->arena);
     sr_free(checkpoint->folder);
@@ -192,7 +192,7 @@ bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind 
 
 static sr_status open_file(const sr_checkpoint *checkpoint, const char *name,
                            sr_safetensors **out) {
-    const manifest_file *file = sr_manifest_files_find(&checkpoint->files, name);
+    const sr_manifest_file *file = sr_manifest_files_find(&checkpoint->files, name);
     char *path = sr_path_join(checkpoint->folder, name);
     if (path == NULL)
         return SR_E_MEMORY;
@@ -217,7 +217,7 @@ static int is_of(const char *run, int64_t generation, const char *identity) {
     char name[64];
     int of = -1;
     sr_manifest manifest;
-    manifest_files files = {0};
+    sr_manifest_files files = {0};
     sr_arena arena;
     sr_arena_init(&arena);
     char *folder = sr_path_join(run, sr_generation_name(generation, name));
@@ -258,12 +258,12 @@ static bool looks_like_ours(const char *manifest) {
 static sr_status open_listed(const char *folder, const char *name, const char *path,
                              sr_safetensors **out) {
     sr_manifest manifest;
-    manifest_files files;
+    sr_manifest_files files;
     sr_arena arena;
     sr_arena_init(&arena);
     sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
     if (status == SR_OK) {
-        const manifest_file *file = sr_manifest_files_find(&files, name);
+        const sr_manifest_file *file = sr_manifest_files_find(&files, name);
         status = file == NULL ? sr_safetensors_open(path, out)
                               : sr_safetensors_open_checked(path, &file->sums, out);
     }
@@ -316,12 +316,12 @@ static sr_status add_state(sr_checkpoint *checkpoint, const char *path, const sr
     return SR_OK;
 }
 
-static sr_status add_piece(sr_checkpoint *checkpoint, const piece *p) {
-    void *pieces = checkpoint->pieces;
-    SR_TRY(sr_grow(&pieces, &checkpoint->piece_capacity, checkpoint->piece_count + 1,
-                   sizeof *checkpoint->pieces, "state pieces"));
-    checkpoint->pieces = pieces;
-    checkpoint->pieces[checkpoint->piece_count++] = *p;
+static sr_status add_range(sr_checkpoint *checkpoint, const stored_range *p) {
+    void *ranges = checkpoint->ranges;
+    SR_TRY(sr_grow(&ranges, &checkpoint->range_capacity, checkpoint->range_count + 1,
+                   sizeof *checkpoint->ranges, "state ranges"));
+    checkpoint->ranges = ranges;
+    checkpoint->ranges[checkpoint->range_count++] = *p;
     return SR_OK;
 }
 
@@ -335,7 +335,7 @@ static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const s
         !sr_json_int64(sr_json_get(node, "elements"), &info.elements))
         return SR_FAIL(SR_E_DATA, "%s: state '%s' is not described", path, node->key);
     info.dtype = tensor->dtype;
-    piece p = {.shard = shard};
+    stored_range p = {.shard = shard};
     SR_TRY(add_state(checkpoint, path, &info, &p.state));
     for (const sr_json *range = ranges->first; range != NULL; range = range->next) {
         if (range->type != SR_JSON_ARRAY || range->count != 2 ||
@@ -344,7 +344,7 @@ static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const s
             return SR_FAIL(SR_E_DATA, "%s: state '%s' has a range outside its elements", path,
                            node->key);
         if (p.end > p.begin)
-            SR_TRY(add_piece(checkpoint, &p));
+            SR_TRY(add_range(checkpoint, &p));
         p.at += p.end - p.begin;
     }
     if (p.at != sr_stored_elements(tensor))
@@ -370,8 +370,8 @@ static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
     return SR_OK;
 }
 
-static int compare_pieces(const void *a, const void *b) {
-    const piece *x = a, *y = b;
+static int compare_ranges(const void *a, const void *b) {
+    const stored_range *x = a, *y = b;
     if (x->state != y->state)
         return x->state - y->state;
     return (x->begin > y->begin) - (x->begin < y->begin);
@@ -380,15 +380,15 @@ static int compare_pieces(const void *a, const void *b) {
 // Every element of every state lies in exactly one shard.
 static sr_status check_coverage(sr_checkpoint *checkpoint) {
     size_t next = 0;
-    if (checkpoint->piece_count > 0)
-        qsort(checkpoint->pieces, checkpoint->piece_count, sizeof *checkpoint->pieces,
-              compare_pieces);
+    if (checkpoint->range_count > 0)
+        qsort(checkpoint->ranges, checkpoint->range_count, sizeof *checkpoint->ranges,
+              compare_ranges);
     for (size_t s = 0; s < checkpoint->state_count; ++s) {
         int64_t reached = 0;
-        for (; next < checkpoint->piece_count && checkpoint->pieces[next].state == (int)s; ++next) {
-            if (checkpoint->pieces[next].begin != reached)
+        for (; next < checkpoint->range_count && checkpoint->ranges[next].state == (int)s; ++next) {
+            if (checkpoint->ranges[next].begin != reached)
                 break;
-            reached = checkpoint->pieces[next].end;
+            reached = checkpoint->ranges[next].end;
         }
         if (reached != checkpoint->states[s].elements)
             return SR_FAIL(SR_E_DATA,
@@ -413,7 +413,7 @@ static void close_shards(sr_checkpoint *checkpoint) {
         sr_safetensors_free(checkpoint->shards[r]);
     sr_free(checkpoint->shards);
     checkpoint->shards = NULL;
-    checkpoint->state_count = checkpoint->piece_count = 0;
+    checkpoint->state_count = checkpoint->range_count = 0;
 }
 
 sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **states,
@@ -430,12 +430,12 @@ sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **
     return SR_OK;
 }
 
-// Elements [begin, end) of a state into 'out', from all pieces that hold a part of them.
+// Elements [begin, end) of a state into 'out', from all ranges that hold a part of them.
 static sr_status read_range(sr_checkpoint *checkpoint, int state, int64_t begin, int64_t end,
                             uint8_t *out) {
     size_t size = sr_dtype_size(checkpoint->states[state].dtype);
-    for (size_t i = 0; i < checkpoint->piece_count; ++i) {
-        const piece *p = &checkpoint->pieces[i];
+    for (size_t i = 0; i < checkpoint->range_count; ++i) {
+        const stored_range *p = &checkpoint->ranges[i];
         int64_t from = p->begin > begin ? p->begin : begin, to = p->end < end ? p->end : end;
         if (p->state != state || from >= to)
             continue;

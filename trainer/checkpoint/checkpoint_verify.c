@@ -12,7 +12,7 @@
 #include "trainer/checkpoint/checkpoint_internal.h"
 #include "trainer/checkpoint/run_identity.h"
 
-typedef struct finding_file {
+typedef struct file_result {
     const char *path, *name;
     uint64_t bytes;      // as the manifest lists it
     const char *message; // NULL: whole
@@ -20,7 +20,7 @@ typedef struct finding_file {
     size_t chunks;        // of the file, of which damage.chunks are damaged
     const char **tensors; // those with bytes in damage.begin..end, in the file's order
     size_t tensor_count;
-} finding_file;
+} file_result;
 
 typedef enum generation_state {
     GENERATION_WHOLE = 0,
@@ -34,29 +34,29 @@ static const char *const state_names[] = {[GENERATION_WHOLE] = "whole",
                                           [GENERATION_FOREIGN] = "foreign",
                                           [GENERATION_UNFINISHED] = "unfinished"};
 
-typedef struct finding_generation {
+typedef struct generation_result {
     const char *path;
     bool read;              // its manifest is: number and step are known
     int64_t number, step;   //
     generation_state state; //
     const char *message;    // of the generation, not of one file; NULL: none
-    const finding_file *files;
+    const file_result *files;
     size_t file_count;
-} finding_generation;
+} generation_result;
 
-typedef struct findings {
+typedef struct verify_result {
     sr_arena arena; // owns all of it
     sr_text own;    // identities of the run, one a line; empty: any
-    finding_generation *items;
+    generation_result *items;
     size_t count;
     sr_status first; // of the findings, with its message
     char message[512], where[64];
-} findings;
+} verify_result;
 
 // -- collecting ------------------------------------------------------------------------------
 
 // Notes a finding's status and keeps its message; NULL when memory is out.
-static const char *note(findings *f, sr_status status) {
+static const char *note(verify_result *f, sr_status status) {
     if (f->first == SR_OK) {
         f->first = status;
         (void)snprintf(f->message, sizeof f->message, "%s", sr_error_message());
@@ -66,7 +66,7 @@ static const char *note(findings *f, sr_status status) {
 }
 
 // The tensors that lie in the damaged bytes, where the header can still be read.
-static sr_status find_tensors(findings *f, finding_file *found) {
+static sr_status find_tensors(verify_result *f, file_result *found) {
     sr_safetensors *file;
     if (found->damage.chunks == 0 || sr_safetensors_open(found->path, &file) != SR_OK)
         return SR_OK;
@@ -88,8 +88,8 @@ static sr_status find_tensors(findings *f, finding_file *found) {
     return status;
 }
 
-static sr_status collect_file(findings *f, const char *folder, const manifest_file *file,
-                              finding_file *out) {
+static sr_status collect_file(verify_result *f, const char *folder, const sr_manifest_file *file,
+                              file_result *out) {
     char *path = sr_path_join(folder, file->name);
     if (path == NULL)
         return SR_E_MEMORY;
@@ -109,8 +109,9 @@ static sr_status collect_file(findings *f, const char *folder, const manifest_fi
     return out->message == NULL ? SR_E_MEMORY : find_tensors(f, out);
 }
 
-static sr_status collect_files(findings *f, const manifest_files *listed, finding_generation *out) {
-    finding_file *files = sr_arena_alloc(&f->arena, (listed->count + 1) * sizeof *files);
+static sr_status collect_files(verify_result *f, const sr_manifest_files *listed,
+                               generation_result *out) {
+    file_result *files = sr_arena_alloc(&f->arena, (listed->count + 1) * sizeof *files);
     if (files == NULL)
         return SR_E_MEMORY;
     out->files = files;
@@ -123,16 +124,16 @@ static sr_status collect_files(findings *f, const manifest_files *listed, findin
     return SR_OK;
 }
 
-static sr_status set_state(findings *f, finding_generation *out, generation_state state,
+static sr_status set_state(verify_result *f, generation_result *out, generation_state state,
                            sr_status status) {
     out->state = state;
     out->message = note(f, status);
     return out->message == NULL ? SR_E_MEMORY : SR_OK;
 }
 
-static sr_status collect_generation(findings *f, finding_generation *out) {
+static sr_status collect_generation(verify_result *f, generation_result *out) {
     sr_manifest manifest;
-    manifest_files files;
+    sr_manifest_files files;
     sr_arena arena;
     sr_arena_init(&arena);
     sr_status status = sr_manifest_read(out->path, &arena, &manifest, &files);
@@ -155,13 +156,13 @@ static sr_status collect_generation(findings *f, finding_generation *out) {
 }
 
 // Generation N of a run folder.
-static sr_status collect_numbered(findings *f, const char *run, int64_t number) {
+static sr_status collect_numbered(verify_result *f, const char *run, int64_t number) {
     char name[64];
-    finding_generation *out = &f->items[f->count];
+    generation_result *out = &f->items[f->count];
     char *folder = sr_path_join(run, sr_generation_name(number, name));
     if (folder == NULL)
         return SR_E_MEMORY;
-    *out = (finding_generation){.path = sr_arena_strdup(&f->arena, folder)};
+    *out = (generation_result){.path = sr_arena_strdup(&f->arena, folder)};
     sr_free(folder);
     if (out->path == NULL)
         return SR_E_MEMORY;
@@ -179,7 +180,8 @@ static sr_status collect_numbered(findings *f, const char *run, int64_t number) 
     return SR_OK;
 }
 
-static sr_status collect_run(findings *f, const char *run, const int64_t *numbers, size_t count) {
+static sr_status collect_run(verify_result *f, const char *run, const int64_t *numbers,
+                             size_t count) {
     const sr_status status = sr_run_identity_read(run, &f->own);
     if (status != SR_OK && note(f, status) == NULL)
         return SR_E_MEMORY;
@@ -188,7 +190,7 @@ static sr_status collect_run(findings *f, const char *run, const int64_t *number
     return SR_OK;
 }
 
-static sr_status collect(findings *f, const char *path) {
+static sr_status collect(verify_result *f, const char *path) {
     int64_t *numbers;
     size_t count;
     SR_TRY(sr_generations_list(path, &numbers, &count));
@@ -197,7 +199,7 @@ static sr_status collect(findings *f, const char *path) {
     if (f->items == NULL) {
         status = SR_E_MEMORY;
     } else if (sr_checkpoint_has(path, MANIFEST_NAME)) {
-        f->items[f->count++] = (finding_generation){.path = path};
+        f->items[f->count++] = (generation_result){.path = path};
         status = collect_generation(f, &f->items[0]);
     } else {
         status = collect_run(f, path, numbers, count);
@@ -208,7 +210,7 @@ static sr_status collect(findings *f, const char *path) {
 
 // -- lines for people ------------------------------------------------------------------------
 
-static void print_file(const finding_file *file, sr_text *out) {
+static void print_file(const file_result *file, sr_text *out) {
     char size[16];
     if (file->message == NULL) {
         sr_text_add(out, "  ok       %s  %s\n", file->name, sr_text_bytes(file->bytes, size));
@@ -223,7 +225,7 @@ static void print_file(const finding_file *file, sr_text *out) {
     sr_text_add(out, "\n");
 }
 
-static void print_generation(const finding_generation *g, sr_text *out) {
+static void print_generation(const generation_result *g, sr_text *out) {
     if (g->state == GENERATION_UNFINISHED)
         sr_text_add(out, "%s: never finished; ignored, the next checkpoint removes it\n", g->path);
     else if (g->read)
@@ -237,7 +239,7 @@ static void print_generation(const finding_generation *g, sr_text *out) {
         print_file(&g->files[i], out);
 }
 
-static void print_lines(const findings *f, const char *path, sr_text *out) {
+static void print_lines(const verify_result *f, const char *path, sr_text *out) {
     size_t finished = 0;
     for (size_t i = 0; i < f->count; ++i) {
         print_generation(&f->items[i], out);
@@ -257,7 +259,7 @@ static void add_string(sr_text *out, const char *name, const char *value) {
         sr_text_add_json_string(out, value);
 }
 
-static void add_file(const finding_file *file, sr_text *out) {
+static void add_file(const file_result *file, sr_text *out) {
     sr_text_add(out, "{");
     add_string(out, "path", file->path);
     sr_text_add(out, ", \"ok\": %s, \"bytes\": %" PRIu64 ", ",
@@ -277,7 +279,7 @@ static void add_file(const finding_file *file, sr_text *out) {
     sr_text_add(out, "}");
 }
 
-static void add_generation(const finding_generation *g, sr_text *out) {
+static void add_generation(const generation_result *g, sr_text *out) {
     const bool ok = g->state == GENERATION_WHOLE || g->state == GENERATION_UNFINISHED;
     sr_text_add(out, "{");
     add_string(out, "path", g->path);
@@ -296,7 +298,7 @@ static void add_generation(const finding_generation *g, sr_text *out) {
     sr_text_add(out, "]}");
 }
 
-static void print_json(const findings *f, const char *path, sr_text *out) {
+static void print_json(const verify_result *f, const char *path, sr_text *out) {
     sr_text_add(out, "{");
     add_string(out, "path", path);
     sr_text_add(out, ", \"kind\": \"checkpoint\", \"ok\": %s, ",
@@ -311,7 +313,7 @@ static void print_json(const findings *f, const char *path, sr_text *out) {
 }
 
 sr_status sr_checkpoint_verify(const char *path, bool json, sr_text *report) {
-    findings f = {.first = SR_OK};
+    verify_result f = {.first = SR_OK};
     sr_arena_init(&f.arena);
     sr_text_init(&f.own);
     sr_status status = collect(&f, path);

@@ -25,7 +25,7 @@ struct sr_checkpoint_writer {
     int64_t generation;
     int rank, ranks;
     bool optimizer_written, committed;
-    manifest_files files; // written by this rank; at commit of all
+    sr_manifest_files files; // written by this rank; at commit of all
 };
 
 sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation) {
@@ -284,7 +284,7 @@ static sr_status collect_shard(sr_checkpoint_writer *writer, int rank) {
     if (status == SR_OK)
         status = sr_manifest_file_parse(text, bytes, path, &writer->files);
     if (status == SR_OK) {
-        const manifest_file *file = sr_manifest_files_find(&writer->files, name);
+        const sr_manifest_file *file = sr_manifest_files_find(&writer->files, name);
         if (file == NULL || stat(shard, &info) != 0 || (uint64_t)info.st_size != file->sums.bytes)
             status = SR_FAIL(SR_E_IO, "%s: not the shard that rank %d says it wrote", shard, rank);
     }
@@ -305,9 +305,9 @@ static sr_status collect_shards(sr_checkpoint_writer *writer) {
 
 // Writes the manifest, reads it back and compares: only then the generation counts as durable.
 static sr_status write_manifest(const char *folder, const sr_manifest *manifest,
-                                const manifest_files *files) {
+                                const sr_manifest_files *files) {
     sr_manifest back;
-    manifest_files files_back = {0};
+    sr_manifest_files files_back = {0};
     sr_text text;
     sr_arena arena;
     sr_text_init(&text);
@@ -343,7 +343,7 @@ static int64_t step_of(const char *run, int64_t generation) {
     char name[64];
     sr_arena arena;
     sr_manifest manifest = {.step = -1};
-    manifest_files files = {0};
+    sr_manifest_files files = {0};
     char *folder = sr_path_join(run, sr_generation_name(generation, name));
     sr_arena_init(&arena);
     if (folder == NULL || sr_manifest_read(folder, &arena, &manifest, &files) != SR_OK)
@@ -419,7 +419,7 @@ done:
 // Reads an older generation again. SR_OK: whole; damage: it may go; anything else: cannot be told.
 static sr_status check_generation(const char *folder) {
     sr_manifest manifest;
-    manifest_files files;
+    sr_manifest_files files;
     sr_arena arena;
     sr_arena_init(&arena);
     sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
@@ -502,7 +502,7 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
 sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int keep) {
     char name[64];
     sr_manifest own = *manifest, before;
-    manifest_files files = {0};
+    sr_manifest_files files = {0};
     sr_arena arena;
     sr_arena_init(&arena);
     char *folder = sr_path_join(run, sr_generation_name(manifest->generation, name));

@@ -3,7 +3,8 @@
 //
 // yajl validates syntax and UTF-8; this file adds what RFC 8259 leaves open and a hostile file
 // would use: nesting depth, number of values, duplicate keys, zero bytes inside strings. yajl's own
-// tree builder is not used: it frees recursively, converts numbers to doubles and keeps duplicates.
+// tree tree_builder is not used: it frees recursively, converts numbers to doubles and keeps
+// duplicates.
 #include "trainer/checkpoint/json_tree.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #include <yajl/yajl_parse.h>
 
-typedef struct builder {
+typedef struct tree_builder {
     sr_arena *arena;
     sr_json *stack[SR_JSON_MAX_DEPTH]; // open arrays and objects
     sr_json *last[SR_JSON_MAX_DEPTH];  // last child of each
@@ -22,15 +23,15 @@ typedef struct builder {
     size_t nodes, max_nodes;
     const char *problem; // why the parse was cancelled
     sr_status code;
-} builder;
+} tree_builder;
 
-static int cancel(builder *b, sr_status code, const char *problem) {
+static int cancel(tree_builder *b, sr_status code, const char *problem) {
     b->code = code;
     b->problem = problem;
     return 0;
 }
 
-static char *copy_text(builder *b, const char *text, size_t bytes) {
+static char *copy_text(tree_builder *b, const char *text, size_t bytes) {
     if (memchr(text, 0, bytes) != NULL) {
         cancel(b, SR_E_DATA, "a zero byte in a string");
         return NULL;
@@ -44,7 +45,7 @@ static char *copy_text(builder *b, const char *text, size_t bytes) {
     return copy;
 }
 
-static sr_json *add_node(builder *b, sr_json_type type, const char *text) {
+static sr_json *add_node(tree_builder *b, sr_json_type type, const char *text) {
     if (++b->nodes > b->max_nodes) {
         cancel(b, SR_E_LIMIT, "more values than this kind of file may hold");
         return NULL;
@@ -91,12 +92,12 @@ static int on_string(void *context, const unsigned char *text, size_t bytes) {
 }
 
 static int on_key(void *context, const unsigned char *text, size_t bytes) {
-    builder *b = context;
+    tree_builder *b = context;
     b->key = copy_text(b, (const char *)text, bytes);
     return b->key != NULL;
 }
 
-static int open_node(builder *b, sr_json_type type) {
+static int open_node(tree_builder *b, sr_json_type type) {
     if (b->depth == SR_JSON_MAX_DEPTH)
         return cancel(b, SR_E_DATA, "nested too deeply");
     sr_json *node = add_node(b, type, NULL);
@@ -116,7 +117,7 @@ static int on_start_array(void *context) {
 }
 
 static int on_end_array(void *context) {
-    --((builder *)context)->depth;
+    --((tree_builder *)context)->depth;
     return 1;
 }
 
@@ -126,7 +127,7 @@ static int compare_keys(const void *a, const void *b) {
 
 // Sorts the keys of one object to find equal neighbours: n log n also for 65,536 tensors.
 static int on_end_map(void *context) {
-    builder *b = context;
+    tree_builder *b = context;
     const sr_json *object = b->stack[--b->depth];
     if (object->count < 2)
         return 1;
@@ -168,7 +169,7 @@ static sr_status fail_syntax(yajl_handle parser, const char *text, size_t bytes,
 
 sr_status sr_json_parse(const char *text, size_t bytes, size_t max_nodes, const char *what,
                         sr_arena *arena, const sr_json **out) {
-    builder b = {.arena = arena, .max_nodes = max_nodes};
+    tree_builder b = {.arena = arena, .max_nodes = max_nodes};
     yajl_handle parser = yajl_alloc(&callbacks, NULL, &b);
     if (parser == NULL)
         return SR_FAIL(SR_E_MEMORY, "%s: no memory for the JSON parser", what);

@@ -220,28 +220,28 @@ static sr_mix_opts mix_of(const sr_recipe *recipe, bool training) {
                          .probability = recipe->mix.probability};
 }
 
-static sr_lane_record begin_record(sr_engine *e, int phase, bool training, int64_t samples,
-                                   int64_t height, int64_t width) {
+static sr_lane_recording begin_record(sr_engine *e, int phase, bool training, int64_t samples,
+                                      int64_t height, int64_t width) {
     const sr_info image = {.dtype = SR_U8, .rank = 4, .dim = {samples, height, width, 3}};
     const sr_info label = {.dtype = SR_I32, .rank = 1, .dim = {samples}};
     const sr_info key = {.dtype = SR_I32, .rank = 1, .dim = {4}};
     sr_context_begin_step(e->context);
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
-    return (sr_lane_record){.context = e->context,
-                            .phase = phase,
-                            .training = training,
-                            .dtype = e->dtype,
-                            .models = e->models,
-                            .mean = e->mean,
-                            .std = e->std,
-                            .loss_desc = e->loss.desc,
-                            .loss_options = e->loss.options,
-                            .mix = mix_of(e->recipe, training),
-                            .image = sr_input(e->context, SLOT_IMAGE, &image),
-                            .label = sr_input(e->context, SLOT_LABEL, &label),
-                            .key = sr_input(e->context, SLOT_KEY, &key),
-                            .statistics = &e->statistics};
+    return (sr_lane_recording){.context = e->context,
+                               .phase = phase,
+                               .training = training,
+                               .dtype = e->dtype,
+                               .models = e->models,
+                               .mean = e->mean,
+                               .std = e->std,
+                               .loss_desc = e->loss.desc,
+                               .loss_options = e->loss.options,
+                               .mix = mix_of(e->recipe, training),
+                               .image = sr_input(e->context, SLOT_IMAGE, &image),
+                               .label = sr_input(e->context, SLOT_LABEL, &label),
+                               .key = sr_input(e->context, SLOT_KEY, &key),
+                               .statistics = &e->statistics};
 }
 
 // Notes which report each buffer's first one is.
@@ -260,7 +260,7 @@ static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
 
 // What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
 // statistic, and the stop request.
-static void lane_values(sr_engine *e, const sr_lane_record *r, sr_tensor *values) {
+static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *values) {
     const sr_phase *phase = e->phases[r->phase];
     sr_tensor *xs = values + phase->segment_count; // scratch behind
     int params = 0;
@@ -286,7 +286,7 @@ static void lane_values(sr_engine *e, const sr_lane_record *r, sr_tensor *values
 // Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
 static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int *count) {
     const sr_phase *phase = e->phases[phase_index];
-    sr_lane_record r =
+    sr_lane_recording r =
         begin_record(e, phase_index, true, e->lane_samples, e->image_height, e->image_width);
     e->task->record(&r);
     sr_tensor *values = e->lane_values;
@@ -448,7 +448,7 @@ sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t
     sr_float_control();
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
-    sr_lane_record r = begin_record(e, 0, false, samples, height, width);
+    sr_lane_recording r = begin_record(e, 0, false, samples, height, width);
     const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, &target, 1, &plan));
@@ -475,7 +475,8 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_lane_inpu
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
-    sr_lane_record r = begin_record(e, 0, true, e->lane_samples, e->image_height, e->image_width);
+    sr_lane_recording r =
+        begin_record(e, 0, true, e->lane_samples, e->image_height, e->image_width);
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};

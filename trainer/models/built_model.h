@@ -18,7 +18,7 @@ typedef struct sr_param {
     sr_init init;
     double momentum; // buffers
     int64_t offset;  // element in the flat space
-    sr_tensor *slot;
+    sr_tensor *field;
     sr_tensor variable;
 } sr_param;
 

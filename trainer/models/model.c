@@ -85,12 +85,12 @@ static sr_param *add_param(sr_builder *b) {
     return &b->model->params[b->model->param_count];
 }
 
-void sr_build_param(sr_builder *b, sr_tensor *slot, const char *name, sr_param_kind kind, int rank,
+void sr_build_param(sr_builder *b, sr_tensor *field, const char *name, sr_param_kind kind, int rank,
                     const int64_t *dim, sr_init init) {
     sr_param *p = b->status == SR_OK ? add_param(b) : NULL;
     if (!p)
         return;
-    *p = (sr_param){.kind = kind, .init = init, .slot = slot, .info = {.dtype = SR_F32}};
+    *p = (sr_param){.kind = kind, .init = init, .field = field, .info = {.dtype = SR_F32}};
     p->info.rank = rank;
     for (int i = 0; i < rank; i++) {
         p->info.dim[i] = dim[i];
@@ -113,17 +113,17 @@ void sr_build_param(sr_builder *b, sr_tensor *slot, const char *name, sr_param_k
     b->model->param_count++;
 }
 
-void sr_build_buffer(sr_builder *b, sr_tensor *slot, const char *name, int64_t channels,
+void sr_build_buffer(sr_builder *b, sr_tensor *field, const char *name, int64_t channels,
                      sr_init init, double momentum) {
     int before = b->model->param_count;
-    sr_build_param(b, slot, name, SR_PARAM_BUFFER, 1, &channels, init);
+    sr_build_param(b, field, name, SR_PARAM_BUFFER, 1, &channels, init);
     if (b->model->param_count > before)
         b->model->params[before].momentum = momentum;
 }
 
-void sr_build_set_init(sr_builder *b, const sr_tensor *slot, sr_init init) {
+void sr_build_set_init(sr_builder *b, const sr_tensor *field, sr_init init) {
     for (int i = 0; i < b->model->param_count; i++)
-        if (b->model->params[i].slot == slot)
+        if (b->model->params[i].field == field)
             b->model->params[i].init = init;
 }
 
@@ -175,7 +175,7 @@ sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat) {
     for (int i = 0; i < model->param_count; i++) {
         sr_param *p = &model->params[i];
         p->variable = sr_variable_on(context, p->name, &p->info, flat + p->offset);
-        *p->slot = p->variable;
+        *p->field = p->variable;
     }
     return sr_context_status(context);
 }

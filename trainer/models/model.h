@@ -52,15 +52,15 @@ typedef enum sr_param_kind {
     SR_PARAM_FROZEN, // neither trained nor updated
 } sr_param_kind;
 
-// Declares a parameter. Names are relative to the builder's scope; *slot must stay where it is
+// Declares a parameter. Names are relative to the builder's scope; *field must stay where it is
 // while the model lives. Errors stick to the builder.
-void sr_build_param(sr_builder *builder, sr_tensor *slot, const char *name, sr_param_kind kind,
+void sr_build_param(sr_builder *builder, sr_tensor *field, const char *name, sr_param_kind kind,
                     int rank, const int64_t *dim, sr_init init);
 // Declares a running statistic of 'channels' values.
-void sr_build_buffer(sr_builder *builder, sr_tensor *slot, const char *name, int64_t channels,
+void sr_build_buffer(sr_builder *builder, sr_tensor *field, const char *name, int64_t channels,
                      sr_init init, double momentum);
 // Changes the first value of a parameter declared before (by the address of its field).
-void sr_build_set_init(sr_builder *builder, const sr_tensor *slot, sr_init init);
+void sr_build_set_init(sr_builder *builder, const sr_tensor *field, sr_init init);
 // Declares an i64 counter of steps that checkpoints carry for torch ("num_batches_tracked").
 void sr_build_counter(sr_builder *builder, const char *name);
 // Names between push and pop get "PREFIX." in front.

@@ -44,19 +44,19 @@ static const sr_option_table fast_table = {.name = "model.cifar-fast",
                                            .count = sizeof fast_rows / sizeof fast_rows[0],
                                            .struct_size = sizeof(fast_options)};
 
-typedef struct group {
+typedef struct conv_group {
     sr_conv_layer conv1, conv2;
     sr_batchnorm_layer norm1, norm2;
-} group;
+} conv_group;
 
 typedef struct fast {
     sr_conv_layer whiten;
-    group groups[GROUPS];
+    conv_group groups[GROUPS];
     sr_linear_layer head;
     double scale;
 } fast;
 
-static void build_group(sr_builder *b, group *g, int64_t in, int64_t out, double momentum) {
+static void build_group(sr_builder *b, conv_group *g, int64_t in, int64_t out, double momentum) {
     sr_conv_layer_opts conv = {
         .in = in, .out = out, .window = 3, .conv = {.pad = 1}, .init = {.kind = SR_INIT_DIRAC}};
     sr_batchnorm_layer_opts norm = {.eps = 1e-12, .momentum = momentum, .fixed_scale = true};
@@ -91,7 +91,7 @@ static void build(sr_builder *b, const void *options, void *state) {
     sr_build_linear(b, &net->head, "head", in, sr_build_classes(b), true);
 }
 
-static sr_tensor group_forward(sr_forward *f, const group *g, sr_tensor x) {
+static sr_tensor group_forward(sr_forward *f, const conv_group *g, sr_tensor x) {
     x = sr_layer_conv(&g->conv1, x);
     x = sr_maxpool2d(x, (sr_pool2d_opts){.window = 2});
     x = sr_gelu(sr_layer_batchnorm(f, &g->norm1, x));

@@ -36,19 +36,19 @@ static const sr_option_table resnet_table = {.name = "model.resnet",
                                              .struct_size = sizeof(resnet_options)};
 
 // A basic block has two convolutions, a bottleneck three.
-typedef struct block {
+typedef struct residual_block {
     int convs;
     bool has_downsample;
     sr_conv_layer conv[3], downsample;
     sr_batchnorm_layer bn[3], downsample_bn;
-} block;
+} residual_block;
 
 typedef struct resnet {
     bool pools;
     int block_count;
     sr_conv_layer conv1;
     sr_batchnorm_layer bn1;
-    block blocks[MAX_BLOCKS];
+    residual_block blocks[MAX_BLOCKS];
     sr_linear_layer fc;
 } resnet;
 
@@ -68,7 +68,8 @@ static void build_conv_bn(sr_builder *b, sr_conv_layer *conv, sr_batchnorm_layer
     sr_build_batchnorm(b, bn, bn_names[number], opts.out, (sr_batchnorm_layer_opts){0});
 }
 
-static void build_block(sr_builder *b, block *k, int convs, int64_t in, int64_t width, int stride) {
+static void build_block(sr_builder *b, residual_block *k, int convs, int64_t in, int64_t width,
+                        int stride) {
     int64_t out = convs == 3 ? width * 4 : width;
     k->convs = convs;
     if (convs == 3) {
@@ -116,7 +117,7 @@ static sr_tensor conv_bn(sr_forward *f, const sr_conv_layer *conv, const sr_batc
     return sr_layer_batchnorm(f, bn, sr_layer_conv(conv, x));
 }
 
-static sr_tensor block_forward(sr_forward *f, const block *k, sr_tensor x) {
+static sr_tensor block_forward(sr_forward *f, const residual_block *k, sr_tensor x) {
     sr_tensor shortcut = x, y = x;
     for (int i = 0; i < k->convs; i++) {
         y = conv_bn(f, &k->conv[i], &k->bn[i], y);

@@ -22,7 +22,7 @@ typedef struct sr_task_input {
 } sr_task_input;
 
 // One recording of a phase's lane program (or of an evaluation).
-typedef struct sr_lane_record {
+typedef struct sr_lane_recording {
     sr_context *context;
     const struct sr_task_state *task;
     int phase;
@@ -38,31 +38,31 @@ typedef struct sr_lane_record {
     // To be filled by the task:
     sr_tensor loss;                    // f32 [N]: one number a sample; the step's loss is its mean
     sr_tensor scalars[SR_MAX_SCALARS]; // f32 sums over the lane, one element each
-} sr_lane_record;
+} sr_lane_recording;
 
 // A task's descriptor. Immutable.
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;
-    const char *transformer;                  // of the data pipeline
-    int phases;                               // exactly so many; 0: one
-    const char *phase_names[SR_MAX_PHASES];   // in order, where there are several
-    bool uses_loss;                           // the recipe's `loss`; else it has one of its own
-    int scalars;                              // sums beside the loss, as logged
-    const char *scalar_names[SR_MAX_SCALARS]; // "top1": number of hits
-    void (*record)(sr_lane_record *record);   // of training: fills loss and scalars
+    const char *transformer;                   // of the data pipeline
+    int phases;                                // exactly so many; 0: one
+    const char *phase_names[SR_MAX_PHASES];    // in order, where there are several
+    bool uses_loss;                            // the recipe's `loss`; else it has one of its own
+    int scalars;                               // sums beside the loss, as logged
+    const char *scalar_names[SR_MAX_SCALARS];  // "top1": number of hits
+    void (*record)(sr_lane_recording *record); // of training: fills loss and scalars
     // Records the samples as the network of the first phase sees them, mixed by record->mix; NULL:
     // the recipe may have no `mix`.
-    sr_mixed (*mix)(sr_lane_record *record);
+    sr_mixed (*mix)(sr_lane_recording *record);
     // Records inference: f32 logits [N,classes] from record->image; NULL: nothing to evaluate.
-    sr_tensor (*infer)(sr_lane_record *record);
+    sr_tensor (*infer)(sr_lane_recording *record);
 } sr_task_desc;
 
 // Of a recipe's `task`; NULL where this build has none.
 const sr_task_desc *sr_task_find(const char *name);
 
 // Runs a model of a phase in a record.
-sr_tensor sr_task_forward(sr_lane_record *record, int phase, const sr_tensor *inputs,
+sr_tensor sr_task_forward(sr_lane_recording *record, int phase, const sr_tensor *inputs,
                           bool with_statistics);
 
 #ifdef __cplusplus

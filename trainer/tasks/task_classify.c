@@ -7,26 +7,26 @@
 
 #define MIX_SCOPE 0x6d780000u // models count up from phase << 16
 
-static sr_tensor pictures(const sr_lane_record *r) {
+static sr_tensor pictures(const sr_lane_recording *r) {
     return sr_normalize(r->image, r->mean, r->std, r->dtype);
 }
 
-static sr_tensor infer(sr_lane_record *r) {
+static sr_tensor infer(sr_lane_recording *r) {
     sr_tensor x = pictures(r);
     return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
 }
 
-static sr_tensor loss_of(const sr_lane_record *r, sr_tensor logits, sr_tensor labels) {
+static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {
     return r->loss_desc->record(logits, labels, r->loss_options);
 }
 
-static sr_mixed mix(sr_lane_record *r) {
+static sr_mixed mix(sr_lane_recording *r) {
     sr_mix_opts opts = r->mix;
     opts.scope = MIX_SCOPE;
     return sr_mix_batch(pictures(r), r->label, r->key, opts);
 }
 
-static sr_tensor record_mixed(sr_lane_record *r) {
+static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
     sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
     r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->label)),
@@ -34,14 +34,14 @@ static sr_tensor record_mixed(sr_lane_record *r) {
     return logits;
 }
 
-static sr_tensor record_plain(sr_lane_record *r) {
+static sr_tensor record_plain(sr_lane_recording *r) {
     sr_tensor x = pictures(r);
     sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
     r->loss = loss_of(r, logits, r->label);
     return logits;
 }
 
-static void record(sr_lane_record *r) {
+static void record(sr_lane_recording *r) {
     const bool mixes = r->mix.mixup > 0 || r->mix.cutmix > 0;
     sr_tensor logits = mixes ? record_mixed(r) : record_plain(r);
     r->scalars[0] = sr_topk_hits(logits, r->label);

@@ -6,7 +6,7 @@
 
 enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
 
-static sr_tensor noise(sr_lane_record *r, int64_t n) {
+static sr_tensor noise(sr_lane_recording *r, int64_t n) {
     return sr_random_normal(r->key, r->dtype, 2, (int64_t[]){n, NOISE},
                             0x6e0000u + (uint32_t)r->phase);
 }
@@ -20,7 +20,7 @@ static sr_tensor per_sample(sr_tensor logits, double target) {
     return sr_reshape(loss, 1, info.dim);
 }
 
-static void record(sr_lane_record *r) {
+static void record(sr_lane_recording *r) {
     static const double centre[3] = {0.5, 0.5, 0.5};
     sr_info info;
     if (!sr_tensor_info(r->image, &info))

@@ -21,7 +21,7 @@ const sr_task_desc *sr_task_find(const char *name) {
     return NULL;
 }
 
-sr_tensor sr_task_forward(sr_lane_record *record, int phase, const sr_tensor *inputs,
+sr_tensor sr_task_forward(sr_lane_recording *record, int phase, const sr_tensor *inputs,
                           bool with_statistics) {
     const sr_model *model = record->models[phase];
     sr_forward forward = {.context = record->context,

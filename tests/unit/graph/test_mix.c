@@ -323,18 +323,19 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
     for (int step = 0; step < 4; step++) {
         float t[SAMPLES][CLASSES], loss[SAMPLES];
         sr_context_begin_step(context);
-        sr_lane_record r = {.context = context,
-                            .training = true,
-                            .dtype = SR_F32,
-                            .models = models,
-                            .mean = zero,
-                            .std = one,
-                            .loss_desc = sr_losses(&count)[0],
-                            .loss_options = &no_smoothing,
-                            .mix = {.mixup = 1, .probability = 1},
-                            .image = sr_constant(context, &picture, pixels),
-                            .label = sr_constant(context, &label, labels),
-                            .key = sr_constant(context, &four, (const int32_t[]){1, 2, step, 3})};
+        sr_lane_recording r = {.context = context,
+                               .training = true,
+                               .dtype = SR_F32,
+                               .models = models,
+                               .mean = zero,
+                               .std = one,
+                               .loss_desc = sr_losses(&count)[0],
+                               .loss_options = &no_smoothing,
+                               .mix = {.mixup = 1, .probability = 1},
+                               .image = sr_constant(context, &picture, pixels),
+                               .label = sr_constant(context, &label, labels),
+                               .key =
+                                   sr_constant(context, &four, (const int32_t[]){1, 2, step, 3})};
         sr_task_find("classify")->record(&r);
         assert_ok(sr_read(r.loss, loss, sizeof loss));
         assert_ok(sr_read(seen, t, sizeof t));

@@ -130,7 +130,7 @@ static sr_status bind(network *net) {
             return SR_E_MEMORY;
         info.dtype = exact_dtype(net);
         p->variable = sr_variable(net->context, p->name, &info, values);
-        *p->slot = p->variable;
+        *p->field = p->variable;
     }
     return SR_OK;
 }
