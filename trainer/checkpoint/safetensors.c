@@ -312,14 +312,6 @@ const char *sr_safetensors_metadata(const sr_safetensors *file, const char *key)
     return NULL;
 }
 
-int sr_safetensors_metadata_count(const sr_safetensors *file) {
-    return file->metadata_count;
-}
-
-sr_metadata sr_safetensors_metadata_get(const sr_safetensors *file, int index) {
-    return file->metadata[index];
-}
-
 sr_status sr_safetensors_read(sr_safetensors *file, const sr_stored_tensor *tensor, int64_t first,
                               int64_t count, void *out) {
     int64_t elements = sr_stored_elements(tensor);

@@ -72,10 +72,6 @@ const sr_stored_tensor *sr_safetensors_get(const sr_safetensors *file, int index
 const sr_stored_tensor *sr_safetensors_find(const sr_safetensors *file, const char *name);
 // NULL when the file has no such key.
 const char *sr_safetensors_metadata(const sr_safetensors *file, const char *key);
-// Number of metadata strings, and one of them in file order.
-int sr_safetensors_metadata_count(const sr_safetensors *file);
-// Borrowed until free.
-sr_metadata sr_safetensors_metadata_get(const sr_safetensors *file, int index);
 
 // Elements [first, first + count) of a tensor in its stored dtype.
 SR_NODISCARD sr_status sr_safetensors_read(sr_safetensors *file, const sr_stored_tensor *tensor,

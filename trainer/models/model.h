@@ -18,9 +18,8 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 1        // of sr_model_desc
-#define SR_MODEL_MAX_INPUTS 4 // of a forward pass
-#define SR_NAME_BYTES 128     // of a parameter's full name, its terminator included
+#define SR_MODEL_ABI 1    // of sr_model_desc
+#define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
 // What 'build' of a model is given: collects its declarations.
 typedef struct sr_builder sr_builder;

@@ -103,8 +103,6 @@ void sr_recipe_node_remove(sr_recipe_node *parent, const char *key);
 sr_recipe_node *sr_recipe_node_child(const sr_recipe_node *map, const char *key);
 // "a.b[2].c" from a root; NULL where there is none.
 sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path);
-// The same, or its nearest parent that exists (the root at last).
-sr_recipe_node *sr_recipe_node_nearest(sr_recipe_node *root, const char *path);
 bool sr_recipe_node_is_null(const sr_recipe_node *node);
 // Text and lists of text as an option table reads them: "x", "[a, b]". NULL for anything else.
 const char *sr_recipe_node_value(sr_recipe_internal *in, const sr_recipe_node *node);
@@ -131,17 +129,11 @@ SR_NODISCARD sr_status sr_recipe_shipped(sr_arena *arena, const char *name, cons
 bool sr_recipe_knows(const char *section_path, const char *key);
 
 // recipe_options.c
-// Sets one field from its node; false and a mistake where it does not fit.
-bool sr_recipe_set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
-                          const char *name, const sr_recipe_node *node);
 // Reads all rows of a table from the map 'written' (may be NULL) into *options, which gets defaults
 // first, and puts a node for each row into the map 'resolved'. Read nodes become 'used'.
 SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *table,
                                             void *options, sr_recipe_node *written,
                                             sr_recipe_node *resolved);
-// Puts a node at a dotted path below 'map', making maps on the way; replaces one that is there.
-SR_NODISCARD sr_status sr_recipe_node_put(sr_recipe_internal *in, sr_recipe_node *map,
-                                          const char *path, sr_recipe_node *node);
 // printf into the arena; "" and in->out_of_memory when there is none left.
 const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) SR_PRINTF(2, 3);
 

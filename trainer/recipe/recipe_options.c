@@ -24,8 +24,9 @@ const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) {
     return text ? text : "";
 }
 
-sr_status sr_recipe_node_put(sr_recipe_internal *in, sr_recipe_node *map, const char *path,
-                             sr_recipe_node *node) {
+// Puts a node at a dotted path below 'map', making maps on the way; replaces one that exists.
+static sr_status put_node(sr_recipe_internal *in, sr_recipe_node *map, const char *path,
+                          sr_recipe_node *node) {
     const char *dot;
     while ((dot = strchr(path, '.')) != NULL) {
         const char *key = sr_recipe_format(in, "%.*s", (int)(dot - path), path);
@@ -62,8 +63,9 @@ static bool is_expanded_tilde(const sr_recipe_node *node) {
            strcmp(node->text, home) == 0;
 }
 
-bool sr_recipe_set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
-                          const char *name, const sr_recipe_node *node) {
+// Sets one field from its node; false and a mistake where it does not fit.
+static bool set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
+                       const char *name, const sr_recipe_node *node) {
     const sr_option *option = sr_options_find(table, name);
     const char *value = sr_recipe_node_value(in, node);
     if (node->kind == SR_RECIPE_NODE_LIST && option && !is_list(option->type)) {
@@ -155,13 +157,13 @@ sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *ta
         sr_recipe_node *node = written ? sr_recipe_node_find(written, option->name) : NULL;
         if (node)
             node->used = true;
-        if (node && (sr_recipe_node_is_null(node) ||
-                     !sr_recipe_set_option(in, table, options, option->name, node)))
+        if (node &&
+            (sr_recipe_node_is_null(node) || !set_option(in, table, options, option->name, node)))
             node = NULL;
         sr_recipe_node *result = option_node(in, option, options, node);
         if (!result)
             return SR_E_MEMORY;
-        SR_TRY(sr_recipe_node_put(in, resolved, option->name, result));
+        SR_TRY(put_node(in, resolved, option->name, result));
     }
     return SR_OK;
 }
@@ -202,7 +204,7 @@ static void set_from(sr_recipe_internal *in, const char *path, const sr_option_t
             (node->kind == SR_RECIPE_NODE_TEXT && (!node->text || sr_recipe_node_is_null(node))))
             continue; // a default, or nothing
         if (sr_options_find(table, key))
-            node->used = sr_recipe_set_option(in, table, options, key, node);
+            node->used = set_option(in, table, options, key, node);
         else if (!*prefix && sr_recipe_knows(path, key))
             continue;
         else if (node->kind == SR_RECIPE_NODE_MAP)
@@ -236,7 +238,7 @@ static sr_status complete(sr_recipe_internal *in, const char *path, const sr_opt
         sr_recipe_node *node = option_node(in, option, options, written);
         if (!node)
             return SR_E_MEMORY;
-        SR_TRY(sr_recipe_node_put(in, section, option->name, node));
+        SR_TRY(put_node(in, section, option->name, node));
     }
     return SR_OK;
 }

@@ -76,24 +76,16 @@ static const char *step(sr_recipe_node *node, const char *path, sr_recipe_node *
     return path + length;
 }
 
-static sr_recipe_node *walk(sr_recipe_node *root, const char *path, bool nearest) {
+sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path) {
     sr_recipe_node *node = root;
     while (node && *path) {
         sr_recipe_node *next;
         path = step(node, path, &next);
         if (!next)
-            return nearest ? node : NULL;
+            return NULL;
         node = next;
     }
     return node;
-}
-
-sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path) {
-    return walk(root, path, false);
-}
-
-sr_recipe_node *sr_recipe_node_nearest(sr_recipe_node *root, const char *path) {
-    return walk(root, path, true);
 }
 
 bool sr_recipe_node_is_null(const sr_recipe_node *node) {

@@ -15,16 +15,9 @@ extern "C" {
 #define SR_MAX_PHASES 4  // of a step
 #define SR_MAX_SCALARS 8 // that a task logs beside the loss
 
-// Arrays of a data slot become input slots of the lane program in this order.
-typedef struct sr_task_input {
-    const char *array; // "image", "label"
-    sr_tensor tensor;
-} sr_task_input;
-
 // One recording of a phase's lane program (or of an evaluation).
 typedef struct sr_lane_recording {
     sr_context *context;
-    const struct sr_task_state *task;
     int phase;
     bool training;
     sr_dtype dtype;
