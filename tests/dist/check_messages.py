@@ -65,7 +65,7 @@ class Messages(suite.Suite):
                 ("syntax", self.path("syntax.yaml", base + "batch: [64\nlanes: 8\n"), [],
                  "syntax.yaml:4:1: error: flow sequence without a closing bracket"),
                 ("tab", self.path("tab.yaml", base + "eval:\n\tresize: 32\n"), [],
-                 "tab.yaml:3:1: error: a tab indents this line"),
+                 "tab.yaml:3:1: error: this line is indented with a tab"),
                 ("unknown model", self.path("model.yaml", base + "model: tyny\n"), [],
                  "model.yaml:2:8: error: unknown model 'tyny'; did you mean 'tiny'?"),
                 ("unknown optimizer before its rate", self.recipe, ["optimizer=adamant"],

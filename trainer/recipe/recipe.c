@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe from end to end: load, check, answer questions about it, free.
+// Loading, checking, querying and freeing a recipe.
 //
-// Order of work: layers to one tree (recipe_layers.c), rows of the table and sections to values
-// (recipe_options.c, recipe_sections.c), then here: keys nobody knows, values that follow from
-// others, and what must fit together.
+// Order of work: layers are merged into one tree (recipe_layers.c); table rows and sections are
+// read (recipe_options.c, recipe_sections.c); then this file reports unknown keys, derives values
+// from others and checks combinations.
 #include "trainer/recipe/recipe.h"
 
 #include <errno.h>
@@ -15,15 +15,15 @@
 
 #include "trainer/recipe/recipe_internal.h"
 
-#define CHANNELS 3 // of every picture: red, green, blue
+#define CHANNELS 3 // of every image: red, green, blue
 
-// ---- keys that nobody knows ---------------------------------------------------------------------
+// ---- unknown keys -------------------------------------------------------------------------------
 
 static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// The nearest key of the same level, else a key of that name somewhere else ("lr": optimizer.lr).
+// The nearest key of the same level, else a key of that name elsewhere ("lr": optimizer.lr).
 static const char *hint_for(sr_recipe_internal *in, const char *prefix, const char *key) {
     const sr_option_table *table = sr_recipe_keys();
     size_t section_count, count = 0;
@@ -80,13 +80,13 @@ static void refuse_unknown(sr_recipe_internal *in, const sr_recipe_node *map, co
         else if (node->kind == SR_RECIPE_NODE_MAP)
             refuse_unknown(in, node, inner);
         else if (!sr_recipe_node_is_null(node))
-            sr_recipe_mistake(in, node->at, "'%s' has keys of its own: give it a map", node->key);
+            sr_recipe_mistake(in, node->at, "'%s' is a section: give it a map of keys", node->key);
     }
 }
 
-// ---- values that follow from others -------------------------------------------------------------
+// ---- values derived from others -----------------------------------------------------------------
 
-// The node of a row, to report at or to complete.
+// The resolved node of a row.
 static sr_recipe_node *row(const sr_recipe_internal *in, const char *path) {
     return sr_recipe_node_find(in->resolved, path);
 }
@@ -111,7 +111,7 @@ static void read_image(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     sr_recipe_node *node = row(in, "image");
     if (image->count != 1 && image->count != 2) {
-        sr_recipe_mistake(in, node->at, "'image' is one side, or [height, width]");
+        sr_recipe_mistake(in, node->at, "'image' must be one number or [height, width]");
         return;
     }
     r->image_height = image->items[0];
@@ -120,14 +120,14 @@ static void read_image(sr_recipe_internal *in) {
         sr_recipe_format(in, "%lldx%lld", (long long)r->image_height, (long long)r->image_width);
     int64_t side = r->image_height < r->image_width ? r->image_height : r->image_width;
     derive_number(in, "eval.crop", &r->eval.crop, side, "default (image)");
-    // 256 for 224, as torchvision has it; small pictures are not enlarged for a crop.
+    // 256 for 224, as in torchvision; small images are not enlarged before the crop.
     bool small = r->eval.crop <= 64;
     derive_number(in, "eval.resize", &r->eval.resize,
                   small ? r->eval.crop : (r->eval.crop * 8 + 3) / 7,
                   small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
 }
 
-// Recipes that mix nothing keep the identity that they had before there was mixing.
+// Recipes without mixing keep the identity that they had before mixing existed.
 static void read_mix(const sr_recipe_internal *in) {
     static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
     const sr_recipe *r = &in->v.recipe;
@@ -150,8 +150,8 @@ static void read_lanes(sr_recipe_internal *in) {
     const sr_recipe_node *node = row(in, row(in, "batch")->at.source ? "batch" : "lanes");
     if (below > 0) {
         sr_recipe_mistake(in, node->at,
-                          "batch %lld cannot be divided into %lld equal lanes; batch %lld or %lld "
-                          "can, or give other lanes",
+                          "batch %lld cannot be divided into %lld equal lanes; use batch %lld or "
+                          "%lld, or change lanes",
                           batch, cut, below, below + cut);
     } else {
         sr_recipe_mistake(in, node->at, "batch %lld has fewer samples than its %lld lanes", batch,
@@ -164,7 +164,7 @@ static bool is_written(const sr_recipe_internal *in, const char *key) {
     return node && !sr_recipe_node_is_null(node);
 }
 
-// A length that is written and wrong is a mistake of its own.
+// An invalid length is reported where it is read.
 static void read_length(sr_recipe_internal *in) {
     if (!is_written(in, "epochs") && !is_written(in, "steps") && !in->base_missing)
         sr_recipe_mistake(in, (sr_recipe_position){0},
@@ -205,7 +205,7 @@ static void read_profile(sr_recipe_internal *in) {
     r->profile_end = last;
 }
 
-// An interval by time has a unit of time ("10min"), one by progress a unit of progress ("1ep").
+// An interval in time has a unit of time ("10min"), one in progress a unit of progress ("1ep").
 typedef struct interval {
     sr_length length;
     double seconds;
@@ -249,7 +249,7 @@ static void read_channels(sr_recipe_internal *in) {
     const sr_recipe_node *node = row(in, row(in, "data.std")->at.source ? "data.std" : "data.mean");
     if (mean != CHANNELS || std != CHANNELS) {
         sr_recipe_mistake(in, node->at,
-                          "data.mean has %zu values and data.std %zu; both have three, one per "
+                          "data.mean has %zu values and data.std %zu; both need three, one per "
                           "channel",
                           mean, std);
     }
@@ -270,7 +270,7 @@ static sr_status carry_expected(sr_recipe_internal *in) {
     return SR_OK;
 }
 
-// The top level in the order in which people read a recipe; what is not named stays in the middle.
+// Sorts the top level into the usual order of a recipe; keys that are not listed follow.
 static void order_top(sr_recipe_node *root) {
     static const char *const order[] = {
         "about", "task",      "model",    "phases",  "weights", "weights_reset", "data",
@@ -336,7 +336,7 @@ sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
     if (status == SR_OK)
         status = sr_recipe_verdict(in);
     if (status != SR_OK) {
-        in->v.recipe.internal = in; // defaults may have cleared it
+        in->v.recipe.internal = in; // sr_options_defaults may have cleared it
         sr_recipe_free(&in->v.recipe);
         return status;
     }
@@ -352,9 +352,9 @@ void sr_recipe_free(sr_recipe *recipe) {
     sr_free(in);
 }
 
-// ---- questions ----------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
-// Position of a value, or of its nearest parent that was written down.
+// Position of a value, or of its nearest parent that was written.
 static sr_recipe_position position_of(const sr_recipe_internal *in, const char *path) {
     char part[SR_RECIPE_MAX_PATH];
     snprintf(part, sizeof part, "%s", path);
@@ -386,7 +386,7 @@ const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
     return node && node->kind == SR_RECIPE_NODE_TEXT ? node->text : NULL;
 }
 
-// "; there is: a, b, c"
+// "; available: a, b, c"
 static const char *list_names(sr_recipe_internal *in, const char *const *names, int count) {
     const char *list = "";
     for (int i = 0; i < count; i++)

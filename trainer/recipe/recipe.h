@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe: what to train, on what, how. YAML in, one plain struct with every default resolved out.
+// A recipe: what to train, on which data and how. A YAML file in, one plain struct with all
+// defaults resolved out.
 //
 // The language is a subset of YAML: maps, lists and text. No anchors, aliases, tags, merge keys or
-// second documents; at most 1 MiB and 32 levels; a key stands once in its map. Text is typed by the
-// key's row in an option table (kernels/base/options.h), never guessed: `no` is text where text is
-// asked for. `key:` with no value (or null, ~) takes back what a base said.
+// second documents; at most 1 MiB and 32 levels; a key occurs once in its map. The type of a text
+// is that of the key's row in an option table (kernels/base/options.h) and is never guessed: `no`
+// is text where the option is text. `key:` without a value (or with null, ~) removes what a base
+// set.
 //
 //   base: resnet50            # or a list; beside this file first, then among the shipped recipes
 //   batch: 512
 //   optimizer: {name: sgd, lr: 0.1, lr_per: 256, momentum: 0.9}
 //
-// Inheritance and overrides merge maps key by key and replace lists and text whole. A section that
-// is a choice (model, optimizer, schedule, loss: a name, or a map with `name`) and names another
-// thing than its base starts anew. A recipe with `phases: {G: {...}, D: {...}}` gives each phase
-// its own model, optimizer, schedule and loss; what a phase leaves out it takes from the top level.
+// Inheritance and overrides merge maps key by key and replace lists and text as a whole. A section
+// that is a choice (model, optimizer, schedule, loss: a name, or a map with `name`) takes nothing
+// from its base if it names something else. A recipe with `phases: {G: {...}, D: {...}}` gives each
+// phase its own model, optimizer, schedule and loss; a phase takes what it leaves out from the top
+// level.
 //
-// What belongs to one optimiser, schedule, loss, model or transform is not known here: its
-// descriptor's option table reads it through sr_recipe_options_parse, so that a new optimiser needs
-// no change in this file.
+// The options of an optimiser, schedule, loss, model or transform are not known here: its
+// descriptor's option table reads them through sr_recipe_options_parse, so that a new optimiser
+// needs no change in this file.
 //
 // Every mistake is reported as "recipe.yaml:6:1: error: unknown key 'optimzier'; did you mean
-// 'optimizer'?", with the line and a caret below; all that can be found are listed at once. Such
-// failures are SR_E_USAGE and their message needs no prefix.
+// 'optimizer'?", followed by the line and a caret; all mistakes that can be found are listed at
+// once. Such failures are SR_E_USAGE and their message needs no prefix.
 #ifndef SR_TRAINER_RECIPE_H
 #define SR_TRAINER_RECIPE_H
 
@@ -35,13 +38,13 @@
 extern "C" {
 #endif
 
-// What is learnt.
+// What the model learns to do.
 typedef enum sr_task {
     SR_TASK_CLASSIFY = 0,
     SR_TASK_GAN,
 } sr_task;
 
-// How activations are stored; parameters are fp32 always.
+// How activations are stored; parameters are always fp32.
 typedef enum sr_precision {
     SR_PRECISION_FP32 = 0,
     SR_PRECISION_BF16,
@@ -50,19 +53,19 @@ typedef enum sr_precision {
 // Whether the fastest algorithm is chosen.
 typedef enum sr_chooser {
     SR_CHOOSER_ON = 0, // candidates are timed within a numerics class: the same bits
-    SR_CHOOSER_OFF,    // every kernel as it is by default, nothing is timed
-    SR_CHOOSER_CLASS,  // what SR_CHOOSER_ON was called before
+    SR_CHOOSER_OFF,    // every kernel's default, nothing is timed
+    SR_CHOOSER_CLASS,  // old name of SR_CHOOSER_ON
 } sr_chooser;
 
-// A named alternative and where its options stand.
+// A named alternative and the path of its options.
 typedef struct sr_recipe_choice {
-    const char *name; // NULL: the recipe leaves it to the task
+    const char *name; // NULL: left to the task
     const char *path; // for sr_recipe_options_parse and sr_recipe_fail, as "phases.G.optimizer"
 } sr_recipe_choice;
 
-// Parameters that are treated unlike the rest; the first group that matches a tensor counts.
+// Parameters with settings of their own; the first group that matches a tensor applies.
 typedef struct sr_recipe_group {
-    sr_string_list match; // words of param_groups.c
+    sr_string_list match; // patterns of param_groups.c
     double lr_scale;      // of the learning rate; default 1
     double decay_scale;   // of the weight decay; default 1
     bool frozen;          // not updated at all
@@ -74,7 +77,7 @@ typedef struct sr_recipe_optimizer {
     sr_recipe_choice choice;
     double lr;       // absolute: lr_per is already applied
     double lr_given; // as written
-    double lr_per;   // batch that lr_given is meant for; 0: absolute
+    double lr_per;   // batch size that lr_given is meant for; 0: absolute
     double weight_decay;
     const sr_recipe_group *groups;
     int group_count;
@@ -95,9 +98,9 @@ typedef struct sr_recipe_phase {
     sr_recipe_schedule schedule;
 } sr_recipe_phase;
 
-// A resolved recipe. Immutable but for sr_recipe_options_parse; all memory is its own.
+// A resolved recipe. Immutable except for sr_recipe_options_parse; owns all its memory.
 typedef struct sr_recipe {
-    // Who it is. 'name' is the file's name without folder and ending.
+    // 'name' is the file's name without folder and ending.
     const char *name, *file; // file: as opened; also the folder that 'plugins' are looked up in
     const char *about;       // one line for `recipe list`; NULL where there is none
 
@@ -109,19 +112,19 @@ typedef struct sr_recipe {
 
     struct {
         const char *train, *val; // data set folder or shards; NULL where not given
-        int64_t workers;         // DataTransformer processes a rank; 0: its cores
-        int64_t memory;          // bytes of the rings a rank; 0: 256 MiB
+        int64_t workers;         // DataTransformer processes per rank; 0: one per core
+        int64_t memory;          // bytes of the rings per rank; 0: 256 MiB
         bool threads;            // data.processes: 0
         sr_on_corrupt on_corrupt;
         int64_t skip_limit;      // of on_corrupt: skip:N
         int order;               // sr_data_order
         sr_float_list mean, std; // 0..1 scale, of red, green, blue
     } data;
-    int64_t image_height, image_width; // of training pictures after all transforms
+    int64_t image_height, image_width; // of training images after all transforms
     int64_t batch;                     // global
-    int64_t lanes;                     // resolved: a power of two where not given
-    double epochs;                     // 0 where steps counts
-    int64_t steps;                     // 0 where epochs counts
+    int64_t lanes;                     // if not given: a power of two
+    double epochs;                     // 0 if the length is given in steps
+    int64_t steps;                     // 0 if the length is given in epochs
     int64_t seed;
     int precision; // sr_precision
     bool numerics_strict;
@@ -131,7 +134,7 @@ typedef struct sr_recipe {
     int augment_count;
     struct {
         double mixup, cutmix; // alpha; 0: none
-        double probability;   // that a lane is mixed in a step
+        double probability;   // that a lane's samples are mixed in a step
     } mix;                    // of training samples, after the transforms
 
     struct {
@@ -142,8 +145,8 @@ typedef struct sr_recipe {
     struct {
         double decay;     // 0: no EMA
         int64_t every;    // steps between its updates
-        sr_length warmup; // until then decay grows as (1 + n) / (10 + n)
-        bool lookahead;   // parameters take the average's value at each update
+        sr_length warmup; // until then the decay grows as (1 + n) / (10 + n)
+        bool lookahead;   // each update sets the parameters to the average
     } ema;
     struct {
         int64_t bucket; // bytes; 0: the exchange's default
@@ -152,64 +155,63 @@ typedef struct sr_recipe {
         sr_length every; // 0: not by progress
         double seconds;  // 0: not by time
         int64_t keep;
-        const char *metric; // that chooses best/; NULL: the task's own
+        const char *metric; // that selects best/; NULL: the task's default
     } checkpoint;
     int chooser;                          // sr_chooser
     int64_t chooser_workspace;            // bytes
     double deadline_report, deadline_act; // seconds
     sr_string_list plugins;
-    int64_t profile_begin, profile_end; // steps [begin, end) of the trace; equal: none
+    int64_t profile_begin, profile_end; // steps [begin, end) are traced; equal: none
 
-    struct sr_recipe_internal
-        *internal; // the resolved tree, its sources and the memory of all above
+    struct sr_recipe_internal *internal; // the resolved tree, its sources and all memory
 } sr_recipe;
 
 // Loads a recipe by path (a name with '/' or ending in .yaml) or by the name of a shipped one, and
-// lays "key=value" overrides over it (keys dotted; values as in YAML, [..] and {..} included; of
-// epochs and steps the one given removes the other). All of it is resolved except what needs
+// applies "key=value" overrides (dotted keys; values as in YAML, [..] and {..} included; of epochs
+// and steps the one that is given removes the other). Everything is resolved except what needs
 // descriptors. Errors: SR_E_USAGE with every mistake found; SR_E_NOT_FOUND naming the nearest
 // recipe; SR_E_IO. Warnings go to the log.
 SR_NODISCARD sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
                                       int override_count, sr_recipe **out);
-// NULL is legal; everything that was borrowed from the recipe ends.
+// NULL is legal. Everything borrowed from the recipe becomes invalid.
 void sr_recipe_free(sr_recipe *recipe);
 
 // Reads the options of the section at 'path' ("optimizer", "phases.G.loss", "augment[2]") into
-// *options with defaults for the rest, and completes the resolved recipe with them, so that
-// identity and printing cover them. Keys that the recipe itself knows there (name; optimizer lr,
-// lr_per, weight_decay, groups; schedule warmup, warmup_start) are passed over unless the table has
-// them. Strings live as long as the recipe. SR_E_USAGE: unknown key, wrong type, out of range, with
-// all mistakes reported so far in this recipe, each with its position.
+// *options, with defaults for the rest, and adds them to the resolved recipe, so that identity and
+// printing include them. Keys that the recipe itself reads there (name; optimizer lr, lr_per,
+// weight_decay, groups; schedule warmup, warmup_start) are skipped unless the table has them.
+// Strings live as long as the recipe. SR_E_USAGE: unknown key, wrong type or out of range, with all
+// mistakes reported so far in this recipe, each with its position.
 SR_NODISCARD sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path,
                                                const sr_option_table *table, void *options);
 
 // The index of a chosen name among 'names', for a section's `name` (or a plain key such as
-// "device"). SR_E_USAGE: "unknown optimizer 'sdg'; did you mean 'sgd'?" ('what' is the word used
-// for it).
+// "device"). SR_E_USAGE: "unknown optimizer 'sdg'; did you mean 'sgd'?", where 'what' is
+// "optimizer".
 SR_NODISCARD sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,
                                         const char *const *names, int count, int *index);
 
-// Reports a mistake at the value of 'path' (or at its nearest parent that was written down; without
-// a position where there is none) and returns SR_E_USAGE with it:
+// Reports a mistake at the value of 'path' (or at its nearest parent that was written; without a
+// position if there is none) and returns SR_E_USAGE with it:
 //   return sr_recipe_fail(recipe, "lanes", "batch 256 has 8 lanes, so at most 8 ranks; ...");
 sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, ...) SR_PRINTF(3, 4);
 
-// Resolved text of one key, or NULL where it has none. Valid while the recipe lives.
+// Resolved text of one key, or NULL if it has none. Valid while the recipe lives.
 const char *sr_recipe_get(const sr_recipe *recipe, const char *path);
 
-// The resolved recipe as YAML that loads again to the same identity. With origins, each line ends
-// in a comment saying where its value comes from ("cifar10.yaml:7", "command line", "default").
+// The resolved recipe as YAML that loads again with the same identity. With origins, each line ends
+// in a comment that says where its value comes from ("cifar10.yaml:7", "command line", "default").
 SR_NODISCARD sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origins, sr_text *out);
-// The same as one JSON object and a line break; keys without a value are null.
+// The same as one JSON object and a newline; keys without a value are null.
 SR_NODISCARD sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out);
 
 // SHA-256 over every option whose table row says numerics, the content of 'weights' and the content
-// identity of the data set. Never over ranks, paths, workers, buckets, budgets, deadlines. Options
-// of descriptors count as resolved once sr_recipe_options_parse has seen them: parse all first.
+// identity of the data set. Never over ranks, paths, workers, buckets, budgets or deadlines.
+// Options of descriptors are included once sr_recipe_options_parse has read them: parse all first.
 SR_NODISCARD sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
                                           char hex[65]);
 
-// The keys that the recipe itself knows, for listings, completion and the manual.
+// The keys that the recipe itself reads, for listings, completion and the manual.
 const sr_option_table *sr_recipe_keys(void);           // whole recipe, dotted
 const sr_option_table *sr_recipe_optimizer_keys(void); // inside any optimizer section
 const sr_option_table *sr_recipe_schedule_keys(void);  // inside any schedule section
@@ -218,20 +220,20 @@ const sr_option_table *sr_recipe_group_keys(void);     // inside an item of opti
 // A key whose value is not the text of one option: a choice, a list of maps, a map of phases.
 typedef struct sr_recipe_section {
     const char *name;          // dotted, as "optimizer.groups"
-    const char *holds;         // what may stand there, as "list of maps"
+    const char *holds;         // what its value may be, as "list of maps"
     const char *default_value; // NULL: none
     const char *help;          // one line, no full stop
     sr_option_class option_class;
 } sr_recipe_section;
-// All of them, in the order in which people read a recipe. Static storage.
+// All of them, in the usual order of a recipe. Static storage.
 const sr_recipe_section *sr_recipe_sections(size_t *count);
 
 // Shipped recipes: found in SERRIED_RECIPES (folders separated by ':'), else beside the library or
 // the command (build tree), else in the installation's share/serried/recipes.
 typedef struct sr_recipe_listing {
-    const char *name, *path, *about; // about: "" where the file says nothing
+    const char *name, *path, *about; // about: "" if the file has none
 } sr_recipe_listing;
-// In byte order of names; memory from the arena.
+// Sorted by the bytes of their names; memory from the arena.
 SR_NODISCARD sr_status sr_recipe_list(sr_arena *arena, sr_recipe_listing **items, int *count);
 
 #ifdef __cplusplus

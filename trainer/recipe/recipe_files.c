@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the shipped recipes lie.
+// Finds and lists the shipped recipes.
 //
-// SERRIED_RECIPES where it is set; else the first of these folders that exists, seen from the
-// library and then from the command, so that a build tree and an installed tree work wherever they
-// were moved to: recipes (build tree: a link to the sources'), ../share/serried/recipes,
-// ../../share/serried/recipes (library in lib/x86_64-linux-gnu). No path is compiled in.
+// They are in the folders of SERRIED_RECIPES if it is set; else in the first of these that exists,
+// relative to the library and then to the command, so that a build tree and an installed tree work
+// wherever they were moved to: recipes (build tree: a link to the source folder),
+// ../share/serried/recipes, ../../share/serried/recipes (library in lib/x86_64-linux-gnu). No path
+// is compiled in.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -23,7 +24,7 @@ typedef struct folders {
     int count;
 } folders;
 
-// FOLDER/REST, of which only the first 'length' bytes of FOLDER count.
+// FOLDER/REST, where FOLDER is the first 'length' bytes of 'folder'.
 static sr_status join(sr_arena *arena, const char *folder, size_t length, const char *rest,
                       char **out) {
     size_t bytes = length + strlen(rest) + 2;
@@ -35,15 +36,15 @@ static sr_status join(sr_arena *arena, const char *folder, size_t length, const 
     return SR_OK;
 }
 
-static sr_status add_seen_from(sr_arena *arena, const char *file, folders *out) {
-    static const char *const places[] = {"recipes", "../share/serried/recipes",
-                                         "../../share/serried/recipes"};
+static sr_status add_relative_to(sr_arena *arena, const char *file, folders *out) {
+    static const char *const relative[] = {"recipes", "../share/serried/recipes",
+                                           "../../share/serried/recipes"};
     char real[PATH_MAX], *path;
     if (!realpath(file, real))
         return SR_OK;
     const char *slash = strrchr(real, '/');
-    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
-        SR_TRY(join(arena, real, (size_t)(slash - real), places[i], &path));
+    for (size_t i = 0; slash && i < sizeof relative / sizeof *relative; i++) {
+        SR_TRY(join(arena, real, (size_t)(slash - real), relative[i], &path));
         char found[PATH_MAX];
         if (!realpath(path, found))
             continue;
@@ -70,16 +71,16 @@ static sr_status find_folders(sr_arena *arena, folders *out) {
     Dl_info library;
     static const char anchor = 0; // any address inside the library
     if (dladdr(&anchor, &library) != 0)
-        SR_TRY(add_seen_from(arena, library.dli_fname, out));
-    return out->count > 0 ? SR_OK : add_seen_from(arena, "/proc/self/exe", out);
+        SR_TRY(add_relative_to(arena, library.dli_fname, out));
+    return out->count > 0 ? SR_OK : add_relative_to(arena, "/proc/self/exe", out);
 }
 
 sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out) {
     *out = NULL;
     if (strchr(name, '/') || name[0] == '.')
         return SR_OK;
-    folders where;
-    SR_TRY(find_folders(arena, &where));
+    folders found;
+    SR_TRY(find_folders(arena, &found));
     const char *ending = strrchr(name, '.');
     bool full = ending && strcmp(ending, ".yaml") == 0;
     size_t bytes = strlen(name) + 6;
@@ -87,16 +88,16 @@ sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out)
     if (!file)
         return SR_E_MEMORY;
     snprintf(file, bytes, "%s%s", name, full ? "" : ".yaml");
-    for (int i = 0; i < where.count && !*out; i++) {
+    for (int i = 0; i < found.count && !*out; i++) {
         char *path;
-        SR_TRY(join(arena, where.path[i], strlen(where.path[i]), file, &path));
+        SR_TRY(join(arena, found.path[i], strlen(found.path[i]), file, &path));
         if (sr_path_exists(path))
             *out = path;
     }
     return SR_OK;
 }
 
-// The value of a top-level "about:" without parsing the rest; "" where there is none.
+// The value of the top-level key "about", found without parsing the file; "" if there is none.
 static sr_status about_of(sr_arena *arena, const char *path, const char **out) {
     FILE *file = fopen(path, "re");
     char line[512];
@@ -163,14 +164,14 @@ static sr_status list_folder(sr_arena *arena, const char *folder, sr_recipe_list
 }
 
 sr_status sr_recipe_list(sr_arena *arena, sr_recipe_listing **items, int *count) {
-    folders where;
-    SR_TRY(find_folders(arena, &where));
+    folders found;
+    SR_TRY(find_folders(arena, &found));
     sr_recipe_listing *list = sr_arena_alloc(arena, MAX_RECIPES * sizeof *list);
     if (!list)
         return SR_E_MEMORY;
     int n = 0;
-    for (int i = 0; i < where.count; i++)
-        SR_TRY(list_folder(arena, where.path[i], list, &n));
+    for (int i = 0; i < found.count; i++)
+        SR_TRY(list_folder(arena, found.path[i], list, &n));
     qsort(list, (size_t)n, sizeof *list, by_name);
     *items = list;
     *count = n;

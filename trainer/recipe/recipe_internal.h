@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files recipe*.c share: the tree of a recipe with the position of everything in it.
+// Shared by the files recipe*.c: the tree of a recipe, with the source position of every node.
 #ifndef SR_TRAINER_RECIPE_INTERNAL_H
 #define SR_TRAINER_RECIPE_INTERNAL_H
 
@@ -14,17 +14,17 @@
 #define SR_RECIPE_MAX_MISTAKES 100 // kept
 #define SR_RECIPE_MAX_PATH 256     // bytes of a dotted path
 
-// A text that nodes came from: a file, or one override.
+// A text that nodes were parsed from: a file, or one override.
 typedef struct sr_recipe_source {
     const char *name;  // for messages: path as opened, or "command line"
     const char *label; // for origins: the file's last name, or "command line"
     const char *text;  // all of it, terminated
-    bool is_override;  // positions are given without line and column
-    int order;         // in which sources were opened, for the report
+    bool is_override;  // its positions are printed without line and column
+    int order;         // of opening, by which mistakes are sorted
 } sr_recipe_source;
 
 typedef struct sr_recipe_position {
-    const sr_recipe_source *source; // NULL: written nowhere
+    const sr_recipe_source *source; // NULL: not written in any source
     int line, column;               // from 0; column in characters
 } sr_recipe_position;
 
@@ -38,14 +38,14 @@ typedef struct sr_recipe_node {
     sr_recipe_node_kind kind;
     const char *key;       // inside a map, else NULL
     const char *text;      // SR_RECIPE_NODE_TEXT; NULL: a known key without a value (resolved tree)
-    const char *counts_as; // text for identity where it is another than 'text'
+    const char *counts_as; // text for the identity if it differs from 'text'
     struct sr_recipe_node *first, *last, *next;
     int count;     // children
     bool plain;    // text without quotes
-    bool verbatim; // text that is YAML already, as "[1, 2]"
-    bool used;     // known to somebody (while resolving)
+    bool verbatim; // text that is already YAML, as "[1, 2]"
+    bool used;     // some reader knows it (while resolving)
     sr_option_class option_class;
-    const char *note; // why it has its value where it was written nowhere
+    const char *note; // where the value comes from if it was not written, as "default"
     sr_recipe_position at, key_at;
 } sr_recipe_node;
 
@@ -55,7 +55,8 @@ typedef struct sr_mistake {
     struct sr_mistake *next;
 } sr_mistake;
 
-// What the recipe's own table fills: the public struct, and raw values that it is derived from.
+// Filled by the recipe's own table: the public struct, and raw values that fields of it are derived
+// from.
 typedef struct sr_recipe_values {
     sr_recipe recipe;
     sr_int_list raw_image;
@@ -64,14 +65,14 @@ typedef struct sr_recipe_values {
     sr_string_list raw_every;
 } sr_recipe_values;
 
-// The recipe and all that belongs to it.
+// The recipe and everything that it owns.
 typedef struct sr_recipe_internal {
     sr_recipe_values v;
     const char *name, *file;
     sr_arena arena;
     int sources;
-    bool out_of_memory; // somewhere where it could not be returned; the end asks
-    bool base_missing;  // a base could not be used: what is missing may be in it
+    bool out_of_memory; // where it could not be returned; the verdict reports it
+    bool base_missing;  // a base could not be read: keys that are missing may be in it
     int mistakes;
     sr_mistake *first_mistake;  // in the order of the sources
     sr_recipe_node *written;    // merged from bases, file and overrides
@@ -83,14 +84,14 @@ typedef struct sr_recipe_internal {
 // recipe_report.c
 void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char *fmt, ...)
     SR_PRINTF(3, 4);
-// SR_E_USAGE with the whole report where there was a mistake, SR_OK where none.
+// SR_E_USAGE with the whole report if there was a mistake, else SR_OK.
 SR_NODISCARD sr_status sr_recipe_verdict(const sr_recipe_internal *in);
-// "; did you mean 'x'?" for a word near to a candidate, else "". Memory from the arena.
+// "; did you mean 'x'?" for a word close to a candidate, else "". Memory from the arena.
 const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char *const *candidates,
                            size_t count);
 
 // recipe_parse.c
-// YAML to nodes. column: where the text begins in its source (overrides).
+// YAML to nodes. column: at which the text begins in its source (overrides).
 SR_NODISCARD sr_status sr_recipe_node_parse(sr_recipe_internal *in, const sr_recipe_source *source,
                                             const char *text, size_t length, int column,
                                             sr_recipe_node **out);
@@ -101,16 +102,16 @@ sr_recipe_node *sr_recipe_node_new(sr_recipe_internal *in, sr_recipe_node_kind k
 void sr_recipe_node_append(sr_recipe_node *parent, sr_recipe_node *child);
 void sr_recipe_node_remove(sr_recipe_node *parent, const char *key);
 sr_recipe_node *sr_recipe_node_child(const sr_recipe_node *map, const char *key);
-// "a.b[2].c" from a root; NULL where there is none.
+// The node at "a.b[2].c" below a root, or NULL.
 sr_recipe_node *sr_recipe_node_find(sr_recipe_node *root, const char *path);
 bool sr_recipe_node_is_null(const sr_recipe_node *node);
 // Text and lists of text as an option table reads them: "x", "[a, b]". NULL for anything else.
 const char *sr_recipe_node_value(sr_recipe_internal *in, const sr_recipe_node *node);
 // Writes `optimizer: sgd` as `optimizer: {name: sgd}`, and `ema: 0.99` as `ema: {decay: 0.99}`.
 SR_NODISCARD sr_status sr_recipe_node_normalise(sr_recipe_internal *in, sr_recipe_node *root);
-// Lays 'over' upon 'base' (both maps; both are used up).
+// Merges 'over' into 'base' (both maps). The nodes of 'over' move.
 void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over);
-// A copy with all children; NULL when memory is out.
+// A copy with all children; NULL if out of memory.
 sr_recipe_node *sr_recipe_node_copy(sr_recipe_internal *in, const sr_recipe_node *node);
 // Is this the key of a choice (model, optimizer, schedule, loss)?
 bool sr_recipe_node_is_choice(const char *key);
@@ -121,20 +122,21 @@ SR_NODISCARD sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_o
                                       const char *const *overrides, int count);
 
 // recipe_files.c
-// Path of a shipped recipe in the arena; *out is NULL where there is none.
+// Path of a shipped recipe in the arena; *out is NULL if there is none.
 SR_NODISCARD sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out);
 
 // recipe_keys.c
-// Is 'key' one that the recipe itself reads in this kind of section?
+// Does the recipe itself read 'key' in this kind of section?
 bool sr_recipe_knows(const char *section_path, const char *key);
 
 // recipe_options.c
-// Reads all rows of a table from the map 'written' (may be NULL) into *options, which gets defaults
-// first, and puts a node for each row into the map 'resolved'. Read nodes become 'used'.
+// Sets *options to its defaults, reads all rows of a table from the map 'written' (may be NULL)
+// into it, and puts a node for each row into the map 'resolved'. Nodes that were read become
+// 'used'.
 SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *table,
                                             void *options, sr_recipe_node *written,
                                             sr_recipe_node *resolved);
-// printf into the arena; "" and in->out_of_memory when there is none left.
+// printf into the arena; "" and in->out_of_memory if out of memory.
 const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) SR_PRINTF(2, 3);
 
 // recipe_sections.c

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys that a recipe itself knows: one row each, for parsing, printing, identity and listings.
+// The keys that a recipe itself reads: one row each, for parsing, printing, identity and listings.
 //
-// `numerics` rows are part of a run's identity, `neutral` ones never change a bit of a result. What
-// stands inside a section's own options belongs to its descriptor's table and is not here.
+// `numerics` rows are part of a run's identity, `neutral` ones never change a bit of a result. The
+// options of a model, loss, optimiser, schedule or transform are in the table of its descriptor.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define NEUTRAL SR_OPTION_NEUTRAL
 #define NUMERICS SR_OPTION_NUMERICS
-#define MANY 9.0e15         // whole numbers up to here are exact in every reader of YAML
+#define MANY 9.0e15         // below 2^53: exact where a YAML reader stores numbers as doubles
 #define MANY_BYTES 0x1.0p53 // the same, in bytes
 
 static const sr_option recipe_options[] = {
@@ -51,15 +51,16 @@ static const sr_option recipe_options[] = {
      SR_OPT_INT, AT(raw_processes), "1", 0, 1, NULL, NEUTRAL},
     {"data.memory", "memory of the data pipeline per rank (0: 256 MiB)", SR_OPT_SIZE,
      AT(recipe.data.memory), "0", 0, MANY_BYTES, NULL, NEUTRAL},
-    {"data.on_corrupt", "what to do with a damaged sample: stop, or skip:N to skip up to N of them",
+    {"data.on_corrupt", "what to do with a damaged sample: stop, or skip:N to skip up to N samples",
      SR_OPT_STRING, AT(raw_on_corrupt), "stop", 0, 0, NULL, NEUTRAL},
-    {"image", "side of training pictures, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
+    {"image", "side of training images, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
      65536, NULL, NUMERICS},
     {"batch", "samples per step, over all ranks", SR_OPT_INT, AT(recipe.batch), "256", 1, 1 << 24,
      NULL, NUMERICS},
     {"lanes",
-     "parts of a batch that see only their own samples; the result depends on it, and there are at "
-     "most this many ranks (default: a power of two, with 32 samples or more in each)",
+     "equal shares of a batch, each with its own BatchNorm statistics; results depend on it, and "
+     "it "
+     "limits the number of ranks (default: a power of two, with 32 samples or more in each)",
      SR_OPT_INT, AT(recipe.lanes), NULL, 1, 65536, NULL, NUMERICS},
     {"epochs", "length of training, in passes over the data; this or steps is required",
      SR_OPT_FLOAT, AT(recipe.epochs), NULL, 1e-9, 1e9, NULL, NUMERICS},
@@ -129,7 +130,7 @@ static const sr_option recipe_options[] = {
 static const sr_option optimizer_options[] = {
     {"lr", "learning rate, absolute or for a batch of lr_per samples; required", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, lr_given), NULL, 0, 1e6, NULL, NUMERICS},
-    // Neutral in itself: what counts is the product, which identity takes from 'lr'.
+    // Neutral: the identity contains the absolute rate, through 'lr'.
     {"lr_per", "batch that lr is meant for, such as 256; 0: lr is absolute", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, lr_per), "0", 0, 1e9, NULL, NEUTRAL},
     {"weight_decay", "weight decay of every parameter, scaled by decay_scale of its group",
@@ -160,23 +161,23 @@ static const sr_option group_options[] = {
 
 static const sr_recipe_section recipe_sections[] = {
     {"base", "recipe, or list of recipes", NULL,
-     "what this recipe begins with; looked up beside the file, then among the shipped recipes",
+     "what this recipe is based on; looked up in the file's folder, then among the shipped recipes",
      NEUTRAL},
     {"model", "name, or map of name and its options", NULL, "the network", NUMERICS},
     {"loss", "name, or map of name and its options", "cross-entropy",
-     "what is minimised; a task with a loss of its own takes none", NUMERICS},
+     "what is minimised; not for tasks that have their own loss", NUMERICS},
     {"optimizer", "name, or map of name and its options", "sgd", "how parameters are updated",
      NUMERICS},
     {"optimizer.groups", "list of maps", NULL,
-     "parameters that are treated unlike the rest; the first group that matches counts", NUMERICS},
+     "parameters with settings of their own; the first group that matches applies", NUMERICS},
     {"schedule", "name, or map of name and its options", "constant",
-     "the learning rate in the course of training, as a factor of optimizer.lr", NUMERICS},
+     "the learning rate over the run, as a factor of optimizer.lr", NUMERICS},
     {"phases", "map of name: {model, loss, optimizer, schedule}", NULL,
-     "networks that take turns in a step; what one leaves out it takes from the top level",
+     "networks that are trained in turn in each step; defaults are the sections of the top level",
      NUMERICS},
     {"augment", "list of names, or of name: {options}", NULL,
-     "transforms of training pictures, in this order", NUMERICS},
-    {"expected", "anything", NULL, "notes on results to expect; kept, not read", NEUTRAL},
+     "transforms of training images, in this order", NUMERICS},
+    {"expected", "anything", NULL, "notes on expected results; kept, but not read", NEUTRAL},
 };
 
 static const sr_option_table recipe_table = {"recipe", recipe_options, COUNT(recipe_options),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers of a recipe: its bases, the file itself, the command line's overrides; later ones win.
+// Layers of a recipe: its bases, the file itself, the overrides of the command line; later ones
+// win.
 //
-// A base is looked up beside the file that names it, then among the shipped recipes; a file never
-// finds itself, so that ./resnet50.yaml may build on the shipped resnet50. Overrides that name a
-// choice (optimizer=adamw, loss.name=bce) are laid first, so that their order does not matter.
+// A base is looked up in the folder of the file that names it, then among the shipped recipes. A
+// file never finds itself, so ./resnet50.yaml may be based on the shipped resnet50. Overrides that
+// name a choice (optimizer=adamw, loss.name=bce) are applied first, so that their order does not
+// matter.
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 
 typedef struct base_chain {
     const struct base_chain *parent;
-    const char *real; // path without links
+    const char *real; // path with symbolic links resolved
 } base_chain;
 
 static sr_status read_file(sr_recipe_internal *in, const char *path, const base_chain *parent,
@@ -43,7 +45,7 @@ static bool same_file(const char *path, const char *real) {
     return realpath(path, other) && strcmp(other, real) == 0;
 }
 
-// NAME.yaml or NAME in the folder of the file, unless that is the file itself; NULL: none.
+// NAME.yaml or NAME in the folder of the file, unless it is the file itself; else NULL.
 static sr_status find_beside(sr_recipe_internal *in, const char *file, const char *real,
                              const char *name, const char **out) {
     const char *slash = strrchr(file, '/');
@@ -75,7 +77,7 @@ static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
     return sr_recipe_hint(in, name, names, (size_t)count);
 }
 
-// A mistake of 'base'; what the recipe lacks then may be in it.
+// Reports a mistake of 'base'. Keys that are missing may be in that base.
 SR_PRINTF(3, 4)
 static sr_status no_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *fmt, ...) {
     va_list args;
@@ -88,8 +90,8 @@ static sr_status no_base(sr_recipe_internal *in, const sr_recipe_node *name, con
     return SR_OK;
 }
 
-static sr_status lay_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *file,
-                          const base_chain *link, sr_recipe_node *into) {
+static sr_status merge_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *file,
+                            const base_chain *link, sr_recipe_node *into) {
     if (name->kind != SR_RECIPE_NODE_TEXT || name->text[0] == '\0')
         return no_base(in, name, "'base' must be the name or the path of a recipe");
     const char *path;
@@ -97,7 +99,7 @@ static sr_status lay_base(sr_recipe_internal *in, const sr_recipe_node *name, co
     if (!path)
         SR_TRY(sr_recipe_shipped(&in->arena, name->text, &path));
     if (!path)
-        return no_base(in, name, "no recipe '%s' beside this file or among the shipped ones%s",
+        return no_base(in, name, "no recipe '%s' in this file's folder or among the shipped ones%s",
                        name->text, hint_at_recipes(in, name->text));
     int depth = 0;
     for (const base_chain *up = link; up; up = up->parent)
@@ -108,7 +110,7 @@ static sr_status lay_base(sr_recipe_internal *in, const sr_recipe_node *name, co
     sr_recipe_node *base = NULL;
     const int before = in->mistakes;
     const sr_status status = read_file(in, path, link, &base);
-    if (status == SR_E_USAGE && in->mistakes == before) // not of its text: it has no place there
+    if (status == SR_E_USAGE && in->mistakes == before) // not reported with a position in the base
         return no_base(in, name, "base '%s' cannot be used: %s", name->text, sr_error_message());
     SR_TRY(status);
     if (base)
@@ -116,27 +118,27 @@ static sr_status lay_base(sr_recipe_internal *in, const sr_recipe_node *name, co
     return SR_OK;
 }
 
-static sr_status lay_bases(sr_recipe_internal *in, const sr_recipe_node *bases, const char *file,
-                           const base_chain *link, sr_recipe_node *into) {
+static sr_status merge_bases(sr_recipe_internal *in, const sr_recipe_node *bases, const char *file,
+                             const base_chain *link, sr_recipe_node *into) {
     if (bases->kind == SR_RECIPE_NODE_TEXT)
-        return lay_base(in, bases, file, link, into);
+        return merge_base(in, bases, file, link, into);
     if (bases->kind == SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, bases->at, "'base' is a name or a list of names, not a map");
         return SR_OK;
     }
     for (const sr_recipe_node *name = bases->first; name; name = name->next)
-        SR_TRY(lay_base(in, name, file, link, into));
+        SR_TRY(merge_base(in, name, file, link, into));
     return SR_OK;
 }
 
-// ---- one layer over what is there ---------------------------------------------------------------
+// ---- merging one layer --------------------------------------------------------------------------
 
 static bool says(const sr_recipe_node *map, const char *key) {
     const sr_recipe_node *node = sr_recipe_node_child(map, key);
     return node && !sr_recipe_node_is_null(node);
 }
 
-// The side of a whole number or the shorter one of [height, width]; 0: neither.
+// The side given as one number, or the shorter side of [height, width]; 0: neither.
 static long side_of(const sr_recipe_node *node) {
     long shorter = 0;
     if (!node || node->kind == SR_RECIPE_NODE_MAP)
@@ -153,7 +155,7 @@ static long side_of(const sr_recipe_node *node) {
     return shorter;
 }
 
-// Pictures of another size are evaluated in the same proportion, where a layer says nothing else.
+// If a layer changes the image size but not a size of evaluation, the latter scales in proportion.
 static void scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
     static const char *const keys[] = {"eval.resize", "eval.crop"};
     const sr_recipe_node *image = sr_recipe_node_child(layer, "image");
@@ -170,8 +172,8 @@ static void scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below, sr_r
     }
 }
 
-// Of epochs and steps, the one that a layer gives removes the other of the layers below.
-static void lay(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
+// Epochs of a layer remove steps of the layers below, and the reverse.
+static void merge_layer(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
     if (epochs && steps)
         sr_recipe_mistake(in, sr_recipe_node_child(layer, "steps")->key_at,
@@ -193,7 +195,7 @@ static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_
     void *text = NULL;
     size_t bytes = 0;
     sr_status read = sr_file_read(path, SR_RECIPE_MAX_BYTES, &text, &bytes);
-    if (read == SR_E_IO) // a folder, or not for this user: another recipe is the cure
+    if (read == SR_E_IO) // a folder, or not readable: the user must name another recipe
         return SR_FAIL(SR_E_USAGE, "%s", sr_error_message());
     if (read == SR_E_LIMIT)
         return SR_FAIL(SR_E_USAGE, "%s: error: a recipe has at most 1 MiB", path);
@@ -231,15 +233,15 @@ static sr_status read_file(sr_recipe_internal *in, const char *path, const base_
     SR_TRY(sr_recipe_node_normalise(in, root));
     const sr_recipe_node *bases = sr_recipe_node_child(root, "base");
     if (bases && !sr_recipe_node_is_null(bases))
-        SR_TRY(lay_bases(in, bases, path, &link, merged));
+        SR_TRY(merge_bases(in, bases, path, &link, merged));
     sr_recipe_node_remove(root, "base");
-    lay(in, merged, root);
+    merge_layer(in, merged, root);
     return SR_OK;
 }
 
 // ---- overrides ----------------------------------------------------------------------------------
 
-// The value right of '=': plain text, or YAML where it is quoted or a list or map.
+// The value after '=': plain text, or YAML if it is quoted or a list or map.
 static sr_status parse_value(sr_recipe_internal *in, const sr_recipe_source *source,
                              const char *value, sr_recipe_node **out) {
     int column = (int)(value - source->text);
@@ -255,7 +257,7 @@ static sr_status parse_value(sr_recipe_internal *in, const sr_recipe_source *sou
     return SR_OK;
 }
 
-// "a.b.c" and a value to nested maps, so that an override merges like any other layer.
+// Nested maps for "a.b.c" and a value, so that an override merges like any other layer.
 static sr_status nest(sr_recipe_internal *in, const sr_recipe_source *source, const char *key,
                       size_t length, sr_recipe_node *value, sr_recipe_node **out) {
     sr_recipe_node *root = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL,
@@ -264,16 +266,16 @@ static sr_status nest(sr_recipe_internal *in, const sr_recipe_source *source, co
     size_t begin = 0;
     while (map) {
         size_t n = strcspn(key + begin, ".=");
-        char *part = sr_arena_alloc(&in->arena, n + 1);
-        if (!part)
+        char *word = sr_arena_alloc(&in->arena, n + 1);
+        if (!word)
             break;
-        memcpy(part, key + begin, n);
+        memcpy(word, key + begin, n);
         bool last = begin + n >= length;
         sr_recipe_position at = {source, 0, (int)begin};
         sr_recipe_node *node = last ? value : sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, at);
         if (!node)
             break;
-        node->key = part;
+        node->key = word;
         node->key_at = at;
         sr_recipe_node_append(map, node);
         if (last) {
@@ -287,7 +289,7 @@ static sr_status nest(sr_recipe_internal *in, const sr_recipe_source *source, co
 }
 
 static bool is_key(const char *key, size_t length) {
-    bool begin = true; // of a word
+    bool begin = true; // at the beginning of a word
     for (size_t i = 0; i < length; i++) {
         if (key[i] == '.' && begin)
             return false;
@@ -311,7 +313,7 @@ static sr_status parse_override(sr_recipe_internal *in, const char *text, sr_rec
         sr_recipe_mistake(in, at, "'%.*s' has no value; '%.*s=~' removes the recipe's value",
                           (int)length, copy, (int)length, copy);
     } else if (!is_key(copy, length)) {
-        sr_recipe_mistake(in, at, "a key is words joined by dots, such as optimizer.lr");
+        sr_recipe_mistake(in, at, "a key consists of words joined by dots, such as optimizer.lr");
     } else {
         sr_recipe_node *value = NULL;
         SR_TRY(parse_value(in, source, equals + 1, &value));
@@ -324,7 +326,7 @@ static sr_status parse_override(sr_recipe_internal *in, const char *text, sr_rec
     return SR_OK;
 }
 
-// Does the override name a choice: "optimizer=x", "phases.G.loss.name=x"?
+// Does the override select a choice: "optimizer=x", "phases.G.loss.name=x"?
 static bool names_choice(const char *text) {
     char key[SR_RECIPE_MAX_PATH];
     size_t length = strcspn(text, "=");
@@ -353,7 +355,7 @@ static void refuse_both_lengths(sr_recipe_internal *in, sr_recipe_node *const *l
                           "'epochs' and 'steps' are mutually exclusive; give one of them");
 }
 
-static sr_status lay_overrides(sr_recipe_internal *in, const char *const *overrides, int count) {
+static sr_status apply_overrides(sr_recipe_internal *in, const char *const *overrides, int count) {
     if (count <= 0)
         return SR_OK;
     sr_recipe_node **layers = sr_arena_alloc(&in->arena, (size_t)count * sizeof(sr_recipe_node *));
@@ -368,13 +370,13 @@ static sr_status lay_overrides(sr_recipe_internal *in, const char *const *overri
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < count; i++) {
             if (layers[i] && names_choice(overrides[i]) == (pass == 0))
-                lay(in, in->written, layers[i]);
+                merge_layer(in, in->written, layers[i]);
         }
     }
     return SR_OK;
 }
 
-// ---- all of it ----------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 static bool is_path(const char *name) {
     const char *ending = strrchr(name, '.');
@@ -394,8 +396,8 @@ static sr_status locate(sr_recipe_internal *in, const char *name, const char **p
     if (*path)
         return SR_OK;
     return SR_FAIL(SR_E_NOT_FOUND,
-                   "no shipped recipe '%s'%s ('serried recipe list' shows them; a file is named "
-                   "with its ending, as my.yaml)",
+                   "no shipped recipe '%s'%s ('serried recipe list' lists them; a file needs its "
+                   "ending, such as my.yaml)",
                    name, hint_at_recipes(in, name));
 }
 
@@ -417,5 +419,5 @@ sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
     SR_TRY(locate(in, name_or_path, &path));
     SR_TRY(name_recipe(in, path));
     SR_TRY(read_file(in, path, NULL, &in->written));
-    return lay_overrides(in, overrides, count);
+    return apply_overrides(in, overrides, count);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between nodes and option tables: the recipe's own rows, and those of descriptors.
+// Reads nodes of a recipe through option tables: the recipe's own rows, and those of descriptors.
 //
-// A value that was read goes back into the resolved tree as the table formats it, so that "1e-1"
-// and "0.1" print alike and have one identity.
+// A value that was read is stored in the resolved tree as the table formats it, so that "1e-1" and
+// "0.1" print alike and have the same identity.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bool is_list(sr_option_type type) {
     return type == SR_OPT_INTS || type == SR_OPT_FLOATS || type == SR_OPT_STRINGS;
 }
 
-// "~" means no value in a recipe, and the home folder to a shell.
+// In a recipe "~" means no value; a shell replaces it by the home folder.
 static bool is_expanded_tilde(const sr_recipe_node *node) {
     const char *home = getenv("HOME");
     return node->at.source && node->at.source->is_override && home && node->text &&
@@ -85,7 +85,7 @@ static bool set_option(sr_recipe_internal *in, const sr_option_table *table, voi
         in->out_of_memory = true;
         return false;
     }
-    // The table's message begins with its own name; here the position says where.
+    // The table's message begins with the table's name; here a position replaces it.
     const char *message = sr_error_message();
     size_t prefix = strlen(table->name);
     if (strncmp(message, table->name, prefix) == 0 && message[prefix] == '.')
@@ -120,7 +120,7 @@ static sr_recipe_node *list_node(sr_recipe_internal *in, sr_recipe_node *node, c
     return node;
 }
 
-// The resolved node of a row; 'written' is NULL where the default stands.
+// The resolved node of a row; 'written' is NULL if the default applies.
 static sr_recipe_node *option_node(sr_recipe_internal *in, const sr_option *option,
                                    const void *options, const sr_recipe_node *written) {
     sr_recipe_node *node =
@@ -170,7 +170,7 @@ sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *ta
 
 // ---- options of descriptors -----------------------------------------------------------------
 
-// The map of options at a path: an augment's stands below its name.
+// The map of options at a path; that of an augment item is below its name.
 static sr_recipe_node *section_at(const sr_recipe_internal *in, const char *path) {
     sr_recipe_node *node = sr_recipe_node_find(in->resolved, path);
     if (node && strncmp(path, "augment[", 8) == 0)
@@ -202,7 +202,7 @@ static void set_from(sr_recipe_internal *in, const char *path, const sr_option_t
         const char *key = *prefix ? sr_recipe_format(in, "%s.%s", prefix, node->key) : node->key;
         if (node->note ||
             (node->kind == SR_RECIPE_NODE_TEXT && (!node->text || sr_recipe_node_is_null(node))))
-            continue; // a default, or nothing
+            continue; // a default, or no value
         if (sr_options_find(table, key))
             node->used = set_option(in, table, options, key, node);
         else if (!*prefix && sr_recipe_knows(path, key))
@@ -214,7 +214,8 @@ static void set_from(sr_recipe_internal *in, const char *path, const sr_option_t
     }
 }
 
-// The section again, with a node for every row of the table behind what the recipe itself knows.
+// Rebuilds the section: the keys that the recipe itself reads, then a node for every row of the
+// table.
 static sr_status complete(sr_recipe_internal *in, const char *path, const sr_option_table *table,
                           const void *options, sr_recipe_node *section) {
     sr_recipe_node *old = sr_recipe_node_copy(in, section), *child = section->first;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML text to nodes, through libfyaml's events.
+// Parses YAML text to nodes, from the events of libfyaml.
 //
-// Events and not documents: anchors, aliases, tags and depth are refused as they come by, before
-// anything could be expanded from them (an alias bomb costs nothing), and every node keeps its own
-// position. What is not valid YAML is reported in the library's words at the library's position.
+// Events, not documents: anchors, aliases, tags and excessive depth are refused when they are met,
+// before anything could be expanded from them (an alias bomb costs nothing), and every node keeps
+// its position. Invalid YAML is reported with the library's message at the library's position.
 #include <libfyaml.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 typedef struct yaml_reader {
     sr_recipe_internal *in;
     const sr_recipe_source *source;
-    int column; // of the text's begin
+    int column; // at which the text begins
     struct fy_parser *parser;
     sr_recipe_node *root;
     sr_recipe_node *open[SR_RECIPE_MAX_DEPTH];
-    sr_recipe_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, waiting for its value
+    sr_recipe_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, whose value follows
     int depth, nodes, documents;
     bool stop; // after a mistake that makes the rest meaningless
     bool out_of_memory;
@@ -49,16 +49,16 @@ static const char *copy_text(yaml_reader *r, struct fy_token *token) {
     return copy;
 }
 
-// The scalar at hand is a key of the innermost map.
+// Takes the scalar as a key of the innermost map.
 static void take_key(yaml_reader *r, sr_recipe_node *node) {
     sr_recipe_node *map = r->open[r->depth - 1];
     if (strcmp(node->text, "<<") == 0 && node->plain) {
-        refuse(r, node->at, "merge keys ('<<') are not part of recipes; use 'base:'");
+        refuse(r, node->at, "merge keys ('<<') are not allowed in recipes; use 'base:'");
         return;
     }
     const sr_recipe_node *twin = sr_recipe_node_child(map, node->text);
     if (twin) {
-        sr_recipe_mistake(r->in, node->at, "key '%s' is given twice, first in line %d", node->text,
+        sr_recipe_mistake(r->in, node->at, "key '%s' is given twice, first on line %d", node->text,
                           twin->key_at.line + 1);
     } else if (map->count >= SR_RECIPE_MAX_KEYS) {
         refuse(r, node->at, "more than 1000 keys in one map");
@@ -66,7 +66,7 @@ static void take_key(yaml_reader *r, sr_recipe_node *node) {
     r->key[r->depth - 1] = node;
 }
 
-// Puts a value where it belongs: under its key, at the end of a list, or at the root.
+// Stores a value under its key, at the end of a list, or as the root.
 static void take_value(yaml_reader *r, sr_recipe_node *node) {
     if (r->depth == 0) {
         if (!r->root)
@@ -79,7 +79,7 @@ static void take_value(yaml_reader *r, sr_recipe_node *node) {
         node->key = key->text;
         node->key_at = key->at;
         if (sr_recipe_node_child(parent, key->text))
-            return; // reported as it came
+            return; // duplicate key, reported by take_key
     }
     sr_recipe_node_append(parent, node);
 }
@@ -91,7 +91,7 @@ static bool expects_key(const yaml_reader *r) {
 
 static sr_recipe_node *new_node(yaml_reader *r, sr_recipe_node_kind kind, struct fy_token *token) {
     sr_recipe_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
-    if (!token && r->depth > 0) { // an empty value: say where its key stands
+    if (!token && r->depth > 0) { // an empty value: take the position of its key
         const sr_recipe_node *key = r->key[r->depth - 1];
         at = key ? key->at : r->open[r->depth - 1]->at;
     }
@@ -107,7 +107,7 @@ static sr_recipe_node *new_node(yaml_reader *r, sr_recipe_node_kind kind, struct
 
 static void take_scalar(yaml_reader *r, struct fy_event *event) {
     struct fy_token *token = event->scalar.value;
-    // Without a value between them, libfyaml gives no token position; style tells the same.
+    // For an empty value libfyaml gives no token, or one without a position.
     bool empty = !token || !fy_token_start_mark(token);
     sr_recipe_node *node = new_node(r, SR_RECIPE_NODE_TEXT, empty ? NULL : token);
     if (!node)
@@ -139,7 +139,7 @@ static void take_begin(yaml_reader *r, sr_recipe_node_kind kind, struct fy_token
     r->open[r->depth++] = node;
 }
 
-// Tokens of anchors and aliases begin behind their sign.
+// The position of '&' or '*': libfyaml's tokens begin after it.
 static sr_recipe_position sign_of(const yaml_reader *r, struct fy_token *token) {
     sr_recipe_position at = position_of(r, token ? fy_token_start_mark(token) : NULL);
     at.column -= at.column > 0;
@@ -149,10 +149,10 @@ static sr_recipe_position sign_of(const yaml_reader *r, struct fy_token *token) 
 static void refuse_extras(yaml_reader *r, struct fy_token *tag, struct fy_token *anchor) {
     if (tag)
         refuse(r, position_of(r, fy_token_start_mark(tag)),
-               "tags ('!...') are not part of recipes; types come from the key");
+               "tags ('!...') are not allowed in recipes; types come from the key");
     else if (anchor)
         refuse(r, sign_of(r, anchor),
-               "anchors ('&...') are not part of recipes; use 'base:' to share settings");
+               "anchors ('&...') are not allowed in recipes; use 'base:' to share settings");
 }
 
 static void take_event(yaml_reader *r, struct fy_event *event) {
@@ -184,7 +184,7 @@ static void take_event(yaml_reader *r, struct fy_event *event) {
         break;
     case FYET_ALIAS:
         refuse(r, sign_of(r, token),
-               "aliases ('*...') are not part of recipes; quote text that starts with '*'");
+               "aliases ('*...') are not allowed in recipes; quote text that starts with '*'");
         break;
     case FYET_NONE:
     case FYET_STREAM_START:
@@ -195,7 +195,7 @@ static void take_event(yaml_reader *r, struct fy_event *event) {
     }
 }
 
-// A tab that indents a line near this one: the library tells what follows from it instead.
+// Finds a tab that indents a line near this one: libfyaml reports only its consequences.
 static bool find_tab(const yaml_reader *r, int near, sr_recipe_position *at) {
     const char *text = r->source->text;
     for (int line = 0; text && line <= near + 1; line++) {
@@ -220,13 +220,14 @@ static void report_syntax(yaml_reader *r, struct fy_diag *diag) {
         sr_recipe_position at = {r->source, line, column + (line == 0 ? r->column : 0)};
         bool tab = find_tab(r, line, &at);
         sr_recipe_mistake(r->in, at, "%s",
-                          tab ? "a tab indents this line; YAML takes spaces only" : error->msg);
+                          tab ? "this line is indented with a tab; YAML allows only spaces"
+                              : error->msg);
         any = true;
         if (tab)
             return;
     }
     if (!any)
-        sr_recipe_mistake(r->in, (sr_recipe_position){r->source, 0, r->column}, "this is not YAML");
+        sr_recipe_mistake(r->in, (sr_recipe_position){r->source, 0, r->column}, "invalid YAML");
 }
 
 // Bytes of the character at p, 0 if it is invalid: not UTF-8, or a control character other than tab

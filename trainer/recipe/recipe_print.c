@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A resolved recipe as YAML, and its identity.
+// Prints a resolved recipe as YAML and JSON, and computes its identity.
 //
-// Identity: SHA-256 over "path=value" lines of everything that may change a bit of a result, in the
-// order of the resolved tree, which is the order of the tables and not that of any file.
+// The identity is the SHA-256 over "path=value" lines of every option that may change a bit of a
+// result, in the order of the resolved tree, which is that of the tables, not of any file.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct yaml_printer {
     bool origins;
 } yaml_printer;
 
-// Can the text stand without quotes, also inside [ ] and { }?
+// Can the text be written without quotes, also inside [ ] and { }?
 static bool is_plain(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t~", text[0]) || strchr(" \t:", text[n - 1]))
@@ -71,7 +71,7 @@ static bool has_value(const sr_recipe_node *node) {
     return false;
 }
 
-// Lists of plain values stand in one line.
+// Lists of plain values are printed on one line.
 static bool is_short_list(const sr_recipe_node *node) {
     for (const sr_recipe_node *item = node->first; item; item = item->next) {
         if (item->kind != SR_RECIPE_NODE_TEXT)
@@ -99,7 +99,7 @@ static void add_key(sr_text *out, const char *key) {
         sr_text_add_json_string(out, key);
 }
 
-// "key: value", or "key:" with what is in it below; the cursor stands where the key begins.
+// Prints "key: value", or "key:" with its children below. The line is already indented.
 static void print_entry(const yaml_printer *p, const sr_recipe_node *node, int indent,
                         size_t begin) {
     sr_text *out = p->out;
@@ -163,7 +163,7 @@ sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origins, sr_text *o
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-// What YAML 1.2's core schema reads a plain scalar of 'length' bytes as.
+// Adds what the core schema of YAML 1.2 reads a plain scalar of 'length' bytes as.
 static void add_scalar(sr_text *out, const char *from, size_t length) {
     char text[256], *end;
     (void)snprintf(text, sizeof text, "%.*s", (int)length, from);
@@ -178,7 +178,7 @@ static void add_scalar(sr_text *out, const char *from, size_t length) {
         sr_text_add_json_string(out, from[length] == '\0' ? from : text);
 }
 
-// "[1, 2]": of the tables, so without quotes and lists inside.
+// A list as option tables print it, "[1, 2]": without quotes and nested lists.
 static void add_verbatim_list(sr_text *out, const char *text) {
     sr_text_add(out, "[");
     for (const char *at = text + 1; *at != ']' && *at != '\0';) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mistakes in recipes, as compilers report them: position, cause, cure, source line and caret.
+// Mistakes in recipes, reported like a compiler's: position, cause, cure, source line and caret.
 //
-// They are collected in the recipe, in the order of the files, so that one run shows all of them;
-// the verdict carries the whole report as its message.
+// They are collected in the order of the files, so that one run shows all of them;
+// sr_recipe_verdict puts the whole report into the error message.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *line_of(const sr_recipe_source *source, int line, size_t *len
     return *length > 0 ? text : NULL;
 }
 
-// Long lines are shown from near the caret on.
+// Adds the line and a caret. Long lines are cut to the part around the caret.
 static void add_excerpt(sr_text *report, sr_recipe_position at) {
     size_t length = 0;
     const char *line = line_of(at.source, at.line, &length);
@@ -60,8 +60,8 @@ static void add_mistake(const sr_recipe_internal *in, sr_text *report, sr_recipe
         add_excerpt(report, at);
 }
 
-// Sources in the order in which they were opened, what stands nowhere last.
-static bool stands_before(sr_recipe_position a, sr_recipe_position b) {
+// Sources in the order of opening; mistakes without a position last.
+static bool comes_before(sr_recipe_position a, sr_recipe_position b) {
     if (!a.source || !b.source)
         return a.source && !b.source;
     if (a.source != b.source)
@@ -86,13 +86,14 @@ void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char
     }
     *mistake = (sr_mistake){at, copy, NULL};
     sr_mistake **link = &in->first_mistake;
-    while (*link && !stands_before(at, (*link)->at))
+    while (*link && !comes_before(at, (*link)->at))
         link = &(*link)->next;
     mistake->next = *link;
     *link = mistake;
 }
 
-// What a recipe or an argument holds must not command the terminal; columns stay.
+// Replaces control characters of a recipe or argument, which a terminal would execute; columns
+// stay.
 static void hide_controls(sr_text *report) {
     for (size_t i = 0; i < report->length; i++) {
         const unsigned char c = (unsigned char)report->data[i];

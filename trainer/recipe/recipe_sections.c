@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a recipe that are more than rows of a table: phases with their choices, parameter
-// groups, and the list of transforms.
+// Reads the sections of a recipe that are more than rows of a table: phases with their choices,
+// parameter groups, and the list of transforms.
 //
-// Options that belong to descriptors are carried over as they were written; the descriptors' tables
-// read them later (recipe_options.c).
+// Options that belong to descriptors are copied as written; recipe_options.c reads them later
+// through the descriptors' tables.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct section {
     const char *path;
 } section;
 
-// Text of a section's name, or NULL; mistakes are reported.
+// The text of a section's 'name', or NULL. Reports mistakes.
 static const char *read_name(sr_recipe_internal *in, const section *s) {
     sr_recipe_node *name = s->written ? sr_recipe_node_child(s->written, "name") : NULL;
     if (!name)
@@ -28,12 +28,12 @@ static const char *read_name(sr_recipe_internal *in, const section *s) {
         return NULL;
     if (name->kind == SR_RECIPE_NODE_TEXT)
         return name->text;
-    sr_recipe_mistake(in, name->at, "'name' is a word, not a %s",
+    sr_recipe_mistake(in, name->at, "'name' must be text, not a %s",
                       name->kind == SR_RECIPE_NODE_MAP ? "map" : "list");
     return NULL;
 }
 
-// Begins a section: its maps and its name. fallback: name where none is written; may be NULL.
+// Begins a section: its maps and its name. fallback: the name if none is written; may be NULL.
 static sr_status begin(sr_recipe_internal *in, sr_recipe_node *written_parent,
                        sr_recipe_node *resolved_parent, const char *prefix, const char *key,
                        const char *fallback, section *out, sr_recipe_choice *choice) {
@@ -67,8 +67,8 @@ static sr_status begin(sr_recipe_internal *in, sr_recipe_node *written_parent,
     return SR_OK;
 }
 
-// Carries over what nobody has read yet.
-static sr_status carry_options(sr_recipe_internal *in, const section *s) {
+// Copies the options that have not been read yet.
+static sr_status copy_options(sr_recipe_internal *in, const section *s) {
     for (sr_recipe_node *node = s->written ? s->written->first : NULL; node; node = node->next) {
         if (node->used)
             continue;
@@ -146,7 +146,7 @@ static sr_status read_optimizer(sr_recipe_internal *in, sr_recipe_node *written,
     SR_TRY(sr_recipe_read_table(in, sr_recipe_optimizer_keys(), out, s.written, s.resolved));
     out->choice = choice;
     SR_TRY(read_groups(in, &s, out));
-    SR_TRY(carry_options(in, &s));
+    SR_TRY(copy_options(in, &s));
     sr_recipe_node *lr = sr_recipe_node_child(s.resolved, "lr");
     out->lr = out->lr_given;
     if (out->lr_per > 0)
@@ -163,7 +163,7 @@ static sr_status read_schedule(sr_recipe_internal *in, sr_recipe_node *written,
     sr_recipe_choice choice = out->choice;
     SR_TRY(sr_recipe_read_table(in, sr_recipe_schedule_keys(), out, s.written, s.resolved));
     out->choice = choice;
-    return carry_options(in, &s);
+    return copy_options(in, &s);
 }
 
 static sr_status read_phase(sr_recipe_internal *in, sr_recipe_node *written,
@@ -173,9 +173,9 @@ static sr_status read_phase(sr_recipe_internal *in, sr_recipe_node *written,
     if (!out->model.name && !in->base_missing)
         sr_recipe_mistake(in, model.resolved->at,
                           "'%s' is missing: name one, such as model: resnet18", model.path);
-    SR_TRY(carry_options(in, &model));
+    SR_TRY(copy_options(in, &model));
     SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &out->loss));
-    SR_TRY(carry_options(in, &loss));
+    SR_TRY(copy_options(in, &loss));
     SR_TRY(read_optimizer(in, written, resolved, prefix, &out->optimizer));
     return read_schedule(in, written, resolved, prefix, &out->schedule);
 }
@@ -188,7 +188,7 @@ static bool is_phase_name(const char *name) {
     return name[0] != '\0';
 }
 
-// A phase's sections: its own over those of the top level.
+// A phase's sections, merged over those of the top level.
 static sr_recipe_node *phase_over_top(sr_recipe_internal *in, const sr_recipe_node *phase) {
     sr_recipe_node *merged = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, phase->key, phase->at);
     sr_recipe_node *own = sr_recipe_node_copy(in, phase);
@@ -219,7 +219,8 @@ static sr_status read_named_phase(sr_recipe_internal *in, const sr_recipe_node *
     sr_recipe_node_append(parent, resolved);
     out->name = written->key;
     if (!is_phase_name(written->key))
-        sr_recipe_mistake(in, written->key_at, "a phase is named by letters, digits and '_'");
+        sr_recipe_mistake(in, written->key_at,
+                          "the name of a phase consists of letters, digits and '_'");
     if (written->kind != SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, written->at,
                           "a phase is a map with model, optimizer, schedule, loss");
@@ -268,7 +269,7 @@ static sr_status read_phases(sr_recipe_internal *in) {
 
 // ---- transforms -------------------------------------------------------------------------------
 
-// "key=value key=value" as sr_transform_spec wants it: lists without brackets and blanks.
+// Adds "key=value" as sr_transform_spec requires it: lists without brackets and spaces.
 static bool add_argument(sr_recipe_internal *in, sr_text *out, const sr_recipe_node *option) {
     if (option->kind == SR_RECIPE_NODE_TEXT && sr_recipe_node_is_null(option))
         return true;

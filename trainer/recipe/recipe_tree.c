@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of a recipe: building, finding, merging.
+// The tree of a recipe: building, searching and merging nodes.
 //
-// Nodes live in the recipe's arena and are never freed one by one. Maps are short (checked while
-// parsing), so that children are a list in the order of the file.
+// Nodes live in the recipe's arena and are never freed one by one. Maps are short (the parser
+// checks it), so children are a linked list in the order of the file.
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ sr_recipe_node *sr_recipe_node_child(const sr_recipe_node *map, const char *key)
     return NULL;
 }
 
-// One step along a path: "key" of a map or "[2]" of a list. Returns what is left of the path.
+// Takes one step along a path, "key" of a map or "[2]" of a list. Returns the rest of the path.
 static const char *step(sr_recipe_node *node, const char *path, sr_recipe_node **next) {
     *next = NULL;
     if (path[0] == '.')
@@ -94,7 +94,7 @@ bool sr_recipe_node_is_null(const sr_recipe_node *node) {
             strcmp(node->text, "null") == 0);
 }
 
-// An item of a list as option tables read it: quoted where it would read as something else.
+// Adds an item of a list as option tables read it: quoted if it would be read differently.
 static char *add_item(char *end, const char *item) {
     size_t n = strlen(item);
     bool plain = n > 0 && !strpbrk(item, ",\"'[]\\#:{}") && !strchr(" \t", item[0]) &&
@@ -151,7 +151,7 @@ bool sr_recipe_node_is_choice(const char *key) {
     return false;
 }
 
-// Turns the text node into a map that holds it under 'key'.
+// Turns the text node into a map that contains it under 'key'.
 static sr_status wrap(sr_recipe_internal *in, sr_recipe_node *node, const char *key) {
     sr_recipe_node *inner = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, key, node->at);
     if (!inner)
@@ -190,7 +190,7 @@ sr_status sr_recipe_node_normalise(sr_recipe_internal *in, sr_recipe_node *root)
     return SR_OK;
 }
 
-// A choice that names another thing takes nothing from its base.
+// Does 'over' choose another name than its base? Then it takes nothing from it.
 static bool names_another(const sr_recipe_node *base, const sr_recipe_node *over) {
     if (!over->key || !sr_recipe_node_is_choice(over->key))
         return false;

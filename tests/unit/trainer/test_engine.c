@@ -44,7 +44,7 @@ static void test_mistakes_in_mixing(void **state) {
         {"tests/recipes/tiny.yaml", "mix.cutmix=nan", "mix.cutmix: expected a number, got 'nan'"},
         {"tests/recipes/tiny.yaml", "mix.probability=2", "mix.probability: must be 0 to 1"},
         {"tests/recipes/tiny.yaml", "mix={cutmx: 1}", "'cutmx'; did you mean 'cutmix'?"},
-        {"tests/recipes/tiny.yaml", "mix=0.2", "'mix' has keys of its own: give it a map"},
+        {"tests/recipes/tiny.yaml", "mix=0.2", "'mix' is a section: give it a map of keys"},
         {"toy-gan", "mix.cutmix=1", "command line: error: task gan mixes no samples"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

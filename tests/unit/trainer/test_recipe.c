@@ -46,21 +46,21 @@ static const mistake mistakes[] = {
      "  image: [[1], 2]\n"
      "         ^"},
     {RECIPE_BASIS "data: x\n",
-     "r.yaml:4:7: error: 'data' has keys of its own: give it a map\n  data: x\n        ^"},
+     "r.yaml:4:7: error: 'data' is a section: give it a map of keys\n  data: x\n        ^"},
     {RECIPE_BASIS "batch: 64\nbatch: 32\n",
-     "r.yaml:5:1: error: key 'batch' is given twice, first in line 4\n  batch: 32\n  ^"},
-    {RECIPE_BASIS "about: &x y\n",
-     "r.yaml:4:8: error: anchors ('&...') are not part of recipes; use 'base:' to share settings\n"
-     "  about: &x y\n"
-     "         ^"},
-    {RECIPE_BASIS "about: *x\n", "r.yaml:4:8: error: aliases ('*...') are not part of recipes; "
+     "r.yaml:5:1: error: key 'batch' is given twice, first on line 4\n  batch: 32\n  ^"},
+    {RECIPE_BASIS "about: &x y\n", "r.yaml:4:8: error: anchors ('&...') are not allowed in "
+                                   "recipes; use 'base:' to share settings\n"
+                                   "  about: &x y\n"
+                                   "         ^"},
+    {RECIPE_BASIS "about: *x\n", "r.yaml:4:8: error: aliases ('*...') are not allowed in recipes; "
                                  "quote text that starts with '*'\n  about: *x\n         ^"},
     {RECIPE_BASIS "about: !!str y\n",
-     "r.yaml:4:8: error: tags ('!...') are not part of recipes; types come from the key\n"
+     "r.yaml:4:8: error: tags ('!...') are not allowed in recipes; types come from the key\n"
      "  about: !!str y\n"
      "         ^"},
     {RECIPE_BASIS "<<: {a: 1}\n",
-     "r.yaml:4:1: error: merge keys ('<<') are not part of recipes; use 'base:'\n"
+     "r.yaml:4:1: error: merge keys ('<<') are not allowed in recipes; use 'base:'\n"
      "  <<: {a: 1}\n"
      "  ^"},
     {RECIPE_BASIS "---\nbatch: 32\n",
@@ -69,7 +69,7 @@ static const mistake mistakes[] = {
                                      "  ? {a: 1}\n"
                                      "    ^"},
     {RECIPE_BASIS "eval:\n\tresize: 64\n",
-     "r.yaml:5:1: error: a tab indents this line; YAML takes spaces only\n"},
+     "r.yaml:5:1: error: this line is indented with a tab; YAML allows only spaces\n"},
     {RECIPE_BASIS "eval: {resize: 64}\nimage:\t[1, 2\n",
      "r.yaml:6:1: error: flow sequence without a closing bracket"},
     {RECIPE_BASIS "about: [1, 2\n", "r.yaml:5:1: error: flow sequence without a closing bracket"},
@@ -95,22 +95,22 @@ static const mistake mistakes[] = {
      "  groups: []\n"
      "  ^"},
     {RECIPE_BASIS "batch: 100\nlanes: 8\n",
-     "r.yaml:4:8: error: batch 100 cannot be divided into 8 equal lanes; batch 96 or 104 can, or "
-     "give other lanes\n  batch: 100\n         ^"},
+     "r.yaml:4:8: error: batch 100 cannot be divided into 8 equal lanes; use batch 96 or 104, or "
+     "change lanes\n  batch: 100\n         ^"},
     {RECIPE_BASIS "batch: 4\nlanes: 8\n",
      "r.yaml:4:8: error: batch 4 has fewer samples than its 8 lanes\n"
      "  batch: 4\n"
      "         ^"},
     {RECIPE_BASIS "image: [1, 2, 3]\n",
-     "r.yaml:4:8: error: 'image' is one side, or [height, width]\n"
+     "r.yaml:4:8: error: 'image' must be one number or [height, width]\n"
      "  image: [1, 2, 3]\n"
      "         ^"},
     {RECIPE_BASIS "data: {mean: [0.5]}\n",
-     "r.yaml:4:14: error: data.mean has 1 values and data.std 3; both have three, one per channel\n"
+     "r.yaml:4:14: error: data.mean has 1 values and data.std 3; both need three, one per channel\n"
      "  data: {mean: [0.5]}\n"
      "               ^"},
     {RECIPE_BASIS "data: {mean: [0.5], std: [0.5]}\n",
-     "r.yaml:4:26: error: data.mean has 1 values and data.std 1; both have three, one per channel\n"
+     "r.yaml:4:26: error: data.mean has 1 values and data.std 1; both need three, one per channel\n"
      "  data: {mean: [0.5], std: [0.5]}\n"
      "                           ^"},
     {RECIPE_BASIS "data: {on_corrupt: 'skip:99999999999999999999'}\n",
@@ -138,7 +138,7 @@ static const mistake mistakes[] = {
      "r.yaml:4:7: error: 'loss' is a name, or a map with a name; not a list\n"
      "  loss: [a]\n"
      "        ^"},
-    {RECIPE_BASIS "loss: {name: {}}\n", "r.yaml:4:14: error: 'name' is a word, not a map\n"
+    {RECIPE_BASIS "loss: {name: {}}\n", "r.yaml:4:14: error: 'name' must be text, not a map\n"
                                         "  loss: {name: {}}\n"
                                         "               ^"},
     {"model: net\nepochs: 1\noptimizer:\n  lr: 1\n  groups: [{match: a, lr_scal: 2}]\n",
@@ -156,11 +156,11 @@ static const mistake mistakes[] = {
      "r.yaml:2:9: error: 'phases' is a map of NAME: {model, optimizer, ...}\n"
      "  phases: [a]\n"
      "          ^"},
-    {"base: plan\n",
-     "r.yaml:1:7: error: no recipe 'plan' beside this file or among the shipped ones; did you mean "
-     "'plain'?\n"
-     "  base: plan\n"
-     "        ^"},
+    {"base: plan\n", "r.yaml:1:7: error: no recipe 'plan' in this file's folder or among the "
+                     "shipped ones; did you mean "
+                     "'plain'?\n"
+                     "  base: plan\n"
+                     "        ^"},
     {"base: {a: b}\n" RECIPE_BASIS,
      "r.yaml:1:7: error: 'base' is a name or a list of names, not a map\n"
      "  base: {a: b}\n"
@@ -221,9 +221,8 @@ static void test_mistakes_in_overrides(void **state) {
                              "  ^");
     expect_override("data.train=", "command line: error: 'data.train' has no value; 'data.train=~' "
                                    "removes the recipe's value\n  data.train=\n  ^");
-    expect_override(
-        "a..b=1",
-        "command line: error: a key is words joined by dots, such as optimizer.lr\n  a..b=1\n  ^");
+    expect_override("a..b=1", "command line: error: a key consists of words joined by dots, such "
+                              "as optimizer.lr\n  a..b=1\n  ^");
     expect_override(
         "base=plain",
         "command line: error: 'base' can only be set in a recipe file\n  base=plain\n  ^");
@@ -235,7 +234,7 @@ static void test_missing_files(void **state) {
     assert_int_equal(sr_recipe_load("plian", NULL, 0, &recipe), SR_E_NOT_FOUND);
     assert_string_equal(sr_error_message(),
                         "no shipped recipe 'plian'; did you mean 'plain'? ('serried recipe list' "
-                        "shows them; a file is named with its ending, as my.yaml)");
+                        "lists them; a file needs its ending, such as my.yaml)");
     assert_int_equal(sr_recipe_load("./none.yaml", NULL, 0, &recipe), SR_E_NOT_FOUND);
     assert_string_equal(sr_error_message(), "./none.yaml: no such recipe file");
 }
