@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: generations on disk that are whole or do not exist.
+// Checkpoints: generations on disk that are complete or do not exist.
 //
 // Layout inside a run folder:
-//   checkpoints/00000012/model.safetensors              fp32 masters and buffers, one whole file
-//                        model_ema.safetensors          where the run keeps an average
-//                        optimizer-00000-of-00004.safetensors ...   a shard of each rank
-//                        manifest.json                  written last: it makes the generation exist
+//   checkpoints/00000012/model.safetensors              fp32 masters and buffers in one file
+//                        model_ema.safetensors          if the run keeps an average
+//                        optimizer-00000-of-00004.safetensors ...   one shard per rank
+//                        manifest.json                  written last: the generation exists once it
+//                        does
 //   last -> checkpoints/00000012, best -> checkpoints/00000009
-// A generation gets a new folder; nothing of an older one is touched until the new one is durable,
-// has been read back and is linked. Kill or power loss at any instant leaves the newest generation
-// or the one before it loadable as a whole. The links are for people: readers of a run folder take
-// the newest generation whose checksums are right, and name those they passed over; a generation
-// that 'last' points to but that has no manifest is named, too: it was whole once.
+// A generation gets a new folder; older ones are left alone until the new one is durable, has been
+// read back and is linked. After a kill or a power loss at any instant, the newest generation or
+// the one before it can be loaded completely. The links are for people: readers of a run folder
+// take the newest generation whose checksums match, and report those that they skipped; they also
+// report a generation without a manifest if 'last' points to it, since it was complete once.
 //
-// manifest.json ends with the SHA-256 of all text before it; it lists each file with its length,
+// manifest.json ends with the SHA-256 of all text before it. It lists each file with its length,
 // the XXH3-64 of every 1 MiB chunk and a sum over these (trainer/checkpoint/file_sums.h). The
-// checksums find damage, not malice; no file holds anything executable.
+// checksums detect damage, not malice; no file contains anything executable.
 #ifndef SR_TRAINER_CHECKPOINT_H
 #define SR_TRAINER_CHECKPOINT_H
 
@@ -32,23 +33,23 @@ extern "C" {
 #endif
 
 #define SR_CHECKPOINT_VERSION 1  // of the format above
-#define SR_CHECKPOINT_CHANNELS 4 // most channels with a normalisation
+#define SR_CHECKPOINT_CHANNELS 4 // maximum number of channels with a normalisation
 
-// What a generation says about itself. Strings may be NULL when writing; a reader gives "" and
-// keeps them alive until sr_checkpoint_free.
+// The content of a manifest. Strings may be NULL when writing; a reader gives "" and keeps them
+// alive until sr_checkpoint_free.
 typedef struct sr_manifest {
     int64_t generation;                  // set by the writer
-    int64_t position;                    // samples consumed: the one number to resume from
-    int64_t step, epoch;                 // whole steps and epochs done
+    int64_t position;                    // samples consumed; training resumes from it
+    int64_t step, epoch;                 // completed steps and epochs
     int ranks;                           // optimiser shards; set by the writer
-    int lanes;                           // constant of the recipe
-    int64_t batch;                       // samples of a step, all lanes
-    uint64_t seed;                       //
+    int lanes;                           // of the recipe
+    int64_t batch;                       // samples of a step, over all lanes
+    uint64_t seed;                       // of the recipe
     const char *task, *model, *recipe;   // "classify", "resnet50", "cifar10-fast"
-    const char *recipe_identity;         // hex of the options that change numbers
-    const char *data_identity;           // hex of the data set's content
+    const char *recipe_identity;         // hash of the options that change results, hex
+    const char *data_identity;           // hash of the data set's content, hex
     const char *fingerprint;             // numerics: version, processor features, libraries
-    const char *digest;                  // hex of the state (trainer/engine/digest.h)
+    const char *digest;                  // hash of the state, hex (trainer/engine/digest.h)
     const char *const *classes;          // names by index
     int class_count;                     //
     int64_t image_height, image_width;   // of a training input
@@ -56,21 +57,21 @@ typedef struct sr_manifest {
     double mean[SR_CHECKPOINT_CHANNELS]; // normalisation: (x / 255 - mean) / std
     double std[SR_CHECKPOINT_CHANNELS];  //
     const char *metric;                  // name of checkpoint.metric, as "val/top1"
-    double metric_value;                 // of this generation; NaN where not evaluated
-    double best_value;                   // best so far, this generation included; NaN for none
-    int64_t best_step;                   // of the checkpoint with it; 0 for none
-    const sr_metadata *extra;            // further strings of the trainer (loss scaler, ...)
+    double metric_value;                 // of this generation; NaN if not evaluated
+    double best_value;                   // best so far, including this generation; NaN: none
+    int64_t best_step;                   // of the checkpoint with best_value; 0: none
+    const sr_metadata *extra;            // further strings of the trainer
     int extra_count;                     //
 } sr_manifest;
 
-// A named flat buffer of optimiser state and the part of it that one rank owns.
+// A named flat buffer of optimiser state, and the ranges of it that one rank owns.
 typedef struct sr_checkpoint_state {
     const char *name; // as "momentum" or "D.adam.m"; the same on every rank
     sr_dtype dtype;
     int64_t elements;       // of the whole flat buffer
     const sr_range *ranges; // owned elements, in order without overlap
     int range_count;
-    bool packed;      // data holds the owned elements one after the other, not the whole buffer
+    bool packed;      // data is the owned ranges one after the other, not the whole buffer
     const void *data; // first element of the whole buffer, or of the packed ranges
 } sr_checkpoint_state;
 
@@ -80,10 +81,10 @@ typedef enum sr_weights_kind {
     SR_WEIGHTS_EMA,       // model_ema.safetensors
 } sr_weights_kind;
 
-// -- writing: rank 0 names the generation, all ranks write, the caller's barrier, rank 0 commits --
+// -- writing: rank 0 numbers the generation, all ranks write, the caller's barrier, rank 0 commits
 
-// One above every generation that exists in the run folder in any state (1 in a new one). Rank 0
-// calls it and tells the others.
+// One above the highest generation in the run folder, complete or not (1 in a new one). Rank 0
+// calls it and sends the number to the others.
 SR_NODISCARD sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation);
 
 // A generation that is being written, on one rank.
@@ -92,30 +93,32 @@ typedef struct sr_checkpoint_writer sr_checkpoint_writer;
 // On every rank, in any order.
 SR_NODISCARD sr_status sr_checkpoint_begin(const char *run, int64_t generation, int rank, int ranks,
                                            sr_checkpoint_writer **out);
-// On every rank, once: this rank's shard (count may be 0). Durable and read back on return.
+// On every rank, once: writes this rank's shard (count may be 0). On return it is durable and has
+// been read back.
 SR_NODISCARD sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
                                                      const sr_checkpoint_state *states, int count);
-// On rank 0, once for each kind. The metadata of the file gets serried.classes (JSON array),
-// serried.mean, serried.std, serried.model and serried.data from the manifest, so that the file is
-// useful alone.
+// On rank 0, once for each kind. The file's metadata gets serried.classes (JSON array),
+// serried.mean, serried.std, serried.model and serried.data from the manifest, so that the file can
+// be used on its own.
 SR_NODISCARD sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, sr_weights_kind kind,
                                                  const sr_stored_tensor *tensors, int count,
                                                  const sr_manifest *manifest);
-// On rank 0, after every rank has written (a barrier). The generation exists from its return on; a
-// failure before leaves none. Then the links are made (sr_checkpoint_link) and all but the newest
-// 'keep' generations (at least 2) and the best one are removed; what fails there is a warning,
-// since the checkpoint itself is whole.
+// On rank 0, after every rank has written (a barrier). The generation exists when it returns; after
+// a failure there is none. Then the links are made (sr_checkpoint_link) and all generations except
+// the newest 'keep' (at least 2) and the best one are removed. A failure of these is only a
+// warning, since the checkpoint itself is complete.
 SR_NODISCARD sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer,
                                             const sr_manifest *manifest, int keep);
-// On rank 0, for what is known of a committed generation only later, as the metric of an evaluation
-// behind it: its manifest, at once, says what 'manifest' does (whose generation names it), and the
-// links follow, and 'keep' holds for what they no longer lead to. Files and the number of their
-// ranks stay. A failure leaves the old manifest.
+// On rank 0, for values that are known only after the commit, such as the metric of an evaluation:
+// atomically replaces the manifest of the generation that 'manifest' names, updates the links, and
+// removes generations beyond 'keep' that no link points to any more. The list of files and the
+// number of ranks stay. A failure leaves the old manifest.
 SR_NODISCARD sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int keep);
-// 'last' leads to the manifest's generation and 'best' to that of its best_step (where there is
-// one). After a commit, and when a run goes on: a crash may have come between manifest and links.
+// Points 'last' to the manifest's generation and 'best' to that of its best_step (if there is one).
+// Called after a commit, and when a run is resumed, since a crash may have happened between
+// manifest and links.
 SR_NODISCARD sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest);
-// Ends the writer on every rank; without a commit rank 0 removes the unfinished generation.
+// Frees the writer, on every rank. Without a commit rank 0 removes the unfinished generation.
 void sr_checkpoint_writer_free(sr_checkpoint_writer *writer);
 
 // -- reading ---------------------------------------------------------------------------------
@@ -123,18 +126,18 @@ void sr_checkpoint_writer_free(sr_checkpoint_writer *writer);
 // A generation that is being read. One thread at a time.
 typedef struct sr_checkpoint sr_checkpoint;
 
-// How to open; all zero is the usual way.
+// How to open; all zero is the default.
 typedef struct sr_checkpoint_open_options {
-    bool no_verify; // look at the manifest only (stat, show); damage is then found when reading
-    // This generation of a run folder and no other, so that ranks open what rank 0 chose or fail;
-    // 0: the newest whole one.
+    bool no_verify; // read the manifest only (stat, show); damage is detected later, by reads
+    // Open only this generation of a run folder, so that ranks open what rank 0 chose or fail; 0:
+    // the newest complete one.
     int64_t generation;
 } sr_checkpoint_open_options;
 
-// path: a run folder (its newest whole generation; damaged newer ones are named by warnings), or
-// one generation (last/, best/, checkpoints/N). options may be NULL.
-// SR_E_NOT_FOUND: no checkpoint there; SR_E_CHECKSUM or SR_E_DATA: damaged, with file and bytes;
-// SR_E_UNSUPPORTED: written by a newer format version.
+// path: a run folder (its newest complete generation; damaged newer ones are reported by warnings),
+// or one generation (last/, best/, checkpoints/N). options may be NULL. SR_E_NOT_FOUND: no
+// checkpoint there; SR_E_CHECKSUM or SR_E_DATA: damaged, with file and bytes; SR_E_UNSUPPORTED:
+// written by a newer format version.
 SR_NODISCARD sr_status sr_checkpoint_open(const char *path,
                                           const sr_checkpoint_open_options *options,
                                           sr_checkpoint **out);
@@ -142,20 +145,20 @@ SR_NODISCARD sr_status sr_checkpoint_open(const char *path,
 void sr_checkpoint_free(sr_checkpoint *checkpoint);
 // The folder of the generation that was opened. Borrowed until free.
 const char *sr_checkpoint_folder(const sr_checkpoint *checkpoint);
-// What the generation says about itself. Borrowed until free.
+// The manifest. Borrowed until free.
 const sr_manifest *sr_checkpoint_manifest(const sr_checkpoint *checkpoint);
 // Whether the generation has weights of this kind.
 bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind kind);
-// Opened at first use; owned by the checkpoint. SR_E_NOT_FOUND where the kind was not written.
+// Opened at first use; owned by the checkpoint. SR_E_NOT_FOUND if the kind was not written.
 SR_NODISCARD sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
                                              sr_safetensors **out);
 
-// Whether a run folder has checkpoints and all whose manifest can be read are of the run of this
-// identity: one that was copied in from another run makes it false.
+// Whether a run folder has checkpoints, and all with a readable manifest belong to the run of this
+// identity. A checkpoint copied from another run makes it false.
 SR_NODISCARD sr_status sr_checkpoint_all_of(const char *run, const char *identity, bool *all);
 
-// A weights file by its path. One that a generation's manifest lists is read through the checksums
-// there; any other has none to compare.
+// Opens a weights file by its path. If a generation's manifest lists it, reads compare its
+// checksums; other files have none.
 SR_NODISCARD sr_status sr_checkpoint_open_weights(const char *path, sr_safetensors **out);
 
 // The flat buffers of the optimiser state, whatever number of ranks wrote them.
@@ -168,24 +171,25 @@ typedef struct sr_state_info {
 // Opens all shards and checks that they cover every buffer exactly once.
 SR_NODISCARD sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **states,
                                             int *count);
-// Reads the given ranges into 'out': at their own places in a whole buffer, or packed one after the
-// other. SR_E_NOT_FOUND for an unknown state; SR_E_SHAPE where dtype or elements differ.
+// Reads the given ranges into 'out', at their own offsets in a whole buffer, or packed one after
+// the other. SR_E_NOT_FOUND for an unknown state; SR_E_SHAPE if dtype or elements differ.
 SR_NODISCARD sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name,
                                                 sr_dtype dtype, int64_t elements,
                                                 const sr_range *ranges, int range_count,
                                                 bool packed, void *out);
 
-// -- for people: verify, stat, show ----------------------------------------------------------
+// -- reports: verify, stat, show -------------------------------------------------------------
 
-// True when the path is a run folder, with or without a checkpoint yet, or a generation.
+// True if the path is a run folder, with or without a checkpoint, or a generation.
 bool sr_checkpoint_is(const char *path);
-// Checks every file of every generation at the path, and that generations of a run folder are this
-// run's; adds lines of text to 'report', or one JSON object with a line break. Returns the code and
-// message of the first damage; SR_OK if there is none, also for a run without a checkpoint.
+// Checks every file of every generation at the path, and that the generations of a run folder
+// belong to this run. Adds lines of text to 'report', or one JSON object and a newline. Returns the
+// code and message of the first damage; SR_OK if there is none, also for a run without a
+// checkpoint.
 SR_NODISCARD sr_status sr_checkpoint_verify(const char *path, bool json, sr_text *report);
-// What the newest readable generation is, in lines of text; with every tensor where 'tensors'.
+// Describes the newest readable generation in lines of text; 'tensors': with every tensor.
 SR_NODISCARD sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out);
-// The same as one JSON object and a line break, of which "kind" is "checkpoint".
+// The same as one JSON object, whose "kind" is "checkpoint", and a newline.
 SR_NODISCARD sr_status sr_checkpoint_describe_json(const char *path, sr_text *out);
 
 #ifdef __cplusplus

@@ -37,7 +37,7 @@ bool sr_checkpoint_is(const char *path) {
            (sr_checkpoint_has(path, "identity") && sr_checkpoint_has(path, "recipe.yaml"));
 }
 
-// A generation's folder is named by at least eight digits and nothing else.
+// The name of a generation's folder is at least eight digits and nothing else.
 static bool parse_generation(const char *name, int64_t *generation) {
     size_t digits = strspn(name, "0123456789");
     if (digits < 8 || digits > 18 || name[digits] != 0)
@@ -49,10 +49,10 @@ static bool parse_generation(const char *name, int64_t *generation) {
 int64_t sr_generation_linked(const char *run, const char *link) {
     char target[64] = "";
     int64_t generation = 0;
-    char path[PATH_MAX]; // not from sr_alloc: 0 for want of memory would let the best one go
+    char path[PATH_MAX]; // no sr_alloc: 0 after a failed allocation would let 'best' be removed
     int length = snprintf(path, sizeof path, "%s/%s", run, link);
     ssize_t n = length > 0 && length < PATH_MAX ? readlink(path, target, sizeof target - 1) : -1;
-    size_t folder = sizeof CHECKPOINTS_FOLDER; // with its slash
+    size_t folder = sizeof CHECKPOINTS_FOLDER; // length with a slash
     if (n <= 0 || strncmp(target, CHECKPOINTS_FOLDER "/", folder) != 0 ||
         !parse_generation(target + folder, &generation))
         return 0;

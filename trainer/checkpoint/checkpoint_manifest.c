@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// manifest.json: what a generation holds, with checksums, and a checksum of itself.
+// manifest.json: the content of a generation with checksums, and a checksum of itself.
 //
-// The file is JSON with one key a line. Its last line is "sha256": SHA-256 over all bytes before
-// that line; the line has a fixed form, so that every bit of the file is covered. It is compared
+// The file is JSON with one key per line. Its last line is "sha256": the SHA-256 of all bytes
+// before that line. The line has a fixed form, so every bit of the file is covered. It is compared
 // before the JSON is parsed.
 #include <inttypes.h>
 #include <math.h>
@@ -160,13 +160,13 @@ sr_status sr_manifest_format(const sr_manifest *manifest, const sr_manifest_file
 
 // -- reading ---------------------------------------------------------------------------------
 
-// Compares the fixed last line with the hash of everything before it.
+// Compares the last line with the hash of everything before it.
 static sr_status check_own_sum(const char *text, size_t bytes, const char *path) {
     static const char before[] = ",\n\"sha256\": \"";
     char line[sizeof before + SR_SHA256_HEX + 8], hex[SR_SHA256_HEX];
     size_t length = sizeof before - 1 + SR_SHA256_HEX - 1 + 3;
     if (bytes < length)
-        return SR_FAIL(SR_E_CHECKSUM, "%s: cut off after %zu bytes", path, bytes);
+        return SR_FAIL(SR_E_CHECKSUM, "%s: truncated to %zu bytes", path, bytes);
     SR_TRY(hash_text(text, bytes - length, hex));
     snprintf(line, sizeof line, "%s%s\"}\n", before, hex);
     if (memcmp(line, text + bytes - length, length) != 0)
@@ -182,7 +182,7 @@ static bool parse_hex64(const char *text, uint64_t *out) {
     return true;
 }
 
-// Rebuilds the sums of one file and checks that they fit together.
+// Parses the sums of one file and checks that they are consistent.
 static sr_status parse_sums(const sr_json *node, const char *what, sr_file_sums *sums) {
     const sr_json *chunks = sr_json_get(node, "chunks");
     uint64_t total;
@@ -230,7 +230,7 @@ sr_status sr_manifest_file_parse(const char *text, size_t bytes, const char *wha
     return status;
 }
 
-// Fields by key; the first that is missing or of another type is named once at the end.
+// Fields by key. 'missing' is the last one that is missing or of another type.
 typedef struct fields {
     const sr_json *root;
     const char *missing;
@@ -250,7 +250,7 @@ static const char *get_string(fields *f, const char *key) {
     return value == NULL ? "" : value;
 }
 
-// null stands for NaN.
+// null means NaN.
 static double get_double(fields *f, const char *key) {
     const sr_json *node = sr_json_get(f->root, key);
     double value = (double)NAN;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading generations: the newest whole one, its weights, and optimiser state for any ranks.
+// Reading generations: the newest complete one, its weights, and optimiser state for any number of
+// ranks.
 //
-// Whatever the links say, a run folder is read by its generation numbers: the newest manifest whose
-// files all have their checksums wins. Shards are read by element ranges, so the number of ranks
-// that wrote them does not matter to those who read. Choosing reads all files of a generation once
-// (on one rank); values are then taken through the same checksums, chunk by chunk (file_sums.h), so
-// that no rank uses a byte that was not compared in its own memory.
+// A run folder is read by its generation numbers, not by its links: the newest manifest whose files
+// all match their checksums wins. Shards are read by element ranges, so the number of ranks that
+// wrote them need not be that of the readers. To choose a generation, one rank reads all its files;
+// every rank then reads values through the same checksums, chunk by chunk (file_sums.h), so no rank
+// uses a byte that was not compared in its own memory.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "trainer/checkpoint/checkpoint_internal.h"
 #include "trainer/checkpoint/json_tree.h"
 
-// A run of elements of a state inside a shard.
+// Elements of a state that a shard contains.
 typedef struct stored_range {
     int64_t begin, end; // in the flat buffer
     int64_t at;         // first element in the shard's tensor
@@ -52,7 +53,7 @@ sr_status sr_generation_check_files(const char *folder, const sr_manifest_files 
     return SR_OK;
 }
 
-// One generation; takes over 'folder' (also on failure).
+// Opens one generation. Takes ownership of 'folder', also on failure.
 static sr_status open_generation(char *folder, bool verify, sr_checkpoint **out) {
     sr_checkpoint *checkpoint = sr_alloc(sizeof *checkpoint, "checkpoint");
     if (checkpoint == NULL) {
@@ -78,7 +79,7 @@ bool sr_generation_is_damage(sr_status status) {
            status == SR_E_LIMIT || status == SR_E_IO;
 }
 
-// A folder under another number than its own would be taken for newer or older than it is.
+// A renamed folder would be taken for newer or older than it is.
 static sr_status open_numbered(char *folder, int64_t number, bool verify, sr_checkpoint **out) {
     sr_checkpoint *checkpoint;
     SR_TRY(open_generation(folder, verify, &checkpoint));
@@ -124,21 +125,21 @@ static sr_status open_newest(const char *run, const int64_t *list, size_t count,
         SR_WARN("checkpoint %s/%s is skipped: %s", run, name, sr_error_message());
     }
     if (options->generation > 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: there is no finished checkpoint with this number",
-                       run, sr_generation_name(options->generation, name));
+        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: no finished checkpoint with this number", run,
+                       sr_generation_name(options->generation, name));
     if (tried == 0)
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", run);
-    sr_error_prefix("%s: none of its %zu checkpoints is whole; the oldest", run, tried);
+    sr_error_prefix("%s: none of its %zu checkpoints is complete; the oldest", run, tried);
     return SR_E_DATA;
 }
 
 sr_status sr_checkpoint_open(const char *path, const sr_checkpoint_open_options *options,
                              sr_checkpoint **out) {
-    static const sr_checkpoint_open_options usual = {0};
+    static const sr_checkpoint_open_options defaults = {0};
     int64_t *list;
     size_t count;
     if (options == NULL)
-        options = &usual;
+        options = &defaults;
     SR_TRY(sr_generations_list(path, &list, &count));
     sr_status status;
     char *manifest = sr_path_join(path, MANIFEST_NAME);
@@ -212,7 +213,7 @@ sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
     return SR_OK;
 }
 
-// Reads one generation's manifest: -1 where it cannot be read, else whether it is of the run.
+// Whether a generation is of the run with this identity; -1 if its manifest cannot be read.
 static int is_of(const char *run, int64_t generation, const char *identity) {
     char name[64];
     int of = -1;
@@ -303,8 +304,9 @@ static sr_status add_state(sr_checkpoint *checkpoint, const char *path, const sr
     if (*index >= 0) {
         const sr_state_info *known = &checkpoint->states[*index];
         if (known->elements != info->elements || known->dtype != info->dtype)
-            return SR_FAIL(SR_E_DATA, "%s: state '%s' differs in size from the other shards", path,
-                           info->name);
+            return SR_FAIL(SR_E_DATA,
+                           "%s: optimiser state '%s' differs in dtype or size from other shards",
+                           path, info->name);
         return SR_OK;
     }
     void *states = checkpoint->states;
@@ -325,7 +327,7 @@ static sr_status add_range(sr_checkpoint *checkpoint, const stored_range *p) {
     return SR_OK;
 }
 
-// One state of one shard: its ranges against the length of its tensor.
+// Reads the ranges of one state in one shard, and compares them with the length of its tensor.
 static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const sr_json *node) {
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);
     const sr_stored_tensor *tensor = sr_safetensors_find(checkpoint->shards[shard], node->key);
@@ -333,7 +335,8 @@ static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const s
     sr_state_info info = {.name = node->key};
     if (tensor == NULL || ranges == NULL || ranges->type != SR_JSON_ARRAY ||
         !sr_json_int64(sr_json_get(node, "elements"), &info.elements))
-        return SR_FAIL(SR_E_DATA, "%s: state '%s' is not described", path, node->key);
+        return SR_FAIL(SR_E_DATA, "%s: optimiser state '%s' has no tensor, elements or ranges",
+                       path, node->key);
     info.dtype = tensor->dtype;
     stored_range p = {.shard = shard};
     SR_TRY(add_state(checkpoint, path, &info, &p.state));
@@ -341,14 +344,15 @@ static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const s
         if (range->type != SR_JSON_ARRAY || range->count != 2 ||
             !sr_json_int64(range->first, &p.begin) || !sr_json_int64(range->first->next, &p.end) ||
             p.begin < 0 || p.end < p.begin || p.end > info.elements)
-            return SR_FAIL(SR_E_DATA, "%s: state '%s' has a range outside its elements", path,
-                           node->key);
+            return SR_FAIL(SR_E_DATA, "%s: optimiser state '%s' has a range outside its elements",
+                           path, node->key);
         if (p.end > p.begin)
             SR_TRY(add_range(checkpoint, &p));
         p.at += p.end - p.begin;
     }
     if (p.at != sr_stored_elements(tensor))
-        return SR_FAIL(SR_E_DATA, "%s: state '%s' has %" PRId64 " elements for ranges of %" PRId64,
+        return SR_FAIL(SR_E_DATA,
+                       "%s: optimiser state '%s' has %" PRId64 " elements for ranges of %" PRId64,
                        path, node->key, sr_stored_elements(tensor), p.at);
     return SR_OK;
 }
@@ -364,7 +368,7 @@ static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
         return SR_FAIL(SR_E_DATA, "%s: not an optimiser shard of serried", path);
     SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->arena, &root));
     if (root->type != SR_JSON_OBJECT)
-        return SR_FAIL(SR_E_DATA, "%s: its list of states is not a JSON object", path);
+        return SR_FAIL(SR_E_DATA, "%s: its metadata '" STATES_KEY "' is not a JSON object", path);
     for (const sr_json *node = root->first; node != NULL; node = node->next)
         SR_TRY(read_state_ranges(checkpoint, shard, node));
     return SR_OK;
@@ -377,7 +381,7 @@ static int compare_ranges(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-// Every element of every state lies in exactly one shard.
+// Checks that every element of every state is in exactly one shard.
 static sr_status check_coverage(sr_checkpoint *checkpoint) {
     size_t next = 0;
     if (checkpoint->range_count > 0)
@@ -392,7 +396,8 @@ static sr_status check_coverage(sr_checkpoint *checkpoint) {
         }
         if (reached != checkpoint->states[s].elements)
             return SR_FAIL(SR_E_DATA,
-                           "%s: element %" PRId64 " of state '%s' is not in exactly one shard",
+                           "%s: element %" PRId64
+                           " of optimiser state '%s' is not in exactly one shard",
                            checkpoint->folder, reached, checkpoint->states[s].name);
     }
     return SR_OK;
@@ -430,7 +435,7 @@ sr_status sr_checkpoint_states(sr_checkpoint *checkpoint, const sr_state_info **
     return SR_OK;
 }
 
-// Elements [begin, end) of a state into 'out', from all ranges that hold a part of them.
+// Reads elements [begin, end) of a state into 'out', from all ranges that contain some of them.
 static sr_status read_range(sr_checkpoint *checkpoint, int state, int64_t begin, int64_t end,
                             uint8_t *out) {
     size_t size = sr_dtype_size(checkpoint->states[state].dtype);
@@ -460,8 +465,8 @@ sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name, 
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser state '%s'", checkpoint->folder, name);
     if (states[state].dtype != dtype || states[state].elements != elements) {
         return SR_FAIL(SR_E_SHAPE,
-                       "%s: state '%s' has %" PRId64 " elements of %s where %" PRId64
-                       " of %s are expected: another model or optimiser wrote it",
+                       "%s: optimiser state '%s' has %" PRId64 " elements of %s where %" PRId64
+                       " of %s are expected: it was written with another model or optimiser",
                        checkpoint->folder, name, states[state].elements,
                        sr_dtype_name(states[state].dtype), elements, sr_dtype_name(dtype));
     }
@@ -469,7 +474,8 @@ sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name, 
         int64_t n = ranges[i].end - ranges[i].begin;
         int64_t at = packed ? packed_at : ranges[i].begin;
         if (ranges[i].begin < 0 || n < 0 || ranges[i].end > elements)
-            return SR_FAIL(SR_E_ARGUMENT, "state '%s': a range outside its elements", name);
+            return SR_FAIL(SR_E_ARGUMENT, "optimiser state '%s': a range outside its elements",
+                           name);
         SR_TRY(read_range(checkpoint, state, ranges[i].begin, ranges[i].end,
                           data + (size_t)at * sr_dtype_size(dtype)));
         packed_at += n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints for people: what a path is, and what a generation holds, as text and as JSON.
+// Describes a checkpoint as text and as JSON.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static void add_tensor(sr_text *out, const sr_stored_tensor *tensor) {
     sr_text_add(out, "]\n");
 }
 
-// A checkpoint's file of weights, NULL if it has none of this kind, and its elements.
+// A checkpoint's weights file and its number of elements; NULL if it has none of this kind.
 static sr_status open_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
                               sr_safetensors **file, int64_t *elements) {
     *file = NULL;

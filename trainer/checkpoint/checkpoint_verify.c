@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried verify of checkpoints and run folders: every file of every generation, and which bytes
-// and tensors are damaged.
+// serried verify for checkpoints and run folders: checks every file of every generation, and finds
+// the damaged bytes and tensors.
 //
-// One walk collects what was found; two printers show it, as lines for people and as JSON. Opening,
-// which wants one whole generation quickly, is checkpoint_read.c.
+// One pass collects the results; two printers print them as text and as JSON. Opening, which needs
+// only one complete generation, is in checkpoint_read.c.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 typedef struct file_result {
     const char *path, *name;
     uint64_t bytes;      // as the manifest lists it
-    const char *message; // NULL: whole
+    const char *message; // NULL: undamaged
     sr_file_damage damage;
     size_t chunks;        // of the file, of which damage.chunks are damaged
-    const char **tensors; // those with bytes in damage.begin..end, in the file's order
+    const char **tensors; // those with bytes in damage.begin..end, in the order of the file
     size_t tensor_count;
 } file_result;
 
@@ -36,26 +36,26 @@ static const char *const state_names[] = {[GENERATION_WHOLE] = "whole",
 
 typedef struct generation_result {
     const char *path;
-    bool read;              // its manifest is: number and step are known
-    int64_t number, step;   //
-    generation_state state; //
-    const char *message;    // of the generation, not of one file; NULL: none
+    bool read; // its manifest was read: number and step are known
+    int64_t number, step;
+    generation_state state;
+    const char *message; // about the generation, not one file; NULL: none
     const file_result *files;
     size_t file_count;
 } generation_result;
 
 typedef struct verify_result {
-    sr_arena arena; // owns all of it
-    sr_text own;    // identities of the run, one a line; empty: any
+    sr_arena arena; // of all results
+    sr_text own;    // identities of the run, one per line; empty: any
     generation_result *items;
     size_t count;
-    sr_status first; // of the findings, with its message
+    sr_status first; // failure, with its message
     char message[512], where[64];
 } verify_result;
 
 // -- collecting ------------------------------------------------------------------------------
 
-// Notes a finding's status and keeps its message; NULL when memory is out.
+// Remembers the first failure, and copies the message of this one; NULL if out of memory.
 static const char *note(verify_result *f, sr_status status) {
     if (f->first == SR_OK) {
         f->first = status;
@@ -65,7 +65,7 @@ static const char *note(verify_result *f, sr_status status) {
     return sr_arena_strdup(&f->arena, sr_error_message());
 }
 
-// The tensors that lie in the damaged bytes, where the header can still be read.
+// Lists the tensors in the damaged bytes, if the header can still be read.
 static sr_status find_tensors(verify_result *f, file_result *found) {
     sr_safetensors *file;
     if (found->damage.chunks == 0 || sr_safetensors_open(found->path, &file) != SR_OK)
@@ -144,9 +144,10 @@ static sr_status collect_generation(verify_result *f, generation_result *out) {
         out->number = manifest.generation;
         out->step = manifest.step;
         if (f->own.length > 0 && !sr_run_identity_has(f->own.data, manifest.recipe_identity))
-            status = set_state(
-                f, out, GENERATION_FOREIGN,
-                SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than the folder's", out->path));
+            status =
+                set_state(f, out, GENERATION_FOREIGN,
+                          SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than this folder's",
+                                  out->path));
         if (status == SR_OK)
             status = collect_files(f, &files, out);
     }
@@ -208,7 +209,7 @@ static sr_status collect(verify_result *f, const char *path) {
     return status;
 }
 
-// -- lines for people ------------------------------------------------------------------------
+// -- text ------------------------------------------------------------------------------------
 
 static void print_file(const file_result *file, sr_text *out) {
     char size[16];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing a generation: every file durable and read back, then the manifest, then links, then the
-// removal of old generations.
+// Writing a generation: each file is made durable and read back, then the manifest, then the links;
+// last, old generations are removed.
 //
 // A generation is a new folder under a number that never existed, so a failure or a kill at any
-// point concerns that folder alone; without manifest.json it does not count. Ranks other than 0
+// point affects only that folder; without manifest.json it is not a checkpoint. Ranks other than 0
 // leave the checksums of their shard in a small side file ("...safetensors.sums"), which rank 0
-// moves into the manifest at commit: nothing but a barrier is needed between them. After a failed
-// write or fsync nothing is tried again on the same file: the whole generation is given up
-// (Rebello et al., ATC'20: pages may be marked clean after a failed fsync).
+// copies into the manifest at commit, so ranks need only a barrier. After a failed write or fsync
+// the same file is not tried again; the whole generation is given up (Rebello et al., ATC'20: pages
+// may be marked clean after a failed fsync).
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct sr_checkpoint_writer {
     int64_t generation;
     int rank, ranks;
     bool optimizer_written, committed;
-    sr_manifest_files files; // written by this rank; at commit of all
+    sr_manifest_files files; // of this rank; at commit those of all ranks
 };
 
 sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation) {
@@ -37,7 +37,7 @@ sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation) {
     return SR_OK;
 }
 
-// The folder and its entry in every parent become durable before anything is written inside.
+// Makes the folder, and its entry in every parent, durable before anything is written in it.
 static sr_status make_generation_folder(const sr_checkpoint_writer *writer) {
     SR_TRY(sr_make_folders(writer->folder));
     char *parent = sr_path_join(writer->run, CHECKPOINTS_FOLDER);
@@ -75,7 +75,7 @@ sr_status sr_checkpoint_begin(const char *run, int64_t generation, int rank, int
     return SR_OK;
 }
 
-// Reads a file back against the sums that were taken from memory while writing, and lists it.
+// Reads a file back, compares it with the sums computed from memory while writing, and lists it.
 static sr_status verify_and_list(sr_checkpoint_writer *writer, const char *name, const char *path,
                                  sr_file_sums *sums) {
     SR_TRY(sr_file_sums_check(path, sums, NULL));
@@ -106,7 +106,8 @@ static sr_status check_state(const sr_checkpoint_state *state, int64_t *owned) {
         const sr_range *range = &state->ranges[i];
         if (range->begin < end || range->end < range->begin || range->end > state->elements)
             return SR_FAIL(SR_E_ARGUMENT,
-                           "state '%s': range [%" PRId64 ", %" PRId64 ") is not in order within "
+                           "optimiser state '%s': range [%" PRId64 ", %" PRId64
+                           ") is not in order within "
                            "%" PRId64 " elements",
                            state->name, range->begin, range->end, state->elements);
         end = range->end;
@@ -267,7 +268,8 @@ sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, sr_weights_kin
 
 // -- commit ----------------------------------------------------------------------------------
 
-// Takes the sums of another rank's shard from its side file; the length is compared with the disk.
+// Takes the sums of another rank's shard from its side file, and compares the length with the
+// file's.
 static sr_status collect_shard(sr_checkpoint_writer *writer, int rank) {
     char name[64];
     void *text = NULL;
@@ -286,7 +288,8 @@ static sr_status collect_shard(sr_checkpoint_writer *writer, int rank) {
     if (status == SR_OK) {
         const sr_manifest_file *file = sr_manifest_files_find(&writer->files, name);
         if (file == NULL || stat(shard, &info) != 0 || (uint64_t)info.st_size != file->sums.bytes)
-            status = SR_FAIL(SR_E_IO, "%s: not the shard that rank %d says it wrote", shard, rank);
+            status =
+                SR_FAIL(SR_E_IO, "%s: the shard is not the one that rank %d wrote", shard, rank);
     }
     sr_free(text);
     sr_free(shard);
@@ -303,7 +306,7 @@ static sr_status collect_shards(sr_checkpoint_writer *writer) {
     return SR_OK;
 }
 
-// Writes the manifest, reads it back and compares: only then the generation counts as durable.
+// Writes the manifest, reads it back and compares it: only then is the generation durable.
 static sr_status write_manifest(const char *folder, const sr_manifest *manifest,
                                 const sr_manifest_files *files) {
     sr_manifest back;
@@ -333,12 +336,12 @@ static void remove_side_files(const sr_checkpoint_writer *writer) {
     for (int r = 1; r < writer->ranks; ++r) {
         char *path = sums_path(writer, r);
         if (path != NULL)
-            (void)unlink(path); // harmless where it stays
+            (void)unlink(path); // harmless if it remains
         sr_free(path);
     }
 }
 
-// The step that a generation's manifest tells, -1 where it has none that can be read.
+// The step in a generation's manifest; -1 if it has no readable one.
 static int64_t step_of(const char *run, int64_t generation) {
     char name[64];
     sr_arena arena;
@@ -364,8 +367,8 @@ static sr_status link_generation(const char *run, const char *name, int64_t gene
     return status;
 }
 
-// A crash between a manifest and its links, or a link that failed, is made good by whoever comes
-// next: which checkpoint is the best stands in every manifest.
+// Repairs 'best' after a crash between a manifest and its links, or after a link that failed: every
+// manifest says which step is the best.
 static sr_status link_best(const char *run, int64_t newest, int64_t best_step) {
     int64_t *list, linked = sr_generation_linked(run, "best");
     size_t count;
@@ -382,13 +385,13 @@ static sr_status link_best(const char *run, int64_t newest, int64_t best_step) {
 
 sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest) {
     SR_TRY(link_generation(run, "last", manifest->generation));
-    // Also where an older generation has this step: that one may be damaged.
+    // Even if an older generation has this step: it may be damaged.
     if (manifest->step == manifest->best_step)
         return link_generation(run, "best", manifest->generation);
     return link_best(run, manifest->generation, manifest->best_step);
 }
 
-// Removes a generation's folder, its manifest first, so that no half of it ever counts.
+// Removes a generation's folder, its manifest first, so that a partly removed one is no checkpoint.
 static void remove_generation(const char *folder) {
     char *manifest = sr_path_join(folder, MANIFEST_NAME);
     DIR *dir = NULL;
@@ -399,7 +402,7 @@ static void remove_generation(const char *folder) {
         status = sr_sync_folder(folder);
     else if (errno != ENOENT)
         status = sr_file_fail(manifest, "cannot be removed", errno);
-    if (status != SR_OK) { // what it lists must stay with it
+    if (status != SR_OK) { // a manifest that remains needs its files
         SR_WARN("%s", sr_error_message());
         goto done;
     }
@@ -416,7 +419,7 @@ done:
     sr_free(manifest);
 }
 
-// Reads an older generation again. SR_OK: whole; damage: it may go; anything else: cannot be told.
+// Reads an older generation again. SR_OK: complete; damage: it may be removed; else: unknown.
 static sr_status check_generation(const char *folder) {
     sr_manifest manifest;
     sr_manifest_files files;
@@ -432,19 +435,19 @@ static sr_status check_generation(const char *folder) {
 
 typedef struct pruning {
     int64_t newest, best;
-    int keep, kept; // kept: finished ones so far, the newest included
-    int whole;      // of these known to be whole
+    int keep, kept; // kept: finished ones so far, including the newest
+    int whole;      // of these, known to be undamaged
 } pruning;
 
-// Whether a generation stays. The newest has just been read back. The one before it is read again,
-// since it is what a damaged newest one falls back to: where it is damaged it does not count, and
-// the search goes on. Beyond these two the manifest's presence is enough, so that a large 'keep'
-// does not read everything at every checkpoint.
-static bool stays(pruning *p, int64_t generation, const char *folder, bool finished) {
+// Whether a generation is kept. The newest has just been read back. The one before it is read
+// again, since it is the fall-back of a damaged newest one; if it is damaged it does not count, and
+// the search goes on. Beyond these two a manifest is enough, so that a large 'keep' does not read
+// everything at every checkpoint.
+static bool is_kept(pruning *p, int64_t generation, const char *folder, bool finished) {
     bool best = generation == p->best;
     if (generation >= p->newest)
         return true;
-    if (!finished || p->kept >= p->keep) // unfinished: no writer comes back to it
+    if (!finished || p->kept >= p->keep) // unfinished: no writer will finish it
         return best;
     sr_status status = p->whole < 2 ? check_generation(folder) : SR_OK;
     if (sr_generation_is_damage(status) && status != SR_E_IO) {
@@ -470,7 +473,7 @@ static sr_status prune(const char *run, int64_t newest, int keep) {
     for (size_t i = 0; i < count; ++i) {
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
-        if (manifest != NULL && !stays(&p, list[i], folder, sr_path_exists(manifest)))
+        if (manifest != NULL && !is_kept(&p, list[i], folder, sr_path_exists(manifest)))
             remove_generation(folder);
         sr_free(manifest);
         sr_free(folder);
@@ -484,7 +487,7 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
     if (writer->rank != 0 || writer->committed)
         return SR_FAIL(SR_E_ARGUMENT, "checkpoint: rank 0 commits, once");
     SR_TRY(collect_shards(writer));
-    remove_side_files(writer); // first: a generation that counts holds nothing else
+    remove_side_files(writer); // first: a finished generation has no such files
     sr_manifest own = *manifest;
     own.generation = writer->generation;
     own.ranks = writer->ranks;
@@ -494,7 +497,7 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
     if (status == SR_OK)
         status = prune(writer->run, writer->generation, keep);
     if (status != SR_OK)
-        SR_WARN("checkpoint %s is whole, but: %s; older generations are kept", writer->folder,
+        SR_WARN("checkpoint %s is complete, but: %s; older generations are kept", writer->folder,
                 sr_error_message());
     return SR_OK;
 }
@@ -514,10 +517,10 @@ sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int 
     }
     if (status == SR_OK) {
         sr_status links = sr_checkpoint_link(run, &own);
-        if (links == SR_OK && own.step == own.best_step) // the one that was the best may go
+        if (links == SR_OK && own.step == own.best_step) // the previous best may be removed
             links = prune(run, own.generation, keep);
         if (links != SR_OK)
-            SR_WARN("checkpoint %s is whole, but: %s", folder, sr_error_message());
+            SR_WARN("checkpoint %s is complete, but: %s", folder, sr_error_message());
     }
     sr_manifest_files_release(&files);
     sr_arena_release(&arena);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunk checksums of checkpoint files: computed while writing, compared when reading back, when
-// choosing a generation and again in the very memory that values are taken from.
+// Chunk checksums of checkpoint files: computed while writing; compared when a file is read back,
+// when a generation is chosen, and in the memory from which values are used.
 //
-// They find damage, not malice: whoever can write the file can write its sums.
+// They detect damage, not malice: whoever can write the file can write its sums.
 #include "trainer/checkpoint/file_sums.h"
 
 #include <errno.h>
@@ -84,7 +84,7 @@ static sr_status fill_buffer(int fd, const char *path, const sr_file_sums *sums,
         return SR_OK;
     buffer->bytes = 0;
     if (buffer->chunk == NULL)
-        buffer->chunk = sr_alloc(chunk_bytes(sums, 0), "checksum buffer"); // the longest
+        buffer->chunk = sr_alloc(chunk_bytes(sums, 0), "checksum buffer"); // the longest chunk
     if (buffer->chunk == NULL)
         return SR_E_MEMORY;
     SR_TRY(read_chunk(fd, path, sums, index, buffer->chunk));
@@ -101,7 +101,7 @@ sr_status sr_file_sums_read_at(int fd, const char *path, const sr_file_sums *sum
         size_t inside = (size_t)(offset - chunk_begin(index));
         size_t whole = chunk_bytes(sums, index);
         size_t take = bytes < whole - inside ? bytes : whole - inside;
-        if (take == whole) { // needs no copy
+        if (take == whole) { // a whole chunk needs no copy
             SR_TRY(read_chunk(fd, path, sums, index, to));
         } else {
             SR_TRY(fill_buffer(fd, path, sums, index, buffer));
@@ -180,7 +180,8 @@ sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums, sr_file
         status = SR_E_MEMORY;
         goto done;
     }
-    // Only a hint: clean pages are dropped, so that the disk is read and not what was just written.
+    // Only a hint: drops clean pages, so that the disk is read and not the cache of what was just
+    // written.
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     status = compare_chunks(fd, path, sums, buffer, damage);
 done:

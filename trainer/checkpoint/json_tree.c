@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON trees from yajl's event parser.
+// Builds JSON trees from the events of yajl.
 //
-// yajl validates syntax and UTF-8; this file adds what RFC 8259 leaves open and a hostile file
-// would use: nesting depth, number of values, duplicate keys, zero bytes inside strings. yajl's own
-// tree tree_builder is not used: it frees recursively, converts numbers to doubles and keeps
+// yajl validates syntax and UTF-8. This file adds limits that RFC 8259 leaves open and a malicious
+// file would exploit: nesting depth, number of values, duplicate keys, zero bytes in strings.
+// yajl's own tree builder is not used: it frees recursively, converts numbers to doubles and keeps
 // duplicates.
 #include "trainer/checkpoint/json_tree.h"
 
@@ -18,7 +18,7 @@ typedef struct tree_builder {
     sr_json *stack[SR_JSON_MAX_DEPTH]; // open arrays and objects
     sr_json *last[SR_JSON_MAX_DEPTH];  // last child of each
     int depth;
-    const char *key; // waiting for its value
+    const char *key; // whose value follows
     sr_json *root;
     size_t nodes, max_nodes;
     const char *problem; // why the parse was cancelled
@@ -47,7 +47,7 @@ static char *copy_text(tree_builder *b, const char *text, size_t bytes) {
 
 static sr_json *add_node(tree_builder *b, sr_json_type type, const char *text) {
     if (++b->nodes > b->max_nodes) {
-        cancel(b, SR_E_LIMIT, "more values than this kind of file may hold");
+        cancel(b, SR_E_LIMIT, "more values than this kind of file may contain");
         return NULL;
     }
     sr_json *node = sr_arena_alloc(b->arena, sizeof *node);
@@ -125,7 +125,7 @@ static int compare_keys(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Sorts the keys of one object to find equal neighbours: n log n also for 65,536 tensors.
+// Sorts the keys of one object to find duplicates: n log n, for up to 65,536 tensors.
 static int on_end_map(void *context) {
     tree_builder *b = context;
     const sr_json *object = b->stack[--b->depth];
@@ -161,7 +161,7 @@ static const yajl_callbacks callbacks = {
 static sr_status fail_syntax(yajl_handle parser, const char *text, size_t bytes, const char *what) {
     unsigned char *raw = yajl_get_error(parser, 0, (const unsigned char *)text, bytes);
     sr_status status =
-        SR_FAIL(SR_E_DATA, "%s: broken JSON near byte %zu: %.*s", what,
+        SR_FAIL(SR_E_DATA, "%s: invalid JSON near byte %zu: %.*s", what,
                 yajl_get_bytes_consumed(parser), (int)strcspn((const char *)raw, "\n"), raw);
     yajl_free_error(parser, raw);
     return status;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reader of safetensors files (format: safetensors project README; limits: safetensors.h).
+// Reader of safetensors files (format: README of the safetensors project; limits: safetensors.h).
 //
-// The header is parsed into a tree and every statement in it is checked against the others and the
-// file's length before any tensor can be read. Reads are plain preads: a damaged disk gives an
-// error and not a signal, which mapping the file would.
+// The header is parsed into a tree, and every value in it is checked against the others and the
+// file's length before any tensor can be read. Files are read with pread, not mapped: a damaged
+// disk gives an error instead of a signal.
 #include "trainer/checkpoint/safetensors.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ struct sr_safetensors {
     int fd;
     char *path;
     uint64_t data_offset, data_bytes;
-    bool checked; // by these sums
+    bool checked; // reads compare these sums
     sr_file_sums sums;
     sr_sum_buffer buffer;
     int count, metadata_count;
@@ -64,12 +64,12 @@ static sr_status parse_dtype(const sr_safetensors *file, const sr_json *node,
                    file->path, tensor->name, name);
 }
 
-// Shape and the number of bytes that it asks for.
+// Parses the shape; *bytes is the size that it needs.
 static sr_status parse_shape(const sr_safetensors *file, const sr_json *node,
                              sr_stored_tensor *tensor, uint64_t *bytes) {
     const sr_json *shape = sr_json_get(node, "shape");
     if (shape == NULL || shape->type != SR_JSON_ARRAY || shape->count > SR_SAFETENSORS_MAX_RANK)
-        return SR_FAIL(SR_E_DATA, "%s: tensor '%s' has no shape of at most %d dimensions",
+        return SR_FAIL(SR_E_DATA, "%s: tensor '%s' has no shape, or one of more than %d dimensions",
                        file->path, tensor->name, SR_SAFETENSORS_MAX_RANK);
     uint64_t elements = 1;
     for (const sr_json *d = shape->first; d != NULL; d = d->next) {
@@ -105,7 +105,7 @@ static sr_status parse_tensor(const sr_safetensors *file, const sr_json *node,
         tensor->end > file->data_bytes)
         return SR_FAIL(SR_E_DATA,
                        "%s: tensor '%s' has data_offsets outside the buffer of %llu bytes: the "
-                       "file is cut off or damaged",
+                       "file is truncated or damaged",
                        file->path, tensor->name, (unsigned long long)file->data_bytes);
     if (tensor->end - tensor->begin != bytes)
         return SR_FAIL(
@@ -142,7 +142,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-// Offsets in order must follow each other without hole or overlap to the very end.
+// The tensors must cover the buffer without gaps or overlaps.
 static sr_status check_layout(const sr_safetensors *file) {
     uint64_t expected = 0;
     for (int i = 0; i < file->count; ++i) {
@@ -162,7 +162,7 @@ static sr_status check_layout(const sr_safetensors *file) {
 }
 
 static sr_status parse_header(sr_safetensors *file, const char *header, size_t bytes) {
-    // Six values and the shape describe a tensor.
+    // A tensor is described by six values and the extents of its shape.
     size_t max_nodes = (size_t)SR_SAFETENSORS_MAX_TENSORS * (6 + SR_SAFETENSORS_MAX_RANK);
     const sr_json *root;
     if (bytes == 0 || header[0] != '{')
@@ -220,7 +220,7 @@ static sr_status read_header(sr_safetensors *file) {
                        "safetensors file)",
                        file->path, (unsigned long long)header_bytes);
     if (header_bytes > length - sizeof prefix)
-        return SR_FAIL(SR_E_DATA, "%s: cut off: the header ends at byte %llu, the file at %llu",
+        return SR_FAIL(SR_E_DATA, "%s: truncated: the header ends at byte %llu, the file at %llu",
                        file->path, (unsigned long long)header_bytes + 8,
                        (unsigned long long)length);
     file->data_offset = header_bytes + sizeof prefix;
@@ -241,7 +241,7 @@ static sr_status open_file(const char *path, const sr_file_sums *sums, sr_safete
         return SR_E_MEMORY;
     sr_arena_init(&file->arena);
     sr_status status = SR_OK;
-    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not hang us
+    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a FIFO must not block
     file->path = sr_strdup(path);
     if (file->path == NULL)
         status = SR_E_MEMORY;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writer of safetensors files: header first, then the buffer in pieces, checksums on the way.
+// Writer of safetensors files: the header, then the buffer, with checksums computed on the way.
 //
-// The order of tensors is that of the reference writer (falling element size, then name), which
-// keeps each aligned. Data goes out in whole chunks of 1 MiB, which are also the unit of the
-// checksums. The file appears only at commit (sr_atomic_file); what was there before stays.
+// Tensors are in the order of the reference writer (falling element size, then name), which keeps
+// each aligned. Data is written in whole chunks of 1 MiB, which are also the units of the
+// checksums. The file becomes visible at commit (sr_atomic_file); until then an existing file
+// stays.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -115,7 +116,8 @@ static void add_metadata(sr_text *text, const sr_metadata *metadata, int count) 
     sr_text_add(text, "}");
 }
 
-// Appends the JSON, padded so that the buffer begins at a multiple of 8; *data_bytes is its size.
+// Appends the JSON, padded so that the buffer begins at a multiple of 8. *data_bytes: the buffer's
+// size.
 static sr_status build_header(const sr_safetensors_writer *writer, const sr_stored_tensor *tensors,
                               const sr_metadata *metadata, int metadata_count, sr_text *text,
                               uint64_t *data_bytes) {
@@ -152,13 +154,13 @@ static sr_status fail_space(const sr_safetensors_writer *writer) {
         sr_text_bytes((uint64_t)info.f_bavail * info.f_frsize, left);
     return SR_FAIL(SR_E_NO_SPACE,
                    "%s: disk full: this file needs %llu bytes (%s), %s are free. Free some space; "
-                   "nothing that was there before has been touched",
+                   "existing files are unchanged",
                    writer->path, (unsigned long long)writer->total_bytes,
                    sr_text_bytes(writer->total_bytes, need), left);
 }
 
-// Finds a full disk before the first byte is written. File systems without fallocate say so and
-// are then tried by writing.
+// Detects a full disk before the first byte is written. On file systems without fallocate, writing
+// detects it.
 static sr_status reserve_space(const sr_safetensors_writer *writer) {
     int result;
     do
@@ -187,12 +189,12 @@ static sr_status put_bytes(sr_safetensors_writer *writer, const void *data, uint
     const uint8_t *from = data;
     while (bytes > 0) {
         size_t room = SR_SUM_CHUNK_BYTES - writer->chunk_used;
-        size_t part = bytes < room ? (size_t)bytes : room;
-        memcpy(writer->chunk + writer->chunk_used, from, part);
-        writer->chunk_used += part;
-        writer->put_bytes += part;
-        from += part;
-        bytes -= part;
+        size_t take = bytes < room ? (size_t)bytes : room;
+        memcpy(writer->chunk + writer->chunk_used, from, take);
+        writer->chunk_used += take;
+        writer->put_bytes += take;
+        from += take;
+        bytes -= take;
         if (writer->chunk_used == SR_SUM_CHUNK_BYTES)
             SR_TRY(flush_chunk(writer));
     }
@@ -228,7 +230,7 @@ sr_status sr_safetensors_create(const char *path, const sr_stored_tensor *tensor
                                 const sr_metadata *metadata, int metadata_count,
                                 sr_safetensors_writer **out) {
     if (count < 0 || count > SR_SAFETENSORS_MAX_TENSORS)
-        return SR_FAIL(SR_E_LIMIT, "%s: %d tensors; a file holds at most %d", path, count,
+        return SR_FAIL(SR_E_LIMIT, "%s: %d tensors; a file may contain at most %d", path, count,
                        SR_SAFETENSORS_MAX_TENSORS);
     for (int i = 0; i < count; ++i) {
         uint64_t bytes;
@@ -257,7 +259,8 @@ int sr_safetensors_order(const sr_safetensors_writer *writer, int k) {
 
 sr_status sr_safetensors_put(sr_safetensors_writer *writer, const void *data, uint64_t bytes) {
     if (bytes > writer->total_bytes - writer->put_bytes)
-        return SR_FAIL(SR_E_ARGUMENT, "%s: more bytes than its tensors have", writer->path);
+        return SR_FAIL(SR_E_ARGUMENT, "%s: more bytes were put than its tensors have",
+                       writer->path);
     return put_bytes(writer, data, bytes);
 }
 
@@ -269,7 +272,7 @@ sr_status sr_safetensors_commit(sr_safetensors_writer *writer, sr_file_sums *sum
     SR_TRY(flush_chunk(writer));
     SR_TRY(sr_file_sums_finish(&writer->sums));
     sr_status status = sr_atomic_commit(&writer->file);
-    if (status == SR_E_NO_SPACE) // the file system put off allocation until fsync
+    if (status == SR_E_NO_SPACE) // the file system allocates as late as fsync
         sr_error_prefix("%llu bytes needed", (unsigned long long)writer->total_bytes);
     if (status != SR_OK)
         return status;
