@@ -66,6 +66,7 @@
 #include "trainer/engine/feed.h"
 #include "trainer/engine/phase.h"
 #include "trainer/engine/state.h"
+#include "trainer/engine/stop.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/run/inference.h"
 #include "trainer/run/train.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "launcher/commands/command.h"
+#include "trainer/engine/choices.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/run/plan_report.h"
-#include "trainer/run/train.h"
 
 enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_JSON, KEY_PLUGINS };
 

@@ -16,6 +16,7 @@
 #include "launcher/start/start.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/plugins.h"
+#include "trainer/engine/stop.h"
 #include "trainer/run/train.h"
 
 enum {

@@ -17,7 +17,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "launcher/start/start_internal.h"
-#include "trainer/run/train.h"
+#include "trainer/engine/stop.h"
 
 #define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
 // Longest waits for mpirun: for its ranks to show themselves, the same once it was asked to stop,

@@ -11,7 +11,6 @@
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/engine/plugins.h"
-#include "trainer/run/train.h"
 
 static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_option_table *table,
                                sr_arena *arena, void **out) {

@@ -68,6 +68,10 @@ SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 bool sr_weights_are_pytorch(const char *path);
 // That the file of `weights` is there and is no PyTorch file.
 SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
+// Checks a loaded recipe against the tables of models, optimisers, schedules, losses, transforms
+// and devices, and resolves their options (sr_recipe_options_parse for each section). SR_E_USAGE
+// with all mistakes. `recipe check`, `recipe show`, `train` and `--dry-run` call it.
+SR_NODISCARD sr_status sr_train_check(sr_recipe *recipe);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@
 #include "trainer/engine/fingerprint.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/engine/placement.h"
-#include "trainer/run/train.h"
+#include "trainer/engine/stop.h"
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
 

@@ -5,12 +5,12 @@
 // come to a single rank directly. After the first of these its handler is gone (SA_RESETHAND), so
 // that a second one ends the process even where the loop hangs. SIGHUP stays ignored under nohup.
 // Nothing else happens in a handler: the checkpoint is written by the loop between two steps.
+#include "trainer/engine/stop.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-
-#include "trainer/run/train.h"
 
 static atomic_bool stop_flag;
 static atomic_int stop_number;

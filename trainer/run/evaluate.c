@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trainer/engine/stop.h"
 #include "trainer/run/training_internal.h"
 
 typedef struct block_list {

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trainer/engine/choices.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/recipe/recipe.h"
-#include "trainer/run/train.h"
 
 sr_status sr_run_recipe_check(const char *path, const char *data_identity, const char *identity) {
     sr_recipe *recipe = NULL;

@@ -13,6 +13,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
 #include "trainer/engine/plugins.h"
+#include "trainer/engine/stop.h"
 #include "trainer/report/results_plot.h"
 #include "trainer/run/plan_report.h"
 #include "trainer/run/training_internal.h"

@@ -6,7 +6,6 @@
 #include "kernels/base/rng.h"
 #include "tests/unit/support/test_support.h"
 #include "trainer/engine/choices.h"
-#include "trainer/run/train.h"
 
 static sr_status get(void *user, int lane, sr_lane_inputs *out) {
     engine_fixture *f = user;

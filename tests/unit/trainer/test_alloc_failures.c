@@ -20,6 +20,7 @@
 #include "tests/unit/support/pictures.h"
 #include "tests/unit/trainer/checkpoint_fixture.h"
 #include "tests/unit/trainer/network_fixture.h"
+#include "trainer/engine/choices.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/run/inference.h"
 #include "trainer/run/train.h"

@@ -5,7 +5,6 @@
 
 #include "kernels/base/memory.h"
 #include "tests/unit/trainer/engine_fixture.h"
-#include "trainer/run/train.h"
 
 static void test_threads_change_no_bit(void **state) {
     (void)state;

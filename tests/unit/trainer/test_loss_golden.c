@@ -14,7 +14,6 @@
 #include "tests/unit/trainer/golden_fill.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
-#include "trainer/run/train.h"
 
 enum { STEPS = 20, SEED = 3 };
 
