@@ -113,7 +113,7 @@ static sr_status show(const recipe_arguments *a) {
     sr_text_init(&text);
     sr_status status = sr_plugins_load(recipe, a->trust);
     if (status == SR_OK)
-        status = sr_train_check(recipe);
+        status = sr_recipe_check(recipe);
     if (status == SR_OK)
         status = a->json ? sr_recipe_print_json(recipe, &text)
                          : sr_recipe_print_yaml(recipe, !a->plain, &text);
@@ -127,7 +127,7 @@ static sr_status check_one(const char *name, sr_plugins_trust trust) {
     SR_TRY(sr_recipe_load(name, NULL, 0, &recipe));
     sr_status status = sr_plugins_load(recipe, trust);
     if (status == SR_OK)
-        status = sr_train_check(recipe);
+        status = sr_recipe_check(recipe);
     if (status == SR_OK)
         status = sr_plan_rehearse(recipe);
     sr_recipe_free(recipe);

@@ -162,7 +162,7 @@ static int default_ranks(const sr_recipe *recipe) {
 // What can be refused before anything is started is said once here, instead of by every rank.
 static sr_status check(sr_recipe *recipe, const sr_train_request *request, int ranks) {
     SR_TRY(sr_plugins_load(recipe, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
-    SR_TRY(sr_train_check(recipe));
+    SR_TRY(sr_recipe_check(recipe));
     return sr_check_ranks(recipe, ranks);
 }
 

@@ -22,7 +22,7 @@ typedef struct job {
 static sr_status open_job(job *j, const char *recipe, const char *const *values, int count) {
     SR_TRY(sr_recipe_load(recipe, values, count, &j->recipe));
     SR_TRY(sr_plugins_load(j->recipe, SR_PLUGINS_NAMED));
-    SR_TRY(sr_train_check(j->recipe));
+    SR_TRY(sr_recipe_check(j->recipe));
     SR_TRY(sr_choose_task(j->recipe, &j->task));
     SR_TRY(sr_comm_create(NULL, &j->comm));
     sr_log_set_rank(sr_comm_rank(j->comm), sr_comm_size(j->comm));

@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     sr_engine_options o = {.threads = 1, .classes = CLASSES, .lanes = LANES, .batch = LANES * 8};
     o.image_height = o.image_width = SIDE;
     sr_status status = argc < 2 ? SR_E_USAGE : sr_recipe_load(argv[1], NULL, 0, &o.recipe);
-    if (status == SR_OK && (status = sr_train_check(o.recipe)) == SR_OK &&
+    if (status == SR_OK && (status = sr_recipe_check(o.recipe)) == SR_OK &&
         (status = sr_choose_task(o.recipe, &o.task)) == SR_OK &&
         (status = sr_comm_create(NULL, &o.comm)) == SR_OK &&
         (status = sr_engine_create(&o, &s.engine)) == SR_OK)

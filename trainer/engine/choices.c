@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolving choices (choices.h), and sr_train_check, which is all of them for a recipe.
+// Resolving choices (choices.h), and sr_recipe_check, which is all of them for a recipe.
 #include "trainer/engine/choices.h"
 
 #include <stdio.h>
@@ -232,7 +232,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     return sr_check_transforms(recipe);
 }
 
-sr_status sr_train_check(sr_recipe *recipe) {
+sr_status sr_recipe_check(sr_recipe *recipe) {
     sr_arena arena;
     sr_arena_init(&arena);
     sr_status status = check_all(recipe, &arena);

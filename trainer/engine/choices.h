@@ -71,7 +71,7 @@ SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
 // Checks a loaded recipe against the tables of models, optimisers, schedules, losses, transforms
 // and devices, and resolves their options (sr_recipe_options_parse for each section). SR_E_USAGE
 // with all mistakes. `recipe check`, `recipe show`, `train` and `--dry-run` call it.
-SR_NODISCARD sr_status sr_train_check(sr_recipe *recipe);
+SR_NODISCARD sr_status sr_recipe_check(sr_recipe *recipe);
 
 #ifdef __cplusplus
 }

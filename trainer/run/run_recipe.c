@@ -20,7 +20,7 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
     if (status == SR_OK)
         status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
     if (status == SR_OK)
-        status = sr_train_check(recipe);
+        status = sr_recipe_check(recipe);
     if (status == SR_OK) {
         sr_status told = sr_recipe_identity(recipe, data_identity, found);
         if (told == SR_E_MEMORY)
@@ -60,7 +60,7 @@ static sr_status load_stored(const char *path, const char *override, sr_recipe *
     if (status == SR_OK)
         status = sr_plugins_load(*out, SR_PLUGINS_LOADED);
     if (status == SR_OK)
-        status = sr_train_check(*out);
+        status = sr_recipe_check(*out);
     if (status != SR_OK) {
         sr_recipe_free(*out);
         *out = NULL;

@@ -100,7 +100,7 @@ static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
     SR_TRY(sr_recipe_load(request->recipe, request->overrides, request->override_count, out));
     SR_TRY(sr_plugins_load(*out, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     if (request->dry_run)
-        return sr_train_check(*out);
+        return sr_recipe_check(*out);
     return SR_OK;
 }
 

@@ -354,7 +354,7 @@ static sr_status check_place(const sr_training *t) {
 
 // What the recipe names, and what can be refused before anything is made.
 static sr_status check_inputs(sr_training *t) {
-    SR_TRY(sr_train_check(t->recipe));
+    SR_TRY(sr_recipe_check(t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(sr_choose_metric(t->recipe, &t->metric));

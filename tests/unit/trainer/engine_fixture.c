@@ -40,7 +40,7 @@ void engine_begin(engine_fixture *f, const char *recipe, int threads, const char
     const sr_task_desc *task;
     const sr_comm_options comm = {.backend = "self"};
     assert_ok(sr_recipe_load(recipe, overrides, extra ? 3 : 2, &f->recipe));
-    assert_ok(sr_train_check(f->recipe));
+    assert_ok(sr_recipe_check(f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));
     assert_ok(sr_comm_create(&comm, &f->comm));
     const sr_engine_options options = {.recipe = f->recipe,

@@ -80,7 +80,7 @@ static sr_status load_recipe(void) {
     sr_text text;
     SR_TRY(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &recipe));
     sr_text_init(&text);
-    sr_status status = sr_train_check(recipe);
+    sr_status status = sr_recipe_check(recipe);
     if (status == SR_OK)
         status = sr_recipe_print_yaml(recipe, true, &text);
     if (status == SR_OK)

@@ -50,7 +50,7 @@ static void test_mistakes_in_mixing(void **state) {
         sr_recipe *recipe = NULL;
         sr_status status = sr_recipe_load(cases[i][0], &cases[i][1], 1, &recipe);
         if (status == SR_OK)
-            status = sr_train_check(recipe);
+            status = sr_recipe_check(recipe);
         assert_status(SR_E_USAGE, status);
         assert_message(cases[i][2]);
         sr_recipe_free(recipe);

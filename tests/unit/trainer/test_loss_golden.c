@@ -75,7 +75,7 @@ static void load_recipe(job *j, const char *precision) {
     for (int i = 0; i < 6; i++)
         overrides[i] = text[i];
     assert_ok(sr_recipe_load("tests/recipes/plain.yaml", overrides, 6, &j->recipe));
-    assert_ok(sr_train_check(j->recipe));
+    assert_ok(sr_recipe_check(j->recipe));
 }
 
 static void begin(job *j, const golden *g, const char *precision) {
