@@ -147,14 +147,6 @@ sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out) {
     return SR_OK;
 }
 
-sr_status sr_check_transforms(sr_recipe *recipe) {
-    sr_transform_chain *chain;
-    sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
-    if (status == SR_OK)
-        sr_transform_chain_free(chain);
-    return refuse(recipe, "augment", status);
-}
-
 sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
     if (ranks <= recipe->lanes)
         return SR_OK;
@@ -209,6 +201,14 @@ static sr_status check_mix(sr_recipe *recipe, const sr_task_desc *task) {
     return SR_OK;
 }
 
+static sr_status check_transforms(sr_recipe *recipe) {
+    sr_transform_chain *chain;
+    sr_status status = sr_transform_chain_create(recipe->augment, recipe->augment_count, &chain);
+    if (status == SR_OK)
+        sr_transform_chain_free(chain);
+    return refuse(recipe, "augment", status);
+}
+
 static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     const sr_task_desc *task;
     sr_choice_model model;
@@ -229,7 +229,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
         SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));
         SR_TRY(sr_choose_schedule(recipe, i, arena, NULL, NULL));
     }
-    return sr_check_transforms(recipe);
+    return check_transforms(recipe);
 }
 
 sr_status sr_recipe_check(sr_recipe *recipe) {

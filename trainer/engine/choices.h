@@ -61,8 +61,6 @@ const char *sr_best_metric_name(sr_best_metric metric);
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 // That every rank gets a lane of the batch.
 SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
-// The names and arguments of `augment`.
-SR_NODISCARD sr_status sr_check_transforms(sr_recipe *recipe);
 // Whether a path is named like a PyTorch file (.pth, .pt, .ckpt, .bin), which may run code when it
 // is opened.
 bool sr_weights_are_pytorch(const char *path);

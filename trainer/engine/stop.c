@@ -13,12 +13,9 @@
 #include <string.h>
 
 static atomic_bool stop_flag;
-static atomic_int stop_number;
 
 static void on_signal(int number) {
-    int none = 0;
-    atomic_compare_exchange_strong_explicit(&stop_number, &none, number, memory_order_relaxed,
-                                            memory_order_relaxed);
+    (void)number;
     atomic_store_explicit(&stop_flag, true, memory_order_release);
 }
 
@@ -64,12 +61,4 @@ sr_status sr_stop_hold(void) {
 
 bool sr_stop_requested(void) {
     return atomic_load_explicit(&stop_flag, memory_order_acquire);
-}
-
-int sr_stop_signal(void) {
-    return atomic_load_explicit(&stop_number, memory_order_relaxed);
-}
-
-void sr_stop_request(void) {
-    atomic_store_explicit(&stop_flag, true, memory_order_release);
 }

@@ -21,10 +21,6 @@ SR_NODISCARD sr_status sr_stop_hold(void);
 bool sr_stop_is_ignored(int number);
 // True once a stop was asked for. Any thread; costs one load, so each step may ask.
 bool sr_stop_requested(void);
-// Number of the signal that asked, 0 for none or for a call of sr_stop_request.
-int sr_stop_signal(void);
-// Asks from inside the program.
-void sr_stop_request(void);
 
 #ifdef __cplusplus
 }

@@ -62,7 +62,9 @@ static uint32_t ink_on(uint32_t color) {
     return luma > 150000 ? 0x000000 : 0xffffff;
 }
 
-void sr_samples_fit(int64_t width, int64_t height, int side, int *out_width, int *out_height) {
+// Shown size of a picture: enlarged by a whole factor or shrunk, to at most 'side', with its aspect
+// ratio.
+static void fit(int64_t width, int64_t height, int side, int *out_width, int *out_height) {
     const int64_t longer = width > height ? width : height;
     if (longer <= side) {
         *out_width = (int)(width * (side / longer));
@@ -76,7 +78,7 @@ void sr_samples_fit(int64_t width, int64_t height, int side, int *out_width, int
 }
 
 void sr_samples_shrink(int64_t width, int64_t height, int side, int *out_width, int *out_height) {
-    sr_samples_fit(width, height, side, out_width, out_height);
+    fit(width, height, side, out_width, out_height);
     if (*out_width > width || *out_height > height) {
         *out_width = (int)width;
         *out_height = (int)height;
@@ -181,7 +183,7 @@ static sr_status plan(const sr_samples *samples, sheet *out) {
         int width, height;
         if (tile->rgb == NULL)
             continue;
-        sr_samples_fit(tile->width, tile->height, s.side, &width, &height);
+        fit(tile->width, tile->height, s.side, &width, &height);
         s.tile_width = width > s.tile_width ? width : s.tile_width;
         s.tile_height = height > s.tile_height ? height : s.tile_height;
         lines = own > lines ? own : lines;
@@ -288,7 +290,7 @@ static void draw_annotations(sr_raster *raster, const place *p) {
 static void draw_tile(sr_raster *raster, const sheet *s, int x, int y, const sr_tile *tile) {
     place p = {.x = x, .tile = tile};
     int line = y + s->tile_height + TEXT_OFFSET;
-    sr_samples_fit(tile->width, tile->height, s->side, &p.width, &p.height);
+    fit(tile->width, tile->height, s->side, &p.width, &p.height);
     p.y = y + s->tile_height - p.height; // on its caption
     sr_raster_picture(raster, p.x, p.y, p.width, p.height, tile->rgb, tile->width, tile->height);
     draw_annotations(raster, &p);

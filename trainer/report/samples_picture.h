@@ -57,11 +57,8 @@ typedef struct sr_samples {
     int class_count;
 } sr_samples;
 
-// Shown size of a picture: enlarged by a whole factor or shrunk, to at most 'side', with its aspect
-// ratio.
-void sr_samples_fit(int64_t width, int64_t height, int side, int *out_width, int *out_height);
-// Size of the pixels that a tile needs for this: as above, but a small picture keeps its size and
-// is enlarged when it is drawn.
+// Size of the pixels that a tile needs: a large picture is shrunk to at most 'side', with its
+// aspect ratio; a small one keeps its size and is enlarged when it is drawn.
 void sr_samples_shrink(int64_t width, int64_t height, int side, int *out_width, int *out_height);
 // Draws the sheet. SR_E_ARGUMENT without samples or for one without a picture, SR_E_LIMIT.
 SR_NODISCARD sr_status sr_samples_draw(const sr_samples *samples, sr_raster *out);

@@ -120,6 +120,24 @@ static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
     return status;
 }
 
+// Counts of all ranks, added on every rank: exact in any order.
+static sr_status gather_confusion(sr_comm *comm, sr_confusion *confusion) {
+    int ranks = sr_comm_size(comm);
+    size_t cells = (size_t)confusion->classes * (size_t)confusion->classes;
+    if (ranks == 1)
+        return SR_OK;
+    int64_t *all = sr_alloc_array((size_t)ranks * cells, sizeof *all, "confusion of all ranks");
+    if (!all)
+        return SR_E_MEMORY;
+    sr_status status =
+        sr_comm_all_gather(comm, confusion->counts, cells * sizeof *all, all, "confusion matrix");
+    for (int r = 0; r < ranks && status == SR_OK; r++)
+        if (r != sr_comm_rank(comm))
+            sr_confusion_add(confusion, all + (size_t)r * cells);
+    sr_free(all);
+    return status;
+}
+
 static void evaluation_transforms(const sr_evaluation *e, char text[2][48],
                                   sr_transform_spec specs[2]) {
     (void)snprintf(text[0], 48, "size=%lld", (long long)e->resize);
@@ -180,7 +198,7 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     if (status == SR_OK)
         status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
     if (status == SR_OK && e->confusion)
-        status = sr_gather_confusion(comm, e->confusion);
+        status = gather_confusion(comm, e->confusion);
     if (status == SR_OK && e->examples)
         status = sr_examples_gather(e->examples, comm);
     if (status == SR_OK)

@@ -9,24 +9,6 @@
 #include "trainer/report/results_plot.h"
 #include "trainer/run/training_internal.h"
 
-// Counts of all ranks, added on every rank: exact in any order.
-sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion) {
-    int ranks = sr_comm_size(comm);
-    size_t cells = (size_t)confusion->classes * (size_t)confusion->classes;
-    if (ranks == 1)
-        return SR_OK;
-    int64_t *all = sr_alloc_array((size_t)ranks * cells, sizeof *all, "confusion of all ranks");
-    if (!all)
-        return SR_E_MEMORY;
-    sr_status status =
-        sr_comm_all_gather(comm, confusion->counts, cells * sizeof *all, all, "confusion matrix");
-    for (int r = 0; r < ranks && status == SR_OK; r++)
-        if (r != sr_comm_rank(comm))
-            sr_confusion_add(confusion, all + (size_t)r * cells);
-    sr_free(all);
-    return status;
-}
-
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
     if (!csv)

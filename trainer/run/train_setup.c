@@ -290,7 +290,7 @@ static void announce(const sr_training *t) {
     sr_run_event(t->run, "start", fields);
 }
 
-sr_status sr_training_open_feed(sr_training *t) {
+static sr_status open_feed(sr_training *t) {
     const sr_recipe *r = t->recipe;
     const sr_pipeline_options options = {.dataset = r->data.train,
                                          .split = "train",
@@ -381,7 +381,7 @@ static sr_status begin(sr_training *t) {
         t->previous_seconds = sr_run_previous_seconds(t->run);
     }
     announce(t);
-    return sr_training_open_feed(t);
+    return open_feed(t);
 }
 
 sr_status sr_training_begin(sr_training *t) {

@@ -87,7 +87,6 @@ typedef struct sr_training {
 // train_setup.c
 SR_NODISCARD sr_status sr_training_begin(sr_training *t);
 void sr_training_release(sr_training *t);
-SR_NODISCARD sr_status sr_training_open_feed(sr_training *t);
 // train_save.c
 // All ranks: a checkpoint of this position; of one that has its checkpoint already, what its
 // evaluation adds to the manifest.
@@ -108,7 +107,6 @@ SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
 // first_batch.c: on all ranks.
 SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
 // train_pictures.c
-SR_NODISCARD sr_status sr_gather_confusion(sr_comm *comm, sr_confusion *confusion);
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
 void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
 // train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
