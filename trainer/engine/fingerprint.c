@@ -62,36 +62,36 @@ static component find_component(const char *text, const component *wanted) {
     return c;
 }
 
-static void add_side(sr_text *out, const component *c, const char *place) {
+static void add_side(sr_text *out, const component *c, const char *origin) {
     sr_text_add(out, "%.*s %s", c->name_bytes ? c->what_bytes : 7,
-                c->name_bytes ? c->what : "nothing", place);
+                c->name_bytes ? c->what : "nothing", origin);
 }
 
 static void add_row(sr_text *out, const component *a, const component *b,
-                    const sr_fingerprint_place *const places[2]) {
+                    const sr_fingerprint_origin *const origins[2]) {
     const component *named = a->name_bytes > 0 ? a : b;
     sr_text_add(out, "%s%.*s: ", out->length > 0 ? "; " : "", named->name_bytes, named->name);
-    add_side(out, a, places[0]->place);
+    add_side(out, a, origins[0]->origin);
     sr_text_add(out, " and ");
-    add_side(out, b, places[1]->place);
+    add_side(out, b, origins[1]->origin);
 }
 
-void sr_fingerprint_difference(const sr_fingerprint_place *a, const sr_fingerprint_place *b,
+void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerprint_origin *b,
                                sr_text *out) {
-    const sr_fingerprint_place *const places[2] = {a, b};
+    const sr_fingerprint_origin *const origins[2] = {a, b};
     const char *at = a->text;
     sr_text_clear(out);
     for (component c = next_component(&at); c.name_bytes > 0; c = next_component(&at)) {
         const component other = find_component(b->text, &c);
         if (other.name_bytes == 0 || other.what_bytes != c.what_bytes ||
             memcmp(other.what, c.what, (size_t)c.what_bytes) != 0)
-            add_row(out, &c, &other, places);
+            add_row(out, &c, &other, origins);
     }
     at = b->text;
     for (component c = next_component(&at); c.name_bytes > 0; c = next_component(&at)) {
         const component other = find_component(a->text, &c);
         if (other.name_bytes == 0)
-            add_row(out, &other, &c, places);
+            add_row(out, &other, &c, origins);
     }
 }
 
@@ -129,8 +129,8 @@ static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
 static sr_status differs(const sr_comm *comm, int rank, const char *there, const char *first) {
     sr_text text;
     sr_text_init(&text);
-    sr_fingerprint_difference(&(sr_fingerprint_place){there, "there"},
-                              &(sr_fingerprint_place){first, "on rank 0"}, &text);
+    sr_fingerprint_difference(&(sr_fingerprint_origin){there, "there"},
+                              &(sr_fingerprint_origin){first, "on rank 0"}, &text);
     const sr_status status =
         SR_FAIL(SR_E_NUMERICS,
                 "rank %d (%s) computes different bits from rank 0: %s; install the same build and "

@@ -28,13 +28,13 @@ extern "C" {
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]);
 
 // A fingerprint, and where it was found, as "in the checkpoint".
-typedef struct sr_fingerprint_place {
-    const char *text, *place;
-} sr_fingerprint_place;
+typedef struct sr_fingerprint_origin {
+    const char *text, *origin;
+} sr_fingerprint_origin;
 
 // The components in which two fingerprints differ: "x86: 1 in the checkpoint and 2 here; ..."; ""
 // where they are equal.
-void sr_fingerprint_difference(const sr_fingerprint_place *a, const sr_fingerprint_place *b,
+void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerprint_origin *b,
                                sr_text *out);
 
 // Collective, before any kernel is prepared. Ranks whose processors differ in features that decide

@@ -236,8 +236,8 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
     if (strcmp(m->fingerprint, sr_fingerprint(here)) == 0)
         return SR_OK;
     sr_text_init(&text);
-    sr_fingerprint_difference(&(sr_fingerprint_place){m->fingerprint, "in the checkpoint"},
-                              &(sr_fingerprint_place){here, "here"}, &text);
+    sr_fingerprint_difference(&(sr_fingerprint_origin){m->fingerprint, "in the checkpoint"},
+                              &(sr_fingerprint_origin){here, "here"}, &text);
     if (!t->request->allow_numerics_change) {
         status = SR_FAIL(
             SR_E_NUMERICS,

@@ -57,8 +57,8 @@ static void check_difference(const char *a, const char *b, const char *expected)
     sr_text text;
     sr_text_init(&text);
     sr_text_add(&text, "what stood there before");
-    sr_fingerprint_difference(&(sr_fingerprint_place){a, "there"},
-                              &(sr_fingerprint_place){b, "here"}, &text);
+    sr_fingerprint_difference(&(sr_fingerprint_origin){a, "there"},
+                              &(sr_fingerprint_origin){b, "here"}, &text);
     assert_ok(sr_text_check(&text));
     assert_string_equal(expected, text.data);
     sr_text_release(&text);
