@@ -5,17 +5,17 @@
 
 #include "kernels/base/memory.h"
 
-typedef struct held {
+typedef struct held_slot {
     sr_slot slot;
     bool valid;
     int uses_left;
-} held;
+} held_slot;
 
 struct sr_feed {
     sr_pipeline *pipeline;
     sr_lane_source source;
     int lane_begin, lanes, uses;
-    held *held; // of each local lane
+    held_slot *held; // of each local lane
 };
 
 sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out) {
@@ -27,7 +27,7 @@ sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out) {
 }
 
 sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
-    held *h = &feed->held[lane - feed->lane_begin];
+    held_slot *h = &feed->held[lane - feed->lane_begin];
     if (!h->valid) {
         bool end = false;
         SR_TRY(sr_pipeline_next(feed->pipeline, &h->slot, &end));
@@ -49,7 +49,7 @@ static sr_status get(void *user, int lane, sr_lane_inputs *out) {
 
 static void done(void *user, int lane) {
     sr_feed *feed = user;
-    held *h = &feed->held[lane - feed->lane_begin];
+    held_slot *h = &feed->held[lane - feed->lane_begin];
     if (!h->valid || --h->uses_left > 0)
         return;
     sr_pipeline_release(feed->pipeline, &h->slot);

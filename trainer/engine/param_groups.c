@@ -9,7 +9,7 @@
 
 #include "kernels/base/memory.h"
 
-#define MOST_LISTED 12 // first parts of names in a message
+#define MOST_LISTED 12 // first prefixes of names in a message
 
 static bool is_kind(const char *word) {
     return strcmp(word, "bias") == 0 || strcmp(word, "norm") == 0;
@@ -37,13 +37,13 @@ int sr_param_group_of(const sr_recipe_optimizer *settings, const sr_param *param
 // ---- Words that match nothing ----
 
 // Beginnings of the model's names that end before a dot, and the names; each once.
-typedef struct parts {
+typedef struct prefixes {
     sr_arena arena;
     const char **items;
     size_t count, capacity;
-} parts;
+} prefixes;
 
-static sr_status add_part(parts *p, const char *name, size_t length) {
+static sr_status add_prefix(prefixes *p, const char *name, size_t length) {
     for (size_t i = 0; i < p->count; i++)
         if (strncmp(p->items[i], name, length) == 0 && p->items[i][length] == '\0')
             return SR_OK;
@@ -59,18 +59,18 @@ static sr_status add_part(parts *p, const char *name, size_t length) {
     return SR_OK;
 }
 
-static sr_status add_parts(parts *p, const sr_model *model) {
+static sr_status add_prefixes(prefixes *p, const sr_model *model) {
     for (int i = 0; i < model->param_count; i++) {
         const char *name = model->params[i].name;
         for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
-            SR_TRY(add_part(p, name, (size_t)(dot - name)));
-        SR_TRY(add_part(p, name, strlen(name)));
+            SR_TRY(add_prefix(p, name, (size_t)(dot - name)));
+        SR_TRY(add_prefix(p, name, strlen(name)));
     }
     return SR_OK;
 }
 
 // "; did you mean 'layer1'?", else what names begin with.
-static void add_hint(const parts *p, const char *word, sr_text *out) {
+static void add_hint(const prefixes *p, const char *word, sr_text *out) {
     const char *near = sr_text_nearest(word, p->items, p->count);
     int listed = 0;
     if (near) {
@@ -89,11 +89,11 @@ static void add_hint(const parts *p, const char *word, sr_text *out) {
 
 static sr_status refuse(sr_recipe *recipe, const char *path, const char *word,
                         const sr_model *model) {
-    parts p = {0};
+    prefixes p = {0};
     sr_text hint;
     sr_arena_init(&p.arena);
     sr_text_init(&hint);
-    sr_status status = add_parts(&p, model);
+    sr_status status = add_prefixes(&p, model);
     if (status == SR_OK)
         add_hint(&p, word, &hint);
     if (status == SR_OK)

@@ -17,10 +17,10 @@
 
 enum { MOST_THREADS = 4096 };
 
-typedef struct seat {
+typedef struct binding {
     uint64_t host;
     sr_cpu_set mask;
-} seat;
+} binding;
 
 // The kernel's own name for this start of it; containers of a host have it in common.
 static uint64_t host_number(void) {
@@ -39,11 +39,11 @@ static bool pins(void) {
 }
 
 // How many ranks have this one's host and mask, and how many of them come before it.
-static void count_neighbours(const seat *seats, int ranks, int rank, int *all, int *before) {
+static void count_neighbours(const binding *bindings, int ranks, int rank, int *all, int *before) {
     *all = *before = 0;
     for (int r = 0; r < ranks; r++) {
-        const bool same = seats[r].host == seats[rank].host &&
-                          sr_cpu_set_equal(&seats[r].mask, &seats[rank].mask);
+        const bool same = bindings[r].host == bindings[rank].host &&
+                          sr_cpu_set_equal(&bindings[r].mask, &bindings[rank].mask);
         *all += same;
         *before += same && r < rank;
     }
@@ -84,20 +84,20 @@ sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
     const int ranks = sr_comm_size(comm);
     int asked;
     SR_TRY(threads_asked_for(&asked));
-    const seat own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
-    seat *seats = sr_alloc_array((size_t)ranks, sizeof *seats, "placement of ranks");
-    if (!seats)
+    const binding own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
+    binding *bindings = sr_alloc_array((size_t)ranks, sizeof *bindings, "placement of ranks");
+    if (!bindings)
         return SR_E_MEMORY;
-    sr_status status = sr_comm_all_gather(comm, &own, sizeof own, seats, "placement of ranks");
+    sr_status status = sr_comm_all_gather(comm, &own, sizeof own, bindings, "placement of ranks");
     if (status == SR_OK) {
         int index;
-        count_neighbours(seats, ranks, sr_comm_rank(comm), &out->ranks, &index);
+        count_neighbours(bindings, ranks, sr_comm_rank(comm), &out->ranks, &index);
         take_share(&own.mask, index, out);
         out->threads = asked > 0 ? asked : threads_of(out);
         if (out->bound)
             status = sr_cpu_set_bind(&out->cpus);
     }
-    sr_free(seats);
+    sr_free(bindings);
     return status;
 }
 

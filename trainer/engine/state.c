@@ -175,20 +175,20 @@ static sr_status write_weights(sr_engine *e, sr_checkpoint_writer *writer,
     return status;
 }
 
-typedef struct writing {
+typedef struct write_result {
     int32_t status;
     char message[508];
-} writing;
+} write_result;
 
 // The end of writing, at which all ranks meet whether they could write or not: before that rank 0
 // must not remove the generation, or a rank that still writes fails of that. The first that failed
 // speaks for all.
 static sr_status agree_written(sr_engine *e, sr_status status) {
     int ranks = sr_comm_size(e->comm), rank = sr_comm_rank(e->comm);
-    writing mine = {.status = (int32_t)status};
+    write_result mine = {.status = (int32_t)status};
     if (status != SR_OK)
         (void)snprintf(mine.message, sizeof mine.message, "%s", sr_error_message());
-    writing *all = sr_alloc_array((size_t)ranks, sizeof *all, "results of writing");
+    write_result *all = sr_alloc_array((size_t)ranks, sizeof *all, "results of writing");
     if (!all)
         return SR_E_MEMORY;
     status = sr_comm_all_gather(e->comm, &mine, sizeof mine, all, "checkpoint written");
@@ -238,8 +238,8 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, in
 // ---- Loading ----
 
 typedef struct load_report {
-    sr_text missing, mismatched, strangers;
-    int loaded, missing_count, mismatched_count, stranger_count;
+    sr_text missing, mismatched, unexpected;
+    int loaded, missing_count, mismatched_count, unexpected_count;
 } load_report;
 
 static bool may_differ(const sr_string_list *reset, const char *name) {
@@ -308,15 +308,15 @@ static bool is_known(const sr_engine *e, const char *name) {
     return false;
 }
 
-static void find_strangers(const sr_engine *e, sr_safetensors *file, load_report *report) {
+static void find_unexpected(const sr_engine *e, sr_safetensors *file, load_report *report) {
     for (int k = 0; k < sr_safetensors_count(file); k++) {
         const char *name = sr_safetensors_get(file, k)->name;
-        if (!is_known(e, name) && report->stranger_count++ < 8)
-            sr_text_add(&report->strangers, " %s", name);
+        if (!is_known(e, name) && report->unexpected_count++ < 8)
+            sr_text_add(&report->unexpected, " %s", name);
     }
 }
 
-static sr_status judge(const load_report *report, const char *path) {
+static sr_status check_report(const load_report *report, const char *path) {
     if (report->missing_count + report->mismatched_count == 0)
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
@@ -326,28 +326,28 @@ static sr_status judge(const load_report *report, const char *path) {
 }
 
 static sr_status load_file(sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
-                           bool average, bool speaks) {
+                           bool average, bool verbose) {
     load_report report = {.loaded = 0};
     sr_status status = SR_OK;
     sr_text_init(&report.missing);
     sr_text_init(&report.mismatched);
-    sr_text_init(&report.strangers);
+    sr_text_init(&report.unexpected);
     for (int p = 0; p < e->phase_count; p++) {
         float *flat = average ? e->phases[p]->ema : e->phases[p]->values;
         for (int i = 0; i < e->models[p]->param_count && status == SR_OK; i++)
             status = load_param(&e->models[p]->params[i], file, reset, flat, &report);
     }
-    find_strangers(e, file, &report);
-    if (status == SR_OK && speaks)
+    find_unexpected(e, file, &report);
+    if (status == SR_OK && verbose)
         SR_INFO("%s: %d tensor%s loaded, %d missing, %d unexpected%s, %d of another shape",
                 sr_safetensors_path(file), report.loaded, report.loaded == 1 ? "" : "s",
-                report.missing_count, report.stranger_count, report.strangers.data,
+                report.missing_count, report.unexpected_count, report.unexpected.data,
                 report.mismatched_count);
     if (status == SR_OK)
-        status = judge(&report, sr_safetensors_path(file));
+        status = check_report(&report, sr_safetensors_path(file));
     sr_text_release(&report.missing);
     sr_text_release(&report.mismatched);
-    sr_text_release(&report.strangers);
+    sr_text_release(&report.unexpected);
     return status;
 }
 

@@ -16,23 +16,23 @@ enum {
     NAMED_CLASSES = 40,
     NUMBERED_CLASSES = 24,
     MAX_NAME = 190, // pixels
-    PAIRS = 24,     // of the list beside a matrix without names
+    MISTAKES = 24,  // of the list beside a matrix without names
     LIST_WIDTH = 460,
 };
 
-typedef struct pair {
+typedef struct mistake {
     int truth, predicted;
     int64_t count;
-} pair;
+} mistake;
 
 typedef struct matrix {
     const sr_confusion *confusion;
     const char *const *classes;
     bool named, numbered;
-    double cell, left, top;  // pixels
-    const int64_t *row_sums; // samples of each class
-    pair pairs[PAIRS];       // the most frequent mistakes
-    int pair_count;
+    double cell, left, top;     // pixels
+    const int64_t *row_sums;    // samples of each class
+    mistake mistakes[MISTAKES]; // the most frequent mistakes
+    int mistake_count;
 } matrix;
 
 static double share(const matrix *m, int truth, int predicted) {
@@ -42,8 +42,8 @@ static double share(const matrix *m, int truth, int predicted) {
 
 // 0: no such sample, 1: all of the row. Mistakes by the square root of their share.
 static double strength(const matrix *m, int truth, int predicted) {
-    double part = share(m, truth, predicted);
-    return truth == predicted ? part : fmin(1, 1.25 * sqrt(part));
+    double fraction = share(m, truth, predicted);
+    return truth == predicted ? fraction : fmin(1, 1.25 * sqrt(fraction));
 }
 
 // An opaque colour between almost white and the hit's or mistake's colour.
@@ -74,17 +74,17 @@ static double widest_name(const matrix *m) {
 }
 
 static void draw_cell(cairo_t *cr, const matrix *m, int truth, int predicted) {
-    double part = share(m, truth, predicted);
+    double fraction = share(m, truth, predicted);
     double x = m->left + m->cell * predicted, y = m->top + m->cell * truth;
     cairo_rectangle(cr, x, y, m->cell - 1, m->cell - 1);
     sr_plot_color(cr, cell_color(m, truth, predicted), 1);
     cairo_fill(cr);
-    if (!m->numbered || part < 0.0005)
+    if (!m->numbered || fraction < 0.0005)
         return;
     char text[16];
     double size = fmin(13, m->cell * 0.30);
     uint32_t ink = strength(m, truth, predicted) > 0.55 ? 0xffffffu : (uint32_t)SR_INK;
-    snprintf(text, sizeof text, part < 0.0995 ? "%.1f" : "%.0f", 100 * part);
+    snprintf(text, sizeof text, fraction < 0.0995 ? "%.1f" : "%.0f", 100 * fraction);
     sr_plot_text(cr, x + m->cell / 2, y + m->cell / 2 + size * 0.36, size, truth == predicted, ink,
                  SR_ALIGN_CENTER, text);
 }
@@ -129,7 +129,7 @@ static void draw_names(cairo_t *cr, const matrix *m) {
 }
 
 // "tabby cat > tiger cat    12 of 50", the most frequent first.
-static void draw_pairs(cairo_t *cr, const matrix *m) {
+static void draw_mistakes(cairo_t *cr, const matrix *m) {
     const double left = m->left + m->cell * m->confusion->classes + 36, name = LIST_WIDTH / 2 - 70;
     double y = m->top + 14;
     sr_plot_text(cr, left, y, 15, true, SR_INK, SR_ALIGN_LEFT, "Most frequent mistakes");
@@ -137,8 +137,8 @@ static void draw_pairs(cairo_t *cr, const matrix *m) {
     sr_plot_text(cr, left, y, 12, false, SR_SOFT, SR_ALIGN_LEFT, "truth");
     sr_plot_text(cr, left + name + 30, y, 12, false, SR_SOFT, SR_ALIGN_LEFT, "prediction");
     sr_plot_text(cr, left + LIST_WIDTH - 36, y, 12, false, SR_SOFT, SR_ALIGN_RIGHT, "samples");
-    for (int i = 0; i < m->pair_count; ++i) {
-        const pair *p = &m->pairs[i];
+    for (int i = 0; i < m->mistake_count; ++i) {
+        const mistake *p = &m->mistakes[i];
         char number[16], count[64];
         y += 25;
         sr_plot_text_fit(cr, left, y, 13, false, SR_INK, SR_ALIGN_LEFT, name,
@@ -149,7 +149,7 @@ static void draw_pairs(cairo_t *cr, const matrix *m) {
                  (long long)m->row_sums[p->truth]);
         sr_plot_text(cr, left + LIST_WIDTH - 36, y, 13, false, SR_SOFT, SR_ALIGN_RIGHT, count);
     }
-    if (m->pair_count == 0)
+    if (m->mistake_count == 0)
         sr_plot_text(cr, left, y + 25, 13, false, SR_SOFT, SR_ALIGN_LEFT, "none");
 }
 
@@ -176,7 +176,7 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
     draw_heading(cr, m, width);
     if (!m->named) {
         draw_cells_as_picture(cr, m);
-        draw_pairs(cr, m);
+        draw_mistakes(cr, m);
         return;
     }
     for (int t = 0; t < m->confusion->classes; ++t)
@@ -186,22 +186,22 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
 }
 
 // Keeps the list in order; of equal counts the first in the matrix stays first.
-static void add_pair(matrix *m, pair p) {
-    int at = m->pair_count < PAIRS ? m->pair_count++ : PAIRS;
-    for (; at > 0 && m->pairs[at - 1].count < p.count; --at)
-        if (at < PAIRS)
-            m->pairs[at] = m->pairs[at - 1];
-    if (at < PAIRS)
-        m->pairs[at] = p;
+static void add_mistake(matrix *m, mistake p) {
+    int at = m->mistake_count < MISTAKES ? m->mistake_count++ : MISTAKES;
+    for (; at > 0 && m->mistakes[at - 1].count < p.count; --at)
+        if (at < MISTAKES)
+            m->mistakes[at] = m->mistakes[at - 1];
+    if (at < MISTAKES)
+        m->mistakes[at] = p;
 }
 
-static void find_pairs(matrix *m) {
+static void find_mistakes(matrix *m) {
     const int n = m->confusion->classes;
     const int64_t *count = m->confusion->counts;
     for (int t = 0; t < n; ++t)
         for (int p = 0; p < n; ++p, ++count)
             if (t != p && *count > 0)
-                add_pair(m, (pair){.truth = t, .predicted = p, .count = *count});
+                add_mistake(m, (mistake){.truth = t, .predicted = p, .count = *count});
 }
 
 sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
@@ -219,7 +219,7 @@ sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *cl
     m.numbered = n <= NUMBERED_CLASSES;
     m.cell = n <= 4 ? 100 : n <= 12 ? 54 : n <= NUMBERED_CLASSES ? 40 : fmax(1, floor(900.0 / n));
     if (!m.named)
-        find_pairs(&m);
+        find_mistakes(&m);
     double names = widest_name(&m);
     m.left = 30 + (m.named ? names + 10 : 0);
     m.top = 90;

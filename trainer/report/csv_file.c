@@ -21,7 +21,7 @@ struct sr_csv {
     int fd, columns;
     char *path;
     sr_text waiting; // rows that are not in the file yet
-    bool said;       // that they had to wait
+    bool warned;     // that they had to wait
 };
 
 // -- reading ---------------------------------------------------------------------------------
@@ -183,9 +183,9 @@ static sr_status write_waiting(sr_csv *csv) {
 static sr_status write_row(sr_csv *csv) {
     sr_text_add(&csv->waiting, "\n");
     SR_TRY(sr_text_check(&csv->waiting));
-    if (write_waiting(csv) == SR_OK || csv->said)
+    if (write_waiting(csv) == SR_OK || csv->warned)
         return SR_OK;
-    csv->said = true;
+    csv->warned = true;
     SR_WARN("%s; rows are kept in memory until the next checkpoint, which must write them",
             sr_error_message());
     return SR_OK;

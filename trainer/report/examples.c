@@ -13,12 +13,12 @@
 #include "trainer/report/samples_picture.h"
 #include "trainer/tasks/metrics.h"
 
-typedef enum kind {
+typedef enum example_kind {
     FIXED = 0, // evenly spaced positions
     BEST,      // right, with the lowest loss
     WORST,     // the highest loss
     KINDS
-} kind;
+} example_kind;
 
 enum { PER_KIND = 8 };
 
@@ -26,20 +26,20 @@ typedef struct example {
     int64_t position; // -1: none
     double loss, probability;
     int32_t label, predicted;
-    int32_t rank; // that has the pixels
-    int32_t slot; // of that rank's pixels
+    int32_t rank;    // that has the pixels
+    int32_t picture; // of that rank's pixels
 } example;
 
-typedef struct rows {
+typedef struct example_rows {
     example list[KINDS][PER_KIND];
     int count[KINDS];
-} rows;
+} example_rows;
 
 struct sr_examples {
     int64_t samples, width, height;
     int shown_width, shown_height;
     size_t bytes; // of a shown picture
-    rows kept;
+    example_rows kept;
     uint8_t *pixels; // [KINDS * PER_KIND] pictures
 };
 
@@ -71,7 +71,7 @@ void sr_examples_free(sr_examples *e) {
 // -- choosing ----------------------------------------------------------------------------------
 
 // Whether a stands before b in its kind's row; of equal losses the earlier sample.
-static bool before(kind k, const example *a, const example *b) {
+static bool before(example_kind k, const example *a, const example *b) {
     if (k == BEST && a->loss != b->loss)
         return a->loss < b->loss;
     if (k == WORST && a->loss != b->loss)
@@ -79,7 +79,7 @@ static bool before(kind k, const example *a, const example *b) {
     return a->position < b->position;
 }
 
-static bool belongs(const sr_examples *e, kind k, const example *x) {
+static bool belongs(const sr_examples *e, example_kind k, const example *x) {
     if (k == BEST)
         return x->label == x->predicted;
     if (k == WORST)
@@ -91,15 +91,15 @@ static bool belongs(const sr_examples *e, kind k, const example *x) {
 }
 
 // Enters x in order, dropping the last of a full row. Returns where, or -1. Pixels stay where they
-// are: the entry takes the slot of the one that was dropped.
-static int enter(example *row, int *count, kind k, example x) {
+// are: the entry takes the picture of the one that was dropped.
+static int enter(example *row, int *count, example_kind k, example x) {
     int at = *count;
     if (at == PER_KIND) {
         if (!before(k, &x, &row[PER_KIND - 1]))
             return -1;
-        x.slot = row[--at].slot;
+        x.picture = row[--at].picture;
     } else {
-        x.slot = (int32_t)k * PER_KIND + at;
+        x.picture = (int32_t)k * PER_KIND + at;
         ++*count;
     }
     for (; at > 0 && before(k, &x, &row[at - 1]); at--)
@@ -108,10 +108,10 @@ static int enter(example *row, int *count, kind k, example x) {
     return at;
 }
 
-static void keep_pixels(sr_examples *e, int slot, const uint8_t *rgb) {
+static void keep_pixels(sr_examples *e, int picture, const uint8_t *rgb) {
     sr_raster shown = {.width = e->shown_width,
                        .height = e->shown_height,
-                       .rgb = e->pixels + (size_t)slot * e->bytes};
+                       .rgb = e->pixels + (size_t)picture * e->bytes};
     sr_raster_picture(&shown, 0, 0, shown.width, shown.height, rgb, e->width, e->height);
 }
 
@@ -124,30 +124,30 @@ void sr_examples_add(sr_examples *e, int64_t position, const uint8_t *rgb, const
                        .label = label,
                        .predicted = p.predicted};
     for (int k = 0; k < KINDS; k++) {
-        if (!belongs(e, (kind)k, &x))
+        if (!belongs(e, (example_kind)k, &x))
             continue;
-        const int at = enter(e->kept.list[k], &e->kept.count[k], (kind)k, x);
+        const int at = enter(e->kept.list[k], &e->kept.count[k], (example_kind)k, x);
         if (at >= 0)
-            keep_pixels(e, e->kept.list[k][at].slot, rgb);
+            keep_pixels(e, e->kept.list[k][at].picture, rgb);
     }
 }
 
 // -- gathering ---------------------------------------------------------------------------------
 
 // Enters what a rank kept; of a row's end it has fewer.
-static void enter_all(rows *chosen, const example *from) {
+static void enter_all(example_rows *chosen, const example *from) {
     for (int n = 0; n < KINDS * PER_KIND; n++) {
         const int k = n / PER_KIND;
         if (from[n].position < 0)
             continue;
-        const int at = enter(chosen->list[k], &chosen->count[k], (kind)k, from[n]);
+        const int at = enter(chosen->list[k], &chosen->count[k], (example_kind)k, from[n]);
         if (at >= 0)
-            chosen->list[k][at].slot = from[n].slot; // of its rank
+            chosen->list[k][at].picture = from[n].picture; // of its rank
     }
 }
 
 // The rows of all ranks, chosen from those of each.
-static sr_status choose(const sr_examples *e, sr_comm *comm, rows *chosen) {
+static sr_status choose(const sr_examples *e, sr_comm *comm, example_rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     example mine[KINDS * PER_KIND];
     for (int n = 0; n < KINDS * PER_KIND; n++) {
@@ -169,25 +169,25 @@ static sr_status choose(const sr_examples *e, sr_comm *comm, rows *chosen) {
 
 // Gives the pictures of a rank their places among all, from 'next' on, and puts in those that are
 // here. Returns how many there are.
-static int32_t place_pixels(const sr_examples *e, rows *chosen, int rank, bool here, int32_t next,
-                            uint8_t *all) {
+static int32_t number_pictures(const sr_examples *e, example_rows *chosen, int rank, bool here,
+                               int32_t next, uint8_t *all) {
     int32_t count = 0;
     for (int n = 0; n < KINDS * PER_KIND; n++) {
         const int k = n / PER_KIND, i = n % PER_KIND;
         example *x = &chosen->list[k][i];
         if (i >= chosen->count[k] || x->rank != rank)
             continue;
-        const int32_t place = next + count++;
+        const int32_t number = next + count++;
         if (here)
-            memcpy(all + (size_t)place * e->bytes, e->pixels + (size_t)x->slot * e->bytes,
+            memcpy(all + (size_t)number * e->bytes, e->pixels + (size_t)x->picture * e->bytes,
                    e->bytes);
-        x->slot = place;
+        x->picture = number;
     }
     return count;
 }
 
 // Pixels of the chosen ones, rank after rank.
-static sr_status gather_pixels(sr_examples *e, sr_comm *comm, rows *chosen) {
+static sr_status gather_pixels(sr_examples *e, sr_comm *comm, example_rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "examples");
     uint8_t *all = sr_alloc_array((size_t)KINDS * PER_KIND, e->bytes, "examples");
@@ -199,7 +199,7 @@ static sr_status gather_pixels(sr_examples *e, sr_comm *comm, rows *chosen) {
     }
     size_t *sizes = offsets + ranks;
     for (int r = 0; r < ranks; r++) {
-        const int32_t count = place_pixels(e, chosen, r, r == rank, next, all);
+        const int32_t count = number_pictures(e, chosen, r, r == rank, next, all);
         offsets[r] = (size_t)next * e->bytes;
         sizes[r] = (size_t)count * e->bytes;
         next += count;
@@ -213,7 +213,7 @@ static sr_status gather_pixels(sr_examples *e, sr_comm *comm, rows *chosen) {
 }
 
 sr_status sr_examples_gather(sr_examples *e, sr_comm *comm) {
-    rows chosen = {0};
+    example_rows chosen = {0};
     if (sr_comm_size(comm) == 1)
         return SR_OK;
     SR_TRY(choose(e, comm, &chosen));
@@ -238,7 +238,7 @@ sr_status sr_examples_write(const sr_examples *e, const char *const *classes, co
             const int n = k * PER_KIND + i;
             (void)snprintf(notes[n], sizeof notes[n], "%.*f %% %.140s", x->probability < 0.0995,
                            100 * x->probability, classes[x->predicted]);
-            tiles[n] = (sr_tile){.rgb = e->pixels + (size_t)x->slot * e->bytes,
+            tiles[n] = (sr_tile){.rgb = e->pixels + (size_t)x->picture * e->bytes,
                                  .width = e->shown_width,
                                  .height = e->shown_height,
                                  .caption = classes[x->label],

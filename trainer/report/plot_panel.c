@@ -9,17 +9,17 @@
 
 enum { MAX_TICKS = 24 };
 
-typedef struct frame {
+typedef struct plot_area {
     double left, top, width, height; // of the plot area
     double x0, x1, y0, y1;           // data at its edges
-} frame;
+} plot_area;
 
-static double to_x(const frame *f, double value) {
-    return f->left + f->width * (value - f->x0) / (f->x1 - f->x0);
+static double to_x(const plot_area *a, double value) {
+    return a->left + a->width * (value - a->x0) / (a->x1 - a->x0);
 }
 
-static double to_y(const frame *f, double value) {
-    return f->top + f->height * (1 - (value - f->y0) / (f->y1 - f->y0));
+static double to_y(const plot_area *a, double value) {
+    return a->top + a->height * (1 - (value - a->y0) / (a->y1 - a->y0));
 }
 
 static bool point(const sr_plot_series *s, int64_t i, double *x, double *y) {
@@ -44,67 +44,67 @@ static double robust_high(double *sorted, int64_t n) {
 }
 
 // Collects what is drawn; false when there is no point at all.
-static bool find_range(const sr_plot_panel *panel, frame *f) {
+static bool find_range(const sr_plot_panel *panel, plot_area *a) {
     int64_t total = 0, n = 0;
     for (int s = 0; s < panel->series_count; ++s)
         total += panel->series[s].count;
     double *values = sr_alloc_array((size_t)total, sizeof *values, "plot values");
-    f->x0 = HUGE_VAL;
-    f->x1 = -HUGE_VAL;
+    a->x0 = HUGE_VAL;
+    a->x1 = -HUGE_VAL;
     for (int s = 0; values != NULL && s < panel->series_count; ++s) {
         for (int64_t i = 0; i < panel->series[s].count; ++i) {
             double x, y;
             if (!point(&panel->series[s], i, &x, &y))
                 continue;
-            f->x0 = fmin(f->x0, x);
-            f->x1 = fmax(f->x1, x);
+            a->x0 = fmin(a->x0, x);
+            a->x1 = fmax(a->x1, x);
             values[n++] = y;
         }
     }
     if (n > 0) {
         qsort(values, (size_t)n, sizeof *values, compare_doubles);
-        f->y0 = values[0];
-        f->y1 = robust_high(values, n);
+        a->y0 = values[0];
+        a->y1 = robust_high(values, n);
     }
     sr_free(values);
     return n > 0;
 }
 
 // Rounds the ranges outwards so that curves keep a little air and 0 is used where it is near.
-static void settle_range(const sr_plot_panel *panel, frame *f) {
-    double air = 0.06 * (f->y1 - f->y0);
+static void settle_range(const sr_plot_panel *panel, plot_area *a) {
+    double air = 0.06 * (a->y1 - a->y0);
     if (!(air > 0))
-        air = f->y1 != 0 ? 0.1 * fabs(f->y1) : 1;
-    bool zero = panel->from_zero || (f->y0 >= 0 && f->y0 < 0.35 * f->y1);
-    f->y1 += air;
-    f->y0 = zero ? 0 : f->y0 - air;
-    if (f->y1 > panel->cap)
-        f->y1 = panel->cap;
-    if (f->x0 >= 0 && f->x0 < 0.2 * f->x1)
-        f->x0 = 0;
-    if (!(f->x1 > f->x0))
-        f->x1 = f->x0 + 1;
+        air = a->y1 != 0 ? 0.1 * fabs(a->y1) : 1;
+    bool zero = panel->from_zero || (a->y0 >= 0 && a->y0 < 0.35 * a->y1);
+    a->y1 += air;
+    a->y0 = zero ? 0 : a->y0 - air;
+    if (a->y1 > panel->cap)
+        a->y1 = panel->cap;
+    if (a->x0 >= 0 && a->x0 < 0.2 * a->x1)
+        a->x0 = 0;
+    if (!(a->x1 > a->x0))
+        a->x1 = a->x0 + 1;
 }
 
 // -- axes ------------------------------------------------------------------------------------
 
-static void horizontal_line(cairo_t *cr, const frame *f, double y, uint32_t rgb) {
+static void horizontal_line(cairo_t *cr, const plot_area *a, double y, uint32_t rgb) {
     double at = floor(y) + 0.5; // on a pixel: one sharp line
     sr_plot_color(cr, rgb, 1);
     cairo_set_line_width(cr, 1);
-    cairo_move_to(cr, f->left, at);
-    cairo_line_to(cr, f->left + f->width, at);
+    cairo_move_to(cr, a->left, at);
+    cairo_line_to(cr, a->left + a->width, at);
     cairo_stroke(cr);
 }
 
-static void draw_y_axis(cairo_t *cr, const frame *f) {
-    double step = sr_plot_step(f->y0, f->y1, 5), first = ceil(f->y0 / step - 1e-9);
-    for (int n = 0; n < MAX_TICKS && (first + n) * step <= f->y1 * (1 + 1e-12); ++n) {
+static void draw_y_axis(cairo_t *cr, const plot_area *a) {
+    double step = sr_plot_step(a->y0, a->y1, 5), first = ceil(a->y0 / step - 1e-9);
+    for (int n = 0; n < MAX_TICKS && (first + n) * step <= a->y1 * (1 + 1e-12); ++n) {
         char label[32];
-        double value = (first + n) * step, y = to_y(f, value);
-        horizontal_line(cr, f, y, SR_GRID);
+        double value = (first + n) * step, y = to_y(a, value);
+        horizontal_line(cr, a, y, SR_GRID);
         sr_plot_number(value, step, label, sizeof label);
-        sr_plot_text(cr, f->left - 10, y + 4, 12, false, SR_SOFT, SR_ALIGN_RIGHT, label);
+        sr_plot_text(cr, a->left - 10, y + 4, 12, false, SR_SOFT, SR_ALIGN_RIGHT, label);
     }
 }
 
@@ -117,21 +117,21 @@ static void vertical_line(cairo_t *cr, double x, double from, double to, uint32_
     cairo_stroke(cr);
 }
 
-static void draw_x_axis(cairo_t *cr, const frame *f, const sr_plot_panel *panel) {
-    double step = fmax(sr_plot_step(f->x0, f->x1, 8), panel->x_unit);
-    double first = ceil(f->x0 / step - 1e-9), bottom = f->top + f->height;
-    horizontal_line(cr, f, bottom, SR_LINE);
-    for (int n = 0; n < MAX_TICKS && (first + n) * step <= f->x1 + step * 1e-9; ++n) {
+static void draw_x_axis(cairo_t *cr, const plot_area *a, const sr_plot_panel *panel) {
+    double step = fmax(sr_plot_step(a->x0, a->x1, 8), panel->x_unit);
+    double first = ceil(a->x0 / step - 1e-9), bottom = a->top + a->height;
+    horizontal_line(cr, a, bottom, SR_LINE);
+    for (int n = 0; n < MAX_TICKS && (first + n) * step <= a->x1 + step * 1e-9; ++n) {
         char label[32];
-        double value = (first + n) * step, x = to_x(f, value);
-        if (x > f->left + 1)
-            vertical_line(cr, x, f->top, bottom, SR_GRID);
+        double value = (first + n) * step, x = to_x(a, value);
+        if (x > a->left + 1)
+            vertical_line(cr, x, a->top, bottom, SR_GRID);
         vertical_line(cr, x, bottom, bottom + 5, SR_LINE);
         sr_plot_number(value, step, label, sizeof label);
         sr_plot_text(cr, x, bottom + 20, 12, false, SR_SOFT, SR_ALIGN_CENTER, label);
     }
     if (panel->x_title != NULL)
-        sr_plot_text(cr, f->left + f->width / 2, bottom + 40, 12, false, SR_SOFT, SR_ALIGN_CENTER,
+        sr_plot_text(cr, a->left + a->width / 2, bottom + 40, 12, false, SR_SOFT, SR_ALIGN_CENTER,
                      panel->x_title);
 }
 
@@ -189,9 +189,9 @@ static void release_curve(curve *c) {
     sr_free(c->x);
 }
 
-static void stroke_curve(cairo_t *cr, const frame *f, const curve *c, uint32_t color) {
+static void stroke_curve(cairo_t *cr, const plot_area *a, const curve *c, uint32_t color) {
     for (int64_t i = 0; i < c->count; ++i)
-        cairo_line_to(cr, to_x(f, c->x[i]), to_y(f, c->y[i]));
+        cairo_line_to(cr, to_x(a, c->x[i]), to_y(a, c->y[i]));
     sr_plot_color(cr, color, 1);
     cairo_set_line_width(cr, 2.2);
     cairo_set_line_join(cr, CAIRO_LINE_JOIN_ROUND);
@@ -199,23 +199,23 @@ static void stroke_curve(cairo_t *cr, const frame *f, const curve *c, uint32_t c
     cairo_stroke(cr);
 }
 
-static void stroke_raw(cairo_t *cr, const frame *f, const sr_plot_series *s) {
+static void stroke_raw(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
     double x, y;
     for (int64_t i = 0; i < s->count; ++i)
         if (point(s, i, &x, &y))
-            cairo_line_to(cr, to_x(f, x), to_y(f, y));
+            cairo_line_to(cr, to_x(a, x), to_y(a, y));
     sr_plot_color(cr, s->color, 0.26);
     cairo_set_line_width(cr, 1);
     cairo_stroke(cr);
 }
 
-static void draw_marks(cairo_t *cr, const frame *f, const sr_plot_series *s) {
+static void draw_marks(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
     for (int64_t i = 0; i < s->count; ++i) {
         double x, y;
         if (!point(s, i, &x, &y))
             continue;
         cairo_new_sub_path(cr);
-        cairo_arc(cr, to_x(f, x), to_y(f, y), 3.2, 0, 2 * 3.14159265358979);
+        cairo_arc(cr, to_x(a, x), to_y(a, y), 3.2, 0, 2 * 3.14159265358979);
         sr_plot_color(cr, 0xffffff, 1);
         cairo_fill_preserve(cr);
         sr_plot_color(cr, s->color, 1);
@@ -224,17 +224,17 @@ static void draw_marks(cairo_t *cr, const frame *f, const sr_plot_series *s) {
     }
 }
 
-static void draw_series(cairo_t *cr, const frame *f, const sr_plot_series *s) {
+static void draw_series(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
     curve c = make_curve(s);
     cairo_save(cr); // values above the range leave through the top
-    cairo_rectangle(cr, f->left, f->top - 2, f->width + 2, f->height + 4);
+    cairo_rectangle(cr, a->left, a->top - 2, a->width + 2, a->height + 4);
     cairo_clip(cr);
     if (c.smoothed)
-        stroke_raw(cr, f, s);
-    stroke_curve(cr, f, &c, s->color);
+        stroke_raw(cr, a, s);
+    stroke_curve(cr, a, &c, s->color);
     cairo_restore(cr);
     if ((s->marks && c.count <= 60) || c.count == 1)
-        draw_marks(cr, f, s);
+        draw_marks(cr, a, s);
     release_curve(&c);
 }
 
@@ -264,20 +264,20 @@ static void draw_legend(cairo_t *cr, double right, double y, const sr_plot_panel
 
 void sr_plot_panel_draw(cairo_t *cr, double x, double y, double width, double height,
                         const sr_plot_panel *panel) {
-    frame f = {.left = x + 62, .top = y + 34, .width = width - 70, .height = height - 66};
+    plot_area a = {.left = x + 62, .top = y + 34, .width = width - 70, .height = height - 66};
     sr_plot_text(cr, x, y + 14, 15, true, SR_INK, SR_ALIGN_LEFT, panel->title);
-    if (!find_range(panel, &f)) {
-        f.x0 = f.y0 = 0;
-        f.x1 = f.y1 = 1;
-        horizontal_line(cr, &f, f.top + f.height, SR_LINE);
-        sr_plot_text(cr, f.left + f.width / 2, f.top + f.height / 2, 14, false, SR_SOFT,
+    if (!find_range(panel, &a)) {
+        a.x0 = a.y0 = 0;
+        a.x1 = a.y1 = 1;
+        horizontal_line(cr, &a, a.top + a.height, SR_LINE);
+        sr_plot_text(cr, a.left + a.width / 2, a.top + a.height / 2, 14, false, SR_SOFT,
                      SR_ALIGN_CENTER, "no values yet");
         return;
     }
-    settle_range(panel, &f);
-    draw_y_axis(cr, &f);
-    draw_x_axis(cr, &f, panel);
+    settle_range(panel, &a);
+    draw_y_axis(cr, &a);
+    draw_x_axis(cr, &a, panel);
     for (int s = 0; s < panel->series_count; ++s)
-        draw_series(cr, &f, &panel->series[s]);
-    draw_legend(cr, f.left + f.width, y + 14, panel);
+        draw_series(cr, &a, &panel->series[s]);
+    draw_legend(cr, a.left + a.width, y + 14, panel);
 }

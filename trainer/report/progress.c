@@ -13,13 +13,13 @@
 
 #define PLAIN_INTERVAL_S 10.0
 
-typedef struct line {
+typedef struct progress_line {
     char *at;
     size_t left;
-} line;
+} progress_line;
 
-static void add(line *l, const char *fmt, ...) SR_PRINTF(2, 3);
-static void add(line *l, const char *fmt, ...) {
+static void add(progress_line *l, const char *fmt, ...) SR_PRINTF(2, 3);
+static void add(progress_line *l, const char *fmt, ...) {
     va_list list;
     va_start(list, fmt);
     int n = vsnprintf(l->at, l->left, fmt, list);
@@ -45,7 +45,7 @@ char *sr_progress_duration(double seconds, char *out) {
     return out;
 }
 
-static void add_where(line *l, const sr_progress *p) {
+static void add_where(progress_line *l, const sr_progress *p) {
     if (p->what != NULL)
         add(l, "%s  ", p->what);
     if (p->epochs > 0)
@@ -56,7 +56,7 @@ static void add_where(line *l, const sr_progress *p) {
         add(l, "step %" PRId64, p->step);
 }
 
-static void add_values(line *l, const sr_progress *p) {
+static void add_values(progress_line *l, const sr_progress *p) {
     char text[24];
     if (isfinite(p->eta_seconds) && p->eta_seconds >= 0 && p->eta_seconds < 1e9)
         add(l, "  ETA %s", sr_progress_duration(p->eta_seconds, text));
@@ -79,7 +79,7 @@ static void add_values(line *l, const sr_progress *p) {
 }
 
 char *sr_progress_format(const sr_progress *progress, char *out, size_t bytes) {
-    line l = {.at = out, .left = bytes};
+    progress_line l = {.at = out, .left = bytes};
     *out = 0;
     add_where(&l, progress);
     add_values(&l, progress);

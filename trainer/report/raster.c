@@ -31,13 +31,13 @@ static uint8_t *pixel(sr_raster *raster, int x, int y) {
     return raster->rgb + 3 * ((size_t)y * (size_t)raster->width + (size_t)x);
 }
 
-void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int part) {
+void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int weight) {
     uint8_t *p = pixel(raster, x, y);
     if (p == NULL)
         return;
     for (int c = 0; c < 3; ++c) {
         int to = (int)(color >> (16 - 8 * c) & 255);
-        p[c] = (uint8_t)((p[c] * (256 - part) + to * part) / 256);
+        p[c] = (uint8_t)((p[c] * (256 - weight) + to * weight) / 256);
     }
 }
 

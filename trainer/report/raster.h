@@ -24,8 +24,8 @@ void sr_raster_frame(sr_raster *raster, int x, int y, int width, int height, int
                      uint32_t color);
 // A line one pixel wide, both ends included.
 void sr_raster_line(sr_raster *raster, int x0, int y0, int x1, int y1, uint32_t color);
-// Mixes 'part' (0..256) of the colour into a pixel.
-void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int part);
+// Mixes 'weight' (0..256) of the colour into a pixel.
+void sr_raster_tint(sr_raster *raster, int x, int y, uint32_t color, int weight);
 // A picture [from_height][from_width][3] at another size: nearest pixel when it grows, mean of the
 // covered pixels when it shrinks.
 void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, const uint8_t *rgb,

@@ -48,8 +48,10 @@ static uint32_t class_color(int number) {
     const uint32_t color = colors[(unsigned)number % n];
     uint32_t mixed = 0;
     for (unsigned shift = 0; shift <= 16; shift += 8) {
-        const uint32_t part = color >> shift & 255;
-        const uint32_t changed = round == 0 ? part : round == 1 ? part * 5 / 9 : (part + 255) / 2;
+        const uint32_t channel = color >> shift & 255;
+        const uint32_t changed = round == 0   ? channel
+                                 : round == 1 ? channel * 5 / 9
+                                              : (channel + 255) / 2;
         mixed |= changed << shift;
     }
     return mixed;
@@ -210,10 +212,10 @@ static sr_status plan(const sr_samples *samples, sheet *out) {
 // -- tiles -------------------------------------------------------------------------------------
 
 // Where a tile's picture is on the sheet.
-typedef struct place {
+typedef struct tile_area {
     int x, y, width, height;
     const sr_tile *tile;
-} place;
+} tile_area;
 
 // A coordinate of the picture as a pixel of the sheet, at its edge if it lies outside or is no
 // number.
@@ -224,7 +226,7 @@ static int shown(float value, int64_t size, int begin, int shown_size) {
     return begin + (at < (float)shown_size ? (int)(at + 0.5f) : shown_size);
 }
 
-static void draw_mask(sr_raster *raster, const place *p) {
+static void draw_mask(sr_raster *raster, const tile_area *p) {
     for (int j = 0; j < p->height; ++j) {
         const uint8_t *row = p->tile->mask + j * p->tile->height / p->height * p->tile->width;
         for (int i = 0; i < p->width; ++i) {
@@ -235,7 +237,7 @@ static void draw_mask(sr_raster *raster, const place *p) {
     }
 }
 
-static void draw_outline(sr_raster *raster, const place *p, const sr_tile_outline *outline) {
+static void draw_outline(sr_raster *raster, const tile_area *p, const sr_tile_outline *outline) {
     int last_x = 0, last_y = 0;
     for (int i = 0; i <= outline->count && outline->count > 1; ++i) {
         const float *point = outline->points + (size_t)2 * (size_t)(i % outline->count);
@@ -250,7 +252,7 @@ static void draw_outline(sr_raster *raster, const place *p, const sr_tile_outlin
     }
 }
 
-static void draw_box(sr_raster *raster, const place *p, const sr_tile_box *box) {
+static void draw_box(sr_raster *raster, const tile_area *p, const sr_tile_box *box) {
     const int x1 = shown(box->x1, p->tile->width, p->x, p->width);
     const int y1 = shown(box->y1, p->tile->height, p->y, p->height);
     const int x2 = shown(box->x2, p->tile->width, p->x, p->width);
@@ -261,7 +263,7 @@ static void draw_box(sr_raster *raster, const place *p, const sr_tile_box *box) 
 
 // Above its box if there is room, so that it hides no small object; after all frames, so that none
 // crosses it.
-static void draw_label(sr_raster *raster, const place *p, const sr_tile_box *box) {
+static void draw_label(sr_raster *raster, const tile_area *p, const sr_tile_box *box) {
     const int x = shown(box->x1, p->tile->width, p->x, p->width);
     const int room = p->x + p->width - x - 4, height = LABEL_SIZE + 5;
     int y = shown(box->y1, p->tile->height, p->y, p->height) - height;
@@ -275,7 +277,7 @@ static void draw_label(sr_raster *raster, const place *p, const sr_tile_box *box
     sr_raster_text(raster, x + 2, y + 1, LABEL_SIZE, ink_on(color), width, box->label);
 }
 
-static void draw_annotations(sr_raster *raster, const place *p) {
+static void draw_annotations(sr_raster *raster, const tile_area *p) {
     const sr_tile *tile = p->tile;
     if (tile->mask != NULL)
         draw_mask(raster, p);
@@ -288,7 +290,7 @@ static void draw_annotations(sr_raster *raster, const place *p) {
 }
 
 static void draw_tile(sr_raster *raster, const sheet *s, int x, int y, const sr_tile *tile) {
-    place p = {.x = x, .tile = tile};
+    tile_area p = {.x = x, .tile = tile};
     int line = y + s->tile_height + TEXT_OFFSET;
     fit(tile->width, tile->height, s->side, &p.width, &p.height);
     p.y = y + s->tile_height - p.height; // on its caption

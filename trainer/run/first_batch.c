@@ -16,11 +16,11 @@
 enum { MAX_TILES = 36, ABSENT = -2 };
 
 // One sample on its way to rank 0, followed by its pixels.
-typedef struct sample {
+typedef struct sent_sample {
     int32_t label; // ABSENT: its lane could not be read
     int32_t partner;
     float weight;
-} sample;
+} sent_sample;
 
 typedef struct first_batch {
     sr_training *training;
@@ -46,8 +46,8 @@ static sr_status begin(sr_training *t, first_batch *b) {
     b->per_lane = (MAX_TILES + b->lanes - 1) / b->lanes;
     b->per_lane = b->per_lane < e->lane_samples ? b->per_lane : (int)e->lane_samples;
     sr_samples_shrink(b->width, b->height, SR_TILE_SIDE, &b->shown_width, &b->shown_height);
-    b->stride =
-        (sizeof(sample) + (size_t)b->shown_width * (size_t)b->shown_height * 3 + 15) & ~(size_t)15;
+    b->stride = (sizeof(sent_sample) + (size_t)b->shown_width * (size_t)b->shown_height * 3 + 15) &
+                ~(size_t)15;
     b->all = sr_alloc_array((size_t)b->lanes * (size_t)b->per_lane, b->stride, "first batch");
     bool enough = b->all != NULL;
     if (mixes(t->recipe)) {
@@ -82,7 +82,7 @@ static void restore_pixels(const first_batch *b, const float *x, uint8_t *out) {
 }
 
 static sr_status put_sample(const first_batch *b, int lane, int i, const uint8_t *rgb,
-                            const sample *s) {
+                            const sent_sample *s) {
     sr_raster raster;
     unsigned char *to = entry(b, lane, i);
     SR_TRY(sr_raster_create(b->shown_width, b->shown_height, &raster));
@@ -103,7 +103,7 @@ static sr_status put_lane(const first_batch *b, int lane, uint8_t *scratch) {
         SR_TRY(sr_engine_mix(b->training->engine, 0, lane, &inputs, &b->mixed));
     for (int i = 0; i < b->per_lane; i++) {
         const uint8_t *rgb = (const uint8_t *)inputs.image + i * pixels;
-        sample s = {.label = ((const int32_t *)inputs.label)[i], .weight = 1};
+        sent_sample s = {.label = ((const int32_t *)inputs.label)[i], .weight = 1};
         if (b->mixed.x) {
             restore_pixels(b, b->mixed.x + i * pixels, scratch);
             rgb = scratch;
@@ -119,7 +119,7 @@ static sr_status put_lane(const first_batch *b, int lane, uint8_t *scratch) {
 static sr_status put_lanes(const first_batch *b) {
     const sr_engine *e = b->training->engine;
     uint8_t *scratch = sr_alloc((size_t)(b->width * b->height * 3), "first batch");
-    const sample absent = {.label = ABSENT};
+    const sent_sample absent = {.label = ABSENT};
     if (!scratch)
         return SR_E_MEMORY;
     for (int lane = e->lane_begin; lane < e->lane_end && lane < b->lanes; lane++)
@@ -158,7 +158,7 @@ static const char *name_of(const sr_training *t, int32_t number) {
 }
 
 // "cat" alone, or "70 % cat" with "30 % dog" below.
-static void describe(const sr_training *t, const sample *s, sr_tile *tile, char text[2][160]) {
+static void describe(const sr_training *t, const sent_sample *s, sr_tile *tile, char text[2][160]) {
     const double part = 100 * (double)s->weight;
     tile->caption = name_of(t, s->label);
     if (s->weight >= 1)
@@ -175,7 +175,7 @@ static sr_status draw(const first_batch *b, const char *path) {
     sr_tile tiles[MAX_TILES * 2];
     int count = 0;
     for (int k = 0; k < b->lanes * b->per_lane && count < MAX_TILES; k++) {
-        sample s;
+        sent_sample s;
         const unsigned char *from = entry(b, 0, k);
         memcpy(&s, from, sizeof s);
         if (s.label == ABSENT)

@@ -26,12 +26,12 @@
 
 // The recipe that a run folder keeps: beside the generation's folder, one or two levels up.
 static sr_status find_recipe(const char *folder, char out[PATH_MAX]) {
-    static const char *const places[] = {"recipe.yaml", "../recipe.yaml", "../../recipe.yaml"};
+    static const char *const locations[] = {"recipe.yaml", "../recipe.yaml", "../../recipe.yaml"};
     char real[PATH_MAX];
     if (!realpath(folder, real))
         return SR_FAIL(SR_E_NOT_FOUND, "%s does not exist", folder);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int n = snprintf(out, PATH_MAX, "%s/%s", real, places[i]);
+    for (size_t i = 0; i < sizeof locations / sizeof locations[0]; i++) {
+        int n = snprintf(out, PATH_MAX, "%s/%s", real, locations[i]);
         if (n > 0 && n < PATH_MAX && sr_path_exists(out))
             return SR_OK;
     }
@@ -224,14 +224,15 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
 }
 
 // What turns files into the model's input.
-typedef struct reader {
+typedef struct picture_reader {
     sr_picture_worker *pictures;
     sr_canvas *canvas;
     sr_transform_chain *chain;
-} reader;
+} picture_reader;
 
 // What packing would store of a file, so that a picture has the same pixels here as in training.
-static sr_status open_picture(const reader *r, const sr_picture_file *file, sr_encoded *out) {
+static sr_status open_picture(const picture_reader *r, const sr_picture_file *file,
+                              sr_encoded *out) {
     const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
     sr_sample stored = {0};
     unsigned met;
@@ -249,7 +250,7 @@ static sr_status open_picture(const reader *r, const sr_picture_file *file, sr_e
     return SR_OK;
 }
 
-static sr_status decode(const reader *r, const sr_picture_file *file, int64_t side,
+static sr_status decode(const picture_reader *r, const sr_picture_file *file, int64_t side,
                         uint8_t *pixels) {
     const sr_canvas_identity identity = {0};
     sr_encoded encoded;
@@ -273,13 +274,13 @@ static void softmax(const float *logits, int classes, float *out) {
         out[i] = (float)(sr_exp((double)logits[i] - most) / sum);
 }
 
-typedef struct batch_memory {
+typedef struct batch_buffers {
     void *image; // 64-byte aligned, for kernels
     float *logits;
     int64_t samples;
-} batch_memory;
+} batch_buffers;
 
-static sr_status predict_batch(sr_inference *in, const reader *from, const batch_memory *m,
+static sr_status predict_batch(sr_inference *in, const picture_reader *from, const batch_buffers *m,
                                const sr_picture_file *files, int count, float *probabilities,
                                uint8_t *pixels, sr_status *statuses) {
     int64_t side = in->recipe->eval.crop;
@@ -306,12 +307,12 @@ static sr_status predict_batch(sr_inference *in, const reader *from, const batch
     return SR_OK;
 }
 
-static sr_status predict_all(sr_inference *in, const reader *from, const sr_picture_file *files,
-                             int count, float *probabilities, uint8_t *pixels,
-                             sr_status *statuses) {
+static sr_status predict_all(sr_inference *in, const picture_reader *from,
+                             const sr_picture_file *files, int count, float *probabilities,
+                             uint8_t *pixels, sr_status *statuses) {
     const sr_recipe *r = in->recipe;
     int64_t most = r->eval.batch / in->engine->lanes;
-    batch_memory m = {.samples = count < most ? count : most};
+    batch_buffers m = {.samples = count < most ? count : most};
     size_t size = (size_t)(r->eval.crop * r->eval.crop * 3), classes = (size_t)in->class_count;
     m.image = sr_alloc_array((size_t)m.samples, size, "pictures");
     m.logits = sr_alloc_array((size_t)m.samples * classes, sizeof *m.logits, "logits");
@@ -329,7 +330,7 @@ static sr_status predict_all(sr_inference *in, const reader *from, const sr_pict
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
     char text[2][48];
-    reader from = {0};
+    picture_reader from = {0};
     (void)snprintf(text[0], sizeof text[0], "size=%lld", (long long)in->recipe->eval.resize);
     (void)snprintf(text[1], sizeof text[1], "size=%lld", (long long)in->recipe->eval.crop);
     const sr_transform_spec specs[2] = {{"resize", text[0]}, {"center_crop", text[1]}};

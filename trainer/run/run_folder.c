@@ -97,7 +97,7 @@ static sr_status is_finished(const char *folder, bool *finished) {
 // The look comes before the identity is read: a job that starts at this moment writes its identity
 // before anything else that would make the folder look foreign. What cannot be read is an error: to
 // take a run for none would train it again from the start.
-static sr_status judge(const char *path, sr_text *identities, folder_state *state) {
+static sr_status inspect(const char *path, sr_text *identities, folder_state *state) {
     bool finished;
     *state = look_inside(path);
     sr_text_clear(identities);
@@ -208,12 +208,13 @@ static sr_run_folder *new_handle(void) {
 }
 
 // Whether the run at 'path' is unfinished and of this identity; another user's folder is not.
-static sr_status goes_on(const char *path, const char *identity, sr_text *identities, bool *out) {
+static sr_status can_resume(const char *path, const char *identity, sr_text *identities,
+                            bool *out) {
     folder_state state;
     *out = false;
     if (access(path, R_OK | X_OK) != 0)
         return SR_OK;
-    SR_TRY(judge(path, identities, &state));
+    SR_TRY(inspect(path, identities, &state));
     return state == FOLDER_UNFINISHED ? is_of(path, identities, identity, out) : SR_OK;
 }
 
@@ -231,7 +232,7 @@ static sr_status find_unfinished(const char *parent, const char *identity, sr_te
         if (*path == NULL && status == SR_OK && name[0] >= '0' && name[0] <= '9') {
             bool found = false;
             *path = sr_path_join(parent, name);
-            status = *path == NULL ? SR_E_MEMORY : goes_on(*path, identity, identities, &found);
+            status = *path == NULL ? SR_E_MEMORY : can_resume(*path, identity, identities, &found);
             if (!found) {
                 sr_free(*path);
                 *path = NULL;
@@ -316,12 +317,12 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
     if (run->path == NULL)
         return SR_E_MEMORY;
     folder_state state;
-    SR_TRY(judge(run->path, identities, &state));
+    SR_TRY(inspect(run->path, identities, &state));
     if (state == FOLDER_FOREIGN)
         return fail_foreign(run->path);
     SR_TRY(sr_make_folders(run->path));
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    SR_TRY(judge(run->path, identities, &state));
+    SR_TRY(inspect(run->path, identities, &state));
     if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
         bool same;
         SR_TRY(is_of(run->path, identities, options->identity, &same));
@@ -376,11 +377,11 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
         return SR_E_MEMORY;
     folder_state state;
     bool same, extends = false;
-    SR_TRY(judge(run->path, identities, &state));
+    SR_TRY(inspect(run->path, identities, &state));
     if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
         return SR_FAIL(SR_E_USAGE, "--resume %s: not a run folder of serried", run->path);
     SR_TRY(sr_run_lock_take(run->path, &run->lock));
-    SR_TRY(judge(run->path, identities, &state));
+    SR_TRY(inspect(run->path, identities, &state));
     SR_TRY(is_of(run->path, identities, options->identity, &same));
     if (!same)
         SR_TRY(find_extension(run, options, &extends));
@@ -418,7 +419,7 @@ static sr_status open_events(sr_run_folder *run) {
     return status;
 }
 
-sr_status sr_run_folder_check_place(const sr_run_options *options) {
+sr_status sr_run_folder_check_writable(const sr_run_options *options) {
     if (options->resume != NULL) // one that is missing is refused when it is opened
         return sr_path_is_folder(options->resume) ? sr_check_folder_writable(options->resume)
                                                   : SR_OK;

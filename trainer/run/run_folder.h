@@ -51,7 +51,7 @@ typedef struct sr_run_folder sr_run_folder; // one thread at a time; events: any
 SR_NODISCARD sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out);
 // SR_E_IO where sr_run_folder_open could not write to the folder. Makes nothing; reads 'root',
 // 'recipe', 'folder' and 'resume'.
-SR_NODISCARD sr_status sr_run_folder_check_place(const sr_run_options *options);
+SR_NODISCARD sr_status sr_run_folder_check_writable(const sr_run_options *options);
 // SR_E_IO where the folder was removed or moved since it was opened: what is written to its path
 // would be in another one.
 SR_NODISCARD sr_status sr_run_folder_check(const sr_run_folder *run);

@@ -67,7 +67,7 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
     sr_text line;
     const sr_run_result result = make_result(t, status, message, metrics);
     sr_text_init(&line);
-    sr_run_result_add_line(&result, t->place.folder, &line);
+    sr_run_result_add_line(&result, t->location.folder, &line);
     if (sr_text_check(&line) == SR_OK)
         (void)fputs(line.data, stdout);
     (void)fflush(stdout);
@@ -77,11 +77,11 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
 static void draw_results(const sr_training *t) {
     if (!t->run || t->step == 0)
         return;
-    if (sr_results_plot(t->place.folder) != SR_OK)
+    if (sr_results_plot(t->location.folder) != SR_OK)
         SR_WARN("no results picture: %s", sr_error_message());
 }
 
-static void say_result(const sr_training *t) {
+static void print_result(const sr_training *t) {
     char time[24];
     SR_INFO("finished %lld step%s in %s, %.0f images/s; digest %.16s...", (long long)t->step,
             t->step == 1 ? "" : "s", sr_progress_duration(run_seconds(t), time),
@@ -92,7 +92,7 @@ static void say_result(const sr_training *t) {
         return;
     if (!isnan(t->val_top1))
         (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);
-    (void)printf("digest %s\nrun %s\n", t->digest, t->place.folder);
+    (void)printf("digest %s\nrun %s\n", t->digest, t->location.folder);
     (void)fflush(stdout);
 }
 
@@ -111,7 +111,7 @@ static sr_status train(sr_training *t) {
 }
 
 // Mistakes in recipes begin with their place and need no name before them.
-static void say_failure(sr_status status, const char *message) {
+static void print_failure(sr_status status, const char *message) {
     if (status == SR_E_INTERRUPTED)
         SR_INFO("%s", message);
     else if (strstr(message, ": error: "))
@@ -129,10 +129,10 @@ static int end_run(sr_training *t, sr_status status) {
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
     if (status != SR_OK && t->rank != 0 && sr_comm_speaks(t->comm))
         sr_log_alarm("%s", message); // rank 0 is stopped
-    else if (status != SR_OK && (t->rank == 0 || t->place.folder[0]))
-        say_failure(status, message);
+    else if (status != SR_OK && (t->rank == 0 || t->location.folder[0]))
+        print_failure(status, message);
     sr_watch watch;
-    sr_watch_begin_work(&watch, "exit.json and pictures to be written to %s", t->place.folder);
+    sr_watch_begin_work(&watch, "exit.json and pictures to be written to %s", t->location.folder);
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // no room for a picture either
             draw_results(t);
@@ -142,11 +142,11 @@ static int end_run(sr_training *t, sr_status status) {
         if (written != SR_OK && status == SR_OK) {
             status = written;
             (void)snprintf(message, sizeof message, "%s", sr_error_message());
-            say_failure(status, message);
+            print_failure(status, message);
         }
         if (status == SR_OK)
-            say_result(t);
-        if (t->request->json && t->place.folder[0])
+            print_result(t);
+        if (t->request->json && t->location.folder[0])
             print_json(t, status, message);
     }
     sr_watch_end(&watch);
@@ -191,7 +191,7 @@ int sr_train_main(const sr_train_request *request) {
     if (status == SR_OK && request->dry_run) {
         status = sr_plan_report(t.recipe, request->ranks);
         if (status != SR_OK)
-            say_failure(status, sr_error_message());
+            print_failure(status, sr_error_message());
         sr_recipe_free(t.recipe);
         return sr_status_exit_code(status);
     }
@@ -206,8 +206,8 @@ int sr_train_main(const sr_train_request *request) {
                                   .patience = SR_PATIENCE};
     status = sr_comm_create(&comm, &t.comm);
     if (status != SR_OK) {
-        say_failure(recipe_status != SR_OK ? recipe_status : status,
-                    recipe_status != SR_OK ? message : sr_error_message());
+        print_failure(recipe_status != SR_OK ? recipe_status : status,
+                      recipe_status != SR_OK ? message : sr_error_message());
         code = sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
         goto done;
     }

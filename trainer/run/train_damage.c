@@ -12,10 +12,10 @@
 #include "kernels/base/memory.h"
 #include "trainer/run/training_internal.h"
 
-typedef struct news {
+typedef struct new_damage {
     int64_t count;
     char last[320];
-} news;
+} new_damage;
 
 static bool is_known(const sr_damage *d, int64_t sample) {
     for (size_t i = 0; i < d->count; i++)
@@ -35,7 +35,7 @@ static sr_status merge(sr_damage *d, const int64_t *samples, size_t count) {
     return SR_OK;
 }
 
-static sr_status gather(sr_training *t, const news *of_rank, const sr_pipeline_damage *own,
+static sr_status gather(sr_training *t, const new_damage *of_rank, const sr_pipeline_damage *own,
                         int64_t total) {
     int64_t *all = sr_alloc_array((size_t)total, sizeof *all, "damaged samples");
     size_t *offset = sr_alloc_array((size_t)t->ranks, 2 * sizeof *offset, "damaged samples");
@@ -58,10 +58,10 @@ static sr_status gather(sr_training *t, const news *of_rank, const sr_pipeline_d
     return status;
 }
 
-static sr_status share(sr_training *t, news *of_rank) {
+static sr_status share(sr_training *t, new_damage *of_rank) {
     const sr_pipeline_damage own = sr_pipeline_get_damage(sr_feed_pipeline(t->feed));
     size_t before = t->damage.count;
-    news mine = {.count = (int64_t)(own.count - t->damage.shared)};
+    new_damage mine = {.count = (int64_t)(own.count - t->damage.shared)};
     (void)snprintf(mine.last, sizeof mine.last, "%s", own.last);
     SR_TRY(sr_comm_all_gather(t->comm, &mine, sizeof mine, of_rank, "counts of damaged samples"));
     int64_t total = 0;
@@ -90,7 +90,7 @@ static sr_status share(sr_training *t, news *of_rank) {
 sr_status sr_training_share_damage(sr_training *t) {
     if (t->recipe->data.on_corrupt != SR_CORRUPT_SKIP)
         return SR_OK;
-    news *of_rank = sr_alloc_array((size_t)t->ranks, sizeof *of_rank, "damaged samples");
+    new_damage *of_rank = sr_alloc_array((size_t)t->ranks, sizeof *of_rank, "damaged samples");
     if (!of_rank)
         return SR_E_MEMORY;
     sr_status status = share(t, of_rank);
@@ -98,7 +98,7 @@ sr_status sr_training_share_damage(sr_training *t) {
     return status;
 }
 
-void sr_training_forget_damage(sr_training *t) {
+void sr_training_release_damage(sr_training *t) {
     sr_free(t->damage.samples);
     t->damage = (sr_damage){0};
 }

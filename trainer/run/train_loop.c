@@ -38,7 +38,7 @@ static void start_window(sr_training *t) {
 }
 
 // The sums of a window that a checkpoint cut in two go on, its times begin here.
-static void go_on_with_window(sr_training *t) {
+static void continue_window(sr_training *t) {
     sr_window before = t->window;
     start_window(t);
     t->window.loss = before.loss;
@@ -96,7 +96,7 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
         "up longer; %s",
         phase->name[0] ? " of " : "", phase->name, (long long)t->step,
         sr_schedule_lr(&t->schedules[0], t->position), where ? ", first in " : "",
-        where ? where : "", sr_training_tell_last(t, last));
+        where ? where : "", sr_training_describe_last(t, last));
 }
 
 static sr_status run_step(sr_training *t, bool *stop) {
@@ -205,7 +205,7 @@ static int64_t epochs_done(const sr_training *t, int64_t position) {
     return position / t->inputs.count;
 }
 
-static void tell_evaluation(const sr_training *t) {
+static void report_evaluation(const sr_training *t) {
     char fields[192], epoch[64] = "";
     const double epochs = t->recipe->epochs;
     if (epochs > 0)
@@ -247,7 +247,7 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *
     if (!(t->val_top1 <= t->best_top1))
         t->best_top1 = t->val_top1;
     if (t->rank == 0)
-        tell_evaluation(t);
+        report_evaluation(t);
     return SR_OK;
 }
 
@@ -304,7 +304,7 @@ static sr_status checkpoint_by_time(sr_training *t, bool *due) {
 
 static sr_status add_row(sr_training *t) {
     sr_watch watch;
-    sr_watch_begin(&watch, "a row of metrics.csv to be written in %s", t->place.folder);
+    sr_watch_begin(&watch, "a row of metrics.csv to be written in %s", t->location.folder);
     sr_status status = write_row(t, t->evaluated_here);
     sr_watch_end(&watch);
     return status;
@@ -321,7 +321,7 @@ static sr_status stopped(const sr_training *t) {
     return SR_FAIL(SR_E_INTERRUPTED,
                    "stopped at step %lld of %lld; the checkpoint is in %s: run the same command "
                    "again to resume",
-                   (long long)t->step, (long long)t->total_steps, t->place.folder);
+                   (long long)t->step, (long long)t->total_steps, t->location.folder);
 }
 
 // The checkpoint comes before the evaluation, which may fail or be killed, and learns its result
@@ -379,7 +379,7 @@ sr_status sr_training_run(sr_training *t) {
     t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
     t->session_start_position = t->position;
     SR_TRY(sr_training_draw_first_batch(t));
-    go_on_with_window(t);
+    continue_window(t);
     sr_rate_mark(&t->rate, t->position, train_ns(t));
     if (t->evaluation_due)
         SR_TRY(after_step(t, t->position - t->engine->batch, false));

@@ -30,35 +30,35 @@ static bool is_best(const sr_training *t) {
 enum { NUMBERS = 9, NUMBER_BYTES = 32 };
 static const char val_key[] = "val_data"; // identity of what was evaluated
 
-typedef struct number {
+typedef struct saved_number {
     const char *key;
     double *real;
-    int64_t *whole; // instead of 'real'
-} number;
+    int64_t *integer; // instead of 'real'
+} saved_number;
 
-static void list_numbers(sr_training *t, number out[NUMBERS]) {
-    const number all[NUMBERS] = {{"train_loss", &t->last_loss, NULL},
-                                 {"val_loss", &t->val_loss, NULL},
-                                 {"val_top1", &t->val_top1, NULL},
-                                 {"val_top5", &t->val_top5, NULL},
-                                 {"best_val_top1", &t->best_top1, NULL},
-                                 {"window_loss", &t->window.loss, NULL},
-                                 {"window_samples", NULL, &t->window.samples},
-                                 {"window_hits", NULL, &t->window.hits1},
-                                 {"evaluation_due", NULL, &t->evaluation_due}};
+static void list_numbers(sr_training *t, saved_number out[NUMBERS]) {
+    const saved_number all[NUMBERS] = {{"train_loss", &t->last_loss, NULL},
+                                       {"val_loss", &t->val_loss, NULL},
+                                       {"val_top1", &t->val_top1, NULL},
+                                       {"val_top5", &t->val_top5, NULL},
+                                       {"best_val_top1", &t->best_top1, NULL},
+                                       {"window_loss", &t->window.loss, NULL},
+                                       {"window_samples", NULL, &t->window.samples},
+                                       {"window_hits", NULL, &t->window.hits1},
+                                       {"evaluation_due", NULL, &t->evaluation_due}};
     memcpy(out, all, sizeof all);
 }
 
 static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
                            sr_metadata out[NUMBERS]) {
-    number numbers[NUMBERS];
+    saved_number numbers[NUMBERS];
     list_numbers(t, numbers);
     for (int i = 0; i < NUMBERS; i++) {
-        const number *n = &numbers[i];
+        const saved_number *n = &numbers[i];
         if (n->real)
             (void)snprintf(text[i], NUMBER_BYTES, "%.17g", *n->real);
         else
-            (void)snprintf(text[i], NUMBER_BYTES, "%lld", (long long)*n->whole);
+            (void)snprintf(text[i], NUMBER_BYTES, "%lld", (long long)*n->integer);
         out[i] = (sr_metadata){.key = n->key, .value = text[i]};
     }
 }
@@ -72,14 +72,14 @@ static const char *find_extra(const sr_manifest *m, const char *key) {
 }
 
 static void read_numbers(sr_training *t, const sr_manifest *m) {
-    number numbers[NUMBERS];
+    saved_number numbers[NUMBERS];
     list_numbers(t, numbers);
     for (int i = 0; i < NUMBERS; i++) {
         const char *value = find_extra(m, numbers[i].key);
         if (value && numbers[i].real)
             *numbers[i].real = strtod(value, NULL);
         else if (value)
-            *numbers[i].whole = strtoll(value, NULL, 10);
+            *numbers[i].integer = strtoll(value, NULL, 10);
     }
 }
 
@@ -128,7 +128,7 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
     return m;
 }
 
-const char *sr_training_tell_last(const sr_training *t, char out[96]) {
+const char *sr_training_describe_last(const sr_training *t, char out[96]) {
     (void)snprintf(out, 96, "there is no checkpoint yet");
     if (t->saved_position > 0)
         (void)snprintf(out, 96, "the checkpoint of step %lld is whole",
@@ -152,7 +152,7 @@ static sr_status check_values(const sr_training *t) {
                 return SR_FAIL(SR_E_NON_FINITE,
                                "%s is not finite after step %lld: lower optimizer.lr or warm up "
                                "longer; %s",
-                               param->name, (long long)t->step, sr_training_tell_last(t, last));
+                               param->name, (long long)t->step, sr_training_describe_last(t, last));
             }
         }
     }
@@ -172,7 +172,7 @@ sr_status sr_training_add_digest(sr_training *t) {
 }
 
 // Rank 0, once a generation is durable.
-static sr_status note_saved(sr_training *t) {
+static sr_status log_saved(sr_training *t) {
     char fields[192];
     SR_TRY(sr_training_add_digest(t));
     (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"samples\": %lld, \"digest\": \"%s\"",
@@ -185,19 +185,19 @@ static sr_status note_saved(sr_training *t) {
 static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
     const bool there = t->saved_position == t->position;
     if (there && t->rank == 0) {
-        manifest->generation = t->place.generation;
+        manifest->generation = t->location.generation;
         manifest->digest = t->digest;
-        return sr_checkpoint_amend(t->place.folder, manifest, (int)t->recipe->checkpoint.keep);
+        return sr_checkpoint_amend(t->location.folder, manifest, (int)t->recipe->checkpoint.keep);
     }
     if (there)
         return SR_OK;
     SR_TRY(check_values(t));
-    SR_TRY(sr_state_save(t->engine, t->place.folder, manifest, (int)t->recipe->checkpoint.keep,
+    SR_TRY(sr_state_save(t->engine, t->location.folder, manifest, (int)t->recipe->checkpoint.keep,
                          t->digest));
-    t->place.generation = manifest->generation;
+    t->location.generation = manifest->generation;
     t->saved_position = t->position;
     t->last_checkpoint_ns = sr_clock_ns();
-    return t->rank == 0 ? note_saved(t) : SR_OK;
+    return t->rank == 0 ? log_saved(t) : SR_OK;
 }
 
 static sr_status save(sr_training *t) {
@@ -223,7 +223,7 @@ static sr_status save(sr_training *t) {
 sr_status sr_training_save(sr_training *t) {
     sr_watch watch;
     sr_watch_begin_work(&watch, "the checkpoint of step %lld to be written to %s",
-                        (long long)t->step, t->place.folder);
+                        (long long)t->step, t->location.folder);
     sr_status status = save(t);
     sr_watch_end(&watch);
     return status;
@@ -243,11 +243,11 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
             SR_E_NUMERICS,
             "%s was computed with different numerics (%s); resume it where it was computed, or add "
             "--allow-numerics-change to resume it here, with a different result",
-            t->place.folder, text.data);
+            t->location.folder, text.data);
     } else if (t->rank == 0) {
         SR_WARN("%s was computed with different numerics (%s): the result differs from that of a "
                 "run without the change",
-                t->place.folder, text.data);
+                t->location.folder, text.data);
     }
     sr_text_release(&text);
     return status;
@@ -257,16 +257,16 @@ static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
     if (m->lanes != t->engine->lanes || m->batch != t->engine->batch)
         return SR_FAIL(SR_E_USAGE,
                        "%s was trained with batch=%lld lanes=%d, not batch=%lld lanes=%d",
-                       t->place.folder, (long long)m->batch, m->lanes, (long long)t->engine->batch,
-                       t->engine->lanes);
+                       t->location.folder, (long long)m->batch, m->lanes,
+                       (long long)t->engine->batch, t->engine->lanes);
     return check_numerics(t, m);
 }
 
 sr_status sr_training_load(sr_training *t) {
     sr_checkpoint *checkpoint;
-    const sr_checkpoint_open_options options = {.generation = t->place.generation,
+    const sr_checkpoint_open_options options = {.generation = t->location.generation,
                                                 .no_verify = t->rank != 0};
-    SR_TRY(sr_checkpoint_open(t->place.folder, &options, &checkpoint));
+    SR_TRY(sr_checkpoint_open(t->location.folder, &options, &checkpoint));
     const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
     sr_status status = check_manifest(t, m);
     if (status == SR_OK)
@@ -280,7 +280,7 @@ sr_status sr_training_load(sr_training *t) {
         read_numbers(t, m);
         forget_other_evaluation(t, m);
         t->saved_position = t->position;
-        if (t->rank == 0 && sr_checkpoint_link(t->place.folder, m) != SR_OK)
+        if (t->rank == 0 && sr_checkpoint_link(t->location.folder, m) != SR_OK)
             SR_WARN("%s", sr_error_message());
         (void)snprintf(t->digest, sizeof t->digest, "%s", m->digest);
     }

@@ -150,7 +150,7 @@ static sr_status first_state(sr_training *t) {
 
 // `val` and `predict` go by the folder's recipe.yaml: one that is damaged is mended here, where the
 // recipe is known.
-static sr_status mend_recipe(const sr_training *t, const sr_text *yaml) {
+static sr_status repair_recipe(const sr_training *t, const sr_text *yaml) {
     char *path = sr_run_folder_file(t->run, "recipe.yaml");
     if (!path)
         return SR_E_MEMORY;
@@ -183,10 +183,10 @@ static sr_status open_folder(sr_training *t) {
     if (status == SR_OK)
         status = sr_run_folder_open(&options, &t->run);
     if (status == SR_OK && sr_run_folder_resumed(t->run))
-        status = mend_recipe(t, &yaml);
+        status = repair_recipe(t, &yaml);
     sr_text_release(&yaml);
     SR_TRY(status);
-    (void)snprintf(t->place.folder, sizeof t->place.folder, "%s", sr_run_folder_path(t->run));
+    (void)snprintf(t->location.folder, sizeof t->location.folder, "%s", sr_run_folder_path(t->run));
     char fingerprint[SR_FINGERPRINT_BYTES];
     sr_run_pair versions[1 + SR_PLUGIN_FILES_MAX] = {{"numerics", sr_fingerprint(fingerprint)}};
     int count;
@@ -202,7 +202,7 @@ static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoi
     const char *other = "other options";
     sr_text own;
     sr_text_init(&own);
-    sr_status status = sr_run_identity_read(t->place.folder, &own);
+    sr_status status = sr_run_identity_read(t->location.folder, &own);
     const bool is_own = status == SR_OK && sr_run_identity_has(own.data, m->recipe_identity);
     sr_text_release(&own);
     if (status != SR_OK || is_own)
@@ -219,12 +219,12 @@ static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoi
 
 static sr_status find_generation(sr_training *t) {
     sr_checkpoint *checkpoint;
-    sr_status status = sr_checkpoint_open(t->place.folder, NULL, &checkpoint);
+    sr_status status = sr_checkpoint_open(t->location.folder, NULL, &checkpoint);
     if (status == SR_E_NOT_FOUND)
         return SR_OK;
     SR_TRY(status);
     status = check_owner(t, checkpoint);
-    t->place.generation = sr_checkpoint_manifest(checkpoint)->generation;
+    t->location.generation = sr_checkpoint_manifest(checkpoint)->generation;
     sr_checkpoint_free(checkpoint);
     return status;
 }
@@ -241,20 +241,20 @@ static sr_status open_tables(sr_training *t) {
     // The row of the checkpoint itself is written anew: a crash may have come before it.
     if (status == SR_OK)
         status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
-    if (status == SR_OK && t->place.generation)
+    if (status == SR_OK && t->location.generation)
         status = sr_training_add_digest(t);
     sr_free(metrics);
     sr_free(digests);
     return status;
 }
 
-static sr_status choose_place(sr_training *t) {
+static sr_status choose_folder(sr_training *t) {
     if (t->rank == 0) {
         SR_TRY(open_folder(t));
         SR_TRY(find_generation(t));
     }
-    SR_TRY(sr_comm_broadcast(t->comm, 0, &t->place, sizeof t->place, "run folder"));
-    char *log = sr_run_log_path(t->place.folder, t->rank);
+    SR_TRY(sr_comm_broadcast(t->comm, 0, &t->location, sizeof t->location, "run folder"));
+    char *log = sr_run_log_path(t->location.folder, t->rank);
     if (!log)
         return SR_E_MEMORY;
     sr_status status = sr_log_open_file(log);
@@ -268,8 +268,8 @@ static void announce(const sr_training *t) {
         return;
     (void)snprintf(parameters, sizeof parameters, "%.2f M",
                    t->engine->models[0]->parameters * 1e-6);
-    if (t->place.generation)
-        SR_INFO("resuming %s at step %lld of %lld", t->place.folder, (long long)t->step,
+    if (t->location.generation)
+        SR_INFO("resuming %s at step %lld of %lld", t->location.folder, (long long)t->step,
                 (long long)t->total_steps);
     SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
             "rank%s x %d thread%s, %lld step%s",
@@ -283,7 +283,7 @@ static void announce(const sr_training *t) {
         SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
     sr_run_folder_make_latest(t->run); // after the weights, whose path may go by the old one
-    SR_INFO("run folder: %s", t->place.folder);
+    SR_INFO("run folder: %s", t->location.folder);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",
                    (long long)t->step, (long long)t->position, t->ranks, t->engine->threads);
@@ -346,10 +346,10 @@ static sr_status compare_values(sr_training *t) {
 }
 
 // The folder is made only when nothing else can fail any more.
-static sr_status check_place(const sr_training *t) {
+static sr_status check_folder(const sr_training *t) {
     const sr_run_options options = {
         .recipe = t->recipe->name, .folder = t->request->output, .resume = t->request->resume};
-    return t->rank == 0 ? sr_run_folder_check_place(&options) : SR_OK;
+    return t->rank == 0 ? sr_run_folder_check_writable(&options) : SR_OK;
 }
 
 // What the recipe names, and what can be refused before anything is made.
@@ -358,7 +358,7 @@ static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(sr_choose_metric(t->recipe, &t->metric));
-    SR_TRY(check_place(t));
+    SR_TRY(check_folder(t));
     SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
     if (t->rank == 0 && !t->inputs.val_path[0])
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
@@ -373,8 +373,8 @@ static sr_status begin(sr_training *t) {
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
-    SR_TRY(choose_place(t));
-    SR_TRY(t->place.generation ? sr_training_load(t) : first_state(t));
+    SR_TRY(choose_folder(t));
+    SR_TRY(t->location.generation ? sr_training_load(t) : first_state(t));
     SR_TRY(compare_values(t));
     if (t->rank == 0) {
         SR_TRY(open_tables(t));
@@ -397,7 +397,7 @@ sr_status sr_training_begin(sr_training *t) {
 
 void sr_training_release(sr_training *t) {
     sr_feed_free(t->feed);
-    sr_training_forget_damage(t);
+    sr_training_release_damage(t);
     sr_engine_free(t->engine);
     sr_trace_free(t->trace); // which the engine may hold after a failure
     sr_inputs_release(&t->inputs);

@@ -37,7 +37,7 @@ static void write_all(const sr_training *t, const char *text, const size_t *offs
         sr_text_add_bytes(&file, text + offsets[r], sizes[r]);
     }
     sr_text_add(&file, SR_TRACE_TAIL);
-    (void)snprintf(path, sizeof path, "%s/trace.json", t->place.folder);
+    (void)snprintf(path, sizeof path, "%s/trace.json", t->location.folder);
     sr_status status = sr_text_check(&file);
     if (status == SR_OK)
         status = sr_file_write_atomic(path, file.data, file.length);
@@ -49,12 +49,12 @@ static void write_all(const sr_training *t, const char *text, const size_t *offs
     sr_text_release(&file);
 }
 
-typedef struct gathering {
+typedef struct gathered_traces {
     size_t *sizes, *offsets;
     char *text;
-} gathering;
+} gathered_traces;
 
-static sr_status gather(const sr_training *t, const sr_text *own, gathering *g) {
+static sr_status gather(const sr_training *t, const sr_text *own, gathered_traces *g) {
     const size_t ranks = (size_t)t->ranks;
     size_t all = 0;
     g->sizes = sr_alloc_array(ranks, sizeof *g->sizes, "trace");
@@ -79,7 +79,7 @@ static sr_status gather(const sr_training *t, const sr_text *own, gathering *g) 
 sr_status sr_training_trace_end(sr_training *t, bool last) {
     if (!t->trace || (t->step < t->recipe->profile_end && !last))
         return SR_OK;
-    gathering g = {0};
+    gathered_traces g = {0};
     sr_text own;
     SR_TRY(sr_engine_set_trace(t->engine, NULL));
     sr_text_init(&own);

@@ -20,10 +20,10 @@
 #include "trainer/tasks/metrics.h"
 
 // What rank 0 decided about the run folder, sent to the others.
-typedef struct sr_run_place {
+typedef struct sr_run_location {
     char folder[1024];
     int64_t generation; // checkpoint to go on from, then the last written; 0: none
-} sr_run_place;
+} sr_run_location;
 
 // Sums since the last row of metrics.csv.
 typedef struct sr_window {
@@ -58,7 +58,7 @@ typedef struct sr_training {
 
     sr_board_entry *entry; // of this rank, for the process that started it
     sr_run_folder *run;    // rank 0
-    sr_run_place place;
+    sr_run_location location;
     sr_csv *metrics, *digests; // rank 0
 
     int64_t step, position, total_steps, total_samples;
@@ -79,7 +79,7 @@ typedef struct sr_training {
     char digest[SR_SHA256_HEX];
     bool evaluated_here;     // the values above belong to 'position'
     int64_t evaluation_due;  // 1: the evaluation at 'position' is still to come
-    int64_t saved_position;  // of the checkpoint 'place.generation'; 0 for none
+    int64_t saved_position;  // of the checkpoint 'location.generation'; 0 for none
     int64_t digest_position; // of the last row of digests.csv
     sr_trace *trace;         // while steps are traced
 } sr_training;
@@ -94,13 +94,13 @@ SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
 // "the checkpoint of step 12 is whole" into out, which it returns: what a failed run can go on
 // from.
-const char *sr_training_tell_last(const sr_training *t, char out[96]);
+const char *sr_training_describe_last(const sr_training *t, char out[96]);
 // Rank 0: the row of digests.csv for the state that was saved or loaded last.
 SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
 // train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of
 // data.on_corrupt.
 SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
-void sr_training_forget_damage(sr_training *t);
+void sr_training_release_damage(sr_training *t);
 // train_trace.c: before and after a step, on all ranks; 'last': this process takes no further step.
 SR_NODISCARD sr_status sr_training_trace_begin(sr_training *t);
 SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
