@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolving choices (choices.h), and sr_recipe_check, which is all of them for a recipe.
+// Resolves a recipe's choices (choices.h); sr_recipe_check resolves all of them.
 #include "trainer/engine/choices.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ static sr_status parse_options(sr_recipe *recipe, const char *path, const sr_opt
     return table ? sr_recipe_options_parse(recipe, path, table, *out) : SR_OK;
 }
 
-// A descriptor's refusal as a mistake at the place in the recipe; that memory is out is none.
+// Turns an error of a descriptor into a mistake at this key of the recipe. SR_E_MEMORY is not a
+// mistake of the recipe and is returned as it is.
 static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
     char message[512];
     if (status == SR_OK || status == SR_E_MEMORY)
@@ -40,14 +41,13 @@ sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
                               (*out)->name, phases, recipe->phase_count);
     for (int i = 0; i < phases && (*out)->phase_names[i]; i++)
         if (strcmp(recipe->phases[i].name, (*out)->phase_names[i]) != 0)
-            return sr_recipe_fail(recipe, "phases", "task %s wants phase %d to be '%s', not '%s'",
+            return sr_recipe_fail(recipe, "phases", "task %s needs phase %d to be '%s', not '%s'",
                                   (*out)->name, i + 1, (*out)->phase_names[i],
                                   recipe->phases[i].name);
     return SR_OK;
 }
 
-// The index of the chosen one in a table's list (kernels/base/table.h); the first where the recipe
-// leaves it open.
+// Index of the chosen descriptor in a table (kernels/base/table.h); 0 where the recipe names none.
 static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const char *what,
                         const void *all, size_t count, sr_arena *arena, int *index) {
     const char **names = sr_arena_alloc(arena, count * sizeof *names);
@@ -72,7 +72,7 @@ sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choi
     return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
 }
 
-// Behind the choice of the optimizer, which is the greater mistake.
+// Checked after the optimizer's name, so that a wrong name is reported first.
 static sr_status check_rate(sr_recipe *recipe, int phase) {
     const sr_recipe_optimizer *optimizer = &recipe->phases[phase].optimizer;
     char path[64];
@@ -105,7 +105,7 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *
     const sr_loss_desc *const *all = sr_losses(&count);
     *out = (sr_choice_loss){0};
     if (!task->uses_loss && choice->name)
-        return sr_recipe_fail(recipe, choice->path, "task %s has a loss of its own; leave it out",
+        return sr_recipe_fail(recipe, choice->path, "task %s has its own loss; remove this one",
                               task->name);
     if (!task->uses_loss)
         return SR_OK;
@@ -197,7 +197,7 @@ static sr_status check_lanes(sr_recipe *recipe) {
 static sr_status check_mix(sr_recipe *recipe, const sr_task_desc *task) {
     if ((recipe->mix.mixup > 0 || recipe->mix.cutmix > 0) && !task->mix)
         return sr_recipe_fail(recipe, recipe->mix.mixup > 0 ? "mix.mixup" : "mix.cutmix",
-                              "task %s mixes no samples; leave 'mix' out", task->name);
+                              "task %s mixes no samples; remove 'mix'", task->name);
     return SR_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of the training state (definition in digest.h; contract: lanes).
+// Digests of the training state, as digest.h defines them.
 //
 // XXH3 per block makes the bulk cheap and lets every rank hash what it owns; SHA-256 over the block
 // hashes makes the short result safe to compare by eye and to publish.

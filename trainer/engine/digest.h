@@ -5,7 +5,8 @@
 // for each named array, in strcmp order of names: name, zero byte, dtype name, zero byte, number of
 // elements (i64), and the XXH3-128 (low, high) of each block of 64 Ki elements (the last one may be
 // shorter). Integers are little-endian. Blocks are counted from the array's own first element, so
-// the digest does not depend on who hashed which block: owners hash theirs, one rank combines.
+// the digest does not depend on which rank hashed which block: owners hash theirs, one rank
+// combines the hashes.
 #ifndef SR_TRAINER_DIGEST_H
 #define SR_TRAINER_DIGEST_H
 
@@ -38,7 +39,7 @@ typedef struct sr_digest_array {
 } sr_digest_array;
 
 // Combines block hashes; the order of 'arrays' does not matter. hex: SR_SHA256_HEX characters.
-// SR_E_ARGUMENT when two arrays have one name.
+// SR_E_ARGUMENT if two arrays have the same name.
 SR_NODISCARD sr_status sr_digest_combine(const sr_digest_array *arrays, int count, int64_t position,
                                          char *hex);
 

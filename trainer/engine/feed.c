@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeding lanes from the pipeline (feed.h). On a CPU the slot's shared memory is what kernels read:
-// pixels are written once, by the transformer.
+// Feeds lanes from the data pipeline (feed.h). On a CPU, kernels read the slot's shared memory:
+// pixels are written once, by the DataTransformer.
 #include "trainer/engine/feed.h"
 
 #include "kernels/base/memory.h"
@@ -32,8 +32,8 @@ sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
         bool end = false;
         SR_TRY(sr_pipeline_next(feed->pipeline, &h->slot, &end));
         if (end || h->slot.lane != lane)
-            return SR_FAIL(SR_E_INTERNAL, "the data pipeline gave %s instead of lane %d",
-                           end ? "its end" : "another lane", lane);
+            return SR_FAIL(SR_E_INTERNAL, "the data pipeline returned %s instead of lane %d",
+                           end ? "no more data" : "another lane", lane);
         h->valid = true;
         h->uses_left = feed->uses;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where batches meet tensors: slots of the data pipeline as inputs of lanes.
+// Connects the data pipeline to the engine: slots become the inputs of lanes.
 #ifndef SR_TRAINER_FEED_H
 #define SR_TRAINER_FEED_H
 
@@ -17,14 +17,14 @@ typedef struct sr_feed sr_feed;
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out);
 // Closes the pipeline; NULL is legal.
 void sr_feed_free(sr_feed *feed);
-// For sr_engine_step; borrowed until free. A lane is given back to the pipeline after its last use.
+// For sr_engine_step; borrowed until free. A slot returns to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
 // The pipeline itself, for its counters. Borrowed until free.
 sr_pipeline *sr_feed_pipeline(sr_feed *feed);
-// The slot that a local lane's next use will get, without using it. Borrowed until that use is
-// done.
+// The slot that the next use of a local lane will get; this call does not count as a use. Borrowed
+// until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
-// The inputs of a slot; SR_E_INTERNAL where it lacks pictures or labels.
+// The inputs of a slot; SR_E_INTERNAL if it has no images or labels.
 SR_NODISCARD sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numerics fingerprint of this process, and ranks' agreement on one (fingerprint.h).
+// The numerics fingerprint of this process, and the check that all ranks have the same one
+// (fingerprint.h).
 #include "trainer/engine/fingerprint.h"
 
 #include <stdio.h>
@@ -32,20 +33,20 @@ char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]) {
     return out;
 }
 
-// ---- what differs ----
+// ---- Differences ----
 
-// A component; name 0 bytes long behind the last one.
+// A component; name_bytes is 0 after the last one.
 typedef struct component {
     const char *name, *what;
     int name_bytes, what_bytes;
 } component;
 
-// The component that begins at *text, which then is behind it.
+// Parses the component at *text and advances *text to the next one.
 static component next_component(const char **text) {
     const size_t n = strcspn(*text, ";"), name = strcspn(*text, " ;");
     const size_t gap = name < n ? name + 1 : name;
     component c = {*text, *text + gap, (int)name, (int)(n - gap)};
-    if (c.what_bytes == 0) { // of a checkpoint from before parts had versions
+    if (c.what_bytes == 0) { // of a checkpoint from before components had versions
         c.what = "1";
         c.what_bytes = 1;
     }
@@ -95,7 +96,7 @@ void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerpr
     }
 }
 
-// ---- the ranks' agreement ----
+// ---- Comparing ranks ----
 
 static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     char here[80], there[80], common_text[80];
@@ -115,7 +116,7 @@ static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
     if (strict) {
         return SR_FAIL(SR_E_NUMERICS,
                        "rank %d (%s) has processor features '%s', rank 0 (%s) '%s', and "
-                       "numerics.strict is set; use identical hosts or leave it out",
+                       "numerics.strict is set; use identical hosts or remove it",
                        other, sr_comm_peer_name(comm, other), there, sr_comm_peer_name(comm, 0),
                        here);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of groups (param_groups.h): a kind (bias, norm), a shell pattern on whole names, or the
-// beginning of names up to a dot, so that "layer1" is everything in layer1.
+// Matches the words of parameter groups (param_groups.h). A word is a kind (bias, norm), a shell
+// pattern for whole names, or a prefix up to a dot: "layer1" matches everything in layer1.
 #include "trainer/engine/param_groups.h"
 
 #include <fnmatch.h>
@@ -9,7 +9,7 @@
 
 #include "kernels/base/memory.h"
 
-#define MOST_LISTED 12 // first prefixes of names in a message
+#define MAX_LISTED 12 // prefixes in a message
 
 static bool is_kind(const char *word) {
     return strcmp(word, "bias") == 0 || strcmp(word, "norm") == 0;
@@ -36,7 +36,7 @@ int sr_param_group_of(const sr_recipe_optimizer *settings, const sr_param *param
 
 // ---- Words that match nothing ----
 
-// Beginnings of the model's names that end before a dot, and the names; each once.
+// The prefixes of the model's tensor names up to each dot, and the names, without duplicates.
 typedef struct prefixes {
     sr_arena arena;
     const char **items;
@@ -69,7 +69,7 @@ static sr_status add_prefixes(prefixes *p, const sr_model *model) {
     return SR_OK;
 }
 
-// "; did you mean 'layer1'?", else what names begin with.
+// Adds "; did you mean 'layer1'?", else the first components of the names.
 static void add_hint(const prefixes *p, const char *word, sr_text *out) {
     const char *near = sr_text_nearest(word, p->items, p->count);
     int listed = 0;
@@ -77,11 +77,11 @@ static void add_hint(const prefixes *p, const char *word, sr_text *out) {
         sr_text_add(out, "; did you mean '%s'?", near);
         return;
     }
-    for (size_t i = 0; i < p->count && listed <= MOST_LISTED; i++) {
+    for (size_t i = 0; i < p->count && listed <= MAX_LISTED; i++) {
         if (strchr(p->items[i], '.'))
             continue;
         sr_text_add(out, "%s%s", listed == 0 ? "; its tensors begin with " : ", ",
-                    listed < MOST_LISTED ? p->items[i] : "...");
+                    listed < MAX_LISTED ? p->items[i] : "...");
         listed++;
     }
     sr_text_add(out, "; 'groups: ~' removes the groups of a base");
@@ -117,7 +117,7 @@ sr_status sr_param_groups_check(sr_recipe *recipe, int phase, const sr_model *mo
     for (int i = 0; i < settings->group_count; i++) {
         const sr_string_list *words = &settings->groups[i].match;
         for (size_t k = 0; k < words->count; k++) {
-            // A recipe for many models may speak of kinds that one of them has not.
+            // A recipe for several models may name kinds that one of them does not have.
             if (is_kind(words->items[k]) || matches_any(model, words->items[k]))
                 continue;
             char path[256];

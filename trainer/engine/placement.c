@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares of processors (placement.h). The whole rank keeps to its share, with the threads of its
-// exchange and its data processes. A lane keeps to a part of it where that has several NUMA nodes,
-// and not to a core: a lane whose core something else takes for a while may move. Values of lanes
-// are pages that nobody has touched before the lane's own threads do, so that the kernel puts them
-// on the node of the share.
+// Divides a host's processors among its ranks (placement.h). A rank is bound to its share with the
+// threads of its exchange and its data processes. A lane is bound to a subset of the share if that
+// has several NUMA nodes, but not to a core: it may move while something else occupies its core.
+// The pages of a lane's values are first touched by the lane's own threads, so that the kernel
+// places them on the node of the subset.
 #include "trainer/engine/placement.h"
 
 #include <stdio.h>
@@ -15,14 +15,14 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 
-enum { MOST_THREADS = 4096 };
+enum { MAX_THREADS = 4096 };
 
 typedef struct binding {
     uint64_t host;
     sr_cpu_set mask;
 } binding;
 
-// The kernel's own name for this start of it; containers of a host have it in common.
+// Identifies the host by the kernel's boot id, which all containers of a host share.
 static uint64_t host_number(void) {
     char text[256] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -38,7 +38,7 @@ static bool pins(void) {
     return !text || strcmp(text, "0") != 0;
 }
 
-// How many ranks have this one's host and mask, and how many of them come before it.
+// Counts the ranks with this one's host and mask, and those of them before it.
 static void count_neighbours(const binding *bindings, int ranks, int rank, int *all, int *before) {
     *all = *before = 0;
     for (int r = 0; r < ranks; r++) {
@@ -52,24 +52,24 @@ static void count_neighbours(const binding *bindings, int ranks, int rank, int *
 static void take_share(const sr_cpu_set *mask, int index, sr_placement *out) {
     sr_cpu_location places[SR_CPUS];
     const int count = sr_cpu_locations_read("/sys", mask, places);
-    const bool whole = sr_cpu_count() >= count; // no quota
+    const bool whole = sr_cpu_count() >= count; // no smaller cgroup quota
     out->cpus = *mask;
     out->bound =
         whole && count > 0 && pins() && sr_cpu_share(places, count, out->ranks, index, &out->cpus);
     out->nodes = sr_cpu_locations_nodes(places, sr_cpu_locations_read("/sys", &out->cpus, places));
 }
 
-// *out: 0 where the user leaves it to the machine.
+// *out: 0 if SERRIED_THREADS is not set.
 static sr_status threads_asked_for(int *out) {
     const char *given = getenv("SERRIED_THREADS");
     char *end = NULL;
     const long threads = given ? strtol(given, &end, 10) : 0;
     *out = (int)threads;
-    if (given && (end == given || *end != '\0' || threads < 1 || threads > MOST_THREADS))
+    if (given && (end == given || *end != '\0' || threads < 1 || threads > MAX_THREADS))
         return SR_FAIL(
             SR_E_USAGE,
             "SERRIED_THREADS='%s' is not a number of threads from 1 to %d; correct or unset it",
-            given, MOST_THREADS);
+            given, MAX_THREADS);
     return SR_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a rank computes: its share of the processors that ranks of its host have in common.
+// The processors that a rank computes on: its share of those that ranks of its host have in common.
 #ifndef SR_TRAINER_PLACEMENT_H
 #define SR_TRAINER_PLACEMENT_H
 
@@ -15,20 +15,19 @@ typedef struct sr_placement {
     int ranks;       // of this host that had the same mask, this one included
     int nodes;       // NUMA nodes that the processors are on
     int threads;     // to compute with
-    bool bound;      // this thread keeps to 'cpus', and so do those that it starts from now on
+    bool bound;      // this thread, and those that it starts from now on, are bound to 'cpus'
 } sr_placement;
 
-// Collective: every rank tells its host and its mask. A mask of one's own (mpirun --bind-to,
-// taskset, a cpuset) is left as it is; ranks with one mask in common share it out by whole cores,
-// in the order of ranks. Nothing is bound where there are more ranks than cores, where a cgroup's
-// quota is smaller than the mask, or with SERRIED_PIN=0. SERRIED_THREADS, where set, says how many
-// threads compute.
+// Collective: ranks exchange their hosts and processor masks. A mask that only one rank has (mpirun
+// --bind-to, taskset, a cpuset) is kept; ranks with the same mask divide it by whole cores, in rank
+// order. Nothing is bound if there are more ranks than cores, if a cgroup's quota is smaller than
+// the mask, or with SERRIED_PIN=0. SERRIED_THREADS, if set, is the number of threads that compute.
 SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
 
-// Where the threads of one of 'lanes' lanes at a time compute in a rank whose processors are on
-// several NUMA nodes: part 'index' of them, so that a lane's memory is on the node that it computes
-// on. False where they are on one node, where there are more lanes than cores, or with
-// SERRIED_PIN=0: then anywhere in the rank's share. 'sys' as of sr_cpu_locations_read.
+// The processors for concurrent lane 'index' of 'lanes', in a rank whose processors are on several
+// NUMA nodes: a lane's memory is then on the node that computes it. False if the processors are on
+// one node, if there are more lanes than cores, or with SERRIED_PIN=0: the lane may then use the
+// rank's whole share. 'sys' as for sr_cpu_locations_read.
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
                           sr_cpu_set *out);
 

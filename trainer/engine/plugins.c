@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recipe's `plugins` to the tables (plugins.h). What may be loaded is decided twice: here by
-// where the path was written, in kernels/base/plugin_file.c by who could have written the file.
+// Adds the descriptors of a recipe's `plugins` to the tables (plugins.h). Two checks decide what
+// may be loaded: here, where the path was written; in kernels/base/plugin_file.c, who could have
+// written the file.
 #include "trainer/engine/plugins.h"
 
 #include <stdio.h>
@@ -52,7 +53,7 @@ sr_status sr_plugin_add_file(const char *path) {
     return open_one(path, &file);
 }
 
-// ---- of a recipe --------------------------------------------------------------------------------
+// ---- Plug-ins of a recipe ----
 
 static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
                               sr_plugins_trust trust) {
@@ -64,7 +65,7 @@ static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
                               "the recipe in a run folder names code to run; give --allow-plugins "
                               "if you trust whoever made the folder");
     if (stat(source->name, &st) != 0)
-        return SR_FAIL(SR_E_IO, "%s cannot be looked at again", source->name);
+        return SR_FAIL(SR_E_IO, "the owner of %s cannot be read", source->name);
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return sr_recipe_fail(recipe, "plugins",
                               "this recipe belongs to user %u and names code to run; give "
@@ -73,8 +74,9 @@ static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
     return SR_OK;
 }
 
-// Beside the recipe, unless absolute.
-static const char *place_of(sr_recipe *recipe, const sr_recipe_source *source, const char *item) {
+// The path of a plug-in; a relative one starts at the recipe's folder.
+static const char *resolve_path(sr_recipe *recipe, const sr_recipe_source *source,
+                                const char *item) {
     const char *beside = source->is_override ? recipe->file : source->name;
     const char *slash = strrchr(beside, '/');
     if (item[0] == '/' || !slash)
@@ -86,7 +88,7 @@ static sr_status load_one(sr_recipe *recipe, sr_plugins_trust trust, const sr_re
                           sr_recipe_node *item, size_t index) {
     char message[1024];
     sr_plugin_file *file;
-    const char *path = place_of(recipe, source, item->text);
+    const char *path = resolve_path(recipe, source, item->text);
     sr_status status = SR_OK;
     if (trust == SR_PLUGINS_LOADED && !sr_plugin_is_loaded(path))
         status = SR_FAIL(SR_E_USAGE, "plug-in %s is not loaded", path);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// State in and out (state.h).
+// Saves, loads and digests the training state (state.h).
 //
-// Optimiser state and averages are sharded: the owner of an element keeps it. A checkpoint stores
-// shards as they lie; the average, which is one whole file for others to read, and the digest
-// gather first.
+// Optimiser state and averages are distributed: the owner of an element keeps it. In a checkpoint
+// each rank stores the optimiser state that it owns. The average, which is stored as one file that
+// other programs can read, and the digest gather the elements first.
 #include "trainer/engine/state.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static sr_stored_tensor stored_param(const sr_param *p, const float *flat) {
     return t;
 }
 
-// Parameters, buffers and torch's step counters, of the values or of the averages.
+// Parameters, buffers and PyTorch's step counters, with the values or the averages.
 static int list_tensors(const sr_engine *e, bool average, const int64_t *steps,
                         sr_stored_tensor *out) {
     int count = 0;
@@ -180,9 +180,9 @@ typedef struct write_result {
     char message[508];
 } write_result;
 
-// The end of writing, at which all ranks meet whether they could write or not: before that rank 0
-// must not remove the generation, or a rank that still writes fails of that. The first that failed
-// speaks for all.
+// All ranks meet here after writing, whether or not they succeeded: until then rank 0 must not
+// remove the generation, or a rank that is still writing would fail. All return the error of the
+// first rank that failed.
 static sr_status agree_written(sr_engine *e, sr_status status) {
     int ranks = sr_comm_size(e->comm), rank = sr_comm_rank(e->comm);
     write_result mine = {.status = (int32_t)status};
@@ -204,8 +204,8 @@ static sr_status agree_written(sr_engine *e, sr_status status) {
     return status;
 }
 
-// A rank that fails after that returns; its caller aborts the communicator, which ends the others'
-// waits.
+// A rank that fails after agree_written returns its error; its caller aborts the communicator,
+// which ends the waits of the others.
 static sr_status write_generation(sr_engine *e, sr_checkpoint_writer *writer,
                                   const sr_manifest *manifest, int keep) {
     bool first = sr_comm_rank(e->comm) == 0;
@@ -258,7 +258,7 @@ static bool same_shape(const sr_param *p, const sr_stored_tensor *t) {
     return same;
 }
 
-// bf16 and f16 widen to f32.
+// Reads a tensor as f32; bf16 and f16 are widened.
 static sr_status read_floats(sr_safetensors *file, const sr_stored_tensor *t, int64_t count,
                              float *out) {
     if (t->dtype == SR_F32)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stop requests: a flag that signal handlers set and the training loop reads once a step.
 //
-// SIGUSR1 is what mpirun and srun forward; SIGINT, SIGTERM and SIGHUP, of a terminal that is gone,
-// come to a single rank directly. After the first of these its handler is gone (SA_RESETHAND), so
-// that a second one ends the process even where the loop hangs. SIGHUP stays ignored under nohup.
-// Nothing else happens in a handler: the checkpoint is written by the loop between two steps.
+// mpirun and srun forward SIGUSR1. SIGINT, SIGTERM and SIGHUP (the terminal was closed) reach a
+// single rank directly. Each of these three resets its handler (SA_RESETHAND): a second such signal
+// ends the process even if the loop hangs. SIGHUP stays ignored under nohup. Handlers do nothing
+// else: the loop writes the checkpoint between two steps.
 #include "trainer/engine/stop.h"
 
 #include <errno.h>

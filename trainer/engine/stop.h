@@ -12,14 +12,15 @@
 extern "C" {
 #endif
 
-// The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 asks for a checkpoint and exit code
-// 75; a second one, but SIGUSR1, ends the process at once. Handlers only set an atomic flag.
+// Installs the signal handlers. The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 requests a checkpoint
+// and exit code 75; a second one, except SIGUSR1, ends the process at once. Handlers only set an
+// atomic flag.
 SR_NODISCARD sr_status sr_stop_install(void);
-// Until then SIGUSR1, which would end the process, waits.
+// Blocks SIGUSR1, which would end the process, until sr_stop_install.
 SR_NODISCARD sr_status sr_stop_hold(void);
 // Whether the process was started with this signal ignored, as under nohup.
 bool sr_stop_is_ignored(int number);
-// True once a stop was asked for. Any thread; costs one load, so each step may ask.
+// True once a stop was requested. Any thread; costs one load, so every step may call it.
 bool sr_stop_requested(void);
 
 #ifdef __cplusplus
