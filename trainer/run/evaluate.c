@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluation of a split: every sample exactly once, the same bits on any number of ranks.
 //
-// The split is cut into blocks (a lane of a step); a rank computes the blocks of its lanes, each
-// with exact integer counts and a double sum in the order of samples. The blocks' rows are gathered
-// and added in block order.
+// The split is divided into blocks, each a lane of a step. A rank computes the blocks of its lanes,
+// each with exact integer counts and a sum in double in the order of samples. The results of all
+// blocks are gathered and added in block order.
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 typedef struct block_list {
     sr_metrics_block *blocks; // of this rank, in its order: step by step, lane by lane
     size_t count, capacity;
-    bool cut; // by a stop request
+    bool cut; // ended early by a stop request
 } block_list;
 
 static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int classes, float *logits,
@@ -68,7 +68,8 @@ out:
     return status;
 }
 
-// A stop request reaches the ranks at different blocks: what one has left out ends it for all.
+// A stop request reaches the ranks at different blocks: if one of them left out a block, the
+// evaluation ends for all.
 static sr_status agree_on_end(sr_comm *comm, bool cut) {
     int ranks = sr_comm_size(comm);
     int32_t mine = cut;
@@ -78,12 +79,12 @@ static sr_status agree_on_end(sr_comm *comm, bool cut) {
     sr_status status = sr_comm_all_gather(comm, &mine, sizeof mine, all, "evaluation results");
     for (int r = 0; r < ranks && status == SR_OK; r++)
         if (all[r])
-            status = SR_FAIL(SR_E_INTERRUPTED, "stopped in an evaluation");
+            status = SR_FAIL(SR_E_INTERRUPTED, "stopped during an evaluation");
     sr_free(all);
     return status;
 }
 
-// Puts the ranks' rows into block order: block = step * lanes + lane.
+// Gathers the ranks' blocks into block order: block = step * lanes + lane.
 static sr_status gather_blocks(sr_comm *comm, const block_list *list, int lanes,
                                sr_metrics_block **out, int64_t *count) {
     int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
@@ -174,14 +175,14 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     return status;
 }
 
-// A successor in the place of a damaged picture would be counted twice.
+// An evaluation cannot use the next picture instead of a damaged one: it would count twice.
 static sr_status explain_damage(sr_status status) {
     char message[768];
     if (status != SR_E_DATA && status != SR_E_CHECKSUM)
         return status;
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     return SR_FAIL(status,
-                   "%s; an evaluation counts every picture once, so that data.on_corrupt holds for "
+                   "%s; an evaluation counts every picture once, so data.on_corrupt applies to "
                    "training only: pack the val split again without this picture",
                    message);
 }

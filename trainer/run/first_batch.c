@@ -3,7 +3,8 @@
 // ranks.
 //
 // Each rank shrinks the samples of its lanes; rank 0 draws. The picture is the same on any number
-// of ranks. What cannot be drawn is a warning, never an end; but every rank takes part.
+// of ranks. A picture that cannot be drawn is a warning and never ends a run; all ranks take part
+// even then.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 enum { MAX_TILES = 36, ABSENT = -2 };
 
-// One sample on its way to rank 0, followed by its pixels.
+// A sample as it is sent to rank 0; its pixels follow.
 typedef struct sent_sample {
     int32_t label; // ABSENT: its lane could not be read
     int32_t partner;
@@ -72,7 +73,7 @@ static unsigned char *entry(const first_batch *b, int lane, int i) {
     return b->all + (size_t)(lane * b->per_lane + i) * b->stride;
 }
 
-// Back from what data.mean and data.std made of the pixels.
+// Undoes the normalisation by data.mean and data.std.
 static void restore_pixels(const first_batch *b, const float *x, uint8_t *out) {
     const sr_engine *e = b->training->engine;
     for (int64_t i = 0; i < b->width * b->height * 3; i++) {
@@ -159,12 +160,12 @@ static const char *name_of(const sr_training *t, int32_t number) {
 
 // "cat" alone, or "70 % cat" with "30 % dog" below.
 static void describe(const sr_training *t, const sent_sample *s, sr_tile *tile, char text[2][160]) {
-    const double part = 100 * (double)s->weight;
+    const double percent = 100 * (double)s->weight;
     tile->caption = name_of(t, s->label);
     if (s->weight >= 1)
         return;
-    (void)snprintf(text[0], 160, "%.0f %% %.140s", part, tile->caption);
-    (void)snprintf(text[1], 160, "%.0f %% %.140s", 100 - part, name_of(t, s->partner));
+    (void)snprintf(text[0], 160, "%.0f %% %.140s", percent, tile->caption);
+    (void)snprintf(text[1], 160, "%.0f %% %.140s", 100 - percent, name_of(t, s->partner));
     tile->caption = text[0];
     tile->note = text[1];
 }
@@ -216,7 +217,7 @@ sr_status sr_training_draw_first_batch(sr_training *t) {
     if (status == SR_OK)
         status = gather(&b);
     if (status == SR_OK && t->rank == 0 && draw_to_run(&b) != SR_OK)
-        SR_WARN("no picture of the first samples: %s", sr_error_message());
+        SR_WARN("samples/aug_0.png was not drawn: %s", sr_error_message());
     release(&b);
     return status;
 }

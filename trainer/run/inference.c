@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and using trained models (inference.h): the engine of a run with its weights, nothing
-// else.
+// Opens and runs trained models (inference.h): the engine of a run with its weights.
 #include "trainer/run/inference.h"
 
 #include <limits.h>
@@ -24,7 +23,7 @@
 
 // ---- Opening ----
 
-// The recipe that a run folder keeps: beside the generation's folder, one or two levels up.
+// The recipe.yaml of a run folder, which may be one or two levels above the given folder (last/).
 static sr_status find_recipe(const char *folder, char out[PATH_MAX]) {
     static const char *const locations[] = {"recipe.yaml", "../recipe.yaml", "../../recipe.yaml"};
     char real[PATH_MAX];
@@ -51,7 +50,7 @@ static sr_status copy_classes(sr_inference *in, const char *const *names, int co
     return SR_OK;
 }
 
-// Without a checkpoint the data set tells the classes.
+// Without a checkpoint, the class names are those of the data set.
 static sr_status classes_of_data(sr_inference *in) {
     const sr_recipe *r = in->recipe;
     const char *path = r->data.val ? r->data.val : r->data.train;
@@ -96,7 +95,7 @@ static sr_status create_engine(sr_inference *in, int threads) {
     return sr_engine_create(&options, &in->engine);
 }
 
-// A changed recipe still serves (it may have been changed on purpose), but never in silence.
+// A changed recipe is still used, because the change may be intended, but with a warning.
 static sr_status compare_recipe(const sr_inference *in, const char *path, const sr_manifest *m) {
     if (sr_comm_rank(in->comm) != 0)
         return SR_OK;
@@ -173,8 +172,8 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
         status =
             SR_FAIL(SR_E_USAGE,
                     "%s is a PyTorch file; convert it with serried-convert %s FILE.safetensors, "
-                    "then give a recipe with weights=FILE.safetensors and data.val, which tells "
-                    "the classes",
+                    "then give a recipe with weights=FILE.safetensors and data.val (for the "
+                    "class names)",
                     options->source, options->source);
     } else {
         status = open_recipe(in, options);
@@ -223,14 +222,14 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
 }
 
-// What turns files into the model's input.
+// Turns picture files into the model's input.
 typedef struct picture_reader {
     sr_picture_worker *pictures;
     sr_canvas *canvas;
     sr_transform_chain *chain;
 } picture_reader;
 
-// What packing would store of a file, so that a picture has the same pixels here as in training.
+// Normalises a file as packing does, so that a picture has the same pixels here as in training.
 static sr_status open_picture(const picture_reader *r, const sr_picture_file *file,
                               sr_encoded *out) {
     const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
@@ -263,7 +262,7 @@ static bool is_of_picture(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
-// Softmax of one row in double with own exp: the bits are ours.
+// Softmax of one row in double, with sr_exp: its bits do not depend on the C library.
 static void softmax(const float *logits, int classes, float *out) {
     double most = (double)logits[0], sum = 0;
     for (int i = 1; i < classes; i++)

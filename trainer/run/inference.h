@@ -5,8 +5,8 @@
 //   SR_TRY(sr_inference_open(&options, &inference));
 //   SR_TRY(sr_inference_predict(inference, files, count, probabilities, NULL, statuses));
 //
-// tests/samples/classify.c is a whole program. `serried predict` is another: pictures are decoded,
-// resized and cropped as in evaluation.
+// tests/samples/classify.c is a complete program; `serried predict` uses the same calls. Pictures
+// are decoded, resized and cropped as in evaluation.
 #ifndef SR_TRAINER_INFERENCE_H
 #define SR_TRAINER_INFERENCE_H
 
@@ -17,8 +17,7 @@
 extern "C" {
 #endif
 
-// An opened model. Its fields are for reading. One thread at a time; the engine has threads of its
-// own.
+// An opened model. Its fields are read-only. One thread at a time; the engine has its own threads.
 typedef struct sr_inference {
     sr_recipe *recipe; // resolved; eval.crop is the side of the model's input
     sr_comm *comm;
@@ -26,32 +25,33 @@ typedef struct sr_inference {
     const sr_task_desc *task;
     sr_arena arena;
     int class_count;
-    const char **class_names; // UTF-8, by number of the class; NULL where they are not known
+    const char **class_names; // UTF-8, by number of the class; NULL if they are not known
 } sr_inference;
 
 // What to open. All zero but 'source' is the usual choice. Borrowed during the call.
 typedef struct sr_inference_options {
     const char *source; // run folder, generation (last/, best/), or a recipe (then weights=FILE)
-    const char *const *overrides; // "key=value" for the recipe; NULL where there are none
+    const char *const *overrides; // "key=value" for the recipe; NULL if there are none
     int override_count;
-    bool raw;           // the parameters themselves, also where an average was kept
+    bool raw;           // the parameters themselves, even if there is an average
     bool allow_plugins; // also those that a run folder's recipe names (trainer/engine/plugins.h)
     int threads;        // that compute; 0: one for each processor that this process may use
 } sr_inference_options;
 
-// Reads the weights, compares their checksums and builds the model; of a run folder those of the
-// newest whole generation (RUN/best is the best one). Collective under mpirun, where every rank
+// Reads the weights, verifies their checksums and builds the model. From a run folder it takes the
+// newest complete generation (RUN/best is the best one). Collective under mpirun, where every rank
 // opens the same source; elsewhere MPI is not started. SR_E_NOT_FOUND: no checkpoint or no
-// recipe.yaml there; SR_E_CHECKSUM, SR_E_DATA: damaged; SR_E_USAGE: not a run, a mistake in the
-// recipe or the overrides, weights that do not fit, plug-ins that are not allowed;
-// SR_E_UNSUPPORTED: of a newer version. *out is written on success alone.
+// recipe.yaml; SR_E_CHECKSUM, SR_E_DATA: damaged; SR_E_USAGE: not a run, a mistake in the recipe or
+// the overrides, weights that do not fit, plug-ins that are not allowed; SR_E_UNSUPPORTED: written
+// by a newer version. *out is written only on success.
 SR_NODISCARD sr_status sr_inference_open(const sr_inference_options *options, sr_inference **out);
 // NULL is legal. Collective under mpirun.
 void sr_inference_free(sr_inference *inference);
 
-// Metrics of the val split of 'dataset' (NULL: the recipe's data.val or data.train), which has the
-// model's classes. Collective: all ranks share the work and get the same result. SR_E_USAGE,
-// SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED for a task without evaluation.
+// Metrics of the val split of 'dataset' (NULL: the recipe's data.val or data.train), which must
+// have the model's classes. Collective: all ranks share the work and get the same result.
+// SR_E_USAGE, SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED for a task without
+// evaluation.
 SR_NODISCARD sr_status sr_inference_evaluate(sr_inference *inference, const char *dataset,
                                              sr_metrics *out);
 
@@ -66,16 +66,16 @@ typedef struct sr_picture_file {
     int64_t channels; // 1 (grey), 3 (RGB), 4 (RGB and one that is dropped); 0: 3
 } sr_picture_file;
 
-// The classes of pictures of any sizes: each is resized to eval.resize and cropped to eval.crop,
-// both of the recipe, then goes through the model.
+// Classifies pictures of any sizes: each is resized to the recipe's eval.resize, cropped to its
+// eval.crop, and passed through the model.
 // probabilities: f32 [count, class_count], each row adds up to 1. pixels: NULL, or u8 [count,
 // crop, crop, 3], the pictures as they went into the model. statuses: [count]; SR_OK, or SR_E_DATA
 // or SR_E_LIMIT for a picture that cannot be read, whose row is zero and whose message goes to the
 // log (kernels/base/log.h). All of them are written when SR_OK is returned.
-// A picture's row does not depend on the others. On one thread decodes, on all computes, in batches
-// of at most eval.batch / lanes; the first call with a number of pictures also plans and measures
-// for it. On any rank, not collective. SR_E_MEMORY; SR_E_UNSUPPORTED for a task that has no
-// classes.
+// A picture's row does not depend on the others. Decodes on one thread and computes on all, in
+// batches of at most eval.batch / lanes; the first call with a number of pictures also plans and
+// measures for it. On any rank, not collective. SR_E_MEMORY; SR_E_UNSUPPORTED for a task that has
+// no classes.
 SR_NODISCARD sr_status sr_inference_predict(sr_inference *inference, const sr_picture_file *files,
                                             int count, float *probabilities, uint8_t *pixels,
                                             sr_status *statuses);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and comparing what a run begins with (inputs.h).
+// Opens and checks the inputs of a run (inputs.h).
 #include "trainer/run/inputs.h"
 
 #include <inttypes.h>
@@ -99,7 +99,7 @@ void sr_inputs_release(sr_inputs *in) {
     *in = (sr_inputs){0};
 }
 
-// ---- First weights ----
+// ---- Initial weights ----
 
 sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
                                  int count) {
@@ -133,7 +133,7 @@ sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
     uint64_t activations = 0, state = 0;
     char need[16], lane[16], have[16];
     if (!sr_device_host_access(e->device))
-        return SR_OK; // its own memory counts, and says itself when there is no more
+        return SR_OK; // the device's own memory counts, and its allocation fails if it is too small
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
         sr_plan *plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recipe names and a run begins with: its data sets, its first weights, its length. Training
-// and --dry-run open them alike, so that what one refuses the other does, too.
+// The inputs of a run that a recipe names: data sets, initial weights, length. Training and
+// --dry-run open them in the same way, so that both refuse the same mistakes.
 #ifndef SR_TRAINER_INPUTS_H
 #define SR_TRAINER_INPUTS_H
 
@@ -19,15 +19,15 @@ typedef struct sr_inputs {
     int class_count;
     const char *const *class_names;
     char identity[65];     // of the training split
-    char val_path[1024];   // where the val split is; "" where there is no evaluation
+    char val_path[1024];   // of the data set with the val split; "": no evaluation
     int64_t val_count;     //
     char val_identity[65]; // "" as val_path
 } sr_inputs;
 
-// Opens data.train, and what is evaluated: data.val, or the val split beside data.train where there
-// is one. SR_E_USAGE naming the key for a path that is missing or not packed, and for classes of
-// the val split that are not those of the training split; the data sets' own errors. Released after
-// a failure, too.
+// Opens data.train and the val split, which is that of data.val or else that of data.train if it
+// has one. SR_E_USAGE naming the key for a path that is missing or not packed, and for classes of
+// the val split that are not those of the training split; errors of the data sets. To be released
+// even after a failure.
 SR_NODISCARD sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs *out);
 // Zeroed inputs are legal.
 void sr_inputs_release(sr_inputs *inputs);
@@ -38,19 +38,19 @@ SR_NODISCARD sr_status sr_inputs_check_classes(const sr_dataset *data, const cha
                                                const char *const *names, int count,
                                                const char *whose);
 
-// `weights` into the engine, of which 'names' are the classes; nothing where the recipe has none.
-// SR_E_USAGE for a file that is missing, is no safetensors, or has other classes, names or shapes
-// and no `weights_reset`.
+// Loads `weights` into the engine, whose classes are 'names'; does nothing if the recipe has none.
+// SR_E_USAGE for a file that is missing, is not a safetensors file, or has other classes, names or
+// shapes without `weights_reset`.
 SR_NODISCARD sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine,
                                               const char *const *names, int count);
 
-// Steps and samples of a run over 'count' training samples. SR_E_USAGE where they are none.
+// Steps and samples of a run over 'count' training samples. SR_E_USAGE for a run without steps.
 SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64_t *steps,
                                          sr_schedule_lengths *out);
 
-// Whether this machine has the memory for a step: activations of the lanes that are computed at a
-// time, parameters and optimiser state of the 'ranks' on this host. Plans the lane program.
-// SR_E_USAGE naming `batch` with what is needed and what is there.
+// Checks that this machine has the memory for a step of the 'ranks' on this host: activations of
+// concurrent lanes, parameters and optimiser state. Plans the lane program. SR_E_USAGE at `batch`
+// with the memory that is needed and available.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, int ranks);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run would begin with (plan_report.h): its data sets and weights are opened, a real engine
-// is created and its first lane program compiled, so that refusals, shapes, memory and FLOPs are
-// those of the run.
+// Plans a run without starting it (plan_report.h): opens its data sets and weights, creates a real
+// engine and compiles its lane programs, so that errors, shapes, memory and FLOPs are those of the
+// run.
 #include "trainer/run/plan_report.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_mode
 static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_plan *plan) {
     char text[16];
     uint64_t flat = (uint64_t)phase->elements * sizeof(float);
-    (void)printf("\nmemory of a rank\n  parameters and gradients' sums  %s\n",
+    (void)printf("\nmemory of a rank\n  parameters and gradient sums    %s\n",
                  sr_text_bytes(flat, text));
     (void)printf("  optimiser state                 %s\n",
                  sr_text_bytes(flat * (uint64_t)phase->optimizer->states, text));
@@ -77,7 +77,7 @@ static sr_status report_phase(sr_engine *e, int p) {
     return SR_OK;
 }
 
-// ---- What a run would begin with ----
+// ---- The start of a run ----
 
 typedef struct plan_work {
     sr_comm *comm;
@@ -94,7 +94,8 @@ static void release(plan_work *w) {
     sr_arena_release(&w->arena);
 }
 
-// The data sets, where the recipe names some, and schedules over a run of their length.
+// Opens the data sets, if the recipe names any, and checks the schedules over a run of their
+// length.
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     sr_schedule_lengths lengths;
     sr_schedule schedule;
@@ -108,8 +109,8 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     return SR_OK;
 }
 
-// Everything that training would do up to its first step, but for the run folder; released after a
-// failure, too.
+// Does everything that training does up to its first step, except for the run folder. To be
+// released even after a failure.
 static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
     *w = (plan_work){0};

@@ -12,9 +12,9 @@ extern "C" {
 // Opens data sets and weights that the recipe names, builds its models and plans a step. Returns
 // the error that training would end with before its first step.
 SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
-// The same, and then on stdout: resolved recipe with origins, a table of the model's tensors,
-// operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. Classes
-// come from data.train where it is there, else 1000.
+// The same, then prints to stdout: resolved recipe with origins, a table of the model's tensors,
+// operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. There
+// are as many classes as in data.train, or 1000 if the recipe does not name it.
 SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
 
 #ifdef __cplusplus

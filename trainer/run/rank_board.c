@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The board (see rank_board.h). Not here: what is concluded from it (launcher/start/start_run.c).
+// The rank board (rank_board.h). launcher/start/start_run.c interprets its entries.
 #include "trainer/run/rank_board.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// env.json: what a run ran on, for whoever wants to repeat it.
+// env.json: the environment of a run, for reproducing it.
 //
-// Only variables of the list below are stored, each because it can change speed, placement or
-// which library is loaded. Everything else of an environment may be a secret.
+// Only the variables in the list below are stored, because they can change speed, placement or
+// which library is loaded. Any other variable may be a secret.
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>

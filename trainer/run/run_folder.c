@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding, making, locking and ending run folders.
+// Finds, creates, locks and completes run folders.
 //
-// The order of steps matters where jobs compete: a folder is locked before it is judged, so what is
-// read under the lock cannot change; a folder is moved aside only while its lock is held here.
+// The order of steps matters when jobs compete: a folder is locked before it is inspected, so that
+// what is read cannot change; a folder is moved aside only while this job holds its lock.
 #include "trainer/run/run_folder.h"
 
 #include <dirent.h>
@@ -33,22 +33,23 @@ struct sr_run_folder {
     char *path;
     sr_run_lock lock;
     bool resumed;
-    bool stamped; // a STAMP folder, which 'latest' may lead to
+    bool stamped; // a STAMP folder, which 'latest' may link to
     int events;   // descriptor of log.jsonl, or -1
     atomic_bool event_failed;
 };
 
-// -- judging a folder ------------------------------------------------------------------------
+// -- inspecting a folder ---------------------------------------------------------------------
 
 typedef enum folder_state {
     FOLDER_MISSING = 0,
     FOLDER_EMPTY,
-    FOLDER_FOREIGN, // something, but no run
+    FOLDER_FOREIGN, // not empty, but not a run
     FOLDER_UNFINISHED,
     FOLDER_FINISHED,
 } folder_state;
 
-// A lock or an unfinished file is what a job of this very moment, or a killed one, leaves first.
+// A folder with only a lock or a temporary file counts as empty: a job that is just starting, or
+// was killed, leaves these first.
 static folder_state look_inside(const char *path) {
     DIR *dir = opendir(path);
     if (dir == NULL)
@@ -62,7 +63,7 @@ static folder_state look_inside(const char *path) {
     return state;
 }
 
-// Parses exit.json into the arena; *root is NULL where it is missing or no JSON.
+// Parses exit.json into the arena; *root is NULL if it is missing or not JSON.
 static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **root) {
     void *text = NULL;
     size_t bytes;
@@ -70,7 +71,7 @@ static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **
     char *path = sr_path_join(folder, "exit.json");
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_path_is_stream(path) // keeps nothing
+    sr_status status = sr_path_is_stream(path) // stores nothing
                            ? SR_E_NOT_FOUND
                            : sr_file_read(path, (size_t)16 << 20, &text, &bytes);
     sr_free(path);
@@ -94,9 +95,9 @@ static sr_status is_finished(const char *folder, bool *finished) {
     return result;
 }
 
-// The look comes before the identity is read: a job that starts at this moment writes its identity
-// before anything else that would make the folder look foreign. What cannot be read is an error: to
-// take a run for none would train it again from the start.
+// The folder is listed before the identity is read: a job that is just starting writes its identity
+// before any file that would make the folder look foreign. A file that cannot be read is an error:
+// a run that is not recognised would be trained again from the start.
 static sr_status inspect(const char *path, sr_text *identities, folder_state *state) {
     bool finished;
     *state = look_inside(path);
@@ -109,8 +110,8 @@ static sr_status inspect(const char *path, sr_text *identities, folder_state *st
     return SR_OK;
 }
 
-// The checkpoints' manifests, which have a checksum, say whose run it is where the identity file,
-// which has none, says something else.
+// If the identity file, which has no checksum, does not match, the checkpoints' manifests, which
+// have one, decide.
 static sr_status is_of(const char *path, const sr_text *found, const char *identity, bool *same) {
     *same = sr_run_identity_is(found->data, identity);
     return *same ? SR_OK : sr_checkpoint_all_of(path, identity, same);
@@ -123,7 +124,7 @@ static void make_stamp(int attempt, char *out, size_t bytes) {
     time_t now = time(NULL);
     struct tm parts;
     char date[32];
-    if (gmtime_r(&now, &parts) == NULL || // a clock that is wrong by ages
+    if (gmtime_r(&now, &parts) == NULL || // the clock is far off
         strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts) == 0)
         snprintf(date, sizeof date, "0-no-clock");
     if (attempt == 0)
@@ -176,14 +177,14 @@ static sr_status write_recipe(const char *folder, const sr_run_options *options)
                                         : write_file(folder, "recipe.yaml", options->recipe_yaml);
 }
 
-// Identity first: with it the folder is a run, whatever happens next.
+// The identity is written first: with it the folder is a run, whatever happens next.
 static sr_status begin_run(const char *folder, const sr_run_options *options) {
     SR_TRY(sr_run_identity_write(folder, options->identity, NULL));
     sr_sync_parents(folder); // a checkpoint inside must not be lost with them in a power cut
     return write_recipe(folder, options);
 }
 
-// What a job that died right after its start may have left out, and an identity that was damaged.
+// Writes what a job that died right after its start did not write, and repairs a damaged identity.
 static sr_status complete_run(const char *folder, const sr_run_options *options,
                               const sr_text *identities) {
     if (!sr_run_identity_is(identities->data, options->identity)) {
@@ -207,7 +208,7 @@ static sr_run_folder *new_handle(void) {
     return run;
 }
 
-// Whether the run at 'path' is unfinished and of this identity; another user's folder is not.
+// Whether the run at 'path' is unfinished and of this identity; false if it cannot be read.
 static sr_status can_resume(const char *path, const char *identity, sr_text *identities,
                             bool *out) {
     folder_state state;
@@ -218,7 +219,7 @@ static sr_status can_resume(const char *path, const char *identity, sr_text *ide
     return state == FOLDER_UNFINISHED ? is_of(path, identities, identity, out) : SR_OK;
 }
 
-// The newest run of this identity below 'parent' that is not finished; *path NULL where none is.
+// The newest unfinished run of this identity below 'parent'; *path is NULL if there is none.
 static sr_status find_unfinished(const char *parent, const char *identity, sr_text *identities,
                                  char **path) {
     struct dirent **entries;
@@ -274,7 +275,7 @@ static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *opti
     return status;
 }
 
-// Moves a folder away whose lock is held, and makes and locks a new one in its place.
+// Moves the locked folder aside, and creates and locks a new one at its path.
 static sr_status move_aside(sr_run_folder *run) {
     char stamp[48];
     for (int attempt = 0; attempt < MAX_STAMPS; ++attempt) {
@@ -296,12 +297,13 @@ static sr_status move_aside(sr_run_folder *run) {
 
 static sr_status fail_finished(const char *path, bool other_identity) {
     if (other_identity)
-        return SR_FAIL(SR_E_USAGE,
-                       "%s holds a run of another recipe, seed or data set; choose another folder, "
-                       "or add --fresh to move it aside",
-                       path);
+        return SR_FAIL(
+            SR_E_USAGE,
+            "%s contains a run of another recipe, seed or data set; choose another folder, "
+            "or add --fresh to move it aside",
+            path);
     return SR_FAIL(SR_E_USAGE,
-                   "%s holds a finished run of this recipe; look at it with 'serried val %s', "
+                   "%s contains a finished run of this recipe; evaluate it with 'serried val %s', "
                    "choose another folder, or add --fresh to move it aside",
                    path, path);
 }
@@ -310,7 +312,7 @@ static sr_status fail_foreign(const char *path) {
     return SR_FAIL(SR_E_USAGE, "%s is not a run folder of serried; choose another with -o", path);
 }
 
-// -o DIR: the folder is locked first and then judged.
+// -o DIR: once locked, the folder is inspected again.
 static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
                             sr_text *identities) {
     run->path = sr_strdup(options->folder);
@@ -338,8 +340,8 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
     return begin_run(run->path, options);
 }
 
-// The end of the run so far becomes one of its sessions. First, so that a kill in between leaves a
-// run that the same command extends again.
+// Marks a finished run as extended. Done first, so that after a kill in between the same command
+// extends the run again.
 static sr_status reopen(const sr_run_folder *run) {
     sr_text text;
     sr_text_init(&text);
@@ -403,7 +405,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
                    : complete_run(run->path, options, identities);
 }
 
-// What a killed job left half written goes, now that the lock tells that it is dead.
+// Removes the temporary files of a killed job: this job has the lock, so that one is dead.
 static void remove_leftovers(const sr_run_folder *run) {
     char *samples = sr_path_join(run->path, "samples");
     sr_remove_temporary_files(run->path);
@@ -420,7 +422,7 @@ static sr_status open_events(sr_run_folder *run) {
 }
 
 sr_status sr_run_folder_check_writable(const sr_run_options *options) {
-    if (options->resume != NULL) // one that is missing is refused when it is opened
+    if (options->resume != NULL) // a missing one is refused when it is opened
         return sr_path_is_folder(options->resume) ? sr_check_folder_writable(options->resume)
                                                   : SR_OK;
     if (options->folder != NULL && sr_path_exists(options->folder) &&
@@ -524,7 +526,7 @@ char *sr_run_log_path(const char *folder, int rank) {
     return path;
 }
 
-// -- what a run says about itself ------------------------------------------------------------
+// -- events and results ----------------------------------------------------------------------
 
 void sr_run_event(sr_run_folder *run, const char *event, const char *fields) {
     char time_label[32];
@@ -594,7 +596,7 @@ double sr_run_previous_seconds(const sr_run_folder *run) {
     sr_arena_init(&arena);
     if (read_exit(run->path, &arena, &root) != SR_OK ||
         !sr_json_double(sr_json_get(root, "wall_seconds"), &seconds))
-        seconds = 0; // a label, and nothing depends on it
+        seconds = 0; // only shown; nothing depends on it
     sr_arena_release(&arena);
     return seconds;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lock of a run folder (see run_lock.h).
+// The lock of a run folder (run_lock.h).
 //
-// The file is never removed: a lock on an unlinked file would exclude nobody. That the folder may
-// be moved aside by --fresh between open and lock is met by sr_lock_file_open.
+// The file is never removed: a lock on an unlinked file would exclude nobody. sr_lock_file_open
+// detects a folder that --fresh moves aside between open and lock.
 #include "trainer/run/run_lock.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lock file that names its holder.
 //
-// The lock (kernels/base/file_lock.h) ends with the process, however that ends. Where the file
-// system has no locks, that is a warning.
+// The lock (kernels/base/file_lock.h) is released when the process ends, however it ends. A file
+// system without locks is a warning.
 #ifndef SR_TRAINER_RUN_LOCK_H
 #define SR_TRAINER_RUN_LOCK_H
 

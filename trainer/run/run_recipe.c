@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding a changed recipe.yaml (run_recipe.h).
+// Detects a changed recipe.yaml (run_recipe.h).
 //
-// The file is for people and for `val` and `predict`, carries no checksum, and may be copied and
-// edited. A flipped bit can leave it a recipe, but not one of the same identity, unless the option
-// is neutral: then no result depends on it.
+// The file is read by people and by `val` and `predict`, has no checksum, and may be copied and
+// edited. After a flipped bit it may still be a valid recipe, but not one of the same identity,
+// unless the option is neutral: then no result depends on it.
 #include "trainer/run/run_recipe.h"
 
 #include <stdio.h>
@@ -22,18 +22,17 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
     if (status == SR_OK)
         status = sr_recipe_check(recipe);
     if (status == SR_OK) {
-        sr_status told = sr_recipe_identity(recipe, data_identity, found);
-        if (told == SR_E_MEMORY)
-            status = told;
-        else if (told != SR_OK) // weights that it names are not there
+        sr_status hashed = sr_recipe_identity(recipe, data_identity, found);
+        if (hashed == SR_E_MEMORY)
+            status = hashed;
+        else if (hashed != SR_OK) // the weights that it names are missing
             (void)snprintf(found, sizeof found, "%s", identity);
     }
     sr_recipe_free(recipe);
     if (status == SR_E_MEMORY)
         return status;
     if (status != SR_OK)
-        return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is not a valid recipe any more",
-                       path);
+        return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is no longer a valid recipe", path);
     if (strcmp(found, identity) != 0)
         return SR_FAIL(SR_E_DATA,
                        "%s: damaged or changed: it is not the recipe that the run was started with",
@@ -41,7 +40,7 @@ sr_status sr_run_recipe_check(const char *path, const char *data_identity, const
     return SR_OK;
 }
 
-// Lengths in another unit cannot be compared and pass.
+// Lengths in different units cannot be compared and are accepted.
 static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
     if (now->steps && before->steps && now->steps <= before->steps)
         return sr_recipe_fail(now, "steps", "the run has steps=%lld; give more to extend it",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training run from request to exit code (train.h): begin, steps, and an end on which all ranks
-// agree.
+// A training run from request to exit code (train.h): setup, steps, and an end that is the same on
+// all ranks.
 #include "trainer/run/train.h"
 
 #include <math.h>
@@ -78,7 +78,7 @@ static void draw_results(const sr_training *t) {
     if (!t->run || t->step == 0)
         return;
     if (sr_results_plot(t->location.folder) != SR_OK)
-        SR_WARN("no results picture: %s", sr_error_message());
+        SR_WARN("results.png was not drawn: %s", sr_error_message());
 }
 
 static void print_result(const sr_training *t) {
@@ -110,7 +110,7 @@ static sr_status train(sr_training *t) {
     return sr_training_run(t);
 }
 
-// Mistakes in recipes begin with their place and need no name before them.
+// Mistakes in recipes begin with file and line and are printed without a prefix.
 static void print_failure(sr_status status, const char *message) {
     if (status == SR_E_INTERRUPTED)
         SR_INFO("%s", message);
@@ -120,8 +120,8 @@ static void print_failure(sr_status status, const char *message) {
         SR_ERROR("%s", message);
 }
 
-// The message is rank 0's to say: it has the failing rank's words through the communicator. The
-// others leave it in their log, once there is one.
+// Rank 0 prints the message: it receives the failing rank's message through the communicator. The
+// other ranks write it to their log file, once that is open.
 static int end_run(sr_training *t, sr_status status) {
     char message[1024] = "";
     sr_log_progress_end();
@@ -134,7 +134,7 @@ static int end_run(sr_training *t, sr_status status) {
     sr_watch watch;
     sr_watch_begin_work(&watch, "exit.json and pictures to be written to %s", t->location.folder);
     if (t->rank == 0) {
-        if (status != SR_E_NO_SPACE) // no room for a picture either
+        if (status != SR_E_NO_SPACE) // there is no space for a picture either
             draw_results(t);
         sr_status written = write_exit(t, status, message);
         if (written != SR_OK && status != SR_OK)
@@ -156,7 +156,7 @@ static int end_run(sr_training *t, sr_status status) {
     return sr_status_exit_code(status);
 }
 
-// The watchdog of this rank; 'who' is what it calls itself.
+// Starts the watchdog of this rank; 'who' names the rank in its messages.
 static sr_status watch(const sr_recipe *recipe, const char *who, sr_board_entry *entry) {
     const sr_watch_options options = {.report_seconds = recipe->deadline_report,
                                       .act_seconds = recipe->deadline_act,
@@ -200,7 +200,7 @@ int sr_train_main(const sr_train_request *request) {
     if (status != SR_OK)
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
     if (status == SR_OK && start_watch(&t) != SR_OK)
-        SR_WARN("no watchdog: %s", sr_error_message());
+        SR_WARN("running without a watchdog: %s", sr_error_message());
     const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
                                   .act_seconds = t.recipe ? t.recipe->deadline_act : 0,
                                   .patience = SR_PATIENCE};
@@ -215,7 +215,7 @@ int sr_train_main(const sr_train_request *request) {
     t.ranks = sr_comm_size(t.comm);
     sr_log_set_rank(t.rank, t.ranks);
     if (recipe_status == SR_OK && name_watch(&t) != SR_OK)
-        SR_WARN("no watchdog: %s", sr_error_message());
+        SR_WARN("running without a watchdog: %s", sr_error_message());
     status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
     code = end_run(&t, status);
 done:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training run from the point of view of a rank: what the `train` command asks for.
+// One training run, from the point of view of a rank: the request of the `train` command.
 #ifndef SR_TRAINER_TRAIN_H
 #define SR_TRAINER_TRAIN_H
 
@@ -9,25 +9,25 @@
 extern "C" {
 #endif
 
-// The command line of `train`, taken apart.
+// The parsed command line of `train`.
 typedef struct sr_train_request {
     const char *recipe;           // name or path, as typed
     const char *const *overrides; // "key=value", in order
     int override_count;
-    const char *output; // -o: the run folder itself; NULL: runs/RECIPE/STAMP
-    const char *resume; // --resume DIR: the run folder to go on with; NULL: found by identity
-    bool fresh;         // --fresh: never resume; an old folder at 'output' is moved aside
-    bool dry_run;       // --dry-run: print the plan to stdout and train nothing
-    int ranks;          // --dry-run: ranks to plan for; 0: one
-    bool json;          // --json: the result as the last line of stdout, one JSON object
-    bool allow_plugins; // --allow-plugins
+    const char *output;         // -o: the run folder itself; NULL: runs/RECIPE/STAMP
+    const char *resume;         // --resume DIR: the run folder to resume; NULL: found by identity
+    bool fresh;                 // --fresh: never resume; an old folder at 'output' is moved aside
+    bool dry_run;               // --dry-run: print the plan to stdout and train nothing
+    int ranks;                  // --dry-run: ranks to plan for; 0: one
+    bool json;                  // --json: the result as the last line of stdout, one JSON object
+    bool allow_plugins;         // --allow-plugins
     bool allow_numerics_change; // --allow-numerics-change
     int argc;                   // the command line, for env.json
     char **argv;
 } sr_train_request;
 
-// Trains on this rank (collectively where started under mpirun or srun) and returns the process's
-// exit code; messages have been written. Resuming and finished runs are users.md's rules.
+// Trains on this rank (collectively under mpirun or srun) and returns the process's exit code,
+// after printing any error. run_folder.h says which run is resumed.
 int sr_train_main(const sr_train_request *request);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged samples that a run goes past (data.on_corrupt: skip:N).
+// Damaged samples that a run skips (data.on_corrupt: skip:N).
 //
-// Each rank meets its own; which lanes it has must not decide whether a run ends. So all ranks
-// share the samples that are new to them at the end of every epoch, and judge the union: after an
-// epoch it is the same for any number of ranks. Rank 0 tells when it has grown. Within an epoch a
-// rank's own pipeline stops it at the limit.
+// Each rank finds those in its own lanes, but the number of ranks must not decide whether a run
+// ends. At the end of every epoch, all ranks therefore exchange the samples that they newly found
+// and compare the union with the limit: after an epoch it is the same for any number of ranks. Rank
+// 0 reports when it has grown. Within an epoch, a rank's own pipeline enforces the limit.
 #include <stdio.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@
 // Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
 enum { LOG_STEPS = 50, SHORT_RUN = 20, MAX_CONFUSION = 1000 };
 
-// A clock that stands still while something else than training is done.
+// Time without evaluations and checkpoints.
 static int64_t train_ns(const sr_training *t) {
     return sr_clock_ns() - t->aside_ns;
 }
@@ -37,7 +37,7 @@ static void start_window(sr_training *t) {
         .start_ns = train_ns(t), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
 }
 
-// The sums of a window that a checkpoint cut in two go on, its times begin here.
+// Continues the sums of a window that a checkpoint interrupted; its times start here.
 static void continue_window(sr_training *t) {
     sr_window before = t->window;
     start_window(t);
@@ -48,7 +48,7 @@ static void continue_window(sr_training *t) {
 
 // ---- One step ----
 
-// The average's weight grows as (1 + n) / (10 + n) during its warm-up; a lookahead's as the cube of
+// The average's decay grows as (1 + n) / (10 + n) during its warm-up; a lookahead's as the cube of
 // the progress (Zhang et al. 2019, as used with cifar-fast).
 static sr_ema_settings average_settings(const sr_training *t) {
     const sr_recipe *r = t->recipe;
@@ -58,7 +58,7 @@ static sr_ema_settings average_settings(const sr_training *t) {
     sr_ema_settings ema = {.decay = r->ema.decay,
                            .due = (t->step + 1) % every == 0 || t->step + 1 == t->total_steps,
                            .lookahead = r->ema.lookahead};
-    if (r->ema.lookahead) { // the last step is due in any case: the run ends on the average
+    if (r->ema.lookahead) { // the last step is always due: the run ends on the average
         double done = (double)(t->step + 1) / (double)t->total_steps;
         ema.decay *= done * done * done;
         return ema;
@@ -72,8 +72,8 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
-// Where a step first met a value that is not finite: the first such statistic of its activations,
-// in the order of the model; NULL if all are finite.
+// The first buffer (statistics of activations), in the model's order, with a value that is not
+// finite: such values arose there. NULL if all are finite.
 static const char *find_not_finite(const sr_phase *phase) {
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *param = &phase->model->params[i];
@@ -126,18 +126,18 @@ static sr_status run_step(sr_training *t, bool *stop) {
     return SR_OK;
 }
 
-// ---- Showing ----
+// ---- Progress and metrics.csv ----
 
 static double share(int64_t part, int64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-// A rank alone waits for nobody: what its exchange takes is the update of the parameters.
+// A single rank waits for no other: its exchange time is the update of the parameters.
 static double exposed_share(const sr_training *t, int64_t span) {
     return t->ranks > 1 ? share(exposed_ns(t) - t->window.exposed_ns, span) : (double)NAN;
 }
 
-// That of the step before this position.
+// The learning rate of the step before this position.
 static double last_lr(const sr_training *t) {
     return sr_schedule_lr(&t->schedules[0], t->position - t->engine->batch);
 }
@@ -251,7 +251,7 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *
     return SR_OK;
 }
 
-// The last evaluation also fills and draws the confusion matrix, if it can be looked at.
+// The last evaluation also draws the confusion matrix, unless it has too many classes to view.
 static sr_status evaluate_and_draw(sr_training *t, bool end) {
     const sr_recipe *r = t->recipe;
     const bool with_confusion = end && t->inputs.class_count <= MAX_CONFUSION;
@@ -288,7 +288,7 @@ static bool checkpoint_due(const sr_training *t, int64_t before) {
     return every > 0 && floor((double)t->position / every) > floor((double)before / every);
 }
 
-// By time: rank 0's clock decides, and everybody learns it.
+// Checkpoints by time: rank 0's clock decides for all ranks.
 static sr_status checkpoint_by_time(sr_training *t, bool *due) {
     int32_t flag = 0;
     *due = false;
@@ -324,8 +324,8 @@ static sr_status stopped(const sr_training *t) {
                    (long long)t->step, (long long)t->total_steps, t->location.folder);
 }
 
-// The checkpoint comes before the evaluation, which may fail or be killed, and learns its result
-// afterwards. An evaluation may take long, so a stop request leaves it to the next session.
+// The checkpoint is written before the evaluation, which may fail or be killed; the result is added
+// to it afterwards. An evaluation may take long, so after a stop request the next session does it.
 static sr_status evaluate_if_due(sr_training *t, bool to_save, bool stop) {
     if (!t->evaluation_due)
         return SR_OK;
@@ -362,7 +362,8 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     return stop && !end ? stopped(t) : SR_OK;
 }
 
-// What was measured before a step that failed is in metrics.csv: it tells what led there.
+// What was measured before a step that failed is written to metrics.csv, where it shows what led to
+// the failure.
 static sr_status run_or_note(sr_training *t, bool *stop) {
     char message[1024], where[64];
     const sr_status status = run_step(t, stop);
@@ -392,5 +393,5 @@ sr_status sr_training_run(sr_training *t) {
         show(t);
         SR_TRY(after_step(t, before, stop));
     }
-    return t->rank == 0 ? sr_csv_sync(t->digests) : SR_OK; // of the last checkpoint
+    return t->rank == 0 ? sr_csv_sync(t->digests) : SR_OK; // row of the last checkpoint
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of evaluations beside a run's curves: examples of predictions, and the confusion matrix
-// of the last one. What cannot be drawn is a warning, never an end.
+// Pictures of evaluations: examples of predictions, and the confusion matrix of the last
+// evaluation. A picture that cannot be drawn is a warning and never ends a run.
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
         SR_WARN("%s", sr_error_message());
     if (sr_plots_available() &&
         sr_confusion_plot(confusion, t->inputs.class_names, t->location.folder) != SR_OK)
-        SR_WARN("no confusion picture: %s", sr_error_message());
+        SR_WARN("the confusion matrix was not drawn: %s", sr_error_message());
     sr_free(csv);
 }
 
@@ -35,7 +35,7 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
     if (status == SR_OK)
         status = sr_examples_write(examples, t->inputs.class_names, title, path);
     if (status != SR_OK)
-        SR_WARN("no picture of predictions: %s", sr_error_message());
+        SR_WARN("examples of predictions were not drawn: %s", sr_error_message());
     sr_free(path);
     sr_free(folder);
 }

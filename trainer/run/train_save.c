@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a training run: what its manifest says, saving and going on from one.
+// Checkpoints of a training run: manifest, saving, resuming.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@ static bool is_best(const sr_training *t) {
     return t->metric == SR_BEST_LOSS ? now < best : now > best;
 }
 
-// ---- Numbers that exit.json and the next row of metrics.csv need beside the state ----
+// ---- Numbers that exit.json and the next row of metrics.csv need in addition to the state ----
 
 enum { NUMBERS = 9, NUMBER_BYTES = 32 };
-static const char val_key[] = "val_data"; // identity of what was evaluated
+static const char val_key[] = "val_data"; // identity of the val split
 
 typedef struct saved_number {
     const char *key;
@@ -83,7 +83,7 @@ static void read_numbers(sr_training *t, const sr_manifest *m) {
     }
 }
 
-// What was measured on other pictures is no measure for these.
+// Metrics of another val split are not comparable with those of this one.
 static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
     const char *before = find_extra(m, val_key);
     if (!before || strcmp(before, t->inputs.val_identity) == 0)
@@ -96,7 +96,7 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
                 t->inputs.val_path);
 }
 
-// ---- Saving and going on ----
+// ---- Saving and resuming ----
 
 static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
     const sr_recipe *r = t->recipe;
@@ -131,13 +131,14 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
 const char *sr_training_describe_last(const sr_training *t, char out[96]) {
     (void)snprintf(out, 96, "there is no checkpoint yet");
     if (t->saved_position > 0)
-        (void)snprintf(out, 96, "the checkpoint of step %lld is whole",
+        (void)snprintf(out, 96, "the checkpoint of step %lld is complete",
                        (long long)(t->saved_position / t->engine->batch));
     return out;
 }
 
-// A loss tells of a value that is not finite one step late, or never (a running statistic): what a
-// run could not go on from is not saved over what it could. Equal on all ranks, as the values are.
+// The loss shows a value that is not finite one step late, or never (a running statistic). A state
+// that cannot be resumed must not replace one that can. The result is the same on all ranks,
+// because the values are.
 static sr_status check_values(const sr_training *t) {
     for (int p = 0; p < t->engine->phase_count; p++) {
         const sr_phase *phase = t->engine->phases[p];
@@ -159,8 +160,8 @@ static sr_status check_values(const sr_training *t) {
     return SR_OK;
 }
 
-// A position has one row, also where its evaluation, and a second checkpoint, came in a later
-// session.
+// A position has one row, even if its evaluation, after which the checkpoint is saved again, was in
+// a later session.
 sr_status sr_training_add_digest(sr_training *t) {
     char step[32], position[32];
     if (t->digest_position == t->position)
@@ -181,7 +182,7 @@ static sr_status log_saved(sr_training *t) {
     return SR_OK;
 }
 
-// The state of a position that was saved before its evaluation is there already.
+// After an evaluation, the state of this position is already saved and only its manifest changes.
 static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
     const bool there = t->saved_position == t->position;
     if (there && t->rank == 0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting a training run on a rank: recipe, data, engine, run folder, first or resumed state,
+// Starts a training run on a rank: recipe, data, engine, run folder, initial or resumed state,
 // feed.
 //
-// Every rank resolves the recipe and opens the data by itself; rank 0 alone chooses the run folder
-// and the generation to go on from and tells the others.
+// Every rank resolves the recipe and opens the data by itself. Only rank 0 chooses the run folder
+// and the generation to resume from, and broadcasts both.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,13 +48,14 @@ static sr_status create_engine(sr_training *t) {
     return SR_OK;
 }
 
-// A lookahead's parameters take up a part of what was learned every so many steps.
+// With ema.lookahead, parameters move to their average every ema.every steps and keep only a
+// fraction of what was learned since.
 static void warn_of_short_run(const sr_training *t) {
     const int64_t every = t->recipe->ema.every > 0 ? t->recipe->ema.every : 1;
     if (t->rank == 0 && t->recipe->ema.lookahead && t->total_steps < 4 * every)
         SR_WARN(
             "the run has %lld step%s, and its parameters move to their average every %lld steps "
-            "(ema.every), so that it learns little: give more epochs or a smaller batch",
+            "(ema.every), so it learns little: give more epochs or a smaller batch",
             (long long)t->total_steps, t->total_steps == 1 ? "" : "s", (long long)every);
 }
 
@@ -68,10 +69,10 @@ static sr_status set_lengths(sr_training *t) {
     return SR_OK;
 }
 
-// ---- First values that depend on data ----
+// ---- Initial values that depend on data ----
 
-// The first 'count' pictures in the order of the data set; *have: how many there were. The shorter
-// side is as long as the longer one of the image size, so that any crop lies inside of the picture.
+// Reads the first 'count' pictures in the order of the data set; *have: how many there were. Their
+// shorter side is resized to the longer side of the image size, so that the crop lies inside.
 static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int64_t *have) {
     const sr_recipe *r = t->recipe;
     char resize[48];
@@ -148,7 +149,7 @@ static sr_status first_state(sr_training *t) {
 
 // ---- Run folder (rank 0) ----
 
-// `val` and `predict` go by the folder's recipe.yaml: one that is damaged is mended here, where the
+// `val` and `predict` read the folder's recipe.yaml. A damaged one is rewritten here, where the
 // recipe is known.
 static sr_status repair_recipe(const sr_training *t, const sr_text *yaml) {
     char *path = sr_run_folder_file(t->run, "recipe.yaml");
@@ -196,7 +197,7 @@ static sr_status open_folder(sr_training *t) {
     return sr_run_write_env(t->run, versions, 1 + count, t->request->argc, t->request->argv);
 }
 
-// A checkpoint that was copied in from another run would go on with that one under this one's name.
+// A checkpoint that was copied here from another run must not be resumed as one of this run.
 static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoint) {
     const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
     const char *other = "other options";
@@ -234,11 +235,11 @@ static sr_status open_tables(sr_training *t) {
     char *metrics = sr_run_folder_file(t->run, "metrics.csv");
     char *digests = sr_run_folder_file(t->run, "digests.csv");
     sr_status status = metrics && digests ? SR_OK : SR_E_MEMORY;
-    // An evaluation that is still to come writes its row, also where a crash came behind it.
+    // An evaluation that is still due will write its row, even if it did so before a crash.
     if (status == SR_OK)
         status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
                              SR_COLUMN_SAMPLES, t->position - t->evaluation_due, &t->metrics);
-    // The row of the checkpoint itself is written anew: a crash may have come before it.
+    // The checkpoint's own row is written again: a crash may have prevented it.
     if (status == SR_OK)
         status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
     if (status == SR_OK && t->location.generation)
@@ -282,7 +283,7 @@ static void announce(const sr_training *t) {
     if (t->cores.bound && t->cores.ranks > 1)
         SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
-    sr_run_folder_make_latest(t->run); // after the weights, whose path may go by the old one
+    sr_run_folder_make_latest(t->run); // after loading weights, whose path may use the old link
     SR_INFO("run folder: %s", t->location.folder);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",
@@ -317,9 +318,9 @@ static sr_status open_feed(sr_training *t) {
     return sr_feed_create(&options, r->phase_count, &t->feed);
 }
 
-// ---- All together ----
+// ---- The whole start ----
 
-// A rank that resolved another recipe, or reads other data, would go on in silence: values come
+// A rank with another recipe or other data would not be noticed later, because it receives values
 // from their owners.
 static sr_status compare_identities(sr_training *t) {
     SR_TRY(sr_recipe_identity(t->recipe, t->inputs.identity, t->identity));
@@ -345,14 +346,14 @@ static sr_status compare_values(sr_training *t) {
     return SR_OK;
 }
 
-// The folder is made only when nothing else can fail any more.
+// Creates nothing: the folder is created last, when nothing else can fail.
 static sr_status check_folder(const sr_training *t) {
     const sr_run_options options = {
         .recipe = t->recipe->name, .folder = t->request->output, .resume = t->request->resume};
     return t->rank == 0 ? sr_run_folder_check_writable(&options) : SR_OK;
 }
 
-// What the recipe names, and what can be refused before anything is made.
+// Checks and opens what the recipe names. Refuses what it can before anything is created.
 static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_recipe_check(t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
@@ -399,7 +400,7 @@ void sr_training_release(sr_training *t) {
     sr_feed_free(t->feed);
     sr_training_release_damage(t);
     sr_engine_free(t->engine);
-    sr_trace_free(t->trace); // which the engine may hold after a failure
+    sr_trace_free(t->trace); // after the engine, which may still refer to it after a failure
     sr_inputs_release(&t->inputs);
     if (t->metrics)
         sr_csv_close(t->metrics);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace of steps FIRST to LAST of a run (key 'profile'): every rank keeps its own, and at the
-// end rank 0 writes all of them into trace.json of the run folder.
+// The trace of steps FIRST to LAST of a run (key 'profile'): each rank collects its own, and at the
+// end rank 0 writes all of them to trace.json in the run folder.
 //
-// Ranks begin together, when the step before is through everywhere, and count time from there, so
-// that their rows stand beside each other also where hosts have clocks of their own. A trace is for
-// looking at: one that cannot be written is told and ends no run.
+// Ranks begin together, when the previous step is complete on all of them, and measure time from
+// there, so that their rows align even if the hosts' clocks differ. A trace that cannot be written
+// is a warning and does not end the run.
 #include <stdio.h>
 #include <string.h>
 

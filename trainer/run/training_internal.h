@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training run on one rank, as train*.c share it.
+// The state of one training run on one rank, which train*.c share.
 #ifndef SR_TRAINER_TRAINING_INTERNAL_H
 #define SR_TRAINER_TRAINING_INTERNAL_H
 
@@ -19,18 +19,18 @@
 #include "trainer/schedules/schedule.h"
 #include "trainer/tasks/metrics.h"
 
-// What rank 0 decided about the run folder, sent to the others.
+// The run folder and checkpoint that rank 0 chose, sent to the other ranks.
 typedef struct sr_run_location {
     char folder[1024];
-    int64_t generation; // checkpoint to go on from, then the last written; 0: none
+    int64_t generation; // checkpoint to resume from, later the last written; 0: none
 } sr_run_location;
 
 // Sums since the last row of metrics.csv.
 typedef struct sr_window {
     double loss;
     int64_t samples, hits1;
-    int64_t carried;  // of the samples: from the session before, which has its own time
-    int64_t start_ns; // less the time aside
+    int64_t carried;  // of the samples: from the previous session, whose time does not count here
+    int64_t start_ns; // excluding 'aside_ns'
     int64_t data_wait_ns, exposed_ns;
 } sr_window;
 
@@ -38,7 +38,7 @@ typedef struct sr_window {
 typedef struct sr_damage {
     void *samples; // int64_t
     size_t count, capacity;
-    size_t shared; // of those that this rank's pipeline met
+    size_t shared; // of those that this rank's pipeline found
 } sr_damage;
 
 typedef struct sr_training {
@@ -56,7 +56,7 @@ typedef struct sr_training {
     char identity[65]; // of the run: recipe, data, weights, plug-ins
     sr_feed *feed;
 
-    sr_board_entry *entry; // of this rank, for the process that started it
+    sr_board_entry *entry; // of this rank on the rank board
     sr_run_folder *run;    // rank 0
     sr_run_location location;
     sr_csv *metrics, *digests; // rank 0
@@ -78,7 +78,7 @@ typedef struct sr_training {
     double last_loss;
     char digest[SR_SHA256_HEX];
     bool evaluated_here;     // the values above belong to 'position'
-    int64_t evaluation_due;  // 1: the evaluation at 'position' is still to come
+    int64_t evaluation_due;  // 1: the evaluation at 'position' is still due
     int64_t saved_position;  // of the checkpoint 'location.generation'; 0 for none
     int64_t digest_position; // of the last row of digests.csv
     sr_trace *trace;         // while steps are traced
@@ -88,16 +88,16 @@ typedef struct sr_training {
 SR_NODISCARD sr_status sr_training_begin(sr_training *t);
 void sr_training_release(sr_training *t);
 // train_save.c
-// All ranks: a checkpoint of this position; of one that has its checkpoint already, what its
-// evaluation adds to the manifest.
+// All ranks: saves a checkpoint of this position; if it is already saved, adds the results of its
+// evaluation to the manifest.
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
-// "the checkpoint of step 12 is whole" into out, which it returns: what a failed run can go on
-// from.
+// Writes "the checkpoint of step 12 is complete" into out and returns it: what a failed run can
+// resume from.
 const char *sr_training_describe_last(const sr_training *t, char out[96]);
-// Rank 0: the row of digests.csv for the state that was saved or loaded last.
+// Rank 0: adds the row of digests.csv for the state that was last saved or loaded.
 SR_NODISCARD sr_status sr_training_add_digest(sr_training *t);
-// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA over the limit of
+// train_damage.c: at the end of an epoch, on all ranks. SR_E_DATA above the limit of
 // data.on_corrupt.
 SR_NODISCARD sr_status sr_training_share_damage(sr_training *t);
 void sr_training_release_damage(sr_training *t);
