@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// confusion.png and confusion.svg: hits in blue on the diagonal, mistakes in orange beside it.
+// confusion.png and confusion.svg: correct predictions in blue on the diagonal, mistakes in orange
+// off it.
 //
 // Cells are percent of their row (the true class), so that rare classes show as clearly as common
-// ones. Mistakes are coloured by the square root of their share: a few percent must be seen.
+// ones. Mistakes are coloured by the square root of their share, so that a few percent are visible.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ static const char *class_name(const matrix *m, int index, char number[16]) {
     return number;
 }
 
-// Of the names beside the matrix.
+// Width of the widest name beside the matrix.
 static double widest_name(const matrix *m) {
     char number[16];
     double widest = 0;
@@ -89,7 +90,7 @@ static void draw_cell(cairo_t *cr, const matrix *m, int truth, int predicted) {
                  SR_ALIGN_CENTER, text);
 }
 
-// Many classes as one picture of a pixel a cell: a million rectangles would make a huge SVG.
+// Draws many classes as one image with a pixel per cell: a million rectangles would be a huge SVG.
 static void draw_cells_as_picture(cairo_t *cr, const matrix *m) {
     int n = m->confusion->classes;
     cairo_surface_t *cells = cairo_image_surface_create(CAIRO_FORMAT_RGB24, n, n);
@@ -185,7 +186,7 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
     draw_names(cr, m);
 }
 
-// Keeps the list in order; of equal counts the first in the matrix stays first.
+// Keeps the list sorted; equal counts stay in the order of the matrix.
 static void add_mistake(matrix *m, mistake p) {
     int at = m->mistake_count < MISTAKES ? m->mistake_count++ : MISTAKES;
     for (; at > 0 && m->mistakes[at - 1].count < p.count; --at)
@@ -208,7 +209,9 @@ sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *cl
                             const char *folder) {
     int n = confusion->classes;
     if (n < 1 || n > 4000)
-        return SR_FAIL(SR_E_LIMIT, "%s: a confusion matrix of %d classes is not drawn", folder, n);
+        return SR_FAIL(SR_E_LIMIT,
+                       "%s: a confusion matrix of %d classes is not drawn; the limit is 4000",
+                       folder, n);
     int64_t *sums = sr_alloc_array((size_t)n, sizeof *sums, "row sums");
     if (sums == NULL)
         return SR_E_MEMORY;

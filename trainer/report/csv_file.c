@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV with resume: reading a whole file, dropping what lies behind a position, appending rows.
+// CSV files with resume: reads a whole file, drops the rows after a position, appends rows.
 //
-// Not a general CSV library: files are our own, a few MB at most, and read whole.
+// Not a general CSV library: the files are our own and have a few MB at most.
 #include "trainer/report/csv_file.h"
 
 #include <errno.h>
@@ -26,9 +26,9 @@ struct sr_csv {
 
 // -- reading ---------------------------------------------------------------------------------
 
-// One cell from *at into *cell (unquoted in place); *at moves behind its separator. Returns the
-// separator: ',' or '\n' or 0 at the end of the text. A line ends also inside quotes: no cell of
-// ours has a line break, so an open quote is damage of this line and of no other.
+// Reads one cell at *at into *cell (unquoted in place) and advances *at past its separator. Returns
+// the separator: ',' or '\n', or 0 at the end of the text. A line ends even inside quotes: our
+// cells have no line breaks, so an open quote is damage to this line only.
 static char next_cell(char **at, char **cell) {
     char *from = *at, *to = from, separator;
     *cell = to;
@@ -56,7 +56,8 @@ static double parse_number(const char *cell) {
     return end == cell || *end != 0 ? (double)NAN : value;
 }
 
-// Splits the header; returns the number of columns (0 when there is no whole header line).
+// Splits the header; returns the number of columns: 0 without a complete header line, -1 if memory
+// is out.
 static int parse_header(char **at, sr_arena *arena, const char ***names) {
     int count = 0, capacity = 1;
     char separator;
@@ -88,9 +89,9 @@ static sr_status parse_rows(const char *path, char *at, int64_t row_capacity, sr
         }
         if (separator != '\n' || column != table->columns) {
             if (separator == 0)
-                break; // a torn last line: it does not count
+                break; // an incomplete last line is ignored
             return SR_FAIL(SR_E_DATA,
-                           "%s:%lld: the line does not have %d cells, as the first line has", path,
+                           "%s:%lld: the line does not have %d cells like the first line", path,
                            (long long)table->rows + 2, table->columns);
         }
         values += table->columns;
@@ -162,8 +163,8 @@ static void add_cell(sr_text *row, int column, const char *cell) {
     sr_text_add(row, "\"");
 }
 
-// Rows that could not be written stay in 'waiting', torn ones with what is left of them, and go
-// out with the next: a disk that was full for a while costs no rows.
+// Rows that could not be written stay in 'waiting', partly written ones with their remainder, and
+// are written with the next row: a disk that is full for a while loses no rows.
 static sr_status write_waiting(sr_csv *csv) {
     size_t done = 0;
     sr_status status = sr_text_check(&csv->waiting);
@@ -247,7 +248,7 @@ static void make_header(const char *const *columns, int count, sr_text *out) {
     sr_text_add(out, "\n");
 }
 
-// Keeps a file that cannot be continued under another name; the error says why.
+// Moves a file that cannot be continued aside; the last error message is the reason.
 static sr_status set_aside(const char *path) {
     char reason[512], *old;
     (void)snprintf(reason, sizeof reason, "%s", sr_error_message());
@@ -266,7 +267,7 @@ static sr_status read_same(const char *path, const char *const *columns, int cou
     return SR_FAIL(SR_E_DATA, "%s: has other columns than this version writes", path);
 }
 
-// The file's new contents; *same when nothing changes.
+// The file's new contents; *same if they equal the old ones.
 static sr_status trim(const char *path, const char *const *columns, int count, int position_column,
                       int64_t position, sr_text *out, bool *same) {
     void *data = NULL;
@@ -306,7 +307,7 @@ static sr_status rewrite(const char *path, const char *const *columns, int colum
 
 sr_status sr_csv_open(const char *path, const char *const *columns, int column_count,
                       int position_column, int64_t position, sr_csv **out) {
-    const bool stream = sr_path_is_stream(path); // which keeps no rows
+    const bool stream = sr_path_is_stream(path); // has no rows to keep
     if (!stream)
         SR_TRY(rewrite(path, columns, column_count, position_column, position));
     sr_csv *csv = sr_alloc(sizeof *csv, "CSV file");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples of an evaluation (examples.h). Each rank keeps the candidates among its samples; their
-// numbers are gathered, every rank chooses the same ones, and only their pixels travel.
+// Examples of an evaluation (examples.h). Each rank keeps the candidates among its samples. Their
+// descriptions are gathered, every rank chooses the same ones, and only their pixels are sent.
 #include "trainer/report/examples.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 typedef enum example_kind {
     FIXED = 0, // evenly spaced positions
-    BEST,      // right, with the lowest loss
+    BEST,      // correct, with the lowest loss
     WORST,     // the highest loss
     KINDS
 } example_kind;
@@ -27,7 +27,7 @@ typedef struct example {
     double loss, probability;
     int32_t label, predicted;
     int32_t rank;    // that has the pixels
-    int32_t picture; // of that rank's pixels
+    int32_t picture; // index among that rank's pictures
 } example;
 
 typedef struct example_rows {
@@ -70,7 +70,7 @@ void sr_examples_free(sr_examples *e) {
 
 // -- choosing ----------------------------------------------------------------------------------
 
-// Whether a stands before b in its kind's row; of equal losses the earlier sample.
+// Whether a comes before b in the row of its kind; equal losses are in order of position.
 static bool before(example_kind k, const example *a, const example *b) {
     if (k == BEST && a->loss != b->loss)
         return a->loss < b->loss;
@@ -90,8 +90,8 @@ static bool belongs(const sr_examples *e, example_kind k, const example *x) {
     return false;
 }
 
-// Enters x in order, dropping the last of a full row. Returns where, or -1. Pixels stay where they
-// are: the entry takes the picture of the one that was dropped.
+// Inserts x in order, dropping the last of a full row. Returns its index, or -1. Pixels are not
+// moved: x takes over the picture of the dropped example.
 static int enter(example *row, int *count, example_kind k, example x) {
     int at = *count;
     if (at == PER_KIND) {
@@ -134,7 +134,7 @@ void sr_examples_add(sr_examples *e, int64_t position, const uint8_t *rgb, const
 
 // -- gathering ---------------------------------------------------------------------------------
 
-// Enters what a rank kept; of a row's end it has fewer.
+// Inserts the examples of one rank; a position of -1 is an unused one.
 static void enter_all(example_rows *chosen, const example *from) {
     for (int n = 0; n < KINDS * PER_KIND; n++) {
         const int k = n / PER_KIND;
@@ -146,7 +146,7 @@ static void enter_all(example_rows *chosen, const example *from) {
     }
 }
 
-// The rows of all ranks, chosen from those of each.
+// Chooses the rows over all ranks from the rows of each.
 static sr_status choose(const sr_examples *e, sr_comm *comm, example_rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     example mine[KINDS * PER_KIND];
@@ -167,8 +167,8 @@ static sr_status choose(const sr_examples *e, sr_comm *comm, example_rows *chose
     return status;
 }
 
-// Gives the pictures of a rank their places among all, from 'next' on, and puts in those that are
-// here. Returns how many there are.
+// Numbers the chosen pictures of a rank from 'next' on and, if that is this rank ('here'), copies
+// them into 'all'. Returns their count.
 static int32_t number_pictures(const sr_examples *e, example_rows *chosen, int rank, bool here,
                                int32_t next, uint8_t *all) {
     int32_t count = 0;
@@ -186,7 +186,7 @@ static int32_t number_pictures(const sr_examples *e, example_rows *chosen, int r
     return count;
 }
 
-// Pixels of the chosen ones, rank after rank.
+// Gathers the pixels of the chosen examples, rank after rank.
 static sr_status gather_pixels(sr_examples *e, sr_comm *comm, example_rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "examples");
@@ -227,7 +227,7 @@ sr_status sr_examples_gather(sr_examples *e, sr_comm *comm) {
 sr_status sr_examples_write(const sr_examples *e, const char *const *classes, const char *title,
                             const char *path) {
     static const char *const row_titles[KINDS] = {"the same samples after each evaluation",
-                                                  "right, with the lowest loss",
+                                                  "correct, with the lowest loss",
                                                   "the highest loss"};
     sr_tile tiles[KINDS * PER_KIND] = {0};
     char notes[KINDS * PER_KIND][160];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples of an evaluation for people: the same samples every time, the best and the worst
+// Examples of an evaluation as a picture: the same samples every time, the best and the worst
 // predictions of all.
 //
-// Which samples these are depends on the split and the logits alone, not on ranks.
+// The choice depends only on the split and the logits, not on the number of ranks.
 #ifndef SR_TRAINER_EXAMPLES_H
 #define SR_TRAINER_EXAMPLES_H
 
@@ -27,7 +27,7 @@ void sr_examples_free(sr_examples *examples);
 // [classes]. Copies what it keeps.
 void sr_examples_add(sr_examples *examples, int64_t position, const uint8_t *rgb,
                      const float *logits, int classes, int label);
-// All ranks: afterwards rank 0 has the examples of all.
+// Collective: afterwards every rank has the same examples, chosen among those of all.
 SR_NODISCARD sr_status sr_examples_gather(sr_examples *examples, sr_comm *comm);
 // Draws a row of each kind. title: a line of text.
 SR_NODISCARD sr_status sr_examples_write(const sr_examples *examples, const char *const *classes,

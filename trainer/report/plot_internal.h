@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawing shared by the pictures of results: output files, text, and panels with axes and curves.
+// Drawing for the plots of results: output files, text, and panels with axes and curves.
 #ifndef SR_TRAINER_PLOT_INTERNAL_H
 #define SR_TRAINER_PLOT_INTERNAL_H
 
@@ -24,7 +24,7 @@ enum {
 
 typedef void (*sr_plot_draw)(cairo_t *cr, double width, double height, const void *user);
 
-// Draws into FOLDER/NAME.png and FOLDER/NAME.svg, each replaced at once.
+// Draws into FOLDER/NAME.png and FOLDER/NAME.svg, each replaced atomically.
 sr_status sr_plot_write(const char *folder, const char *name, int width, int height,
                         sr_plot_draw draw, const void *user);
 
@@ -46,7 +46,7 @@ double sr_plot_measure(double size, bool bold, const char *text);
 PangoLayout *sr_plot_layout(cairo_t *cr, double size, bool bold, double max_width,
                             const char *text);
 
-// Round steps (1, 2, 5 times a power of ten) that cut low..high into about 'wanted' parts.
+// A round step (1, 2, 5 times a power of ten) that divides low..high into about 'wanted' intervals.
 double sr_plot_step(double low, double high, int wanted);
 // A tick's label with as many decimals as the step needs; thousands are separated.
 void sr_plot_number(double value, double step, char *out, size_t bytes);

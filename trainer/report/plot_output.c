@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From drawing functions to PNG and SVG files, through memory, so that files appear at once.
+// Runs drawing functions into PNG and SVG files, via memory, so that files are replaced atomically.
 #include <cairo-svg.h>
 #include <math.h>
 #include <stdio.h>

@@ -35,7 +35,8 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Highest value to show: the largest, unless a few points (a first loss) tower over all others.
+// Highest value to show: the largest, unless a few points (an initial loss) are far above all
+// others.
 static double robust_high(double *sorted, int64_t n) {
     double high = sorted[n - 1], typical = sorted[(int64_t)(0.98 * (double)(n - 1))];
     double low = sorted[0];
@@ -43,7 +44,7 @@ static double robust_high(double *sorted, int64_t n) {
     return towers ? low + 1.15 * (typical - low) : high;
 }
 
-// Collects what is drawn; false when there is no point at all.
+// Finds the ranges of the points; false if there are none.
 static bool find_range(const sr_plot_panel *panel, plot_area *a) {
     int64_t total = 0, n = 0;
     for (int s = 0; s < panel->series_count; ++s)
@@ -70,14 +71,14 @@ static bool find_range(const sr_plot_panel *panel, plot_area *a) {
     return n > 0;
 }
 
-// Rounds the ranges outwards so that curves keep a little air and 0 is used where it is near.
+// Extends the ranges by a margin around the curves, and to 0 where that is near.
 static void settle_range(const sr_plot_panel *panel, plot_area *a) {
-    double air = 0.06 * (a->y1 - a->y0);
-    if (!(air > 0))
-        air = a->y1 != 0 ? 0.1 * fabs(a->y1) : 1;
+    double margin = 0.06 * (a->y1 - a->y0);
+    if (!(margin > 0))
+        margin = a->y1 != 0 ? 0.1 * fabs(a->y1) : 1;
     bool zero = panel->from_zero || (a->y0 >= 0 && a->y0 < 0.35 * a->y1);
-    a->y1 += air;
-    a->y0 = zero ? 0 : a->y0 - air;
+    a->y1 += margin;
+    a->y0 = zero ? 0 : a->y0 - margin;
     if (a->y1 > panel->cap)
         a->y1 = panel->cap;
     if (a->x0 >= 0 && a->x0 < 0.2 * a->x1)
@@ -137,8 +138,8 @@ static void draw_x_axis(cairo_t *cr, const plot_area *a, const sr_plot_panel *pa
 
 // -- curves ----------------------------------------------------------------------------------
 
-// A curve's finite points in new memory, smoothed where asked. The mean runs forward and backward
-// and both are averaged, so that the smooth curve does not lag behind its points.
+// A curve's finite points in new memory, smoothed if requested. A running mean forward and one
+// backward are averaged, so that the smooth curve does not lag behind its points.
 typedef struct curve {
     double *x, *y;
     int64_t count;
@@ -164,7 +165,7 @@ static bool is_smoothed(const sr_plot_series *s, int64_t points) {
     return s->smooth && points >= 16;
 }
 
-// count 0 where there is nothing to draw (or no memory for it).
+// count is 0 if there are no points (or no memory for them).
 static curve make_curve(const sr_plot_series *s) {
     curve c = {0};
     size_t n = (size_t)s->count;
@@ -226,7 +227,7 @@ static void draw_marks(cairo_t *cr, const plot_area *a, const sr_plot_series *s)
 
 static void draw_series(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
     curve c = make_curve(s);
-    cairo_save(cr); // values above the range leave through the top
+    cairo_save(cr); // values above the range are clipped
     cairo_rectangle(cr, a->left, a->top - 2, a->width + 2, a->height + 4);
     cairo_clip(cr);
     if (c.smoothed)
@@ -238,7 +239,7 @@ static void draw_series(cairo_t *cr, const plot_area *a, const sr_plot_series *s
     release_curve(&c);
 }
 
-// From the right: "train 0.213   val 0.254" with the last values, each behind a line of its colour.
+// Right-aligned: "train 0.213   val 0.254" with the last values, each after a line in its colour.
 static void draw_legend(cairo_t *cr, double right, double y, const sr_plot_panel *panel) {
     for (int s = panel->series_count; s-- > 0;) {
         const sr_plot_series *series = &panel->series[s];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting of the progress line; where and how often it appears is sr_log_progress's matter.
+// Formats the progress line; sr_log_progress decides where and how often it appears.
 #include "trainer/report/progress.h"
 
 #include <inttypes.h>

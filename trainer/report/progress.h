@@ -13,11 +13,11 @@ extern "C" {
 // What the line shows. A value that is not known is NaN (or 0 where it says so) and left out.
 typedef struct sr_progress {
     const char *what;      // "train", "val"; NULL: train
-    double epoch, epochs;  // the one that runs, from 1; epochs 0: a run measured in steps
+    double epoch, epochs;  // the current one, from 1; epochs 0: a run measured in steps
     int64_t step, steps;   // steps 0: not known
     double eta_seconds;    //
     double loss, lr;       //
-    double top1;           // 0..1; the line shows percent, as of the next three
+    double top1;           // 0..1; shown in percent, like the fractions below
     double images_per_s;   //
     double data_wait;      // 0..1 of the time
     double comm_exposed;   // 0..1 of the time
@@ -33,14 +33,14 @@ void sr_progress_show(const sr_progress *progress);
 // "45 s", "3:07", "1:02:33", "2 d 03:04" into out (at least 24 bytes); returns out.
 char *sr_progress_duration(double seconds, char *out);
 
-// Rate over the last marks, for images a second and the time that is left.
+// Rate over the last marks, for images a second and the remaining time.
 #define SR_RATE_MARKS 32
 typedef struct sr_rate {
     int64_t samples[SR_RATE_MARKS], ns[SR_RATE_MARKS];
     int64_t marks; // ever made
 } sr_rate;
 
-// Zero-initialise. Marks that 'samples' in all were done at time 'ns' (monotonic).
+// Zero-initialise. Adds a mark: 'samples' in total were done at time 'ns' (monotonic).
 void sr_rate_mark(sr_rate *rate, int64_t samples, int64_t ns);
 // Samples a second over the marks kept; NaN before the second mark.
 double sr_rate_get(const sr_rate *rate);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small RGB picture in memory: rectangles, lines, scaled pictures, text; as a file or in a
+// A small RGB picture in memory: rectangles, lines, scaled pictures, text; written to a file or a
 // terminal.
 #ifndef SR_TRAINER_RASTER_H
 #define SR_TRAINER_RASTER_H
@@ -17,7 +17,7 @@ typedef struct sr_raster {
 // White. SR_E_LIMIT beyond 64 Mi pixels.
 SR_NODISCARD sr_status sr_raster_create(int width, int height, sr_raster *out);
 void sr_raster_release(sr_raster *raster);
-// All drawing is cut at the picture's edges. Colours are 0xRRGGBB.
+// All drawing is clipped at the picture's edges. Colours are 0xRRGGBB.
 void sr_raster_fill(sr_raster *raster, int x, int y, int width, int height, uint32_t color);
 // The frame of a rectangle, 'thickness' pixels inwards.
 void sr_raster_frame(sr_raster *raster, int x, int y, int width, int height, int thickness,
@@ -33,15 +33,15 @@ void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, c
 
 // A line of UTF-8 text in a font of 'size' pixels, its upper left corner at (x, y), at most
 // 'max_width' pixels wide: longer text is cut and ends in an ellipsis. Returns the width. Scripts
-// need a font on the machine. A build without cairo has a bitmap font of ASCII (raster_font.c);
-// other characters look like '?'.
+// need a font on the machine. A build without cairo has a bitmap font of ASCII (raster_font.c) and
+// draws other characters as '?'.
 int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
                    const char *text);
 // Width of the whole text in pixels.
 int sr_raster_text_width(int size, const char *text);
 
-// Written at once, in the format of the suffix: .png (also for none), .jpg or .jpeg. SR_E_USAGE for
-// another suffix.
+// Written atomically, in the format of the suffix: .png (also without a suffix), .jpg or .jpeg.
+// SR_E_USAGE for another suffix.
 SR_NODISCARD sr_status sr_raster_write(const sr_raster *raster, const char *path);
 // SR_E_USAGE unless the path has a suffix that sr_raster_write knows.
 SR_NODISCARD sr_status sr_raster_check_path(const char *path);

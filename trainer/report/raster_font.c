@@ -2,7 +2,7 @@
 // Text of rasters in a build without cairo: a bitmap font of the printable ASCII characters, 5 x 7
 // pixels, drawn for serried. Chosen by CMake instead of raster_text.c.
 //
-// Twelve characters a band, in order of their codes, as they look.
+// Each band of rows draws twelve characters, in the order of their codes.
 #include <stdbool.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum {
     LAST = 126,
     PER_BAND = 12,
     DRAWN_HEIGHT = 7, // as drawn below
-    DESCENT = 2,      // g, p, q and y hang so much lower
+    DESCENT = 2,      // g, p, q and y are drawn this much lower
     GLYPH_WIDTH = 6,  // at scale 1, with gap
     GLYPH_HEIGHT = 9, // with descent
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of rasters, with Pango: every script that the machine has fonts for.
+// Draws text into rasters with Pango: every script that the machine has fonts for.
 #include <math.h>
 
 #include "trainer/report/plot_internal.h"
 #include "trainer/report/raster.h"
 
-// The line in an alpha mask of its own size; without data when memory is out.
+// The line as an alpha mask of its size; without data if memory is out.
 static cairo_surface_t *render(int size, int max_width, const char *text) {
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     cairo_t *cr = cairo_create(surface);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rasters as PNG (libspng), as JPEG (libjpeg-turbo), and as characters of a terminal.
+// Writes rasters as PNG (libspng), as JPEG (libjpeg-turbo), and as characters of a terminal.
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h> // wants stdio.h and stddef.h before it
+#include <jpeglib.h> // needs stdio.h and stddef.h before it
 #include <spng.h>
 
 #include "kernels/base/file.h"
@@ -53,7 +53,7 @@ static sr_status write_png(const sr_raster *raster, const char *path) {
 typedef struct jpeg_encoder {
     struct jpeg_compress_struct info;
     struct jpeg_error_mgr errors;
-    jmp_buf failed; // libjpeg's way out of an error
+    jmp_buf failed; // where libjpeg returns to after an error
     char message[JMSG_LENGTH_MAX];
     unsigned char *data; // libjpeg's own memory
     unsigned long bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.png and results.svg: the four curves by which a run is judged, from metrics.csv.
+// results.png and results.svg: the four main plots of a run, from metrics.csv.
 #include "trainer/report/results_plot.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static double cell(const sr_csv_table *table, int64_t row, const char *column) {
     return c < 0 ? (double)NAN : table->values[row * table->columns + c];
 }
 
-// The last value of a column that is one; NaN without any.
+// The last number in a column; NaN if there is none.
 static double last_of(const sr_csv_table *table, const char *column) {
     for (int64_t row = table->rows; row-- > 0;)
         if (!isnan(cell(table, row, column)))
@@ -32,15 +32,15 @@ static double last_of(const sr_csv_table *table, const char *column) {
     return (double)NAN;
 }
 
-// -- words -----------------------------------------------------------------------------------
+// -- title and facts -------------------------------------------------------------------------
 
-// "cifar10-fast / 20260131-120000": the last two parts of the folder's path.
+// "cifar10-fast / 20260131-120000": the last two components of the folder's path.
 static void make_title(const char *folder, char *out, size_t bytes) {
     size_t length = strlen(folder);
     while (length > 1 && folder[length - 1] == '/')
         --length;
-    size_t from = length, parts = 0;
-    while (from > 0 && (folder[from - 1] != '/' || ++parts < 2))
+    size_t from = length, slashes = 0;
+    while (from > 0 && (folder[from - 1] != '/' || ++slashes < 2))
         --from;
     size_t used = 0;
     for (size_t i = from; i < length && used + 4 < bytes; ++i) {
@@ -85,7 +85,7 @@ static void make_facts(results *r) {
     }
 }
 
-// metrics.csv holds fractions.
+// metrics.csv contains fractions.
 static void to_percent(sr_csv_table *table) {
     for (int c = 0; c < table->columns; ++c) {
         const char *name = table->names[c];
@@ -99,7 +99,7 @@ static void to_percent(sr_csv_table *table) {
 
 // -- panels ----------------------------------------------------------------------------------
 
-// Epochs, or steps for a run of less than two epochs; of what the table has.
+// Epochs, or steps for a run of less than two epochs; only columns that the table has.
 static void choose_axis(results *r) {
     const bool has_epochs = sr_csv_table_column(&r->table, "epoch") >= 0;
     const bool has_steps = sr_csv_table_column(&r->table, "step") >= 0;
@@ -125,7 +125,7 @@ static void add_series(sr_plot_panel *panel, const results *r, const char *colum
                                                             .marks = !smooth};
 }
 
-// The accuracies: training top-1, and whatever the task measured on the val split.
+// Accuracies: training top-1, and what the task measures on the val split.
 static void add_accuracies(sr_plot_panel *panel, const results *r) {
     const sr_csv_table *table = &r->table;
     static const uint32_t colors[] = {SR_ORANGE, SR_GREEN, SR_PURPLE, 0xc0392b, 0x0e8a9c};

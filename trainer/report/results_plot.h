@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of results: curves of a run, and the confusion matrix. Drawn with cairo; a build without
-// it has the same functions, which say so.
+// Plots of results: curves of a run, and the confusion matrix. Drawn with cairo; in a build without
+// it the same functions return SR_E_UNSUPPORTED.
 #ifndef SR_TRAINER_RESULTS_PLOT_H
 #define SR_TRAINER_RESULTS_PLOT_H
 
@@ -17,7 +17,7 @@ bool sr_plots_available(void);
 
 // FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
 // accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.
-// Columns are found by name; a panel without values says so.
+// Columns are found by name; a panel without values shows a note.
 SR_NODISCARD sr_status sr_results_plot(const char *folder);
 
 // FOLDER/confusion.png and .svg: rows are true classes, columns predictions, cells in percent of

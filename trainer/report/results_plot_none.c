@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of results in a build without cairo: none. Chosen by CMake instead of the plot files.
+// Plots of results in a build without cairo: SR_E_UNSUPPORTED. CMake builds this file instead of
+// the plot files.
 #include "trainer/report/results_plot.h"
 
 bool sr_plots_available(void) {

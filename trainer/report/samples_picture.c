@@ -40,7 +40,7 @@ typedef struct sheet {
     int legend_top;
 } sheet;
 
-// Well apart from each other and from most pictures; later rounds are darker, then lighter.
+// Distinct from each other and from most pictures; the second round is darker, the third lighter.
 static uint32_t class_color(int number) {
     static const uint32_t colors[] = {0xe6194b, 0x3cb44b, 0x4363d8, 0xf58231, 0x911eb4, 0x46c7c7,
                                       0xf032e6, 0xa3c614, 0x008080, 0x9a6324, 0xffcc00, 0x800000};
@@ -57,7 +57,7 @@ static uint32_t class_color(int number) {
     return mixed;
 }
 
-// Black or white, whichever is read better on the colour (Rec. 601 luma).
+// Black or white, whichever is more legible on the colour (Rec. 601 luma).
 static uint32_t ink_on(uint32_t color) {
     const uint32_t luma =
         299 * (color >> 16 & 255) + 587 * (color >> 8 & 255) + 114 * (color & 255);
@@ -104,7 +104,7 @@ static void note_tile(const sheet *s, const sr_tile *tile, bool *any) {
             note_class(s, tile->mask[i], any);
 }
 
-// Walks over the legend's entries, drawing them where a raster is given. Returns its height.
+// Lays out the legend, and draws it if a raster is given. Returns its height.
 static int lay_legend(const sheet *s, sr_raster *raster) {
     const int step = LINE_HEIGHT + 2;
     int x = GAP, row = 0;
@@ -156,18 +156,19 @@ static sr_status plan_legend(sheet *s) {
 
 static sr_status check(const sr_samples *samples) {
     if (samples->count < 1 || samples->columns < 0 || samples->side < 0)
-        return SR_FAIL(SR_E_ARGUMENT, "a sheet without samples");
+        return SR_FAIL(SR_E_ARGUMENT, "a sheet of samples needs at least one sample");
     for (int i = 0; i < samples->count; ++i) {
         const sr_tile *tile = &samples->tiles[i];
         if (tile->rgb == NULL)
             continue;
         if (tile->width < 1 || tile->height < 1 || tile->width > 65536 || tile->height > 65536)
-            return SR_FAIL(SR_E_ARGUMENT, "sample %d of a sheet has no picture", i);
+            return SR_FAIL(SR_E_ARGUMENT, "sample %d of a sheet has a picture of an invalid size",
+                           i);
     }
     return SR_OK;
 }
 
-// A sheet of few pictures has room for its title, up to a point.
+// Widens a sheet of few pictures for its title, up to MAX_TITLE.
 static int widen(int width, int wanted) {
     wanted = wanted < MAX_TITLE ? wanted : MAX_TITLE;
     return width > wanted ? width : wanted;
@@ -217,8 +218,7 @@ typedef struct tile_area {
     const sr_tile *tile;
 } tile_area;
 
-// A coordinate of the picture as a pixel of the sheet, at its edge if it lies outside or is no
-// number.
+// A coordinate of the picture as a pixel of the sheet; at its edge if it lies outside or is NaN.
 static int shown(float value, int64_t size, int begin, int shown_size) {
     const float at = value / (float)size * (float)shown_size;
     if (!(at > 0))
@@ -261,8 +261,8 @@ static void draw_box(sr_raster *raster, const tile_area *p, const sr_tile_box *b
         sr_raster_frame(raster, x1, y1, x2 - x1, y2 - y1, 2, class_color(box->number));
 }
 
-// Above its box if there is room, so that it hides no small object; after all frames, so that none
-// crosses it.
+// Drawn above its box if there is room, so that it does not hide a small object, and after all
+// boxes, so that none crosses it.
 static void draw_label(sr_raster *raster, const tile_area *p, const sr_tile_box *box) {
     const int x = shown(box->x1, p->tile->width, p->x, p->width);
     const int room = p->x + p->width - x - 4, height = LABEL_SIZE + 5;
@@ -293,7 +293,7 @@ static void draw_tile(sr_raster *raster, const sheet *s, int x, int y, const sr_
     tile_area p = {.x = x, .tile = tile};
     int line = y + s->tile_height + TEXT_OFFSET;
     fit(tile->width, tile->height, s->side, &p.width, &p.height);
-    p.y = y + s->tile_height - p.height; // on its caption
+    p.y = y + s->tile_height - p.height; // directly above its caption
     sr_raster_picture(raster, p.x, p.y, p.width, p.height, tile->rgb, tile->width, tile->height);
     draw_annotations(raster, &p);
     if (tile->verdict != SR_VERDICT_NONE)

@@ -31,7 +31,7 @@ typedef struct sr_tile_outline {
 
 // One sample. All pointers are borrowed during the call.
 typedef struct sr_tile {
-    const uint8_t *rgb; // [height][width][3]; NULL: an empty place
+    const uint8_t *rgb; // [height][width][3]; NULL: an empty cell
     int64_t width, height;
     const char *caption; // first line below, UTF-8: the class; or NULL
     const char *note;    // second line: "97 % dog"; or NULL
@@ -60,9 +60,10 @@ typedef struct sr_samples {
 // Size of the pixels that a tile needs: a large picture is shrunk to at most 'side', with its
 // aspect ratio; a small one keeps its size and is enlarged when it is drawn.
 void sr_samples_shrink(int64_t width, int64_t height, int side, int *out_width, int *out_height);
-// Draws the sheet. SR_E_ARGUMENT without samples or for one without a picture, SR_E_LIMIT.
+// Draws the sheet. SR_E_ARGUMENT without samples or for a picture of an invalid size; SR_E_LIMIT if
+// the sheet is too large.
 SR_NODISCARD sr_status sr_samples_draw(const sr_samples *samples, sr_raster *out);
-// Draws and writes it as sr_raster_write.
+// Draws the sheet and writes it with sr_raster_write.
 SR_NODISCARD sr_status sr_samples_write(const sr_samples *samples, const char *path);
 
 #ifdef __cplusplus
