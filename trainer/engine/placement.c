@@ -52,7 +52,7 @@ static void count_neighbours(const binding *bindings, int ranks, int rank, int *
 static void take_share(const sr_cpu_set *mask, int index, sr_placement *out) {
     sr_cpu_location places[SR_CPUS];
     const int count = sr_cpu_locations_read("/sys", mask, places);
-    const bool whole = sr_cpu_count() >= count; // no smaller cgroup quota
+    const bool whole = sr_cpu_count() >= count; // no quota
     out->cpus = *mask;
     out->bound =
         whole && count > 0 && pins() && sr_cpu_share(places, count, out->ranks, index, &out->cpus);

@@ -25,9 +25,9 @@ typedef struct sr_placement {
 SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
 
 // The processors for concurrent lane 'index' of 'lanes', in a rank whose processors are on several
-// NUMA nodes: a lane's memory is then on the node that computes it. False if the processors are on
-// one node, if there are more lanes than cores, or with SERRIED_PIN=0: the lane may then use the
-// rank's whole share. 'sys' as for sr_cpu_locations_read.
+// NUMA nodes: a subset of the rank's share, so that a lane's memory is on the node that it computes
+// on. False where they are on one node, where there are more lanes than cores, or with
+// SERRIED_PIN=0: then anywhere in the rank's share. 'sys' as of sr_cpu_locations_read.
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
                           sr_cpu_set *out);
 
