@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `serried` command. Everything is in command.c, so that tests reach it too.
+// The `serried` command. Everything else is in the room's object library, which tests link as well.
 #include "launcher/commands/command.h"
 
 int main(int argc, char **argv) {

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/pipeline/pipeline.h"
@@ -161,40 +160,4 @@ int sr_command_main(int argc, char **argv) {
         return code;
     fprintf(stderr, "serried: cannot write the results to stdout: %s\n", strerror(errno));
     return code != 0 ? code : 1;
-}
-
-long sr_command_number(struct argp_state *state, const char *name, const char *text, long low,
-                       long high) {
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < low || value > high)
-        argp_error(state, "%s%s'%s' is not a whole number from %ld to %ld", name ? name : "",
-                   name ? ": " : "", text, low, high);
-    return value;
-}
-
-sr_transform_spec sr_command_transform(char *text) {
-    char *rest = strchr(text, ' ');
-    if (rest)
-        *rest++ = '\0';
-    return (sr_transform_spec){.name = text, .arguments = rest};
-}
-
-int sr_command_fail(sr_status status) {
-    char message[8192];
-    (void)sr_text_visible_message(sr_error_message(), message, sizeof message);
-    // Mistakes in recipes begin with their place and need no name before them.
-    const char *prefix = strstr(message, ": error: ") ? "" : "serried: ";
-    fprintf(stderr, "%s%s\n", prefix, message);
-    return sr_status_exit_code(status);
-}
-
-sr_status sr_command_print(sr_status status, sr_text *text) {
-    if (status == SR_OK)
-        status = sr_text_check(text);
-    if (status == SR_OK)
-        (void)fputs(text->data, stdout);
-    sr_text_release(text);
-    return status;
 }

@@ -33,6 +33,8 @@ sr_finding *sr_findings_add(sr_findings *findings, sr_finding_state state, const
 // doctor_machine.c: processor, memory, limits, folders, GPUs.
 void sr_doctor_look_at_machine(sr_findings *findings);
 
+// doctor_ranks.c: starts two ranks and lets them meet at a barrier.
+void sr_doctor_look_at_ranks(sr_findings *findings);
 // `serried --mpi-probe`, run by two ranks: 0 when they found each other.
 int sr_doctor_mpi_probe(int argc, char **argv);
 

@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +61,6 @@ sr_start_cores sr_start_count_cores(void) {
 
 #define SHM "/dev/shm"
 #define YOUNG_SECONDS 60 // a folder this young may not be locked yet
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
-    (void)info;
-    (void)type;
-    (void)at;
-    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-void sr_start_remove_folder(const char *folder) {
-    (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 // Removes what a killed start of this user left: a folder whose lock nobody holds.
 static void sweep_old(const char *prefix) {

@@ -12,7 +12,7 @@
 #define SR_START_LOCK "lock"
 #define SR_START_BOARD "ranks"
 
-// start.c
+// start_folder.c: removes the folder and all below it; failures are ignored.
 void sr_start_remove_folder(const char *folder);
 
 // start_needs.c: refuses what mpirun would not survive, or would wait for without end.
