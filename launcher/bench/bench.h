@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of `serried bench` (bench_list.def): each gets its own part of the command line
-// (argv[0] being "serried bench NAME") and returns the exit code of the process.
+// The benchmarks of `serried bench` (bench_list.def): each gets its part of the command line, where
+// argv[0] is "serried bench NAME", and returns the exit code of the process.
 #ifndef SR_LAUNCHER_BENCH_H
 #define SR_LAUNCHER_BENCH_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench data --peers: our pipeline and other loaders on one core, in turns.
+// serried bench data --peers: our pipeline and other loaders on one core, alternating.
 //
-// Everything of ours, the reader, one transformer, the iterator and who takes the slots, is on one
-// processor. A block begins when what lay ready has been taken, so that it delivers no more than
-// was made in it; between blocks the slots are full and the processes sleep. Normalised to float,
-// the taker does what the training step does first.
+// All our processes (DataReader, one DataTransformer, DataIterator and the consumer of the slots)
+// run on one processor. A block begins after the slots that were ready have been taken, so it
+// delivers only what was produced during it; between blocks the slots are full and the processes
+// sleep. For float output the consumer normalises the pictures, as the training step does first.
 #include <stdio.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@
 #include "launcher/bench/bench_pipeline_internal.h"
 #include "launcher/commands/command.h"
 
-enum { AHEAD = 4 }; // slots that may lie ready
+enum { AHEAD = 4 }; // slots that may be ready
 static const int64_t most_memory = INT64_C(1) << 30;
 
 typedef struct bench {
     const sr_pipeline_options *options;
     sr_pipeline *pipeline;
-    sr_kernel_request request; // of normalising a slot
+    sr_kernel_request request; // for normalising a slot
     sr_prepared normalise;
     float *floats;
     sr_series per_s[SR_LOADER_KINDS]; // images
@@ -141,7 +141,8 @@ static sr_status run(bench *b, double seconds, bool json) {
 sr_status sr_bench_data_peers(sr_pipeline_options *options, double seconds, bool json) {
     bench b = {.options = options};
     if (options->image_height != options->image_width || options->batch % options->lanes != 0)
-        return SR_FAIL(SR_E_USAGE, "peers are measured on square images and lanes of one size");
+        return SR_FAIL(SR_E_USAGE,
+                       "peers are measured only with square images and lanes of equal size");
     options->workers = 1;
     options->prefetch = AHEAD;
     const sr_status status = run(&b, seconds, json);

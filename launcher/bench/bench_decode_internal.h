@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench decode: what is measured, and who reports and compares it.
+// serried bench decode: what is measured, and the report.
 #ifndef SR_LAUNCHER_BENCH_DECODE_INTERNAL_H
 #define SR_LAUNCHER_BENCH_DECODE_INTERNAL_H
 
@@ -11,8 +11,9 @@
 #include "kernels/kernel.h"
 #include "launcher/bench/bench_loaders_internal.h"
 
-enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_BATCH = 32, SR_DECODE_SLOTS = 4 };
-// With the row index; without looking at it, down to the crop's end; and all of the picture first.
+enum { SR_DECODE_TRANSFORMS = 16, SR_DECODE_BATCH = 32, SR_DECODE_BATCHES = 4 };
+// With the row index; without it, decoding down to the end of the crop; decoding the whole picture
+// before the crop.
 enum { SR_DECODE_INDEXED, SR_DECODE_IGNORED, SR_DECODE_WHOLE, SR_DECODE_WAYS };
 enum {
     SR_DECODE_HEADER,
@@ -45,13 +46,13 @@ typedef struct sr_decode_bench {
     bool has_index;
     sr_transform_chain *chain;
     sr_canvas *canvas;
-    uint8_t *pixels;           // a ring of SR_DECODE_SLOTS batches, as the pipeline's slots
-    float *floats;             // the same, normalised
-    sr_kernel_request request; // of normalising
+    uint8_t *pixels; // a ring of SR_DECODE_BATCHES batches, like the slots of the pipeline
+    float *floats;   // the same, normalised
+    sr_kernel_request request; // for normalising
     sr_prepared normalise;
     sr_series per_s[SR_DECODE_WAYS][SR_LOADER_KINDS]; // images
     int64_t stage_ns[SR_DECODE_WAYS][SR_DECODE_STAGES], images[SR_DECODE_WAYS];
-    int repeats; // of all pictures in a round
+    int repeats; // times that a round takes all pictures
     sr_loaders loaders;
 } sr_decode_bench;
 

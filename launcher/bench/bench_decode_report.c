@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench decode: the table, and JSON.
+// serried bench decode: the table and the JSON object.
 #include <stdio.h>
 
 #include "kernels/base/cpuid.h"
@@ -75,7 +75,7 @@ static void add_table(const sr_decode_bench *b, sr_text *out) {
                 (long long)b->count, sr_text_bytes(b->bytes / (uint64_t)b->count, bytes),
                 (long long)b->side, sr_cpu_model());
     add_rates(b, out);
-    sr_text_add(out, "\n%-22s", "us a picture");
+    sr_text_add(out, "\n%-22s", "us per picture");
     for (int way = 0; way < ways; way++)
         sr_text_add(out, " %19s", ways > 1 ? way_names[way] : "");
     sr_text_add(out, "\n");

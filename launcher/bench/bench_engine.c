@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps to be measured (bench_engine_internal.h).
+// Training steps to be measured (bench_engine_internal.h).
 #include "launcher/bench/bench_engine_internal.h"
 
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 
-// Steps that learn nothing must not run away either.
+// Random labels cannot be learned; the low rate keeps parameters finite.
 static const double learning_rate = 1e-4;
 
 static sr_status get_inputs(void *user, int lane, sr_lane_inputs *out) {

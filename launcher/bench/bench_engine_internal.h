@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of a recipe's model on fixed random data in memory, so that nothing but the step
-// is measured. Data are random (never zeros: some processors are faster on zeros).
+// Training steps of a recipe's model on fixed random data in memory, so that only the step is
+// measured. Data are random, not zeros, on which some processors are faster.
 #ifndef SR_LAUNCHER_BENCH_ENGINE_INTERNAL_H
 #define SR_LAUNCHER_BENCH_ENGINE_INTERNAL_H
 
@@ -12,11 +12,11 @@ typedef struct sr_bench_engine {
     int64_t lanes, step;
 } sr_bench_engine;
 
-// The engine of one rank of 'comm' and its data. The recipe says batch, lanes and pictures; both
-// must outlive the engine.
+// The engine of one rank of 'comm' and its data. The recipe gives batch, lanes and picture size;
+// recipe and communicator must outlive the engine.
 SR_NODISCARD sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads,
                                               int64_t classes, sr_bench_engine *out);
-// Steps of all phases; *seconds that they took.
+// Runs 'count' steps of all phases; *seconds: the time that they took.
 SR_NODISCARD sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds);
 void sr_bench_engine_release(sr_bench_engine *e);
 

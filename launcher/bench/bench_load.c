@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process uses, and how much of the machine others used while something was measured:
-// busy time of all cores (/proc/stat, proc(5)) less this process's own.
+// Processor time and memory of this process, and the load by other processes during a measurement:
+// the busy time of all cores (/proc/stat, proc(5)) minus that of this process.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other data loaders beside ours: the pictures of a data set as files, JPEG as they are stored or
-// raw ones as NumPy arrays, and a process for each loader, affinity and kind of output.
+// Other data loaders to compare with: writes the pictures of a data set as files, JPEGs as they are
+// stored or raw pixels as NumPy arrays, and starts a process for each loader, affinity and kind of
+// output.
 //
-// A loader takes its blocks in turns with ours, held in between, since loaders read ahead. Whether
-// it is faster on our one processor or with its one worker left alone differs, so both are
-// measured.
+// The blocks of a loader alternate with ours. It is paused in between, since loaders read ahead.
+// Some loaders are faster pinned to our processor, others with a worker that may run anywhere, so
+// both are measured.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static void npy_header(const sr_sample *s, char out[NPY_HEADER]) {
                            "{'descr': '|u1', 'fortran_order': False, 'shape': (%lld, %lld, 3), }",
                            (long long)s->height, (long long)s->width);
     memset(out, ' ', NPY_HEADER);
-    memcpy(out, "\x93NUMPY\x01\x00\x76\x00", 10); // 118 bytes behind these
+    memcpy(out, "\x93NUMPY\x01\x00\x76\x00", 10); // 118 bytes follow
     memcpy(out + 10, text, (size_t)n);
     out[NPY_HEADER - 1] = '\n';
 }
@@ -77,7 +78,7 @@ static sr_status write_picture(const void *record, size_t bytes, const char *fol
     sr_sample s;
     SR_TRY(sr_sample_read(record, bytes, &s));
     if (!s.encoded && s.channels != 3)
-        return SR_FAIL(SR_E_USAGE, "peers are measured on JPEG and on raw RGB");
+        return SR_FAIL(SR_E_USAGE, "peers are measured only with JPEG and raw RGB pictures");
     path_of(folder, number, s.encoded, path);
     sr_text content;
     sr_text_init(&content);
@@ -114,7 +115,7 @@ static sr_status write_pictures(const sr_loader_options *o, sr_loaders *l) {
 static void remove_pictures(const sr_loaders *l) {
     char path[PATH];
     for (int i = 0; i < SR_LOADERS; i++) {
-        for (int k = 0; k < SR_LOADER_KINDS; k++) { // of data_peers.py
+        for (int k = 0; k < SR_LOADER_KINDS; k++) { // written by data_peers.py
             (void)snprintf(path, sizeof path, "%s/.%s.%s.beton", l->folder, sr_loader_kind_names[k],
                            usual[i].pinned ? "pinned" : "free");
             (void)unlink(path);

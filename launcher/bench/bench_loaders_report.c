@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other data loaders beside ours: rows, JSON and the headline.
+// The report on other data loaders: rows, JSON and the headline.
 #include <stdio.h>
 
 #include "launcher/bench/bench_loaders_internal.h"
@@ -10,7 +10,7 @@ static double ratio(const sr_series *ours, const sr_series *theirs) {
 
 void sr_loaders_add_head(sr_text *out) {
     sr_text_add(out, "%-56s %9s %9s %9s %10s %8s\n", "images/s", "median", "min", "max",
-                "processors", "ours is");
+                "processors", "ratio");
 }
 
 void sr_loaders_add_row(sr_text *out, const char *name, const sr_series *s, double busy,
@@ -39,7 +39,7 @@ void sr_loaders_add_rows(const sr_loaders *l, const sr_series *ours, sr_text *ou
             sr_loaders_add_row(out, name, &p->per_s[k], sr_series_median(&p->busy[k]), &ours[k]);
         }
         if (p->picture_bytes > 0)
-            sr_text_add(out, "    of %s a picture\n",
+            sr_text_add(out, "    %s per picture\n",
                         sr_text_bytes((uint64_t)p->picture_bytes, bytes));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of a plan's memory (bench_memory_internal.h): each value's life, cut where another
-// launch goes on in the same memory.
+// The timeline of a plan's memory (bench_memory_internal.h): the lifetime of each value, split
+// where another launch continues in the same memory.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 typedef struct builder {
     const sr_plan *plan;
     sr_memory_timeline *t;
-    int *open; // span of each value that is written now, or -1
+    int *open; // index of the current span of each value, or -1
     size_t span_capacity, kind_capacity;
 } builder;
 
@@ -31,7 +31,7 @@ static sr_status find_kind(builder *b, const char *name, int *out) {
     return SR_OK;
 }
 
-// The value's memory is written by this launch: a new span begins there.
+// This launch writes the value's memory, so a new span begins.
 static sr_status open_span(builder *b, uint32_t value, int launch, int step, const char *kind,
                            const sr_info *info) {
     sr_memory_timeline *t = b->t;
@@ -52,7 +52,7 @@ static sr_status open_span(builder *b, uint32_t value, int launch, int step, con
                              .writer = launch,
                              .info = info ? *info : bytes};
     SR_TRY(find_kind(b, kind, &span->kind));
-    if (*open >= 0) // it follows in place; where both run in one step, the last one counts
+    if (*open >= 0) // in place; if both run in one step, the last one counts
         t->spans[*open].last = step - 1;
     *open = t->span_count++;
     return SR_OK;
@@ -91,7 +91,7 @@ static int larger_area(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// Kinds by size; spans find theirs again by name.
+// Sorts kinds by area, and updates the indices in the spans.
 static void sort_kinds(sr_memory_timeline *t, const char **names) {
     for (int i = 0; i < t->kind_count; i++)
         names[i] = t->kinds[i].name;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step --memory: what lies in the range of a lane, step by step.
+// serried bench step --memory: which values occupy the memory range of a lane, step by step.
 #ifndef SR_LAUNCHER_BENCH_MEMORY_INTERNAL_H
 #define SR_LAUNCHER_BENCH_MEMORY_INTERNAL_H
 
 #include "graph/plan_view.h"
 
-// One operator of the legend; workspaces are a kind of their own.
+// One operator of the legend; workspaces are a separate kind.
 typedef struct sr_memory_kind {
     const char *name;
     double area;          // bytes times steps
-    size_t bytes_at_peak; // of 'spans_at_peak'
+    size_t bytes_at_peak; // of all 'spans_at_peak'
     int spans_at_peak;
 } sr_memory_kind;
 
-// Memory that one launch's output (or workspace) holds; what follows it in place is another span.
+// Memory that the output (or workspace) of one launch occupies. An in-place successor is another
+// span.
 typedef struct sr_memory_span {
     size_t offset, bytes;
     int first, last; // steps, both included
     int writer;      // launch
-    int kind;        // in kinds
+    int kind;        // index in kinds
     sr_info info;    // of the output; of a workspace: bytes
 } sr_memory_span;
 
@@ -37,8 +38,8 @@ typedef struct sr_memory_timeline {
 SR_NODISCARD sr_status sr_memory_timeline_build(const sr_plan *plan, sr_memory_timeline *out);
 void sr_memory_timeline_release(sr_memory_timeline *timeline);
 
-// A PNG: x is the order of steps, y the offset in the range, a rectangle a span in the colour of
-// its kind, the line what is live. 'title' stands above it.
+// Writes a PNG: x is the step, y the offset in the range, a rectangle is a span in the colour of
+// its kind, the line shows the live bytes. 'title' is printed above.
 SR_NODISCARD sr_status sr_memory_picture(const sr_memory_timeline *timeline, const char *title,
                                          const char *path);
 

@@ -23,7 +23,7 @@ enum {
 
 enum { INK = 0x1f2933, SOFT = 0x616e7c, GRID = 0xe4e7eb, EDGE = 0xffffff, MARK = 0xd64545 };
 
-// Neighbours in the list are far apart in hue; kinds beyond it share the last one, grey.
+// Neighbours in the list differ in hue; kinds beyond its end share the last colour, grey.
 static const uint32_t colors[COLORS] = {0x4e79a7, 0xf28e2b, 0x59a14f, 0xb07aa1, 0xedc948,
                                         0x76b7b2, 0xff9da7, 0x9c755f, 0x2f4b7c, 0x8cd17d,
                                         0xd37295, 0xa0522d, 0x6a3d9a, 0xb2df8a, 0xbab0ac};
@@ -42,7 +42,7 @@ static int x_of(const plot *p, int step) {
     return LEFT + (int)((int64_t)step * PLOT_WIDTH / count);
 }
 
-// The range begins at the bottom.
+// Offset 0 is at the bottom.
 static int y_of(const plot *p, size_t offset) {
     const double range = p->t->range_bytes > 0 ? (double)p->t->range_bytes : 1;
     return TOP + PLOT_HEIGHT - (int)((double)offset / range * PLOT_HEIGHT);
@@ -64,7 +64,7 @@ static void draw_axes(const plot *p) {
         sr_raster_fill(p->raster, x, TOP + PLOT_HEIGHT, 1, 5, SOFT);
         draw_text(p, x - TEXT_SIZE / 2, TOP + PLOT_HEIGHT + 10, SOFT, text);
     }
-    draw_text(p, LEFT, HEIGHT - 40, SOFT, "steps in order; height: place in the range");
+    draw_text(p, LEFT, HEIGHT - 40, SOFT, "x: step of the plan; y: offset in the memory range");
 }
 
 static void draw_spans(const plot *p) {
@@ -75,12 +75,12 @@ static void draw_spans(const plot *p) {
         const int x = x_of(p, s->first), y = y_of(p, s->offset + s->bytes);
         const int width = x_of(p, s->last + 1) - x, height = y_of(p, s->offset) - y;
         sr_raster_fill(p->raster, x, y, width > 0 ? width : 1, height, color_of(s->kind));
-        if (width > 3 && height > 3) // an edge, where it leaves something to see
+        if (width > 3 && height > 3) // an edge, if the rectangle is large enough
             sr_raster_frame(p->raster, x, y, width, height, 1, EDGE);
     }
 }
 
-// What is live in all, as if it lay without gaps; and the moment at which it is most.
+// The live bytes of each step, as if they had no gaps, and the step of the peak.
 static void draw_live(const plot *p) {
     int before = TOP + PLOT_HEIGHT;
     for (int i = 0; i < p->t->step_count; i++) {
@@ -108,7 +108,7 @@ static void draw_legend(const plot *p) {
     }
     y += 2 * LINE_HEIGHT;
     sr_raster_fill(p->raster, LEGEND, y + SWATCH / 2, SWATCH, 3, INK);
-    draw_text(p, LEGEND + SWATCH + 8, y, INK, "live in all");
+    draw_text(p, LEGEND + SWATCH + 8, y, INK, "total live");
     y += LINE_HEIGHT;
     sr_raster_fill(p->raster, LEGEND + SWATCH / 2, y, 1, SWATCH, MARK);
     draw_text(p, LEGEND + SWATCH + 8, y, INK, "the peak");

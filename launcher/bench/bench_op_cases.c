@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of `serried bench op`: all convolutions of ResNet-50 (He et al. 2015, stride in the 3x3)
-// and its memory-bound kernels at their largest shape, and the kernels of other models at sizes far
-// beyond the caches.
+// its memory-bound kernels at their largest shape, and kernels of other models at sizes far beyond
+// the caches.
 #include <stdio.h>
 #include <string.h>
 
@@ -91,7 +91,8 @@ static void offer_convs(maker *m) {
                                            SR_KERNEL_conv2d_dw};
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
-            if (kernels[k] != SR_KERNEL_conv2d_dx || i > 0) // nobody needs the picture's gradient
+            if (kernels[k] != SR_KERNEL_conv2d_dx ||
+                i > 0) // the gradient of the picture is not needed
                 offer_conv(m, &layers[i], kernels[k]);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator costs the host beside its kernel: a chain of operators on sixteen numbers, so
-// that the arithmetic is nothing, recorded, found in the plan cache and replayed many times.
+// The overhead of an operator: a chain of operators on sixteen numbers, so that the arithmetic is
+// negligible, is recorded, found in the plan cache and replayed many times.
 //
-// Recording is the call in model code; finding is the canonical form, its hash and comparison,
-// which is all that an unchanged step does to be compiled; replaying is the executor's walk on one
-// thread, of which a bare loop over the same kernels tells the kernels' own share. The best step
-// counts: others may be using the machine.
+// Recording is the call in model code. Finding the plan is the canonical form, its hash and the
+// comparison, which is all of compilation in an unchanged step. Replaying is the executor's loop on
+// one thread; a bare loop over the same kernels measures their part of it. The best step counts, as
+// other processes may be using the machine.
 #include "graph/context.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
@@ -57,12 +57,12 @@ static sr_status measure(chain *c) {
     SR_TRY(sr_context_create(&options, &c->context));
     SR_TRY(sr_executor_create(sr_context_device(c->context), 1, &c->executor));
     c->w = sr_variable(c->context, "w", &sixteen, ones);
-    for (int step = -2; step < STEPS; step++) // two to compile and to fill caches
+    for (int step = -2; step < STEPS; step++) // two to compile and to warm the caches
         SR_TRY(take_step(c, step >= 0));
     return SR_OK;
 }
 
-// The same kernels called one after the other, with nothing around them.
+// The same kernels, called one after the other in a bare loop.
 static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64_t *best) {
     static _Alignas(64) float x[ELEMENTS], y[ELEMENTS], z[ELEMENTS];
     const sr_count_params params = {ELEMENTS};
@@ -101,7 +101,7 @@ static sr_status measure_kernels(int64_t *best) {
     return status;
 }
 
-// A chain of another length is another program: compiled anew.
+// A chain of another length is another program, which has to be compiled.
 static sr_status measure_compile(chain *c) {
     for (int i = 1; i <= COMPILES; i++) {
         sr_plan *plan;
@@ -117,7 +117,7 @@ static sr_status measure_compile(chain *c) {
     return SR_OK;
 }
 
-sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out) {
+sr_status sr_bench_overhead_measure(sr_bench_overhead *out) {
     chain c = {0};
     sr_status status = measure(&c);
     if (status == SR_OK)
@@ -129,7 +129,7 @@ sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out) {
     sr_context_free(c.context);
     if (status != SR_OK)
         return status;
-    *out = (sr_bench_own_cost){.record_ns = (double)c.record_ns / OPERATORS,
+    *out = (sr_bench_overhead){.record_ns = (double)c.record_ns / OPERATORS,
                                .find_ns = (double)c.find_ns / OPERATORS,
                                .replay_ns = (double)c.replay_ns / OPERATORS,
                                .kernel_ns = (double)kernel_ns / OPERATORS,

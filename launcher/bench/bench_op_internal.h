@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `serried bench op` measures: kernels with the shapes of ResNet-50 at 224 pixels, and what an
-// operator costs the host.
+// What `serried bench op` measures: kernels with the shapes of ResNet-50 at 224 pixels, and the
+// overhead of an operator.
 #ifndef SR_LAUNCHER_BENCH_OP_INTERNAL_H
 #define SR_LAUNCHER_BENCH_OP_INTERNAL_H
 
@@ -12,26 +12,26 @@
 typedef struct sr_bench_case {
     char shape[64]; // "56x56 64->256 1x1 /2"
     sr_kernel_request request;
-    int64_t count[SR_KERNEL_MAX_ARGS]; // elements of each argument, 0 where absent
+    int64_t count[SR_KERNEL_MAX_ARGS]; // elements of each argument, 0 if absent
     uint32_t updated;                  // bit i: argument i is read and written
-    double flops;                      // 0: counted in bytes only
+    double flops;                      // 0: only bytes are counted
 } sr_bench_case;
 
 // Calls 'visit' for every case with T = dtype and 'batch' images, until it returns false.
 typedef bool (*sr_bench_visit)(void *user, const sr_bench_case *c);
 void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void *user);
-// Bytes that the kernel must read and write.
+// Bytes that the kernel has to read and write.
 double sr_bench_case_bytes(const sr_bench_case *c);
 
-// Host nanoseconds of one operator beside its kernel (bench_op_cost.c).
-typedef struct sr_bench_own_cost {
-    double record_ns;     // called in model code
-    double find_ns;       // its share of finding the plan of an unchanged step
-    double replay_ns;     // run by an executor of one thread on sixteen numbers
-    double kernel_ns;     // of that, the kernel itself
-    double compile_ns;    // compiled into a new plan, beside what providers prepare
+// Host nanoseconds that one operator costs in addition to its kernel (bench_op_cost.c).
+typedef struct sr_bench_overhead {
+    double record_ns;     // calling it in model code
+    double find_ns;       // its share of the time to find the plan of an unchanged step
+    double replay_ns;     // run by an executor with one thread on sixteen numbers
+    double kernel_ns;     // the kernel's part of replay_ns
+    double compile_ns;    // compiling it into a new plan, without preparing kernels
     uint64_t allocations; // of all steps after the first two
-} sr_bench_own_cost;
-SR_NODISCARD sr_status sr_bench_own_cost_measure(sr_bench_own_cost *out);
+} sr_bench_overhead;
+SR_NODISCARD sr_status sr_bench_overhead_measure(sr_bench_overhead *out);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench data --order-hash: what was dealt, in two numbers an epoch.
+// serried bench data --order-hash: the delivered samples of each epoch as a count and a hash.
 //
-// Equal lines on two machines, or with other ranks, workers and processes, say that both saw the
-// same samples at the same positions with the same augmentation (sr_pipeline_get_order). Ranks run
-// one after the other: their parts add up.
+// Equal lines on two machines, or with other numbers of ranks and workers, show that both delivered
+// the same samples at the same positions with the same augmentation (sr_pipeline_get_order). Ranks
+// run one after the other; their hashes are added.
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ static void add(const sr_pipeline *pipeline, order *sum) {
     const sr_pipeline_order *part = sr_pipeline_get_order(pipeline, &count);
     for (size_t i = 0; i < count; i++) {
         if (part[i].epoch >= sum->count)
-            continue; // the last step reaches into the next
+            continue; // the last step reaches into the next epoch
         sum->epochs[part[i].epoch].samples += part[i].samples;
         sum->epochs[part[i].epoch].hash += part[i].hash;
     }
@@ -44,7 +44,7 @@ static sr_status run(const sr_pipeline_options *options, order *sum) {
     return status;
 }
 
-// Steps in which every lane gets through so many epochs: lanes differ by at most one sample.
+// Number of steps in which every lane completes the epochs; lanes differ by at most one sample.
 static sr_status count_steps(const sr_pipeline_options *o, int64_t epochs, int64_t *steps) {
     sr_dataset *dataset;
     SR_TRY(sr_dataset_open(o->dataset, o->split, &dataset));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers of benchmarks: a child process that keeps its model in memory and takes steps on request,
-// so that ours and theirs can alternate within one run.
+// Peers of benchmarks: a child process that keeps its model in memory and runs steps on request, so
+// that our steps and its steps can alternate.
 //
-// The language: "ready JSON" from the child once it is warm; "run K" to it, a line with the seconds
-// of K steps from it; "memory" to it, a line with bytes from it. The end of its standard input ends
-// it. Its messages go to a file without a name, of which the last line is told where it fails.
+// The protocol: the child prints "ready JSON" once it is warm. To "run K" it answers with a line
+// with the seconds of K steps, to "memory" with a line with bytes. It exits at the end of its
+// standard input. Its stderr goes to an unnamed file, whose last line is reported if it fails.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,13 +28,13 @@ struct sr_peer {
     pid_t process;
     int to, from;    // pipes
     FILE *messages;  // its standard error
-    char line[LINE]; // what came from it and is not used up
+    char line[LINE]; // received and not yet consumed
     size_t have;     // bytes in 'line'
     bool paused;
     char about[LINE];
 };
 
-// tests/peers/SCRIPT beside a parent folder of this program.
+// Finds tests/peers/SCRIPT in a parent folder of this program.
 static sr_status find_script(const char *script, char out[PATH_MAX]) {
     const char *folder = getenv("SERRIED_PEERS");
     if (folder) {
@@ -100,7 +100,7 @@ static sr_status start(sr_peer *peer, char *const *command) {
 }
 
 sr_status sr_peer_start(const char *script, const char *const *args, sr_peer **out) {
-    union { // posix_spawn does not change what it is given
+    union { // posix_spawn does not change its arguments
         const char *in;
         char *out;
     } word[MAX_ARGUMENTS];
@@ -120,7 +120,7 @@ sr_status sr_peer_start(const char *script, const char *const *args, sr_peer **o
     if (!peer)
         return SR_E_MEMORY;
     peer->to = peer->from = -1;
-    (void)signal(SIGPIPE, SIG_IGN); // a peer that died is told from its answers
+    (void)signal(SIGPIPE, SIG_IGN); // a dead peer is noticed when its answer is read
     sr_status status = start(peer, command);
     if (status != SR_OK) {
         sr_peer_stop(peer);
@@ -130,7 +130,7 @@ sr_status sr_peer_start(const char *script, const char *const *args, sr_peer **o
     return SR_OK;
 }
 
-// The last line of its messages, for our own.
+// The last line of its messages, for our error message.
 static const char *last_message(sr_peer *peer, char text[LINE]) {
     text[0] = '\0';
     long end = fseek(peer->messages, 0, SEEK_END) == 0 ? ftell(peer->messages) : 0;
@@ -228,7 +228,7 @@ sr_status sr_peer_memory(sr_peer *peer, double limit_seconds, double *bytes) {
     return read_number(peer, limit_seconds, "bytes", bytes);
 }
 
-// Fields 14 and 15 of /proc/PID/stat (proc(5)), behind the name in parentheses.
+// Fields 14 and 15 of /proc/PID/stat (proc(5)), after the name in parentheses.
 double sr_peer_cpu_seconds(const sr_peer *peer) {
     char path[64], text[LINE];
     unsigned long long user = 0, system = 0;
@@ -256,7 +256,7 @@ void sr_peer_stop(sr_peer *peer) {
     if (peer->to >= 0)
         (void)close(peer->to);
     if (peer->process > 0) {
-        (void)kill(peer->process, SIGKILL); // it holds nothing but memory
+        (void)kill(peer->process, SIGKILL); // it has no state to save
         while (waitpid(peer->process, NULL, 0) < 0 && errno == EINTR)
             continue;
     }

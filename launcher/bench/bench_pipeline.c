@@ -12,15 +12,16 @@
 enum { KEY_ORDER = 512, KEY_LANES, KEY_THREADS, KEY_SPLIT, KEY_TRANSFORMER };
 
 static const struct argp_option options[] = {
-    {"image", 'i', "N|HxW", 0, "size of the images after all transforms (224)", 0},
-    {"transform", 't', "'NAME KEY=VALUE ...'", 0, "add a transform (random_resized_crop and flip)",
+    {"image", 'i', "N|HxW", 0, "size of the images after all transforms (default: 224)", 0},
+    {"transform", 't', "'NAME KEY=VALUE ...'", 0,
+     "add a transform (default: random_resized_crop and flip)", 0},
+    {"batch", 'b', "N", 0, "samples per step (default: 256)", 0},
+    {"lanes", KEY_LANES, "N", 0, "lanes per step (default: 8)", 0},
+    {"workers", 'w', "N", 0, "number of DataTransformer processes (default: one per core)", 0},
+    {"order", KEY_ORDER, "ORDER", 0, "examples, chunks or sequential (default: examples)", 0},
+    {"split", KEY_SPLIT, "NAME", 0, "split of the data set (default: train)", 0},
+    {"transformer", KEY_TRANSFORMER, "NAME", 0, "classify, detect or segment (default: classify)",
      0},
-    {"batch", 'b', "N", 0, "samples per step (256)", 0},
-    {"lanes", KEY_LANES, "N", 0, "lanes per step (8)", 0},
-    {"workers", 'w', "N", 0, "transformer processes (one per core)", 0},
-    {"order", KEY_ORDER, "ORDER", 0, "examples, chunks or sequential (examples)", 0},
-    {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
-    {"transformer", KEY_TRANSFORMER, "NAME", 0, "classify, detect or segment (classify)", 0},
     {"threads", KEY_THREADS, NULL, 0, "run the stages as threads instead of processes", 0},
     {0},
 };
@@ -57,7 +58,7 @@ static void parse_order(sr_pipeline_options *p, const char *text, struct argp_st
             p->order = (sr_data_order)i;
             return;
         }
-    argp_error(state, "--order=%s is not examples, chunks or sequential", text);
+    argp_error(state, "--order=%s: expected examples, chunks or sequential", text);
 }
 
 static void begin(sr_bench_pipeline *b) {
@@ -120,7 +121,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         p->dataset = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? Give a folder that 'serried pack' wrote, or a shard");
+        argp_error(state, "DATASET is missing: a folder that 'serried pack' wrote, or a shard");
         return EINVAL;
     case ARGP_KEY_END:
         finish(b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series of measurements: median and extremes. No means: one disturbed block would move them.
+// Series of measurements: median and extremes. No mean, which one disturbed block would shift.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

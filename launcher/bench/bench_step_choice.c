@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of PyTorch's settings serried bench step measures again, and which one it speaks of.
+// Which settings of PyTorch serried bench step measures again, and which one it reports.
 //
-// A try is judged by its speed beside that of ours in the same turn, so that tries of different
-// minutes can be compared on a machine whose speed changes.
+// A try is judged by its speed relative to ours in the same turn, so that tries from different
+// minutes can be compared on a machine whose speed varies.
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static bool has(const int *list, int count, int value) {
     return false;
 }
 
-// The fastest that is not in the list; 'want' may be NULL. -1: none.
+// The fastest try that is not in the list; 'want' may be NULL. -1 if there is none.
 static int fastest_try(const sr_step_try *tries, int count, const char *precision, kind *want,
                        const int *list, int listed) {
     int best = -1;

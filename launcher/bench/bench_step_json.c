@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What serried bench step found, as one JSON object.
+// The result of serried bench step as one JSON object.
 #include <stdio.h>
 
 #include "kernels/base/cpuid.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step --memory: what a lane's values take and when, and who holds the memory of the
-// process.
+// serried bench step --memory: which values of a lane use memory and when, and the owners of the
+// memory of the process.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -99,8 +99,8 @@ static int larger_owner(const void *a, const void *b) {
     return (x->peak_bytes < y->peak_bytes) - (x->peak_bytes > y->peak_bytes);
 }
 
-// Owners that never had this share of what all have now are told as one.
-static const double told_share = 1e-3;
+// Owners that never had this share of the present total are printed as one row.
+static const double shown_share = 1e-3;
 
 static void print_owners(void) {
     static sr_memory_owner rows[SR_MEMORY_OWNERS];
@@ -112,7 +112,7 @@ static void print_owners(void) {
         all += rows[i].bytes;
     (void)printf("\n%-42s %7s %10s %10s\n", "memory of the process", "blocks", "now", "most");
     for (size_t i = 0; i < count; i++) {
-        if ((double)rows[i].peak_bytes < told_share * (double)all) {
+        if ((double)rows[i].peak_bytes < shown_share * (double)all) {
             rest += rows[i].bytes;
             rest_most += rows[i].peak_bytes;
             continue;
@@ -120,7 +120,7 @@ static void print_owners(void) {
         (void)printf("%-42s %7llu %10s %10s\n", rows[i].what, (unsigned long long)rows[i].blocks,
                      sr_text_bytes(rows[i].bytes, now), sr_text_bytes(rows[i].peak_bytes, most));
     }
-    (void)printf("%-42s %7s %10s %10s\n", "smaller ones", "", sr_text_bytes(rest, now),
+    (void)printf("%-42s %7s %10s %10s\n", "others", "", sr_text_bytes(rest, now),
                  sr_text_bytes(rest_most, most));
     (void)printf("%-42s %7s %10s\n", "total of these", "", sr_text_bytes(all, now));
     const sr_process_memory process = sr_process_memory_get();

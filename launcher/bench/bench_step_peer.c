@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch beside serried bench step: the processes of a setting, their blocks, their memory.
+// PyTorch in serried bench step: the processes of a setting, their blocks and their memory.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +9,27 @@
 #include "launcher/bench/bench_step_internal.h"
 #include "trainer/checkpoint/json_tree.h"
 
-enum { MAX_WORDS = 44, MAX_ABOUT_NODES = 64, CPU_LIST = 6 * 64 };
+enum { MAX_ARGUMENTS = 44, MAX_ABOUT_NODES = 64, CPU_LIST = 6 * 64 };
 
-// Time to import, compile and get warm; then for an answer, beside what ours would take.
+// Limits: for importing, compiling and warming up; for an answer, in addition to a multiple of our
+// time.
 static const double ready_seconds = 600, answer_seconds = 60, answer_factor = 20;
 
 // ---- Processes ----
 
-typedef struct words {
-    const char *list[MAX_WORDS];
+typedef struct peer_arguments {
+    const char *list[MAX_ARGUMENTS];
     int count;
     char numbers[8][24], cpus[CPU_LIST], features[80];
     int number_count;
-} words;
+} peer_arguments;
 
-static void add(words *w, const char *name, const char *value) {
+static void add(peer_arguments *w, const char *name, const char *value) {
     w->list[w->count++] = name;
     w->list[w->count++] = value;
 }
 
-static void add_number(words *w, const char *name, int64_t value) {
+static void add_number(peer_arguments *w, const char *name, int64_t value) {
     char *text = w->numbers[w->number_count++];
     (void)snprintf(text, sizeof w->numbers[0], "%lld", (long long)value);
     add(w, name, text);
@@ -39,8 +40,9 @@ static const char *get_or(const sr_recipe *recipe, const char *path, const char 
     return text ? text : otherwise;
 }
 
-// "0,1": the processors of process 'index', one for each thread, as many as the text has room for.
-static void add_cpus(words *w, const sr_step_result *r, const sr_step_setting *s, int index) {
+// "0,1": the processors of process 'index', one per thread, as many as fit into the text.
+static void add_cpus(peer_arguments *w, const sr_step_result *r, const sr_step_setting *s,
+                     int index) {
     size_t used = 0;
     for (int i = 0; i < s->threads && used + 8 < sizeof w->cpus; i++) {
         const int cpu = r->cpus[(index * s->threads + i) % r->cpu_count];
@@ -50,7 +52,8 @@ static void add_cpus(words *w, const sr_step_result *r, const sr_step_setting *s
 }
 
 // The command line of process 'index'.
-static void fill_words(words *w, const sr_step_result *r, const sr_step_setting *s, int index) {
+static void fill_arguments(peer_arguments *w, const sr_step_result *r, const sr_step_setting *s,
+                           int index) {
     const sr_recipe *recipe = r->recipe;
     bool nesterov = strcmp(get_or(recipe, "optimizer.nesterov", "false"), "true") == 0;
     w->list[w->count++] = r->model;
@@ -78,7 +81,7 @@ static const char *about_text(const sr_json *about, const char *key, const char 
     return text ? text : otherwise;
 }
 
-// What the first process says of itself, in words for tables.
+// Parses what the first process reports about itself, for tables.
 static sr_status read_about(sr_step_peers *p) {
     const sr_json *about;
     sr_arena arena;
@@ -99,8 +102,8 @@ sr_status sr_step_peers_start(const sr_step_result *r, const sr_step_setting *s,
     const char *about = "";
     *p = (sr_step_peers){.count = s->processes};
     for (int i = 0; i < p->count; i++) {
-        words w = {.count = 0};
-        fill_words(&w, r, s, i);
+        peer_arguments w = {.count = 0};
+        fill_arguments(&w, r, s, i);
         SR_TRY(sr_peer_start("torch_step.py", w.list, &p->list[i]));
     }
     for (int i = 0; i < p->count; i++)
@@ -157,8 +160,8 @@ static bool is_eager(const sr_step_setting *s, const sr_step_result *r) {
     return strcmp(s->mode, "eager") == 0 && sr_step_equal_groups(s, r->precision);
 }
 
-// What eager PyTorch takes with as many lanes in flight as ours. Of the finals where one is that,
-// else of fresh processes.
+// The memory of eager PyTorch with as many lanes in flight as ours: of a final if one has this
+// setting, otherwise of new processes.
 sr_status sr_step_peers_memory(sr_step_result *r) {
     sr_step_setting most = {.processes = 0};
     sr_step_options all = {.peer_mode = "eager", .peer_groups = SR_STEP_GROUPS_EQUAL};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step --profile: where the time of a lane program goes, and what else a step costs.
+// serried bench step --profile: how the time of a step is distributed over kernels and other work.
 //
 // A kernel's limit is the time in which this machine could do its floating-point operations, or
-// read and write its bytes, whichever takes longer (limits as measured when the benchmark began;
-// what stays in caches may go beyond the limit of memory, and what needs fewer operations than a
-// direct sum beyond the other). "neither": it reaches less than half of both.
+// read and write its bytes, whichever is longer, by the measured limits. A kernel whose data stay
+// in caches may exceed the memory limit, and one that needs fewer operations than the direct sum
+// (such as Winograd) the arithmetic limit. "neither": it reaches less than half of both.
 //
-// Times of nodes are those of the executors' own clocks, added up over all of them; an executor
-// with several threads counts once. So with E executors that run side by side, the sum is E times
-// the step less what is not spent in nodes: handing gradients over, updates, recording.
+// Times of nodes are measured by the executors and summed over all of them; an executor with
+// several threads counts once. With E concurrent executors the sum is E times the step, minus what
+// is not spent in nodes: exchanging gradients, updates, recording.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static int slower_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// What a row reaches of the machine's limits, all executors together.
+// A row's share of the machine's limits, over all executors.
 typedef struct shares {
     double flops, bytes;
 } shares;
@@ -100,7 +100,7 @@ static void print(const table *t, int steps, double seconds, int executors,
         "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
         limits->flops * 1e-9, limits->copy_rate * 1e-9);
     if (executors > 1)
-        (void)printf("%d executors run side by side: times are those of one\n", executors);
+        (void)printf("%d executors run concurrently; times are those of one\n", executors);
 }
 
 static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, table *t) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What serried bench step found: a table and lines below it, as text or in Markdown.
+// The result of serried bench step: a table with lines below it, as text or Markdown.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { COLUMNS = 9, NAME_WIDTH = 20, CELL = SR_STEP_TEXT };
 static const int widths[COLUMNS] = {NAME_WIDTH, 9, 9, 9, 11, 13, 11, 8, 0};
 
 typedef struct row {
-    char cell[COLUMNS][CELL]; // the last is a remark, for people
+    char cell[COLUMNS][CELL]; // the last is a remark
 } row;
 
 typedef struct report {
@@ -106,8 +106,8 @@ static void add_peer_row(report *p, int final) {
 
 static void add_table(report *p) {
     const sr_step_result *r = p->r;
-    static const row heads = {{"images/s", "median", "min", "max", "ms a step", "of processors",
-                               "memory", "ours is", ""}};
+    static const row heads = {
+        {"images/s", "median", "min", "max", "ms per step", "CPU ms", "memory", "ratio", ""}};
     add_row(p, &heads);
     if (p->markdown)
         sr_text_add(&p->text, "|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
@@ -203,13 +203,13 @@ static void add_costs(report *p) {
     double per_second = images_per_s(r) / (double)r->batch;
     if (r->limits.flops > 0) {
         add_line(p,
-                 "arithmetic: %.1f GFLOP a step, %.1f GFLOP/s, %.0f %% of the measured limit of "
+                 "arithmetic: %.1f GFLOP per step, %.1f GFLOP/s, %.0f %% of the measured limit of "
                  "%.1f (fp32 multiply-adds)",
                  r->flops * 1e-9, r->flops * per_second * 1e-9, 100 * sr_step_flop_share(r),
                  r->limits.flops * 1e-9);
     }
     add_line(p,
-             "traffic: %.2f GB touched a step, %.1f GB/s, %.0f %% of the measured copy limit of "
+             "traffic: %.2f GB touched per step, %.1f GB/s, %.0f %% of the measured copy limit of "
              "%.1f",
              r->bytes * 1e-9, r->bytes * per_second * 1e-9, 100 * sr_step_byte_share(r),
              r->limits.copy_rate * 1e-9);

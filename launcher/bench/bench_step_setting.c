@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's settings that serried bench step has in question: a mode (eager, compile), an
-// allocator, a number of processes with their share of the batch, pinned threads or not, and for
-// bf16 also fp32.
+// The settings of PyTorch that serried bench step considers: mode (eager, compile), allocator,
+// number of processes with their share of the batch, pinned threads or not, and for bf16 also fp32.
 //
 // Processes that take whole lanes normalise over the samples of a lane, as ours do: equal groups.
-// Any other share of the batch makes other groups, which may be faster; both are in question.
+// Any other division of the batch has other groups, which may be faster; both are considered.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,12 +11,12 @@
 
 enum { MAX_LAYOUTS = 4 };
 
-// How the batch is dealt out: 'processes' times 'passes' parts.
+// How the batch is divided: into 'processes' times 'passes' parts.
 typedef struct layout {
     int processes, passes;
 } layout;
 
-// One process for each thread, as far as 'parts' (lanes, or samples) go evenly into them.
+// The largest number of processes, up to one per thread, that divides 'parts' (lanes or samples).
 static int most_processes(const sr_step_result *r, int64_t parts) {
     int most = r->threads < SR_STEP_PEERS ? r->threads : SR_STEP_PEERS;
     while (most > 1 && parts % most != 0)
@@ -51,36 +50,36 @@ static void add_layout(layout *list, int *count, layout one) {
     list[(*count)++] = one;
 }
 
-// Layouts of equal groups, then of others; of each the one with most processes alone, unless all
-// are wanted. Returns how many.
+// Layouts with equal groups, then with others. Unless all are wanted, only the one with the most
+// processes of each. Returns the number.
 static int list_layouts(const sr_step_options *o, const sr_step_result *r, bool all,
                         layout out[MAX_LAYOUTS]) {
-    const int said = o->peer_processes;
-    const int by_lanes = said > 0 ? said : most_processes(r, r->lanes);
-    const int by_samples = said > 0 ? said : most_processes(r, r->batch);
+    const int given = o->peer_processes;
+    const int by_lanes = given > 0 ? given : most_processes(r, r->lanes);
+    const int by_samples = given > 0 ? given : most_processes(r, r->batch);
     int count = 0;
     if (o->peer_groups != SR_STEP_GROUPS_OTHER && r->lanes % by_lanes == 0) {
         add_layout(out, &count, (layout){by_lanes, (int)(r->lanes / by_lanes)});
-        if (all && said == 0)
+        if (all && given == 0)
             add_layout(out, &count, (layout){1, (int)r->lanes});
     }
     if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
         return count;
     const layout others[] = {{by_samples, 1}, {1, 1}};
     const int before = count;
-    for (int i = 0; i < (said > 0 ? 1 : 2); i++)
+    for (int i = 0; i < (given > 0 ? 1 : 2); i++)
         if (!are_equal(r, &others[i]) && r->batch % others[i].processes == 0 &&
             (all || count == before))
             add_layout(out, &count, others[i]);
     return count;
 }
 
-static bool both(bool best, const char *said) {
-    return best && !said;
+static bool both(bool best, const char *given) {
+    return best && !given;
 }
 
-// The combinations of one layout and precision, of which those that are not pinned come first: what
-// one of them compiled the next ones find.
+// The combinations for one layout and precision. Those that are not pinned come first: the others
+// find what they compiled in the cache.
 static int add_settings(const sr_step_options *o, const sr_step_result *r, bool best,
                         sr_step_setting base, sr_step_setting *out) {
     static const char *const modes[] = {"eager", "compile"};
@@ -90,8 +89,8 @@ static int add_settings(const sr_step_options *o, const sr_step_result *r, bool 
         const bool wants = o->peer_mode ? strcmp(o->peer_mode, modes[m]) == 0 : m == 0 || best;
         for (int pinned = 0; pinned < 2 && wants; pinned++) {
             const bool usual = base.processes > 1;
-            const bool said = o->peer_pinned && (strcmp(o->peer_pinned, "yes") == 0) == pinned;
-            if ((pinned && !can_pin) || (o->peer_pinned && !said) ||
+            const bool given = o->peer_pinned && (strcmp(o->peer_pinned, "yes") == 0) == pinned;
+            if ((pinned && !can_pin) || (o->peer_pinned && !given) ||
                 (!o->peer_pinned && !both(best, o->peer_pinned) && pinned != (usual && can_pin)))
                 continue;
             out[count] = base;

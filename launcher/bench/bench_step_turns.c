@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step: who takes turns with whom.
+// serried bench step: how blocks of settings alternate with ours.
 //
-// Where more settings of PyTorch are in question than are measured to the end, they are tried: some
-// at a time are in memory, warm, and take short blocks in turns with ours, A-B-C-D-A-B-C-D, so that
-// whatever else the machine does hits all alike; each is judged beside ours of the same turn. The
-// allocator is tried last, on the fastest. Then the finals start afresh and take turns with ours
-// once more. A setting that fails or takes too long is "not measured", with the reason.
+// If more settings of PyTorch are considered than are measured in full, they are tried first: some
+// at a time are in memory, warm, and run short blocks that alternate with ours, A-B-C-D-A-B-C-D, so
+// that other load on the machine affects all alike; each is judged relative to our block of the
+// same turn. The allocator is tried last, on the fastest. Then the finals are started again and
+// alternate with ours. A setting that fails or takes too long is "not measured", with the reason.
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum { TURNS = 3 };
 
 static const double settle_seconds = 0.3;
 
-// Threads that spin for work go to sleep before the next side begins.
+// Threads that spin while they wait for work go to sleep before the other side begins.
 static void settle(void) {
     sr_clock_sleep_ns((int64_t)(settle_seconds * (double)SR_NS_PER_S));
 }
@@ -34,7 +34,7 @@ static void name_setting(const sr_step_result *r, const sr_step_peers *peers, sr
 
 // ---- Trying ----
 
-// The processes of a try end with it; its text is a copy.
+// Keeps the reason, and ends the processes.
 static void give_up(char reason[256], sr_step_peers *peers) {
     (void)snprintf(reason, 256, "%s", sr_error_message());
     sr_step_peers_stop(peers);
@@ -62,7 +62,7 @@ static void take_try(const sr_step_own *own, const sr_step_result *r, double our
     settle();
 }
 
-// Tries 'count' settings that are in memory together.
+// Tries 'count' settings that are in memory at the same time.
 static sr_status try_together(const sr_step_own *own, sr_step_result *r, sr_step_try *tries,
                               sr_step_peers *peers, int count) {
     sr_status status = SR_OK;
@@ -93,7 +93,7 @@ static sr_status try_settings(const sr_step_own *own, sr_step_result *r,
     return SR_OK;
 }
 
-// The fastest so far with the other allocator.
+// Tries the fastest setting so far with the other allocator.
 static sr_status try_other_malloc(const sr_step_own *own, sr_step_result *r) {
     int chosen[SR_STEP_FINALS];
     if (sr_step_choose_finals(r->tries, r->try_count, r->precision, chosen) == 0)
@@ -116,7 +116,7 @@ static sr_status choose(const sr_step_options *o, const sr_step_own *own, sr_ste
     return r->final_count > 0 ? SR_OK : SR_FAIL(SR_E_PEER, "%s", r->tries[0].reason);
 }
 
-// ---- To the end ----
+// ---- Finals ----
 
 sr_status sr_step_finals_start(const sr_step_options *o, const sr_step_own *own,
                                sr_step_result *r) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench NAME: finds the benchmark in bench_list.def and gives it its command line.
+// serried bench NAME: finds the benchmark in bench_list.def and passes it its command line.
 #include <stdio.h>
 #include <string.h>
 
@@ -19,8 +19,9 @@ static const struct {
 #define BENCHMARKS (sizeof benchmarks / sizeof *benchmarks)
 
 static void print_help(FILE *out) {
-    (void)fputs("usage: serried bench NAME [options]\nMeasure this machine, and compare with peers "
-                "if they are installed (tests/peers).\n\n",
+    (void)fputs("usage: serried bench NAME [options]\n"
+                "Measure this machine, and compare with other software if it is installed\n"
+                "(tests/peers).\n\n",
                 out);
     for (size_t i = 0; i < BENCHMARKS; i++)
         (void)fprintf(out, "  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench data DATASET: how fast samples come, and which stage is in the way.
+// serried bench data DATASET: how fast the pipeline delivers samples, and which stage limits it.
 //
-// Runs the pipeline as training does, with nothing to wait for its slots, for some seconds after a
-// warm-up of one step. A stage's images/s is what one core does that does nothing else: the stages
-// run side by side, so the pipeline's own rate is bound by cores / sum of (1 / rate).
+// Runs the pipeline as training does, but takes slots as soon as they are ready, for some seconds
+// after a warm-up of one step. A stage's images/s is the rate of a core that runs only this stage.
+// The stages run concurrently, so the rate of the pipeline is at most cores / sum of (1 / rate).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +27,17 @@ typedef struct arguments {
 enum { KEY_SECONDS = 256, KEY_JSON, KEY_ORDER_HASH, KEY_RANKS, KEY_ONE_CORE, KEY_PEERS };
 
 static const struct argp_option options[] = {
-    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure (5; with --peers 120)", 0},
-    {"one-core", KEY_ONE_CORE, NULL, 0, "all processes on one processor, with one transformer", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure (default: 5, with --peers 120)", 0},
+    {"one-core", KEY_ONE_CORE, NULL, 0,
+     "run all processes on one processor, with one DataTransformer", 0},
     {"peers", KEY_PEERS, NULL, 0,
-     "like --one-core, compared with the loaders of FFCV, DALI and torchvision", 0},
+     "like --one-core, and compare with the loaders of FFCV, DALI and torchvision", 0},
     {"order-hash", KEY_ORDER_HASH, "EPOCHS", 0,
-     "do not measure: deliver whole epochs and print a hash of the order and augmentation of each",
+     "measure nothing; deliver this many epochs and print a hash of the order and augmentation of "
+     "each",
      0},
-    {"ranks", KEY_RANKS, "N", 0, "with --order-hash: divide the lanes among N ranks (1)", 0},
+    {"ranks", KEY_RANKS, "N", 0, "with --order-hash: divide the lanes among N ranks (default: 1)",
+     0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
@@ -48,7 +51,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SECONDS:
         a->seconds = strtod(text, NULL);
         if (!(a->seconds > 0))
-            argp_error(state, "--seconds=%s is not a time in seconds", text);
+            argp_error(state, "--seconds=%s: expected a positive number of seconds", text);
         return 0;
     case KEY_ORDER_HASH:
         a->order_epochs = sr_bench_whole_number(text, "order-hash", state);
@@ -72,7 +75,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 
 typedef struct result {
     double seconds, images_per_s;
-    sr_pipeline_stats stats; // of the measured time
+    sr_pipeline_stats stats; // of the measured period
 } result;
 
 static void subtract(sr_pipeline_stats *from, const sr_pipeline_stats *warm) {
@@ -107,7 +110,7 @@ static sr_status measure(sr_pipeline *pipeline, const arguments *a, result *out)
     subtract(&out->stats, &warm);
     if (begin == 0 || now <= begin || out->stats.samples < 1)
         return SR_FAIL(SR_E_USAGE,
-                       "the data set ends within the warm-up of one step; lower --batch");
+                       "the data set ends within the warm-up of one step; use a smaller --batch");
     out->seconds = (double)(now - begin) / 1e9;
     out->images_per_s = (double)out->stats.samples / out->seconds;
     return SR_OK;
@@ -165,12 +168,12 @@ static void print_table(const result *r, const arguments *a) {
     printf("%.0f images/s: %" PRId64 " samples in %.1f s, images of %" PRId64 " x %" PRId64 "\n",
            r->images_per_s, r->stats.samples, r->seconds, a->pipeline.options.image_height,
            a->pipeline.options.image_width);
-    printf("%-10s %18s %12s\n", "stage", "images/s a core", "busy cores");
+    printf("%-10s %18s %12s\n", "stage", "images/s per core", "busy cores");
     for (int i = 0; i < STAGES; i++)
         printf("%-10s %18.0f %12.2f\n", rows[i].name, rate(r, rows[i].busy_ns),
                (double)rows[i].busy_ns / 1e9 / r->seconds);
     printf("read %s/s, %" PRId64
-           " seeks, %s between them; reader's rings %.0f %% full, slots %.0f %% full\n",
+           " seeks, %s between them; DataReader rings %.0f %% full, slots %.0f %% full\n",
            sr_text_bytes((uint64_t)((double)r->stats.bytes_read / r->seconds), bytes),
            r->stats.seeks, sr_text_bytes((uint64_t)bytes_per_seek(r), run),
            100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench decode DATASET: what one core makes of the pictures of a packed data set, by stage.
+// serried bench decode DATASET: how fast one core decodes a packed data set, stage by stage.
 //
-// Records lie in memory; each round takes every picture through the transforms into the next place
-// of a ring of batches, as training does, and then normalises it into another ring. Rounds with the
-// row index, without looking at it, and of whole pictures take turns, all on one processor.
+// Records are in memory. Each round takes every picture through the transforms into the next
+// position of a ring of batches, as training does, and then normalises it into another ring. Rounds
+// with the row index, without it, and of whole pictures alternate, all on one processor.
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static sr_status load_records(sr_decode_bench *b, sr_dataset *dataset) {
 static sr_status open_bench(sr_decode_bench *b) {
     sr_dataset *dataset;
     const size_t values = (size_t)(b->side * b->side * 3);
-    const size_t places = (size_t)SR_DECODE_BATCH * SR_DECODE_SLOTS;
+    const size_t positions = (size_t)SR_DECODE_BATCH * SR_DECODE_BATCHES;
     SR_TRY(sr_transform_chain_create(b->transforms, b->transform_count, &b->chain));
     SR_TRY(sr_canvas_create(1, &b->canvas));
     SR_TRY(sr_dataset_open(b->path, b->split, &dataset));
@@ -50,8 +50,8 @@ static sr_status open_bench(sr_decode_bench *b) {
     sr_dataset_free(dataset);
     SR_TRY(status);
     b->repeats = b->peers ? (int)((SR_LOADER_PICTURES + b->count - 1) / b->count) : 1;
-    b->pixels = sr_alloc_array(places * values, sizeof *b->pixels, "pixels");
-    b->floats = sr_alloc_array(places * values, sizeof *b->floats, "pixels");
+    b->pixels = sr_alloc_array(positions * values, sizeof *b->pixels, "pixels");
+    b->floats = sr_alloc_array(positions * values, sizeof *b->floats, "pixels");
     if (!b->pixels || !b->floats)
         return SR_E_MEMORY;
     return sr_bench_normalise_prepare(b->side * b->side, &b->request, &b->normalise);
@@ -70,10 +70,10 @@ static void close_bench(sr_decode_bench *b) {
 
 // ---- Rounds ----
 
-// The first value of a position's picture in the rings.
-static size_t place_of(const sr_decode_bench *b, int64_t position) {
-    const int64_t places = (int64_t)SR_DECODE_BATCH * SR_DECODE_SLOTS;
-    return (size_t)(position % places * b->side * b->side * 3);
+// Index of the first value of the picture at this position in the rings.
+static size_t offset_of_position(const sr_decode_bench *b, int64_t position) {
+    const int64_t positions = (int64_t)SR_DECODE_BATCH * SR_DECODE_BATCHES;
+    return (size_t)(position % positions * b->side * b->side * 3);
 }
 
 static sr_status take_picture(sr_decode_bench *b, int64_t i, int64_t position, int way) {
@@ -84,8 +84,8 @@ static sr_status take_picture(sr_decode_bench *b, int64_t i, int64_t position, i
         sample.segments = NULL;
     const sr_encoded picture = sr_encoded_of(&sample);
     const sr_canvas_identity who = {.seed = 1, .position = position, .sample = i};
-    uint8_t *place = b->pixels + place_of(b, position);
-    SR_TRY(sr_canvas_open(b->canvas, &picture, &who, b->side, b->side, place));
+    uint8_t *pixels_out = b->pixels + offset_of_position(b, position);
+    SR_TRY(sr_canvas_open(b->canvas, &picture, &who, b->side, b->side, pixels_out));
     uint8_t *pixels;
     if (way == SR_DECODE_WHOLE)
         SR_TRY(sr_canvas_pixels(b->canvas, &pixels));
@@ -107,7 +107,7 @@ static void add_stages(int64_t *stages, const sr_canvas_times *before, const sr_
     stages[SR_DECODE_REST] += all;
 }
 
-// All pictures, so many times. Each is normalised at once, while it is in cache.
+// All pictures, b->repeats times. Each is normalised while it is still in the cache.
 static sr_status take_round(sr_decode_bench *b, int64_t round, int way) {
     const sr_canvas_times before = sr_canvas_get_times(b->canvas);
     const int64_t length = b->count * b->repeats;
@@ -116,8 +116,8 @@ static sr_status take_round(sr_decode_bench *b, int64_t round, int way) {
         const int64_t begin = sr_clock_ns(), position = round * length + i;
         SR_TRY(take_picture(b, i % b->count, position, way));
         const int64_t middle = sr_clock_ns();
-        void *const arrays[] = {b->pixels + place_of(b, position),
-                                b->floats + place_of(b, position)};
+        void *const arrays[] = {b->pixels + offset_of_position(b, position),
+                                b->floats + offset_of_position(b, position)};
         SR_TRY(sr_prepared_run(&b->normalise, &b->request, arrays, NULL, NULL));
         decoding += middle - begin;
         normalising += sr_clock_ns() - middle;
@@ -168,20 +168,25 @@ static sr_status measure(sr_decode_bench *b) {
 // ---- The command line ----
 
 static const struct argp_option options[] = {
-    {"image", 'i', "PX", 0, "side of the images after all transforms (224)", 0},
-    {"transform", 't', "'NAME KEY=VALUE ...'", 0, "add a transform (random_resized_crop and flip)",
+    {"image", 'i', "PX", 0, "side of the images after all transforms (default: 224)", 0},
+    {"transform", 't', "'NAME KEY=VALUE ...'", 0,
+     "add a transform (default: random_resized_crop and flip)", 0},
+    {"split", KEY_SPLIT, "NAME", 0, "split of the data set (default: train)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure, rounded up to whole rounds (default: 10)",
      0},
-    {"split", KEY_SPLIT, "NAME", 0, "split of the data set (train)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "seconds to measure, in whole rounds (10)", 0},
-    {"memory", KEY_MEMORY, "MIB", 0, "size of the records to use, at most (1024)", 0},
+    {"memory", KEY_MEMORY, "MIB", 0, "maximum size of the records to use (default: 1024)", 0},
     {"peers", KEY_PEERS, NULL, 0,
      "compare with the loaders of FFCV, DALI and torchvision (see also bench data)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
-static const char about[] =
-    "Measure how many pictures one core decodes, transforms and normalises, and where the time "
-    "goes.\vSERRIED_PEER_PYTHON is the Python that has the peers (tests/peers/install --data).";
+static const char about[] = "Measure how many pictures one core decodes, transforms and normalises "
+                            "per second, and how long "
+                            "each stage takes."
+                            "\v"
+                            "SERRIED_PEER_PYTHON is the Python in which the other loaders are "
+                            "installed (tests/peers/install "
+                            "--data).";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_decode_bench *b = state->input;
@@ -215,7 +220,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         b->path = value;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? Give a folder that 'serried pack' wrote, or a shard");
+        argp_error(state, "DATASET is missing: a folder that 'serried pack' wrote, or a shard");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

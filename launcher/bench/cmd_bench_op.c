@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench op: the time of each kernel at the shapes of ResNet-50, as a share of what the
-// machine can do, and what an operator costs the host beside its kernel (bench_op_cost.c).
+// machine can do, and the overhead of an operator (bench_op_cost.c).
 //
-// The limits (multiply-adds, copying) are measured first, with as many threads. The share of a
-// kernel is max(flops / limit, bytes / limit) / time, where bytes are those of its arguments: a
-// kernel that finds them in a cache may show more than 100 %. Data are random, never zeros; arrays
-// are touched before they are timed.
+// The limits (multiply-adds, copying) are measured first, with the same number of threads. The
+// share of a kernel is max(flops / limit, bytes / limit) / time, where bytes are those of its
+// arguments: a kernel that finds them in a cache may exceed 100 %. Data are random, never zeros;
+// arrays are touched before they are timed.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ typedef struct options {
     const char *filter, *provider;
     int threads;
     int64_t batch;
-    double seconds; // spent on one kernel
-    sr_dtype dtype; // SR_DTYPE_COUNT: f32 and bf16
+    double seconds; // to spend on one kernel
+    sr_dtype dtype; // SR_DTYPE_COUNT: both f32 and bf16
 } options;
 
 typedef struct bench {
@@ -40,9 +40,9 @@ typedef struct bench {
     sr_pool *pool;
     void **scratch; // per thread, of the kernel being timed
     sr_machine_limits limits;
-    sr_bench_own_cost own;
+    sr_bench_overhead overhead;
     sr_text json;
-    int found, rows; // cases to be timed, cases that were
+    int found, rows; // cases to time, cases timed so far
     sr_status status;
 } bench;
 
@@ -66,7 +66,7 @@ static void run_block(void *user, int64_t block, int worker) {
     sr_worker w = {.index = worker, .scratch = l->scratch[worker]};
     const sr_status status = l->run(l->args, block, &w);
     if (status != SR_OK)
-        l->status = status; // read after the team is done
+        l->status = status; // read after all threads are done
 }
 
 static sr_status run_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args) {
@@ -89,7 +89,7 @@ static sr_status time_kernel(bench *b, const sr_prepared *prepared, sr_kernel_ar
     double *times = sr_alloc_array(MAX_RUNS, sizeof *times, "times of a benchmark");
     if (times == NULL)
         return SR_E_MEMORY;
-    sr_status status = run_kernel(b, prepared, args); // warms caches, makes what is made lazily
+    sr_status status = run_kernel(b, prepared, args); // warms caches and lazily created state
     double spent = 0;
     int runs = 0;
     while (status == SR_OK && runs < MAX_RUNS && (runs < 3 || spent < b->o->seconds)) {
@@ -109,7 +109,7 @@ static sr_status time_kernel(bench *b, const sr_prepared *prepared, sr_kernel_ar
 
 // ---- arrays ----
 
-// Random bits that are numbers of moderate size in every float type; bytes and integers small.
+// Random numbers in [-1, 1) for float types; bytes from 0 to 8; other types random bits.
 static void fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed) {
     sr_rng rng;
     sr_rng_init(&rng, seed, 0, 0, 0);
@@ -219,7 +219,7 @@ static bool wanted(const bench *b, const sr_bench_case *c) {
            strstr(c->shape, filter) != NULL;
 }
 
-// The entry to be timed; NULL where the case is not asked for or the provider lacks it.
+// The entry to time; NULL if the case is filtered out or the provider lacks it.
 static const sr_kernel_entry *entry_of(const bench *b, const sr_bench_case *c) {
     if (!wanted(b, c))
         return NULL;
@@ -268,8 +268,8 @@ static void print_head(const bench *b) {
            b->limits.copy_rate * 1e-9);
     printf("overhead of an operator: %.0f ns to record; %.0f ns to find the plan and %.0f ns to "
            "replay (%.0f of them its kernel), %llu allocations; %.1f us to compile\n\n",
-           b->own.record_ns, b->own.find_ns, b->own.replay_ns, b->own.kernel_ns,
-           (unsigned long long)b->own.allocations, 1e-3 * b->own.compile_ns);
+           b->overhead.record_ns, b->overhead.find_ns, b->overhead.replay_ns, b->overhead.kernel_ns,
+           (unsigned long long)b->overhead.allocations, 1e-3 * b->overhead.compile_ns);
     printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
            "median", "GFLOP/s", "GB/s", "limit", "provider class");
 }
@@ -285,17 +285,17 @@ static sr_status print_json(const bench *b) {
     sr_text_add(&out, ", \"limit_bytes_per_s\": ");
     sr_text_add_json_number(&out, b->limits.copy_rate);
     sr_text_add(&out, ", \"own_cost\": {\"recorded_ns\": ");
-    sr_text_add_json_number(&out, b->own.record_ns);
+    sr_text_add_json_number(&out, b->overhead.record_ns);
     sr_text_add(&out, ", \"found_ns\": ");
-    sr_text_add_json_number(&out, b->own.find_ns);
+    sr_text_add_json_number(&out, b->overhead.find_ns);
     sr_text_add(&out, ", \"replayed_ns\": ");
-    sr_text_add_json_number(&out, b->own.replay_ns);
+    sr_text_add_json_number(&out, b->overhead.replay_ns);
     sr_text_add(&out, ", \"kernel_ns\": ");
-    sr_text_add_json_number(&out, b->own.kernel_ns);
+    sr_text_add_json_number(&out, b->overhead.kernel_ns);
     sr_text_add(&out, ", \"compiled_ns\": ");
-    sr_text_add_json_number(&out, b->own.compile_ns);
+    sr_text_add_json_number(&out, b->overhead.compile_ns);
     sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",
-                (unsigned long long)b->own.allocations, b->json.data);
+                (unsigned long long)b->overhead.allocations, b->json.data);
     return sr_command_print(sr_text_check(&b->json), &out);
 }
 
@@ -315,13 +315,13 @@ static sr_status run_cases(bench *b) {
     offer_cases(b, count);
     if (b->found == 0) {
         return SR_FAIL(SR_E_USAGE,
-                       "nothing to time: no kernel or shape%s%s contains '%s'; 'serried info "
+                       "nothing to measure: no kernel or shape%s%s contains '%s'; 'serried info "
                        "kernels' lists the kernels and their providers",
                        b->o->provider ? " of provider " : "", b->o->provider ? b->o->provider : "",
                        b->o->filter ? b->o->filter : "");
     }
     SR_TRY(sr_machine_limits_measure(b->pool, &b->limits));
-    SR_TRY(sr_bench_own_cost_measure(&b->own));
+    SR_TRY(sr_bench_overhead_measure(&b->overhead));
     print_head(b);
     offer_cases(b, visit);
     SR_TRY(b->status);
@@ -372,7 +372,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     else if (key == 'd')
         argp_error(state, "--dtype: '%s' is neither f32 nor bf16", value);
     else if (key == ARGP_KEY_ARG)
-        argp_error(state, "bench op takes no arguments; --filter chooses kernels");
+        argp_error(state, "bench op takes no arguments; use --filter to choose kernels");
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -381,22 +381,23 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 int sr_bench_op(int argc, char **argv) {
     static const struct argp_option table[] = {
         {"json", KEY_JSON, NULL, 0, "print the results as JSON", 0},
-        {"filter", 'f', "NAME", 0, "only kernels or shapes that contain NAME", 0},
+        {"filter", 'f', "NAME", 0, "only time kernels or shapes that contain NAME", 0},
         {"provider", 'p', "NAME", 0,
-         "time kernels of this provider instead of those that would run", 0},
-        {"dtype", 'd', "T", 0, "activations in f32 or bf16 (both)", 0},
-        {"threads", 't', "N", 0, "size of the team (1)", 0},
-        {"batch", 'b', "N", 0, "number of images (32)", 0},
-        {"seconds", 's', "S", 0, "time spent on each kernel (0.3)", 0},
+         "time the kernels of this provider instead of those that training would use", 0},
+        {"dtype", 'd', "T", 0, "activations in f32 or bf16 (default: both)", 0},
+        {"threads", 't', "N", 0, "number of threads (default: 1)", 0},
+        {"batch", 'b', "N", 0, "number of images (default: 32)", 0},
+        {"seconds", 's', "S", 0, "seconds to spend on each kernel (default: 0.3)", 0},
         {0}};
-    static const struct argp parser = {table,
-                                       parse_option,
-                                       NULL,
-                                       "Time each kernel at the shapes of ResNet-50 and compare it "
-                                       "with the limits of the machine.",
-                                       NULL,
-                                       NULL,
-                                       NULL};
+    static const struct argp parser = {
+        table,
+        parse_option,
+        NULL,
+        "Time each kernel at the shapes of ResNet-50, and compare it "
+        "with the measured limits of the machine.",
+        NULL,
+        NULL,
+        NULL};
     options o = {.threads = 1, .batch = 32, .seconds = 0.3, .dtype = SR_DTYPE_COUNT};
     if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0)
         return 2;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench ranks: steps of one job on several ranks against as many jobs of one rank each, at
-// the same time on the same cores.
+// serried bench ranks: steps of one job on several ranks, compared with as many jobs of one rank
+// each that run at the same time on the same cores.
 //
-// Run under mpirun. Every process keeps two engines: one of the job that all ranks share, with a
-// lane for each, and one of a job of its own with a lane of as many samples. They take turns, all
-// ranks at once: a block of the common job, a block of the own ones. What the common job loses is
-// what exchanging costs (the update that each rank need not compute for others' parameters is
-// already taken off) and what waiting for each other costs: 'mean' compares with the mean of the
-// own jobs' times, 'slowest' with the slowest of them, which waiting alone would explain.
-// 'processor' compares the processor time of all ranks: what exchanging takes from computing,
-// without the waiting, and hardly disturbed by other processes.
+// Run under mpirun. Every process has two engines: one of the common job, which has a lane for each
+// rank, and one of a separate job with one lane of the same size. Blocks of the common job and of
+// the separate jobs alternate, on all ranks at once. The difference is the cost of the exchange
+// (reduced by the updates that a rank need not compute for the parameters of others) and of waiting
+// for each other. 'mean' compares with the mean time of the separate jobs; 'slowest' with the
+// slowest of them, which leaves out what waiting alone explains. 'processor' compares the processor
+// time of all ranks: the cost of the exchange without waiting, hardly disturbed by other processes.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ enum { WARM_STEPS = 2, MAX_RANKS = 256, LINE = 64, FIXED_OVERRIDES = 4 };
 enum { SMALL_IMAGE = 64, CLASSES = 1000, SMALL_CLASSES = 10 };
 static const double MS_PER_S = 1e3;
 
-// Seconds of a rank's blocks, by the clock and of its processors.
+// Seconds of a rank's blocks: wall clock and processor time.
 typedef struct block_times {
     double common, own, common_cpu, own_cpu;
 } block_times;
@@ -44,8 +43,8 @@ typedef struct bench {
     const char **overrides;
     int override_count;
 
-    sr_comm *comm; // of the common job, which is told of times between its steps
-    sr_comm *self; // of the own job
+    sr_comm *comm; // of the common job; also exchanges times between steps
+    sr_comm *self; // of the separate job
     sr_placement place;
     sr_recipe *common_recipe, *own_recipe;
     sr_bench_engine common, own;
@@ -181,8 +180,8 @@ static sr_status run(bench *b) {
     const int ranks = sr_comm_size(b->comm);
     if (ranks < 2 || ranks > MAX_RANKS)
         return SR_FAIL(SR_E_USAGE,
-                       "bench ranks needs several ranks, and there is %d; run: mpirun -n 2 serried "
-                       "bench ranks %s",
+                       "bench ranks needs 2 to 256 ranks, got %d; run: mpirun -n 2 serried bench "
+                       "ranks %s",
                        ranks, b->recipe);
     SR_TRY(sr_placement_make(b->comm, &b->place));
     SR_TRY(create(b));
@@ -210,21 +209,22 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"batch", KEY_BATCH, "N", 0, "samples per rank (16)", 0},
-    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (fp32)", 0},
-    {"image", KEY_IMAGE, "PX", 0, "side of the pictures (224)", 0},
+    {"batch", KEY_BATCH, "N", 0, "samples per rank (default: 16)", 0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (default: fp32)", 0},
+    {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: 224)", 0},
     {"pairs", KEY_PAIRS, "N", 0,
-     "pairs of blocks: one of the common job, one of the separate jobs (15)", 0},
-    {"steps", KEY_STEPS, "K", 0, "steps per block (1)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "start no further pair after S seconds (300)", 0},
+     "pairs of blocks, one of the common job and one of the separate jobs (default: 15)", 0},
+    {"steps", KEY_STEPS, "K", 0, "steps per block (default: 1)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "start no further pair after S seconds (default: 300)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
 static const char about[] =
-    "Measure what ranks lose by training together: steps of one job on all ranks alternate with "
-    "steps of separate jobs, one on each rank at the same time. Run it under mpirun.\v  mpirun -n "
-    "2 serried bench ranks resnet50\n  mpirun -n 2 serried bench ranks resnet50 --precision bf16 "
-    "--json";
+    "Measure how much slower ranks are because they train together: steps of one job on all ranks "
+    "alternate with steps of separate jobs, one on each rank at the same time. Run it under mpirun."
+    "\v"
+    "  mpirun -n 2 serried bench ranks resnet50\n"
+    "  mpirun -n 2 serried bench ranks resnet50 --precision bf16 --json";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     bench *b = state->input;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench recover DATASET: how long training waits for data when a data process is killed.
+// serried bench recover DATASET: how long training waits for data after a data process is killed.
 //
-// A consumer that takes slots as fast as they come is the worst case: in training the slots that
-// are ready bridge a part. For each kind of process: some slots undisturbed, SIGKILL at a random
-// instant, and slots until the process is replaced and what lay in its rings and slots is used up.
-// The stall is the longest wait for one slot then, beyond the median wait of an undisturbed one.
-// What arrives is checked by the tests (test_pipeline, test_order): here is only time.
+// The consumer takes slots as fast as they arrive, which is the worst case: in training, slots that
+// are ready cover part of the gap. For each kind of process it takes some slots undisturbed, sends
+// SIGKILL at a random instant, and takes slots until the process has been replaced and the contents
+// of its rings and slots are used up. The stall is the longest wait for one slot in that time,
+// minus the median wait for an undisturbed slot. The delivered data are checked by tests
+// (test_pipeline, test_order); only time is measured here.
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ typedef struct arguments {
 enum { KEY_KILLS = 256, KEY_JSON };
 
 static const struct argp_option options[] = {
-    {"kills", KEY_KILLS, "N", 0, "kills of each kind of process (20)", 0},
+    {"kills", KEY_KILLS, "N", 0, "kills of each kind of process (default: 20)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
@@ -67,12 +68,12 @@ typedef struct bench {
     sr_pipeline *pipeline;
     sr_rng rng;
     sr_series waits; // for undisturbed slots, milliseconds
-    int slots;       // that a kill may touch: all that are under way, and a step more
+    int slots;       // that a kill may affect: all in flight, and one more step
     int workers;
     kind kinds[KINDS];
 } bench;
 
-// Takes and gives back the next slot; *ms is how long it was waited for.
+// Takes and returns the next slot; *ms: the wait for it.
 static sr_status take(bench *b, double *ms) {
     sr_slot slot;
     bool end;
@@ -83,7 +84,7 @@ static sr_status take(bench *b, double *ms) {
     return SR_OK;
 }
 
-// The series keeps the first values; later ones stay out.
+// The series keeps the first SR_SERIES_MAX values.
 static sr_status run_undisturbed(bench *b, int64_t ns) {
     double ms;
     for (const int64_t until = sr_clock_ns() + ns; sr_clock_ns() < until;) {
@@ -104,7 +105,7 @@ static sr_status kill_one(bench *b, int k) {
     const double usual = sr_series_median(&b->waits);
     const int64_t restarts = sr_pipeline_get_stats(b->pipeline).restarts;
     double ms, worst = 0, lost = 0;
-    // Somewhere between two slots.
+    // A random instant between two slots.
     sr_clock_sleep_ns((int64_t)(sr_rng_uniform(&b->rng, 0, 1) * usual * 1e6));
     const pid_t victim = choose_victim(b, k);
     if (victim <= 0 || kill(victim, SIGKILL) != 0)
@@ -183,8 +184,9 @@ static sr_status run(arguments *a) {
     bench b = {.kinds = {{.name = "reader"}, {.name = "iterator"}, {.name = "transformer"}}};
     sr_pipeline_options *o = &a->pipeline.options;
     if (o->threads || o->order == SR_ORDER_SEQUENTIAL)
-        return SR_FAIL(SR_E_USAGE, "only processes can be killed, and only the training orders "
-                                   "never end; leave out --threads and --order=sequential");
+        return SR_FAIL(SR_E_USAGE,
+                       "bench recover kills processes and needs an endless order; remove "
+                       "--threads and --order=sequential");
     sr_rng_init(&b.rng, (uint64_t)sr_clock_ns(), 0, 0, 0);
     sr_log_set_level(SR_LOG_ERROR); // each replacement would be a warning
     SR_TRY(sr_pipeline_open(o, &b.pipeline));
@@ -203,7 +205,7 @@ int sr_bench_recover(int argc, char **argv) {
     static const struct argp_child children[] = {{&sr_bench_pipeline_argp, 0, NULL, 0}, {0}};
     static const struct argp parser = {
         options,   parse,
-        "DATASET", "Measure how long training waits when a data process is killed.",
+        "DATASET", "Measure how long training waits for data after a data process is killed.",
         children,  NULL,
         NULL};
     arguments a = {.kills = USUAL_KILLS};

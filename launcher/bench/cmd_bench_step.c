@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step: training steps of a recipe's model, ours and PyTorch's in turns.
+// serried bench step: training steps of a recipe's model, ours alternating with PyTorch's.
 //
-// Both keep their model in memory and take blocks of steps, A-B-A-B, on the same processors and
-// samples in flight. Data are random, fixed and in memory; ours takes pictures as u8 and normalises
-// them in the step, the peer finds them normalised. Its settings are bench_step_setting.c's: those
-// whose batch norm groups are equal to ours (L lanes beside L independent models of the lane's
-// batch, whose gradients nobody has to add), and those with others. The ratio is beside the
-// fastest.
+// Both sides keep their model in memory and run blocks of steps, A-B-A-B, on the same processors
+// and with as many samples in flight. Data are random, fixed and in memory; ours takes pictures as
+// u8 and normalises them in the step, the peer gets them normalised. Its settings
+// (bench_step_setting.c) are those with our batch norm groups (L lanes are compared with L
+// independent models of a lane's batch, whose gradients need not be added) and those with others.
+// The ratio refers to the fastest setting.
 //
-// It is no test: it says what it measured, and how much other processes disturbed it.
+// This is not a test: it reports what it measured, and how much other processes disturbed it.
 #include <argp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static sr_status warm_up(bench *b) {
     return SR_OK;
 }
 
-// A block that only others are compared with leaves no trace in the result.
+// A block that only serves a comparison (!counts) does not change the result.
 static sr_status our_block(void *user, bool counts, double *images_per_s) {
     bench *b = user;
     sr_step_result *r = &b->result;
@@ -156,7 +156,7 @@ static void per_step(bench *b) {
 static sr_status start_finals(bench *b, const sr_step_own *own) {
     sr_step_result *r = &b->result;
     if (b->o->no_peer) {
-        (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not asked for");
+        (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not requested");
         return SR_OK;
     }
     const sr_status status = sr_step_finals_start(b->o, own, r);
@@ -168,7 +168,7 @@ static sr_status start_finals(bench *b, const sr_step_own *own) {
     return SR_OK;
 }
 
-// A peer that fails ends its own series, not ours.
+// A failing peer ends only its own series.
 static sr_status check_finals(bench *b) {
     sr_step_result *r = &b->result;
     if (r->final_count == 0 || sr_step_fastest(r, NULL) >= 0)
@@ -177,7 +177,7 @@ static sr_status check_finals(bench *b) {
     return b->o->needs_peer ? SR_FAIL(SR_E_PEER, "%s", r->peer_reason) : SR_OK;
 }
 
-// Failing, it leaves the speeds as they are.
+// A failure leaves the speeds as they are.
 static sr_status measure_peer_memory(bench *b) {
     sr_step_result *r = &b->result;
     sr_status status = sr_step_fastest(r, NULL) >= 0 ? sr_step_peers_memory(r) : SR_OK;
@@ -187,7 +187,7 @@ static sr_status measure_peer_memory(bench *b) {
     return SR_OK;
 }
 
-// The language of bench_peer.c, whose peer this process then is.
+// Speaks the protocol of bench_peer.c, as a peer of another serried.
 static sr_status serve(bench *b) {
     char line[64];
     double seconds;
@@ -222,7 +222,7 @@ static sr_status run(bench *b) {
     per_step(b);
     r->our_memory = sr_process_memory_get().peak - before;
     SR_TRY(measure_peer_memory(b));
-    SR_TRY(measure_limits(b)); // it takes memory of its own
+    SR_TRY(measure_limits(b)); // last, since it allocates memory
     SR_TRY(report(b));
     if (b->o->plan)
         SR_TRY(print_plans(b));
@@ -249,7 +249,7 @@ static sr_status override(bench *b, const char **list, int *count, const char *f
     return list[(*count)++] ? SR_OK : SR_E_MEMORY;
 }
 
-// One lane of the recipe, where nothing else is asked for.
+// Without --lanes: one lane of the recipe.
 static sr_status load_recipe(bench *b) {
     const sr_step_options *o = b->o;
     sr_step_result *r = &b->result;
@@ -290,7 +290,7 @@ static sr_status load_recipe(bench *b) {
 static void release(bench *b) {
     sr_step_finals_stop(&b->result);
     sr_bench_engine_release(&b->own);
-    sr_trace_free(b->trace); // which the engine may hold after a failure
+    sr_trace_free(b->trace); // after the engine, which may still refer to it after a failure
     sr_comm_free(b->comm);
     sr_recipe_free(b->result.recipe);
     sr_arena_release(&b->arena);
@@ -328,50 +328,57 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"batch", KEY_BATCH, "N", 0, "samples per step (the recipe's samples of a lane, for each lane)",
-     0},
-    {"lanes", KEY_LANES, "L", 0, "lanes (1)", 0},
-    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (the recipe's)", 0},
-    {"image", KEY_IMAGE, "PX", 0, "side of the pictures (the recipe's)", 0},
-    {"classes", KEY_CLASSES, "N", 0, "classes (1000; 10 for pictures up to 64 px)", 0},
-    {"threads", KEY_THREADS, "T", 0, "threads (the cores of this process)", 0},
-    {"blocks", KEY_BLOCKS, "N", 0, "measured blocks, and as many of the peer (5)", 0},
-    {"steps", KEY_STEPS, "K", 0, "steps per block (as many as take two seconds)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "start no further block after S seconds (600)", 0},
-    {"peer", KEY_PEER, NULL, 0, "fail if the peer cannot be measured", 0},
+    {"batch", KEY_BATCH, "N", 0,
+     "samples per step (default: for each lane, the samples of a lane in the recipe)", 0},
+    {"lanes", KEY_LANES, "L", 0, "number of lanes (default: 1)", 0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (default: that of the recipe)", 0},
+    {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: that of the recipe)", 0},
+    {"classes", KEY_CLASSES, "N", 0,
+     "number of classes (default: 1000; 10 for pictures up to 64 px)", 0},
+    {"threads", KEY_THREADS, "T", 0, "number of threads (default: the cores of this process)", 0},
+    {"blocks", KEY_BLOCKS, "N", 0, "number of blocks of each side (default: 5)", 0},
+    {"steps", KEY_STEPS, "K", 0, "steps per block (default: as many as take two seconds)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "start no further block after S seconds (default: 600)", 0},
+    {"peer", KEY_PEER, NULL, 0, "fail if PyTorch cannot be measured", 0},
     {"no-peer", KEY_NO_PEER, NULL, 0, "measure serried only", 0},
-    {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (eager)", 0},
-    {"peer-malloc", KEY_PEER_MALLOC, "A", 0, "tcmalloc or default (tcmalloc if installed)", 0},
+    {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (default: eager)", 0},
+    {"peer-malloc", KEY_PEER_MALLOC, "A", 0,
+     "tcmalloc or default, the system's (default: tcmalloc if installed)", 0},
     {"peer-processes", KEY_PEER_PROCESSES, "N", 0,
-     "processes that share threads and batch (one per thread if the batch divides evenly)", 0},
+     "processes that share threads and batch (default: one per thread if the batch divides evenly)",
+     0},
     {"peer-pinned", KEY_PEER_PINNED, "yes|no", 0,
-     "pin each thread to a processor of its own (if there are several processes)", 0},
+     "pin each thread to its own processor (default: yes if there are several processes)", 0},
     {"peer-groups", KEY_PEER_GROUPS, "equal|other", 0,
-     "only settings with the same batch norm groups as serried, or only others (both)", 0},
+     "only settings with the same batch norm groups as serried, or only others (default: both)", 0},
     {"peer-best", KEY_PEER_BEST, NULL, 0,
      "try every mode, number of processes, pinning and allocator that is not given, then measure "
      "the fastest two, and the fastest of each group, again",
      0},
-    {"peer-resident", KEY_PEER_RESIDENT, "N", 0, "settings kept in memory while they are tried (4)",
-     0},
-    {"profile", KEY_PROFILE, NULL, 0, "run further steps to time each operator and kernel", 0},
+    {"peer-resident", KEY_PEER_RESIDENT, "N", 0,
+     "settings in memory at a time with --peer-best (default: 4)", 0},
+    {"profile", KEY_PROFILE, NULL, 0, "run more steps to time each operator and kernel", 0},
     {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
-    {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two further steps", 0},
-    {"memory", KEY_MEMORY, NULL, 0, "print what takes memory, at the peak and by owner", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two more steps", 0},
+    {"memory", KEY_MEMORY, NULL, 0, "print what uses memory, at the peak and by owner", 0},
     {"memory-picture", KEY_MEMORY_PICTURE, "FILE", 0,
      "like --memory, and draw a timeline of the memory range as a PNG", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
-    {"markdown", KEY_MARKDOWN, NULL, 0, "the table in Markdown, for docs/performance.md", 0},
+    {"markdown", KEY_MARKDOWN, NULL, 0, "print the table in Markdown, for docs/performance.md", 0},
     {"serve", KEY_SERVE, NULL, 0, "run steps as requested on stdin (tests/peers/two_builds.py)", 0},
     {0}};
 
 static const char about[] =
     "Measure training steps of RECIPE on fixed random data, alternating with PyTorch if it is "
-    "installed (tests/peers/install).\v  serried bench step resnet50\n  serried bench step "
-    "resnet50 --precision bf16 --profile --no-peer\n  serried bench step cifar10-fast --lanes 2 "
-    "model.widths='[64, 128, 128]'\n  serried bench step resnet18 --lanes 2 "
-    "--peer-best\n\nSERRIED_PEER_PYTHON is the Python to use (default: /usr/bin/python3). "
-    "Processor features hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
+    "installed (tests/peers/install)."
+    "\v"
+    "  serried bench step resnet50\n"
+    "  serried bench step resnet50 --precision bf16 --profile --no-peer\n"
+    "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n"
+    "  serried bench step resnet18 --lanes 2 --peer-best\n\n"
+    "SERRIED_PEER_PYTHON is the Python with PyTorch (default: /usr/bin/python3). Processor "
+    "features "
+    "hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
 
 // One of two words.
 static const char *either(struct argp_state *state, const char *value, const char *a,

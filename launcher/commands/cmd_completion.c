@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried completion bash|zsh|fish: scripts that ask the program itself for what it offers, so that
-// they never go stale.
+// serried completion bash|zsh|fish: completion scripts that ask the program itself for commands,
+// options, recipes and keys, so that they are never out of date.
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "launcher/commands/command.h"
 
-// What the scripts ask for. Options are what a command's help shows, keys those of recipes.
+// What the scripts run: options are taken from the help of a command, keys from serried info.
 #define COMMANDS "info commands 2>/dev/null"
 #define RECIPES "recipe list --names 2>/dev/null"
 #define OPTIONS "--help 2>/dev/null | grep -oE -- '(^| )--?[a-zA-Z][a-z-]*' | tr -d ' ' | sort -u"
@@ -71,7 +71,7 @@ static const char zsh_tail[] =
     "        compadd -- ${=kind}\n"
     "    fi\n"
     "}\n"
-    "if [[ $funcstack[1] == _serried ]]; then\n" // loaded by name, as an installed file is
+    "if [[ $funcstack[1] == _serried ]]; then\n" // loaded by name, as an installed file
     "    _serried \"$@\"\n"
     "else\n"
     "    compdef _serried serried\n"
@@ -96,7 +96,7 @@ static const char fish_text[] =
     "complete -c serried -n 'string match -q -- \"-*\" (commandline -ct)' "
     "-a '(__serried_options)'\n";
 
-// Calls print for each command that something may follow.
+// Calls print for each command that takes arguments.
 static void each_command(void (*print)(const char *name, const char *words)) {
     size_t count;
     const sr_command *commands = sr_commands(&count);
@@ -158,8 +158,10 @@ int sr_cmd_completion(int argc, char **argv) {
     }
     const int help = argc == 2 && strcmp(argv[1], "--help") == 0;
     (void)fputs("usage: serried completion bash|zsh|fish\n"
-                "Print a completion script; to use it: source <(serried completion bash), likewise "
-                "zsh; serried completion fish | source\n",
+                "Print a completion script for a shell. To use it:\n\n"
+                "  source <(serried completion bash)\n"
+                "  source <(serried completion zsh)\n"
+                "  serried completion fish | source\n",
                 help ? stdout : stderr);
     return help ? 0 : 2;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried doctor: is this machine ready? Looks, starts two ranks, decodes pictures for a second.
+// serried doctor: checks the machine, starts two ranks, and decodes pictures for a second.
 //
-// Exit code 0 where training can work, 1 where something must be repaired first.
+// Exit code 0 if training can work, 1 if something must be repaired first.
 #include <argp.h>
 #include <stdio.h>
 // jpeglib.h needs stdio.h before it.
@@ -21,7 +21,7 @@
 
 enum { KEY_JSON = 0x100, WIDTH = 500, HEIGHT = 375 };
 
-// A picture about as hard to decode as a photograph: slow waves and some noise.
+// A row of a picture about as expensive to decode as a photograph: slow waves and some noise.
 static void fill_row(uint8_t *row, int y, sr_rng *rng) {
     for (int x = 0; x < WIDTH; x++, row += 3) {
         int wave = (x * x / 90 + y * 3) & 255, noise = (int)sr_rng_below(rng, 24);
@@ -73,7 +73,7 @@ static sr_status decode_for_a_second(const sr_encoded *picture, double *per_seco
     return status;
 }
 
-static void look_at_decoding(sr_findings *f) {
+static void check_decoding(sr_findings *f) {
     unsigned char *data = NULL;
     unsigned long bytes = 0;
     double rate = 0;
@@ -82,15 +82,15 @@ static void look_at_decoding(sr_findings *f) {
     if (decode_for_a_second(&picture, &rate) != SR_OK)
         sr_findings_add(f, SR_FINDING_BAD, "decoding", "%s", sr_error_message());
     else
-        sr_findings_add(f, SR_FINDING_OK, "decoding", "%.0f pictures of %dx%d a second on one core",
-                        rate, WIDTH, HEIGHT)
+        sr_findings_add(f, SR_FINDING_OK, "decoding",
+                        "%.0f pictures of %dx%d per second on one core", rate, WIDTH, HEIGHT)
             ->images_per_s = rate;
     free(data);
 }
 
 // ---- the report ---------------------------------------------------------------------------------
 
-static void look_at_recipes(sr_findings *f) {
+static void check_recipes(sr_findings *f) {
     sr_arena arena;
     sr_arena_init(&arena);
     sr_recipe_listing *items;
@@ -98,7 +98,8 @@ static void look_at_recipes(sr_findings *f) {
     if (sr_recipe_list(&arena, &items, &count) == SR_OK && count > 0)
         sr_findings_add(f, SR_FINDING_OK, "recipes", "%d shipped", count);
     else
-        sr_findings_add(f, SR_FINDING_BAD, "recipes", "none found; is SERRIED_RECIPES right?");
+        sr_findings_add(f, SR_FINDING_BAD, "recipes",
+                        "none found; check SERRIED_RECIPES, or install serried again");
     sr_arena_release(&arena);
 }
 
@@ -160,7 +161,7 @@ int sr_cmd_doctor(int argc, char **argv) {
         parse_option,
         NULL,
         "Check that this machine is ready to train: libraries, processor, memory, limits, two "
-        "ranks under mpirun, one second of decoding. Exit code: 0 if it is ready, 1 if not.",
+        "ranks under mpirun, and the speed of decoding. Exit code: 0 if it is ready, 1 if not.",
         NULL,
         NULL,
         NULL};
@@ -177,10 +178,10 @@ int sr_cmd_doctor(int argc, char **argv) {
     for (size_t i = 0; i < count; i++)
         sr_findings_add(findings, SR_FINDING_OK, libraries[i].name, "%s",
                         libraries[i].version(text));
-    sr_doctor_look_at_machine(findings);
-    look_at_recipes(findings);
-    sr_doctor_look_at_ranks(findings);
-    look_at_decoding(findings);
+    sr_doctor_check_machine(findings);
+    check_recipes(findings);
+    sr_doctor_check_ranks(findings);
+    check_decoding(findings);
     for (int i = 0; i < findings->count; i++)
         ok = ok && findings->item[i].state != SR_FINDING_BAD;
     int code = 0;

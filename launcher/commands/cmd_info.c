@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried info TABLE: what is built in, straight from the tables that the program itself uses, so
-// that no listing goes stale.
+// serried info TABLE: what is built in, printed from the tables that the program itself uses, so
+// that no listing is ever out of date.
 #include <argp.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +40,9 @@ static sr_status print_commands(void) {
 static sr_status print_ops(void) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
-    puts("# Operators: inputs (required - total) -> outputs. 'gradient': the inputs that receive "
-         "a\n# gradient; 'once': there is no second derivative.");
+    puts(
+        "# Operators: inputs (required - total) -> outputs. 'gradient': the inputs that receive a\n"
+        "# gradient; 'once': there is no second derivative.");
     for (size_t i = 0; i < count; i++) {
         char gradient[SR_OP_GRADIENT_TEXT];
         printf("%-24s %d-%d -> %d  %s (gradient: %s)\n", ops[i]->name, ops[i]->required,
@@ -59,7 +60,7 @@ static sr_status print_kernels(void) {
     char text[SR_PROVIDER_TEXT];
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    puts("# Of the kernels that support a request, the last one runs.");
+    puts("# Of the kernels that support a request, the one listed last runs.");
     printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
     for (size_t i = 0; i < count; i++) {
         const sr_provider *provider = providers[i];
@@ -187,7 +188,7 @@ static void print_plugin(const sr_plugin_file *file) {
     PRINT_LIST("schedule", p->schedules);
 }
 
-// Loads each, with every check that a recipe's plug-ins go through.
+// Loads each file with the same checks as the plug-ins of a recipe.
 static sr_status print_plugins(const char *const *paths, int count) {
     for (int i = 0; i < count; i++)
         SR_TRY(sr_plugin_add_file(paths[i]));
@@ -235,7 +236,7 @@ typedef struct info_arguments {
 enum { KEY_JSON = 0x100 };
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "options or kernels as JSON: an array of objects", 0},
+    {"json", KEY_JSON, NULL, 0, "print options or kernels as JSON, an array of objects", 0},
     {0},
 };
 
@@ -278,10 +279,16 @@ int sr_cmd_info(int argc, char **argv) {
         options,
         parse_option,
         "TABLE\nplugins FILE...",
-        "Print a table of what is built in: commands, options (keys of a recipe), models, "
-        "optimizers, schedules, transforms, losses, ops or kernels. chooser: the kernels measured "
-        "as the fastest here, among those that give the same bits. plugins: what plug-ins contain, "
-        "after the same checks as for those of a recipe.",
+        "Print a table of what is built in."
+        "\v"
+        "  commands    commands of serried\n"
+        "  options     keys of a recipe, with type, default, range and meaning\n"
+        "  models, optimizers, schedules, transforms, losses\n"
+        "              what a recipe can name, with its options\n"
+        "  ops         operators of the graph\n"
+        "  kernels     kernels, and whether they run on this processor\n"
+        "  chooser     the fastest kernels measured here, among those with the same bits\n"
+        "  plugins     what plug-in files contain, after the checks made for a recipe",
         NULL,
         NULL,
         NULL};

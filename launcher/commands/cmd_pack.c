@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried pack SRC DST: a folder or tar of pictures into a data set of shards.
+// serried pack SRC DST: packs a folder or tar of pictures into a data set of shards.
 //
-// Exit 0; 2: usage, or DST holds something else; 3: damaged source, or more files refused than
-// allowed (everything else is packed then); 1: disk full and other failures of the machine.
+// Exit 0; 2: usage, or DST contains something else; 3: damaged source, or more files refused than
+// allowed (everything else is packed); 1: disk full and other failures of the machine.
 #include <argp.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -34,47 +34,53 @@ enum {
 
 static const struct argp_option options[] = {
     {"val-fraction", KEY_VAL, "F", 0,
-     "if there is no val split: hold out the last fraction F of every class, in byte order of "
+     "if there is no val split, hold out the last fraction F of every class, in byte order of "
      "names",
      0},
     {"subset", KEY_SUBSET, "N|F", 0,
-     "only the first N samples of every split, or this fraction of them (0 < F < 1), in the order "
-     "of records",
+     "pack only the first N samples of every split, or this fraction of them (0 < F < 1), in the "
+     "order of records",
      0},
     {"list", KEY_LIST, "FILE", 0,
      "pack what FILE lists, in lines of path TAB class [TAB split]; without SRC, paths are "
-     "relative to FILE's folder",
+     "relative to the folder of FILE",
      0},
-    {"classes", KEY_CLASSES, "FILE", 0, "file with the class names in the order of their numbers",
-     0},
-    {"void", KEY_VOID, "ID", 0, "class id in masks that means unlabelled, in addition to 255", 0},
-    {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer", 0},
+    {"classes", KEY_CLASSES, "FILE", 0,
+     "file with the class names, one per line, in the order of class ids", 0},
+    {"void", KEY_VOID, "ID", 0,
+     "class id that marks unlabelled pixels of masks, in addition to 255", 0},
+    {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer than PX", 0},
     {"quality", KEY_QUALITY, "Q", 0, "JPEG quality of shrunk pictures, 1..100 (default: 90)", 0},
     {"raw", KEY_RAW, NULL, 0,
-     "store pixels instead of JPEG: several times larger and several times faster to read", 0},
-    {"zstd", KEY_ZSTD, NULL, 0, "compress stored pixels", 0},
+     "store pixels instead of JPEG, which is several times larger and several times faster to read",
+     0},
+    {"zstd", KEY_ZSTD, NULL, 0, "compress stored pixels with zstd", 0},
     {"row-index", KEY_INDEX, "N", 0,
-     "parts of each row of a JPEG that can be decoded alone, 0 (no index) to 64 (default: 1)", 0},
+     "segments per row of a JPEG that can be decoded separately, 0 (no index) to 64 (default: 1)",
+     0},
     {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, such as 64MiB (default: 256MiB)", 0},
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
     {"max-entries", KEY_ENTRIES, "N", 0,
-     "maximum number of entries in archives (default: 50000000)", 0},
+     "maximum number of entries in an archive (default: 50000000)", 0},
     {"max-unpacked", KEY_UNPACKED, "BYTES", 0,
-     "maximum unpacked size of compressed archives (default: 512GiB)", 0},
-    {"workers", 'j', "N", 0, "threads (default: one per core)", 0},
+     "maximum unpacked size of an archive (default: 512GiB)", 0},
+    {"workers", 'j', "N", 0, "number of threads (default: one per core)", 0},
     {0}};
 
 static const char about[] =
-    "Pack SRC, a folder, tar or file, into DST. The format is detected from the content:\nfolders "
-    "CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; Pascal VOC XML; YOLO images and "
-    "labels with data.yaml; pictures and masks in two parallel folders; WebDataset shards; CIFAR "
-    "and MNIST files; KPLRecords. Each of them may be in a tar (also compressed) or a zip. "
-    "Pictures "
-    "are JPEG and PNG; their pixels do not change unless --max-size is given.\vDamaged files are "
-    "refused and listed in DST/refused.csv; everything else is packed. The result is the same for "
-    "any number of workers. If a pack is killed, the same command resumes it.";
+    "Pack SRC, a folder, archive or file, into the data set DST. The format of SRC is detected "
+    "from "
+    "its content: folders CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; Pascal VOC "
+    "XML; YOLO images and labels with data.yaml; pictures and masks in two parallel folders; "
+    "WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar (also "
+    "compressed) or a zip. Pictures are JPEG and PNG; their pixels do not change unless --max-size "
+    "is given."
+    "\v"
+    "Damaged files are refused and listed in DST/refused.csv; everything else is packed. The "
+    "result "
+    "is the same for any number of workers. If a pack is killed, the same command resumes it.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;
@@ -84,7 +90,7 @@ static double parse_fraction(struct argp_state *state, const char *text) {
     return value;
 }
 
-// A number of samples, or a part with a decimal point.
+// A number of samples, or a fraction with a decimal point.
 static void parse_subset(struct argp_state *state, const char *text, sr_pack_options *out) {
     char *end;
     if (strpbrk(text, ".eE") == NULL) {
@@ -200,12 +206,12 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool 
     if (r->unlabelled > 0)
         fprintf(stderr, "note: %" PRId64 " picture%s without a label left out\n", r->unlabelled,
                 r->unlabelled == 1 ? "" : "s");
-    if (r->refused > 0 && !failed) // a failure says it by itself
+    if (r->refused > 0 && !failed) // a failure reports it itself
         fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
                 r->refused == 1 ? " was" : "s were", o->destination);
 }
 
-// Returns what stands before the next count.
+// Returns the separator before the next count.
 static const char *print_count(const char *between, int64_t count, const char *what) {
     if (count <= 0)
         return between;
@@ -255,7 +261,7 @@ int sr_cmd_pack(int argc, char **argv) {
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;
     sr_status status = sr_pack(&o, &report);
-    if (report.bytes > 0) { // also where too many files were refused: the rest is packed
+    if (report.bytes > 0) { // also if too many files were refused: the rest is packed
         print_report(&o, &report);
         print_notes(&o, &report, status != SR_OK);
     }

@@ -27,20 +27,25 @@ static const size_t max_file = (size_t)256 << 20;
 
 static const struct argp_option options[] = {
     {"top", KEY_TOP, "N", 0, "list the N most probable classes (default: 5)", 0},
-    {"json", KEY_JSON, NULL, 0, "one JSON object per picture instead of CSV", 0},
-    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves, not their average", 0},
-    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object per picture instead of CSV", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves instead of their moving average", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0,
+     "load the plug-ins that the recipe of a run folder names", 0},
     {"save-pixels", KEY_PIXELS, "FILE", 0,
      "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file", 0},
     {0}};
 
 static const char about[] =
-    "Classify IMAGES with MODEL, a run folder or a checkpoint. IMAGES are JPEG or PNG files, "
-    "folders (all pictures below them), or - to read names from stdin, one per line.\v  serried "
-    "predict runs/cifar10-fast/latest photo.jpg\n  serried predict runs/cifar10-fast/latest "
-    "photos/ --top 3\n  serried predict resnet50 weights=r50.safetensors data.val=imagenet "
-    "*.jpg\n\nArguments with '=' before the first picture override the recipe. A picture that "
-    "cannot be read is reported and skipped; the exit code is then 3.";
+    "Classify IMAGES with MODEL: a run folder, a checkpoint, or a recipe with weights=FILE. IMAGES "
+    "are JPEG or PNG files, folders (all pictures below them), or - to read names from stdin, one "
+    "per line."
+    "\v"
+    "  serried predict runs/cifar10-fast/latest photo.jpg\n"
+    "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
+    "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
+    "Arguments with '=' before the first picture override the recipe. A picture that cannot be "
+    "read "
+    "is reported and skipped; the exit code is then 3.";
 
 typedef struct predict_arguments {
     sr_inference_options open;
@@ -87,7 +92,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!a->open.source || a->name_count == 0)
-            argp_error(state, "give a model and pictures");
+            argp_error(state, "MODEL and IMAGES are needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -99,14 +104,14 @@ typedef struct predictor {
     sr_picture_file files[CHUNK];
     sr_status statuses[CHUNK];
     float *probabilities;
-    int *best, top;  // numbers of the classes that a row lists
-    bool json;       //
-    uint8_t *pixels; // of all files, or NULL
+    int *best, top; // indices of the classes that a row lists
+    bool json;
+    uint8_t *pixels; // of all pictures, or NULL
     size_t picture_bytes;
-    int done, left_out; // files that went into the model; that could not be read or decoded
+    int done, left_out; // files passed to the model; files that could not be read or decoded
 } predictor;
 
-// CSV after RFC 4180: quotes only where they are needed.
+// A CSV field (RFC 4180), quoted only if necessary.
 static void print_cell(const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         (void)fputs(text, stdout);
@@ -121,7 +126,7 @@ static void print_cell(const char *text) {
     (void)putchar('"');
 }
 
-// A name as it is, but for a terminal, which would obey it.
+// A name as it is; on a terminal, without control characters, which the terminal would execute.
 static void print_text(const char *text) {
     sr_text visible;
     if (!isatty(STDOUT_FILENO)) {
@@ -134,7 +139,8 @@ static void print_text(const char *text) {
     sr_text_release(&visible);
 }
 
-// The classes with the highest probabilities into p->best, the lower number first of equal ones.
+// Stores the classes with the highest probabilities in p->best; of equal ones, the lower index
+// first.
 static void find_best(const predictor *p, const float *row) {
     int count = 0;
     for (int c = 0; c < p->inference->class_count; c++) {
@@ -193,7 +199,7 @@ static sr_status print_row(const predictor *p, const char *file, const float *ro
     return status;
 }
 
-// Reads the files that can be read into p->files; their number.
+// Reads the files that can be read into p->files; *loaded: their number.
 static sr_status read_files(predictor *p, const sr_picture_list *list, int first, int count,
                             int *loaded) {
     for (int i = 0; i < count; i++) {

@@ -12,23 +12,26 @@
 enum { KEY_PLAIN = 0x100, KEY_NAMES, KEY_JSON, KEY_PLUGINS };
 
 static const struct argp_option options[] = {
-    {"plain", KEY_PLAIN, NULL, 0, "show: without comments on where values come from", 0},
-    {"names", KEY_NAMES, NULL, 0, "list: names only", 0},
-    {"json", KEY_JSON, NULL, 0, "show: as one JSON object; list: one object per recipe", 0},
+    {"plain", KEY_PLAIN, NULL, 0, "show: leave out the comments on where values come from", 0},
+    {"names", KEY_NAMES, NULL, 0, "list: print names only", 0},
+    {"json", KEY_JSON, NULL, 0, "show: print one JSON object; list: one object per recipe", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
-     "show, check: load plug-ins that another owner's recipe names", 0},
+     "show, check: load plug-ins even if another user owns the recipe", 0},
     {0}};
 
 static const char about[] =
-    "list: print the shipped recipes. show: print a recipe with every value resolved, with "
-    "key=value overrides, and where each value comes from. check: read recipes, open the data and "
-    "weights that they name, and report every mistake that training would stop at.\vShipped "
-    "recipes are searched for in SERRIED_RECIPES (folders separated by ':') if it is set, "
+    "List, show or check recipes."
+    "\v"
+    "  list    print the shipped recipes\n"
+    "  show    print a recipe with every value resolved, and where it comes from\n"
+    "  check   read recipes, open the data and weights that they name, and report\n"
+    "          every error at which training would stop\n\n"
+    "Shipped recipes are searched for in SERRIED_RECIPES (folders separated by ':') if it is set, "
     "otherwise beside the program.";
 
 typedef struct recipe_arguments {
     const char *verb;
-    const char **words; // behind the verb
+    const char **words; // after the verb
     int count;
     bool plain, names, json;
     sr_plugins_trust trust;
@@ -99,7 +102,8 @@ static sr_status list(const recipe_arguments *a) {
             printf("%-*s  %s\n", width, items[i].name, items[i].about);
     }
     if (status == SR_OK && count == 0)
-        status = SR_FAIL(SR_E_NOT_FOUND, "no recipes were found; is SERRIED_RECIPES right?");
+        status = SR_FAIL(SR_E_NOT_FOUND,
+                         "no recipes were found; check SERRIED_RECIPES, or install serried again");
     sr_arena_release(&arena);
     return status;
 }
@@ -134,7 +138,7 @@ static sr_status check_one(const char *name, sr_plugins_trust trust) {
     return status;
 }
 
-// All of them are checked; the worst exit code counts.
+// Checks all of them; returns the highest exit code.
 static int check(const recipe_arguments *a) {
     int worst = 0;
     for (int i = 0; i < a->count; i++) {

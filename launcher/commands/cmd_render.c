@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small labelled picture set, drawn: ten shapes at random places, sizes, angles and colours on
-// gradients with noise and clutter.
+// serried render: draws a small labelled picture set, ten shapes with random positions, sizes,
+// angles and colours on gradients with noise and clutter.
 //
-// Every picture is a function of (class, number) alone, so that two runs and two machines get the
-// same files. Shapes are inside-tests in their own coordinates, sampled 3 x 3 times a pixel. It is
-// data to see a training work from end to end, not a benchmark.
+// Every picture is a function of (class, number) alone, so two runs and two machines get the same
+// files. A shape is a test for points inside, in its own coordinates, sampled 3 x 3 times per
+// pixel. The data are for trying a training run from end to end; they are not a benchmark.
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 #define MAX_SIDE 64
 #define DEFAULT_COUNT 220
 
-// ---- shapes: is (x, y) inside? All fill about the unit circle. ---------------------------------
+// ---- shapes: is (x, y) inside? All are about as large as the unit circle. ----------------------
 
 typedef struct point {
     double x, y;
@@ -159,7 +159,7 @@ static void draw_background(picture *p, sr_rng *rng, color from, color to) {
     }
 }
 
-// Short lines and dots that belong to nothing.
+// Short lines and dots that belong to no shape.
 static void draw_clutter(picture *p, sr_rng *rng) {
     uint32_t strokes = 2 + sr_rng_below(rng, 6);
     for (uint32_t s = 0; s < strokes; s++) {
@@ -278,7 +278,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     else if (key == ARGP_KEY_ARG && !a->target)
         a->target = value;
     else if (key == ARGP_KEY_END && (!a->target || a->count < 1 || a->count > 9999))
-        argp_error(state, "a folder to draw into, and a count of 1 to 9999");
+        argp_error(state, "DST is needed, and --count must be from 1 to 9999");
     else if (key != ARGP_KEY_END)
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -286,10 +286,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 
 int sr_cmd_render(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"count", 'c', "N", 0, "pictures of each class (default 220)", 0}, {0}};
+        {"count", 'c', "N", 0, "pictures per class (default: 220)", 0}, {0}};
     static const struct argp parser = {
-        options, parse_option, "DST", "Draw pictures of ten shapes, as DST/CLASS/NNNN.jpg.",
-        NULL,    NULL,         NULL};
+        options, parse_option,
+        "DST",   "Draw pictures of ten shapes into DST/CLASS/NNNN.jpg, to try serried out.",
+        NULL,    NULL,
+        NULL};
     render_arguments a = {NULL, DEFAULT_COUNT};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;

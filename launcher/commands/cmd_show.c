@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried show PATH: pictures of a data set with their labels, as a PNG and in the terminal; of a
-// checkpoint or run folder every tensor.
+// serried show PATH: draws pictures of a data set with their labels, to a file and in the terminal;
+// lists every tensor of a checkpoint or run folder.
 #include <argp.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,25 +18,27 @@
 enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_SIZE, KEY_TERMINAL };
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "the picture's file, .png or .jpg (default: show.png)", 0},
-    {"count", 'n', "N", 0, "pictures (default: 24)", 0},
-    {"first", KEY_FIRST, "I", 0, "number of the first sample (default: 0)", 0},
-    {"split", KEY_SPLIT, "NAME", 0, "train, val or test (default: the first there is)", 0},
-    {"columns", KEY_COLUMNS, "N", 0, "pictures in a row (default: 6)", 0},
+    {"output", 'o', "FILE", 0, "file to write, .png or .jpg (default: show.png)", 0},
+    {"count", 'n', "N", 0, "number of pictures (default: 24)", 0},
+    {"first", KEY_FIRST, "I", 0, "index of the first sample (default: 0)", 0},
+    {"split", KEY_SPLIT, "NAME", 0, "train, val or test (default: the first one in the data set)",
+     0},
+    {"columns", KEY_COLUMNS, "N", 0, "pictures per row (default: 6)", 0},
     {"size", KEY_SIZE, "PX", 0, "longer side of a shown picture (default: 160)", 0},
     {"terminal", KEY_TERMINAL, NULL, 0,
-     "also draw it in the terminal, even if the terminal is not recognised", 0},
+     "draw in the terminal too, even if it is not known to show pictures", 0},
     {0}};
 
 static const char about[] =
-    "Writes samples of a shard or data set with their labels, boxes and masks as one picture, and "
-    "draws it if stdout is a terminal with colours and UTF-8. For a checkpoint or run folder, "
-    "lists the tensors.";
+    "Draw samples of a shard or data set with their labels, boxes and masks into one picture, "
+    "which "
+    "is also shown if stdout is a terminal with colours and UTF-8. For a checkpoint or run folder, "
+    "list the tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;
     long first, count, columns, side;
-    bool terminal; // asked for
+    bool terminal; // requested
 } arguments;
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -78,7 +80,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
-// Does the terminal read UTF-8, as the user's locale says (POSIX: the first of these that is set)?
+// Whether the locale is UTF-8 (POSIX: the first of these variables that is set counts).
 static bool takes_utf8(void) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -89,7 +91,7 @@ static bool takes_utf8(void) {
     return false;
 }
 
-// Characters in a row of the terminal that can show colours and half blocks; 0 where there is none.
+// Columns of the terminal; 0 if it cannot show colours and half blocks, or if stdout is not one.
 static int terminal_columns(bool asked) {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct winsize size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried stat PATH: what is in a shard, data set, checkpoint or run folder.
+// serried stat PATH: what a shard, data set, checkpoint or run folder contains.
 #include <argp.h>
 #include <stdio.h>
 
@@ -11,9 +11,10 @@ enum { KEY_JSON = 0x100 };
 static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0}, {0}};
 
-static const char about[] = "Print what is in a shard, data set, checkpoint or run folder, "
-                            "detected from its content: records, classes, sizes, mean and standard "
-                            "deviation of the channels; or position, metrics and weights.";
+static const char about[] =
+    "Print what a shard, data set, checkpoint or run folder contains. Which of these PATH is, is "
+    "detected from its content. For data: records, classes, sizes, mean and standard deviation of "
+    "the channels; for a checkpoint: position in the run, metrics and weights.";
 
 typedef struct arguments {
     const char *path;

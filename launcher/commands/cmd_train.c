@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried train: reads the command line, and either trains (alone, or as one rank of a job) or
-// becomes mpirun's parent. Training itself is sr_train_main (trainer/run/train.h).
+// serried train: parses the command line, then either trains (alone, or as one rank of a job) or
+// becomes the parent of mpirun. Training itself is sr_train_main (trainer/run/train.h).
 #include <argp.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -30,27 +30,31 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {NULL, 'n', "N", 0, "ranks on this machine (default: one for each visible GPU, else 1)", 0},
-    {NULL, 'o', "DIR", 0, "the run folder (default: runs/RECIPE/TIME)", 0},
+    {NULL, 'n', "N", 0, "number of ranks on this machine (default: one per visible GPU, else 1)",
+     0},
+    {NULL, 'o', "DIR", 0, "run folder (default: runs/RECIPE/TIME)", 0},
     {"fresh", KEY_FRESH, NULL, 0, "start over; an existing run in the -o folder is moved aside", 0},
     {"resume", KEY_RESUME, "DIR", 0, "resume the run in this folder", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan without training", 0},
-    {"json", KEY_JSON, NULL, 0, "print the result as the last line, one JSON object", 0},
-    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that another owner's recipe names", 0},
+    {"json", KEY_JSON, NULL, 0, "print the result as one JSON object in the last line", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins even if another user owns the recipe",
+     0},
     {"allow-numerics-change", KEY_NUMERICS, NULL, 0,
-     "resume even if this processor or its libraries compute different bits", 0},
-    {"quiet", 'q', NULL, 0, "warnings and errors only", 0},
-    {"verbose", 'v', NULL, 0, "more messages", 0},
+     "resume even if this processor or the libraries compute different bits", 0},
+    {"quiet", 'q', NULL, 0, "print only warnings and errors", 0},
+    {"verbose", 'v', NULL, 0, "print more messages", 0},
     {0}};
 
 static const char about[] =
-    "Train RECIPE (the name of a shipped one, or a file), with single values overridden by "
-    "key=value. The same command resumes an unfinished run.\v  serried train cifar10-resnet -n 2 "
-    "data.train=data\n  serried train my.yaml optimizer.lr=0.4 epochs=30\n  mpirun -np 64 serried "
-    "train my.yaml\n\nCtrl-C, SIGTERM, SIGHUP and SIGUSR1 write a checkpoint and exit with code "
-    "75.\nExit "
-    "codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite, 6 peer "
-    "lost, 75 checkpointed: run again.";
+    "Train RECIPE, the name of a shipped recipe or a file; key=value overrides single values. The "
+    "same command resumes an unfinished run."
+    "\v"
+    "  serried train cifar10-resnet -n 2 data.train=data\n"
+    "  serried train my.yaml optimizer.lr=0.4 epochs=30\n"
+    "  mpirun -np 64 serried train my.yaml\n\n"
+    "On Ctrl-C, SIGTERM, SIGHUP and SIGUSR1, training writes a checkpoint and exits with code 75.\n"
+    "Exit codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite "
+    "loss, 6 a rank was lost, 75 checkpointed: run the same command again.";
 
 typedef struct train_arguments {
     sr_train_request request;
@@ -120,7 +124,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
-// Is the module for GPUs installed beside the library?
+// Whether the module for GPUs is installed beside the library.
 static bool has_gpu_module(void) {
     Dl_info library;
     if (dladdr((const void *)sr_recipe_keys(), &library) == 0 || !library.dli_fname)
@@ -159,7 +163,7 @@ static int default_ranks(const sr_recipe *recipe) {
 
 // ---- the parent of ranks -----------------------------------------------------------------------
 
-// What can be refused before anything is started is said once here, instead of by every rank.
+// Reports errors once before ranks are started, instead of in every rank.
 static sr_status check(sr_recipe *recipe, const sr_train_request *request, int ranks) {
     SR_TRY(sr_plugins_load(recipe, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     SR_TRY(sr_recipe_check(recipe));
@@ -187,7 +191,7 @@ static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, in
     return status;
 }
 
-// Ranks ignore -n, so the line that they get is the one that was typed.
+// Ranks ignore -n, so they get the same command line.
 static int start(train_arguments *a, int argc, char **argv) {
     sr_recipe *recipe = NULL;
     const sr_train_request *request = &a->request;
@@ -212,7 +216,7 @@ static int start(train_arguments *a, int argc, char **argv) {
     return status == SR_OK ? exit_code : sr_command_fail(status);
 }
 
-// Would several Slurm tasks train on their own, or all but one stay idle?
+// Whether several Slurm tasks would train separate runs, or all but one would stay idle.
 static bool is_one_of_many(const train_arguments *a, sr_started_by by) {
     if (by == SR_STARTED_BY_SLURM)
         return !a->ranks_given || a->request.ranks > 1;
@@ -239,7 +243,7 @@ int sr_cmd_train(int argc, char **argv) {
     sr_started_by by = sr_start_detect();
     sr_status status = sr_stop_hold();
     if (status == SR_OK && by == SR_STARTED_BY_MPI) {
-        // A rank without its launcher has nobody to end it: it dies with it.
+        // Without its launcher nothing would end this rank, so it dies with the launcher.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         status = sr_stop_install();
     }

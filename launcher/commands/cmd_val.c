@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried val: the metrics of a trained model on the val split of a packed data set. Runs alone or
-// as the ranks of a job; the result is the same bits on any number of them.
+// under mpirun; the result has the same bits on any number of ranks.
 #include <argp.h>
 #include <stdio.h>
 
@@ -11,14 +11,16 @@
 enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
 
 static const struct argp_option options[] = {
-    {"data", 'd', "DST", 0, "packed data set (default: the recipe's)", 0},
-    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves, not their average", 0},
-    {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins that a run folder's recipe names", 0},
+    {"data", 'd', "DATA", 0, "packed data set (default: that of the recipe)", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves instead of their moving average", 0},
+    {"allow-plugins", KEY_PLUGINS, NULL, 0,
+     "load the plug-ins that the recipe of a run folder names", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
 static const char about[] =
-    "Evaluate MODEL: a run folder, a checkpoint (last/, best/), or a recipe with weights=FILE.\v"
+    "Evaluate MODEL: a run folder, a checkpoint (last/, best/), or a recipe with weights=FILE."
+    "\v"
     "  serried val runs/cifar10-fast/latest\n"
     "  serried val resnet50 weights=resnet50.safetensors data.val=imagenet\n";
 
@@ -54,7 +56,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!a->open.source)
-            argp_error(state, "which model? Give a run folder");
+            argp_error(
+                state,
+                "MODEL is missing: a run folder, a checkpoint, or a recipe with weights=FILE");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried verify PATH...: checks every byte of shards, data sets, checkpoints and run folders.
 //
-// All paths are looked at. Exit 0: all whole; 3: something is damaged (named on stdout, and the
-// first on stderr); 2: a path is nothing of serried's. The highest code counts.
+// Checks all paths. Exit 0: all intact; 3: something is damaged (listed on stdout, the first on
+// stderr); 2: a path is not a file or folder of serried. The highest code is returned.
 #include <argp.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -18,12 +18,15 @@
 enum { KEY_JSON = 0x100, FOLDERS_DEEP = 3 };
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "one JSON object per path", 0}, {0}};
+    {"json", KEY_JSON, NULL, 0, "print one JSON object per path", 0}, {0}};
 
 static const char about[] =
-    "Check every checksum of shards, data sets, checkpoints and run folders, detected from their "
-    "content, and report all damage. In any other folder, such as runs, check the run folders "
-    "below it.\vExit code: 0 if everything is whole, 3 if something is damaged.";
+    "Check every checksum of shards, data sets, checkpoints and run folders, and report all "
+    "damage. What a path is, is detected from its content. In any other folder, such as runs, "
+    "check "
+    "the run folders below it."
+    "\v"
+    "Exit code: 0 if everything is intact, 3 if something is damaged.";
 
 typedef struct arguments {
     char **paths;
@@ -54,14 +57,15 @@ static int verify(const sr_subject *subject, const char *path, bool json) {
     sr_text text;
     sr_text_init(&text);
     const sr_status status = subject->verify(path, json, &text);
-    const sr_status printed = sr_command_print(SR_OK, &text); // findings, too
+    const sr_status printed = sr_command_print(SR_OK, &text); // also if damage was found
     if (status == SR_OK && printed == SR_OK)
         return 0;
     return sr_command_fail(status == SR_OK ? printed : status);
 }
 
-// Checks the run folders below a folder such as runs/, in the order of names; 'latest' and other
-// links would repeat them. *worst: the highest exit code. Returns how many were found.
+// Checks the run folders below a folder such as runs/, in the order of names. Links such as
+// 'latest' are skipped, as they would repeat them. *worst: the highest exit code. Returns the
+// number found.
 static int verify_below(const char *folder, int depth, bool json, int *worst) {
     struct dirent **entries;
     const sr_subject *subject;

@@ -16,7 +16,7 @@ static error_t refuse_words(int key, char *value, struct argp_state *state) {
 int sr_cmd_version(int argc, char **argv) {
     static const struct argp parser = {
         .parser = refuse_words,
-        .doc = "Print the version, and those of the libraries that serried uses."};
+        .doc = "Print the versions of serried and of the libraries that it uses."};
     if (argp_parse(&parser, argc, argv, 0, NULL, NULL) != 0)
         return 2;
     size_t count;

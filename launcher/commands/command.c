@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding and calling commands. Options of a command are its own (glibc argp); here is only what
-// stands before them.
+// Finding and calling commands. Each command parses its own options (glibc argp).
 #include "launcher/commands/command.h"
 
 #include <argp.h>
@@ -23,7 +22,7 @@ static const sr_command commands[] = {
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
-// Not for people: entries that other parts of serried call.
+// Internal commands, by which serried starts itself.
 static const struct {
     const char *name;
     sr_command_fn run;
@@ -47,9 +46,10 @@ static void print_help(FILE *out) {
         else
             fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
     }
-    fputs("\n'serried COMMAND --help' shows the options of a command. To start:\n  serried pack "
-          "PICTURES data                pack a folder of pictures, one folder per class\n  serried "
-          "train resnet18 -n 2 data.train=data\n",
+    fputs("\n'serried COMMAND --help' shows the options of a command. To start:\n"
+          "  serried pack PICTURES data                pack a folder of pictures, one folder per "
+          "class\n"
+          "  serried train resnet18 -n 2 data.train=data\n",
           out);
 }
 
@@ -76,7 +76,7 @@ static int unknown(const char *name) {
     return 2;
 }
 
-// -h is --help everywhere; argp alone knows it as -?.
+// argp itself only knows -? and --help.
 static void spell_out_help(int argc, char **argv) {
     static char help[] = "--help";
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -84,8 +84,8 @@ static void spell_out_help(int argc, char **argv) {
             argv[i] = help;
 }
 
-// An empty name, as from an unset variable, would mean the current folder or its parent to one
-// command and nothing to another.
+// Finds an empty argument, as from an unset shell variable. One command would take it for the
+// current folder or its parent, another would ignore it.
 static int find_empty(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const size_t n = strlen(argv[i]);
@@ -141,21 +141,20 @@ static int dispatch(int argc, char **argv) {
     return command ? run(command, argc - 1, argv + 1) : unknown(name);
 }
 
-// Results that did not arrive are a failure, also where the disk was full at their last byte.
-// A file over `ulimit -f` is a failing write with a message, not the end by a signal.
-// A file that is opened must not become stdout where that is closed (>&-). What takes its place
-// cannot be written, so that lost results are a failure, as with any closed stdout.
+// Opens the standard descriptors that are closed (>&-), so that no file that is opened later
+// becomes stdout. What replaces stdout cannot be written, so that lost results are still a failure.
 static void fill_standard_files(void) {
     static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)open("/dev/null", flags[fd]); // the lowest that is free
+            (void)open("/dev/null", flags[fd]); // opens the lowest free descriptor
 }
 
 int sr_command_main(int argc, char **argv) {
     fill_standard_files();
-    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); // a file over `ulimit -f` fails with a message instead
     int code = dispatch(argc, argv);
+    // Lost results are a failure, even if the disk was full only at their last byte.
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     fprintf(stderr, "serried: cannot write the results to stdout: %s\n", strerror(errno));

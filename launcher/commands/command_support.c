@@ -12,7 +12,7 @@
 int sr_command_fail(sr_status status) {
     char message[8192];
     (void)sr_text_visible_message(sr_error_message(), message, sizeof message);
-    // Mistakes in recipes begin with their place and need no name before them.
+    // Errors in recipes begin with file and line, and need no prefix.
     const char *prefix = strstr(message, ": error: ") ? "" : "serried: ";
     fprintf(stderr, "%s%s\n", prefix, message);
     return sr_status_exit_code(status);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the doctor sees of a machine without running anything.
+// What the doctor checks on a machine without running anything.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@
 
 #define MIB (1024.0 * 1024.0)
 
-// Who decides on which core a rank computes.
-static void look_at_placement(sr_findings *f, const sr_start_cores *cores) {
+// Whether ranks are pinned to cores.
+static void check_placement(sr_findings *f, const sr_start_cores *cores) {
     const char *pin = getenv("SERRIED_PIN");
     const sr_cpu_set mask = sr_cpu_set_of_thread();
     if (pin && strcmp(pin, "0") == 0)
@@ -31,13 +31,13 @@ static void look_at_placement(sr_findings *f, const sr_start_cores *cores) {
             f, SR_FINDING_NOTE, "placement",
             "the cgroup's quota is smaller than the number of processors: ranks are not pinned");
     else
-        sr_findings_add(f, SR_FINDING_OK, "placement",
-                        "each rank on this host gets whole cores of its own%s",
+        sr_findings_add(f, SR_FINDING_OK, "placement", "ranks are pinned to separate cores%s",
                         cores->nodes > 1 ? "; run at least one rank per NUMA node" : "");
 }
 
-// Values of plans and parameters ask for huge pages where the kernel waits to be asked.
-static void look_at_huge_pages(sr_findings *f) {
+// Memory of values and parameters requests huge pages, which counts if the kernel is set to
+// madvise.
+static void check_huge_pages(sr_findings *f) {
     char line[128] = "";
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
     const bool read = file && fgets(line, sizeof line, file);
@@ -45,29 +45,29 @@ static void look_at_huge_pages(sr_findings *f) {
         (void)fclose(file);
     if (!read || strstr(line, "[never]"))
         sr_findings_add(f, SR_FINDING_NOTE, "huge pages",
-                        "off; 'madvise' in /sys/kernel/mm/transparent_hugepage/enabled makes the "
-                        "first step faster");
+                        "off; writing madvise to /sys/kernel/mm/transparent_hugepage/enabled makes "
+                        "the first step faster");
     else
         sr_findings_add(f, SR_FINDING_OK, "huge pages", "used for values and parameters");
 }
 
-static void look_at_processor(sr_findings *f) {
+static void check_processor(sr_findings *f) {
     char features[96];
     sr_start_cores cores = sr_start_count_cores();
     sr_findings_add(f, SR_FINDING_OK, "processor", "%s", sr_cpu_model());
     sr_findings_add(f, SR_FINDING_OK, "cores", "%d core%s, %d usable processor%s, %d NUMA node%s",
                     cores.cores, cores.cores == 1 ? "" : "s", sr_cpu_count(),
                     sr_cpu_count() == 1 ? "" : "s", cores.nodes, cores.nodes == 1 ? "" : "s");
-    look_at_placement(f, &cores);
+    check_placement(f, &cores);
     uint32_t have = sr_cpu_features();
     if (have & SR_CPU_AVX2)
         sr_findings_add(f, SR_FINDING_OK, "features", "%s", sr_cpu_features_text(have, features));
     else
         sr_findings_add(f, SR_FINDING_WARN, "features",
-                        "no AVX2: the reference kernels run, which is slow");
+                        "no AVX2: training uses the slow reference kernels");
 }
 
-static void look_at_memory(sr_findings *f) {
+static void check_memory(sr_findings *f) {
     char total[16], available[16];
     const sr_machine_memory memory = sr_machine_get_memory();
     sr_findings_add(f, memory.available < UINT64_C(2) << 30 ? SR_FINDING_WARN : SR_FINDING_OK,
@@ -76,38 +76,38 @@ static void look_at_memory(sr_findings *f) {
                     sr_text_bytes(memory.available, available));
 }
 
-static void look_at_shared_memory(sr_findings *f) {
+static void check_shared_memory(sr_findings *f) {
     struct statvfs info;
     char free_bytes[16];
     if (statvfs("/dev/shm", &info) != 0) {
         sr_findings_add(f, SR_FINDING_BAD, "/dev/shm",
-                        "missing; ranks and data processes share memory there");
+                        "missing; ranks and data processes need it to share memory");
         return;
     }
     double bytes = (double)info.f_bavail * (double)info.f_frsize;
     bool small = bytes < 256 * MIB;
     sr_findings_add(f, small ? SR_FINDING_WARN : SR_FINDING_OK, "/dev/shm", "%s free%s",
                     sr_text_bytes((uint64_t)bytes, free_bytes),
-                    small ? "; in a container give --shm-size=1g or --ipc=host" : "");
+                    small ? "; in a container, use --shm-size=1g or --ipc=host" : "");
 }
 
-// What stands between a hostile picture and the user's files.
-static void look_at_walls(sr_findings *f) {
+// What protects the user's files from a malicious picture.
+static void check_sandbox(sr_findings *f) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     if (support.seccomp && support.landlock > 0)
         sr_findings_add(f, SR_FINDING_OK, "data processes",
                         "sandboxed by seccomp and Landlock (version %d)", support.landlock);
     else if (support.seccomp)
         sr_findings_add(f, SR_FINDING_NOTE, "data processes",
-                        "sandboxed by seccomp; this kernel lacks Landlock, so that reader "
+                        "sandboxed by seccomp only: this kernel lacks Landlock, so reader "
                         "processes can read every file that the user can read");
     else
         sr_findings_add(f, SR_FINDING_WARN, "data processes",
                         "not sandboxed: this kernel has no seccomp filters; use only pictures from "
-                        "people you trust");
+                        "sources you trust");
 }
 
-static void look_at_limits(sr_findings *f) {
+static void check_limits(sr_findings *f) {
     struct rlimit files, locked;
     char text[16];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
@@ -120,11 +120,11 @@ static void look_at_limits(sr_findings *f) {
         sr_findings_add(f, SR_FINDING_OK, "locked memory", "unlimited");
     else
         sr_findings_add(f, SR_FINDING_NOTE, "locked memory",
-                        "%s; InfiniBand and pinned memory want ulimit -l unlimited",
+                        "%s; InfiniBand and pinned memory need ulimit -l unlimited",
                         sr_text_bytes(locked.rlim_cur, text));
 }
 
-static void look_at_folder(sr_findings *f) {
+static void check_folder(sr_findings *f) {
     static const struct {
         long type;
         const char *name;
@@ -141,16 +141,16 @@ static void look_at_folder(sr_findings *f) {
     bool low = bytes < 1024 * MIB;
     if (access(".", W_OK) != 0) {
         sr_findings_add(f, SR_FINDING_WARN, "this folder",
-                        "not writable; give -o DIR, or run from another one");
+                        "not writable; use -o DIR, or run in another folder");
     } else if (name) {
         sr_findings_add(f, SR_FINDING_WARN, "this folder",
-                        "on %s, %s free; data is faster on a local disk", name, text);
+                        "on %s, %s free; reading data from a local disk is faster", name, text);
     } else {
         sr_findings_add(f, low ? SR_FINDING_WARN : SR_FINDING_OK, "this folder", "%s free", text);
     }
 }
 
-static void look_at_cache(sr_findings *f) {
+static void check_cache(sr_findings *f) {
     const sr_chooser_options options = {.on = true};
     sr_chooser_use(&options);
     const char *folder = sr_chooser_folder();
@@ -158,10 +158,10 @@ static void look_at_cache(sr_findings *f) {
         sr_findings_add(f, SR_FINDING_OK, "cache", "%s (serried info chooser)", folder);
     else
         sr_findings_add(f, SR_FINDING_NOTE, "cache",
-                        "none: every run times its kernels again; set HOME or SERRIED_CACHE");
+                        "none, so every run times its kernels again; set HOME or SERRIED_CACHE");
 }
 
-static void look_at_gpus(sr_findings *f) {
+static void check_gpus(sr_findings *f) {
     char path[32];
     int count = 0;
     do
@@ -169,20 +169,20 @@ static void look_at_gpus(sr_findings *f) {
     while (access(path, F_OK) == 0 && ++count < 64);
     if (count > 0)
         sr_findings_add(f, SR_FINDING_NOTE, "GPUs",
-                        "NVIDIA devices: %d; they are used if libserried-cuda.so is installed",
+                        "NVIDIA devices: %d; training uses them if libserried-cuda.so is installed",
                         count);
     else
         sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none found; training runs on the CPU");
 }
 
-void sr_doctor_look_at_machine(sr_findings *findings) {
-    look_at_processor(findings);
-    look_at_memory(findings);
-    look_at_huge_pages(findings);
-    look_at_shared_memory(findings);
-    look_at_walls(findings);
-    look_at_limits(findings);
-    look_at_folder(findings);
-    look_at_cache(findings);
-    look_at_gpus(findings);
+void sr_doctor_check_machine(sr_findings *findings) {
+    check_processor(findings);
+    check_memory(findings);
+    check_huge_pages(findings);
+    check_shared_memory(findings);
+    check_sandbox(findings);
+    check_limits(findings);
+    check_folder(findings);
+    check_cache(findings);
+    check_gpus(findings);
 }

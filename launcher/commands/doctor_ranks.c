@@ -19,7 +19,7 @@ int sr_doctor_mpi_probe(int argc, char **argv) {
     if (status == SR_OK)
         status = sr_comm_barrier(comm, "the doctor's barrier");
     if (status == SR_OK && sr_comm_size(comm) != 2)
-        status = SR_FAIL(SR_E_PEER, "MPI sees %d ranks instead of 2", sr_comm_size(comm));
+        status = SR_FAIL(SR_E_PEER, "MPI connected %d ranks instead of 2", sr_comm_size(comm));
     sr_comm_free(comm);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }
@@ -39,10 +39,10 @@ static sr_status run_probe(sr_arena *arena, int *code) {
     return status;
 }
 
-void sr_doctor_look_at_ranks(sr_findings *f) {
+void sr_doctor_check_ranks(sr_findings *f) {
     if (sr_start_detect() != SR_STARTED_ALONE) {
         sr_findings_add(f, SR_FINDING_NOTE, "two ranks",
-                        "not tried: this process is itself a rank");
+                        "not tried, because this process is itself a rank");
         return;
     }
     sr_arena arena;
@@ -55,13 +55,13 @@ void sr_doctor_look_at_ranks(sr_findings *f) {
         sr_findings_add(f, SR_FINDING_BAD, "two ranks", "%s", sr_error_message());
     else if (code != 0)
         sr_findings_add(f, SR_FINDING_BAD, "two ranks",
-                        "mpirun exited with %d; try: mpirun -np 2 hostname", code);
+                        "mpirun exited with code %d; try: mpirun -np 2 hostname", code);
     else
         sr_findings_add(f, SR_FINDING_OK, "two ranks", "started, synchronised and exited in %.1f s",
                         seconds);
     sr_arena_release(&arena);
     sr_findings_add(
         f, SR_FINDING_NOTE, "signals",
-        "under bare mpirun only SIGUSR1 asks for a checkpoint; mpirun turns SIGTERM into "
-        "exit code 1");
+        "under plain mpirun, only SIGUSR1 requests a checkpoint; after SIGTERM, mpirun kills the "
+        "ranks and exits with 1");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried info chooser: what the chooser's cache holds for this machine.
+// serried info chooser: the entries of the chooser's cache for this machine.
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +46,8 @@ sr_status sr_info_chooser(void) {
         puts("# no cache: neither SERRIED_CACHE, XDG_CACHE_HOME nor HOME names a folder");
         return SR_OK;
     }
-    printf("# %s, on one thread; remove the file to have kernels timed again\n", sr_chooser_file());
+    printf("# %s, measured on one thread; delete the file to time the kernels again\n",
+           sr_chooser_file());
     sr_chooser_visit(print_choice, &count);
     if (count == 0)
         puts("# nothing has been timed yet");

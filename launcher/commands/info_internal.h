@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of serried info that are files of their own. Each prints to stdout.
+// Tables of serried info that have their own source files. Each function prints to stdout.
 #ifndef SR_LAUNCHER_INFO_INTERNAL_H
 #define SR_LAUNCHER_INFO_INTERNAL_H
 
@@ -10,7 +10,7 @@ SR_NODISCARD sr_status sr_info_chooser(void);
 // Every key of a recipe, as text and as an array of objects.
 SR_NODISCARD sr_status sr_info_options(void);
 SR_NODISCARD sr_status sr_info_options_json(void);
-// The rows of one table (NULL: none), each behind the prefix.
+// The rows of one table (NULL: none), each after the prefix.
 void sr_info_print_table(const sr_option_table *table, const char *prefix);
 
 #endif

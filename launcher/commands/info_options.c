@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried info options: every key of a recipe, from the tables that read it.
+// serried info options: every key of a recipe, from the tables that parse it.
 //
 // Keys of any recipe come first, then those that a model, loss, optimizer, schedule or transform
 // adds where it is chosen; descriptors that share a table are listed together. The same rows are
@@ -49,11 +49,11 @@ static void add_range(const sr_option *option, sr_text *out) {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-// A key as it is listed; texts are borrowed while it is.
+// A key as it is listed; its texts are borrowed for the time of the visit.
 typedef struct listed {
     const char *prefix, *name; // of the key
-    const char *of;            // names of what adds it, as "resnet18, resnet50"; "": any recipe
-    const sr_option *option;   // NULL: the fields below stand for it
+    const char *of;            // what adds the key, such as "resnet18, resnet50"; "": any recipe
+    const sr_option *option;   // NULL: the fields below describe the key
     const char *type, *default_value, *help;
     const char *const *choices; // NULL-terminated, or NULL
     sr_option_class option_class;
@@ -102,16 +102,16 @@ typedef struct described {
     const sr_option_table *options; // may be NULL
 } described;
 
-// A kind of descriptor: where it is chosen, and all of it.
+// A kind of descriptor: where a recipe chooses one, and all that exist.
 typedef struct kind {
-    const char *section; // as "optimizer"
+    const char *section; // such as "optimizer"
     const char *what;    // "the optimizer's name"
     const described *items;
     size_t count;
-    bool in_list; // of augment, where each stands as NAME: {options}
+    bool in_list; // of augment, whose entries are NAME: {options}
 } kind;
 
-// The item's name, and behind it those of later ones with the same table.
+// The item's name, followed by those of later items with the same table.
 static void add_sharers(const kind *k, size_t first, sr_text *out) {
     for (size_t i = first; i < k->count; i++)
         if (i == first || k->items[i].options == k->items[first].options)
@@ -163,8 +163,8 @@ static void visit_kind(const kind *k, visit_row visit, void *user) {
     }
 }
 
-// Name and option table of each descriptor of a list, whose member 'options' is one or points to
-// one, into items of the arena.
+// Name and option table of each descriptor of a list, into items of the arena. The member 'options'
+// of a descriptor is a table or points to one.
 #define DESCRIBE(list_, total_, table_of_, arena_, items_)                                         \
     do {                                                                                           \
         (items_) = sr_arena_alloc((arena_), ((total_) + 1) * sizeof *(items_));                    \
@@ -200,7 +200,7 @@ static sr_status list_kinds(kind kinds[KINDS], sr_arena *arena) {
     return SR_OK;
 }
 
-// The fallback of a section, from its own row.
+// The default of a section.
 static const char *fallback_of(const char *section) {
     size_t count;
     const sr_recipe_section *sections = sr_recipe_sections(&count);
@@ -253,7 +253,7 @@ static void add_text_row(const listed *row, sr_text *out) {
 
 typedef struct printer {
     sr_text out;
-    char of[256]; // what the last row belonged to
+    char of[256]; // 'of' of the last row
     const char *comma;
 } printer;
 
@@ -271,13 +271,12 @@ sr_status sr_info_options(void) {
     sr_text_init(&p.out);
     sr_text_add(
         &p.out,
-        "# Keys of a recipe: type = default, range; 'neutral' ones never change a bit of a "
-        "result and are\n"
-        "# not part of a run's identity. 'model: NAME' is 'model: {name: NAME}', likewise "
-        "loss, optimizer,\n"
-        "# schedule; 'ema: 0.999' is 'ema: {decay: 0.999}'. Below a line '# schedule: step' "
-        "stand keys that\n"
-        "# are there with this choice alone.\n");
+        "# Keys of a recipe: type = default, range. Neutral keys never change a bit of a result "
+        "and\n"
+        "# are not part of a run's identity. 'model: NAME' is short for 'model: {name: NAME}',\n"
+        "# likewise loss, optimizer and schedule; 'ema: 0.999' for 'ema: {decay: 0.999}'. Keys "
+        "below\n"
+        "# a line such as '# schedule: step' exist only with that choice.\n");
     return sr_command_print(visit_all(print_row, &p), &p.out);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions of libraries. Run-time ones where the library has a call for it, as a package may be
-// newer than what serried was built with.
+// Versions of libraries, at run time where the library can report it: the installed package may be
+// newer than the one that serried was built with.
 #include "launcher/commands/library_list_internal.h"
 
 #include <archive.h>
@@ -113,7 +113,7 @@ static const char *lmdb(char text[SR_LIBRARY_TEXT]) {
 #endif
 }
 
-// Providers of kernels that call a library know its version.
+// A provider of kernels that calls a library reports its version.
 static const char *onednn(char text[SR_LIBRARY_TEXT]) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);

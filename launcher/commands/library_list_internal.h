@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries that this program runs with, and their versions as they say themselves.
+// The libraries that this program runs with, and the versions that they report.
 #ifndef SR_LAUNCHER_LIBRARY_LIST_INTERNAL_H
 #define SR_LAUNCHER_LIBRARY_LIST_INTERNAL_H
 

@@ -31,7 +31,7 @@ static sr_status add_folder(sr_picture_list *list, sr_arena *arena, const char *
 static sr_status add_entry(sr_picture_list *list, sr_arena *arena, const char *path) {
     struct stat info;
     if (lstat(path, &info) != 0)
-        return SR_OK; // gone since the folder was listed
+        return SR_OK; // removed since the folder was listed
     if (S_ISDIR(info.st_mode))
         return add_folder(list, arena, path);
     return sr_picture_named(path) && !sr_path_is_folder(path) ? add(list, arena, path) : SR_OK;

@@ -12,14 +12,14 @@ typedef struct sr_picture_list {
     size_t count, capacity;
 } sr_picture_list;
 
-// Adds what one argument names: of a folder every file below it that is named like a picture, in
-// the order of names, hidden ones and links to folders left out; of "-" the lines of stdin;
-// anything else as it is. SR_E_NOT_FOUND for a folder without a picture.
+// Adds what one argument names: for a folder, every file below it with the name of a picture, in
+// the order of names, without hidden files and links to folders; for "-", the lines of stdin;
+// otherwise the argument itself. SR_E_NOT_FOUND for a folder without pictures.
 SR_NODISCARD sr_status sr_picture_list_add(sr_picture_list *list, sr_arena *arena,
                                            const char *argument);
-// The path of this number.
+// The path at this index.
 const char *sr_picture_list_get(const sr_picture_list *list, size_t index);
-// Gives the items back.
+// Frees the items.
 void sr_picture_list_release(sr_picture_list *list);
 
 #endif

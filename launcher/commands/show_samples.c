@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading what serried show draws (show_samples.h): a record is decoded, upright, and shrunk to the
-// size of its tile at once, so that a sheet's memory is that of the sheet.
+// Reading what serried show draws (show_samples.h): each record is decoded, turned upright and
+// shrunk to the size of its tile before the next one, so that only the sheet is kept in memory.
 #include "launcher/commands/show_samples.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static sr_status shrink(reader *r, const sr_pixels *pixels, sr_tile *tile, uint8
     return sr_resample(r->resampler, pixels, &job, rgb);
 }
 
-// A small picture keeps its pixels: the sheet enlarges it.
+// A small picture keeps its size; the sheet enlarges it.
 static sr_status read_picture(reader *r, const sr_sample *sample, int64_t *width, int64_t *height,
                               sr_tile *tile) {
     const sr_encoded encoded = sr_encoded_of(sample);
@@ -123,7 +123,7 @@ static sr_status add_outlines(objects *o, sr_record_cursor polygons, int number)
 static sr_status add_object(objects *o, const sr_object *object) {
     const int classes = sr_dataset_class_count(o->reader->dataset);
     const bool known = object->label >= 0 && object->label < classes;
-    // Objects without a class number take colours in turns.
+    // Objects without a known class take colours in turn.
     const int number = known ? (int)object->label : (int)(o->box_count % 4096);
     const char *label = known ? sr_dataset_class_name(o->reader->dataset, number) : NULL;
     if (label == NULL && object->name_bytes > 0) {
@@ -222,7 +222,7 @@ static sr_status read_sample(reader *r, int64_t index, sr_tile *tile) {
     SR_TRY(sr_inspect_read(r->dataset, index, &sample, &detection, &has_objects));
     SR_TRY(read_picture(r, &sample, &width, &height, tile));
     SR_TRY(add_caption(r, &sample, tile));
-    // A mask is stored as the picture is, so only that of a picture stored upright is drawn.
+    // A mask has the orientation of the stored picture; it is drawn only if that is upright.
     if (sample.mask != NULL && width == sample.width && height == sample.height &&
         sample.orientation <= 1)
         SR_TRY(read_mask(r, &sample, tile));
@@ -264,7 +264,7 @@ sr_status sr_show_samples(sr_dataset *dataset, int64_t first, int count, int sid
                        (long long)first, (long long)records);
     if ((int64_t)count * side * side > SHEET_PIXELS)
         return SR_FAIL(SR_E_USAGE,
-                       "%d samples of %d pixels make too large a picture; give a lower --count or "
+                       "%d samples of %d pixels make too large a picture; use a lower --count or "
                        "--size",
                        count, side);
     const int there = count < records - first ? count : (int)(records - first);

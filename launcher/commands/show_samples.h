@@ -7,10 +7,10 @@
 #include "kernels/base/memory.h"
 #include "trainer/report/samples_picture.h"
 
-// Reads the samples first .. first + count of a data set (fewer at its end), each with its class's
-// or file's name, its boxes, outlines and mask; pictures are at most 'side' pixels large. *out,
-// which lives in the arena, is ready to be drawn. SR_E_USAGE beyond the end; damage names the
-// sample.
+// Reads 'count' samples of a data set from 'first' on (fewer at its end), each with the name of its
+// class or file, its boxes, outlines and mask; the longer side of a picture is at most 'side'
+// pixels. *out is ready to be drawn and lives in the arena. SR_E_USAGE if 'first' is beyond the
+// end; errors name the sample.
 SR_NODISCARD sr_status sr_show_samples(sr_dataset *dataset, int64_t first, int count, int side,
                                        sr_arena *arena, sr_samples *out);
 

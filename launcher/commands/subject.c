@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of things that serried verify and stat look at (see subject.h).
+// The kinds of subjects that serried verify, stat and show accept (see subject.h).
 #include "launcher/commands/subject.h"
 
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ sr_status sr_subject_find(const char *path, const sr_subject **out) {
             return SR_OK;
         }
     return SR_FAIL(SR_E_USAGE,
-                   "%s is not a shard, data set, checkpoint or run folder; if it holds pictures, "
-                   "pack them: serried pack %s %s.packed",
+                   "%s is not a shard, data set, checkpoint or run folder; if it contains "
+                   "pictures, pack them: serried pack %s %s.packed",
                    path, path, path);
 }

@@ -14,14 +14,14 @@ bool sr_subject_is_data(const char *path) {
 
 // -- verify ------------------------------------------------------------------------------------
 
-typedef struct findings {
+typedef struct damage_list {
     sr_text *out;
     bool json, any;
     char first[512];
-} findings;
+} damage_list;
 
 static void note(void *user, const char *message) {
-    findings *f = user;
+    damage_list *f = user;
     if (f->json) {
         sr_text_add(f->out, f->any ? ", " : "");
         sr_text_add_json_string(f->out, message);
@@ -36,7 +36,7 @@ static void note(void *user, const char *message) {
 }
 
 sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
-    findings f = {.out = out, .json = json};
+    damage_list f = {.out = out, .json = json};
     sr_verify_result result;
     char size[16];
     if (json) {
@@ -54,14 +54,14 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
     } else if (result.noun != NULL) {
         sr_text_add(out, "%s: %s: %" PRIu64 " %s, %" PRIu64 " record%s, %s\n", path,
                     f.any             ? "damaged"
-                    : status == SR_OK ? "whole"
+                    : status == SR_OK ? "intact"
                                       : "not completely read",
                     result.files, result.noun, result.records, result.records == 1 ? "" : "s",
                     sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
-        return SR_FAIL(SR_E_CHECKSUM, "damaged in %" PRIu64 " place%s, the first: %s",
-                       result.damaged, result.damaged == 1 ? "" : "s", f.first);
+        return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " damaged part%s; the first: %s", result.damaged,
+                       result.damaged == 1 ? "" : "s", f.first);
     return status;
 }
 
@@ -76,7 +76,7 @@ static void add_triple(sr_text *out, const char *name, const double v[3]) {
     sr_text_add(out, "]");
 }
 
-// The class's part of the masks' pixels.
+// The class's share of the pixels of all masks.
 static double share_of(const sr_split_stat *stat, int c) {
     return stat->pixels ? (double)stat->class_pixels[c] / (double)stat->pixels : 0.0;
 }
@@ -135,7 +135,7 @@ static void add_boxes(const sr_split_stat *stat, sr_text *out) {
         stat->sides[0], stat->sides[1], stat->sides[2], stat->sides[3], stat->sides[4]);
 }
 
-// What stands behind a class, and what its bar shows.
+// The figure printed for a class, and the length of its bar.
 static double add_class(const sr_split_stat *stat, int c, char *text, size_t capacity) {
     if (stat->has_masks) {
         (void)snprintf(text, capacity, "%7.2f%%", 100 * share_of(stat, c));
@@ -146,7 +146,7 @@ static double add_class(const sr_split_stat *stat, int c, char *text, size_t cap
     return (double)count;
 }
 
-// The first 'width' characters, filled up with spaces.
+// The first 'width' characters, padded with spaces.
 static void add_column(sr_text *out, const char *name, int width) {
     sr_text visible;
     sr_text_init(&visible);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line for mpirun, and where its backing files go.
+// The command line for mpirun, and the folder for its backing files.
 //
 // Measured with Open MPI 4.1.4 (Debian 12): with odls_base_sigkill_timeout 0 a dead rank ends the
 // job in 0.02 s instead of 1 to 2 s; mpi_yield_when_idle lets ranks share cores; a killed mpirun
-// leaves shared-memory segments behind, so these go into a folder of our own below /dev/shm that is
-// removed at the end, and by a later start when this process was killed.
+// leaves shared-memory segments behind. They therefore go into our own folder below /dev/shm, which
+// is removed at the end, or by a later start if this process was killed.
 #include "launcher/start/start_internal.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/text.h"
 
-// ---- where are we -------------------------------------------------------------------------------
+// ---- surroundings -------------------------------------------------------------------------------
 
 static int number_of(const char *variable) {
     const char *text = getenv(variable);
@@ -62,7 +62,7 @@ sr_start_cores sr_start_count_cores(void) {
 #define SHM "/dev/shm"
 #define YOUNG_SECONDS 60 // a folder this young may not be locked yet
 
-// Removes what a killed start of this user left: a folder whose lock nobody holds.
+// Removes the folders that killed starts of this user left: those whose lock is not held.
 static void sweep_old(const char *prefix) {
     DIR *shm = opendir(SHM);
     const struct dirent *entry;
@@ -86,7 +86,7 @@ static void sweep_old(const char *prefix) {
         (void)closedir(shm);
 }
 
-// Without /dev/shm, MPI's own places must do: *folder stays NULL.
+// Without /dev/shm, MPI uses its default folders: plan->folder stays NULL.
 static sr_status make_folder(sr_arena *arena, sr_start_plan *plan) {
     char prefix[64], folder[128], lock[160], board[160];
     snprintf(prefix, sizeof prefix, "serried-%u-", (unsigned)geteuid());
@@ -98,30 +98,30 @@ static sr_status make_folder(sr_arena *arena, sr_start_plan *plan) {
     plan->board = sr_arena_strdup(arena, board);
     if (!plan->folder || !plan->board)
         return SR_E_MEMORY;
-    SR_TRY(sr_guard_start(plan)); // first: no moment without somebody who removes it
+    SR_TRY(sr_guard_start(plan)); // first, so that there is always a process that removes it
     if (mkdir(folder, 0700) != 0) {
         sr_guard_dismiss(&plan->guard);
         plan->folder = plan->board = NULL;
         return SR_OK;
     }
     snprintf(lock, sizeof lock, "%s/" SR_START_LOCK, folder);
-    // Inherited by mpirun on purpose: the folder is in use as long as either of us lives.
+    // Inherited by mpirun on purpose: the folder is in use while either process lives.
     plan->lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (plan->lock >= 0)
         (void)flock(plan->lock, LOCK_EX);
     return SR_OK;
 }
 
-// ---- the line -----------------------------------------------------------------------------------
+// ---- the command line ---------------------------------------------------------------------------
 
-typedef struct words {
+typedef struct argument_list {
     sr_arena *arena;
     char **items;
     size_t count, room;
     bool failed;
-} words;
+} argument_list;
 
-static void add(words *w, const char *word) {
+static void add(argument_list *w, const char *word) {
     char *copy = sr_arena_strdup(w->arena, word);
     if (!copy || w->count + 1 >= w->room)
         w->failed = true;
@@ -129,13 +129,13 @@ static void add(words *w, const char *word) {
         w->items[w->count++] = copy;
 }
 
-static void add_setting(words *w, const char *name, const char *value) {
+static void add_setting(argument_list *w, const char *name, const char *value) {
     add(w, "--mca");
     add(w, name);
     add(w, value);
 }
 
-static void add_placement(words *w, sr_start_plan *plan) {
+static void add_placement(argument_list *w, sr_start_plan *plan) {
     sr_start_cores cores = sr_start_count_cores();
     char map[32];
     if (plan->ranks > cores.cores) {
@@ -170,7 +170,7 @@ static void add_quoted(sr_text *out, const char *word) {
     sr_text_add(out, "'");
 }
 
-static sr_status write_line(sr_arena *arena, sr_start_plan *plan) {
+static sr_status quote_command(sr_arena *arena, sr_start_plan *plan) {
     sr_text text;
     sr_text_init(&text);
     for (char **word = plan->argv; *word; word++) {
@@ -179,15 +179,15 @@ static sr_status write_line(sr_arena *arena, sr_start_plan *plan) {
     }
     sr_status status = sr_text_check(&text);
     if (status == SR_OK) {
-        plan->line = sr_arena_strdup(arena, text.data);
-        status = plan->line ? SR_OK : SR_E_MEMORY;
+        plan->command_line = sr_arena_strdup(arena, text.data);
+        status = plan->command_line ? SR_OK : SR_E_MEMORY;
     }
     sr_text_release(&text);
     return status;
 }
 
-static sr_status write_words(char *const *command, sr_arena *arena, sr_start_plan *plan) {
-    words w = {.arena = arena, .room = 40};
+static sr_status make_arguments(char *const *command, sr_arena *arena, sr_start_plan *plan) {
+    argument_list w = {.arena = arena, .room = 40};
     for (char *const *word = command; *word; word++)
         w.room++;
     w.items = sr_arena_alloc(arena, w.room * sizeof *w.items);
@@ -198,7 +198,7 @@ static sr_status write_words(char *const *command, sr_arena *arena, sr_start_pla
     add(&w, "mpirun");
     add(&w, "-np");
     add(&w, number);
-    add(&w, "--quiet"); // its advice on exit codes; ours is printed instead
+    add(&w, "--quiet"); // suppresses its advice on exit codes; ours is printed instead
     add_placement(&w, plan);
     add_setting(&w, "mpi_yield_when_idle", "1");
     add_setting(&w, "odls_base_sigkill_timeout", "0");
@@ -211,7 +211,7 @@ static sr_status write_words(char *const *command, sr_arena *arena, sr_start_pla
     if (w.failed)
         return SR_E_MEMORY;
     plan->argv = w.items;
-    return write_line(arena, plan);
+    return quote_command(arena, plan);
 }
 
 void sr_start_release(sr_start_plan *plan) {
@@ -219,19 +219,19 @@ void sr_start_release(sr_start_plan *plan) {
         (void)close(plan->lock);
     sr_guard_dismiss(&plan->guard);
     if (plan->folder)
-        sr_start_remove_folder(plan->folder); // where the guard was killed
+        sr_start_remove_folder(plan->folder); // in case the guard was killed
     plan->folder = NULL;
     plan->lock = -1;
 }
 
 sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_start_plan *plan) {
     *plan =
-        (sr_start_plan){.ranks = ranks, .lock = -1, .guard.line = -1, .as_root = geteuid() == 0};
+        (sr_start_plan){.ranks = ranks, .lock = -1, .guard.channel = -1, .as_root = geteuid() == 0};
     sr_status status = make_folder(arena, plan);
     if (status == SR_OK)
-        status = sr_start_check_needs(plan); // behind the removal of what killed starts left
+        status = sr_start_check_needs(plan); // after leftovers of killed starts are removed
     if (status == SR_OK)
-        status = write_words(command, arena, plan);
+        status = make_arguments(command, arena, plan);
     if (status != SR_OK)
         sr_start_release(plan);
     return status;

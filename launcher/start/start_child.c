@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting mpirun as a child.
 //
-// mpirun and its ranks are in a process group of their own, so that a Ctrl-C of the terminal comes
-// to the parent alone. If the parent is killed, the kernel sends mpirun SIGTERM.
+// mpirun and its ranks run in their own process group, so that Ctrl-C in the terminal reaches the
+// parent alone. If the parent is killed, the kernel sends mpirun SIGTERM.
 //
 // fork and not posix_spawn: the child needs PR_SET_PDEATHSIG, and the parent has one thread.
 #include <errno.h>
@@ -18,8 +18,9 @@
 
 #include "launcher/start/start_internal.h"
 
-// mpirun carries the ranks' stderr through pipes; this tells them that a terminal is at its end.
-static void tell_terminal(void) {
+// mpirun passes the ranks' stderr through pipes; this variable tells them that it ends in a
+// terminal, and how wide it is.
+static void pass_terminal(void) {
     struct winsize window;
     const char *term = getenv("TERM");
     char columns[16] = "80";
@@ -35,7 +36,7 @@ static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *m
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        _exit(1); // it died before prctl
+        _exit(1); // the parent died before prctl
     (void)signal(SIGPIPE, SIG_DFL);
     (void)signal(SIGTTOU, SIG_IGN); // writing from a background group must not stop the job
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
@@ -43,8 +44,8 @@ static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *m
     if (null >= 0)
         (void)dup2(null, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
-    tell_terminal();
-    (void)setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0); // mpirun does not start without one
+    pass_terminal();
+    (void)setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0); // mpirun does not start without PATH
     if (plan->board)
         (void)setenv(SR_BOARD_VARIABLE, plan->board, 1);
     if (plan->as_root) {
@@ -84,8 +85,8 @@ sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, int o
         (void)waitpid(pid, NULL, 0);
         if (error == ENOENT)
             return SR_FAIL(SR_E_SYSTEM,
-                           "there is no mpirun in PATH (%s); install Open MPI (apt install "
-                           "openmpi-bin) or add its folder",
+                           "mpirun was not found in PATH (%s); install Open MPI (apt install "
+                           "openmpi-bin) or add its folder to PATH",
                            getenv("PATH") ? getenv("PATH") : "not set");
         return SR_FAIL(SR_E_SYSTEM, "cannot run mpirun: %s", strerror(error));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guard: a process beside mpirun's parent, for the case that the parent is killed.
+// The guard: a process that cleans up if mpirun's parent is killed.
 //
-// The kernel then sends mpirun SIGTERM, which ends the ranks; but nobody would remove the folder in
-// shared memory until a later start. The guard waits at one of two sockets whose other only the
-// parent holds open, so the parent's death at any instruction wakes it. It holds no stream of the
-// parent's: a shell that reads its output is not kept waiting.
+// The kernel then sends mpirun SIGTERM, which ends the ranks, but the folder in shared memory would
+// stay until a later start. The guard waits on one end of a socket pair whose other end only the
+// parent has open, so the parent's death at any instruction wakes it. It closes the parent's
+// standard streams: a shell that reads their output does not wait for the guard.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 #define PATIENCE_NS (2 * SR_NS_PER_S) // for mpirun to end the ranks
 #define POLL_NS (10 * SR_NS_PER_MS)
 
-static void leave_everything(int line) {
+static void detach(int channel) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         (void)signal(numbers[i], SIG_IGN);
@@ -31,18 +31,19 @@ static void leave_everything(int line) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
         (void)dup2(null, fd);
-    if (line > STDERR_FILENO + 1)
-        (void)close_range(STDERR_FILENO + 1, (unsigned)line - 1, 0);
-    (void)close_range((unsigned)line + 1, ~0u, 0);
-    (void)!chdir("/"); // keep no file system busy
+    if (channel > STDERR_FILENO + 1)
+        (void)close_range(STDERR_FILENO + 1, (unsigned)channel - 1, 0);
+    (void)close_range((unsigned)channel + 1, ~0u, 0);
+    (void)!chdir("/"); // do not keep a file system busy
 }
 
-// mpirun's number, as the parent tells it, then 0 when there is nothing to guard any more.
-static bool parent_died(int line, pid_t *mpirun) {
+// Reads mpirun's process number from the parent, then 0 when the job is over. True if the parent
+// closed the socket before that.
+static bool parent_died(int channel, pid_t *mpirun) {
     pid_t word;
     ssize_t n;
     for (;;) {
-        n = read(line, &word, sizeof word);
+        n = read(channel, &word, sizeof word);
         if (n < 0 && errno == EINTR)
             continue;
         if (n != (ssize_t)sizeof word)
@@ -85,40 +86,41 @@ static void end_job(const sr_start_plan *plan, pid_t mpirun) {
 }
 
 sr_status sr_guard_start(sr_start_plan *plan) {
-    int line[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
+    int channel[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot make a pair of sockets: %s", strerror(errno));
     pid_t pid = fork();
     if (pid < 0) {
         sr_status status = SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(errno));
-        (void)close(line[0]);
-        (void)close(line[1]);
+        (void)close(channel[0]);
+        (void)close(channel[1]);
         return status;
     }
     if (pid == 0) {
         pid_t mpirun = 0;
-        (void)close(line[1]);
-        leave_everything(line[0]);
-        if (parent_died(line[0], &mpirun))
+        (void)close(channel[1]);
+        detach(channel[0]);
+        if (parent_died(channel[0], &mpirun))
             end_job(plan, mpirun);
-        sr_start_remove_folder(plan->folder); // also in good order: no moment without somebody
+        // Also after an orderly end: at any moment some process will remove the folder.
+        sr_start_remove_folder(plan->folder);
         _exit(0);
     }
-    (void)close(line[0]);
-    plan->guard = (sr_start_guard){.pid = pid, .line = line[1]};
+    (void)close(channel[0]);
+    plan->guard = (sr_start_guard){.pid = pid, .channel = channel[1]};
     return SR_OK;
 }
 
-void sr_guard_tell(const sr_start_guard *guard, pid_t mpirun) {
-    if (guard->line >= 0)
-        (void)send(guard->line, &mpirun, sizeof mpirun, MSG_NOSIGNAL); // it may have been killed
+void sr_guard_set_mpirun(const sr_start_guard *guard, pid_t mpirun) {
+    if (guard->channel >= 0) // no SIGPIPE: the guard may have been killed
+        (void)send(guard->channel, &mpirun, sizeof mpirun, MSG_NOSIGNAL);
 }
 
 void sr_guard_dismiss(sr_start_guard *guard) {
-    sr_guard_tell(guard, 0);
-    if (guard->line >= 0)
-        (void)close(guard->line);
+    sr_guard_set_mpirun(guard, 0);
+    if (guard->channel >= 0)
+        (void)close(guard->channel);
     while (guard->pid > 0 && waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    *guard = (sr_start_guard){.line = -1};
+    *guard = (sr_start_guard){.channel = -1};
 }

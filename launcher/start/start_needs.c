@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mpirun needs of the machine, checked before it is started: where it runs out of files it
-// waits without end, and where /dev/shm is full its messages name neither the folder nor the cause.
+// Checks, before mpirun is started, the resources it needs: it hangs when it runs out of file
+// descriptors, and if /dev/shm is full, its messages name neither the folder nor the cause.
 //
 // Measured with Open MPI 4.1.4 (Debian 12) on 2 to 6 ranks.
 #include <errno.h>
@@ -15,7 +15,7 @@ enum { FILES = 24, FILES_PER_RANK = 6 };
 #define SHM_BYTES ((uint64_t)9 << 20)
 #define SHM_BYTES_PER_RANK ((uint64_t)128 << 10)
 
-// Raises the soft limit as far as it is allowed: mpirun and its ranks inherit it.
+// Raises the soft limit as needed, up to the hard limit: mpirun and its ranks inherit it.
 static sr_status check_files(int ranks) {
     const rlim_t need = FILES + FILES_PER_RANK * (rlim_t)ranks;
     struct rlimit files;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks as their starter sees them: grandchildren that tell their numbers on a board.
+// Watching the ranks, which are grandchildren of this process and register on a board in shared
+// memory.
 //
-// A pidfd of each wakes the starter at the first death, which mpirun answers by killing the rest
-// some milliseconds later: so the first is known, which mpirun itself names on no stream that we
-// could read. A rank whose beats stand still is stopped or hangs; its peers notice in a step, but
-// nobody does where it is alone or all wait for the same thing.
+// A pidfd of each rank wakes this process at the first death. mpirun kills the others some
+// milliseconds later and names the first one on no stream that we could read, so the first one is
+// determined here. A rank without heartbeat is stopped or hangs; its peers notice within a step,
+// but no one else does if it is the only rank or if all wait for the same thing.
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,15 +19,15 @@
 #include "kernels/base/process.h"
 #include "launcher/start/start_internal.h"
 
-#define LOOK_NS (100 * SR_NS_PER_MS)
-#define GAP_NS (500 * SR_NS_PER_MS) // a longer one: this process was stopped itself
+#define CHECK_NS (100 * SR_NS_PER_MS)
+#define GAP_NS (500 * SR_NS_PER_MS) // a longer gap between checks: this process was itself stopped
 #define FINISH_NS SR_NS_PER_S
-#define AFTER_PEERS 1.25 // of deadline.act: the other ranks say more, where they notice
+#define AFTER_PEERS 1.25 // times deadline.act: the other ranks report more if they notice first
 
 typedef struct rank_state {
-    int pidfd; // -1: not there yet, or gone
+    int pidfd; // -1: not registered yet, or ended
     pid_t pid;
-    bool died, silent_told, left; // left: ended its run, as far as this process has seen
+    bool died, silence_reported, left; // left: seen to have ended its run
     uint64_t beats;
     int64_t silent_ns;
 } rank_state;
@@ -35,8 +36,8 @@ struct sr_rank_watch {
     const sr_board *board;
     rank_state *states;
     struct pollfd *polls;
-    int64_t looked_ns;
-    int first_dead, dead_together; // rank, and how many died between the same two looks
+    int64_t checked_ns;
+    int first_dead, dead_together; // the rank, and how many died between the same two checks
 };
 
 sr_status sr_ranks_watch(const sr_board *board, sr_rank_watch **out) {
@@ -45,7 +46,7 @@ sr_status sr_ranks_watch(const sr_board *board, sr_rank_watch **out) {
         return SR_E_MEMORY;
     ranks->board = board;
     ranks->first_dead = -1;
-    ranks->looked_ns = sr_clock_ns();
+    ranks->checked_ns = sr_clock_ns();
     ranks->states = sr_alloc_array((size_t)board->ranks + 1, sizeof *ranks->states, "ranks");
     ranks->polls = sr_alloc_array((size_t)board->ranks + 2, sizeof *ranks->polls, "ranks");
     for (int r = 0; ranks->states && r < board->ranks; r++)
@@ -90,7 +91,7 @@ static void note_death(sr_rank_watch *ranks, int rank, bool *first) {
         ranks->dead_together++;
 }
 
-static void meet(sr_rank_watch *ranks, int rank, bool *first) {
+static void find_process(sr_rank_watch *ranks, int rank, bool *first) {
     rank_state *s = &ranks->states[rank];
     sr_board_entry entry = sr_board_read(ranks->board, rank);
     if (entry.pid <= 0 || s->died || s->pidfd >= 0)
@@ -98,20 +99,20 @@ static void meet(sr_rank_watch *ranks, int rank, bool *first) {
     sr_process process;
     s->pid = (pid_t)entry.pid;
     s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
-    // Asked after the opening: it cannot be another process by now.
+    // Checked after opening the pidfd, which keeps the number from being reused.
     if (!sr_process_look(s->pid, &process) || process.started != entry.started)
         note_death(ranks, rank, first);
 }
 
-static void tell_silence(const rank_state *s, int rank, double seconds, bool act) {
+static void report_silence(const rank_state *s, int rank, double seconds, bool act) {
     const char *why = sr_process_is_stopped(s->pid) ? "stopped (SIGSTOP)" : "not running";
     if (act)
         SR_ERROR(
-            "rank %d (pid %d) has given no sign of life for %.1f s (deadline.act): it is %s; ended",
+            "rank %d (pid %d) has sent no heartbeat for %.1f s (deadline.act): it is %s; killed",
             rank, (int)s->pid, seconds, why);
     else
-        SR_WARN("rank %d (pid %d) has given no sign of life for %.1f s: it is %s", rank,
-                (int)s->pid, seconds, why);
+        SR_WARN("rank %d (pid %d) has sent no heartbeat for %.1f s: it is %s", rank, (int)s->pid,
+                seconds, why);
 }
 
 static void kill_rank(rank_state *s) {
@@ -119,9 +120,9 @@ static void kill_rank(rank_state *s) {
     (void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
 }
 
-// A rank that has ended its run has only to exit, for which mpirun waits without a deadline. One
-// that is stopped may keep the others from it, so they get twice as long.
-static void look_at_exit(sr_rank_watch *ranks, int rank, double act_seconds, int64_t passed) {
+// A rank that has ended its run only has to exit, for which mpirun waits without a deadline. A
+// stopped rank may keep the others from exiting, so ranks that are not stopped get twice as long.
+static void check_exit(sr_rank_watch *ranks, int rank, double act_seconds, int64_t passed) {
     rank_state *s = &ranks->states[rank];
     s->silent_ns = s->left ? s->silent_ns + passed : 0;
     s->left = true;
@@ -139,40 +140,40 @@ static void look_at_exit(sr_rank_watch *ranks, int rank, double act_seconds, int
     kill_rank(s);
 }
 
-static void look_at_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
+static void check_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
     rank_state *s = &ranks->states[rank];
     sr_board_entry now = sr_board_read(ranks->board, rank);
     if (s->pidfd < 0 || now.beats == 0)
         return;
     if (now.ended) {
-        look_at_exit(ranks, rank, now.act_seconds, passed);
+        check_exit(ranks, rank, now.act_seconds, passed);
         return;
     }
     s->silent_ns = now.beats != s->beats ? 0 : s->silent_ns + passed;
     s->beats = now.beats;
     double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
     if (s->silent_ns == 0)
-        s->silent_told = false;
+        s->silence_reported = false;
     if (seconds >= AFTER_PEERS * now.act_seconds) {
-        tell_silence(s, rank, seconds, true);
+        report_silence(s, rank, seconds, true);
         kill_rank(s);
-    } else if (seconds >= now.report_seconds && !s->silent_told) {
-        tell_silence(s, rank, seconds, false);
-        s->silent_told = true;
+    } else if (seconds >= now.report_seconds && !s->silence_reported) {
+        report_silence(s, rank, seconds, false);
+        s->silence_reported = true;
     }
 }
 
-static void look(sr_rank_watch *ranks) {
-    int64_t now = sr_clock_ns(), passed = now - ranks->looked_ns;
+static void check_ranks(sr_rank_watch *ranks) {
+    int64_t now = sr_clock_ns(), passed = now - ranks->checked_ns;
     bool first = false;
     if (passed > GAP_NS)
         passed = 0;
-    ranks->looked_ns = now;
+    ranks->checked_ns = now;
     for (int r = 0; r < ranks->board->ranks; r++) {
-        meet(ranks, r, &first);
+        find_process(ranks, r, &first);
         if (ranks->states[r].pidfd >= 0 && can_be_read(ranks->states[r].pidfd))
             note_death(ranks, r, &first);
-        look_at_beats(ranks, r, passed);
+        check_beats(ranks, r, passed);
     }
 }
 
@@ -183,8 +184,8 @@ void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count) {
     for (int r = 0; r < ranks->board->ranks; r++)
         if (ranks->states[r].pidfd >= 0)
             ranks->polls[n++] = (struct pollfd){.fd = ranks->states[r].pidfd, .events = POLLIN};
-    (void)poll(ranks->polls, n, (int)(LOOK_NS / SR_NS_PER_MS));
-    look(ranks);
+    (void)poll(ranks->polls, n, (int)(CHECK_NS / SR_NS_PER_MS));
+    check_ranks(ranks);
 }
 
 void sr_ranks_signal(sr_rank_watch *ranks, int number) {
@@ -202,14 +203,14 @@ static int living(const sr_rank_watch *ranks) {
 
 void sr_ranks_finish(sr_rank_watch *ranks) {
     int64_t end = sr_clock_ns() + FINISH_NS;
-    look(ranks);
-    for (bool killed = false; living(ranks) > 0; look(ranks)) {
+    check_ranks(ranks);
+    for (bool killed = false; living(ranks) > 0; check_ranks(ranks)) {
         if (!killed && sr_clock_ns() >= end) {
             sr_ranks_signal(ranks, SIGKILL);
             killed = true;
             end += FINISH_NS;
         } else if (killed && sr_clock_ns() >= end) {
-            return; // in the kernel, where no signal reaches them
+            return; // blocked in the kernel, where no signal reaches them
         }
         sr_clock_sleep_ns(2 * SR_NS_PER_MS);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Being mpirun's parent: signals in, exit code out, and nothing left behind.
+// mpirun's parent process: forwards signals, returns the exit code, and leaves nothing behind.
 //
-// Ctrl-C is handed on as SIGUSR1, which mpirun forwards to every rank (4 ms measured) and which
-// means "checkpoint and exit 75". SIGTERM to mpirun would kill the ranks; that is what the second
-// Ctrl-C does. mpirun's own notice of a killed rank has no process number and can be suppressed
-// only together with its advice, so who died is found here (start_ranks.c).
+// Ctrl-C is forwarded as SIGUSR1, which mpirun passes on to every rank (measured: 4 ms) and which
+// means "write a checkpoint and exit with 75". SIGTERM to mpirun would kill the ranks; the second
+// Ctrl-C does that. mpirun's own notice of a killed rank has no process number and can be
+// suppressed only together with its advice, so the dead rank is identified here (start_ranks.c).
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,8 +20,8 @@
 #include "trainer/engine/stop.h"
 
 #define KILL_AFTER_NS (3 * SR_NS_PER_S) // from SIGTERM to SIGKILL for mpirun
-// Longest waits for mpirun: for its ranks to show themselves, the same once it was asked to stop,
-// and for itself when its ranks are gone (Open MPI 4.1.4 may wait for a lock of its own).
+// Longest waits for mpirun: until its ranks have registered, the same after a request to stop, and
+// until it exits after its ranks (Open MPI 4.1.4 may deadlock on its own lock).
 #define START_NS (120 * SR_NS_PER_S)
 #define STOP_NS (30 * SR_NS_PER_S)
 #define END_NS (10 * SR_NS_PER_S)
@@ -29,20 +29,20 @@
 
 typedef struct supervision {
     const sr_start_plan *plan;
-    sr_board board; // without ranks where there is no folder for it
+    sr_board board; // without ranks if there is no folder for it
     sr_rank_watch *ranks;
     int signals; // signalfd
-    int output;  // mpirun's stdout, from its other end
+    int output;  // the reading end of mpirun's stdout
     pid_t child;
     int stops;        // signals that asked to stop
     int last_stop;    // the number of the last one
-    int64_t asked_ns; // when mpirun was told last
-    bool heard;       // it was told after all ranks had been there
+    int64_t asked_ns; // when mpirun was last sent SIGUSR1
+    bool heard;       // it was sent SIGUSR1 after all ranks had registered
     int killed_by;    // second signal, 0: none
     int64_t kill_at_ns;
     sr_ranks_stage stage;
     int64_t stage_ns; // since when
-    bool hung;        // mpirun, which was ended for that
+    bool hung;        // mpirun hung and was killed
 } supervision;
 
 // A scheduler may send SIGUSR1 first and SIGTERM later: only Ctrl-C after anything, or SIGTERM
@@ -51,7 +51,7 @@ static bool means_at_once(const supervision *s, int number) {
     return s->stops > 0 && (number == SIGINT || (number == SIGTERM && s->last_stop == SIGTERM));
 }
 
-static void take_stop(supervision *s, int number) {
+static void handle_stop(supervision *s, int number) {
     if (means_at_once(s, number)) {
         SR_WARN("ending at once, without a checkpoint");
         s->killed_by = number;
@@ -69,32 +69,32 @@ static void take_stop(supervision *s, int number) {
     s->last_stop = number;
 }
 
-// Ctrl-Z: the ranks are in another process group, so the terminal stops this process alone.
+// Ctrl-Z: the ranks are in another process group, so the terminal stops only this process.
 static void pause_job(supervision *s) {
     sr_ranks_signal(s->ranks, SIGSTOP);
-    (void)kill(getpid(), SIGSTOP); // returns when somebody continues us
+    (void)kill(getpid(), SIGSTOP); // returns at SIGCONT
     sr_ranks_signal(s->ranks, SIGCONT);
     s->stage_ns = sr_clock_ns();
 }
 
-static void take_signals(supervision *s) {
+static void handle_signals(supervision *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGTSTP)
             pause_job(s);
         else if (info.ssi_signo != SIGCHLD)
-            take_stop(s, (int)info.ssi_signo);
+            handle_stop(s, (int)info.ssi_signo);
     }
 }
 
-// mpirun goes past what it cannot write; this process notices, and fails (sr_command_main).
+// mpirun ignores failing writes to its stdout; this process reports them (sr_command_main).
 static void pass_output(supervision *s) {
     char buffer[4096];
     ssize_t got = -1;
     while (s->output >= 0 && (got = read(s->output, buffer, sizeof buffer)) > 0)
         (void)fwrite(buffer, 1, (size_t)got, stdout);
     (void)fflush(stdout);
-    if (s->output >= 0 && got == 0) { // its end
+    if (s->output >= 0 && got == 0) { // end of file
         (void)close(s->output);
         s->output = -1;
     }
@@ -107,9 +107,9 @@ static void end_mpirun(supervision *s, const char *why) {
     (void)kill(s->child, SIGKILL);
 }
 
-// mpirun drops a SIGUSR1 that comes before it has started its ranks, so it is told again until one
-// came after all of them had been there.
-static void ask_again(supervision *s) {
+// mpirun drops a SIGUSR1 that arrives before it has started its ranks, so the signal is repeated
+// until one was sent after all ranks had registered.
+static void repeat_request(supervision *s) {
     const int64_t now = sr_clock_ns();
     if (s->stops == 0 || s->killed_by != 0 || s->heard || now - s->asked_ns < ASK_NS)
         return;
@@ -120,8 +120,8 @@ static void ask_again(supervision *s) {
         (void)kill(s->child, SIGUSR1);
 }
 
-// mpirun has no deadlines of its own. Ranks that run have theirs.
-static void look_at_mpirun(supervision *s) {
+// mpirun has no deadlines. Running ranks have their own.
+static void check_mpirun(supervision *s) {
     const int64_t now = sr_clock_ns();
     const sr_ranks_stage stage = sr_ranks_get_stage(s->ranks);
     if (stage != s->stage || s->stage_ns == 0)
@@ -142,27 +142,27 @@ static int wait_for_child(supervision *s) {
     for (;;) {
         int state;
         sr_ranks_wait(s->ranks, (const int[]){s->signals, s->output}, 2);
-        take_signals(s);
+        handle_signals(s);
         pass_output(s);
         if (waitpid(s->child, &state, WNOHANG) == s->child)
             return state;
-        look_at_mpirun(s);
-        ask_again(s);
+        check_mpirun(s);
+        repeat_request(s);
         if (s->kill_at_ns != 0 && sr_clock_ns() >= s->kill_at_ns)
             (void)kill(s->child, SIGKILL);
     }
 }
 
-// A request to stop, handed on by us to mpirun or sent to a rank directly, that came before they
-// could listen, or when mpirun no longer did: nothing is lost.
-static bool came_untimely(const supervision *s, int state, int number) {
+// Whether signal 'number' was a request to stop, forwarded by us or sent to a rank directly, that
+// arrived before its receiver could handle it, or when mpirun no longer did: nothing is lost.
+static bool was_missed(const supervision *s, int state, int number) {
     if (number == SIGUSR1 && s->stops > 0)
         return true;
     const bool asks = number == SIGUSR1 || number == SIGTERM || number == SIGINT;
     return asks && !WIFSIGNALED(state) && sr_ranks_get_stage(s->ranks) == SR_RANKS_STARTING;
 }
 
-// mpirun answers 128 + N when signal N killed a rank.
+// mpirun exits with 128 + N if signal N killed a rank.
 static int exit_code_of(const supervision *s, int state) {
     char culprit[96];
     int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
@@ -181,7 +181,7 @@ static int exit_code_of(const supervision *s, int state) {
                  code);
         return sr_status_exit_code(SR_E_SYSTEM);
     }
-    if (came_untimely(s, state, number)) {
+    if (was_missed(s, state, number)) {
         SR_INFO(
             "asked to stop while the ranks were starting or ending; run the same command again");
         return 75;
@@ -193,7 +193,7 @@ static int exit_code_of(const supervision *s, int state) {
     SR_ERROR("%s was killed by signal %d (%s)%s; run the same command again to resume from the "
              "last checkpoint",
              culprit, number, strsignal(number),
-             number == SIGBUS ? ", as happens where /dev/shm or a disk is full" : "");
+             number == SIGBUS ? ", which happens if /dev/shm or a disk is full" : "");
     return sr_status_exit_code(SR_E_PEER);
 }
 
@@ -213,11 +213,11 @@ static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code)
     const sr_status started = sr_start_mpirun(s->plan, mask, ends[1], &s->child);
     (void)close(ends[1]);
     SR_TRY(started);
-    sr_guard_tell(&s->plan->guard, s->child);
+    sr_guard_set_mpirun(&s->plan->guard, s->child);
     if (s->plan->limit_seconds > 0)
         s->kill_at_ns = sr_clock_ns() + s->plan->limit_seconds * SR_NS_PER_S;
     int state = wait_for_child(s);
-    sr_ranks_finish(s->ranks); // a killed mpirun leaves them to themselves
+    sr_ranks_finish(s->ranks); // a killed mpirun leaves them running
     pass_output(s);
     *exit_code = exit_code_of(s, state);
     return SR_OK;
@@ -233,7 +233,7 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     if (sigprocmask(SIG_BLOCK, &signals, &before) != 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot block signals: %s", strerror(errno));
     sigdelset(&before, SIGUSR1); // sr_stop_hold
-    // Nobody reads our messages any more: no reason to end the ranks.
+    // A closed stderr is no reason to end the ranks.
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
     supervision s = {.plan = plan, .output = -1};
     if (plan->as_root)
@@ -241,7 +241,7 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     if (plan->oversubscribed > 0)
         SR_WARN("%d ranks share %d core%s", plan->ranks, plan->ranks - plan->oversubscribed,
                 plan->ranks - plan->oversubscribed == 1 ? "" : "s");
-    SR_INFO("%s", plan->line);
+    SR_INFO("%s", plan->command_line);
     s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
                                       : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));

@@ -93,7 +93,7 @@ def check_writing(folder, pictures, environment):
     assert stat["records"] == 40 and stat["median_side"] > 0, stat
     assert [c["name"] for c in stat["classes"]] == sorted(os.listdir(pictures)), stat
     assert sum(c["records"] for c in stat["classes"]) == 40, stat
-    assert ": whole: 1 KPLRecord directory, 40 records" in run(SERRIED, "verify", written)
+    assert ": intact: 1 KPLRecord directory, 40 records" in run(SERRIED, "verify", written)
     assert train(folder, written, "again") == digest
 
 

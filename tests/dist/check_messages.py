@@ -131,7 +131,7 @@ class Messages(suite.Suite):
         for ranks in ("0", "x", "70000"):
             self.expect(f"-n {ranks}", self.line(self.recipe, ranks, self.path("run")), 2, "-n: ")
         self.expect("no mpirun", self.line(self.recipe, 2, self.path("run")), 1,
-                    "there is no mpirun in PATH (/nowhere); install Open MPI", PATH="/nowhere")
+                    "mpirun was not found in PATH (/nowhere); install Open MPI", PATH="/nowhere")
 
     # -- jobs -------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ static int run(const char *script, const int *signals, int count, sr_start_plan 
     sr_arena_init(&arena);
     assert_int_equal(sr_start_prepare(2, command, &arena, plan), SR_OK);
     assert_non_null(plan->folder);
-    assert_int_equal(strncmp(plan->line, "mpirun -np 2 ", 13), 0);
+    assert_int_equal(strncmp(plan->command_line, "mpirun -np 2 ", 13), 0);
     char kept[128];
     struct stat info;
     snprintf(kept, sizeof kept, "%s", plan->folder);
@@ -150,7 +150,7 @@ static void test_quoting(void **state) {
     sr_start_plan plan;
     sr_arena_init(&arena);
     assert_int_equal(sr_start_prepare(1, command, &arena, &plan), SR_OK);
-    assert_non_null(strstr(plan.line, " 'it'\\''s' 'a b'"));
+    assert_non_null(strstr(plan.command_line, " 'it'\\''s' 'a b'"));
     sr_start_release(&plan);
     sr_arena_release(&arena);
 }

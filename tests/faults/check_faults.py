@@ -117,7 +117,7 @@ class Faults(suite.Suite):
         """Was it named within deadline.report (1 s) of the fault, a busy machine's second granted?"""
         if fault.outcome != NAMED_AND_ENDED or job.process.returncode == 0:
             return None
-        times = [when for word in ("waiting ", "waited ", "sign of life") if (when := job.first_line(word)) is not None]
+        times = [when for word in ("waiting ", "waited ", "heartbeat") if (when := job.first_line(word)) is not None]
         when = min(times, default=None)
         return None if when is not None and when - at < 2.5 else f"named after {when} s, stopped at {at:.2f} s"
 

@@ -176,7 +176,7 @@ static void test_pictures(void **state) {
     (void)state;
     expect("$S render $D/a --count 2", 0, "20 pictures of 10 classes");
     expect("$S render $D/b --count 2 && diff -r $D/a $D/b && ls $D/a/*/*.jpg | wc -l", 0, "20\n");
-    expect("$S render", 2, "a folder to draw into");
+    expect("$S render", 2, "DST is needed");
     expect("$S render /proc/none", 2, "/proc/none");
 }
 
@@ -196,7 +196,7 @@ static void test_subjects(void **state) {
     (void)state;
     make_run();
     expect("$S verify $D/none $D/data $D/trained", 2, "none: no such file or folder");
-    assert_non_null(strstr(output, "data: whole: 2 shards"));
+    assert_non_null(strstr(output, "data: intact: 2 shards"));
     assert_non_null(strstr(output, "model.safetensors"));
     expect("mkdir $D/all && mv $D/trained $D/all && $S verify $D/all && mv $D/all/trained $D", 0,
            "all/trained/checkpoints/00000001: generation 1");
