@@ -57,7 +57,7 @@ def check_golden(folder):
     with open(path, "wb") as file:
         file.write(bytes.fromhex(GOLDEN))
     with open(path, "rb") as file:
-        text = run("protoc", "-I", "dataio", "--decode=dataset_proto.FeatureMap", "kplrecord.proto",
+        text = run("protoc", "-I", "dataio/record", "--decode=dataset_proto.FeatureMap", "kplrecord.proto",
                    stdin=file)
     for line in ('key: "encoded"', 'bytes_field: "\\377\\330"', "int64_field: 3"):
         assert line in text, (line, text)
@@ -103,7 +103,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as folder:
         check_golden(folder)
-        run("protoc", "-I", "dataio", f"--python_out={folder}", "kplrecord.proto")
+        run("protoc", "-I", "dataio/record", f"--python_out={folder}", "kplrecord.proto")
         environment = dict(os.environ, PYTHONPATH=folder)
         if not available(PYTHON, "-c", "import google.protobuf"):
             print("NOT RUN: only what protoc reads was looked at; no protobuf for Python (Debian: python3-protobuf)")
