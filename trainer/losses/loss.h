@@ -18,14 +18,14 @@ typedef struct sr_loss_desc {
     uint32_t struct_size, abi;
     const char *name, *help;
     const sr_option_table *options; // NULL: none
-    // Records one number a sample, f32 [N], from logits [N,K] (any float dtype) and labels i32 [N];
-    // the loss of a step is their mean. A sample with a negative label counts 0.
+    // Records one number per sample, f32 [N], from logits [N,K] (any float dtype) and labels i32
+    // [N]; the loss of a step is their mean. A sample with a negative label counts as 0.
     sr_tensor (*record)(sr_tensor logits, sr_tensor labels, const void *options);
 } sr_loss_desc;
 
 // All losses: those of trainer/losses/loss_list.def, then those of plug-ins.
 const sr_loss_desc *const *sr_losses(size_t *count);
-// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+// Adds the losses of a plug-in (trainer/engine/plugins.h). 'origin' must stay valid.
 SR_NODISCARD sr_status sr_losses_add(const sr_loss_desc *const *list, const char *origin);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of losses: loss_list.def, and those of plug-ins.
+// The table of losses: those of loss_list.def, then those of plug-ins.
 #include "kernels/base/table.h"
 #include "trainer/losses/loss.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A built model: its parameters in a flat space, and the state of its descriptor.
+// A built model: its parameters in a flat space, and the state that its descriptor built.
 #ifndef SR_TRAINER_BUILT_MODEL_H
 #define SR_TRAINER_BUILT_MODEL_H
 
@@ -16,16 +16,16 @@ typedef struct sr_param {
     sr_param_kind kind;
     sr_info info;
     sr_init init;
-    double momentum; // buffers
-    int64_t offset;  // element in the flat space
-    sr_tensor *field;
+    double momentum;  // buffers
+    int64_t offset;   // element in the flat space
+    sr_tensor *field; // of the model's state; sr_model_bind sets it to 'variable'
     sr_tensor variable;
 } sr_param;
 
-// Elements of the flat space are aligned so that every parameter starts on a cache line.
+// Elements. Every parameter begins at a multiple of these, so on a cache line.
 #define SR_FLAT_ALIGN 16
 
-// A model with its parameters declared; sr_model_bind gives them memory.
+// A model with declared parameters; sr_model_bind gives them memory.
 typedef struct sr_model {
     const sr_model_desc *desc;
     void *state;
@@ -34,7 +34,7 @@ typedef struct sr_model {
     int param_count;
     char **counters;
     int counter_count;
-    int64_t elements;  // flat elements of all of them
+    int64_t elements;  // length of the flat space
     double parameters; // trained and frozen values, for reports
 } sr_model;
 
@@ -46,26 +46,27 @@ typedef struct sr_model_build {
     int64_t classes;
 } sr_model_build;
 
-// Runs the descriptor's 'build' and lays out the flat space. SR_E_USAGE with what it reported.
+// Runs the descriptor's 'build' and lays out the flat space. SR_E_USAGE with the message of
+// sr_build_fail.
 SR_NODISCARD sr_status sr_model_create(const sr_model_build *build, sr_model **out);
 // NULL is legal.
 void sr_model_free(sr_model *model);
 // Puts variables on flat[0..elements) and fills the model's fields.
 SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat);
-// First values of everything into host memory flat[0..elements).
+// Writes all initial values to flat[0..elements) in host memory.
 void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat);
 // The parameter of a variable, or -1.
 int sr_model_param_of(const sr_model *model, sr_tensor variable);
 
-// The running statistics that a forward pass reported: buffer and this lane's value.
+// The running statistics that a forward pass reported: the buffer and this lane's value of each.
 typedef struct sr_statistics {
     int count, capacity;
     struct {
         sr_tensor buffer, value;
     } * items;
-    bool out_of_memory; // one is missing: the record is not to be used
+    bool out_of_memory; // one is missing: the recording must not be used
 } sr_statistics;
-// SR_E_MEMORY where a statistic of this record could not be kept.
+// SR_E_MEMORY if a statistic of this recording could not be stored.
 SR_NODISCARD sr_status sr_statistics_check(const sr_statistics *statistics);
 
 #ifdef __cplusplus

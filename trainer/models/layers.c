@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers of layers.h. Initial values follow torchvision 0.14 where it has the layer.
+// Layers of layers.h. Initial values are torchvision 0.14's if it has the layer.
 #include "trainer/models/layers.h"
 
 void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,

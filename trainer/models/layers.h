@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers: a few structs that declare their parameters and record their operators. Nothing that a
-// model could not write itself.
+// Layers: structs that declare their parameters, and functions that record their operators. A model
+// can do without them.
 #ifndef SR_TRAINER_LAYERS_H
 #define SR_TRAINER_LAYERS_H
 
@@ -12,7 +12,7 @@ extern "C" {
 
 // A convolution.
 typedef struct sr_conv_layer {
-    sr_tensor weight, bias; // bias SR_NONE where there is none
+    sr_tensor weight, bias; // bias: SR_NONE if there is none
     sr_conv2d_opts opts;
 } sr_conv_layer;
 
@@ -37,18 +37,18 @@ typedef struct sr_batchnorm_layer {
     double eps;
 } sr_batchnorm_layer;
 
-// Settings of a normalisation; all zero is torch's usual one.
+// Settings of a normalisation; all zero gives PyTorch's defaults.
 typedef struct sr_batchnorm_layer_opts {
     double eps;       // 0: 1e-5
-    double momentum;  // 0: 0.1, torch's meaning: weight of the new value
-    bool fixed_scale; // the scale stays 1 and is not trained
+    double momentum;  // 0: 0.1; as in PyTorch, the weight of the new value
+    bool fixed_scale; // the scale is 1 and not trained
 } sr_batchnorm_layer_opts;
 
 // Parameters NAME.weight, NAME.bias, buffers NAME.running_mean, NAME.running_var and the counter
 // NAME.num_batches_tracked.
 void sr_build_batchnorm(sr_builder *builder, sr_batchnorm_layer *layer, const char *name,
                         int64_t channels, sr_batchnorm_layer_opts opts);
-// Over all but the last dimension of x; in training it reports the lane's statistics.
+// Normalises over all but the last dimension of x; in training it reports the lane's statistics.
 sr_tensor sr_layer_batchnorm(sr_forward *forward, const sr_batchnorm_layer *layer, sr_tensor x);
 
 // A fully connected layer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building models: names, flat offsets, first values; and the list of shipped ones.
+// Building models: names, offsets in the flat space, initial values.
 #ifndef SR_OPS_PLAIN
 #define SR_OPS_PLAIN // sr_forward_statistic is defined here
 #endif
@@ -19,7 +19,7 @@ struct sr_builder {
     sr_model *model;
     const sr_model_build *build;
     char scope[SR_NAME_BYTES]; // "layer1.0."
-    size_t scope_lengths[16];  // before each push: a pushed name may hold dots itself
+    size_t scope_lengths[16];  // before each push: a pushed name may contain dots
     int depth;
     size_t param_capacity, counter_capacity;
     sr_status status;
@@ -187,7 +187,7 @@ int sr_model_param_of(const sr_model *model, sr_tensor variable) {
     return -1;
 }
 
-// ---- First values ----
+// ---- Initial values ----
 
 static void fill_random(const sr_param *p, uint64_t seed, double scale, bool normal, float *out) {
     sr_rng rng;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models: parameters with names, and a forward function that reads like the paper.
+// Models: named parameters, and a forward function that reads like the paper.
 //
-// A model is one file trainer/models/model_X.c (or out of tree) with a descriptor: 'build' declares
-// every parameter and buffer once, in the order of the forward pass, giving each a name
-// (torchvision's where there is one) and the address of the sr_tensor field that will hold it;
-// 'forward' records operators. Parameters of a phase lie in one flat fp32 space
-// (trainer/exchange/exchange.h); the fields are filled with variables on that space before the
-// first forward.
+// A model is one file trainer/models/model_X.c (or a plug-in) with a descriptor. 'build' declares
+// every parameter and buffer once, in the order of the forward pass, with its name (torchvision's
+// if it has the model) and the address of the sr_tensor field for it; 'forward' records operators.
+// Parameters of a phase are in one flat fp32 space (trainer/exchange/exchange.h); before the first
+// forward pass the fields are set to variables on that space.
 #ifndef SR_TRAINER_MODEL_H
 #define SR_TRAINER_MODEL_H
 
@@ -21,28 +20,28 @@ extern "C" {
 #define SR_MODEL_ABI 1    // of sr_model_desc
 #define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
-// What 'build' of a model is given: collects its declarations.
+// Collects the declarations of a model's 'build'.
 typedef struct sr_builder sr_builder;
 
-// First values of a parameter; random ones are a function of (seed, name, element) alone.
+// Initial values of a parameter; random ones are a function of (seed, name, element) alone.
 typedef enum sr_init_kind {
     SR_INIT_ZERO = 0,
     SR_INIT_ONE,
     SR_INIT_UNIFORM,         // [-scale, scale)
     SR_INIT_NORMAL,          // standard deviation 'scale'
     SR_INIT_KAIMING_FAN_OUT, // normal, std sqrt(2 / fan_out) (He et al. 2015), convolutions
-    SR_INIT_TORCH_DEFAULT,   // uniform(+-1 / sqrt(fan_in)), as torch's Linear and Conv2d
-    SR_INIT_DIRAC,           // first C_in filters pass their channel on, the rest as TORCH_DEFAULT
+    SR_INIT_TORCH_DEFAULT,   // uniform(+-1 / sqrt(fan_in)), as PyTorch's Linear and Conv2d
+    SR_INIT_DIRAC,           // identity for the first C_in filters, the rest as TORCH_DEFAULT
 } sr_init_kind;
 
-// How a parameter begins.
+// How a parameter is initialised.
 typedef struct sr_init {
     sr_init_kind kind;
     double scale;
     int64_t fan_in; // SR_INIT_TORCH_DEFAULT of a bias; 0: from the shape
 } sr_init;
 
-// What a parameter is for, and so whether it trains and decays.
+// The kind of a parameter decides whether it is trained and decayed.
 typedef enum sr_param_kind {
     SR_PARAM_WEIGHT = 0,
     SR_PARAM_BIAS,   // of convolutions and linear layers
@@ -51,33 +50,33 @@ typedef enum sr_param_kind {
     SR_PARAM_FROZEN, // neither trained nor updated
 } sr_param_kind;
 
-// Declares a parameter. Names are relative to the builder's scope; *field must stay where it is
-// while the model lives. Errors stick to the builder.
+// Declares a parameter. Names are relative to the builder's scope; *field must stay at its address
+// while the model exists. The builder keeps the first error.
 void sr_build_param(sr_builder *builder, sr_tensor *field, const char *name, sr_param_kind kind,
                     int rank, const int64_t *dim, sr_init init);
 // Declares a running statistic of 'channels' values.
 void sr_build_buffer(sr_builder *builder, sr_tensor *field, const char *name, int64_t channels,
                      sr_init init, double momentum);
-// Changes the first value of a parameter declared before (by the address of its field).
+// Changes the initial value of a parameter that was declared before (by the address of its field).
 void sr_build_set_init(sr_builder *builder, const sr_tensor *field, sr_init init);
-// Declares an i64 counter of steps that checkpoints carry for torch ("num_batches_tracked").
+// Declares an i64 counter of steps, which PyTorch expects in weights ("num_batches_tracked").
 void sr_build_counter(sr_builder *builder, const char *name);
-// Names between push and pop get "PREFIX." in front.
+// Prefixes all names up to the pop with the formatted text and a dot.
 void sr_build_push(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 // Ends the innermost push.
 void sr_build_pop(sr_builder *builder);
-// Number of classes (or what the task asks for) and channels of the input.
+// Number of classes.
 int64_t sr_build_classes(const sr_builder *builder);
-// A failure of the model's own: sticks.
+// Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 
-// What a forward pass may ask.
+// What a forward pass can use.
 typedef struct sr_forward {
     sr_context *context;
     bool training;       // batch statistics, dropout
     sr_dtype dtype;      // of activations
     sr_tensor key;       // i32[4], for sr_dropout and sr_random_normal
-    uint32_t next_scope; // stable numbers for random operators, counted up
+    uint32_t next_scope; // number of the next random operator, counted up
     struct sr_statistics *statistics;
 } sr_forward;
 
@@ -88,13 +87,13 @@ void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value
 typedef struct sr_model_desc {
     uint32_t struct_size, abi;
     const char *name, *help;
-    const sr_option_table *options; // NULL: none; defaults give the usual network
-    size_t state_size;              // of the model's own struct, zeroed before build
+    const sr_option_table *options; // NULL: none; the defaults give the standard network
+    size_t state_size;              // bytes of the model's own struct, zeroed before build
     void (*build)(sr_builder *builder, const void *options, void *state);
     // inputs: for classification x [N,H,W,C] in forward->dtype -> logits [N,classes] (any float).
     sr_tensor (*forward)(sr_forward *forward, const void *state, const sr_tensor *inputs);
-    // Optional: first values that depend on data. images: u8 [count,H,W,3] without augmentation;
-    // write with sr_variable_write. Called on every rank with the same pictures.
+    // Optional: initial values that depend on data. images: u8 [count,H,W,3] without augmentation;
+    // write the values with sr_variable_write. Called on every rank with the same images.
     sr_status (*init_from_data)(const void *state, const uint8_t *images, int64_t count,
                                 int64_t height, int64_t width, const double *mean,
                                 const double *std);
@@ -104,7 +103,7 @@ typedef struct sr_model_desc {
 const sr_model_desc *const *sr_models(size_t *count);
 // The model of a name, or NULL.
 const sr_model_desc *sr_model_find(const char *name);
-// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+// Adds the models of a plug-in (trainer/engine/plugins.h). 'origin' must stay valid.
 SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const char *origin);
 
 #ifdef __cplusplus

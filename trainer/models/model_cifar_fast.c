@@ -2,9 +2,9 @@
 // A small convolutional network that learns CIFAR-10 in about ten epochs (Jordan 2024, "94% on
 // CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498).
 //
-// A frozen 2x2 layer whitens the input (eigenvectors of the patch covariance of training pictures,
-// both signs); three groups of two 3x3 convolutions that start as identities; pooling before
-// normalisation; batch norm with a fixed scale; GELU; logits scaled down at the end.
+// A frozen 2x2 layer whitens the input (eigenvectors of the patch covariance of training images,
+// with both signs); three groups of two 3x3 convolutions that start as identities; pooling before
+// normalisation; batch norm with a fixed scale; GELU; scaled logits.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 
 // ---- Whitening: eigenvectors of the covariance of 2x2 patches ----
 
-// One Jacobi rotation; swept over a symmetric matrix, a becomes diagonal and v's columns the
+// One Jacobi rotation. Sweeps of it make the symmetric matrix a diagonal and the columns of v its
 // eigenvectors (Golub & Van Loan, 8.5).
 static void rotate(double a[PATCH_VALUES][PATCH_VALUES], double v[PATCH_VALUES][PATCH_VALUES],
                    int p, int q) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of models: model_list.def, and those of plug-ins.
+// The table of models: those of model_list.def, then those of plug-ins.
 #include "kernels/base/table.h"
 #include "trainer/models/model.h"
 

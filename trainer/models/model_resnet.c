@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Residual networks (He et al. 2015) as torchvision has them: "v1.5", the stride of a bottleneck is
-// in its 3x3 convolution; parameter names and first values are torchvision's.
+// Residual networks (He et al. 2015) as in torchvision ("v1.5": the stride of a bottleneck is in
+// its 3x3 convolution), with torchvision's parameter names and initial values.
 //
 // stem=cifar replaces the 7x7/2 convolution and the pooling by one 3x3 convolution, for 32 px.
 #include <stddef.h>

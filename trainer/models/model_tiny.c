@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A residual network of a few thousand parameters with everything that the bit contract must cover:
-// batch norm, a residual, pooling, dropout. Used by the suite and for trying things out.
+// A residual network of a few thousand parameters with every kind of operator that bit equality
+// must cover: batch norm, a residual, pooling, dropout. For tests and experiments.
 #include <stddef.h>
 
 #include "trainer/models/layers.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two networks of a toy GAN in the style of DCGAN (Radford et al. 2015) for pictures of 32 px:
-// a generator from noise [N,Z] to [N,32,32,3] in [-1,1], and a critic from pictures to one logit.
-// Small enough for the suite; the recipe toy-gan trains them as two phases.
+// The two networks of a toy GAN in the style of DCGAN (Radford et al. 2015) for images of 32 px: a
+// generator from noise [N,Z] to [N,32,32,3] in [-1,1], and a critic from images to one logit. Small
+// enough for tests; the recipe toy-gan trains them as two phases.
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
@@ -14,7 +14,7 @@ typedef struct toy_options {
 
 static const sr_option toy_rows[] = {
     {.name = "width",
-     .help = "channels at the widest picture",
+     .help = "channels at the largest resolution",
      .type = SR_OPT_INT,
      .offset = offsetof(toy_options, width),
      .default_text = "16",
@@ -27,7 +27,7 @@ static const sr_option_table toy_table = {.name = "model.toy",
                                           .count = sizeof toy_rows / sizeof toy_rows[0],
                                           .struct_size = sizeof(toy_options)};
 
-// Layers 4 -> 8 -> 16 -> 32 px, and back.
+// Layers 4 -> 8 -> 16 -> 32 px.
 typedef struct generator {
     sr_linear_layer start;
     sr_batchnorm_layer norm[3];
@@ -104,7 +104,7 @@ extern const sr_model_desc sr_model_toy_generator, sr_model_toy_critic;
 const sr_model_desc sr_model_toy_generator = {.struct_size = sizeof(sr_model_desc),
                                               .abi = SR_MODEL_ABI,
                                               .name = "toy-generator",
-                                              .help = "noise to 32 px pictures, for the toy GAN",
+                                              .help = "noise to 32 px images, for the toy GAN",
                                               .options = &toy_table,
                                               .state_size = sizeof(generator),
                                               .build = build_generator,
@@ -112,7 +112,7 @@ const sr_model_desc sr_model_toy_generator = {.struct_size = sizeof(sr_model_des
 const sr_model_desc sr_model_toy_critic = {.struct_size = sizeof(sr_model_desc),
                                            .abi = SR_MODEL_ABI,
                                            .name = "toy-critic",
-                                           .help = "32 px pictures to one logit, for the toy GAN",
+                                           .help = "32 px images to one logit, for the toy GAN",
                                            .options = &toy_table,
                                            .state_size = sizeof(critic),
                                            .build = build_critic,

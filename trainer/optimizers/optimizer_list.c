@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of optimisers: optimizer_list.def, and those of plug-ins.
+// The table of optimisers: those of optimizer_list.def, then those of plug-ins.
 #include "trainer/optimizers/optimizer.h"
 
 #include "kernels/base/table.h"
@@ -20,8 +20,8 @@ static sr_status check(const void *descriptor) {
         return SR_FAIL(SR_E_USAGE, "%d states per parameter; 0 to %d are possible",
                        optimizer->states, SR_OPTIMIZER_MAX_STATES);
     if (!optimizer->fill || (optimizer->kernel == SR_KERNEL_OWN) != (optimizer->kernels != NULL))
-        return SR_FAIL(SR_E_USAGE, "it needs a function 'fill', and either a kernel of the list or "
-                                   "SR_KERNEL_OWN with kernels of its own");
+        return SR_FAIL(SR_E_USAGE, "it needs a function 'fill', and either a built-in kernel or "
+                                   "SR_KERNEL_OWN with 'kernels'");
     return SR_OK;
 }
 

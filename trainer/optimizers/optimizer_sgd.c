@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stochastic gradient descent with momentum, as torch.optim.SGD: weight decay is added to the
-// gradient, the first momentum is the gradient itself.
+// gradient, and the first momentum is the gradient itself.
 #include <stddef.h>
 
 #include "trainer/optimizers/optimizer.h"
@@ -18,7 +18,7 @@ static const sr_option sgd_rows[] = {
      .default_text = "0.9",
      .max = 0.9999},
     {.name = "dampening",
-     .help = "fraction of the gradient that is left out",
+     .help = "fraction of the gradient that is not added to the momentum",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(sgd_options, dampening),
      .default_text = "0",
@@ -35,7 +35,7 @@ static const sr_option_table sgd_table = {.name = "optimizer.sgd",
                                           .count = sizeof sgd_rows / sizeof sgd_rows[0],
                                           .struct_size = sizeof(sgd_options)};
 
-// As torch: without momentum there is nothing to look ahead along.
+// As in PyTorch: Nesterov's update needs a momentum.
 static sr_status check(const void *options) {
     const sgd_options *o = options;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules: warm-up and lengths. The curves themselves are in trainer/schedules/.
+// Schedules: warm-up and lengths. The curves are in schedule_X.c.
 #include "trainer/schedules/schedule.h"
 
 double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths) {
@@ -22,7 +22,8 @@ sr_status sr_schedule_init(sr_schedule *schedule, const sr_schedule_desc *desc, 
                            double lr, sr_length warmup, double warmup_start,
                            const sr_schedule_lengths *lengths) {
     if (lengths->total <= 0 || lengths->epoch <= 0 || lengths->batch <= 0)
-        return SR_FAIL(SR_E_ARGUMENT, "schedule '%s': a run needs samples, epochs and steps",
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "schedule '%s': samples, epoch and batch of a run must be above 0",
                        desc->name);
     double samples = sr_length_samples(warmup, lengths), total = (double)lengths->total;
     if (samples < 0 || samples > total)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// constant: the base rate throughout.
+// constant: the base rate for the whole run.
 #include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_constant;
@@ -16,7 +16,7 @@ const sr_schedule_desc sr_schedule_constant = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "constant",
-    .help = "the base rate throughout",
+    .help = "the base rate for the whole run",
     .options = &table,
     .factor = factor,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cosine: half a cosine from the base rate to 'end' times it.
+// cosine: half a cosine from the base rate to 'end' times the base rate.
 // Source: Loshchilov and Hutter, "SGDR", ICLR 2017, equation 5 without restarts.
 #include "kernels/base/math.h"
 #include "trainer/schedules/schedule.h"
@@ -27,7 +27,7 @@ const sr_schedule_desc sr_schedule_cosine = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "cosine",
-    .help = "half a cosine from the base rate to 'end' times it",
+    .help = "half a cosine from the base rate to 'end' times the base rate",
     .options = &table,
     .factor = factor,
 };

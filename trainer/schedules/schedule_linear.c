@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear: a straight line from the base rate to 'end' times it.
+// linear: linear from the base rate to 'end' times the base rate.
 #include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_linear;
@@ -24,7 +24,7 @@ const sr_schedule_desc sr_schedule_linear = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "linear",
-    .help = "a straight line from the base rate to 'end' times it",
+    .help = "linear from the base rate to 'end' times the base rate",
     .options = &table,
     .factor = factor,
 };

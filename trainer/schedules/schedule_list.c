@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of schedules: schedule_list.def, and those of plug-ins.
+// The table of schedules: those of schedule_list.def, then those of plug-ins.
 #include "trainer/schedules/schedule.h"
 
 #include "kernels/base/table.h"

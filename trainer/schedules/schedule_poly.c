@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// poly: (1 - t)^power, the usual schedule of segmentation.
+// poly: (1 - t)^power, the common schedule for segmentation.
 // Source: Liu, Rabinovich and Berg, "ParseNet", 2015; DeepLab uses power 0.9.
 #include "kernels/base/math.h"
 #include "trainer/schedules/schedule.h"
@@ -29,7 +29,7 @@ const sr_schedule_desc sr_schedule_poly = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "poly",
-    .help = "(1 - t)^power from the base rate to 'end' times it",
+    .help = "(1 - t)^power, from the base rate to 'end' times the base rate",
     .options = &table,
     .factor = factor,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// step: times 'gamma' at each milestone, the classic of ImageNet (30, 60, 80 of 90 epochs).
+// step: the rate is multiplied by 'gamma' at each milestone, as for ImageNet (30, 60, 80 of 90
+// epochs).
 // Source: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 3.4.
 #include "kernels/base/log.h"
 #include "trainer/schedules/schedule.h"
@@ -13,11 +14,11 @@ typedef struct step_options {
 } step_options;
 
 static const sr_option rows[] = {
-    {"milestones", "epochs (also fractions) at which the rate falls, counted from the start",
+    {"milestones", "epochs (fractions too) at which the rate falls, counted from the start",
      SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
     {"of",
-     "epochs of the run that the milestones are meant for; in a run of another length they scale "
-     "with it (0: they do not)",
+     "length in epochs that the milestones are meant for; in a run of another length they are "
+     "scaled to it (0: they are not)",
      SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
     {"gamma", "factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
      NULL, SR_OPTION_NUMERICS},
@@ -40,8 +41,8 @@ static sr_status check(const void *options, double total_epochs) {
     const double last = o->milestones.items[o->milestones.count - 1];
     if (o->of > 0 && last >= o->of)
         return SR_FAIL(SR_E_USAGE,
-                       "schedule.milestones: %g is not within a run of %g epochs, "
-                       "which schedule.of says they are meant for",
+                       "schedule.milestones: %g is not within %g epochs, the length that "
+                       "schedule.of says milestones are meant for",
                        last, o->of);
     if (o->of == 0 && last >= total_epochs)
         SR_WARN("schedule.milestones: %g is past the end of this run of %.4g epochs and changes "
@@ -63,7 +64,7 @@ const sr_schedule_desc sr_schedule_step = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "step",
-    .help = "times 'gamma' at each of 'milestones'",
+    .help = "multiplied by 'gamma' at each of 'milestones'",
     .options = &table,
     .check = check,
     .factor = factor,

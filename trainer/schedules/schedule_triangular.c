@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // triangular: up from 'start' to the base rate at 'peak', then down to 'end'; for short runs.
-// Source: Smith and Topin, "Super-Convergence", 2017 (one cycle, without its third part).
+// Source: Smith and Topin, "Super-Convergence", 2017 (one cycle without the final annealing).
 #include "trainer/schedules/schedule.h"
 
 extern const sr_schedule_desc sr_schedule_triangular;

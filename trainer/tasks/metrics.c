@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-1, top-5, cross-entropy and confusion counts, in fixed order with own elementary functions.
+// Top-1, top-5, cross-entropy and confusion counts, in a fixed order with serried's own elementary
+// functions.
 #include "trainer/tasks/metrics.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ const char *const sr_metrics_column_names[SR_METRICS_COLUMNS] = {
     [SR_COLUMN_SECONDS] = "seconds",
 };
 
-// Number of classes that beat the label, ties going to the lower index.
+// Number of classes that beat the label; on a tie the lower index wins.
 static int beaten_by(const float *logits, int classes, int label) {
     float own = logits[label];
     int better = 0;
@@ -39,7 +40,7 @@ static int beaten_by(const float *logits, int classes, int label) {
     return better;
 }
 
-// First of the largest; a NaN counts as largest, as in beaten_by.
+// The first of the largest; a NaN is the largest, as in beaten_by.
 static int predict(const float *logits, int classes) {
     int best = 0;
     for (int c = 1; c < classes && !isnan(logits[best]); ++c)
@@ -65,8 +66,8 @@ sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits, int
             continue;
         if (labels[i] >= classes)
             return SR_FAIL(SR_E_DATA,
-                           "evaluation: label %d where the model has %d classes: this data set "
-                           "belongs to another model",
+                           "evaluation: label %d, but the model has %d classes: the data set "
+                           "does not fit the model",
                            labels[i], classes);
         const int better = beaten_by(logits, classes, labels[i]);
         const sr_prediction p = sr_metrics_predict(logits, classes, labels[i]);

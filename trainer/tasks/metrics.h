@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification metrics whose value does not depend on ranks: integer counts, and sums of doubles
-// in the order of fixed blocks.
+// Classification metrics whose values do not depend on the number of ranks: integer counts, and
+// sums of doubles in the order of fixed blocks.
 //
-// An evaluation is cut into blocks of samples (a lane of a step). Whoever computes a block fills
-// its row; rows are gathered as bytes and added in block order by sr_metrics_total.
-// Accuracies and shares of the time are fractions in 0..1 in every file; lines and pictures for
-// people show percent. Versions that wrote percent into metrics.csv called images_per_s img_s, so
-// that the two units never stand in one file: a file with other columns is not continued.
+// An evaluation is divided into blocks of samples (one lane of one step each). The rank that
+// computes a block fills its row; rows are gathered as bytes and added in block order by
+// sr_metrics_total.
+//
+// Accuracies and shares of time are fractions in 0..1 in every file; printed lines and plots show
+// percent. Versions that wrote percent into metrics.csv named the column images_per_s img_s, so the
+// two units are never in one file: a file with other columns is not continued.
 #ifndef SR_TRAINER_METRICS_H
 #define SR_TRAINER_METRICS_H
 
@@ -22,7 +24,7 @@ extern "C" {
 typedef enum sr_metrics_column {
     SR_COLUMN_STEP = 0,
     SR_COLUMN_SAMPLES,      // consumed: the position that a resume cuts at
-    SR_COLUMN_EPOCH,        // with a fraction
+    SR_COLUMN_EPOCH,        // fractional
     SR_COLUMN_TRAIN_LOSS,   // mean since the row before
     SR_COLUMN_TRAIN_TOP1,   // 0..1
     SR_COLUMN_LR,           //
@@ -33,20 +35,20 @@ typedef enum sr_metrics_column {
     SR_COLUMN_VAL_LOSS,     //
     SR_COLUMN_VAL_TOP1,     // 0..1
     SR_COLUMN_VAL_TOP5,     // 0..1
-    SR_COLUMN_SECONDS,      // of the whole run, sessions added
+    SR_COLUMN_SECONDS,      // of the whole run, over all sessions
     SR_METRICS_COLUMNS
 } sr_metrics_column;
 
 // "step", "samples", "epoch", "train/loss", ...
 extern const char *const sr_metrics_column_names[SR_METRICS_COLUMNS];
 
-// One block; plain bytes that may travel between ranks of one kind of machine.
+// One block; plain bytes, which may be sent between ranks on machines of one kind.
 typedef struct sr_metrics_block {
     int64_t samples, top1, top5;
     double loss; // sum of the samples' cross-entropies
 } sr_metrics_block;
 
-// Counts of [truth][prediction]; addition of counts is exact in any order.
+// Counts of [truth][prediction]. They add exactly in any order.
 typedef struct sr_confusion {
     int classes;
     int64_t *counts; // classes * classes
@@ -54,37 +56,37 @@ typedef struct sr_confusion {
 
 // All counts zero. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_confusion_create(int classes, sr_confusion *out);
-// Gives the memory back.
+// Frees the memory.
 void sr_confusion_release(sr_confusion *confusion);
 // Adds the counts of another rank.
 void sr_confusion_add(sr_confusion *confusion, const int64_t *counts);
-// truth,predicted,count rows of all non-zero cells, with class names (NULL: numbers).
+// Writes rows of truth,predicted,count for all non-zero cells, with class names (NULL: numbers).
 SR_NODISCARD sr_status sr_confusion_write_csv(const sr_confusion *confusion,
                                               const char *const *classes, const char *path);
 
 // Adds 'rows' samples in order: logits f32 [rows, classes], labels [rows]. The prediction is the
-// first of the largest logits; a sample is in the top k when fewer than k classes beat its label
-// (a NaN logit beats every label and is beaten by none). A negative label marks a sample that does
-// not count. Cross-entropy in double. confusion may be NULL.
+// first of the largest logits; a sample is in the top k if fewer than k classes beat its label (a
+// NaN logit beats every label and is beaten by none). A sample with a negative label is not
+// counted. Cross-entropy in double. confusion may be NULL.
 // SR_E_DATA for a label >= classes.
 SR_NODISCARD sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits,
                                             int classes, const int32_t *labels, int64_t rows,
                                             sr_confusion *confusion);
 
-// What logits say of a sample whose label is not negative.
+// The prediction for a sample whose label is not negative.
 typedef struct sr_prediction {
-    int predicted;      // as sr_metrics_block_add
+    int predicted;      // as in sr_metrics_block_add
     double probability; // of the predicted class, by softmax
     double loss;        // cross-entropy of the label
 } sr_prediction;
 
-// Of logits f32 [classes]; in double.
+// From logits f32 [classes]; computed in double.
 sr_prediction sr_metrics_predict(const float *logits, int classes, int label);
 
-// The outcome of an evaluation.
+// The result of an evaluation.
 typedef struct sr_metrics {
     int64_t samples;
-    double top1, top5, loss; // fractions of the samples, mean; NaN for no samples
+    double top1, top5, loss; // fractions of the samples, mean; NaN if there are none
 } sr_metrics;
 
 // The sum over all blocks in order.

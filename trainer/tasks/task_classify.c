@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification by the loss that the recipe chooses; top-1 and top-5 hits are counted.
+// Classification with the loss of the recipe; top-1 and top-5 hits are counted.
 //
-// Where the recipe mixes samples (mixup, CutMix), the loss of a sample is that of its own label and
-// that of its partner's, by weight; hits of training count the own label alone.
+// If the recipe mixes samples (mixup, CutMix), the loss of a sample is the weighted sum of the
+// losses for its own label and its partner's; hits in training count its own label only.
 #include "trainer/tasks/task.h"
 
-#define MIX_SCOPE 0x6d780000u // models count up from phase << 16
+#define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
 
-static sr_tensor pictures(const sr_lane_recording *r) {
+static sr_tensor images(const sr_lane_recording *r) {
     return sr_normalize(r->image, r->mean, r->std, r->dtype);
 }
 
 static sr_tensor infer(sr_lane_recording *r) {
-    sr_tensor x = pictures(r);
+    sr_tensor x = images(r);
     return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
 }
 
@@ -23,7 +23,7 @@ static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor
 static sr_mixed mix(sr_lane_recording *r) {
     sr_mix_opts opts = r->mix;
     opts.scope = MIX_SCOPE;
-    return sr_mix_batch(pictures(r), r->label, r->key, opts);
+    return sr_mix_batch(images(r), r->label, r->key, opts);
 }
 
 static sr_tensor record_mixed(sr_lane_recording *r) {
@@ -35,7 +35,7 @@ static sr_tensor record_mixed(sr_lane_recording *r) {
 }
 
 static sr_tensor record_plain(sr_lane_recording *r) {
-    sr_tensor x = pictures(r);
+    sr_tensor x = images(r);
     sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
     r->loss = loss_of(r, logits, r->label);
     return logits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014), as two
-// phases of a step: D judges real and generated pictures, then G is moved towards being taken for
-// real. Both phases read both networks; each trains its own.
+// phases of a step: D learns to tell real from generated images, then G to make D take its images
+// for real. Both phases read both networks; each trains its own.
 #include "trainer/tasks/task.h"
 
 enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
@@ -11,7 +11,7 @@ static sr_tensor noise(sr_lane_recording *r, int64_t n) {
                             0x6e0000u + (uint32_t)r->phase);
 }
 
-// [N,1] logits to one loss a sample.
+// [N,1] logits to one loss per sample.
 static sr_tensor per_sample(sr_tensor logits, double target) {
     sr_tensor loss = sr_cast(sr_bce_with_logits(logits, target), SR_F32);
     sr_info info;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks, from task_list.def, and what they share.
+// The table of tasks from task_list.def, and functions that they share.
 #include <string.h>
 
 #include "trainer/tasks/task.h"
@@ -21,14 +21,14 @@ const sr_task_desc *sr_task_find(const char *name) {
     return NULL;
 }
 
-sr_tensor sr_task_forward(sr_lane_recording *record, int phase, const sr_tensor *inputs,
+sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
                           bool with_statistics) {
-    const sr_model *model = record->models[phase];
-    sr_forward forward = {.context = record->context,
-                          .training = record->training,
-                          .dtype = record->dtype,
-                          .key = record->key,
+    const sr_model *model = recording->models[phase];
+    sr_forward forward = {.context = recording->context,
+                          .training = recording->training,
+                          .dtype = recording->dtype,
+                          .key = recording->key,
                           .next_scope = (uint32_t)phase << 16,
-                          .statistics = with_statistics ? record->statistics : NULL};
+                          .statistics = with_statistics ? recording->statistics : NULL};
     return model->desc->forward(&forward, model->state, inputs);
 }

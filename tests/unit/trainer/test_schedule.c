@@ -140,7 +140,7 @@ static void refusals(void **state) {
     refuses("step", NULL, none, "at least one");
     refuses("step", (const char *[]){"milestones", "60,30", NULL}, none, "increasing");
     refuses("step", (const char *[]){"milestones", "[30, 90]", "of", "90", NULL}, none,
-            "not within a run of 90 epochs");
+            "not within 90 epochs");
     refuses("poly", (const char *[]){"power", "0", NULL}, none, "power");
 }
 
