@@ -87,7 +87,7 @@ static void visit_sections(visit_row visit, void *user) {
         const listed row = {.prefix = "",
                             .name = sections[i].name,
                             .of = "",
-                            .type = sections[i].holds,
+                            .type = sections[i].type,
                             .default_value = sections[i].default_value,
                             .help = sections[i].help,
                             .option_class = sections[i].option_class};

@@ -17,28 +17,28 @@
 
 #define VECTOR 16 // floats that one turn of the sum adds; a fixed count lets compilers vectorise
 
-typedef struct tree_node {
+typedef struct lane_node {
     int begin, level;
-} tree_node;
+} lane_node;
 
 // Lanes that a node would cover without the right edge.
 static int64_t width(int level) {
     return INT64_C(1) << level;
 }
 
-static bool is_left(tree_node n) {
+static bool is_left(lane_node n) {
     return (n.begin / width(n.level)) % 2 == 0;
 }
 
 // A left child without a sibling is its own parent: goes up to the highest such node.
-static tree_node promote(tree_node n, int lanes) {
+static lane_node promote(lane_node n, int lanes) {
     while (width(n.level) < lanes && is_left(n) && n.begin + width(n.level) >= lanes)
         n.level++;
     return n;
 }
 
 // First lane of the sibling. Only for promoted nodes below the root: it exists there.
-static int sibling_begin(tree_node n) {
+static int sibling_begin(lane_node n) {
     int64_t w = width(n.level);
     return (int)(is_left(n) ? n.begin + w : n.begin - w);
 }
@@ -62,12 +62,12 @@ int sr_lane_subtrees(int lanes, int first, int last, sr_lane_range *out) {
 
 sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count, sr_lane_add *out) {
     struct {
-        tree_node at;
+        lane_node at;
         int partial;
     } stack[SR_LANE_MAX_SUBTREES];
     int depth = 0, adds = 0;
     for (int i = 0; i < count; i++) {
-        tree_node at = {.begin = partials[i].begin, .level = 0};
+        lane_node at = {.begin = partials[i].begin, .level = 0};
         while (width(at.level) < partials[i].end - partials[i].begin)
             at.level++;
         at = promote(at, lanes);
@@ -77,7 +77,7 @@ sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
             depth--;
             out[adds++] = (sr_lane_add){.into = stack[depth].partial, .from = partial};
             partial = stack[depth].partial;
-            at = promote((tree_node){stack[depth].at.begin, at.level + 1}, lanes);
+            at = promote((lane_node){stack[depth].at.begin, at.level + 1}, lanes);
         }
         if (depth == SR_LANE_MAX_SUBTREES)
             return SR_FAIL(SR_E_INTERNAL, "%d partial sums of %d lanes do not fold", count, lanes);
@@ -181,11 +181,11 @@ static void give_buffer(sr_lane_pool *pool, float *buffer) {
 
 // ---- one bucket
 
-typedef struct leaf {
+typedef struct lane_leaf {
     float *buffer; // being written; NULL before the first part and after the last
     bool adds;     // 'buffer' is the sibling's, and this lane is added to it
     int64_t left;  // elements still to come
-} leaf;
+} lane_leaf;
 
 typedef struct waiting {
     float *buffer; // NULL: no complete node begins here
@@ -197,8 +197,8 @@ struct sr_lane_tree {
     int lanes, first, last;
     int64_t elements, covered;
     sr_lane_pool *pool;
-    leaf *leaves;     // per lane of the rank
-    waiting *waiting; // per first lane of a node
+    lane_leaf *leaves; // per lane of the rank
+    waiting *waiting;  // per first lane of a node
     int leaves_done, merging;
     int subtree_count;
     sr_lane_range subtrees[SR_LANE_MAX_SUBTREES];
@@ -240,7 +240,7 @@ void sr_lane_tree_reset(sr_lane_tree *tree) {
             give_buffer(tree->pool, tree->leaves[i].buffer);
         if (tree->waiting[i].buffer)
             give_buffer(tree->pool, tree->waiting[i].buffer);
-        tree->leaves[i] = (leaf){.left = tree->covered};
+        tree->leaves[i] = (lane_leaf){.left = tree->covered};
         tree->waiting[i] = (waiting){0};
     }
     tree->leaves_done = 0;
@@ -275,7 +275,7 @@ static float *take_node(sr_lane_tree *tree, int begin, int level) {
 
 // A lane's place to write: its complete sibling, to be added to, or a buffer of its own.
 static sr_status open_leaf(sr_lane_tree *tree, int lane) {
-    leaf *own = &tree->leaves[lane - tree->first];
+    lane_leaf *own = &tree->leaves[lane - tree->first];
     own->buffer = take_node(tree, lane ^ 1, 0);
     own->adds = own->buffer != NULL;
     if (own->adds)
@@ -288,7 +288,7 @@ static sr_status open_leaf(sr_lane_tree *tree, int lane) {
 
 // With the lock held: a node is complete. Adds pairs of siblings upwards as long as there are.
 // Returns whether all sub-trees are final now.
-static bool complete_node(sr_lane_tree *tree, tree_node at, float *buffer) {
+static bool complete_node(sr_lane_tree *tree, lane_node at, float *buffer) {
     for (;;) {
         at = promote(at, tree->lanes);
         bool is_root = width(at.level) >= tree->lanes;
@@ -310,12 +310,12 @@ static bool complete_node(sr_lane_tree *tree, tree_node at, float *buffer) {
 }
 
 static bool close_leaf(sr_lane_tree *tree, int lane) {
-    leaf *own = &tree->leaves[lane - tree->first];
+    lane_leaf *own = &tree->leaves[lane - tree->first];
     float *buffer = own->buffer;
     own->buffer = NULL;
     tree->leaves_done++;
-    tree_node at =
-        own->adds ? (tree_node){.begin = lane & ~1, .level = 1} : (tree_node){.begin = lane};
+    lane_node at =
+        own->adds ? (lane_node){.begin = lane & ~1, .level = 1} : (lane_node){.begin = lane};
     return complete_node(tree, at, buffer);
 }
 
@@ -328,7 +328,7 @@ sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t
                        (long long)offset, (long long)(offset + count), (long long)tree->elements);
     if (count == 0)
         return SR_OK;
-    leaf *own = &tree->leaves[lane - tree->first];
+    lane_leaf *own = &tree->leaves[lane - tree->first];
     pthread_mutex_lock(&tree->lock);
     sr_status status = SR_OK;
     if (own->left < count)

@@ -220,7 +220,7 @@ const sr_option_table *sr_recipe_group_keys(void);     // inside an item of opti
 // A key whose value is not the text of one option: a choice, a list of maps, a map of phases.
 typedef struct sr_recipe_section {
     const char *name;          // dotted, as "optimizer.groups"
-    const char *holds;         // what its value may be, as "list of maps"
+    const char *type;          // what its value may be, as "list of maps"
     const char *default_value; // NULL: none
     const char *help;          // one line, no full stop
     sr_option_class option_class;
