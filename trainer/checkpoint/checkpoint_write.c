@@ -54,7 +54,8 @@ sr_status sr_checkpoint_begin(const char *run, int64_t generation, int rank, int
                               sr_checkpoint_writer **out) {
     char name[64];
     if (generation < 1 || ranks < 1 || ranks > MAX_RANKS || rank < 0 || rank >= ranks)
-        return SR_FAIL(SR_E_ARGUMENT, "checkpoint generation %" PRId64 " by rank %d of %d",
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "checkpoint: invalid generation %" PRId64 ", or invalid rank %d of %d",
                        generation, rank, ranks);
     sr_checkpoint_writer *writer = sr_alloc(sizeof *writer, "checkpoint writer");
     if (writer == NULL)
@@ -189,7 +190,8 @@ sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
                                         const sr_checkpoint_state *states, int count) {
     char name[64];
     if (writer->optimizer_written || count < 0)
-        return SR_FAIL(SR_E_ARGUMENT, "the optimiser shard of rank %d is written once",
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "checkpoint: the optimiser shard of rank %d can be written only once",
                        writer->rank);
     sr_stored_tensor *tensors = sr_alloc_array((size_t)count, sizeof *tensors, "state tensors");
     if (tensors == NULL)
@@ -300,7 +302,8 @@ static sr_status collect_shard(sr_checkpoint_writer *writer, int rank) {
 static sr_status collect_shards(sr_checkpoint_writer *writer) {
     if (!writer->optimizer_written ||
         sr_manifest_files_find(&writer->files, sr_weights_file_name(SR_WEIGHTS_MODEL)) == NULL)
-        return SR_FAIL(SR_E_ARGUMENT, "checkpoint: commit before model and optimiser are written");
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "checkpoint: commit before model and optimiser state were written");
     for (int r = 1; r < writer->ranks; ++r)
         SR_TRY(collect_shard(writer, r));
     return SR_OK;
@@ -485,7 +488,7 @@ static sr_status prune(const char *run, int64_t newest, int keep) {
 sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *manifest,
                                int keep) {
     if (writer->rank != 0 || writer->committed)
-        return SR_FAIL(SR_E_ARGUMENT, "checkpoint: rank 0 commits, once");
+        return SR_FAIL(SR_E_ARGUMENT, "checkpoint: only rank 0 can commit, and only once");
     SR_TRY(collect_shards(writer));
     remove_side_files(writer); // first: a finished generation has no such files
     sr_manifest own = *manifest;

@@ -266,7 +266,7 @@ sr_status sr_safetensors_put(sr_safetensors_writer *writer, const void *data, ui
 
 sr_status sr_safetensors_commit(sr_safetensors_writer *writer, sr_file_sums *sums) {
     if (writer->put_bytes != writer->total_bytes || writer->committed)
-        return SR_FAIL(SR_E_ARGUMENT, "%s: %llu of %llu bytes at commit", writer->path,
+        return SR_FAIL(SR_E_ARGUMENT, "%s: commit after %llu of %llu bytes", writer->path,
                        (unsigned long long)writer->put_bytes,
                        (unsigned long long)writer->total_bytes);
     SR_TRY(flush_chunk(writer));

@@ -51,7 +51,7 @@ void sr_build_push(sr_builder *b, const char *fmt, ...) {
     int n = vsnprintf(b->scope + used, sizeof b->scope - used, fmt, args);
     va_end(args);
     if (n < 0 || used + (size_t)n + 2 > sizeof b->scope || b->depth == 16) {
-        sr_build_fail(b, "a parameter name is too long or too deep");
+        sr_build_fail(b, "a parameter name is too long or nested too deeply");
         b->scope[used] = '\0';
         return;
     }

@@ -8,7 +8,7 @@
 // is text where the option is text. `key:` without a value (or with null, ~) removes what a base
 // set.
 //
-//   base: resnet50            # or a list; beside this file first, then among the shipped recipes
+//   base: resnet50            # or a list; from this file's folder, else a shipped recipe
 //   batch: 512
 //   optimizer: {name: sgd, lr: 0.1, lr_per: 256, momentum: 0.9}
 //
@@ -92,7 +92,7 @@ typedef struct sr_recipe_schedule {
 
 // One model with its own parameters, optimiser and exchange. Most recipes have one, with name "".
 typedef struct sr_recipe_phase {
-    const char *name; // prefix of its tensors is "NAME." where the name is not empty
+    const char *name; // its tensors get the prefix "NAME." unless it is empty
     sr_recipe_choice model, loss;
     sr_recipe_optimizer optimizer;
     sr_recipe_schedule schedule;
@@ -102,7 +102,7 @@ typedef struct sr_recipe_phase {
 typedef struct sr_recipe {
     // 'name' is the file's name without folder and ending.
     const char *name, *file; // file: as opened; also the folder that 'plugins' are looked up in
-    const char *about;       // one line for `recipe list`; NULL where there is none
+    const char *about;       // one line for `recipe list`; NULL if there is none
 
     sr_task task;
     const sr_recipe_phase *phases; // one or more
@@ -111,7 +111,7 @@ typedef struct sr_recipe {
     sr_string_list weights_reset;
 
     struct {
-        const char *train, *val; // data set folder or shards; NULL where not given
+        const char *train, *val; // data set folder or shards; NULL if not given
         int64_t workers;         // DataTransformer processes per rank; 0: one per core
         int64_t memory;          // bytes of the rings per rank; 0: 256 MiB
         bool threads;            // data.processes: 0
@@ -228,7 +228,7 @@ typedef struct sr_recipe_section {
 // All of them, in the usual order of a recipe. Static storage.
 const sr_recipe_section *sr_recipe_sections(size_t *count);
 
-// Shipped recipes: found in SERRIED_RECIPES (folders separated by ':'), else beside the library or
+// Shipped recipes: found in SERRIED_RECIPES (folders separated by ':'), else next to the library or
 // the command (build tree), else in the installation's share/serried/recipes.
 typedef struct sr_recipe_listing {
     const char *name, *path, *about; // about: "" if the file has none

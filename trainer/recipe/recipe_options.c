@@ -63,7 +63,7 @@ static bool is_expanded_tilde(const sr_recipe_node *node) {
            strcmp(node->text, home) == 0;
 }
 
-// Sets one field from its node; false and a mistake where it does not fit.
+// Sets one field from its node. Reports a mistake and returns false if the value does not fit.
 static bool set_option(sr_recipe_internal *in, const sr_option_table *table, void *options,
                        const char *name, const sr_recipe_node *node) {
     const sr_option *option = sr_options_find(table, name);

@@ -243,7 +243,7 @@ static void add_leaves(sr_text *out, const sr_recipe_node *node, const char *pat
             snprintf(inner, sizeof inner, "%s[%d]", path, index);
         add_leaves(out, child, inner);
     }
-    // That a transform is there counts, also where it has no options.
+    // A transform without options is part of the identity, too.
     if (node->kind == SR_RECIPE_NODE_MAP && !node->first)
         sr_text_add(out, "%s\n", path);
 }
