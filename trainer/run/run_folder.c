@@ -297,11 +297,10 @@ static sr_status move_aside(sr_run_folder *run) {
 
 static sr_status fail_finished(const char *path, bool other_identity) {
     if (other_identity)
-        return SR_FAIL(
-            SR_E_USAGE,
-            "%s contains a run of another recipe, seed or data set; choose another folder, "
-            "or add --fresh to move it aside",
-            path);
+        return SR_FAIL(SR_E_USAGE,
+                       "%s contains a run of another recipe, seed or data set; choose another "
+                       "folder, or add --fresh to move it aside",
+                       path);
     return SR_FAIL(SR_E_USAGE,
                    "%s contains a finished run of this recipe; evaluate it with 'serried val %s', "
                    "choose another folder, or add --fresh to move it aside",
