@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that go together to a transformer (bundle_internal.h).
+// Bundles of records for a transformer (bundle_internal.h).
 //
-// Which ones go together follows from seed and position (sr_sampler_foreign), so a reader that was
-// restarted in the middle of a slot bundles them as before; it only has to read the slot's begin
-// once more.
+// The seed and the position decide which records a bundle contains (sr_sampler_foreign), so a
+// reader that is restarted in the middle of a slot makes the same bundles; it only has to read the
+// start of the slot again.
 #include "dataio/pipeline/bundle_internal.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ sr_status sr_bundler_take(sr_bundler *b, uint64_t seed, int64_t inside, int fore
             records[1 + i] = (sr_bundle_record){r->data, r->bytes};
         bytes += records[1 + i].bytes;
     }
-    SR_TRY(sr_grow((void **)&b->bytes, &b->byte_capacity, bytes, 1, "records that go together"));
+    SR_TRY(sr_grow((void **)&b->bytes, &b->byte_capacity, bytes, 1, "bundled records"));
     uint8_t *lengths = b->bytes, *to = lengths + (1 + (size_t)foreign) * sizeof(uint64_t);
     for (int i = 0; i <= foreign; i++) {
         const uint64_t length = records[i].bytes;

@@ -3,9 +3,9 @@
 // pixels may change between versions (merged upsampling and the bounds of its transforms have).
 //
 // libjpeg's interface has no call for its version, and the header's is that of the machine that
-// built serried. The library holds the text "libjpeg-turbo version 2.1.5 (build 20230203)", so the
-// object that was loaded is searched for it: two hundred microseconds, once. The other libraries of
-// the data path (libspng, zlib, zstd) are lossless.
+// built serried. The library contains the text "libjpeg-turbo version 2.1.5 (build 20230203)", so
+// the loaded object is searched for it once (200 us). The other libraries of the data path
+// (libspng, zlib, zstd) are lossless.
 #include "dataio/pipeline/data_numerics.h"
 
 #include <link.h>
@@ -23,7 +23,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char version[24];
 
-// The digits and dots behind 'mark' in these bytes.
+// Finds 'mark' and copies the digits and dots after it to 'version'.
 static bool find_version(const char *bytes, size_t count) {
     static const char mark[] = "libjpeg-turbo version ";
     const char *end = bytes + count, *at = bytes;
@@ -32,7 +32,7 @@ static bool find_version(const char *bytes, size_t count) {
         at += sizeof mark - 1;
         while (n < sizeof version - 1 && at + n < end && at[n] && strchr("0123456789.", at[n]))
             n++;
-        if (n > 0) { // the mark in serried's own memory has none behind it
+        if (n > 0) { // not 'mark' itself, which may be in the searched memory
             memcpy(version, at, n);
             return true;
         }
@@ -40,7 +40,7 @@ static bool find_version(const char *bytes, size_t count) {
     return false;
 }
 
-// Of the loaded object that 'address' lies in: every segment that is only read.
+// Searches the read-only segments of the loaded object that contains 'address'.
 static int search_object(struct dl_phdr_info *object, size_t size, void *address) {
     bool here = false;
     (void)size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decides the bits of the samples that a run is fed with, beside its recipe and its data.
+// Identifies the code that determines the bits of a run's samples, apart from its recipe and data.
 #ifndef SR_DATAIO_DATA_NUMERICS_H
 #define SR_DATAIO_DATA_NUMERICS_H
 
@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-// Version of the bits that this room gives: order of samples, decoding, resizing, transforms.
-// Raised with every change that moves one, for any record on any processor.
+// Version of the data path's results: sample order, decoding, resizing, transforms. Incremented by
+// every change that alters a bit of them, for any record on any processor.
 #define SR_DATA_NUMERICS 2
 #define SR_DATA_NUMERICS_TEXT 64 // bytes of sr_data_numerics, its terminator included
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataIterator: waits until a slot's rows are all there, assembles what is not written in place
-// (labels, ragged arrays with their counts, the first error) and hands slots on in order.
+// DataIterator: waits for all rows of a slot, assembles the arrays that are not written in place
+// (labels, ragged arrays with their counts, the first error) and delivers slots in order.
 //
-// Assembly reads only what transformers left in the slot and overwrites only what itself writes, so
-// an iterator that was killed in the middle is replaced by one that assembles the same slot again.
+// Assembly reads only what transformers wrote to the slot and overwrites only its own output, so if
+// the iterator is killed halfway its replacement can assemble the same slot again.
 #include <string.h>
 
 #include "dataio/pipeline/stage_internal.h"
 #include "kernels/base/clock.h"
 
-// Samples that transformer w has consumed when all blocks below 'blocks' are done.
+// Number of samples that a transformer has consumed once all blocks below 'blocks' are done.
 static uint64_t share(const sr_stage_plan *plan, int64_t blocks, int worker) {
     if (blocks <= worker)
         return 0;
@@ -61,7 +61,7 @@ static sr_status assemble_array(const sr_stage *stage, sr_slot_header *header, i
         counts[s] = (int32_t)n;
         rows += n;
     }
-    // The rest is zero, so that a slot's bytes are a function of its samples.
+    // Clear the rest, so that a slot's bytes depend on its samples only.
     memset(to + (size_t)rows * row, 0, (size_t)(plan->samples * spec->capacity - rows) * row);
     header->counts[i] = rows;
     return SR_OK;
@@ -106,7 +106,7 @@ sr_status sr_iterator_run(sr_stage *stage) {
     uint64_t ready = atomic_load_explicit(&stage->header->ready, memory_order_acquire);
     SR_TRY(sr_stage_sandbox(stage, SR_SANDBOX_COMPUTE));
     if (ready > (uint64_t)stage->plan.total)
-        return sr_stage_corrupted("the number of slots that are ready");
+        return sr_stage_corrupted("the number of ready slots");
     for (int64_t slot = (int64_t)ready; slot < stage->plan.total && wait_rows(stage, slot); slot++)
         SR_TRY(assemble(stage, slot));
     return SR_OK;

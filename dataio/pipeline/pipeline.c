@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rank's end of the data pipeline: checks options, starts the stages, hands out slots in order.
+// The rank's side of the data pipeline: checks options, starts the stages, delivers slots in order.
 //
-// Everything that a slot holds was decided by the sampler and the transforms; here it is only
-// waited for, with a deadline and a report that names what each stage is doing. See
-// stage_internal.h for how the stages work together.
+// The sampler and the transforms determine the contents of a slot; this file only waits for it,
+// with a deadline and a report of what each stage is doing. stage_internal.h describes how the
+// stages work together.
 #include "dataio/pipeline/pipeline.h"
 
 #include <stdio.h>
@@ -20,20 +20,20 @@
 
 #define REPORT_SECONDS 10
 #define ACT_SECONDS 120
-#define CHECK_NS (10 * SR_NS_PER_MS) // while waiting, dead processes are looked for this often
+#define CHECK_NS (10 * SR_NS_PER_MS) // interval of checks for dead processes while waiting
 
 struct sr_pipeline {
     sr_dataset *dataset; // for messages
     sr_shared_memory memory;
-    sr_stage view; // of the shared memory; takes part in no work
+    sr_stage view; // of the shared memory; does no work of a stage
     sr_supervisor *supervisor;
     int64_t next;
-    _Atomic int64_t held; // slots with the caller
+    _Atomic int64_t held; // slots that the caller has not released
     sr_stage_error failure;
     sr_pipeline_stats stats;
     double fill[2];
     int64_t fill_samples;
-    void *damaged; // int64_t: different samples that were replaced
+    void *damaged; // int64_t: distinct samples that were replaced
     size_t damaged_count, damaged_capacity;
     char last_damage[1200];
     void *order; // sr_pipeline_order: epochs, in order
@@ -193,9 +193,10 @@ static sr_status wait_ready(sr_pipeline *p) {
         if (is_ready(p))
             break;
         if (atomic_load(&p->held) >= plan->slots)
-            return SR_FAIL(SR_E_ARGUMENT,
-                           "all %lld slots are held by the caller; release one before the next",
-                           (long long)plan->slots);
+            return SR_FAIL(
+                SR_E_ARGUMENT,
+                "all %lld slots are held by the caller; release one before requesting the next",
+                (long long)plan->slots);
         double seconds = (double)(sr_watch_clock_ns() - watched) / 1e9;
         if (seconds >= plan->options.act_seconds)
             return report(p, seconds, true);
@@ -253,7 +254,7 @@ static void note_fill(sr_pipeline *p) {
     p->fill_samples++;
 }
 
-// They are few, or the run ends: no need for a faster search.
+// Linear search is enough: more than skip_limit damaged samples end the run.
 static bool is_known(const sr_pipeline *p, int64_t sample) {
     for (size_t i = 0; i < p->damaged_count; i++)
         if (((const int64_t *)p->damaged)[i] == sample)
@@ -279,7 +280,7 @@ static sr_status note_damage(sr_pipeline *p, const sr_slot_header *header) {
                    p->damaged_count, (long long)plan->options.skip_limit, p->last_damage);
 }
 
-// The entry of an epoch; lanes enter it at slightly different times.
+// Finds or adds the entry of an epoch; lanes reach an epoch at slightly different times.
 static sr_status find_epoch(sr_pipeline *p, int64_t epoch, sr_pipeline_order **out) {
     sr_pipeline_order *all = p->order;
     for (size_t i = p->order_count; i-- > 0 && all[i].epoch >= epoch;) {
@@ -302,7 +303,7 @@ static sr_status note_order(sr_pipeline *p, const sr_slot_header *header, int64_
                             int64_t valid) {
     const sr_row_state *states = sr_stage_at(header, p->view.plan.layout.states);
     sr_pipeline_order *order = NULL;
-    // Lanes are never further apart than a batch, whatever a process that went astray has written.
+    // Lanes are never more than a batch apart; anything else was written by a faulty process.
     const int64_t count = p->view.plan.count, reach = p->view.plan.options.batch / count + 1;
     for (int64_t s = 0; s < valid; s++) {
         if (states[s].epoch < 0 || llabs(states[s].epoch - (first + s) / count) > reach)
@@ -346,7 +347,7 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
     if (status == SR_OK)
         status = take_slot(pipeline, out);
     if (status != SR_OK) {
-        if (status != SR_E_ARGUMENT) // the caller's mistake is not the end
+        if (status != SR_E_ARGUMENT) // after a caller's mistake the pipeline remains usable
             sr_stage_error_set(&pipeline->failure, status, -1);
         return status;
     }

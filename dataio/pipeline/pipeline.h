@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data pipeline of one rank: DataReader -> DataTransformer x N -> DataIterator, as processes.
 //
-// A *slot* is one lane of one step: named arrays in shared memory. Slots come in the fixed order
-// (step, lane) of this rank's lanes; their contents are a function of (seed, data, position) alone,
-// never of workers, processes or ranks.
+// A *slot* is one lane of one step: named arrays in shared memory. Slots are delivered in the fixed
+// order (step, lane) of this rank's lanes; their contents are a function of (seed, data, position)
+// alone, never of workers, processes or ranks.
 #ifndef SR_DATAIO_PIPELINE_H
 #define SR_DATAIO_PIPELINE_H
 
@@ -49,20 +49,20 @@ typedef struct sr_slot {
 // The array of a name, or NULL.
 const sr_array *sr_slot_find(const sr_slot *slot, const char *name);
 
-// The order in which samples come.
+// The order of samples.
 typedef enum sr_data_order {
     SR_ORDER_SEQUENTIAL = 0, // evaluation: every sample exactly once, masked tail
     SR_ORDER_EXAMPLES,       // a fresh permutation of all examples every epoch
     SR_ORDER_CHUNKS,         // permuted chunks, one stream and shuffle buffer per lane
 } sr_data_order;
 
-// What a damaged sample does.
+// What happens when a sample is damaged.
 typedef enum sr_on_corrupt {
     SR_CORRUPT_STOP = 0,
     SR_CORRUPT_SKIP, // up to skip_limit damaged samples are replaced by their successors; counted
 } sr_on_corrupt;
 
-// What to read, what to make of it, and for whom.
+// What to read, how to transform it, and which lanes to deliver.
 typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
@@ -76,13 +76,13 @@ typedef struct sr_pipeline_options {
     int lanes;
     int lane_begin, lane_end; // this rank's lanes
     int64_t position;         // samples consumed before the first step to deliver
-    int64_t steps;            // steps to deliver; 0: for ever (training), the whole split (eval)
+    int64_t steps;            // steps to deliver; 0: endless (training), the whole split (eval)
     int workers;              // DataTransformer processes; 0: cores of this rank
     bool threads;             // stages as threads of this process (data.processes=0)
     int64_t memory;           // bytes for the rings; 0: 256 MiB
     int prefetch;             // slots ready ahead; 0: two steps' worth
     sr_on_corrupt on_corrupt;
-    int64_t skip_limit;                 // different samples, however often they are met
+    int64_t skip_limit;                 // distinct samples, however often they are drawn
     int64_t boxes_per_sample;           // capacity of ragged arrays; 0: 64
     double report_seconds, act_seconds; // deadlines of every wait; 0: 10, 120
 } sr_pipeline_options;
@@ -90,13 +90,13 @@ typedef struct sr_pipeline_options {
 // A running pipeline. One thread at a time.
 typedef struct sr_pipeline sr_pipeline;
 
-// Opens the data set and starts the stages. SR_E_USAGE for options that do not fit together; the
-// data set's own errors.
+// Opens the data set and starts the stages. SR_E_USAGE for inconsistent options; errors of
+// sr_dataset_open.
 SR_NODISCARD sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out);
-// Next slot in order; waits. SR_E_DATA names shard, record and cause of a damaged sample. After the
-// last slot *out is zeroed and *end true.
+// Waits for the next slot in order. SR_E_DATA names shard, record and cause of a damaged sample.
+// After the last slot, *out is zeroed and *end is true.
 SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end);
-// Gives the slot's memory back; slots may be released in any order.
+// Releases the slot's memory. Slots may be released in any order.
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
 
 // Counters since the pipeline was opened; times in nanoseconds.
@@ -106,27 +106,27 @@ typedef struct sr_pipeline_stats {
     int64_t read_ns, decode_ns, augment_ns, assemble_ns; // busy time of the stages, summed
     double ring_fill[2]; // mean fill of reader->transformer and transformer->iterator, 0..1
 } sr_pipeline_stats;
-// The counters as they stand.
+// A snapshot of the counters.
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline);
 
-// The damaged samples of which others took the place: their numbers in the data set, in the order
-// in which they were met, and what was wrong with the last of them. Borrowed until the next slot.
+// The damaged samples that were replaced: their indices in the data set, in the order in which they
+// were found, and the error of the last one. Borrowed until the next slot.
 typedef struct sr_pipeline_damage {
     const int64_t *samples;
     size_t count;
-    const char *last; // "SHARD record N: cause"; "" where there is none
+    const char *last; // "SHARD record N: cause"; "": none
 } sr_pipeline_damage;
-// The damage met so far.
+// The damage found so far.
 sr_pipeline_damage sr_pipeline_get_damage(const sr_pipeline *pipeline);
 
-// What was delivered of an epoch: a sum over its samples (modulo 2^64) of a hash of position,
-// sample and what its augmentation drew. Parts of several ranks add up, and the sums are equal for
-// any ranks, workers and processes.
+// A checksum of the delivered part of an epoch: the sum over its samples (modulo 2^64) of a hash of
+// position, sample and the random draws of its transforms. The sums of several ranks can be added;
+// the total is the same for any number of ranks, workers and processes.
 typedef struct sr_pipeline_order {
     int64_t epoch, samples;
     uint64_t hash;
 } sr_pipeline_order;
-// The epochs met so far, in order. Borrowed until the next slot.
+// The epochs delivered so far, in order. Borrowed until the next slot.
 const sr_pipeline_order *sr_pipeline_get_order(const sr_pipeline *pipeline, size_t *count);
 
 // Number of processes of a pipeline: reader, iterator, transformers.
@@ -137,8 +137,8 @@ pid_t sr_pipeline_stage_pid(const sr_pipeline *pipeline, int number);
 // Ends the processes and frees all memory.
 void sr_pipeline_close(sr_pipeline *pipeline);
 
-// Entry of a data process, which is the same program started again. A program of your own that
-// opens a pipeline with processes begins its main function with
+// Entry point of a data process, which is the same executable started again. A program that opens a
+// pipeline with processes must begin its main function with
 //   if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
 //       return sr_data_process_main(argc, argv);
 // Returns the process's exit code.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataReader: deals the order's samples from disk into the transformers' rings.
+// DataReader: reads samples from disk in the sampler's order and distributes them to the
+// transformers' rings.
 //
-// In chunk-wise order it reads each piece of a lane's stream in one go and keeps the records until
-// the shuffle buffer deals them; the processes of one host take turns at that, so that a spinning
-// disk sees one sequential reader at a time, and tell the kernel of a whole piece before its first
-// record, so that the disk sees requests as large as it takes them. Of a data set that memory
-// cannot hold no piece stays in the page cache: it comes again only after all others. A restarted
-// reader counts what the rings were given and goes on behind it; records that its predecessor had
-// read ahead are read again one by one.
+// In chunk-wise order it reads each run of consecutive samples of a lane's stream at once and keeps
+// the records until the shuffle buffer draws them. The readers of one host take turns, so that a
+// spinning disk sees one sequential reader at a time. Each advises the kernel of a whole run before
+// its first record, so that the disk receives large requests. If the data set is larger than
+// memory, runs are dropped from the page cache after use, because each is read again only after all
+// others. A restarted reader takes its position from the rings' counters; records that its
+// predecessor had read ahead are read again one by one.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 
 typedef struct lane_ahead {
     bool placed;
-    int64_t next; // input of the lane's stream that is read next
+    int64_t next; // next input of the lane's stream to read
 } lane_ahead;
 
 typedef struct reader {
@@ -35,10 +36,10 @@ typedef struct reader {
     sr_dataset *dataset;
     sr_sampler *sampler;
     sr_reader_cache cache;
-    sr_bundler bundler; // where transforms combine samples
+    sr_bundler bundler; // for transforms that combine samples
     lane_ahead *ahead;  // of all lanes
-    int turn;           // descriptor that is locked while a piece is read; -1: none
-    bool impatient;     // the last turn did not come: somebody holds it who does not read
+    int turn;           // descriptor that is locked while a run is read; -1: none
+    bool impatient;     // the last wait for the lock timed out: its holder makes no progress
     int shard;          // where the last read ended, to count seeks
     uint64_t offset;
 } reader;
@@ -62,8 +63,8 @@ static sr_status read_record(reader *r, int64_t sample, const void **data, size_
     return status;
 }
 
-// The turn is a courtesy: a holder that died lost it with its descriptor, and nobody waits long,
-// nor again before one has come.
+// The lock is advisory: it is released when its holder dies, waits are short, and after a timeout
+// the reader does not wait again until it has had the lock once.
 static void take_turn(reader *r) {
     if (r->stage->disk) {
         r->stage->disk->take_turn(r->stage->disk->user);
@@ -72,7 +73,7 @@ static void take_turn(reader *r) {
     const int64_t deadline = sr_clock_ns() + (r->impatient ? 0 : TURN_WAIT_NS);
     r->impatient = false;
     while (r->turn >= 0 && flock(r->turn, LOCK_EX | LOCK_NB) < 0 && !r->impatient) {
-        if (errno != EWOULDBLOCK && errno != EINTR) { // NFS and others: no turns there
+        if (errno != EWOULDBLOCK && errno != EINTR) { // NFS and others do not support flock
             (void)close(r->turn);
             r->turn = -1;
             return;
@@ -101,7 +102,7 @@ static sr_status read_piece(reader *r, const sr_piece *piece) {
         if (status == SR_OK)
             status = sr_reader_cache_put(&r->cache, piece->epoch, piece->sample + i, data, bytes);
         else if (sr_stage_is_sample_error(status))
-            status = SR_OK; // met again when its turn to be dealt comes
+            status = SR_OK; // reported when the sample is drawn
     }
     give_turn(r);
     if (r->plan->beyond_memory)
@@ -109,7 +110,7 @@ static sr_status read_piece(reader *r, const sr_piece *piece) {
     return status;
 }
 
-// Keeps a lane's window full, the next epoch's begin included.
+// Fills a lane's window, including the beginning of the next epoch.
 static sr_status read_ahead(reader *r, int lane, int64_t dealt) {
     lane_ahead *ahead = &r->ahead[lane];
     if (!ahead->placed) {
@@ -127,7 +128,8 @@ static sr_status read_ahead(reader *r, int lane, int64_t dealt) {
     return SR_OK;
 }
 
-// Room in a ring. When it is full, waits until half of it is free, so that the reader wakes seldom.
+// Reserves room in a ring. If it is full, waits until half of it is free, so that the reader wakes
+// rarely.
 static uint8_t *wait_room(reader *r, sr_ring *ring, uint64_t bytes, sr_cell **cell) {
     uint64_t capacity = sr_stage_ring_capacity(r->plan);
     uint8_t *room = sr_ring_reserve(ring, capacity, bytes, cell);
@@ -172,7 +174,7 @@ static sr_status fetch(reader *r, const sr_draw *draw, int lane, int64_t dealt, 
     return read_record(r, draw->sample, data, bytes);
 }
 
-// The record at a position, or what is wrong with it.
+// The record at a position, or its error.
 static sr_status draw_record(reader *r, int64_t position, int lane, int64_t dealt,
                              sr_drawn_record *out) {
     *out = (sr_drawn_record){.data = ""};
@@ -186,7 +188,7 @@ static sr_status draw_record(reader *r, int64_t position, int lane, int64_t deal
     return SR_OK;
 }
 
-// The same together with others of its slot, all of which are read first.
+// The bundle at a position; reads all records of the slot first.
 static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_drawn_record *out) {
     const sr_stage_plan *plan = r->plan;
     int64_t step;
@@ -203,7 +205,7 @@ static sr_status draw_bundle(reader *r, int64_t slot, int64_t inside, sr_drawn_r
     return sr_bundler_take(&r->bundler, r->stage->options.seed, inside, plan->foreign, out);
 }
 
-// Deals sample number 'index' of this rank. *more is false when the stage shall end.
+// Sends sample number 'index' of this rank. *more is false when the stage should end.
 static sr_status deal(reader *r, int64_t index, bool *more) {
     const sr_stage_plan *plan = r->plan;
     int64_t slot = index / plan->samples, inside = index % plan->samples, step;
@@ -258,7 +260,7 @@ sr_status sr_reader_run(sr_stage *stage) {
     int64_t dealt = dealt_so_far(r.plan);
     bool more = true;
     if (status == SR_OK && (dealt < 0 || dealt > total))
-        status = sr_stage_corrupted("the number of dealt records");
+        status = sr_stage_corrupted("the number of records sent");
     for (int64_t i = dealt; status == SR_OK && more && i < total; i++)
         status = deal(&r, i, &more);
     sr_bundler_release(&r.bundler);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open addressing with linear probing and backward-shift deletion (Knuth, TAOCP 3, 6.4 R).
+// Records read ahead (reader_cache_internal.h): a hash table with open addressing, linear probing
+// and backward-shift deletion (Knuth, TAOCP 3, 6.4 R).
 #include "dataio/pipeline/reader_cache_internal.h"
 
 #include <string.h>
@@ -69,7 +70,7 @@ void sr_reader_cache_take(sr_reader_cache *cache, int64_t epoch, int64_t sample,
     *data = cache->entries[hole].data;
     *bytes = cache->entries[hole].bytes;
     cache->count--;
-    // Closes the hole: an entry moves up when its home does not lie behind the hole.
+    // Close the hole: move an entry into it unless the entry's home position lies after the hole.
     for (size_t i = (hole + 1) & mask; cache->entries[i].data; i = (i + 1) & mask) {
         size_t want = home(cache, cache->entries[i].epoch, cache->entries[i].sample);
         if (((i - want) & mask) >= ((i - hole) & mask)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records read ahead of their use, by (epoch, sample): what lies in the shuffle buffers of this
-// reader's lanes. Only a cache: what is not in it is read directly.
+// Records read ahead, by (epoch, sample): the contents of the shuffle buffers of this reader's
+// lanes. Only a cache: records that are not in it are read directly.
 #ifndef SR_DATAIO_READER_CACHE_INTERNAL_H
 #define SR_DATAIO_READER_CACHE_INTERNAL_H
 
@@ -24,7 +24,7 @@ void sr_reader_cache_release(sr_reader_cache *cache);
 // Copies the record.
 SR_NODISCARD sr_status sr_reader_cache_put(sr_reader_cache *cache, int64_t epoch, int64_t sample,
                                            const void *data, size_t bytes);
-// Takes it out: *data is the caller's (sr_free), NULL when it is not there.
+// Removes the record: the caller owns *data (sr_free); NULL when it is not cached.
 void sr_reader_cache_take(sr_reader_cache *cache, int64_t epoch, int64_t sample, uint8_t **data,
                           size_t *bytes);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Futex rings in a sealed memfd.
 //
-// Joins the data processes of one rank: the reader produces, each transformer consumes its own
-// ring, and the consumer's counter is at the same time its progress report to the iterator.
-// Futexes: Drepper, "Futexes Are Tricky"; event counts: Reed and Kanodia, CACM 1979. Process-shared
-// condition variables and semaphores were rejected: a SIGKILL inside them blocks the survivors for
-// good. There are no names in any file system, so nothing is left behind by any death.
+// Connects the data processes of one rank: the reader produces, each transformer consumes its own
+// ring, and the consumer's counter also reports its progress to the iterator. Futexes: Drepper,
+// "Futexes Are Tricky"; event counts: Reed and Kanodia, CACM 1979. Process-shared condition
+// variables and semaphores were rejected: a SIGKILL inside them blocks the other processes for
+// ever. The memory has no name in any file system, so no crash leaves anything behind.
 #include "dataio/pipeline/ring_internal.h"
 
 #include <errno.h>
@@ -29,9 +29,10 @@
 
 static sr_status no_room(size_t bytes, const char *cause) {
     char size[16];
-    return SR_FAIL(SR_E_NO_SPACE,
-                   "no room for %s of shared memory (%s); lower data.memory or data.workers",
-                   sr_text_bytes(bytes, size), cause);
+    return SR_FAIL(
+        SR_E_NO_SPACE,
+        "not enough memory for %s of shared memory (%s); lower data.memory or data.workers",
+        sr_text_bytes(bytes, size), cause);
 }
 
 static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
@@ -44,12 +45,12 @@ static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
 }
 
 sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
-    // Asked first, because the kernel takes pages of a memfd until it kills somebody.
+    // Check first: the kernel lets a memfd grow until the OOM killer acts.
     if (bytes > sr_machine_get_memory().available)
         return no_room(bytes, "less memory is available");
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && fd <= STDERR_FILENO) {
-        // Somebody started us without stdin: keep clear of the numbers that have a meaning.
+        // This process was started without stdin: avoid descriptors 0 to 2.
         int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         close(fd);
         fd = above;
@@ -61,7 +62,7 @@ sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out
     while (error == 0 && (error = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
         error = 0;
     if (error != 0) {
-        status = error == EFBIG ? sr_file_fail("shared memory", "cannot be made", error)
+        status = error == EFBIG ? sr_file_fail("shared memory", "cannot be created", error)
                                 : no_room(bytes, strerror(error));
         goto fail;
     }
@@ -101,8 +102,8 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
 }
 
 void sr_bell_ring(sr_bell *bell) {
-    // Both sequentially consistent, against the waiter's add and the kernel's read of the count:
-    // either the waiter sees the new count or we see the waiter.
+    // Both are sequentially consistent with the waiter's add and the kernel's read of the count:
+    // either the waiter sees the new count or this thread sees the waiter.
     atomic_fetch_add_explicit(&bell->count, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&bell->waiters, memory_order_seq_cst) != 0)
         (void)futex(&bell->count, FUTEX_WAKE, INT32_MAX, NULL);
@@ -128,7 +129,7 @@ size_t sr_ring_bytes(uint64_t capacity) {
 }
 
 static uint64_t aligned(uint64_t bytes) {
-    // At least one unit, so that an empty message still moves the head.
+    // At least one unit, so that an empty message moves the head, too.
     return bytes == 0 ? ALIGN : (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -144,7 +145,8 @@ static uint64_t end_of(const sr_cell *cell) {
     return cell->offset + aligned(cell->bytes);
 }
 
-// Where the next message may begin: cells are contiguous, so the ring's end may stay unused.
+// Finds the offset of the next message. Messages are contiguous, so the end of the ring may remain
+// unused.
 static bool find_space(const sr_ring *ring, uint64_t capacity, uint64_t published,
                        uint64_t consumed, uint64_t need, uint64_t *offset) {
     if (published == consumed) {
@@ -202,7 +204,7 @@ void sr_ring_consume(sr_ring *ring) {
 }
 
 uint64_t sr_ring_waiting(const sr_ring *ring) {
-    // 'consumed' first: read the other way round it may have overtaken.
+    // Read 'consumed' first; otherwise it might exceed 'published'.
     uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_acquire);
     return atomic_load_explicit(&ring->published, memory_order_acquire) - consumed;
 }

@@ -2,9 +2,9 @@
 // The order of training data as a pure function of seed and position.
 //
 // The data reader asks for one position after the other; a restarted or resumed reader asks for any
-// position and gets the same answer. Chunk-wise order replaces the predecessors' "parts", whose
-// unequal sizes let ranks drift and repeat samples. It is not a sampler with replacement and holds
-// no state worth saving: the position is the state.
+// position and gets the same answer. Chunk-wise order replaces per-rank partitions, whose unequal
+// sizes let ranks drift and repeat samples. It samples without replacement, and its only state is
+// the position.
 #include "dataio/pipeline/sampler.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "kernels/base/rng.h"
 
 #define FEISTEL_ROUNDS 6
-// Third counter words. Transforms use small numbers there, so the streams never meet.
+// Third words of the Philox counter. Transforms use small numbers, so streams never overlap.
 #define TAG_EXAMPLES 0x80000000u
 #define TAG_CHUNKS 0x80000100u
 #define TAG_BUFFER 0x80000200u
@@ -75,15 +75,15 @@ int64_t sr_permutation_inverse(const sr_permutation *permutation, int64_t value)
 typedef struct chunk_order {
     int64_t epoch;
     sr_permutation permutation;
-    int64_t short_index, short_size; // where the last, perhaps shorter chunk stands, and its size
+    int64_t short_index, short_size; // position of the last, possibly shorter chunk, and its size
 } chunk_order;
 
 typedef struct lane_stream {
-    int64_t dealt;           // samples dealt since the start of training; -1: not placed yet
+    int64_t dealt;           // samples drawn since the start of training; -1: not positioned yet
     int64_t epoch;           // of the next draw
     int64_t begin, end;      // of that epoch's run, counted in this lane's stream
     int64_t offset;          // of the run in the epoch's sequence
-    int64_t filled, entered; // samples in the buffer; inputs of the run that entered it
+    int64_t filled, entered; // samples in the buffer; inputs of the run that were added to it
     chunk_order order;
     int64_t *buffer;
 } lane_stream;
@@ -104,7 +104,7 @@ static chunk_order order_of_epoch(const sr_sampler *sampler, int64_t epoch) {
     return order;
 }
 
-// Samples that lane l deals before epoch e: the floor((e*N + l) / L) add up to e*N over the lanes
+// Samples that lane l draws before epoch e: the floor((e*N + l) / L) add up to e*N over the lanes
 // (Hermite's identity) and differ by at most one.
 static int64_t lane_total(const sr_sampler *sampler, int lane, int64_t epoch) {
     const sr_sampler_options *o = &sampler->options;
@@ -114,7 +114,7 @@ static int64_t lane_total(const sr_sampler *sampler, int lane, int64_t epoch) {
 
 static int64_t lane_epoch(const sr_sampler *sampler, int lane, int64_t index) {
     const sr_sampler_options *o = &sampler->options;
-    // lane_total(e) is within one of e*N/L: start just below and go up.
+    // lane_total(e) is within one of e*N/L: start just below and search upwards.
     int64_t epoch = (int64_t)((double)index * (double)o->lanes / (double)o->count) - 2;
     if (epoch < 0)
         epoch = 0;
@@ -241,7 +241,7 @@ void sr_sampler_free(sr_sampler *sampler) {
     sr_free(sampler);
 }
 
-// Buffers are made on first use: a rank only pays for its own lanes.
+// Buffers are allocated on first use, so a rank allocates only those of its lanes.
 static sr_status lane_seek(sr_sampler *sampler, int number, int64_t dealt) {
     lane_stream *lane = &sampler->lanes[number];
     if (!lane->buffer) {

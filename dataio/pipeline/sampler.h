@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sample stands at which position: the order of training data.
+// The order of training data: maps positions to samples.
 //
-// A *position* counts samples dealt since the start of training over all lanes: step k, lane l,
-// place i have position k * batch + l * (batch / lanes) + i. The sample at a position is a function
-// of (order, seed, data set size, batch, lanes, chunk, buffer) and of nothing else: not of ranks,
-// workers or of where a run was resumed.
+// A *position* counts samples drawn since the start of training over all lanes: sample i of lane l
+// in step k has position k * batch + l * (batch / lanes) + i. The sample at a position is a
+// function of (order, seed, data set size, batch, lanes, chunk, buffer) alone, not of ranks,
+// workers or the step at which a run was resumed.
 //
-// - SEQUENTIAL: position p is sample p; beyond the last there is none (masked tail).
+// - SEQUENTIAL: position p is sample p; positions beyond the last sample have none (masked tail).
 // - EXAMPLES: epoch p / count, and inside it a keyed permutation evaluated in O(1) memory.
 // - CHUNKS: chunks of consecutive samples are permuted afresh every epoch and the resulting
-// sequence
-//   of samples is cut into 'lanes' contiguous runs. Lane l's stream is its runs of epochs 0, 1,
-//   ...; inside a run a shuffle buffer of 'buffer' samples mixes neighbours and is drained at the
-//   run's end, so every sample is dealt exactly once an epoch. The runs of all lanes up to any
-//   epoch differ in length by at most one, so lanes never drift apart.
+//   sequence of samples is cut into 'lanes' contiguous runs. Lane l's stream is its runs of epochs
+//   0, 1, ...; inside a run a shuffle buffer of 'buffer' samples mixes neighbours and is drained at
+//   the end of the run, so every sample is drawn exactly once per epoch. The runs of all lanes up
+//   to any epoch differ in length by at most one, so lanes never drift apart.
 //
 // One thread at a time.
 #ifndef SR_DATAIO_SAMPLER_H
@@ -59,7 +58,7 @@ typedef struct sr_draw {
     int64_t epoch;
 } sr_draw;
 
-// A run of consecutive samples that a lane will deal from: what to read in one go.
+// A run of consecutive samples that enter a lane's shuffle buffer; they are read at once.
 typedef struct sr_piece {
     int64_t epoch;
     int64_t sample, count; // samples [sample, sample + count)
@@ -67,33 +66,33 @@ typedef struct sr_piece {
 
 typedef struct sr_sampler sr_sampler;
 
-// For what combines several samples (mosaic): which other place of the slot goes along with a
-// position, by (seed, position, number) alone. 'inside' is the position's own place among the
-// slot's samples; it is its own company where it is the only one.
+// For transforms that combine several samples (mosaic): the index within the slot of foreign sample
+// 'number', a function of (seed, position, number). 'inside' is the index of the position's own
+// sample; it is returned where the slot has only one sample.
 int64_t sr_sampler_foreign(uint64_t seed, int64_t position, int number, int64_t inside,
                            int64_t samples);
 
-// SR_E_ARGUMENT on sizes that do not fit together.
+// SR_E_ARGUMENT for inconsistent sizes.
 SR_NODISCARD sr_status sr_sampler_create(const sr_sampler_options *options, sr_sampler **out);
 void sr_sampler_free(sr_sampler *sampler);
-// The draw of a position. SEQUENTIAL and EXAMPLES: O(1) anywhere. CHUNKS: O(1) for the successor
-// of the position last asked for in this lane; any other costs a replay of the lane's run from the
-// start of its epoch (about 50 ns a sample).
+// The draw of a position. SEQUENTIAL and EXAMPLES: O(1) anywhere. CHUNKS: O(1) for the successor of
+// the lane's previous position; any other position replays the lane's run from the start of its
+// epoch (about 50 ns per sample).
 SR_NODISCARD sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out);
 
 // CHUNKS only. Samples of a lane's stream before the given one enter the shuffle buffer in input
-// order; *out is the piece that holds input 'index' of lane's stream (index counts from the start
-// of training), cut so that it starts there.
+// order; *out is the run of consecutive samples that starts at input 'index' of the lane's stream
+// (counted from the start of training).
 void sr_sampler_piece(const sr_sampler *sampler, int lane, int64_t index, sr_piece *out);
-// First input index that is not yet in the buffer when the lane is about to deal 'dealt' samples
-// after the start of training; the inputs before it were read already or must be read one by one.
+// First input that is not yet in the buffer when the lane has drawn 'dealt' samples since the start
+// of training; inputs before it were read already or must be read one by one.
 int64_t sr_sampler_first_unread(const sr_sampler *sampler, int lane, int64_t dealt);
 
-// Most inputs of a lane that are in its shuffle buffer at once.
+// Most inputs of a lane in its shuffle buffer at once.
 int64_t sr_sampler_window(const sr_sampler *sampler);
 
-// Sizes for CHUNKS that depend on the data set and the lanes alone, so that they are no setting:
-// chunks near 4 MiB, and a shuffle buffer such that all lanes together hold about 512 MiB.
+// Sizes for CHUNKS. They depend on the data set and the lanes only and are not configurable: chunks
+// near 4 MiB, and a shuffle buffer such that all lanes together hold about 512 MiB.
 void sr_sampler_plan_chunks(int64_t count, int64_t total_bytes, int lanes, int64_t *chunk,
                             int64_t *buffer);
 

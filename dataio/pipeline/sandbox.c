@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closing a data process in (see sandbox.h): which walls, in which order, and the memory limit.
+// Sandboxing of a data process (see sandbox.h): seccomp, Landlock and the memory limit.
 //
-// Landlock comes first, as the filter forbids its calls. Neither needs a privilege, as the process
-// gives up for ever to gain any by exec (PR_SET_NO_NEW_PRIVS). Deliberately not: namespaces and
-// chroot, which need privileges or are switched off on many machines, and a second user.
-// Sources: Documentation/userspace-api/{seccomp_filter,landlock,no_new_privs}.rst of Linux.
+// Landlock is enabled first, because the filter forbids its system calls. Neither needs privileges,
+// because the process sets PR_SET_NO_NEW_PRIVS. Deliberately not used: namespaces and chroot, which
+// need privileges or are disabled on many machines, and a second user. Sources:
+// Documentation/userspace-api/{seccomp_filter,landlock,no_new_privs}.rst of Linux.
 #include "dataio/pipeline/sandbox.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #endif
 
 #ifdef SANITIZER_TAKES_ADDRESSES
-// The leak check at a process's end attaches to it and opens files, which cannot be from in here.
+// The leak check at exit attaches to the process and opens files, which the sandbox forbids.
 static bool entered;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) {
@@ -58,8 +58,8 @@ bool sr_sandbox_limit_memory(uint64_t bytes) {
     return false;
 }
 #else
-// What this process has of the memory that RLIMIT_DATA counts: private and writable. Unlike
-// RLIMIT_AS it leaves out the shared rings and slots, whose size is known. 0: unknown.
+// Bytes that this process uses of the memory that RLIMIT_DATA limits: private and writable. Unlike
+// RLIMIT_AS, it excludes the shared rings and slots, whose size is known. 0: unknown.
 static uint64_t private_bytes(void) {
     char line[128];
     unsigned long long kib = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walls around a data process: what it may still ask the kernel for once its work begins.
+// A sandbox for data processes: restricts their system calls once their work begins.
 //
-// A process that decodes pictures of unknown origin needs memory, time and what is open already:
-// no files, no network, no other processes. One that reads a data set needs that data set's files
-// besides, to be read. Whoever finds a hole in a decoder is then left with a slot to spoil.
+// A process that decodes untrusted pictures needs memory, time and its open descriptors, but no
+// files, no network and no other processes. One that reads a data set also needs read access to its
+// files. An attacker who exploits a decoder can then do no more than corrupt slots.
 //
-// Two walls, each where the kernel has it: an allow-list of system calls (seccomp), and rights on
-// files, ports and signals (Landlock). What is refused gives EPERM or EACCES and kills nobody, so
-// that code which asks too late fails with a message of its own.
+// It has two layers, each used where the kernel supports it: an allow-list of system calls
+// (seccomp), and rights on files, ports and signals (Landlock). Refused calls return EPERM or
+// EACCES and do not kill the process, so the caller can report the error.
 #ifndef SR_DATAIO_SANDBOX_H
 #define SR_DATAIO_SANDBOX_H
 
@@ -20,30 +20,30 @@
 extern "C" {
 #endif
 
-// Most memory of its own that a process which decodes may take behind its walls: the largest
-// picture within the limits of decode.h takes about a third of it.
+// Limit of the private memory of a sandboxed process that decodes. The largest picture within the
+// limits of decode.h needs about a third of it.
 #define SR_SANDBOX_MEMORY (UINT64_C(4) << 30)
 
-// What is left to a process.
+// What a sandboxed process may do.
 typedef enum sr_sandbox_rights {
-    SR_SANDBOX_COMPUTE = 0, // memory, threads, time, descriptors that are open
-    SR_SANDBOX_READ,        // and opening the files of one data set to read them
+    SR_SANDBOX_COMPUTE = 0, // use memory, threads, time and open descriptors
+    SR_SANDBOX_READ,        // also open the files of one data set for reading
 } sr_sandbox_rights;
 
-// What the kernel offers.
+// What the kernel supports.
 typedef struct sr_sandbox_support {
     bool seccomp;
     int landlock; // version of its interface; 0: none
 } sr_sandbox_support;
 
-// Asks the kernel; changes nothing.
+// Queries the kernel; changes nothing.
 sr_sandbox_support sr_sandbox_get_support(void);
-// Closes this process in, for good, with as many walls as there are. 'path' is the data set of
-// SR_SANDBOX_READ: a folder, whose own links to elsewhere stay good, or a file. SR_E_SYSTEM where
-// the kernel has a wall and does not put it up.
+// Sandboxes this process irrevocably, with the layers that the kernel supports. 'path' is the data
+// set of SR_SANDBOX_READ: a folder, whose links to elsewhere remain usable, or a file. SR_E_SYSTEM
+// where the kernel supports a layer but fails to enable it.
 SR_NODISCARD sr_status sr_sandbox_enter(sr_sandbox_rights rights, const char *path);
-// Limits the memory that this process may take from here on: beyond it allocations fail. False
-// where that cannot be had (address sanitizers take all addresses in advance).
+// Limits the memory that this process may allocate from now on; further allocations fail. False
+// where that is impossible (address sanitizers reserve all addresses in advance).
 bool sr_sandbox_limit_memory(uint64_t bytes);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// seccomp: the system calls that a closed-in process may still make.
+// seccomp: the system calls that a sandboxed process may make.
 //
-// A list of what is allowed becomes a program of the kernel's packet filter, which sees the number
-// and the arguments of a call, but not what pointers lead to. So "which file" is Landlock's matter
-// and "opened for reading" is ours. What is not on the list gives EPERM. The list is what glibc's
-// memory, threads, time, signals and stdio use, and the sanitizers; a call that a new glibc tries
-// first and may do without gives ENOSYS, so that it falls back.
-// Sources: Documentation/userspace-api/seccomp_filter.rst of Linux, seccomp(2), clone(2).
+// The allow-list is compiled to a BPF filter, which sees the number and the arguments of a call but
+// cannot follow pointers. So Landlock checks which file is opened, and this filter that it is
+// opened for reading. Calls that are not listed return EPERM. The list contains what glibc's
+// memory, threads, time, signals and stdio use, and the sanitizers. Calls that a new glibc tries
+// first but can do without return ENOSYS, so that it falls back. Sources:
+// Documentation/userspace-api/seccomp_filter.rst of Linux, seccomp(2), clone(2).
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -27,16 +27,16 @@
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#define ARCHITECTURE 0 // not known here: no filter
+#define ARCHITECTURE 0 // unknown: no filter
 #endif
 
 #define WRITING ((uint64_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
 #define NEW_NAMESPACES                                                                             \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
-#define OWN_PROCESS UINT64_MAX // instead of a value: this process's number
+#define OWN_PROCESS UINT64_MAX // instead of a value: this process's id
 
-// A call that is allowed, where argument 'argument', masked, has that value (mask 0: always).
+// Allows a call if argument 'argument', masked, equals 'value' (mask 0: always).
 typedef struct rule {
     int number;
     int argument;
@@ -52,7 +52,7 @@ static const rule compute[] = {
 #ifdef SYS_poll
     {SYS_poll, 0, 0, 0}, {SYS_time, 0, 0, 0},
 #endif
-    // memory, none of which becomes code
+    // memory, not executable
     {SYS_mmap, 2, PROT_EXEC, 0}, {SYS_mprotect, 2, PROT_EXEC, 0}, {SYS_munmap, 0, 0, 0},
     {SYS_mremap, 0, 0, 0}, {SYS_brk, 0, 0, 0}, {SYS_madvise, 0, 0, 0}, {SYS_mincore, 0, 0, 0},
     {SYS_membarrier, 0, 0, 0}, {SYS_getrandom, 0, 0, 0},
@@ -61,18 +61,18 @@ static const rule compute[] = {
     {SYS_set_tid_address, 0, 0, 0}, {SYS_rseq, 0, 0, 0}, {SYS_sched_getaffinity, 0, 0, 0},
     {SYS_exit, 0, 0, 0}, {SYS_exit_group, 0, 0, 0},
     {SYS_prctl, 0, UINT32_MAX, PR_SET_NAME},
-    // signals, to itself alone
+    // signals to this process only
     {SYS_rt_sigaction, 0, 0, 0}, {SYS_rt_sigprocmask, 0, 0, 0}, {SYS_rt_sigreturn, 0, 0, 0},
     {SYS_sigaltstack, 0, 0, 0}, {SYS_tgkill, 0, UINT32_MAX, OWN_PROCESS},
     {SYS_kill, 0, UINT32_MAX, OWN_PROCESS},
-    // what is open already
+    // open descriptors
     {SYS_read, 0, 0, 0}, {SYS_readv, 0, 0, 0}, {SYS_pread64, 0, 0, 0}, {SYS_write, 0, 0, 0},
     {SYS_writev, 0, 0, 0}, {SYS_lseek, 0, 0, 0}, {SYS_close, 0, 0, 0}, {SYS_fstat, 0, 0, 0},
-    // about itself
+    // queries about this process
     {SYS_getpid, 0, 0, 0}, {SYS_gettid, 0, 0, 0}, {SYS_getppid, 0, 0, 0}, {SYS_getuid, 0, 0, 0},
     {SYS_geteuid, 0, 0, 0}, {SYS_getgid, 0, 0, 0}, {SYS_getegid, 0, 0, 0}, {SYS_uname, 0, 0, 0},
     {SYS_getrusage, 0, 0, 0}, {SYS_times, 0, 0, 0}, {SYS_sysinfo, 0, 0, 0}, {SYS_getcpu, 0, 0, 0},
-    {SYS_prlimit64, 2, UINT64_MAX, 0}, // to look, not to set
+    {SYS_prlimit64, 2, UINT64_MAX, 0}, // to query, not to set
 };
 
 static const rule reading[] = {
@@ -88,7 +88,7 @@ static const rule reading[] = {
 };
 // clang-format on
 
-// Tried first by glibc, whose arguments lie behind a pointer.
+// Calls that glibc tries first, whose arguments are behind a pointer.
 static const int unknown[] = {
 #ifdef SYS_clone3
     SYS_clone3,
@@ -124,21 +124,22 @@ static void add_load(bpf_filter *p, size_t offset) {
     add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-// One half of an argument, masked, has to be 'value'; else on to the refusal 'away' steps behind.
+// Compares one half of an argument, masked, with 'value'; jumps 'away' steps ahead to the refusal
+// if it differs.
 static void add_half(bpf_filter *p, size_t offset, uint32_t mask, uint32_t value, uint8_t away) {
     add_load(p, offset);
     add(p, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
     add(p, BPF_JMP | BPF_JEQ | BPF_K, value, 0, away);
 }
 
-// All of a rule returns, so the number that was loaded before it stays for the next.
+// Every path of a matching rule returns, so the call number remains loaded for the next rule.
 static void add_rule(bpf_filter *p, const rule *r) {
     const uint64_t value = r->value == OWN_PROCESS ? p->process : r->value;
     const size_t low = offsetof(struct seccomp_data, args) + 8 * (size_t)r->argument;
     const bool high = r->mask >> 32 != 0;
     const uint8_t length = r->mask == 0 ? 1 : high ? 8 : 5;
     add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->number, 0, length);
-    if (r->mask != 0) // both processors have the low half first
+    if (r->mask != 0) // both architectures are little-endian: the low half is first
         add_half(p, low, (uint32_t)r->mask, (uint32_t)value, high ? 4 : 1);
     if (high)
         add_half(p, low + 4, (uint32_t)(r->mask >> 32), (uint32_t)(value >> 32), 1);
@@ -150,7 +151,7 @@ static void add_rule(bpf_filter *p, const rule *r) {
 static void write_filter(bpf_filter *p, sr_sandbox_rights rights) {
     add_load(p, offsetof(struct seccomp_data, arch));
     add(p, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
-    add_refusal(p, EPERM); // another set of numbers
+    add_refusal(p, EPERM); // system calls of another ABI
     add_load(p, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < COUNT(compute); i++)
         add_rule(p, &compute[i]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landlock: a process without rights on files but those to read one data set.
+// Landlock: revokes all rights on files except to read one data set.
 //
-// The kernel knows the interface by a version; what an older one does not know is left out, as the
-// filter of system calls stands behind it. The structs are written down here because the headers of
-// a distribution are older than the kernels that its programs run on. glibc has no wrappers.
-// Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h of Linux.
+// The ABI is versioned; rights that an older kernel does not know are omitted, because the seccomp
+// filter covers them. The structs are defined here because a distribution's headers may be older
+// than the kernel at run time. glibc has no wrappers. Source:
+// Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h of Linux.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
-// The same number on every processor.
+// System call numbers, the same on every architecture.
 #define CREATE_RULESET 444
 #define ADD_RULE 445
 #define RESTRICT_SELF 446
@@ -30,7 +30,7 @@
 #define FS_READ_FILE (UINT64_C(1) << 2)
 #define FS_READ_DIR (UINT64_C(1) << 3)
 
-// Rights by number of the version that brought them.
+// Rights by the ABI version that introduced them.
 #define FS_VERSION_1 ((UINT64_C(1) << 13) - 1)
 #define FS_REFER (UINT64_C(1) << 13)     // 2
 #define FS_TRUNCATE (UINT64_C(1) << 14)  // 3
@@ -38,7 +38,7 @@
 #define FS_IOCTL_DEV (UINT64_C(1) << 15) // 5
 #define SCOPE_ALL UINT64_C(3)            // 6: abstract sockets, signals
 
-// What the ruleset is about: all that it names is forbidden where no rule allows it.
+// The rights that the ruleset handles: they are denied unless a rule allows them.
 typedef struct ruleset {
     uint64_t fs, net, scope;
 } ruleset;
@@ -63,7 +63,7 @@ static ruleset rules_of(int version) {
     return r;
 }
 
-// What an open descriptor stands for lies where a link of the data set may lead.
+// Whether an open descriptor refers to a path that a link of the data set may point to.
 static bool is_allowed(int fd, const char *root) {
     char name[64], target[PATH_MAX];
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
@@ -74,9 +74,9 @@ static bool is_allowed(int fd, const char *root) {
     return sr_link_allowed(root, target);
 }
 
-// Allows to read what 'name' (in folder 'at') is or links to: a file, or a folder and all beneath
-// it. One that is not there needs no rule, and one that leads where no link of the data set in
-// 'root' may (NULL: anything) gets none.
+// Allows reading of 'name' (in folder 'at') or its link target: a file, or a folder and everything
+// beneath it. A missing file needs no rule. A target that links of the data set in 'root' must not
+// point to gets none (root NULL: any target is allowed).
 static sr_status allow(int set, int at, const char *name, const char *root) {
     struct stat info;
     const int fd = openat(at, name, O_PATH | O_CLOEXEC);
@@ -101,7 +101,7 @@ static bool is_link(int at, const char *name) {
     return fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
 }
 
-// Rights go by where a file lies, so what a folder links to needs its own.
+// Rights depend on a file's location, so the target of a link needs its own rule.
 static sr_status allow_links(int set, const char *root, const char *folder, int depth) {
     DIR *dir = opendir(folder);
     sr_status status = SR_OK;
@@ -121,7 +121,7 @@ static sr_status allow_links(int set, const char *root, const char *folder, int 
     return status;
 }
 
-// A file, or a folder with what its links lead to.
+// Allows a file, or a folder and the targets of its links.
 static sr_status allow_dataset(int set, const char *path) {
     char root[PATH_MAX];
     if (!sr_links_root(path, root))
@@ -132,10 +132,10 @@ static sr_status allow_dataset(int set, const char *path) {
 
 sr_status sr_sandbox_landlock(int version, sr_sandbox_rights rights, const char *path) {
     const ruleset rules = rules_of(version);
-    // An older kernel takes the longer struct as long as what it does not know is zero.
+    // An older kernel accepts a longer struct if the fields that it does not know are zero.
     const int set = (int)syscall(CREATE_RULESET, &rules, sizeof rules, 0u);
     if (set < 0)
-        return SR_FAIL(SR_E_SYSTEM, "Landlock: cannot make rules: %s", strerror(errno));
+        return SR_FAIL(SR_E_SYSTEM, "Landlock: cannot create a ruleset: %s", strerror(errno));
     sr_status status = rights == SR_SANDBOX_READ ? allow_dataset(set, path) : SR_OK;
     if (status == SR_OK && syscall(RESTRICT_SELF, set, 0u) != 0)
         status = SR_FAIL(SR_E_SYSTEM, "Landlock: cannot enforce the rules: %s", strerror(errno));

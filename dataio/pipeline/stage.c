@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of a pipeline: planning its layout, attaching to it, waiting in it.
+// The shared memory of a pipeline: planning its layout, attaching to it, access, waiting and
+// errors.
 //
-// The creator writes everything but the counters before any stage starts; stages find their way by
-// the offsets in the header, so that it may be mapped at another address in each process.
+// The creator writes everything but the counters before any stage starts. Locations are stored as
+// offsets, so the memory may be mapped at a different address in each process.
 #include "dataio/pipeline/stage_internal.h"
 
 #include <assert.h>
@@ -20,9 +21,9 @@
 #define ALIGN UINT64_C(64)
 #define DEFAULT_MEMORY (INT64_C(256) << 20)
 #define RING_MOST (UINT64_C(32) << 20)
-#define BLOCK_BYTES (INT64_C(128) << 10) // of pixels: what is worth one wake
+#define BLOCK_BYTES (INT64_C(128) << 10) // pixels of a block: enough work for one wake-up
 #define BLOCKS_AHEAD 8
-#define MOST_SAMPLES (INT64_C(1) << 24) // of a slot: sizes are multiplied without looking
+#define MOST_SAMPLES (INT64_C(1) << 24) // of a slot: products of sizes cannot overflow
 
 static uint64_t take(uint64_t *at, uint64_t bytes) {
     uint64_t begin = *at;
@@ -78,7 +79,7 @@ static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
     return SR_OK;
 }
 
-// Each ring holds the largest record twice, and beyond that eight blocks as far as memory goes.
+// Each ring has room for the largest record twice and, memory permitting, for eight blocks.
 static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
     uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
     uint64_t together = 1 + (uint64_t)plan->foreign; // records of a cell
@@ -125,7 +126,7 @@ static int string_count(const sr_pipeline_options *o) {
     return 3 + 2 * o->transform_count;
 }
 
-// A string is a byte that tells whether it is there, and its text with the terminator.
+// A string is stored as a byte that is 0 for NULL, then its text with the terminator.
 static uint64_t strings_bytes(const sr_pipeline_options *o) {
     uint64_t bytes = 0;
     for (int i = 0; i < string_count(o); i++)
@@ -143,7 +144,7 @@ static void write_strings(char *to, const sr_pipeline_options *o) {
     }
 }
 
-// The names of classes go along, so that transformers do not open the data set for them.
+// Class names are stored, too, so that transformers need not open the data set.
 static uint64_t classes_bytes(const sr_dataset *dataset) {
     uint64_t bytes = 0;
     for (int i = 0; i < sr_dataset_class_count(dataset); i++)
@@ -171,7 +172,7 @@ static int64_t plan_total(const sr_stage_plan *plan) {
     return o->steps > 0 ? o->steps * lanes : INT64_MAX;
 }
 
-// How many foreign samples the transforms want.
+// Number of foreign samples that the transforms need.
 static sr_status plan_foreign(sr_stage_plan *plan) {
     sr_transform_chain *chain;
     SR_TRY(
@@ -255,7 +256,7 @@ static bool inside(uint64_t begin, uint64_t bytes, uint64_t end) {
     return begin <= end && bytes <= end - begin;
 }
 
-// 'count' pieces of 'bytes' from an aligned place on.
+// Whether 'count' elements of 'bytes' from an aligned offset on end before 'end'.
 static bool array_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_t end) {
     uint64_t all;
     return begin % ALIGN == 0 && !__builtin_mul_overflow(count, bytes, &all) &&
@@ -292,7 +293,7 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
            array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);
 }
 
-// The map of a place against the arrays that the transformer says it has.
+// Checks the slot layout against the transformer's arrays.
 static bool layout_fits(const sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
     const sr_slot_layout *m = &plan->layout;
     uint64_t n = (uint64_t)plan->samples, begin = sizeof(sr_slot_header), end = m->bytes;
@@ -327,7 +328,7 @@ static void set_string(sr_stage *stage, int i, const char *s) {
         stage->transforms[(i - 3) / 2].arguments = s;
 }
 
-// False where a string does not end inside of their place, or one that must be there is not.
+// False where a string has no terminator or a required one is missing.
 static bool split_strings(sr_stage *stage) {
     const char *at = stage->strings, *end = at + stage->plan.strings_bytes;
     for (int i = 0; i < string_count(&stage->options); i++) {
@@ -355,7 +356,7 @@ static sr_status copy_classes(sr_stage *stage) {
     const char *at = stage->class_text, *end = at + plan->classes_bytes;
     for (int64_t i = 0; i < plan->class_count; i++) {
         stage->classes[i] = at;
-        at += strlen(at); // there is a zero behind the last
+        at += strlen(at); // the last one is terminated, too
         at += at < end;
     }
     return SR_OK;
@@ -380,7 +381,8 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
         stage->plan = stage->header->plan;
     if (!plan_fits(&stage->plan, memory->bytes) || number < 0 ||
         number >= SR_STAGE_TRANSFORMER + stage->plan.workers)
-        return SR_FAIL(SR_E_ARGUMENT, "stage %d has no place in this shared memory", number);
+        return SR_FAIL(SR_E_ARGUMENT, "stage %d: this shared memory has no valid plan for it",
+                       number);
     stage->plan.base = memory->base;
     stage->state = &stage->header->states[number];
     stage->options = stage->plan.options;
@@ -507,7 +509,7 @@ void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample)
 
 const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *dataset, char *out) {
     char name[300];
-    const int most = (int)sizeof error->message - 1; // it ends, whatever is there
+    const int most = (int)sizeof error->message - 1; // terminated whatever the memory contains
     if (dataset && error->sample >= 0 && error->sample < sr_dataset_count(dataset))
         (void)snprintf(out, 1200, "%s: %.*s", sr_dataset_sample_name(dataset, error->sample, name),
                        most, error->message);

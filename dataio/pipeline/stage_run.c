@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the stage that a process or thread was started for: reader, iterator or a transformer.
+// Runs the stage of a process or thread by its number: reader, iterator or a transformer.
 #include "dataio/pipeline/stage_internal.h"
 #include "kernels/base/float_control.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes (or threads) that run a pipeline's stages, and their replacement.
 //
-// Processes are this very executable, started by posix_spawn with the shared memory as descriptor 3
-// and nothing else inherited but stderr; fork is not used, because the rank may hold locks, GPU
-// contexts and MPI state. A child dies with its rank: by PR_SET_PDEATHSIG, and by watching a pidfd
-// should that signal miss it. It ignores what a terminal or launcher sends to the process group:
-// the rank decides when to stop.
+// A process runs the same executable, started by posix_spawn with the shared memory as descriptor
+// 3; it inherits nothing else but stderr. fork is not used, because the rank may hold locks, GPU
+// contexts and MPI state. A child ends with its rank: by PR_SET_PDEATHSIG, and by polling a pidfd
+// in case it misses that signal. It ignores signals that a terminal or launcher sends to the
+// process group; the rank decides when it stops.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,9 +27,9 @@
 #include "kernels/base/thread.h"
 
 #define MAX_DEATHS_WITHOUT_PROGRESS 3
-#define MAX_KILLS_WITHOUT_PROGRESS 50 // by SIGKILL: rather the machine's fault than the sample's
+#define MAX_KILLS_WITHOUT_PROGRESS 50 // by SIGKILL: probably memory pressure, not the sample
 #define GRACE_NS (200 * SR_NS_PER_MS)
-// Set in data processes, so that a program that takes one for itself is stopped (see pipeline.h).
+// Set in data processes, to detect a program that does not call sr_data_process_main (pipeline.h).
 #define MARK "SERRIED_DATA_PROCESS"
 
 extern char **environ;
@@ -70,11 +70,12 @@ static sr_status watch_parent(sr_stage *stage) {
     pid_t parent = stage->plan.parent;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stage->parent_pidfd = (int)syscall(SYS_pidfd_open, parent, 0);
-    // In this order: a parent that ends from here on is noticed, and whoever notices reports it.
+    // In this order, so that the end of the parent from now on is noticed; the rank's failure is
+    // reported elsewhere.
     return getppid() == parent ? SR_OK : sr_error_adopt(SR_E_PEER, "", "");
 }
 
-// Plug-ins of the rank that have transforms: pairs of content hash and path.
+// Loads the rank's plug-ins that have transforms. 'words': pairs of content hash and path.
 static sr_status load_plugins(char *const *words, int count) {
     for (int i = 0; i + 1 < count; i += 2) {
         sr_plugin_file *file;
@@ -96,7 +97,7 @@ static sr_status run_child(int number, char *const *plugins, int words) {
     if (status == SR_OK) {
         status = load_plugins(plugins, words);
         if (status != SR_OK)
-            sr_stage_error_set(&stage.state->error, status, -1); // the rank tells it
+            sr_stage_error_set(&stage.state->error, status, -1); // the rank reports it
     }
     if (status == SR_OK) {
         char name[32];
@@ -104,7 +105,7 @@ static sr_status run_child(int number, char *const *plugins, int words) {
         sr_stage_run(&stage);
         status = (sr_status)atomic_load(&stage.state->error.status);
         if (status != SR_OK)
-            (void)sr_error_adopt(status, "", ""); // the rank tells it
+            (void)sr_error_adopt(status, "", ""); // the rank reports it
     }
     sr_stage_release(&stage);
     sr_shared_release(&memory);
@@ -114,7 +115,7 @@ static sr_status run_child(int number, char *const *plugins, int words) {
 int sr_data_process_main(int argc, char **argv) {
     ignore_group_signals();
     if (argc < 3) {
-        fprintf(stderr, "--data-process is for serried's own use\n");
+        fprintf(stderr, "--data-process is for serried's internal use\n");
         return 2;
     }
     sr_status status = run_child(atoi(argv[2]), argv + 3, argc - 3);
@@ -148,7 +149,7 @@ static int plan_signals(posix_spawnattr_t *attributes) {
     return error;
 }
 
-// This process's environment with the mark of a data process; sr_free.
+// A copy of the environment with the mark of a data process (sr_free).
 static char **make_environment(void) {
     static char mark[] = MARK "=1";
     size_t count = 0;
@@ -162,7 +163,7 @@ static char **make_environment(void) {
     return copy;
 }
 
-// Behind the first words come the plug-ins that the process shall load; ends with NULL.
+// Appends the plug-ins that the process must load, and NULL.
 static void add_plugins(char **words) {
     int count;
     const sr_plugin_file *files = sr_plugin_files(&count);
@@ -238,7 +239,7 @@ static sr_status start_thread(sr_supervisor *supervisor, int number) {
 sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads, sr_supervisor **out) {
     if (!threads && getenv(MARK))
         return SR_FAIL(SR_E_USAGE,
-                       "a data process of this program has started to run its main function; call "
+                       "a data process of this program runs the program's main function; call "
                        "sr_data_process_main at its beginning (dataio/pipeline/pipeline.h), or use "
                        "data.processes=0");
     sr_supervisor *supervisor = sr_alloc(sizeof *supervisor, "data processes");
@@ -247,7 +248,7 @@ sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads, sr_s
     sr_status status;
     supervisor->memory = *memory;
     supervisor->header = memory->base;
-    supervisor->plan = supervisor->header->plan; // nobody else has the memory yet
+    supervisor->plan = supervisor->header->plan; // no other process has the memory yet
     supervisor->plan.base = memory->base;
     supervisor->threads = threads;
     int count = SR_STAGE_TRANSFORMER + supervisor->plan.workers;
@@ -268,7 +269,7 @@ fail:
     return status;
 }
 
-// How far a stage has come: two deaths at the same place are the place's doing.
+// A stage's progress: repeated deaths without progress are caused by the current sample.
 static uint64_t progress(const sr_supervisor *supervisor, int number) {
     const sr_stage_plan *plan = &supervisor->plan;
     uint64_t sum = 0;
@@ -290,7 +291,8 @@ static void describe_end(int wait_status, char *out, size_t size) {
         snprintf(out, size, "exit code %d", WEXITSTATUS(wait_status));
 }
 
-// What a stage was at when it died: a sample, for those that work on single ones.
+// Describes what a stage was doing when it died. True: it was working on a sample, whose name is in
+// 'out'.
 static bool find_sample(const sr_supervisor *supervisor, int number, sr_dataset *dataset,
                         char *out) {
     const sr_stage_state *state = &supervisor->header->states[number];
@@ -299,7 +301,7 @@ static bool find_sample(const sr_supervisor *supervisor, int number, sr_dataset 
     bool busy = activity == SR_ACTIVITY_READING || activity == SR_ACTIVITY_DECODING;
     if (busy && sample >= 0 && sample < supervisor->plan.count)
         return sr_dataset_sample_name(dataset, sample, out) != NULL;
-    (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "its waiting");
+    (void)snprintf(out, 300, "%s", activity == SR_ACTIVITY_STARTING ? "its start" : "a wait");
     return false;
 }
 

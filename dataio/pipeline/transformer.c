@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataTransformer: takes records from its ring and writes their rows into the slots.
+// DataTransformer: consumes the records of its ring and writes their rows to the slots.
 //
-// Which record goes where follows from its number in the ring (see stage_internal.h). A row is
-// written whole before it is counted, so a transformer that was killed is replaced by one that does
-// the same row again.
+// A record's number in the ring determines its slot and row (see stage_internal.h). A row is
+// complete before it is counted, so the replacement of a killed transformer repeats the same row.
 #include "dataio/pipeline/transformer.h"
 
 #include <assert.h>
@@ -17,7 +16,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
-#define BOXES_MARGIN 4 // times boxes_per_sample fit a picture before it is cropped
+#define BOXES_MARGIN 4 // times boxes_per_sample: capacity before a crop removes boxes
 
 typedef struct worker {
     sr_stage *stage;
@@ -28,12 +27,12 @@ typedef struct worker {
     sr_transformer_context context;
     sr_transform_chain *chain;
     sr_canvas *canvas;
-    // Of the sample under way: who it is, its record, and those that go along.
+    // Of the current sample: its identity, its record and its foreign records.
     sr_canvas_identity identity;
     sr_bundle_record records[SR_BUNDLE_MOST];
 } worker;
 
-// Where the k-th sample of this worker's ring belongs.
+// The destination of the k-th sample of this worker's ring.
 typedef struct target {
     int64_t slot, sample, block; // sample and block within the slot
     bool first_of_block, last_of_block;
@@ -53,13 +52,13 @@ static target target_of(const worker *w, uint64_t k) {
     return t;
 }
 
-// Behind the memory limit of its process a sample that takes more is that sample's fault.
+// Under the sandbox's memory limit, running out of memory is an error of the sample.
 static sr_status judge_memory(const worker *w, sr_status status) {
     char message[640], most[16];
     if (status != SR_E_MEMORY || !w->stage->memory_limited)
         return status;
     snprintf(message, sizeof message, "%s", sr_error_message());
-    return SR_FAIL(SR_E_LIMIT, "%s (a transformer may take %s)", message,
+    return SR_FAIL(SR_E_LIMIT, "%s (a transformer is limited to %s)", message,
                    sr_text_bytes(SR_SANDBOX_MEMORY, most));
 }
 
@@ -94,9 +93,9 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
     }
     w->identity = call.identity;
     SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
-    const uint64_t who[] = {(uint64_t)cell->position, (uint64_t)sample,
-                            sr_canvas_get_draws(w->canvas)};
-    states[t->sample].order = sr_hash64(who, sizeof who);
+    const uint64_t facts[] = {(uint64_t)cell->position, (uint64_t)sample,
+                              sr_canvas_get_draws(w->canvas)};
+    states[t->sample].order = sr_hash64(facts, sizeof facts);
     states[t->sample].epoch = cell->epoch;
     for (int i = 0; i < w->stage->arrays; i++) {
         assert(call.counts[i] <= w->stage->array[i].capacity);
@@ -105,7 +104,7 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
     return SR_OK;
 }
 
-// Rows of no sample: after the end of a pass, or of a damaged one.
+// Clears the rows of a damaged sample or of a position after the end of a pass.
 static void clear_rows(const worker *w, const target *t) {
     const sr_slot_layout *m = &w->plan->layout;
     sr_row_state *states = sr_stage_at(t->header, m->states);
@@ -122,7 +121,7 @@ static bool is_nameable(sr_status status) {
     return sr_stage_is_sample_error(status) || status == SR_E_SHAPE;
 }
 
-// The error that the reader met, which is the cell's text.
+// Adopts the reader's error, whose message is the cell's text.
 static sr_status cell_error(const worker *w, const sr_cell *cell) {
     char text[sizeof((sr_stage_error *)0)->message];
     size_t bytes = cell->bytes < sizeof text - 1 ? (size_t)cell->bytes : sizeof text - 1;
@@ -131,7 +130,7 @@ static sr_status cell_error(const worker *w, const sr_cell *cell) {
     return sr_error_adopt((sr_status)cell->status, "reader.c", text);
 }
 
-// *blamed: the sample whose name belongs before the error, or -1 where the message has it.
+// *blamed: the sample whose name is to be prepended to the error, or -1 where the message has it.
 static sr_status make_row(worker *w, const target *t, const sr_cell *cell, int64_t *blamed) {
     const void *data = sr_ring_bytes_of(w->ring, cell);
     *blamed = -1;
@@ -141,7 +140,7 @@ static sr_status make_row(worker *w, const target *t, const sr_cell *cell, int64
     w->records[0] = (sr_bundle_record){data, (size_t)cell->bytes};
     if (w->plan->foreign > 0 &&
         !sr_bundle_open(data, (size_t)cell->bytes, 1 + w->plan->foreign, w->records))
-        return sr_stage_corrupted("records that go together");
+        return sr_stage_corrupted("bundled records");
     sr_status status = apply(w, t, cell, cell->sample, w->records[0].data, w->records[0].bytes);
     *blamed = status == SR_OK ? -1 : cell->sample;
     return status;
@@ -160,8 +159,8 @@ static sr_status read_successor(worker *w, const target *t, const sr_cell *cell,
     return SR_FAIL(status, "%s: %s", sr_dataset_sample_name(dataset, sample, name), message);
 }
 
-// skip: the next sound sample of the data set takes the place of a damaged one. Which one that is
-// depends on the data alone.
+// on_corrupt=skip: the next undamaged sample of the data set replaces a damaged one. The choice
+// depends on the data only.
 static sr_status make_successor(worker *w, const target *t, const sr_cell *cell) {
     sr_dataset *dataset;
     SR_TRY(sr_stage_dataset(w->stage, &dataset));
@@ -209,7 +208,7 @@ static sr_status process(worker *w, const target *t, const sr_cell *cell) {
     return SR_OK;
 }
 
-// *stop where the stage shall end.
+// Waits for a record in the ring. *stop is true where the stage should end.
 static sr_status wait_record(worker *w, sr_cell *cell, bool *stop) {
     *stop = false;
     for (;;) {
@@ -217,7 +216,7 @@ static sr_status wait_record(worker *w, sr_cell *cell, bool *stop) {
         sr_ring_state state = sr_ring_peek(w->ring, sr_stage_ring_capacity(w->plan), cell);
         if (state == SR_RING_BROKEN ||
             (state == SR_RING_HAS_CELL && cell->sample >= w->plan->count))
-            return sr_stage_corrupted("a record's place in its ring");
+            return sr_stage_corrupted("a record's position in its ring");
         if (state == SR_RING_HAS_CELL)
             return SR_OK;
         sr_bell_ring(&w->ring->consumed_bell);
@@ -269,8 +268,9 @@ static sr_status run(worker *w) {
     }
 }
 
-// The last thing before the first sample: plug-ins are loaded and all options parsed. Successors of
-// damaged samples are read here, so where they are allowed the data set's files stay readable.
+// Called just before the first sample, after plug-ins are loaded and options parsed. This process
+// reads the replacements of damaged samples, so with on_corrupt=skip the data set's files remain
+// readable.
 static sr_status enter_sandbox(sr_stage *stage) {
     const bool skips = stage->options.on_corrupt == SR_CORRUPT_SKIP;
     stage->memory_limited = stage->own_process && sr_sandbox_limit_memory(SR_SANDBOX_MEMORY);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transformers: how a record becomes the rows of a slot's arrays (decode, augment, labels). One
-// descriptor and one file each, listed in dataio/pipeline/transformer_list.def.
+// Transformers: convert a record to the rows of a slot's arrays (decode, augment, labels). Each has
+// one descriptor and one file, listed in dataio/pipeline/transformer_list.def.
 #ifndef SR_DATAIO_TRANSFORMER_H
 #define SR_DATAIO_TRANSFORMER_H
 
@@ -19,24 +19,23 @@ extern "C" {
 
 #define SR_TRANSFORMER_ABI 2u
 
-// An array of the slot, seen from one sample.
+// An array of the slot, per sample.
 typedef struct sr_array_spec {
     const char *name; // static; ragged arrays get a companion "NAME.count"
     sr_dtype dtype;
     int rank; // of one row
     int64_t shape[SR_ARRAY_MAX_RANK - 1];
-    int64_t capacity; // 0: dense, one row a sample; else ragged, most rows of one sample
-    bool in_place;    // dense only: rows go straight into the slot (pixels); others are assembled
+    int64_t capacity; // 0: dense, one row per sample; else ragged: most rows of one sample
+    bool in_place;    // dense only: rows are written directly to the slot (pixels)
 } sr_array_spec;
 
-// What a transformer process works with; borrowed for the call.
+// What a transformer works with; borrowed for the call.
 typedef struct sr_transformer_context {
     const sr_pipeline_options *options;
     const sr_transform_chain *chain;
     sr_canvas *canvas;
-    // Names of the data set's classes. The data set itself is not to be had: a transformer works
-    // behind walls (dataio/pipeline/sandbox.h), and opens what it needs before its first sample or
-    // never.
+    // Names of the data set's classes. The data set itself is not available: a transformer runs in
+    // a sandbox (dataio/pipeline/sandbox.h) and must open files before its first sample.
     const char *const *classes;
     int64_t class_count;
 } sr_transformer_context;
@@ -45,7 +44,7 @@ typedef struct sr_transformer_call {
     const void *record;
     size_t bytes;
     sr_canvas_identity identity;
-    void *rows[SR_SLOT_MAX_ARRAYS];     // where this sample's row or rows of each array go
+    void *rows[SR_SLOT_MAX_ARRAYS];     // destination of this sample's rows of each array
     int64_t counts[SR_SLOT_MAX_ARRAYS]; // out: rows of ragged arrays
 } sr_transformer_call;
 
@@ -53,16 +52,16 @@ typedef struct sr_transformer {
     size_t struct_size;
     uint32_t abi;
     const char *name, *help;
-    // The arrays for these options; their number (ragged ones count twice towards
-    // SR_SLOT_MAX_ARRAYS).
+    // Describes the arrays for these options and returns their number (ragged arrays count twice
+    // towards SR_SLOT_MAX_ARRAYS).
     int (*arrays)(const sr_pipeline_options *options, sr_array_spec *out);
-    // Opens the call's record on a canvas, with its boxes or mask. The targets are the call's rows;
-    // NULL for a foreign sample, whose canvas has none.
+    // Opens the call's record on a canvas, with its boxes or mask. The targets are the call's rows,
+    // which are NULL for a foreign sample.
     sr_status (*open)(const sr_transformer_context *context, sr_canvas *canvas,
                       const sr_transformer_call *call);
-    // Fills the rows, of a ragged array at most its capacity (SR_E_LIMIT where a sample has more:
-    // behind them are the rows of others). Errors of the group of SR_E_DATA concern this sample
-    // alone.
+    // Fills the rows; a ragged array at most up to its capacity (SR_E_LIMIT where a sample has
+    // more, because other samples' rows follow). Errors of the group of SR_E_DATA concern this
+    // sample only.
     sr_status (*apply)(const sr_transformer_context *context, sr_transformer_call *call);
 } sr_transformer;
 

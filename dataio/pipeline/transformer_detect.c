@@ -2,9 +2,9 @@
 // A picture and its boxes: "image" u8 [n, H, W, 3] and "boxes" f32 [capacity, 5], ragged, with rows
 // x1, y1, x2, y2 (pixels of the augmented picture, x2 and y2 exclusive) and class.
 //
-// Boxes that are empty, upside down or wholly outside of the picture are left out, as they occur in
-// the wild; boxes that reach over the border are cut. Turned pictures turn their boxes too: records
-// hold boxes in pixels of the upright picture.
+// Boxes that are empty, inverted or entirely outside the picture, which occur in real data sets,
+// are omitted; boxes that exceed the border are clipped. Records contain boxes in pixels of the
+// upright picture, so EXIF orientation does not affect them.
 #include <string.h>
 
 #include "dataio/pipeline/transformer.h"
@@ -86,7 +86,7 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
     SR_TRY(open_record(context, context->canvas, call));
     SR_TRY(sr_transform_chain_apply(context->chain, context->canvas));
     const sr_box *boxes = sr_canvas_boxes(context->canvas, &call->counts[1]);
-    // The canvas has room for more, as a crop may leave few of many.
+    // The canvas has room for more boxes, because a crop may remove some.
     if (call->counts[1] > most_boxes(o))
         return SR_FAIL(
             SR_E_LIMIT,

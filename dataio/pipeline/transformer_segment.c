@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A picture and the class of each of its pixels: "image" u8 [n, H, W, 3] and "mask" u8 [n, H, W].
 //
-// The mask takes every change of geometry with the picture. SR_MASK_IGNORE (255) is what no class
-// covers: pixels that the data set leaves out, and what lies outside of the picture.
+// Geometric transforms change the mask together with the picture. SR_MASK_IGNORE (255) marks pixels
+// without a class: those that the data set leaves out and those outside the picture.
 #include "dataio/pipeline/transformer.h"
 #include "dataio/record/record.h"
 

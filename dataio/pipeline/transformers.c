@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of transformers (transformer.h), and the search in it by name.
+// The list of transformers (transformer.h) and look-up by name.
 #include "dataio/pipeline/transformer.h"
 
 #include <string.h>

@@ -437,7 +437,7 @@ static void test_hungry_plugin(void **state) {
     run_late("megabytes=8000", false, SR_E_LIMIT);
     assert_message(" record ");
     assert_message("lookup table");
-    assert_message("a transformer may take 4.0 GiB");
+    assert_message("a transformer is limited to 4.0 GiB");
 }
 
 // -- set-up ------------------------------------------------------------------------------------
