@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of pictures in integer arithmetic (adjust.h).
+// Colour operations in integer arithmetic (adjust.h).
 //
-// Sources: Pillow's documentation of ImageEnhance and ImageOps, of which the results are measured
-// in test_transform_table; ITU-R BT.601 for luma; the hexagonal colour wheel of Smith, "Color Gamut
-// Transform Pairs" (1978), with 256 steps to a side. Not here: anything that moves a pixel.
+// Sources: Pillow's documentation of ImageEnhance and ImageOps (test_transform_table compares the
+// results); ITU-R BT.601 for luma; the hexagonal colour wheel of Smith, "Color Gamut Transform
+// Pairs" (1978), with 256 steps per side. Geometric operations are elsewhere (canvas.h).
 #include "dataio/image/adjust.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "kernels/base/math.h"
 
 #define ONE SR_ADJUST_ONE
-#define SIDE (SR_ADJUST_TURN / 6) // of the wheel
-#define BLUR_BITS 14              // of a weight; rows between the passes have 6
+#define SIDE (SR_ADJUST_TURN / 6) // of the colour wheel
+#define BLUR_BITS 14              // fractional bits of a weight; rows between the passes have 6
 
 static uint8_t clip(int64_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -54,7 +54,8 @@ void sr_adjust_saturation(uint8_t *p, int64_t pixels, int64_t factor) {
     }
 }
 
-// Place on the wheel (red 0, green 512, blue 1024) of a colour with the given extremes.
+// Position on the colour wheel (red 0, green 512, blue 1024) of a colour with the given maximum and
+// range.
 static int hue_of(const uint8_t *p, int high, int range) {
     int r = p[0], g = p[1], b = p[2];
     if (high == r)
@@ -146,7 +147,7 @@ void sr_adjust_autocontrast(uint8_t *p, int64_t pixels) {
     look_up(p, pixels, table);
 }
 
-// The last value in use does not count towards the width of a step, so that it becomes 255.
+// The largest value that occurs is not counted in the step, so that it maps to 255.
 static void flatten(const int64_t count[256], int64_t pixels, uint8_t table[256]) {
     int last = 255;
     while (last > 0 && count[last] == 0)
@@ -196,7 +197,7 @@ sr_status sr_adjust_sharpness(sr_canvas *canvas, int64_t factor) {
     return SR_OK;
 }
 
-// Weights that add up to one; the middle takes what rounding left over.
+// Weights that sum to one; the middle weight absorbs the rounding error.
 static void gaussian(int size, double sigma, int32_t *weights) {
     double exact[SR_ADJUST_BLUR_MAX], sum = 0;
     int32_t total = 0;
@@ -212,7 +213,7 @@ static void gaussian(int size, double sigma, int32_t *weights) {
     weights[size / 2] += (1 << BLUR_BITS) - total;
 }
 
-// One row summed over its neighbours above and below, with 6 fractional bits.
+// Vertical pass for one row, with 6 fractional bits.
 static void blur_columns(const uint8_t *from, int64_t line, int64_t y, int64_t h,
                          const int32_t *weights, int size, int32_t *out) {
     for (int64_t i = 0; i < line; i++)
@@ -226,7 +227,7 @@ static void blur_columns(const uint8_t *from, int64_t line, int64_t y, int64_t h
         out[i] >>= BLUR_BITS - 6;
 }
 
-// Gives a row the pixels beside it: 'side' of them before its first, which is at p, and behind.
+// Pads a row, whose first pixel is at p, with 'side' reflected pixels on each side.
 static void pad_row(int32_t *p, int64_t w, int side) {
     for (int64_t i = 1; i <= side; i++) {
         memcpy(p - 3 * i, p + 3 * sr_reflected(-i, w), 3 * sizeof *p);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of colour, pixel by pixel: what color_jitter, the single transforms and the learned
-// policies have in common.
+// Per-pixel colour operations shared by color_jitter, the single transforms and the learned
+// policies.
 //
-// Rules are Pillow's ImageEnhance and ImageOps (and so torchvision's), in integers: a blend is
-// within one level of theirs, tables are the same. Factors have 16 fractional bits; 0 gives the
-// plain picture that is blended with, 1 leaves the picture as it is.
+// They follow Pillow's ImageEnhance and ImageOps (and so torchvision), in integers: blends are
+// within one level of theirs, look-up tables are identical. Factors have 16 fractional bits; 0
+// gives the degenerate picture that is blended with, 1 leaves the picture unchanged.
 #ifndef SR_DATAIO_ADJUST_H
 #define SR_DATAIO_ADJUST_H
 
@@ -17,7 +17,7 @@
 #define SR_ADJUST_TURN (6 * 256) // steps of the colour wheel
 #define SR_ADJUST_BLUR_MAX 99    // pixels
 
-// A factor from a number.
+// Converts a factor to fixed point.
 int64_t sr_adjust_factor(double factor);
 
 // In place, on packed RGB. Blends with black, with the mean grey, with each pixel's own grey:
@@ -34,12 +34,12 @@ void sr_adjust_posterize(uint8_t *p, int64_t pixels, int bits);
 void sr_adjust_solarize(uint8_t *p, int64_t pixels, int threshold);
 // Stretches each channel to 0..255.
 void sr_adjust_autocontrast(uint8_t *p, int64_t pixels);
-// Makes each channel's histogram as flat as it goes.
+// Equalizes the histogram of each channel.
 void sr_adjust_equalize(uint8_t *p, int64_t pixels);
 
-// Blends with a smoothed picture (3x3, the middle five times); border pixels stay.
+// Blends with a smoothed picture (3x3 kernel, centre weight 5); border pixels do not change.
 SR_NODISCARD sr_status sr_adjust_sharpness(sr_canvas *canvas, int64_t factor);
-// Gaussian blur, 'size' (odd) pixels wide, the picture reflected at its border. Within one level of
+// Gaussian blur, 'size' (odd) pixels wide, with reflected borders. Within one level of
 // torchvision's.
 SR_NODISCARD sr_status sr_adjust_blur(sr_canvas *canvas, int size, double sigma);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix of an affine change and its inverse.
+// The inverse matrix of an affine transform.
 //
-// Forward, about the middle: T(x, y) R(a) S(s) Hy(-tan shear_y) Hx(-tan shear_x). The inverse is
-// written out factor by factor, from the left; sines and cosines are our own, so that a picture has
-// the same pixels on every machine.
+// The forward transform, about the centre, is T(x, y) R(a) S(s) Hy(-tan shear_y) Hx(-tan shear_x).
+// The inverse is computed factor by factor, from the left. sr_sin and sr_cos give the same pixels
+// on every machine.
 #include "dataio/image/affine.h"
 
 #include "kernels/base/math.h"
@@ -19,7 +19,8 @@ sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine, const sr_w
     const double sine = sr_sin(affine->degrees * RADIAN) / affine->scale;
     const double cosine = sr_cos(affine->degrees * RADIAN) / affine->scale;
     const double tx = tangent(affine->shear_x), ty = tangent(affine->shear_y);
-    // R and S undone: [cosine sine; -sine cosine]. Then y += tan(shear_y) x, x += tan(shear_x) y.
+    // Inverse of R and S: [cosine sine; -sine cosine]. Then y += tan(shear_y) x, x += tan(shear_x)
+    // y.
     const double c = ty * cosine - sine, d = ty * sine + cosine;
     const double a = cosine + tx * c, b = sine + tx * d;
     sr_warp warp = {.width = sr_canvas_width(canvas),

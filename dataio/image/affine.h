@@ -6,22 +6,22 @@
 #include "dataio/image/canvas.h"
 #include "kernels/base/status.h"
 
-// How warped pictures are made, of an option table.
+// How pictures are warped, from a transform's options.
 typedef struct sr_warp_style {
     bool bilinear;
-    uint8_t color[3]; // what is beside the picture
+    uint8_t color[3]; // outside the picture
 } sr_warp_style;
 
-// About the middle of the picture, in this order: shear, scale, rotation, translation.
+// About the centre of the picture, in this order: shear, scale, rotation, translation.
 typedef struct sr_affine {
     double degrees; // clockwise
     double scale;
     double shear_x, shear_y; // degrees
     double x, y;             // pixels, after all else
-    bool to_target;          // the new picture has the image size, its middle on the old one's
+    bool to_target;          // the new picture has the image size; the centres coincide
 } sr_affine;
 
-// Carries it out; the size stays unless to_target says otherwise.
+// Applies the transform; the size does not change unless to_target is set.
 SR_NODISCARD sr_status sr_affine_apply(sr_canvas *canvas, const sr_affine *affine,
                                        const sr_warp_style *style);
 

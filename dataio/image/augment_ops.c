@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations with a magnitude, as torchvision's autoaugment applies them (augment_ops.h).
 //
-// Geometry is a warp of the canvas, so boxes and masks follow; shears fix the first pixel, not the
-// middle, as in the AutoAugment paper's code.
+// Geometric operations warp the canvas, including boxes and masks. Shears keep the first pixel
+// fixed, not the centre, as in the code of the AutoAugment paper.
 #include "dataio/image/augment_ops.h"
 
 #include "dataio/image/adjust.h"
@@ -33,7 +33,7 @@ static sr_status shear_y(sr_canvas *canvas, double m, const sr_warp_style *style
     return warp_by(canvas, (const double[]){1, 0, 0, m, 1, 0}, style);
 }
 
-// Whole pixels, cut towards zero.
+// By whole pixels, truncated towards zero.
 static sr_status translate_x(sr_canvas *canvas, double m, const sr_warp_style *style) {
     return warp_by(canvas, (const double[]){1, 0, -(double)(int64_t)m, 0, 1, 0}, style);
 }
@@ -152,7 +152,7 @@ sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int
 #define OF_WIDTH SR_AUGMENT_OF_WIDTH
 #define OF_HEIGHT SR_AUGMENT_OF_HEIGHT
 
-// AutoAugment moves by up to 150 of its 331 pixels.
+// AutoAugment translates by up to 150 pixels of 331.
 const sr_augment_range sr_augment_ranges[SR_AUGMENT_OPS] = {
     [SR_AUGMENT_IDENTITY] = {&sr_augment_identity, 0, 0, ABSOLUTE},
     [SR_AUGMENT_SHEAR_X] = {&sr_augment_shear_x, 0, 0.3, ABSOLUTE},

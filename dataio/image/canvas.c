@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pending geometry, and the one place where it becomes pixels.
+// Deferred geometry, and its rendering to pixels.
 //
-// The noted state is: crop of the source (whole pixels) -> resize of that crop -> window of the
-// result -> mirror. Whatever does not compose into that form (a second resize) is carried out
-// first. What needs pixels at once stands in canvas_sheet.c.
+// The deferred state is: crop of the source (whole pixels) -> resize of that crop -> window of the
+// result -> mirror. If an operation does not compose with it (a second resize), the state is
+// rendered first. canvas_compose.c has the operations that need pixels at once.
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
     return SR_OK;
 }
 
-// The mask as it is seen: turned as the picture.
+// Turns the mask upright, like the picture.
 static sr_status turn_mask(sr_canvas *canvas, const sr_stored_shape *shape) {
     canvas->mask = canvas->mask_stored.data;
     if (shape->orientation == 1)
@@ -188,7 +188,7 @@ void sr_canvas_shift_boxes(sr_canvas *canvas, double dx, double dy, int64_t widt
     canvas->box_count = kept;
 }
 
-// Largest reduction in the decoder that leaves at least as many pixels as are wanted.
+// The largest reduction in the decoder that leaves at least the required number of pixels.
 static int decode_scale(const sr_canvas *canvas) {
     int scale = 1, most = sr_decoder_max_scale(canvas->decoder);
     if (!canvas->resized || canvas->exact)
@@ -200,7 +200,7 @@ static int decode_scale(const sr_canvas *canvas) {
 }
 
 // The part of the crop that the window needs, so that a centre crop of a large picture decodes no
-// more than that. One filter width on each side is kept.
+// more. Includes one filter width on each side.
 static sr_region needed_region(const sr_canvas *canvas) {
     const sr_region *c = &canvas->crop, *w = &canvas->window;
     if (w->width == canvas->full_w && w->height == canvas->full_h)
@@ -219,7 +219,7 @@ static sr_region needed_region(const sr_canvas *canvas) {
     return (sr_region){c->x + left, c->y + top, right - left, bottom - top};
 }
 
-// The crop, resized and windowed as noted, of a source whose pixels are the crop's at 1/scale.
+// The deferred resize for a source that was decoded at 1/scale and whose first pixel is (x, y).
 static sr_resize deferred_resize(const sr_canvas *canvas, double x, double y, int scale) {
     const double inverse = 1.0 / scale; // exact: a power of two
     return (sr_resize){.x = (double)canvas->crop.x * inverse - x,
@@ -254,8 +254,8 @@ static sr_status render_picture(sr_canvas *canvas, uint8_t *to) {
     sr_region region = needed_region(canvas);
     sr_pixels source;
     SR_TRY(sr_decoder_read(canvas->decoder, &region, scale, &source));
-    // The box is the whole crop although only the region was decoded: taps outside of the decoded
-    // pixels belong to outputs outside of the window.
+    // The box is the whole crop although only the region was decoded: taps outside the decoded
+    // pixels belong to outputs outside the window.
     const sr_resize resize = deferred_resize(canvas, (double)source.x, (double)source.y, scale);
     const int64_t begin = sr_clock_ns();
     SR_TRY(sr_resample(canvas->resampler, &source, &resize, to));
@@ -263,7 +263,7 @@ static sr_status render_picture(sr_canvas *canvas, uint8_t *to) {
     return SR_OK;
 }
 
-// A buffer that does not hold the present plane.
+// A buffer of the plane other than the one that contains its current pixels.
 static sr_status spare(const sr_canvas *canvas, sr_plane *plane, int64_t width, int64_t height,
                        uint8_t **out) {
     sr_pixel_buffer *buffer = &plane->buffers[0];
@@ -298,7 +298,7 @@ sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target) {
 
 sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
                                sr_canvas_step *out) {
-    // Where the new picture goes to the target, the present one is decoded beside it.
+    // If the new picture is written to the target, the current one must be rendered elsewhere.
     const bool into_target = has_target_size(canvas, width, height);
     SR_TRY(sr_canvas_render(canvas, into_target));
     *out = (sr_canvas_step){.width = canvas->width, .height = canvas->height};
@@ -377,7 +377,7 @@ void sr_canvas_flip(sr_canvas *canvas) {
         mirror(canvas->planes[i].pixels, canvas->width, canvas->height, canvas->planes[i].channels);
 }
 
-// Crops pixels that exist already.
+// Crops rendered pixels.
 static sr_status crop_pixels(sr_canvas *canvas, const sr_region *region) {
     sr_canvas_step step;
     SR_TRY(sr_canvas_step_begin(canvas, region->width, region->height, &step));

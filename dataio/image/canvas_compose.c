@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of a canvas that make new pixels at once: laying the picture on another sheet, and affine
-// warps. Picture and mask go the same way, boxes behind them.
+// Operations of a canvas that make new pixels at once: padding, pasting and affine warps. They
+// apply to picture and mask alike, then to the boxes.
 //
-// Warps walk over the new picture in fixed point with 32 fractional bits, so that the same pixels
-// come out on every processor; colours are mixed with 11 bits in each direction. The borders' rules
-// are Pillow's: a centre outside of the old picture shows the fill colour, one inside the pixels
-// there are. Not for shrinking: nothing is averaged.
+// Warps step through the new picture in fixed point with 32 fractional bits, so the pixels are the
+// same on every processor; interpolation weights have 11 bits in each direction. Borders follow
+// Pillow: a pixel whose centre maps outside the old picture gets the fill colour; others
+// interpolate existing pixels only. Not for shrinking: nothing is averaged.
 #include <math.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ int64_t sr_reflected(int64_t i, int64_t n) {
     return i < n ? i : period - i;
 }
 
-// The index in [0, n) that is seen at i; -1: none.
+// The source index in [0, n) for index i; -1: none (fill colour).
 static int64_t seen_at(int64_t i, int64_t n, sr_border border) {
     if (i >= 0 && i < n)
         return i;
@@ -47,7 +47,7 @@ static int64_t seen_at(int64_t i, int64_t n, sr_border border) {
     return sr_reflected(i, n);
 }
 
-// Pixels x to x + count of a row, all of them outside of it.
+// Writes pixels x to x + count of a row, all of which are outside it.
 static void pad_border(const uint8_t *row, int64_t width, int64_t x, int64_t count, int channels,
                        sr_border border, const uint8_t *color, uint8_t *to) {
     if (border == SR_BORDER_COLOR) {
@@ -98,7 +98,7 @@ sr_status sr_canvas_pad(sr_canvas *canvas, const sr_padding *p) {
     return SR_OK;
 }
 
-// The part of one side that both have: 'count' pixels from *mine and from *theirs on.
+// The overlap of two pictures in one dimension: its length, and its first pixel in each.
 static int64_t common(int64_t side, int64_t other_side, int64_t at, int64_t *mine,
                       int64_t *theirs) {
     *mine = at > 0 ? at : 0;
@@ -151,8 +151,8 @@ sr_status sr_canvas_rewrite(sr_canvas *canvas, const uint8_t **from, uint8_t **t
 
 // -- warps -------------------------------------------------------------------------------------
 
-// A row of the new picture: where its first pixel's centre lies in the old one, and how far the
-// next pixel's is.
+// A row of the new picture: the position of its first pixel's centre in the old one, and the step
+// to the next pixel's.
 typedef struct walk {
     int64_t x, y, dx, dy;
 } walk;
@@ -161,7 +161,7 @@ static int64_t fixed(double v) {
     return (int64_t)floor(v * 0x1p32 + 0.5);
 }
 
-// How the pixels of one plane are read.
+// The plane of the old picture that a warp reads.
 typedef struct source_plane {
     const uint8_t *data;
     int64_t width, height;
@@ -172,7 +172,7 @@ static bool is_inside(const source_plane *p, int64_t x, int64_t y) {
     return x >= 0 && y >= 0 && x >> FRACTION < p->width && y >> FRACTION < p->height;
 }
 
-// 'channels' is a constant.
+// 'channels' is a compile-time constant.
 static inline void nearest_row(const source_plane *p, walk w, int64_t count, int channels,
                                uint8_t *to) {
     for (int64_t i = 0; i < count; i++, w.x += w.dx, w.y += w.dy, to += channels) {
@@ -183,7 +183,8 @@ static inline void nearest_row(const source_plane *p, walk w, int64_t count, int
     }
 }
 
-// The two pixels around a place between centres, cut to the picture, and the second's weight.
+// The two pixels whose centres surround position 'at', clamped to the picture, and the weight of
+// the second.
 static int mix_of(int64_t at, int64_t n, int64_t *first, int64_t *second) {
     at -= INT64_C(1) << (FRACTION - 1);
     const int64_t low = at >> FRACTION;
@@ -236,7 +237,7 @@ static void warp_plane(const sr_canvas_step *step, const sr_warp *warp, int plan
     }
 }
 
-// Where a point of the old picture goes.
+// Maps a point of the old picture to the new one.
 typedef struct forward {
     double a, b, c, d, x, y;
 } forward;
@@ -276,7 +277,7 @@ static void warp_boxes(sr_canvas *canvas, const forward *f) {
     canvas->box_count = kept;
 }
 
-// No corner of the new picture may lie farther than fixed point reaches.
+// Whether the corners of the new picture map to coordinates within the range of fixed point.
 static bool in_bounds(const sr_warp *warp) {
     const double *m = warp->inverse, w = (double)warp->width, h = (double)warp->height;
     const double x = fabs(m[0]) * w + fabs(m[1]) * h + fabs(m[2]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canvas from the inside: what is noted, and the planes (picture, mask) that follow it.
+// Internals of a canvas: the deferred geometry and the planes (picture, mask).
 #ifndef SR_DATAIO_CANVAS_INTERNAL_H
 #define SR_DATAIO_CANVAS_INTERNAL_H
 
@@ -10,10 +10,10 @@
 
 enum { SR_PLANE_PICTURE, SR_PLANE_MASK, SR_PLANES };
 
-// One byte for each channel of a pixel.
+// The picture or the mask: one byte per channel of a pixel.
 typedef struct sr_plane {
     int channels;
-    uint8_t *pixels; // when not pending: target or one of the buffers
+    uint8_t *pixels; // target or one of the buffers; undefined while pending
     uint8_t *target;
     sr_pixel_buffer buffers[2];
 } sr_plane;
@@ -22,11 +22,11 @@ struct sr_canvas {
     sr_decoder *decoder;
     sr_resampler *resampler;
     sr_canvas_identity identity;
-    uint64_t draws; // what was noted of them
+    uint64_t draws; // hash of the transforms' draws
     int64_t target_width, target_height;
-    int64_t width, height; // as it stands
+    int64_t width, height; // of the current picture
 
-    bool pending;           // the picture is the decoder's, seen through what follows
+    bool pending; // geometry is deferred: the picture is the decoder's, with the following applied
     sr_region crop;         // of the source
     int64_t full_w, full_h; // the crop's size after resizing
     sr_region window;       // of the resized crop
@@ -42,35 +42,34 @@ struct sr_canvas {
     size_t column_capacity;
     sr_pixel_buffer scratch;
     const sr_foreign_source *foreign;
-    sr_canvas *auxiliary; // of foreign samples and copies
+    sr_canvas *auxiliary; // for foreign samples and copies
 
     sr_box *boxes;
     int64_t box_count, box_capacity;
     int64_t resize_ns;
 };
 
-// Each plane as it stands, and where the next one goes.
+// The planes of the current picture, and the buffers of the next one.
 typedef struct sr_canvas_step {
     int64_t width, height; // of 'from'
     const uint8_t *from[SR_PLANES];
-    uint8_t *to[SR_PLANES]; // to be written whole
+    uint8_t *to[SR_PLANES]; // must be written completely
 } sr_canvas_step;
 
-// SR_E_LIMIT where a new picture would be over SR_DECODE_MAX_PIXELS, SR_E_ARGUMENT for an empty
-// one.
+// SR_E_LIMIT for a size over SR_DECODE_MAX_PIXELS, SR_E_ARGUMENT for an empty one.
 SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
-// What is noted becomes pixels, at the target where they have its size unless they go
-// 'outside_target'.
+// Renders the deferred geometry to pixels: at the target if the size matches and 'outside_target'
+// is not set, else in a buffer.
 SR_NODISCARD sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target);
-// Begins a new picture of this size, made from the present one: carries out what is noted. 'from'
-// stays valid until the next change. Boxes are the caller's.
+// Begins a new picture of this size, to be made from the current one, which is rendered first.
+// 'from' is valid until the next change. The caller updates the boxes.
 SR_NODISCARD sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
                                             sr_canvas_step *out);
-// Moves boxes and cuts them to a picture of the given size, by the rule of sr_canvas_crop.
+// Moves boxes and clips them to a picture of the given size, by the rule of sr_canvas_crop.
 void sr_canvas_shift_boxes(sr_canvas *canvas, double dx, double dy, int64_t width, int64_t height);
 // Mirrors an index into [0, n) without repeating the border (as numpy's "reflect").
 int64_t sr_reflected(int64_t i, int64_t n);
-// Cuts a box to the picture; false where it goes.
+// Clips a box to the picture; false where it must be removed.
 bool sr_canvas_cut_box(sr_box *box, int64_t width, int64_t height);
 
 #endif

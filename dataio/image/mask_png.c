@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG masks (mask_png.h): libspng's raw samples, unpacked to a byte each.
+// PNG masks (mask_png.h): libspng's raw samples, unpacked to one byte each.
 //
-// libspng hands out rows as they are stored, interlacing undone: of 1, 2 or 4 bits several pixels
-// lie in a byte, the first in the high bits. Source: PNG specification, third edition, section 7.2.
+// libspng returns rows as stored, deinterlaced: with depth 1, 2 or 4 a byte contains several
+// pixels, the first in the high bits. Source: PNG specification, third edition, section 7.2.
 #include "dataio/image/mask_png.h"
 
 #include <spng.h>
@@ -17,7 +17,7 @@ bool sr_mask_png_is(const uint8_t *head, size_t bytes) {
            (head[25] == SPNG_COLOR_TYPE_GRAYSCALE || head[25] == SPNG_COLOR_TYPE_INDEXED);
 }
 
-// Rows of packed samples of 'depth' bits -> bytes, from the end so that they may share memory.
+// Unpacks rows of samples of 'depth' bits to bytes, in place, starting at the end.
 static void unpack(uint8_t *data, size_t width, size_t height, unsigned depth) {
     const size_t row_bytes = (width * depth + 7) / 8;
     for (size_t y = height; y-- > 0;) {
@@ -39,7 +39,7 @@ sr_status sr_mask_png_read(const void *data, size_t bytes, void **ids, size_t *c
     if (header.bit_depth > 8 || (header.color_type != SPNG_COLOR_TYPE_GRAYSCALE &&
                                  header.color_type != SPNG_COLOR_TYPE_INDEXED))
         status = SR_FAIL(SR_E_DATA,
-                         "PNG of %u bits%s; a mask has one class id of at most 8 bits a pixel",
+                         "PNG of %u bits%s; a mask has one class id of at most 8 bits per pixel",
                          header.bit_depth,
                          header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ? "" : " with colours");
     if (status == SR_OK)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to a picture before it is stored (the rules: picture.h).
+// Converts a picture for storage (rules in picture.h).
 //
-// Type by content, limits before work, then one of: transcode, keep, re-encode. Pixels for
+// Detects the type by content, checks the limits, then transcodes, keeps or re-encodes. Pixels for
 // re-encoding come from the decoder that training uses, so packing and training agree on colours.
 #include "dataio/image/picture.h"
 
@@ -18,7 +18,7 @@
 #define DEFAULT_QUALITY 90
 
 struct sr_picture_worker {
-    sr_picture_options options; // of the picture that is worked on
+    sr_picture_options options; // for the current picture
     picture_jpeg *jpeg;
     sr_decoder *decoder;
     sr_resampler *resampler;
@@ -61,7 +61,7 @@ sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char 
             return kinds[i].kind;
         }
     }
-    // "BM" alone is too weak: the two reserved numbers are 0.
+    // "BM" alone is ambiguous: the two reserved numbers must be 0.
     if (bytes >= 10 && memcmp(start, "BM", 2) == 0 && memcmp(start + 6, "\0\0\0\0", 4) == 0) {
         *name = "BMP";
         return SR_PICTURE_OTHER;
@@ -120,7 +120,7 @@ static int64_t shorter_side(const sr_sample *picture) {
 }
 
 // RGB of a stored picture, not turned, reduced by a power of two that leaves the shorter side at
-// least 'side' (0: whole).
+// least 'side' (0: full size).
 static sr_status read_pixels(sr_picture_worker *worker, const sr_sample *picture, int64_t side,
                              sr_pixels *out) {
     sr_encoded encoded = sr_encoded_of(picture);
@@ -140,7 +140,7 @@ static sr_status fit_pixels(sr_picture_worker *worker, size_t bytes) {
     return sr_grow(&worker->pixels.data, &worker->pixels.capacity, bytes, 1, "pixels");
 }
 
-// Segments of a row of the picture's stream; 0: it gets no index.
+// Segments per row of MCUs of the picture's stream; 0: no index.
 static int segments_of(const sr_picture_worker *worker, const sr_sample *picture) {
     const int wanted = worker->options.segments;
     if (wanted == SR_PICTURE_NO_INDEX || shorter_side(picture) < SR_PICTURE_INDEX_SIDE)
@@ -148,7 +148,7 @@ static int segments_of(const sr_picture_worker *worker, const sr_sample *picture
     return wanted > 0 ? wanted : 1;
 }
 
-// Encodes worker->pixels (RGB; of a grey picture one of the equal channels) as out's new stream.
+// Encodes worker->pixels (RGB; for a grey picture one of the equal channels) as out's new stream.
 static sr_status encode_pixels(sr_picture_worker *worker, sr_sample *out, int quality,
                                bool subsample) {
     uint8_t *rgb = worker->pixels.data;
@@ -165,7 +165,7 @@ static sr_status encode_pixels(sr_picture_worker *worker, sr_sample *out, int qu
     return SR_OK;
 }
 
-// Makes worker->pixels the picture with its shorter side brought down to 'side'.
+// Resizes the picture's shorter side to 'side', into worker->pixels.
 static sr_status shrink(sr_picture_worker *worker, int64_t side, sr_sample *out) {
     sr_pixels in;
     SR_TRY(read_pixels(worker, out, side, &in));
@@ -184,7 +184,7 @@ static sr_status shrink(sr_picture_worker *worker, int64_t side, sr_sample *out)
     return SR_OK;
 }
 
-// Makes worker->pixels the picture as it is.
+// Decodes the picture into worker->pixels.
 static sr_status copy_pixels(sr_picture_worker *worker, const sr_sample *picture) {
     sr_pixels in;
     SR_TRY(read_pixels(worker, picture, 0, &in));
@@ -199,7 +199,7 @@ static sr_status convert_cmyk(sr_picture_worker *worker, sr_sample *out) {
     return encode_pixels(worker, out, CMYK_QUALITY, false);
 }
 
-// Makes 'pixels' what is stored, as they are or as a frame.
+// Stores 'pixels', raw or as a zstd frame.
 static sr_status store_pixels(sr_picture_worker *worker, const void *pixels, int64_t channels,
                               sr_sample *out) {
     out->data = pixels;
@@ -216,7 +216,7 @@ static sr_status store_pixels(sr_picture_worker *worker, const void *pixels, int
     return SR_OK;
 }
 
-// The picture as the options want it: smaller, or as pixels.
+// Resizes the picture or stores it as pixels, according to the options.
 static sr_status convert(sr_picture_worker *worker, sr_sample *out, unsigned *flags) {
     const sr_picture_options *o = &worker->options;
     const bool smaller = o->max_side > 0 && shorter_side(out) > o->max_side;
@@ -247,7 +247,7 @@ static sr_status normalise_jpeg(sr_picture_worker *worker, const uint8_t *data, 
     *flags |= (facts.progressive ? (unsigned)SR_PICTURE_IS_PROGRESSIVE : 0u) |
               (facts.components == 1 ? (unsigned)SR_PICTURE_IS_GREY : 0u) |
               (facts.cmyk ? (unsigned)SR_PICTURE_IS_CMYK : 0u);
-    // Also for CMYK, where the stream is not kept: this is what reads all of the source.
+    // Also for CMYK, where the stream is discarded: transcoding checks the whole source.
     SR_TRY(sr_picture_jpeg_transcode(worker->jpeg, data, bytes, segments_of(worker, out),
                                      &worker->stream));
     if (facts.cmyk)

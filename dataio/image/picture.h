@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of the wild -> pictures that are stored: checked whole, same pixels, ready for training.
+// Converts source pictures for storage: completely checked, same pixels, ready for training.
 //
-// - JPEG is transcoded without loss: the coefficients stay, so the pixels stay; Huffman tables are
-//   optimal, progressive and arithmetic ones become sequential Huffman, metadata is dropped. Where
-//   the shorter side is at least SR_PICTURE_INDEX_SIDE there is a restart marker after every row of
-//   MCUs, or several in it, and an index of them (record.h, key segments).
+// - JPEG is transcoded losslessly: coefficients, and so pixels, do not change. Huffman tables are
+//   optimized, progressive and arithmetic coding become sequential Huffman, metadata is dropped. If
+//   the shorter side is at least SR_PICTURE_INDEX_SIDE, each row of MCUs ends with a restart
+//   marker, or has several, and there is an index of them (record.h, key segments).
 // - CMYK and YCCK become RGB, encoded at quality 95 without chroma subsampling.
 // - Greyscale stays greyscale (decoders replicate it).
-// - PNG of 8 bits, grey or RGB, stays byte for byte; palettes, alpha, other depths become PNG of
+// - PNG of 8 bits, grey or RGB, is stored unchanged; palettes, alpha and other depths become PNG of
 //   8 bits, grey or RGB: alpha is dropped, 16 bits keep the upper 8.
-// - Orientation is told, not applied.
-// - With max_side the shorter side is brought down to it (antialiased) and the picture encoded as
-//   JPEG at 'quality'.
-// - With 'raw' every picture is stored as pixels, u8 [height, width, 3], with 'zstd' too as one
+// - Orientation is recorded, not applied.
+// - With max_side, a picture whose shorter side is longer is resized (antialiased) so that it has
+//   that length, and encoded as JPEG at 'quality'.
+// - With 'raw' every picture is stored as pixels, u8 [height, width, 3]; with 'zstd' as one
 //   compressed frame of them (zstd_frame.h).
-// - What comes as pixels stays pixels, of one or three channels.
-// A decoder's warning is a refusal: what a decoder has to guess is no training data.
+// - Source pixels remain pixels, of one or three channels.
+// A decoder's warning is an error: a picture that a decoder must guess is no training data.
 #ifndef SR_DATAIO_PICTURE_H
 #define SR_DATAIO_PICTURE_H
 
@@ -37,31 +37,31 @@ extern "C" {
 #define SR_PICTURE_INDEX_SIDE 128
 
 typedef enum sr_picture_kind {
-    SR_PICTURE_NONE = 0, // no picture that we know
+    SR_PICTURE_NONE = 0, // no known picture format
     SR_PICTURE_JPEG,
     SR_PICTURE_PNG,
-    SR_PICTURE_OTHER, // a picture, but of a format that is not read
+    SR_PICTURE_OTHER, // a picture in an unsupported format
 } sr_picture_kind;
 
-// The kind by the first bytes, of which 16 suffice and fewer are legal. *name, where not NULL, gets
-// "JPEG", "WebP", ... ("" for NONE).
+// Detects the kind by the first bytes; 16 are enough, fewer are allowed. *name, where not NULL,
+// gets "JPEG", "WebP", ... ("" for NONE).
 sr_picture_kind sr_picture_sniff(const uint8_t *start, size_t bytes, const char **name);
-// True when the name ends like a picture's (.jpg, .png, ...): such a file is missed when it is not
-// one. Never decides how a file is read.
+// Whether the name has a picture's extension (.jpg, .png, ...): such a file is reported if it is no
+// picture. The extension never decides how a file is read.
 bool sr_picture_named(const char *name);
 
 #define SR_PICTURE_NO_INDEX (-1)   // instead of a number of segments
 #define SR_PICTURE_MAX_SEGMENTS 64 // of a row
 
 typedef struct sr_picture_options {
-    int64_t max_side; // 0: as it is
+    int64_t max_side; // 0: no limit
     int quality;      // 0: 90
     bool raw;         // as RGB of 8 bits, not as JPEG or PNG
-    bool zstd;        // what is stored as pixels is compressed
+    bool zstd;        // compress what is stored as pixels
     int segments;     // of a row, at most: the largest divisor of its MCUs; 0: 1; or NO_INDEX
 } sr_picture_options;
 
-enum { // what was met, for counts
+enum { // properties of a source picture, for statistics
     SR_PICTURE_IS_PROGRESSIVE = 1 << 0,
     SR_PICTURE_IS_GREY = 1 << 1,
     SR_PICTURE_IS_CMYK = 1 << 2,
@@ -72,15 +72,16 @@ enum { // what was met, for counts
 };
 #define SR_PICTURE_FLAG_COUNT 7
 
-// Buffers and library objects, used from picture to picture. One thread at a time.
+// Buffers and library objects, reused from picture to picture. One thread at a time.
 typedef struct sr_picture_worker sr_picture_worker;
 
 SR_NODISCARD sr_status sr_picture_worker_create(sr_picture_worker **out);
 void sr_picture_worker_free(sr_picture_worker *worker);
 
-// Fills the picture's part of *out (label and name are left alone); its pointers lie in the worker
-// or in 'data' and are valid until the next call. *flags: SR_PICTURE_IS_*. SR_E_DATA: damaged or no
-// picture; SR_E_LIMIT: over a limit; the message is the reason, without a file name.
+// Fills the picture's fields of *out (label and name do not change); its pointers refer to the
+// worker or 'data' and are valid until the next call. *flags: SR_PICTURE_IS_*, SR_PICTURE_WAS_*.
+// SR_E_DATA: damaged or no picture; SR_E_LIMIT: over a limit; the message is the reason, without a
+// file name.
 SR_NODISCARD sr_status sr_picture_normalise(sr_picture_worker *worker, const uint8_t *data,
                                             size_t bytes, const sr_picture_options *options,
                                             sr_sample *out, unsigned *flags);
@@ -90,9 +91,9 @@ SR_NODISCARD sr_status sr_picture_normalise_pixels(sr_picture_worker *worker, co
                                                    int64_t height, int64_t width, int64_t channels,
                                                    bool planes, const sr_picture_options *options,
                                                    sr_sample *out, unsigned *flags);
-// Size of the last picture as it was stored before max_side.
+// Size of the last picture before it was resized to max_side.
 void sr_picture_source_size(const sr_picture_worker *worker, int64_t *width, int64_t *height);
-// Whether sr_picture_normalise would take the picture, at less cost: all of it is read.
+// Whether sr_picture_normalise would accept the picture, at less cost. Reads all of it.
 SR_NODISCARD sr_status sr_picture_check(sr_picture_worker *worker, const uint8_t *data,
                                         size_t bytes);
 // Adds the decoded pixels of a stored picture to the sums.

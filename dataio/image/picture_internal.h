@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between picture.c and the two formats.
+// Interface between picture.c and the JPEG and PNG code.
 #ifndef SR_DATAIO_PICTURE_INTERNAL_H
 #define SR_DATAIO_PICTURE_INTERNAL_H
 
@@ -24,11 +24,11 @@ typedef struct jpeg_facts {
 
 SR_NODISCARD sr_status sr_picture_jpeg_create(picture_jpeg **out);
 void sr_picture_jpeg_free(picture_jpeg *jpeg);
-// The header, within the limits.
+// Reads the header and checks the limits.
 SR_NODISCARD sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t bytes,
                                              jpeg_facts *out);
-// Lossless transcode into 'out', with so many segments, at most, in a row of MCUs (0: one
-// for all). With out NULL the source is only read to its end.
+// Transcodes losslessly into 'out', with at most 'segments' segments per row of MCUs (0: one for
+// the whole picture). With out NULL the source is only read to its end.
 SR_NODISCARD sr_status sr_picture_jpeg_transcode(picture_jpeg *jpeg, const uint8_t *data,
                                                  size_t bytes, int segments, picture_bytes *out);
 // Encodes packed pixels of 1 or 3 channels. subsample: 4:2:0, else 4:4:4.
@@ -36,18 +36,17 @@ SR_NODISCARD sr_status sr_picture_jpeg_encode(picture_jpeg *jpeg, const uint8_t 
                                               int64_t width, int64_t height, int channels,
                                               int quality, bool subsample, int segments,
                                               picture_bytes *out);
-// Offsets of the rows' segments of such a stream (record.h), little-endian u32, into 'out'.
+// Writes the offsets of such a stream's segments (record.h), little-endian u32, to 'out'.
 SR_NODISCARD sr_status sr_picture_jpeg_index(const uint8_t *data, size_t bytes, picture_bytes *out);
 
-// PNG. Checks all of it; where it has to be rewritten 'out' gets the new file, else out->bytes is
-// 0.
+// PNG. Checks all of it. If it must be rewritten, 'out' is the new file; else out->bytes is 0.
 SR_NODISCARD sr_status sr_picture_png(const uint8_t *data, size_t bytes, picture_bytes *pixels,
                                       picture_bytes *out, sr_sample *sample, unsigned *flags);
-// A decoder for a PNG whose chunks are all whole, with the limits set; *bytes becomes the length
-// without what stands behind IEND.
+// Opens a PNG with the limits set and checks that all chunks are complete. *bytes becomes the
+// length without data after IEND.
 SR_NODISCARD sr_status sr_picture_png_open(const uint8_t *data, size_t *bytes,
                                            struct spng_ctx **out, struct spng_ihdr *header);
-// What an error code of libspng means; 0 is SR_OK.
+// Converts an error code of libspng; 0 is SR_OK.
 SR_NODISCARD sr_status sr_picture_png_check(int error);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // JPEG for storage: probing, lossless transcoding, encoding, and the index of rows.
 //
-// Transcoding reads the quantised coefficients and writes them with other entropy coding, which is
-// what jpegtran does; it also reads every bit of the source, so damage shows. libjpeg reports
-// through error_exit (which must not return: longjmp) and emit_message (warnings: the same here).
-// Source: libjpeg-turbo 2.1 libjpeg.txt, "Really raw data: DCT coefficients"; T.81 for markers.
-// Not here: decoding to pixels, which is decode_jpeg.c's.
+// Transcoding reads the quantised coefficients and writes them with another entropy coding, like
+// jpegtran; it reads every bit of the source, so damage is detected. libjpeg reports errors through
+// error_exit (which must not return: longjmp) and warnings through emit_message (treated as
+// errors). Source: libjpeg-turbo 2.1 libjpeg.txt, "Really raw data: DCT coefficients"; T.81 for
+// markers. Decoding to pixels is in decode_jpeg.c.
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct picture_jpeg {
     struct jpeg_destination_mgr destination;
     picture_bytes *target;
     jmp_buf escape;
-    sr_status status; // set where the failure is not libjpeg's own
+    sr_status status; // set where the failure is not libjpeg's
     char message[JMSG_LENGTH_MAX];
     bool in_made, out_made;
 };
@@ -40,8 +40,8 @@ static _Noreturn void stop(picture_jpeg *jpeg, sr_status status) {
 
 static _Noreturn void on_error(j_common_ptr info) {
     picture_jpeg *jpeg = info->client_data;
-    if (info->err->msg_code == JERR_NO_BACKING_STORE) // what it would need beyond the limit
-        stop(jpeg, SR_FAIL(SR_E_LIMIT, "JPEG: needs more than %ld MiB of memory to be read",
+    if (info->err->msg_code == JERR_NO_BACKING_STORE) // it would need memory beyond the limit
+        stop(jpeg, SR_FAIL(SR_E_LIMIT, "JPEG: decoding needs more than %ld MiB of memory",
                            SR_PICTURE_MAX_MEMORY >> 20));
     jpeg->errors.format_message(info, jpeg->message);
     longjmp(jpeg->escape, 1);
@@ -130,7 +130,7 @@ void sr_picture_jpeg_free(picture_jpeg *jpeg) {
     sr_free(jpeg);
 }
 
-// -- running, with the way back ----------------------------------------------------------------
+// -- calls with an error handler ---------------------------------------------------------------
 
 typedef struct jpeg_job {
     const uint8_t *data;
@@ -196,7 +196,8 @@ sr_status sr_picture_jpeg_probe(picture_jpeg *jpeg, const uint8_t *data, size_t 
     return SR_OK;
 }
 
-// MCUs of a segment: a row of them, or the largest part of one that has at most so many in a row.
+// MCUs per segment: a row of MCUs is divided into the largest number of equal segments, at most
+// 'segments'.
 static unsigned interval_of(const struct jpeg_compress_struct *out, int segments) {
     unsigned most = 1;
     for (int c = 0; c < out->num_components && out->num_components > 1; c++)
@@ -246,7 +247,7 @@ static void encode(picture_jpeg *jpeg, jpeg_job *j) {
     jpeg_start_compress(out, TRUE);
     size_t stride = (size_t)(j->width * j->channels);
     while (out->next_scanline < out->image_height) {
-        union { // libjpeg's type for rows that it only reads has no const
+        union { // libjpeg's type of input rows is not const
             const uint8_t *in;
             JSAMPROW row;
         } line = {.in = j->data + stride * out->next_scanline};
@@ -271,7 +272,7 @@ sr_status sr_picture_jpeg_encode(picture_jpeg *jpeg, const uint8_t *pixels, int6
 
 // -- the index of rows -------------------------------------------------------------------------
 
-// Where the entropy-coded data of the first scan begins; 0 when there is none.
+// Offset of the entropy-coded data of the first scan; 0 when there is none.
 static size_t find_scan(const uint8_t *data, size_t bytes) {
     size_t at = 2;
     while (at + 4 <= bytes && data[at] == 0xff) {
@@ -315,5 +316,5 @@ sr_status sr_picture_jpeg_index(const uint8_t *data, size_t bytes, picture_bytes
         else if (marker != 0)
             break;
     }
-    return SR_FAIL(SR_E_INTERNAL, "JPEG: the stream just written does not end");
+    return SR_FAIL(SR_E_INTERNAL, "JPEG: the stream just written has no end marker");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG for storage: checked whole, rewritten only where it is not plain 8-bit grey or RGB.
+// PNG for storage: checked completely, rewritten only where it is not plain 8-bit grey or RGB.
 //
-// libspng stops when it has the last row, before the checksums of the last chunk and of the zlib
-// stream (measured with 0.7.3: a flipped bit of the only IDAT goes unseen). So the chunks are
-// walked here first, to IEND, each with its CRC. Source: https://libspng.org/docs/api/ and the PNG
+// libspng stops after the last row, before it checks the CRC of the last chunk and of the zlib
+// stream (measured with 0.7.3: a flipped bit of the only IDAT is not detected). So all chunks to
+// IEND and their CRCs are checked here first. Source: https://libspng.org/docs/api/ and the PNG
 // specification, third edition, section 5.
 #include <limits.h>
 #include <spng.h>
@@ -31,7 +31,7 @@ static uint32_t get_be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-// Length, type, data and CRC of every chunk up to IEND; *end is where the file should end.
+// Checks every chunk up to IEND; *end is the offset after it.
 static sr_status check_chunks(const uint8_t *data, size_t bytes, size_t *end) {
     size_t at = 8;
     for (;;) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Separable resizing, fused with crop and mirror: each output row is made from its input rows and
-// written once.
+// Separable resizing, fused with crop and mirror: each output row is computed from its input rows
+// and written once.
 //
-// Source of the rule: "Filters for Common Resampling Tasks" (Turkowski, 1990) and Pillow's
-// documentation of its convolution-based resizing. Weights are computed in doubles by + - * / only,
-// then rounded to 14 bits so that each set adds up to exactly one: a flat picture stays flat.
-// Unlike Pillow, columns are summed first, which vectorises and touches only the rows in use.
+// Sources: "Filters for Common Resampling Tasks" (Turkowski, 1990) and Pillow's documentation of
+// its convolution-based resizing. Weights are computed in doubles by + - * / only, then rounded to
+// 14 bits so that they sum to exactly one: a constant picture remains constant. Unlike Pillow, the
+// vertical pass is first, which vectorises and reads only the rows in use.
 #include "dataio/image/resample.h"
 
 #include <string.h>
@@ -17,11 +17,11 @@
 
 enum { AHEAD = 6, LINE = 64 }; // rows of output; bytes
 
-// A filter: its weights by distance, and how far it reaches, in pixels of the coarser grid.
+// A filter: its weights by distance, and its support in pixels of the coarser grid.
 typedef struct filter {
     double (*weight)(double distance);
     double reach;
-    bool narrow; // never wider than its reach in the input
+    bool narrow; // does not widen with the reduction
 } filter;
 
 // The taps of one axis: output i sums 'taps' inputs from first[i] on.
@@ -32,7 +32,7 @@ typedef struct axis {
     const filter *filter;
     size_t first_capacity, weight_capacity, exact_capacity;
     int taps;
-    int64_t begin, end; // inputs that any output uses
+    int64_t begin, end; // range of inputs in use
 } axis;
 
 struct sr_resampler {
@@ -86,7 +86,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;
 }
 
-// Rounds one set of weights to 14 bits; the largest takes what rounding left over.
+// Rounds the weights of one output to 14 bits; the largest absorbs the rounding error.
 static void round_weights(const double *exact, int64_t n, double sum, int16_t *weights) {
     int total = 0;
     int64_t largest = 0;
@@ -115,7 +115,8 @@ static const filter filters[] = {[SR_FILTER_BILINEAR] = {triangle, 1, false},
                                  [SR_FILTER_BICUBIC] = {cubic, 2, false},
                                  [SR_FILTER_FAST] = {triangle, 1, true}};
 
-// The inputs [*begin, *end) with weight of the output whose centre is given; weights into a->exact.
+// Writes the weights of the output at 'centre' to a->exact; its inputs are [*begin, *end). Returns
+// their sum.
 static double tap_weights(const axis *a, double centre, double unit, int64_t low, int64_t high,
                           int64_t *begin, int64_t *end) {
     const double reach = a->filter->reach, support = reach * unit;
@@ -127,7 +128,7 @@ static double tap_weights(const axis *a, double centre, double unit, int64_t low
         double distance = ((double)t - centre + 0.5) / unit;
         distance = distance < 0 ? -distance : distance;
         if (distance >= reach && *begin == *end)
-            *begin = *end = t + 1; // before the filter
+            *begin = *end = t + 1; // not in the filter's support yet
         if (distance >= reach)
             continue;
         double w = a->filter->weight(distance);
@@ -137,7 +138,7 @@ static double tap_weights(const axis *a, double centre, double unit, int64_t low
     }
     if (sum > 0)
         return sum;
-    *begin = first; // a box thinner than a pixel between two centres
+    *begin = first; // the box is thinner than a pixel and contains no centre
     *end = first + 1;
     a->exact[0] = 1;
     return 1;
@@ -152,7 +153,7 @@ static sr_status axis_grow(axis *a, size_t count) {
                    "resize weights");
 }
 
-// Outputs [window, window + count) of 'output' in all, over inputs [box, box + size) of 'limit'.
+// Plans outputs [window, window + count) of 'output', from inputs [box, box + size) of 'limit'.
 static sr_status axis_plan(axis *a, double box, double size, int64_t limit, int64_t output,
                            int64_t window, int64_t count) {
     double scale = size / (double)output, unit = scale > 1 && !a->filter->narrow ? scale : 1;
@@ -162,7 +163,7 @@ static sr_status axis_plan(axis *a, double box, double size, int64_t limit, int6
         high++;
     low = clamp(low, 0, limit - 1);
     high = clamp(high, low + 1, limit);
-    // Pixels within an open interval of 2 * support, made even.
+    // Pixels within an open interval of length 2 * support, rounded up to even.
     a->taps = (int)(2 * support) + 1;
     a->taps += a->taps % 2;
     if (2 * support == (double)(a->taps - 2))
@@ -187,7 +188,7 @@ static bool is_copy(double box, double size, int64_t output) {
     return box == (double)(int64_t)box && size == (double)output;
 }
 
-// No filter in either direction, and all of the window is there.
+// Whether neither direction needs a filter and the window is inside the input.
 static bool copies(const sr_pixels *in, const sr_resize *r) {
     return is_copy(r->x, r->width, r->output_width) && is_copy(r->y, r->height, r->output_height) &&
            r->x + (double)r->window.x >= 0 && r->y + (double)r->window.y >= 0 &&
@@ -226,7 +227,8 @@ static sr_status prepare_line(sr_resampler *r, sr_resample_line *line) {
     return SR_OK;
 }
 
-// Raw pictures come from memory: the rows of outputs AHEAD of this one are fetched, each once.
+// Prefetches the input rows of later outputs (AHEAD), each once. Raw pictures are read from memory,
+// not from the cache.
 static void fetch_rows(const sr_pixels *in, const axis *ax, const axis *ay, int64_t last,
                        int64_t *fetched) {
     const int64_t end = smaller(ay->first[last] + ay->taps, ay->end);
@@ -243,7 +245,7 @@ static sr_status make_rows(sr_resampler *r, const sr_pixels *in, const sr_resize
     int64_t span = (ax->end - ax->begin) * 3, width = resize->window.width;
     SR_TRY(sr_grow((void **)&r->rows, &r->row_capacity, (size_t)ay->taps, sizeof *r->rows,
                    "resize rows"));
-    // Padded taps of the last outputs read past the span.
+    // Padding taps of the last outputs read beyond the span.
     size_t line = (size_t)span + 3 * (size_t)ax->taps + SR_RESAMPLE_SLACK;
     SR_TRY(sr_grow((void **)&r->line, &r->line_capacity, line, sizeof *r->line, "resize line"));
     for (int64_t i = 0; i < width; i++)

@@ -13,7 +13,7 @@ static void columns(const uint8_t *const *rows, const int16_t *weights, int taps
     }
 }
 
-// Only a filter with negative weights leaves 0..255.
+// Only filters with negative weights exceed 0..255.
 static uint8_t clip(int32_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }

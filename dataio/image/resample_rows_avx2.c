@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops of resizing for processors with AVX2; compiled with its flag.
+// Inner loops of resizing for AVX2; compiled with -mavx2.
 //
-// Between the passes a pixel is three numbers, so that one shuffle makes the pairs of two
-// neighbouring taps; each half of a vector is another output pixel.
+// Between the passes a pixel is three numbers, so one shuffle pairs two neighbouring taps; each
+// half of a vector computes another output pixel.
 #include <immintrin.h>
 #include <string.h>
 
 #include "dataio/image/resample_rows_internal.h"
 
-enum { ROUND = 32, PIXELS = 4 }; // columns; pixels of a row that are made at once
+enum { ROUND = 32, PIXELS = 4 }; // columns per iteration; pixels of a row per iteration
 
 static inline __m256i load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
@@ -54,11 +54,11 @@ static void columns(const uint8_t *const *rows, const int16_t *weights, int taps
     }
     for (int64_t i = 0; i + ROUND <= n; i += ROUND)
         columns32(rows, weights, taps, i, out);
-    if (n % ROUND != 0) // some of them once more
+    if (n % ROUND != 0) // repeats some of them
         columns32(rows, weights, taps, n - ROUND, out);
 }
 
-// Sums of pixels a and b, one in each half: r g b and what follows.
+// Sums of pixels a and b, one in each half: r, g, b and an unused element.
 static inline __m256i two_pixels(const sr_resample_line *line, const int16_t *in, int64_t a,
                                  int64_t b) {
     const __m256i order = _mm256_broadcastsi128_si256(
@@ -76,7 +76,7 @@ static inline __m256i two_pixels(const sr_resample_line *line, const int16_t *in
     return _mm256_srai_epi32(sum, SR_RESAMPLE_WEIGHT_BITS + SR_RESAMPLE_ROW_BITS);
 }
 
-// The pixel that is written as pixel i; the last one where there is none.
+// The pixel to write as pixel i; the last one beyond the end.
 static inline int64_t source(const sr_resample_line *line, int64_t i) {
     i = i < line->n ? i : line->n - 1;
     return line->flip ? line->n - 1 - i : i;

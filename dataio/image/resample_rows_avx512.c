@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops of resizing for processors with AVX-512 F, BW and VL; compiled with those flags.
+// Inner loops of resizing for AVX-512 F, BW and VL; compiled with these flags.
 //
-// A row's outputs are made sixteen bytes at a time, whatever pixels and colours they are: their
-// taps lie within 64 numbers of the row between the passes, from which one permutation takes the
-// pairs of two neighbouring taps. Where pictures shrink so much that they do not, the AVX2 loop.
+// A row is computed sixteen output bytes at a time, regardless of pixel boundaries: their taps are
+// within 64 numbers of the intermediate row, from which one permutation selects the pairs of two
+// neighbouring taps. For larger reductions, where they are not, the AVX2 loop is used.
 #include <immintrin.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 
 enum { OUTPUTS = 16, WINDOW = 64, PAIR = 2 };
 
-// Two neighbouring taps of sixteen outputs: their places in the window, and weights.
+// Two neighbouring taps of sixteen outputs: their positions in the window, and weights.
 typedef struct tap_pair {
     int16_t position[PAIR * OUTPUTS], weight[PAIR * OUTPUTS];
 } tap_pair;
 
 typedef struct groups {
-    int64_t count;  // 0: the windows are too small
+    int64_t count;  // 0: a window is too small
     int64_t pairs;  // of taps
     int32_t *begin; // of each group
     tap_pair *taps; // [group][pair]
@@ -33,7 +33,7 @@ static size_t group_bytes(const sr_resample_line *line) {
            count * (size_t)(line->taps / PAIR) * sizeof(tap_pair);
 }
 
-// The pixel that is written as pixel i.
+// The pixel to write as pixel i.
 static int64_t source(const sr_resample_line *line, int64_t i) {
     i = i < line->n ? i : line->n - 1;
     return line->flip ? line->n - 1 - i : i;
@@ -79,7 +79,7 @@ static void prepare(const sr_resample_line *line) {
     }
 }
 
-// 'pairs' is a constant.
+// 'pairs' is a compile-time constant in the common cases.
 static inline void row_of_pairs(const sr_resample_line *line, const int16_t *in, int64_t pairs,
                                 uint8_t *out) {
     const int shift = SR_RESAMPLE_WEIGHT_BITS + SR_RESAMPLE_ROW_BITS;
@@ -117,7 +117,7 @@ static void row(const sr_resample_line *line, const int16_t *in, uint8_t *out) {
         row_of_pairs(line, in, g->pairs, out);
 }
 
-// 64 columns from i on, of which those of the mask are there.
+// 64 columns from i on, limited to those in the mask.
 static inline void columns64(const uint8_t *const *rows, const int16_t *weights, int taps,
                              int64_t i, __mmask64 mask, int16_t *out) {
     const int shift = SR_RESAMPLE_WEIGHT_BITS - SR_RESAMPLE_ROW_BITS;

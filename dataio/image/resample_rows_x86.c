@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops of resizing for any x86-64 processor: two taps per multiply-add (SSE2).
+// Inner loops of resizing for SSE2, which every x86-64 processor has: two taps per multiply-add.
 #include <emmintrin.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of resizing on processors without sets of their own.
+// The inner loops of resizing on other architectures: plain C only.
 #include "dataio/image/resample_rows_internal.h"
 
 int sr_resample_sets(const sr_resample_set *out[SR_RESAMPLE_MOST_SETS]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which inner loops of resizing an x86-64 processor has.
+// Selects the inner loops of resizing for an x86-64 processor.
 #include "dataio/image/resample_rows_internal.h"
 #include "kernels/base/cpuid.h"
 
