@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of records to upright RGB: which decoder, turning, greyscale and alpha.
+// Decodes pictures of records to upright RGB: selects the decoder, applies orientation, converts
+// greyscale and alpha.
 //
-// A transformer opens a picture (header only), draws its crop from the size, and then reads just
-// that region. PNG has no random access, so it is decoded whole. Sources: libspng's documentation;
-// Exif 2.3 for orientation. Not an image library: what packing refuses need not be read here.
+// A transformer opens a picture (header only), draws a crop based on its size, and then reads just
+// that region. PNG has no random access, so it is decoded completely. Sources: libspng's
+// documentation; Exif 2.3 for orientation. Not a general image library: only formats that packing
+// accepts are supported.
 #include "dataio/jpeg/decode.h"
 
 #include <spng.h>
@@ -110,7 +112,7 @@ static sr_status png_read(sr_decoder *decoder, sr_pixels *out) {
     return SR_OK;
 }
 
-// From here on the decoder holds a plain raw picture.
+// Decompresses the raw picture; then decoder->encoded describes uncompressed pixels.
 static sr_status expand_raw(sr_decoder *decoder) {
     sr_encoded *e = &decoder->encoded;
     const size_t bytes = (size_t)(e->width * e->height * e->channels);
@@ -193,7 +195,7 @@ sr_decode_times sr_decoder_times(const sr_decoder *decoder) {
 }
 
 int sr_decoder_max_scale(const sr_decoder *decoder) {
-    // A mirrored picture's scaled grid would start at a fraction of a pixel.
+    // A mirrored picture's scaled grid would begin at a fraction of a pixel.
     return decoder->kind == PICTURE_JPEG && decoder->orientation == 1 ? 8 : 1;
 }
 
@@ -234,7 +236,7 @@ static sr_status read_turned(sr_decoder *decoder, const sr_region *region, sr_pi
     sr_pixels in = {0};
     SR_TRY(read_stored(decoder, &stored, 1, &in));
     if (!in.data)
-        return SR_FAIL(SR_E_INTERNAL, "a decoder gave no pixels");
+        return SR_FAIL(SR_E_INTERNAL, "a decoder returned no pixels");
     SR_TRY(sr_pixel_buffer_fit(&decoder->turned, (size_t)(region->width * region->height) * 3));
     uint8_t *to = decoder->turned.data;
     for (int64_t y = 0; y < region->height; y++) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// JPEG decoding of a region through libjpeg-turbo's jpeglib interface.
+// Decodes a region of a JPEG: baseline JPEGs by the built-in decoder (jpeg_region.c), others by
+// libjpeg-turbo.
 //
-// Rows before the region are skipped and rows after it never read; columns are cut at MCU borders;
-// where the target is smaller the inverse DCT itself scales by 1/2, 1/4 or 1/8 (the other ratios
-// have no SIMD code and are slower than full size). A margin around the region keeps the library's
-// chroma interpolation away from our borders, so that the result does not depend on them.
-// Source: libjpeg-turbo 2.1 libjpeg.txt and jpeglib.h. The vendor says that callers must treat
-// warnings as fatal and set limits; this file does. TurboJPEG's tj3 calls are not in Debian 12.
+// With libjpeg-turbo, rows before the region are skipped and rows after it not read; columns are
+// cropped at MCU borders; smaller targets scale in the inverse DCT by 1/2, 1/4 or 1/8 (the other
+// ratios have no SIMD code and are slower than full size). A margin around the region keeps the
+// library's chroma interpolation away from the crop's borders, so that the result does not depend
+// on them. Source: libjpeg-turbo 2.1 libjpeg.txt and jpeglib.h. Its documentation requires callers
+// to treat warnings as fatal and to set limits; this file does. TurboJPEG's tj3 calls are not in
+// Debian 12.
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 
-#define MARGIN 2 // pixels; fancy upsampling looks one chroma sample to each side
+#define MARGIN 2 // pixels; fancy upsampling reads one chroma sample on each side
 #define MEMORY_LIMIT (512L << 20)
 #define ROWS_AT_ONCE 16
 
@@ -34,11 +36,11 @@ struct sr_jpeg {
     sr_encoded encoded;
     sr_decode_times *times;
     sr_jpeg_region *builtin;
-    bool use_builtin;    // it can be read by 'own'
-    bool header_read;    // of the whole picture, and nothing else since
-    int64_t rows_before; // rows of pixels that a cut leaves out above
+    bool use_builtin;    // 'builtin' can decode the open picture
+    bool header_read;    // libjpeg-turbo has read the whole picture's header and nothing else since
+    int64_t rows_before; // rows of pixels above an extract
     int mcu_height;
-    int64_t row_segments; // segments of a row of MCUs; 0: they do not end with rows
+    int64_t row_segments; // restart segments per row of MCUs; 0: not a whole number
     sr_pixel_buffer extract;
 };
 
@@ -114,7 +116,7 @@ void sr_jpeg_free(sr_jpeg *jpeg) {
     sr_free(jpeg);
 }
 
-// Every function below that may longjmp is called with the escape set by its caller.
+// Functions below that may longjmp are called after their caller has set jpeg->escape.
 static void read_header(sr_jpeg *jpeg, const uint8_t *data, size_t bytes) {
     jpeg_mem_src(&jpeg->info, data, bytes);
     (void)jpeg_read_header(&jpeg->info, TRUE);
@@ -163,7 +165,7 @@ sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
     return SR_OK;
 }
 
-// The region at the scale of decoding, with margins.
+// Rows or columns of the region at the decoded scale, with margins.
 typedef struct span {
     int64_t begin, end;
 } span;
@@ -186,7 +188,7 @@ typedef struct region_job {
     sr_status status;
 } region_job;
 
-// Rows of the region in the picture that is being decoded, which may be a cut of the whole one.
+// Rows of the region in the picture being decoded, which may be an extract of the whole one.
 static span rows_of(const region_job *j) {
     const struct jpeg_decompress_struct *info = &j->jpeg->info;
     int64_t above = j->jpeg->rows_before;
@@ -237,7 +239,7 @@ static void decode(region_job *j) {
                           .channels = cmyk ? 4 : 3};
 }
 
-// Packs CMYK to RGB in place. Adobe writes inverted inks, so that stored values are "how white".
+// Converts CMYK to RGB in place. Adobe stores inverted inks, so 255 is no ink.
 static void cmyk_to_rgb(uint8_t *data, int64_t pixels, bool inverted) {
     for (int64_t i = 0; i < pixels; i++) {
         const uint8_t *in = data + 4 * i;
@@ -256,8 +258,8 @@ static sr_status run(region_job *j) {
     return j->status;
 }
 
-// Goes on with only the rows of MCUs that the region needs: those of its margin, and one more on
-// each side, where the library invents what it does not see.
+// Restarts with an extract of the rows of MCUs that the region needs: those of its margin, and one
+// more on each side, because the library extrapolates beyond the extract.
 static sr_status begin_extract(sr_jpeg *jpeg, const sr_region *region, int scale) {
     int64_t height = jpeg->info.image_height, mcu = jpeg->mcu_height;
     int64_t all = (height + mcu - 1) / mcu, margin = (int64_t)MARGIN * scale;
@@ -276,8 +278,8 @@ static sr_status begin_extract(sr_jpeg *jpeg, const sr_region *region, int scale
     SR_TRY(sr_jpeg_extract_rows(&jpeg->encoded, &range, &jpeg->extract, &bytes));
     unsigned width = jpeg->info.image_width;
     SR_TRY(begin(jpeg, jpeg->extract.data, bytes));
-    // The library and the search for the height may have read another frame header in a file that
-    // was made for it, and callers reckon with the size of the whole picture.
+    // In a maliciously crafted file the library and the search for the height may have found
+    // different frame headers, but callers rely on the size of the whole picture.
     int64_t bottom = last * mcu < height ? last * mcu : height;
     if (jpeg->info.image_width != width || jpeg->info.image_height != bottom - first * mcu)
         return SR_FAIL(SR_E_DATA, "the picture has two frame headers; pack it again");
@@ -287,7 +289,7 @@ static sr_status begin_extract(sr_jpeg *jpeg, const sr_region *region, int scale
 
 static sr_status read_by_library(sr_jpeg *jpeg, const sr_region *region, int scale,
                                  sr_pixel_buffer *buffer, sr_pixels *out) {
-    // A second region of the same picture: from the header again.
+    // A second region of the same picture needs the header again.
     if (!jpeg->header_read)
         SR_TRY(begin_whole(jpeg));
     if (jpeg->encoded.segments && jpeg->row_segments > 0)

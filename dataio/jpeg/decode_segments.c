@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JPEG of some of its rows, made from the row index that packing stored (see
+// Extracts rows of a JPEG as a new JPEG, by the row index that packing stored (see
 // dataio/record/record.h).
 //
-// Entropy decoding is most of the cost of a JPEG and cannot be skipped without knowing where a row
-// begins; with a restart marker at the end of each row of MCUs, or several in it, it can. The cut
-// is a complete JPEG, so the library decodes it as any other. Rejected: libjpeg-turbo decodes
-// streams with restart markers symbol by symbol; clearing its restart interval inside of rows saves
-// another 6 %, but leans on the library's insides. Source: ITU-T T.81, B.1 and B.2 (markers, frame
-// header, restart).
+// Entropy decoding is most of the cost of a JPEG. It can be skipped only where the beginning of a
+// row is known; with a restart marker at the end of each row of MCUs, or several in it, it is. The
+// extract is a complete JPEG, so the library decodes it like any other. Rejected: libjpeg-turbo
+// decodes streams with restart markers symbol by symbol; clearing its restart interval within rows
+// saves another 6 %, but depends on the library's internals. Source: ITU-T T.81, B.1 and B.2
+// (markers, frame header, restart).
 #include <string.h>
 
 #include "dataio/jpeg/decode_internal.h"
@@ -18,10 +18,11 @@ uint32_t sr_jpeg_segment(const sr_encoded *encoded, int64_t i) {
 }
 
 static sr_status no_fit(const char *what) {
-    return SR_FAIL(SR_E_DATA, "the picture's row index does not fit it (%s); pack it again", what);
+    return SR_FAIL(SR_E_DATA, "the picture's row index does not match it (%s); pack it again",
+                   what);
 }
 
-// Where the frame header's height stands, among the markers before the scan.
+// Finds the offset of the frame header's height, before the scan.
 static bool find_height(const uint8_t *data, size_t bytes, size_t *position) {
     size_t at = 2;
     while (at + 9 <= bytes && data[at] == 0xff) {
@@ -80,7 +81,7 @@ sr_status sr_jpeg_extract_rows(const sr_encoded *encoded, const sr_jpeg_row_rang
         out[mark + 1] = (uint8_t)(0xd0 | (i & 7));
     }
     if (!to_the_end)
-        used -= 2; // the last row's marker gives way to the end's
+        used -= 2; // the end marker replaces the last row's marker
     out[used] = 0xff;
     out[used + 1] = 0xd9;
     *bytes = used + 2;

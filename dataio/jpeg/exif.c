@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orientation from Exif data (see exif.h).
+// Reads the orientation from Exif data (see exif.h).
 #include "dataio/jpeg/exif.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thing that training needs from Exif: which way is up.
+// The orientation in Exif data, the only property that training needs.
 #ifndef SR_DATAIO_EXIF_H
 #define SR_DATAIO_EXIF_H
 
@@ -12,9 +12,9 @@ extern "C" {
 
 // Orientation 1..8 (tag 0x0112 of the first directory) of Exif data, which begins with its TIFF
 // header ("II*" or "MM*"); 1 where it is absent or damaged. Reads the first directory only and
-// follows no links, so that loops cost nothing. Source: Exif 2.3, sections 4.5 and 4.6.
+// follows no links, so loops are harmless. Source: Exif 2.3, sections 4.5 and 4.6.
 int sr_exif_orientation(const uint8_t *tiff, size_t bytes);
-// The same of the content of a JPEG's APP1 marker, which may be of another kind (1).
+// The same for the content of a JPEG's APP1 marker; 1 where it is not Exif.
 int sr_exif_of_marker(const uint8_t *data, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huffman decoding of blocks (ITU-T T.81, F.2.2).
 //
-// One look-up of the next bits tells a code and the number behind it, so that the way from one
-// coefficient to the next is a shift, a load and a shift; five of them fit between refills, which
-// have no branches. Where a code with its number is longer, jd_long finds them, which is rare. What
-// ends a block is the only other branch.
+// One table look-up of the next bits decodes a code and the number after it, so the dependency
+// chain from one coefficient to the next is a shift, a load and a shift; five coefficients fit
+// between refills, which have no branches. jd_long decodes the rare code and number that are
+// longer. The only other branch is at the end of a block.
 //
-// Two segments are read at once where there is an index: the way from one coefficient to the next
-// is a chain, and a processor has room for two. What decides the time is then the number of
-// instructions. So the bits that are left and the places that are left share a word, from which a
-// table's entry is taken in one subtraction. Included by a file for each kind of instructions,
-// which names its function SR_JPEG_READ.
+// With an index two segments are read at once, because a processor can execute two such dependency
+// chains in parallel. Then the number of instructions limits the speed. So the remaining bits and
+// the remaining positions of the block share a word, from which one subtraction of a table entry
+// updates both. Included by one file per instruction set, which defines SR_JPEG_READ as the
+// function's name.
 #ifndef SR_DATAIO_JPEG_ENTROPY_INTERNAL_H
 #define SR_DATAIO_JPEG_ENTROPY_INTERNAL_H
 
@@ -22,16 +22,16 @@
 #define JD_FULL 56                              // bits after a refill, at least
 #define JD_STEPS (JD_FULL / SR_JPEG_WHOLE_BITS) // coefficients between refills
 
-// What changes with every coefficient.
+// The state that changes with every coefficient.
 typedef struct jd_hot {
     uint64_t buffer;
-    uint32_t left; // bits 0..7: of the buffer; 8..15: places in the block; above: nothing
+    uint32_t left; // bits 0..7: bits left in 'buffer'; 8..15: positions left in the block
     const uint8_t *next;
     const sr_jpeg_huffman *table; // of the block
-    int16_t *out;                 // the block's lane of its group
+    int16_t *out;                 // the block's coefficients in its group
 } jd_hot;
 
-// A run that is being read, on the way from block to block.
+// The state of a run that is being read, between blocks.
 typedef struct jd_track {
     sr_jpeg_run *run;
     int block;
@@ -40,14 +40,14 @@ typedef struct jd_track {
 
 typedef struct jd_job {
     const sr_jpeg_stream *stream;
-    uint8_t position[SR_JPEG_BLOCK]; // in a group, by places left in the block
+    uint8_t position[SR_JPEG_BLOCK]; // offset in a group, by remaining positions of the block
     int group;
     int64_t mcus;
     bool store;
-    int16_t unused[SR_JPEG_MAX_GROUP * SR_JPEG_BLOCK]; // where coefficients go that nobody wants
+    int16_t unused[SR_JPEG_MAX_GROUP * SR_JPEG_BLOCK]; // for coefficients that are not stored
 } jd_job;
 
-typedef enum jd_state { JD_GOES_ON, JD_READ, JD_BAD } jd_state;
+typedef enum jd_state { JD_CONTINUES, JD_DONE, JD_INVALID } jd_state;
 
 JD_INLINE uint64_t jd_load(const uint8_t *p) {
     return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 |
@@ -62,7 +62,7 @@ JD_INLINE void jd_refill(jd_hot *h) {
     h->left |= JD_FULL;
 }
 
-// The next symbol, and the number behind it.
+// Decodes the next symbol and the number after it.
 JD_INLINE sr_jpeg_symbol jd_symbol(jd_hot *h, const sr_jpeg_huffman *table, int *number) {
     sr_jpeg_symbol symbol = table->look[h->buffer >> (64 - SR_JPEG_LOOK_BITS)];
     if (JD_RARE(symbol == 0))
@@ -75,7 +75,7 @@ JD_INLINE sr_jpeg_symbol jd_symbol(jd_hot *h, const sr_jpeg_huffman *table, int 
     return symbol;
 }
 
-// The next coefficient where it is longer than one look-up knows; no code ends the block.
+// Decodes a coefficient that is too long for the look-up table. An invalid code ends the block.
 JD_APART sr_jpeg_whole jd_long(jd_hot *h) {
     int number;
     jd_refill(h);
@@ -92,7 +92,7 @@ JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
     int number;
     jd_refill(h);
     if (JD_RARE(SR_JPEG_SKIP(jd_symbol(h, p->dc, &number)) != 0))
-        return JD_BAD;
+        return JD_INVALID;
     int32_t *dc = &t->run->dc[p->component];
     *dc = (int32_t)((uint32_t)*dc + (uint32_t)number);
     h->out = job->unused;
@@ -107,28 +107,28 @@ JD_INLINE jd_state jd_begin(jd_job *job, jd_track *t, jd_hot *h) {
     h->table = p->ac;
     h->left = (h->left & 63) | (SR_JPEG_BLOCK - 1) << 8;
     jd_refill(h);
-    return JD_GOES_ON;
+    return JD_CONTINUES;
 }
 
-// Behind a block's last coefficient: what ended it, and the next block.
+// After a block's last coefficient: checks how the block ended and begins the next block.
 JD_INLINE jd_state jd_turn(jd_job *job, jd_track *t, jd_hot *h, sr_jpeg_whole last) {
     if ((h->left >> 8 & 255) == 0)
         h->out[job->position[0]] = (int16_t)(last >> 16);
     else if (JD_RARE((last >> 8 & 255) != SR_JPEG_SKIP_END))
-        return JD_BAD;
+        return JD_INVALID;
     if (++t->block == job->stream->mcu_blocks) {
         t->block = 0;
         t->mcu++;
         if (JD_RARE(h->next > t->run->bits.end + sizeof h->buffer))
-            return JD_BAD;
+            return JD_INVALID;
         if (t->mcu == job->mcus)
-            return JD_READ;
+            return JD_DONE;
     }
     return jd_begin(job, t, h);
 }
 
-// One coefficient; whether the block goes on behind it. The struct is copied for the function
-// apart, so that it lives in registers.
+// Decodes one coefficient; returns whether the block continues. The struct is copied for the call
+// of jd_long, so that the original stays in registers.
 JD_INLINE bool jd_step(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
     *whole = h->table->whole[h->buffer >> (64 - SR_JPEG_WHOLE_BITS)];
     if (JD_RARE(*whole == 0)) {
@@ -146,7 +146,7 @@ JD_INLINE bool jd_step(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
     return true;
 }
 
-// As many coefficients as fit between refills; whether the block goes on.
+// Decodes as many coefficients as fit between refills; returns whether the block continues.
 JD_INLINE bool jd_steps(const jd_job *job, jd_hot *h, sr_jpeg_whole *whole) {
     jd_refill(h);
     for (int i = 0; i < JD_STEPS; i++)
@@ -163,12 +163,12 @@ static jd_state jd_finish(jd_job *job, jd_track *t, jd_hot *out) {
         while (jd_steps(job, &h, &whole)) {
         }
         state = jd_turn(job, t, &h, whole);
-    } while (state == JD_GOES_ON);
+    } while (state == JD_CONTINUES);
     *out = h;
     return state;
 }
 
-// Both, until one is read; then the other.
+// Reads both runs until one is complete, then the rest of the other.
 static jd_state jd_finish_both(jd_job *job, jd_track *t, jd_hot *hot) {
     jd_hot a = hot[0], b = hot[1];
     sr_jpeg_whole whole;
@@ -186,20 +186,20 @@ static jd_state jd_finish_both(jd_job *job, jd_track *t, jd_hot *hot) {
         continue;
     a_turns:
         other = 1;
-        if ((state = jd_turn(job, &t[0], &a, whole)) != JD_GOES_ON)
+        if ((state = jd_turn(job, &t[0], &a, whole)) != JD_CONTINUES)
             break;
         continue;
     b_turns:
         other = 0;
-        if ((state = jd_turn(job, &t[1], &b, whole)) != JD_GOES_ON)
+        if ((state = jd_turn(job, &t[1], &b, whole)) != JD_CONTINUES)
             break;
     }
     hot[0] = a;
     hot[1] = b;
-    return state == JD_BAD ? JD_BAD : jd_finish(job, &t[other], &hot[other]);
+    return state == JD_INVALID ? JD_INVALID : jd_finish(job, &t[other], &hot[other]);
 }
 
-// Places in a group for 'lanes' lanes.
+// Offsets of coefficients in a group of 'group' blocks.
 JD_INLINE void jd_positions(int group, uint8_t *position) {
     for (int i = 0; i < SR_JPEG_BLOCK; i++) {
         const int row = sr_jpeg_zigzag[i] / SR_JPEG_SIDE, column = sr_jpeg_zigzag[i] % SR_JPEG_SIDE;
@@ -217,10 +217,10 @@ bool SR_JPEG_READ(const sr_jpeg_stream *s, sr_jpeg_run *runs, int count, int64_t
         const sr_jpeg_bits *b = &runs[i].bits;
         hot[i] = (jd_hot){.buffer = b->buffer, .left = (uint32_t)b->count, .next = b->next};
         t[i].run = &runs[i];
-        if (jd_begin(&job, &t[i], &hot[i]) != JD_GOES_ON)
+        if (jd_begin(&job, &t[i], &hot[i]) != JD_CONTINUES)
             return false;
     }
-    if ((count > 1 ? jd_finish_both(&job, t, hot) : jd_finish(&job, t, hot)) == JD_BAD)
+    if ((count > 1 ? jd_finish_both(&job, t, hot) : jd_finish(&job, t, hot)) == JD_INVALID)
         return false;
     for (int i = 0; i < count; i++) {
         sr_jpeg_bits *b = &runs[i].bits;

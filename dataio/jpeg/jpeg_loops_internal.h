@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One set of inner loops: included by a file for each width of vectors, which names it SR_JPEG_SET
-// and its Huffman decoding SR_JPEG_READ.
+// One set of inner loops: included by one file per vector width, which defines SR_JPEG_SET as its
+// name and SR_JPEG_READ as the name of its Huffman decoding.
 #ifndef SR_DATAIO_JPEG_LOOPS_INTERNAL_H
 #define SR_DATAIO_JPEG_LOOPS_INTERNAL_H
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inverse DCTs that give 4 x 4, 2 x 2 or 1 x 1 samples of a block, for decoding at 1/2, 1/4 or 1/8.
+// Inverse DCTs that produce 4 x 4, 2 x 2 or 1 x 1 samples of a block, for decoding at 1/2, 1/4 or
+// 1/8.
 //
-// The accurate reduced transforms of the Independent JPEG Group: the same flow graph as for whole
-// blocks, less what the dropped samples need; 1 x 1 is the mean.
+// The accurate reduced transforms of the Independent JPEG Group: the flow graph of whole blocks
+// without the parts that only dropped samples need; 1 x 1 is the mean.
 #ifndef SR_DATAIO_JPEG_REDUCE_INTERNAL_H
 #define SR_DATAIO_JPEG_REDUCE_INTERNAL_H
 
 #include "dataio/jpeg/jpeg_transform_internal.h"
 
-enum { // times 2^13, rounded; beside those of whole blocks
+enum { // times 2^13, rounded; in addition to those of whole blocks
     RD_0_211164243 = 1730,
     RD_0_509795579 = 4176,
     RD_0_601344887 = 4926,
@@ -21,7 +22,7 @@ enum { // times 2^13, rounded; beside those of whole blocks
     RD_3_624509785 = 29692,
 };
 
-// Sums of damaged pictures may wrap around.
+// Sums of damaged pictures may overflow, hence unsigned.
 static inline uint32_t rd_times(int32_t x, int32_t factor) {
     return (uint32_t)x * (uint32_t)factor;
 }
@@ -30,7 +31,7 @@ static inline int32_t rd_descale(uint32_t sum, int bits) {
     return (int32_t)(sum + (1u << (bits - 1))) >> bits;
 }
 
-// Eight values 'step' apart, of which the fifth counts for nothing, to four.
+// Transforms eight values 'step' apart, the fifth of which is ignored, to four.
 static void rd_four(const int32_t *in, int step, int bits, int32_t *out, int out_step) {
     const int32_t x0 = in[0], x1 = in[step], x2 = in[2 * step], x3 = in[3 * step],
                   x5 = in[5 * step], x6 = in[6 * step], x7 = in[7 * step];
@@ -46,7 +47,7 @@ static void rd_four(const int32_t *in, int step, int bits, int32_t *out, int out
     out[2 * out_step] = rd_descale(even - turn - inner, bits + 1);
 }
 
-// The same to two; all even ones but the first count for nothing.
+// The same to two; all even-indexed values but the first are ignored.
 static void rd_two(const int32_t *in, int step, int bits, int32_t *out, int out_step) {
     const uint32_t even = rd_times(in[0], 1 << (JT_BITS + 2));
     const uint32_t odd =
@@ -60,7 +61,7 @@ static inline uint8_t rd_byte(int32_t value) {
     return (uint8_t)(value < -128 ? 0 : value > 127 ? 255 : value + 128);
 }
 
-// One block of dequantised coefficients.
+// Transforms one block of dequantised coefficients.
 static void rd_block(const int32_t *x, int side, uint8_t *out, int64_t stride) {
     int32_t between[4 * SR_JPEG_SIDE], row[4];
     if (side == 1) {

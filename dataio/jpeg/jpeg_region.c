@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region of a usual JPEG (see jpeg_region_internal.h).
+// The built-in decoder for a region of a baseline JPEG (see jpeg_region_internal.h).
 //
 //   entropy-coded data -> coefficients of a row of MCUs -> samples of each component -> RGB
 //
-// Only MCUs that the region touches, or that chroma between its samples needs, are stored and
-// transformed. Those before them are read without being stored; with a row index reading begins at
-// the segment where the first of them lies, and in every row at that of the row's first one. What
-// lies behind the last one is not looked at.
+// Only MCUs that overlap the region, or that its chroma interpolation needs, are stored and
+// transformed. MCUs before them are decoded but not stored; with a row index, decoding begins in
+// each row at the segment that contains the first required MCU. Data after the last one is not
+// read.
 #include "dataio/jpeg/jpeg_region_internal.h"
 
 #include <string.h>
@@ -18,22 +18,22 @@ typedef struct range {
     int64_t begin, end;
 } range;
 
-// Samples of a component at the scale of decoding, of all blocks of the region's MCUs.
-typedef struct plane {
+// Samples of a component at the decoded scale, of all blocks of the region's MCUs.
+typedef struct sample_plane {
     int side;              // of a block
     int64_t width, height; // of the whole component
     sr_pixel_buffer buffer;
     uint8_t *first; // sample (x, y)
     int64_t x, y, stride;
-} plane;
+} sample_plane;
 
-// A reading of the stream. With a row index there are two, each at a row of its own.
+// A read position in the stream. With a row index there are two, on consecutive rows.
 typedef struct track {
     sr_pixel_buffer plain;        // the segment's data without stuffed zeros
     sr_pixel_buffer coefficients; // of a row of MCUs
     size_t coefficient_bytes;
     int64_t segment, next, end; // MCUs: the next one, and where the segment ends
-    size_t source;              // what follows the segment in the file
+    size_t source;              // offset in the file of the next segment
 } track;
 
 struct sr_jpeg_region {
@@ -41,12 +41,12 @@ struct sr_jpeg_region {
     sr_decode_times *times;
     sr_encoded encoded;
     sr_jpeg_stream stream;
-    int64_t width, height;         // of the picture at the scale of decoding
+    int64_t width, height;         // of the picture at the decoded scale
     int64_t mcu_width, mcu_height; // at this scale
-    int h, v;                      // pixels of a sample of chroma
+    int h, v;                      // pixels per chroma sample
     range columns, rows;           // of MCUs
-    plane planes[SR_JPEG_COMPONENTS];
-    sr_pixel_buffer mixed, chroma[2]; // rows of chroma on their way to full size
+    sample_plane planes[SR_JPEG_COMPONENTS];
+    sr_pixel_buffer mixed, chroma[2]; // rows of chroma during upsampling
     track tracks[SR_JPEG_RUNS];
     sr_jpeg_run runs[SR_JPEG_RUNS]; // of the tracks
 };
@@ -98,8 +98,8 @@ static int64_t larger(int64_t a, int64_t b) {
 
 // ---- Segments ----
 
-// Copies entropy-coded data up to the next marker, without the zeros behind 0xff. Returns the place
-// of the marker, or SIZE_MAX where there is none.
+// Copies entropy-coded data up to the next marker, without the stuffed zeros after 0xff. Returns
+// the offset of the marker, or SIZE_MAX where there is none.
 static size_t unstuff(const uint8_t *data, size_t at, size_t bytes, uint8_t *to, size_t *count) {
     uint8_t *begin = to;
     for (;;) {
@@ -119,7 +119,7 @@ static size_t unstuff(const uint8_t *data, size_t at, size_t bytes, uint8_t *to,
     }
 }
 
-// Makes the data from 'from' on the segment that track i reads.
+// Begins a segment, at offset 'from', on track i.
 static sr_status begin_segment(sr_jpeg_region *d, int i, int64_t segment, size_t from, bool *done) {
     const sr_jpeg_stream *s = &d->stream;
     track *t = &d->tracks[i];
@@ -142,15 +142,15 @@ static sr_status begin_segment(sr_jpeg_region *d, int i, int64_t segment, size_t
     return SR_OK;
 }
 
-// Whether a segment that was read to its end leaves filling bits only.
+// Whether only padding bits remain at the end of a segment.
 static bool ends_well(const sr_jpeg_bits *bits) {
     const int64_t used = 8 * (bits->next - bits->begin) - bits->count;
     const int64_t left = 8 * (bits->end - bits->begin) - used;
     return left >= 0 && left < 8;
 }
 
-// Reads as many MCUs on each of the first 'tracks' tracks, from their segments and the next ones;
-// segments of two tracks are equally long, and as much of each was read.
+// Reads 'count' MCUs on each of the first 'tracks' tracks, continuing with the next segments.
+// Segments of two tracks have equal length and the same progress.
 static sr_status read_mcus(sr_jpeg_region *d, int tracks, int64_t count, bool store, bool *done) {
     *done = true;
     while (count > 0) {
@@ -186,7 +186,7 @@ static bool index_fits(const sr_jpeg_region *d) {
     return d->encoded.segment_count == (size_t)segments + 1;
 }
 
-// Begins the segment of an MCU by the row index.
+// Begins the segment that contains an MCU, by the row index.
 static sr_status find_segment(sr_jpeg_region *d, int i, int64_t mcu, bool *done) {
     const int64_t segment = mcu / d->stream.restart;
     const size_t from = sr_jpeg_segment(&d->encoded, segment);
@@ -194,7 +194,7 @@ static sr_status find_segment(sr_jpeg_region *d, int i, int64_t mcu, bool *done)
     return *done ? begin_segment(d, i, segment, from, done) : SR_OK;
 }
 
-// Brings tracks to the column of the region's first MCU in this row and the next ones.
+// Positions the tracks at the region's first MCU in this row and the next.
 static sr_status go_to(sr_jpeg_region *d, int tracks, int64_t row, bool *done) {
     *done = true;
     for (int i = 0; i < tracks && *done && d->encoded.segments; i++) {
@@ -208,14 +208,14 @@ static sr_status go_to(sr_jpeg_region *d, int tracks, int64_t row, bool *done) {
 
 // ---- Coefficients and samples ----
 
-// The MCUs that hold the region and the chroma beside it.
+// The MCUs that contain the region and the adjacent chroma.
 static range mcus_of(int64_t begin, int64_t end, int64_t side, int64_t factor, int64_t all) {
     const int64_t beside = factor > 1 ? factor : 0;
     return (range){larger(begin - beside, 0) / side,
                    smaller(sr_jpeg_ceil_div(end + beside, side), all)};
 }
 
-// Groups of blocks in a row of blocks of the region.
+// Number of groups in a row of blocks of the region.
 static int64_t groups_of(const sr_jpeg_region *d, int c) {
     const int64_t blocks = (d->columns.end - d->columns.begin) * d->stream.component[c].h;
     return sr_jpeg_ceil_div(blocks, d->set->group);
@@ -226,7 +226,7 @@ static sr_status fit_planes(sr_jpeg_region *d) {
     const int64_t rows = d->rows.end - d->rows.begin;
     for (int c = 0; c < s->components; c++) {
         const sr_jpeg_component *component = &s->component[c];
-        plane *p = &d->planes[c];
+        sample_plane *p = &d->planes[c];
         p->stride = groups_of(d, c) * d->set->group * p->side + 2 * SR_JPEG_ROW_SLACK;
         p->x = d->columns.begin * component->h * p->side;
         p->y = d->rows.begin * component->v * p->side;
@@ -237,7 +237,7 @@ static sr_status fit_planes(sr_jpeg_region *d) {
     return SR_OK;
 }
 
-// Room for a row's coefficients on track i.
+// Makes room for the coefficients of a row of MCUs on track i.
 static sr_status fit_target(sr_jpeg_region *d, int i) {
     size_t offset[SR_JPEG_COMPONENTS][2] = {{0}}, total = 0;
     const size_t group = (size_t)d->set->group * SR_JPEG_BLOCK * sizeof(int16_t);
@@ -259,7 +259,7 @@ static sr_status fit_target(sr_jpeg_region *d, int i) {
 static void transform_row(sr_jpeg_region *d, const sr_jpeg_target *target, int64_t row) {
     for (int c = 0; c < d->stream.components; c++) {
         const sr_jpeg_component *component = &d->stream.component[c];
-        const plane *p = &d->planes[c];
+        const sample_plane *p = &d->planes[c];
         for (int v = 0; v < component->v; v++) {
             const int64_t y = ((row - d->rows.begin) * component->v + v) * p->side;
             d->set->transform(target->row[c][v], groups_of(d, c), d->stream.quant[component->quant],
@@ -268,14 +268,14 @@ static void transform_row(sr_jpeg_region *d, const sr_jpeg_target *target, int64
     }
 }
 
-// Nanoseconds since then, which becomes now.
+// Nanoseconds since *since, which becomes the current time.
 static int64_t lap(int64_t *since) {
     const int64_t now = sr_clock_ns(), elapsed = now - *since;
     *since = now;
     return elapsed;
 }
 
-// Coefficients of 'tracks' rows of MCUs from 'row' on.
+// Reads the coefficients of 'tracks' rows of MCUs from 'row' on.
 static sr_status read_rows(sr_jpeg_region *d, int tracks, int64_t row, bool *done) {
     SR_TRY(go_to(d, tracks, row, done));
     for (int i = 0; i < tracks && *done; i++) {
@@ -286,7 +286,7 @@ static sr_status read_rows(sr_jpeg_region *d, int tracks, int64_t row, bool *don
 }
 
 static sr_status read_planes(sr_jpeg_region *d, bool *done) {
-    // Of two tracks each begins at a row's first segment.
+    // Two tracks need segments that begin with rows.
     const bool paired =
         d->encoded.segments && d->stream.restart > 0 && d->stream.columns % d->stream.restart == 0;
     int64_t since = sr_clock_ns();
@@ -312,17 +312,17 @@ static sr_status read_planes(sr_jpeg_region *d, bool *done) {
 
 // ---- Pixels ----
 
-// Sample (x, y), or the nearest one above or below that exists.
+// Sample (x, y), with y clamped to the component.
 static const uint8_t *sample(const sr_jpeg_region *d, int c, int64_t x, int64_t y) {
-    const plane *p = &d->planes[c];
+    const sample_plane *p = &d->planes[c];
     y = smaller(larger(y, 0), p->height - 1);
     return p->first + (y - p->y) * p->stride + (x - p->x);
 }
 
-// A row of chroma at the size of luma, where that has twice the columns.
+// Upsamples a row of chroma that has half the columns of luma.
 static void spread_chroma(sr_jpeg_region *d, int c, int64_t y, range columns, uint8_t *out) {
     const bool tall = d->v == 2;
-    // One sample more on each side; beyond the picture's border the last one again.
+    // One more sample on each side; the last one is repeated at the picture's border.
     const range need = {columns.begin / 2 - 1, (columns.end + 1) / 2 + 1};
     const range have = {larger(need.begin, 0), smaller(need.end, d->planes[c].width)};
     const int64_t n = have.end - have.begin, beyond = y % 2 ? 1 : -1;
@@ -344,7 +344,7 @@ static void spread_chroma(sr_jpeg_region *d, int c, int64_t y, range columns, ui
                        tall ? 4 : 2, out);
 }
 
-// A row of chroma at the size of luma, from columns.begin on.
+// A row of chroma at the resolution of luma, from columns.begin on.
 static const uint8_t *make_chroma(sr_jpeg_region *d, int c, int64_t y, range columns) {
     uint8_t *row = d->chroma[c - 1].data;
     if (d->h == 2)
@@ -388,15 +388,15 @@ static sr_status make_pixels(sr_jpeg_region *d, range columns, range rows, sr_pi
     return SR_OK;
 }
 
-// Sizes at this scale. Chroma of fewer samples is reduced less, as the library has it. False where
-// the library would repeat samples instead of interpolating.
+// Computes sizes at this scale. Subsampled chroma is reduced less, like in libjpeg-turbo. False
+// where libjpeg-turbo would repeat samples instead of interpolating.
 static bool set_scale(sr_jpeg_region *d, int scale) {
     const sr_jpeg_stream *s = &d->stream;
     const sr_jpeg_component *luma = &s->component[0];
     const int side = SR_JPEG_SIDE / scale;
     const int chroma = scale > 1 && luma->h == 2 && luma->v == 2 ? 2 * side : side;
     for (int c = 0; c < s->components; c++) {
-        plane *p = &d->planes[c];
+        sample_plane *p = &d->planes[c];
         p->side = c == 0 ? side : chroma;
         p->width = sr_jpeg_ceil_div(s->width * s->component[c].h * p->side, luma->h * SR_JPEG_SIDE);
         p->height =
@@ -417,7 +417,7 @@ sr_status sr_jpeg_region_read(sr_jpeg_region *d, const sr_region *region, int sc
     *done = set_scale(d, scale);
     if (!*done)
         return SR_OK;
-    // Pairs of pixels have their chroma in common.
+    // Pairs of pixels share chroma samples: begin at an even column.
     const range columns = {region->x / scale / d->h * d->h,
                            smaller(sr_jpeg_ceil_div(region->x + region->width, scale), d->width)};
     const range rows = {region->y / scale,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chroma to full size, and YCbCr to RGB, a row at a time.
+// Chroma upsampling and YCbCr to RGB conversion, one row at a time.
 //
 // Upsampling is the "fancy" one of the Independent JPEG Group: a triangle filter, 3/4 of the nearer
-// sample and 1/4 of the farther one in each direction, with alternating rounding. Colours are those
-// of JFIF 1.02 with factors of 16 bits. In 16 bits: f x = n x + (f - n) x, where n is whole and the
-// rest is below one half, so that it is a product's upper half.
+// sample and 1/4 of the farther one in each direction, with alternating rounding. Colour conversion
+// is that of JFIF 1.02 with factors of 16 bits. To compute f x in 16 bits: f x = n x + (f - n) x,
+// with integer n and a remainder below one half, whose product is the upper half of a
+// multiplication.
 #ifndef SR_DATAIO_JPEG_ROWS_INTERNAL_H
 #define SR_DATAIO_JPEG_ROWS_INTERNAL_H
 
@@ -44,7 +45,7 @@ static inline __m256i jr_load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-// 16 samples to 32 a round.
+// 16 samples to 32 per iteration.
 static void jr_spread_row(const int16_t *in, int64_t n, int first, int second, int shift,
                           uint8_t *out) {
     const __m256i before = _mm256_set1_epi16((int16_t)first);
@@ -60,7 +61,7 @@ static void jr_spread_row(const int16_t *in, int64_t n, int first, int second, i
     }
 }
 
-// Where the bytes of a third of r g b r g b ... come from in 16 bytes of each colour; -1: zero.
+// Shuffles of 16 bytes of each colour to a third of the sequence r g b r g b ...; -1: zero.
 static const int8_t jr_order[3][3][16] = {
     {{0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5},
      {-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1},
@@ -72,7 +73,7 @@ static const int8_t jr_order[3][3][16] = {
      {-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1},
      {10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15}}};
 
-// Bytes of one colour in a third of the pixels, in both halves.
+// The bytes of one colour in a third of the output, in both halves.
 static inline __m256i jr_third(__m256i colour, int third, int number) {
     const void *order = jr_order[third][number];
     return _mm256_shuffle_epi8(
@@ -93,7 +94,7 @@ static inline void jr_store_rgb(__m256i r, __m256i g, __m256i b, uint8_t *rgb) {
     _mm256_storeu_si256((__m256i *)(void *)(rgb + 64), third);
 }
 
-// Half of 32 bytes as 16-bit numbers: the lower 8 of each half of the vector, or the upper ones.
+// Widens half of 32 bytes to 16-bit numbers: the lower or the upper 8 of each half of the vector.
 static inline __m256i jr_widen(__m256i bytes, int upper) {
     const __m256i zero = _mm256_setzero_si256();
     return upper ? _mm256_unpackhi_epi8(bytes, zero) : _mm256_unpacklo_epi8(bytes, zero);

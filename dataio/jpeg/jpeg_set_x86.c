@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which inner loops of decoding JPEGs an x86-64 processor has.
+// Selects the inner loops of decoding JPEGs for an x86-64 processor.
 #include "dataio/jpeg/jpeg_set_internal.h"
 #include "kernels/base/cpuid.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the headers of usual JPEG streams (see jpeg_stream_internal.h).
+// Reads the headers of baseline JPEGs (see jpeg_stream_internal.h).
 #include "dataio/jpeg/jpeg_stream_internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ const uint8_t sr_jpeg_zigzag[SR_JPEG_BLOCK] = {
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-// What has been seen beside the tables.
+// The state of reading, except tables.
 typedef struct headers {
     sr_jpeg_stream *s;
     bool frame, jfif, adobe, strange;
@@ -52,7 +52,7 @@ static bool read_quant(sr_jpeg_stream *s, marker_data p) {
     return true;
 }
 
-// The meaning of a symbol of the file; 0 where it has none.
+// The decoded symbol of a value in the file; 0 where it is invalid.
 static sr_jpeg_symbol symbol_of(int code, uint8_t value, bool ac) {
     const int run = value >> 4, size = value & 15;
     if (!ac)
@@ -64,7 +64,8 @@ static sr_jpeg_symbol symbol_of(int code, uint8_t value, bool ac) {
     return run == 0 ? SR_JPEG_SYMBOL(code, SR_JPEG_SKIP_END, 0) : 0;
 }
 
-// All numbers behind a code, from index 'at' on; returns the index after them.
+// Fills the entries of a code with all numbers after it, from index 'at' on; returns the index
+// after them.
 static uint32_t fill_whole(sr_jpeg_huffman *h, uint32_t at, int code, uint8_t value) {
     const int size = value & 15, total = code + size;
     const int skip = value == 0 ? SR_JPEG_SKIP_END : (value >> 4) + 1;
@@ -91,7 +92,7 @@ static bool fill_huffman(sr_jpeg_huffman *h, const uint8_t *counts, const uint8_
         h->offset[length] = (int32_t)index - (int32_t)code;
         for (int i = 0; i < counts[length - 1]; i++, index++, code++) {
             const sr_jpeg_symbol symbol = symbol_of(length, values[index], ac);
-            // A code of ones only is none: it could not be told from filling bits.
+            // A code of ones only is invalid: it could not be distinguished from padding bits.
             if (symbol == 0 || code + 1 >= UINT32_C(1) << length)
                 return false;
             h->symbols[index] = symbol;
@@ -155,7 +156,7 @@ static bool read_frame(headers *h, marker_data p) {
     return true;
 }
 
-// Luma of one or two blocks in either direction, and one block of chroma.
+// Lists luma's one or two blocks in each direction, and chroma's one block.
 static void list_mcu_blocks(sr_jpeg_stream *s) {
     s->mcu_blocks = 0;
     for (int c = 0; c < s->components; c++) {
@@ -188,7 +189,7 @@ static bool plan_frame(sr_jpeg_stream *s) {
     return true;
 }
 
-// Whether three components are luma and chroma, by the library's rules.
+// Whether three components are YCbCr, by libjpeg-turbo's rules.
 static bool is_ycc(const headers *h) {
     if (h->jfif)
         return true;
@@ -221,7 +222,7 @@ static bool read_scan(headers *h, marker_data p) {
 static void read_app(headers *h, int marker, marker_data p) {
     if (marker == SR_JPEG_APP0 && p.bytes >= 14 && memcmp(p.data, "JFIF", 5) == 0) {
         h->jfif = true;
-        h->strange = h->strange || p.data[5] != 1; // the library warns of other revisions
+        h->strange = h->strange || p.data[5] != 1; // libjpeg-turbo warns about other revisions
     }
     if (marker == SR_JPEG_APP14 && p.bytes >= 12 && memcmp(p.data, "Adobe", 5) == 0) {
         h->adobe = true;

@@ -2,9 +2,9 @@
 // The inverse DCT of blocks, several at a time.
 //
 // Loeffler, Ligtenberg and Moschytz, "Practical Fast 1-D DCT Algorithms with 11 Multiplications"
-// (ICASSP 1989), with constants of 13 bits, columns first and two bits more between the passes, as
-// the Independent JPEG Group's accurate integer method rounds. All sums are exact in 32 bits, so
-// products may be put together in pairs, two to an instruction.
+// (ICASSP 1989), with constants of 13 bits, columns first and two extra bits between the passes;
+// rounding follows the Independent JPEG Group's accurate integer method. All sums are exact in 32
+// bits, so products can be combined in pairs, two per instruction.
 #ifndef SR_DATAIO_JPEG_TRANSFORM_INTERNAL_H
 #define SR_DATAIO_JPEG_TRANSFORM_INTERNAL_H
 
@@ -107,7 +107,7 @@ static inline jt_halves jt_difference(jt_halves a, jt_halves b) {
             JV(packs_epi32)(JV(srai_epi32)(rest.low, shift), JV(srai_epi32)(rest.high, shift));    \
     } while (0)
 
-// One dimension of all lanes, across the vectors; 'bias' is added before shifting.
+// One dimension of all blocks, across the vectors; 'bias' is added before shifting.
 #define JT_PASS(shift, bias)                                                                       \
     do {                                                                                           \
         const jt_halves p26 = jt_pairs(x[2], x[6]), p04 = jt_pairs(x[0], x[4]);                    \
@@ -139,7 +139,7 @@ static inline jt_halves jt_difference(jt_halves a, jt_halves b) {
         JT_END(3, 4, jt_difference(e0, e3), o0, shift);                                            \
     } while (0)
 
-// Rows to columns of every lane.
+// Transposes every block.
 static inline void jt_transpose(jt_vector *x) {
     jt_vector a[SR_JPEG_SIDE], b[SR_JPEG_SIDE];
     for (int i = 0; i < 4; i++) {
@@ -177,7 +177,7 @@ static void jt_transform(const int16_t *coefficients, int64_t groups, const uint
 
 #define JT_GROUP 1
 
-// What no picture has, sums beyond 16 or 32 bits, comes out as from vectors.
+// Overflowing sums, which valid pictures do not have, wrap like in the vector code.
 static inline uint32_t jt_times(int32_t x, int32_t factor) {
     return (uint32_t)x * (uint32_t)factor;
 }
