@@ -46,7 +46,7 @@ sr_status sr_transforms_add(const sr_transform *const *list, const char *origin)
 
 typedef struct link {
     const sr_transform *transform;
-    const char *origin; // of a plug-in's
+    const char *origin; // of a plug-in's transform; else NULL
     uint64_t identity;  // hash of name and arguments
     void *options;
 } link;
@@ -57,7 +57,7 @@ struct sr_transform_chain {
     int count;
 };
 
-// Cuts the next "key=value" off *text; NULL at the end. The text is changed.
+// Splits the next "key=value" off *text; NULL at the end. Modifies the text.
 static char *next_argument(char **text) {
     char *begin = *text;
     while (isspace((unsigned char)*begin))
@@ -149,7 +149,7 @@ int sr_transform_chain_foreign(const sr_transform_chain *chain) {
     return most;
 }
 
-// A plug-in's failures are told with where it came from: the sample may be sound.
+// Adds the origin to errors of a plug-in's transform: the sample may be undamaged.
 static sr_status blame(const link *l, sr_status status) {
     if (status != SR_OK && l->origin)
         sr_error_prefix("transform %s of %s", l->transform->name, l->origin);
@@ -160,12 +160,12 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
     const sr_canvas_identity *identity = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
         sr_rng rng;
-        sr_float_control(); // that of a plug-in before may be another
+        sr_float_control(); // a plug-in may have changed it
         sr_rng_init(&rng, identity->seed, (uint32_t)identity->position,
                     (uint32_t)((uint64_t)identity->position >> 32), (uint32_t)i);
         sr_transform_call call = {.options = chain->links[i].options, .rng = &rng, .index = i};
         SR_TRY(blame(&chain->links[i], chain->links[i].transform->apply(canvas, &call)));
-        // The word that would come next tells what was drawn: nobody takes it from this stream.
+        // The next word of the stream, which no transform uses, identifies what was drawn.
         sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));
     }
     return sr_canvas_finish(canvas);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transforms: one descriptor and one file each, listed in dataio/transforms/transform_list.def.
+// Transforms (augmentations): each has one descriptor and one file, listed in
+// dataio/transforms/transform_list.def.
 //
-// A transform changes a canvas (dataio/image/canvas.h). What it draws comes from the stream it is
-// given, which is keyed by (seed; global sample position, place of the transform in the list), so a
-// result depends on nothing else.
+// A transform changes a canvas (dataio/image/canvas.h). It draws random numbers only from the
+// stream of its call, which is keyed by (seed; global sample position, index of the transform in
+// the list), so results depend on nothing else.
 #ifndef SR_DATAIO_TRANSFORM_H
 #define SR_DATAIO_TRANSFORM_H
 
@@ -20,7 +21,7 @@ extern "C" {
 
 #define SR_TRANSFORM_ABI 2u // of sr_transform
 
-// What one application is given.
+// The arguments of one application.
 typedef struct sr_transform_call {
     const void *options;
     sr_rng *rng;
@@ -31,11 +32,11 @@ typedef struct sr_transform_call {
 typedef struct sr_transform {
     uint32_t struct_size, abi;
     const char *name, *help;
-    sr_option_table options; // of a zero-initialisable plain struct
-    // Checks what the table cannot (optional). SR_E_USAGE.
+    sr_option_table options; // of a plain struct that may be zero-initialised
+    // Checks what the option table cannot (optional). SR_E_USAGE.
     sr_status (*check)(const void *options);
     sr_status (*apply)(sr_canvas *canvas, const sr_transform_call *call);
-    // Samples of other positions that it combines with its own (sr_canvas_open_foreign); at most
+    // Number of other samples that it combines with its own (sr_canvas_open_foreign), at most
     // SR_FOREIGN_MOST.
     int foreign;
 } sr_transform;
@@ -43,9 +44,9 @@ typedef struct sr_transform {
 // Names of sr_resize_filter, for option tables. NULL-terminated.
 extern const char *const sr_resize_filter_names[];
 
-// All transforms: those of transform_list.def, then those of plug-ins.
+// All transforms: those of transform_list.def, then plug-ins'.
 const sr_transform *const *sr_transforms(size_t *count);
-// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+// Adds a plug-in's transforms (trainer/engine/plugins.h). 'origin' must remain valid.
 SR_NODISCARD sr_status sr_transforms_add(const sr_transform *const *list, const char *origin);
 
 // A transform of a list: its name, and "key=value key=value" for its option table.
@@ -62,9 +63,9 @@ SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs,
                                                  sr_transform_chain **out);
 // NULL is legal.
 void sr_transform_chain_free(sr_transform_chain *chain);
-// The most foreign samples that one of them combines with its own.
+// The largest number of foreign samples that one of the transforms needs.
 int sr_transform_chain_foreign(const sr_transform_chain *chain);
-// Applies all of them, and finishes the canvas.
+// Applies all transforms and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mirrors every picture in every other epoch: in epoch 0 a random half, in epoch 1 the other half,
 // and so on. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU" (2024), section 3.6: two
-// consecutive epochs then hold all pictures and all mirror images, which random flips do not.
+// consecutive epochs then contain all pictures and all mirror images, unlike random flips.
 #include "dataio/transforms/transform.h"
 
 typedef struct options {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AugMix: a mixture of the picture with several chains of random operations on it. Hendrycks et
 // al., "AugMix: A Simple Data Processing Method to Improve Robustness and Uncertainty" (2020), with
-// flat Dirichlet weights and torchvision's operations. Boxes and mask stay: most of what is seen is
-// where it was.
+// flat Dirichlet weights and torchvision's operations. Boxes and mask do not change, because most
+// of the mixture's content remains in position.
 #include <string.h>
 
 #include "dataio/image/augment_ops.h"
@@ -20,21 +20,21 @@ typedef struct options {
 
 static const sr_option rows[] = {
     {.name = "severity",
-     .help = "operations are drawn below this level",
+     .help = "levels of operations are drawn below this one",
      .type = SR_OPT_INT,
      .offset = offsetof(options, severity),
      .default_text = "3",
      .min = 1,
      .max = LEVELS},
     {.name = "chains",
-     .help = "chains that are mixed",
+     .help = "number of chains",
      .type = SR_OPT_INT,
      .offset = offsetof(options, chains),
      .default_text = "3",
      .min = 1,
      .max = MOST_CHAINS},
     {.name = "depth",
-     .help = "operations of a chain; 0: one to three, drawn",
+     .help = "operations per chain; 0: one to three at random",
      .type = SR_OPT_INT,
      .offset = offsetof(options, depth),
      .default_text = "0",
@@ -46,10 +46,10 @@ static const sr_option rows[] = {
      .offset = offsetof(options, no_colors),
      .default_text = "false"},
     SR_ROW_WARP_FILTER(options, "bilinear"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
-// The colours come last, so that they can be left out.
+// Colour operations are last, so that they can be excluded.
 static const sr_augment_range ranges[] = {
     {&sr_augment_shear_x, 0, 0.3, SR_AUGMENT_ABSOLUTE},
     {&sr_augment_shear_y, 0, 0.3, SR_AUGMENT_ABSOLUTE},
@@ -72,8 +72,8 @@ static sr_status check(const void *opaque) {
     return sr_check_color("augmix", "fill", &o->fill);
 }
 
-// Weights of the picture itself and of the chains, which add up to one: Dirichlet's distribution
-// with all parameters 1 is that of normalised waiting times.
+// Weights of the picture itself and of the chains, which sum to one. The Dirichlet distribution
+// with all parameters 1 is that of normalised exponential variates.
 static void draw_weights(sr_rng *rng, int64_t chains, int32_t *weights) {
     double waiting[MOST_CHAINS], sum = 0;
     const double own = sr_rng_uniform(rng, 0, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AutoAugment: one of 25 learned pairs of operations, each applied with its probability. Cubuk et
-// al., "AutoAugment: Learning Augmentation Strategies from Data" (2019), tables 7 to 9.
+// AutoAugment: one of 25 learned pairs of operations, each operation with its own probability.
+// Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data" (2019), tables 7 to 9.
 #include "dataio/image/augment_ops.h"
 #include "dataio/transforms/transform_options.h"
 
@@ -96,7 +96,7 @@ static const sr_option rows[] = {
      .default_text = "imagenet",
      .choices = policy_names},
     SR_ROW_WARP_FILTER(options, "nearest"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of the picture; a smaller picture is padded with black, as torchvision does.
+// Crops the centre of the picture; smaller pictures are padded with black, like torchvision.
 #include "dataio/transforms/transform.h"
 
 typedef struct options {
@@ -44,7 +44,7 @@ const sr_transform sr_transform_center_crop = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "center_crop",
-    .help = "the middle of the picture",
+    .help = "crop the centre of the picture",
     .options = {.name = "center_crop",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

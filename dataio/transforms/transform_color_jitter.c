@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brightness, contrast, saturation and hue by random factors, in random order: Howard, "Some
-// Improvements on Deep Convolutional Neural Network Based Image Classification" (2013), with the
-// ranges of torchvision's ColorJitter.
+// Changes brightness, contrast, saturation and hue by random amounts, in random order: Howard,
+// "Some Improvements on Deep Convolutional Neural Network Based Image Classification" (2013), with
+// the ranges of torchvision's ColorJitter.
 #include "dataio/image/adjust.h"
 #include "dataio/transforms/transform.h"
 
@@ -32,7 +32,7 @@ static const sr_option rows[] = {
      .min = 0,
      .max = 10},
     {.name = "hue",
-     .help = "turn of the colour wheel from -x to x",
+     .help = "rotation of the colour wheel by -x to x",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(options, hue),
      .default_text = "0",
@@ -51,7 +51,7 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     uint8_t *p;
     SR_TRY(sr_canvas_pixels(canvas, &p));
     int64_t pixels = sr_canvas_width(canvas) * sr_canvas_height(canvas);
-    // Everything is drawn whatever is switched on, so that a recipe's other draws stay the same.
+    // Always draw all factors, so that disabling one does not change the other draws.
     sr_rng_shuffle(call->rng, order, 4);
     int64_t b = factor_of(call->rng, o->brightness), c = factor_of(call->rng, o->contrast);
     int64_t s = factor_of(call->rng, o->saturation);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A square in one colour at a random place, cut at the border: DeVries and Taylor, "Improved
-// Regularization of Convolutional Neural Networks with Cutout" (2017).
+// Fills a square at a random position with one colour, clipped at the border: DeVries and Taylor,
+// "Improved Regularization of Convolutional Neural Networks with Cutout" (2017).
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -43,7 +43,7 @@ const sr_transform sr_transform_cutout = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "cutout",
-    .help = "a square in one colour at a random place",
+    .help = "fill a square at a random position with one colour",
     .options = {.name = "cutout",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

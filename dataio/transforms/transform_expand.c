@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zooming out: with a probability the picture lies at a random place of a sheet whose sides are up
-// to a factor longer. Liu et al., "SSD: Single Shot MultiBox Detector" (2016); torchvision's
+// Zooms out: with a probability, pads the picture to sides that are longer by a random factor, at a
+// random position. Liu et al., "SSD: Single Shot MultiBox Detector" (2016); torchvision's
 // RandomZoomOut.
 #include "dataio/transforms/transform_options.h"
 
@@ -11,7 +11,7 @@ typedef struct options {
 } options;
 
 static const sr_option rows[] = {
-    SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are laid on a larger sheet"),
+    SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are padded"),
     {.name = "ratio",
      .help = "smallest and largest factor of the sides",
      .type = SR_OPT_FLOATS,
@@ -19,7 +19,7 @@ static const sr_option rows[] = {
      .default_text = "[1, 4]",
      .min = 1,
      .max = 16},
-    SR_ROW_FILL(options, "[124, 116, 104]", "red, green and blue of the sheet"),
+    SR_ROW_FILL(options, "[124, 116, 104]", "red, green and blue of the padding"),
 };
 
 static sr_status check(const void *opaque) {
@@ -46,7 +46,7 @@ const sr_transform sr_transform_expand = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "expand",
-    .help = "lay the picture on a larger sheet",
+    .help = "zoom out: pad to a random larger size at a random position",
     .options = {.name = "expand",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

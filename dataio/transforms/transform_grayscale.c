@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the colours away with a probability: every channel becomes luma.
+// Removes colour with a probability: every channel becomes luma.
 #include "dataio/image/adjust.h"
 #include "dataio/transforms/transform_options.h"
 
@@ -8,7 +8,7 @@ typedef struct options {
 } options;
 
 static const sr_option rows[] = {
-    SR_ROW_PROBABILITY(options, "0.1", "share of pictures that lose their colours"),
+    SR_ROW_PROBABILITY(options, "0.1", "share of pictures that become grayscale"),
 };
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
@@ -25,7 +25,7 @@ const sr_transform sr_transform_grayscale = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "grayscale",
-    .help = "take the colours away",
+    .help = "convert to grayscale",
     .options = {.name = "grayscale",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

@@ -25,7 +25,7 @@ const sr_transform sr_transform_invert = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "invert",
-    .help = "turn light into dark",
+    .help = "invert all values",
     .options = {.name = "invert",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

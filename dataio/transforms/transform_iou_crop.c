@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random crops that overlap some box by at least a drawn IoU, the boxes being those whose centre is
-// inside. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), with the numbers of
-// torchvision's RandomIoUCrop. Pictures without boxes stay as they are.
+// Crops at random so that some box whose centre is inside overlaps the crop by at least a drawn
+// IoU. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), with the numbers of torchvision's
+// RandomIoUCrop. Pictures without boxes do not change.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -9,11 +9,11 @@ typedef struct options {
     int64_t tries;
 } options;
 
-#define ROUNDS 50 // of another overlap, before the picture is left as it is
+#define ROUNDS 50 // draws of an overlap before the picture is left unchanged
 
 static const sr_option rows[] = {
     {.name = "overlaps",
-     .help = "least IoU, one of which is drawn; 1 and above: the whole picture",
+     .help = "minimum IoUs, one of which is drawn; 1 or more: the whole picture",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, overlaps),
      .default_text = "[0, 0.1, 0.3, 0.5, 0.7, 0.9, 1]"},
@@ -32,7 +32,7 @@ static const sr_option rows[] = {
      .min = 0.01,
      .max = 100},
     {.name = "tries",
-     .help = "crops that are drawn before another overlap",
+     .help = "crops that are tried before another overlap is drawn",
      .type = SR_OPT_INT,
      .offset = offsetof(options, tries),
      .default_text = "40",
@@ -48,7 +48,7 @@ static sr_status check(const void *opaque) {
     return sr_check_range("iou_crop", "ratio", &o->ratio);
 }
 
-// The largest IoU of the crop with a box whose centre is inside; below 0: there is none.
+// The largest IoU of the crop with a box whose centre is inside; negative: no such box.
 static double best_overlap(const sr_region *r, const sr_box *boxes, int64_t count) {
     const float x1 = (float)r->x, y1 = (float)r->y;
     const float x2 = (float)(r->x + r->width), y2 = (float)(r->y + r->height);
@@ -106,7 +106,7 @@ const sr_transform sr_transform_iou_crop = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "iou_crop",
-    .help = "a random part that overlaps a box as much as is drawn",
+    .help = "a random crop that overlaps a box by at least a drawn IoU",
     .options = {.name = "iou_crop",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

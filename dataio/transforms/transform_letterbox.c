@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizes until the whole picture fits into the image size, and fills what is left on both sides,
-// as the YOLO detectors do.
+// Resizes the whole picture to fit into the image size and pads both sides, like the YOLO
+// detectors.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -13,11 +13,11 @@ static const sr_option rows[] = {
     SR_ROW_RESIZE_FILTER(options),
     SR_ROW_EXACT(options),
     {.name = "no_enlarge",
-     .help = "leave smaller pictures at their size",
+     .help = "do not enlarge smaller pictures",
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, no_enlarge),
      .default_text = "false"},
-    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {

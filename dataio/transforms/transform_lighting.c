@@ -45,7 +45,7 @@ const sr_transform sr_transform_lighting = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "lighting",
-    .help = "shift along the colours in which pictures differ most",
+    .help = "shift along the principal components of ImageNet's colours",
     .options = {.name = "lighting",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

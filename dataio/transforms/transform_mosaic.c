@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four pictures around a point: the sample's own and three foreign ones of its slot, each resized
-// until it fits the image size, on a sheet of twice that size (Bochkovskiy et al., "YOLOv4"
-// (2020)). random_affine with to_image, a crop or a resize makes the image of it. A classification
-// recipe keeps the label of the sample's own picture, which is not what mosaic is for.
+// Arranges four pictures around a point: the sample's own and three foreign ones of its slot, each
+// resized to fit into the image size, in a mosaic of twice that size (Bochkovskiy et al., "YOLOv4"
+// (2020)). Then random_affine with to_image, a crop or a resize produces the image size.
+// Classification keeps the label of the sample's own picture; mosaic is not meant for it.
 #include "dataio/transforms/transform_options.h"
 
 enum { TILES = 4 };
@@ -16,9 +16,10 @@ typedef struct options {
 } options;
 
 static const sr_option rows[] = {
-    SR_ROW_PROBABILITY(options, "1", "share of samples that become four; the others get the sheet"),
+    SR_ROW_PROBABILITY(options, "1",
+                       "share of samples that become mosaics; others are padded to that size"),
     {.name = "center",
-     .help = "where the four meet: smallest and largest share of the sheet's sides",
+     .help = "where the four meet: smallest and largest share of the mosaic's sides",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, center),
      .default_text = "[0.25, 0.75]",
@@ -26,7 +27,7 @@ static const sr_option rows[] = {
      .max = 1},
     SR_ROW_RESIZE_FILTER(options),
     SR_ROW_EXACT(options),
-    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue of the sheet"),
+    SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue of the background"),
 };
 
 static sr_status check(const void *opaque) {
@@ -35,15 +36,16 @@ static sr_status check(const void *opaque) {
     return sr_check_color("mosaic", "fill", &o->fill);
 }
 
-// A picture at the size of a tile.
-static sr_status fit(sr_canvas *picture, const sr_canvas *sheet, const options *o) {
+// Resizes a picture to fit into a tile.
+static sr_status fit(sr_canvas *picture, const sr_canvas *mosaic, const options *o) {
     int64_t w, h;
     sr_fit_inside(sr_canvas_width(picture), sr_canvas_height(picture),
-                  sr_canvas_target_width(sheet), sr_canvas_target_height(sheet), &w, &h);
+                  sr_canvas_target_width(mosaic), sr_canvas_target_height(mosaic), &w, &h);
     return sr_canvas_resize(picture, w, h, (sr_resize_filter)o->filter, o->exact);
 }
 
-// Tile 0 and 2 end where the four meet, 1 and 3 begin there; the same for 0, 1 and 2, 3 downwards.
+// Tiles 0 and 2 end where the four meet and 1 and 3 begin there; vertically 0 and 1 end, 2 and 3
+// begin.
 static int64_t begin_of(int64_t meeting, int64_t side, bool ends) {
     return ends ? meeting - side : meeting;
 }
@@ -57,7 +59,7 @@ static sr_status paste(sr_canvas *canvas, int tile, int64_t x, int64_t y, const 
     SR_TRY(fit(other, canvas, o));
     const sr_status status = sr_canvas_pixels(other, &pixels);
     if (status >= SR_E_DATA && status < SR_E_PEER)
-        return SR_OK; // damaged: as if it were not there
+        return SR_OK; // damaged: omitted
     SR_TRY(status);
     return sr_canvas_paste(canvas, other, begin_of(x, sr_canvas_width(other), tile % 2 == 0),
                            begin_of(y, sr_canvas_height(other), tile < 2));
@@ -65,20 +67,20 @@ static sr_status paste(sr_canvas *canvas, int tile, int64_t x, int64_t y, const 
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
     const options *o = call->options;
-    sr_padding sheet = {.width = 2 * sr_canvas_target_width(canvas),
-                        .height = 2 * sr_canvas_target_height(canvas)};
+    sr_padding mosaic = {.width = 2 * sr_canvas_target_width(canvas),
+                         .height = 2 * sr_canvas_target_height(canvas)};
     const bool applied = sr_draw_chance(call->rng, o->probability);
-    const int64_t x = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)sheet.width);
-    const int64_t y = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)sheet.height);
+    const int64_t x = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)mosaic.width);
+    const int64_t y = (int64_t)(sr_draw_range(call->rng, &o->center) * (double)mosaic.height);
     SR_TRY(fit(canvas, canvas, o));
-    sheet.x = begin_of(x, sr_canvas_width(canvas), true);
-    sheet.y = begin_of(y, sr_canvas_height(canvas), true);
+    mosaic.x = begin_of(x, sr_canvas_width(canvas), true);
+    mosaic.y = begin_of(y, sr_canvas_height(canvas), true);
     if (!applied) {
-        sheet.x = (sheet.width - sr_canvas_width(canvas)) / 2;
-        sheet.y = (sheet.height - sr_canvas_height(canvas)) / 2;
+        mosaic.x = (mosaic.width - sr_canvas_width(canvas)) / 2;
+        mosaic.y = (mosaic.height - sr_canvas_height(canvas)) / 2;
     }
-    sr_color_bytes(&o->fill, sheet.color);
-    SR_TRY(sr_canvas_pad(canvas, &sheet));
+    sr_color_bytes(&o->fill, mosaic.color);
+    SR_TRY(sr_canvas_pad(canvas, &mosaic));
     for (int tile = 1; tile < TILES && applied; tile++)
         SR_TRY(paste(canvas, tile, x, y, o));
     return SR_OK;
@@ -88,7 +90,7 @@ const sr_transform sr_transform_mosaic = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "mosaic",
-    .help = "four pictures around a point, on a sheet of twice the image size",
+    .help = "combine four pictures to a mosaic of twice the image size",
     .options = {.name = "mosaic",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

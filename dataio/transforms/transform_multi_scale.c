@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizes the shorter side to a size drawn from a list, the longer one staying below a limit
-// (torchvision's RandomShortestSize, as in DETR). A crop or pad to the image size is to follow.
+// Resizes the shorter side to a size drawn from a list, with a limit for the longer side
+// (torchvision's RandomShortestSize, as in DETR). A crop or pad to the image size must follow.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -19,7 +19,7 @@ static const sr_option rows[] = {
      .min = 1,
      .max = 16384},
     {.name = "longest",
-     .help = "most pixels of the longer side; 0: any",
+     .help = "maximum of the longer side in pixels; 0: no limit",
      .type = SR_OPT_INT,
      .offset = offsetof(options, longest),
      .default_text = "0",

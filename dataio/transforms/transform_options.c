@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and draws that several transforms share (transform_options.h).
+// Checks and random draws that several transforms share (transform_options.h).
 #include "dataio/transforms/transform_options.h"
 
 const char *const sr_warp_filter_names[] = {"nearest", "bilinear", NULL};
@@ -39,7 +39,7 @@ bool sr_draw_chance(sr_rng *rng, double probability) {
 
 void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t most_height,
                    int64_t *out_width, int64_t *out_height) {
-    // Compared without division: which side is the one that fills its place.
+    // The side that limits the size, compared without division.
     const bool wide = width * most_height >= height * most_width;
     int64_t w = wide ? most_width : (width * most_height + height / 2) / height;
     int64_t h = wide ? (height * most_width + width / 2) / width : most_height;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the option tables of several transforms have in common: checks of lists, colours, the style
-// of warped pictures, and how often a transform is applied.
+// Shared parts of transforms' option tables: checks of lists, colours, the style of warps, and
+// probabilities.
 #ifndef SR_DATAIO_TRANSFORM_OPTIONS_H
 #define SR_DATAIO_TRANSFORM_OPTIONS_H
 
@@ -13,28 +13,27 @@
 // Names of the ways to warp, for option tables; the index is sr_warp_style.bilinear.
 extern const char *const sr_warp_filter_names[];
 
-// SR_E_USAGE unless the list is [low, high] with low <= high, which their row has bounds for;
+// SR_E_USAGE unless the list is [low, high] with low <= high; the option's row has the bounds.
 // 'transform' and 'option' are for the message.
 SR_NODISCARD sr_status sr_check_range(const char *transform, const char *option,
                                       const sr_float_list *list);
-// SR_E_USAGE unless the list is red, green and blue (SR_ROW_FILL has their bounds).
+// SR_E_USAGE unless the list has three values, red, green and blue (SR_ROW_FILL has their bounds).
 SR_NODISCARD sr_status sr_check_color(const char *transform, const char *option,
                                       const sr_int_list *list);
-// The bytes of a colour that was checked.
+// Converts a checked colour to bytes.
 void sr_color_bytes(const sr_int_list *list, uint8_t out[3]);
 sr_warp_style sr_warp_style_of(int filter, const sr_int_list *fill);
-// A draw from a list [low, high].
+// A random number in a range [low, high].
 double sr_draw_range(sr_rng *rng, const sr_float_list *list);
 // Whether a transform with this probability is applied. Always draws once.
 bool sr_draw_chance(sr_rng *rng, double probability);
 
-// The size of a picture resized, with its shape, until it just fits into the given one; at least
-// one pixel.
+// The largest size with the picture's aspect ratio that fits into the given one; at least one
+// pixel.
 void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t most_height,
                    int64_t *out_width, int64_t *out_height);
 
-// Rows that are the same in several tables. 'options_type' is the options struct, with these
-// fields:
+// Rows that several tables share. 'options_type' is the options struct, which has these fields:
 #define SR_ROW_PROBABILITY(options_type, usual, text)                                              \
     {                                                                                              \
         .name = "probability", .help = text, .type = SR_OPT_FLOAT,                                 \
@@ -47,7 +46,7 @@ void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t mo
     }
 #define SR_ROW_WARP_FILTER(options_type, usual)                                                    \
     {                                                                                              \
-        .name = "filter", .help = "how pixels between pixels are made", .type = SR_OPT_ENUM,       \
+        .name = "filter", .help = "interpolation", .type = SR_OPT_ENUM,                            \
         .offset = offsetof(options_type, filter), .default_text = usual,                           \
         .choices = sr_warp_filter_names                                                            \
     }
@@ -55,13 +54,13 @@ void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t mo
 #define SR_ROW_RESIZE_FILTER(options_type)                                                         \
     {                                                                                              \
         .name = "filter",                                                                          \
-        .help = "bilinear and bicubic are antialiased; fast mixes the nearest pixels",             \
+        .help = "bilinear and bicubic are antialiased; fast interpolates the nearest pixels",      \
         .type = SR_OPT_ENUM, .offset = offsetof(options_type, filter), .default_text = "bilinear", \
         .choices = sr_resize_filter_names                                                          \
     }
 #define SR_ROW_EXACT(options_type)                                                                 \
     {                                                                                              \
-        .name = "exact", .help = "decode at full size even where a scaled decode would do",        \
+        .name = "exact", .help = "decode at full size even where a scaled decode would be enough", \
         .type = SR_OPT_BOOL, .offset = offsetof(options_type, exact), .default_text = "false"      \
     }
 

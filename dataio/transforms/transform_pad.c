@@ -20,12 +20,12 @@ static const sr_option rows[] = {
      .min = 0,
      .max = 4096},
     {.name = "mode",
-     .help = "what is added: a colour, the nearest pixel, or the picture mirrored",
+     .help = "content of the padding: a colour, the nearest pixel, or the mirrored picture",
      .type = SR_OPT_ENUM,
      .offset = offsetof(options, mode),
      .default_text = "color",
      .choices = borders},
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue of what is added"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue of the padding"),
 };
 
 static sr_status check(const void *opaque) {

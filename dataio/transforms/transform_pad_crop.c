@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pad on all sides, then a random crop of the image size: the usual CIFAR augmentation (pad 4), and
+// Pads all sides, then crops the image size at random: the standard CIFAR augmentation (pad 4), and
 // with a small reflected pad the random translation of airbench (Jordan, 2024).
 #include "dataio/transforms/transform.h"
 
@@ -21,7 +21,7 @@ static const sr_option rows[] = {
      .min = 0,
      .max = 4096},
     {.name = "mode",
-     .help = "what is added: black, or the picture mirrored at its border",
+     .help = "content of the padding: black, or the picture mirrored at its border",
      .type = SR_OPT_ENUM,
      .offset = offsetof(options, mode),
      .default_text = "zero",
@@ -52,7 +52,7 @@ const sr_transform sr_transform_pad_crop = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "pad_crop",
-    .help = "pad on all sides, then a random crop of the image size",
+    .help = "pad all sides, then crop the image size at random",
     .options = {.name = "pad_crop",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

@@ -13,7 +13,7 @@ typedef struct options {
 
 static const sr_option rows[] = {
     {.name = "ops",
-     .help = "operations, one after the other",
+     .help = "number of operations",
      .type = SR_OPT_INT,
      .offset = offsetof(options, ops),
      .default_text = "2",
@@ -34,7 +34,7 @@ static const sr_option rows[] = {
      .min = 2,
      .max = 1001},
     SR_ROW_WARP_FILTER(options, "nearest"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random rotation, scale, shear and translation about the middle, in one warp (torchvision's
-// RandomAffine). With to_image the new picture has the image size, the old one's middle in its own:
-// what follows mosaic.
+// Random rotation, scale, shear and translation about the centre, in one warp (torchvision's
+// RandomAffine). With to_image the new picture has the image size and the same centre, for use
+// after mosaic.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -45,7 +45,7 @@ static const sr_option rows[] = {
      .min = 0.01,
      .max = 100},
     {.name = "shear",
-     .help = "smallest and largest angle along the rows, and perhaps along the columns",
+     .help = "smallest and largest angle along the rows, optionally also along the columns",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, shear),
      .default_text = "[0, 0]",
@@ -57,7 +57,7 @@ static const sr_option rows[] = {
      .offset = offsetof(options, to_image),
      .default_text = "false"},
     SR_ROW_WARP_FILTER(options, "bilinear"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {
@@ -71,7 +71,7 @@ static sr_status check(const void *opaque) {
     return sr_check_color(NAME, "fill", &o->fill);
 }
 
-// To whole pixels, ties away from zero.
+// Rounds to whole pixels, ties away from zero.
 static double whole(double v) {
     return (double)(int64_t)(v < 0 ? v - 0.5 : v + 0.5);
 }
@@ -99,7 +99,7 @@ const sr_transform sr_transform_random_affine = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "random_affine",
-    .help = "turn, scale, shear and move at once",
+    .help = "rotate, scale, shear and translate in one warp",
     .options = {.name = "random_affine",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

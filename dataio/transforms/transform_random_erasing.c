@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rectangle of random size and shape at a random place loses its pixels, with a probability:
-// Zhong et al., "Random Erasing Data Augmentation" (2017), with torchvision's numbers. Boxes and
-// mask stay: the object is still there.
+// Overwrites a rectangle of random size, shape and position, with a probability: Zhong et al.,
+// "Random Erasing Data Augmentation" (2017), with torchvision's numbers. Boxes and mask do not
+// change.
 #include <math.h>
 
 #include "dataio/transforms/transform_options.h"
@@ -37,7 +37,7 @@ static const sr_option rows[] = {
      .min = 0.01,
      .max = 100},
     {.name = "mode",
-     .help = "what comes in: one colour, or noise",
+     .help = "content of the rectangle: one colour, or noise",
      .type = SR_OPT_ENUM,
      .offset = offsetof(options, mode),
      .default_text = "color",
@@ -52,7 +52,7 @@ static sr_status check(const void *opaque) {
     return sr_check_color("random_erasing", "fill", &o->fill);
 }
 
-// A rectangle with an area and a shape of the ranges; false where none fits in ten tries.
+// Draws a rectangle with area and shape in the ranges; false where none fits in ten tries.
 static bool draw(int64_t w, int64_t h, const options *o, sr_rng *rng, sr_region *out) {
     const double low = sr_log_f64(o->ratio.items[0]), high = sr_log_f64(o->ratio.items[1]);
     for (int i = 0; i < TRIES; i++) {
@@ -94,7 +94,7 @@ const sr_transform sr_transform_random_erasing = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "random_erasing",
-    .help = "a random rectangle in one colour or in noise",
+    .help = "overwrite a random rectangle with one colour or noise",
     .options = {.name = "random_erasing",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random part of the picture, resized to the target: Szegedy et al., "Going Deeper with
-// Convolutions" (2014), with the rules of torchvision's RandomResizedCrop.
+// Crops a random part of the picture and resizes it to the image size: Szegedy et al., "Going
+// Deeper with Convolutions" (2014), with the rules of torchvision's RandomResizedCrop.
 #include <math.h>
 
 #include "dataio/transforms/transform_options.h"
@@ -83,7 +83,7 @@ const sr_transform sr_transform_random_resized_crop = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "random_resized_crop",
-    .help = "a random part of the picture, resized to the image size",
+    .help = "crop a random part of the picture and resize it to the image size",
     .options = {.name = "random_resized_crop",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

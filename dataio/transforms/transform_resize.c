@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize: the shorter side to a size (torchvision's Resize), or both sides to
-// the target.
+// Resizes the shorter side to a size (torchvision's Resize), or both sides to the image size.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -18,7 +17,7 @@ static const sr_option rows[] = {
      .min = 0,
      .max = 65536},
     {.name = "stretch",
-     .help = "resize both sides to the image size, whatever the shape",
+     .help = "resize both sides to the image size, ignoring the aspect ratio",
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, stretch),
      .default_text = "false"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns about the middle by a random angle, counter-clockwise; the size stays (torchvision's
-// RandomRotation).
+// Rotates about the centre by a random angle, counter-clockwise, without changing the size
+// (torchvision's RandomRotation).
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -18,7 +18,7 @@ static const sr_option rows[] = {
      .min = -180,
      .max = 180},
     SR_ROW_WARP_FILTER(options, "bilinear"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {
@@ -38,7 +38,7 @@ const sr_transform sr_transform_rotate = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "rotate",
-    .help = "turn about the middle by a random angle",
+    .help = "rotate about the centre by a random angle",
     .options = {.name = "rotate",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large-scale jitter: a random factor of the size at which the picture just fits, then a random
-// crop where it is larger than the image size and fill to the right and below where it is smaller.
-// Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method" (2021).
+// Large-scale jitter: resizes to a random factor of the largest size that fits, then crops at
+// random where the result is larger than the image size and pads on the right and below where it is
+// smaller. Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method" (2021).
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -21,7 +21,7 @@ static const sr_option rows[] = {
      .max = 100},
     SR_ROW_RESIZE_FILTER(options),
     SR_ROW_EXACT(options),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {
@@ -30,7 +30,7 @@ static sr_status check(const void *opaque) {
     return sr_check_color("scale_jitter", "fill", &o->fill);
 }
 
-// Where a side that is too long begins.
+// Draws the offset of a side that is too long.
 static int64_t draw_begin(sr_rng *rng, int64_t have, int64_t want) {
     const int64_t free = have > want ? have - want : 0;
     return -(int64_t)sr_rng_below(rng, (uint32_t)free + 1);

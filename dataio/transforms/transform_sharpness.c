@@ -11,7 +11,7 @@ typedef struct options {
 static const sr_option rows[] = {
     SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are changed"),
     {.name = "factor",
-     .help = "0: smoothed; 1: as it is; 2: twice as sharp",
+     .help = "0: smoothed; 1: unchanged; 2: twice as sharp",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(options, factor),
      .default_text = "2",

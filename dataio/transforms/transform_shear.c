@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shears about the middle by random angles along each side; the size stays.
+// Shears about the centre by random angles along each axis, without changing the size.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -24,7 +24,7 @@ static const sr_option rows[] = {
      .min = -80,
      .max = 80},
     SR_ROW_WARP_FILTER(options, "bilinear"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {

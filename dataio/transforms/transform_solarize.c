@@ -11,7 +11,7 @@ typedef struct options {
 static const sr_option rows[] = {
     SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are solarized"),
     {.name = "threshold",
-     .help = "the least value that is inverted",
+     .help = "the smallest value that is inverted",
      .type = SR_OPT_INT,
      .offset = offsetof(options, threshold),
      .default_text = "128",
@@ -33,7 +33,7 @@ const sr_transform sr_transform_solarize = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "solarize",
-    .help = "invert what is bright",
+    .help = "invert bright values",
     .options = {.name = "solarize",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

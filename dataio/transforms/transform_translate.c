@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves by a random number of whole pixels in each direction; the size stays.
+// Translates by a random number of whole pixels in each direction, without changing the size.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
@@ -22,7 +22,7 @@ static const sr_option rows[] = {
      .default_text = "0.1",
      .min = 0,
      .max = 1},
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static sr_status check(const void *opaque) {
@@ -30,7 +30,7 @@ static sr_status check(const void *opaque) {
     return sr_check_color("translate", "fill", &o->fill);
 }
 
-// Whole pixels within a share of the side.
+// Draws an offset in whole pixels, up to a share of the side.
 static int64_t draw(sr_rng *rng, double share, int64_t side) {
     const int64_t most = (int64_t)(share * (double)side);
     return (int64_t)sr_rng_below(rng, (uint32_t)(2 * most + 1)) - most;
@@ -49,7 +49,7 @@ const sr_transform sr_transform_translate = {
     .struct_size = sizeof(sr_transform),
     .abi = SR_TRANSFORM_ABI,
     .name = "translate",
-    .help = "move by random whole pixels",
+    .help = "translate by random whole pixels",
     .options = {.name = "translate",
                 .options = rows,
                 .count = sizeof rows / sizeof rows[0],

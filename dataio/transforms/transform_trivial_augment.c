@@ -19,7 +19,7 @@ static const sr_option rows[] = {
      .min = 2,
      .max = 1001},
     SR_ROW_WARP_FILTER(options, "nearest"),
-    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue beside the picture"),
+    SR_ROW_FILL(options, "[0, 0, 0]", "red, green and blue outside the picture"),
 };
 
 static const sr_augment_range wide[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mirrors top to bottom with a probability, for pictures that have no up: from above, or through a
-// microscope.
+// Mirrors top to bottom with a probability, for pictures without a fixed orientation, such as
+// aerial or microscope images.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
