@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plug-in that brings nothing but its name (test_plugin_file.c).
+// A plug-in that provides only a name (for test_plugin_file.c).
 #include "kernels/base/plugin.h"
 
 const sr_plugin *sr_plugin_entry(void);

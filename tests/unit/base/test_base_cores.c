@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of processors, made-up machines, and how ranks share them.
+// Processor sets, simulated machines, and how ranks share a machine's processors.
 #include "tests/unit/support/test_support.h"
 
 #include <sched.h>
@@ -20,11 +20,12 @@ static void test_lists_of_processors(void **state) {
     assert_int_equal(7, sr_cpu_set_count(&set));
     assert_true(sr_cpu_set_has(&set, 3) && !sr_cpu_set_has(&set, 4) && sr_cpu_set_has(&set, 11));
     assert_string_equal("0-3,8,10-11", sr_cpu_set_text(&set, text, sizeof text));
-    assert_string_equal("0-3,8", sr_cpu_set_text(&set, little, sizeof little)); // cut
+    assert_string_equal("0-3,8", sr_cpu_set_text(&set, little, sizeof little)); // truncated
     const sr_cpu_set none = set_of("");
     assert_int_equal(0, sr_cpu_set_count(&none));
     assert_string_equal("", sr_cpu_set_text(&none, text, sizeof text));
-    const sr_cpu_set beyond = set_of("1022-5000"); // what is not told apart is left out
+    const sr_cpu_set beyond =
+        set_of("1022-5000"); // processors beyond the last representable one are left out
     assert_int_equal(2, sr_cpu_set_count(&beyond));
     static const char *const wrong[] = {"x", "1-", "3-2", "1,,2", "-1", "1 2", "1;2"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -55,7 +56,7 @@ static void test_ranks_share_nodes_and_cores(void **state) {
     assert_int_equal(8, sr_cpu_locations_cores(places, count));
     assert_int_equal(2, sr_cpu_locations_nodes(places, count));
     expect_share(places, count, 1, 0, "0-15");
-    expect_share(places, count, 2, 0, "0,2,4,6,8,10,12,14"); // a node each
+    expect_share(places, count, 2, 0, "0,2,4,6,8,10,12,14"); // one node each
     expect_share(places, count, 2, 1, "1,3,5,7,9,11,13,15");
     expect_share(places, count, 4, 1, "4,6,12,14"); // whole cores
     expect_share(places, count, 8, 7, "7,15");
@@ -75,14 +76,14 @@ static void test_a_mask_is_respected(void **state) {
     const sr_cpu_set mask = set_of("1,2,3,10");
     const int count = sr_cpu_locations_read(folder, &mask, places);
     assert_int_equal(4, count);
-    assert_int_equal(3, sr_cpu_locations_cores(places, count)); // 2 and 10 are one
+    assert_int_equal(3, sr_cpu_locations_cores(places, count)); // 2 and 10 are one core
     expect_share(places, count, 3, 0, "2,10");
     expect_share(places, count, 3, 1, "1");
     expect_share(places, count, 2, 1, "1,3");
     test_folder_remove(folder);
 }
 
-// Shares of any number of ranks are disjoint, not empty, and all of the machine.
+// The shares of any number of ranks are disjoint and non-empty, and cover the machine.
 static void test_shares_cover_the_machine(void **state) {
     (void)state;
     char folder[256];
@@ -108,7 +109,7 @@ static void test_shares_cover_the_machine(void **state) {
     test_folder_remove(folder);
 }
 
-// A container may show nothing of the machine: every processor is a core of node 0.
+// A container may hide the machine's topology: then every processor is a core of node 0.
 static void test_an_unknown_machine(void **state) {
     (void)state;
     char folder[256];

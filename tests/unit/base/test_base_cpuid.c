@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor features against /proc/cpuinfo, their mask, and the clock.
+// CPU features compared with /proc/cpuinfo, the mask that hides them, and the clock.
 #include "kernels/base/clock.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/support/test_support.h"
 
-static char *flags; // of /proc/cpuinfo, with a blank on both sides of each
+static char *flags; // from /proc/cpuinfo, with a blank on both sides of each
 
 static int set_up(void **state) {
     (void)state;
@@ -34,7 +34,7 @@ static int tear_down(void **state) {
 static void agrees_with_the_kernel(void **state) {
     (void)state;
     if (flags == NULL)
-        test_skip("/proc/cpuinfo has no line of flags");
+        test_skip("/proc/cpuinfo has no flags line");
     static const struct {
         uint32_t bit;
         const char *name;
@@ -73,7 +73,7 @@ static void monotonic_clock(void **state) {
     assert_true(label[4] == '-' && label[10] == 'T' && label[19] == 'Z');
 }
 
-static void restricted(void **state) { // last: there is no way back
+static void restricted(void **state) { // runs last: a restriction cannot be undone
     (void)state;
     sr_cpu_restrict(SR_CPU_AVX2);
     assert_int_equal(0, sr_cpu_features() & ~(uint32_t)SR_CPU_AVX2);

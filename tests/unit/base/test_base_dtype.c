@@ -12,7 +12,7 @@ static float from_bits(uint32_t bits) {
     return f;
 }
 
-// The value of a 16-bit pattern from the definition of the format, in long arithmetic.
+// The value of a 16-bit pattern by the definition of the format, in double arithmetic.
 static double define(uint16_t h, int exponent_bits) {
     int mantissa_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
     int exponent = (h >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -62,8 +62,8 @@ static uint16_t nearest(double x, uint16_t a, double value_a, double value_b) {
     return a % 2 == 0 ? a : (uint16_t)(a + 1);
 }
 
-// Every midpoint of neighbours and the fp32 values beside it; beyond the largest finite value the
-// next pattern is infinity, which counts as the next power of two.
+// Every midpoint between neighbours and the fp32 values next to it. The pattern after the largest
+// finite value is infinity, which counts as the next power of two.
 static void rounding(int exponent_bits, float (*to_f32)(uint16_t), uint16_t (*to_16)(float)) {
     uint16_t infinity = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits));
     double top = exponent_bits == 5 ? 65536.0 : 0x1p128;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files, exact reads, and files that appear at once or not at all.
+// Whole files, exact reads, and atomic replacement: a new file appears complete or not at all.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -69,7 +69,8 @@ static void read_errors(void **state) {
     data = NULL;
     assert_status(SR_E_IO, sr_file_read(folder, 100, &data, &bytes));
     assert_null(data);
-    assert_ok(sr_file_read("/proc/self/status", 1 << 20, &data, &bytes)); // says it has 0 bytes
+    assert_ok(
+        sr_file_read("/proc/self/status", 1 << 20, &data, &bytes)); // reports a size of 0 bytes
     assert_true(bytes > 100);
     sr_free(data);
     for (uint64_t n = 1;; n++) { // out of memory anywhere: an error and no leak
@@ -86,7 +87,7 @@ static void read_errors(void **state) {
     sr_free(path);
 }
 
-// Nothing is waited for: nobody will ever write to the FIFO, and /dev/zero has no end.
+// Such reads must not block or run forever: the FIFO has no writer, and /dev/zero never ends.
 static void streams_are_not_read(void **state) {
     (void)state;
     char *path = in_folder("fifo");
@@ -136,13 +137,13 @@ static void abort_leaves_the_old(void **state) {
     assert_ok(sr_atomic_write(&file, "w!", 2));
     assert_int_equal(4, file.bytes);
     assert_ok(sr_atomic_commit(&file));
-    sr_atomic_abort(&file); // after commit, too
+    sr_atomic_abort(&file); // also legal after commit
     test_assert_content(path, "new!");
     assert_int_equal(before, entries());
     sr_free(path);
 }
 
-// A write that fails half way (file size limit): the old file stands and nothing is left behind.
+// A write that fails halfway (file size limit) keeps the old file and leaves no temporary file.
 static void failed_write_leaves_the_old(void **state) {
     (void)state;
     char *path = in_folder("d");
@@ -176,7 +177,7 @@ static void limit_files(rlim_t bytes) {
     assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
 }
 
-// Lines are added whole or not at all, and a torn one of before is cut off.
+// Lines are added whole or not at all, and a torn last line from before is cut off.
 static void lines(void **state) {
     (void)state;
     char *path = in_folder("log"), block[5000];
@@ -192,7 +193,7 @@ static void lines(void **state) {
     assert_ok(sr_file_open_lines(path, &fd));
     close(fd);
     test_assert_content(path, "one\nthree\n");
-    memset(block, 'x', sizeof block); // longer than the pieces that are searched
+    memset(block, 'x', sizeof block); // longer than the blocks that are searched
     memcpy(block, "one\ntwo\n", 8);
     for (size_t torn = 0; torn < sizeof block; torn += 1 + torn / 2) {
         assert_ok(sr_file_write_atomic(path, block, 8 + torn < sizeof block ? 8 + torn : 8));

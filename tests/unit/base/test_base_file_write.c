@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing where something is already: devices, FIFOs, links, files of other owners and modes.
-// tests/dist/check_writers.py asks every command that writes for the same.
+// Writing to existing targets: devices, FIFOs, links, files of other owners and modes.
+// tests/dist/check_writers.py checks the same for every command that writes.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "tests/unit/support/test_support.h"
 
 static char folder[256];
-static char paths[8][512]; // handed out in turns
+static char paths[8][512]; // handed out in turn
 
 static const char *in_folder(const char *name) {
     static unsigned next;
@@ -43,7 +43,7 @@ static void write_old(const char *path) {
     assert_ok(sr_file_write_atomic(path, "old", 3));
 }
 
-// A device of our own, never one of the machine.
+// A device node of our own, never one of the machine.
 static const char *make_device(unsigned minor) {
     const char *path = in_folder("device");
     if (mknod(path, S_IFCHR | 0666, makedev(1, minor)) != 0)
@@ -83,7 +83,7 @@ static void a_full_device(void **state) {
 }
 
 static void *read_fifo(void *user) {
-    char *out = user; // [0..63]: what came; [64...]: the path
+    char *out = user; // [0..63]: what was read; [64...]: the path
     int fd = open(out + 64, O_RDONLY);
     ssize_t n, done = 0;
     while (fd >= 0 && (n = read(fd, out + done, 63 - (size_t)done)) > 0)
@@ -107,7 +107,7 @@ static void a_fifo_is_written_to(void **state) {
     assert_true(S_ISFIFO(look(path).st_mode));
 }
 
-// A chain of links, relative and absolute, and one whose end is not there yet.
+// A chain of links, relative and absolute, and one whose target does not exist yet.
 static void links_lead_to_their_target(void **state) {
     (void)state;
     assert_ok(sr_make_folders(in_folder("far")));
@@ -122,7 +122,7 @@ static void links_lead_to_their_target(void **state) {
     assert_ok(sr_file_write_atomic(in_folder("first"), "dangling", 8));
     test_assert_content(in_folder("far/file"), "dangling");
     assert_true(S_ISREG(look(in_folder("far/file")).st_mode));
-    sr_atomic_file file; // the temporary file lies beside the target
+    sr_atomic_file file; // the temporary file is created next to the target
     assert_ok(sr_atomic_open(&file, in_folder("first")));
     assert_non_null(strstr(file.temporary, "/far/file.tmp-"));
     sr_atomic_abort(&file);
@@ -131,7 +131,7 @@ static void links_lead_to_their_target(void **state) {
     assert_message("circle");
 }
 
-// /dev/stdout is such a link: the open file is meant, and its path may be somebody else's by now.
+// /dev/stdout is such a link: it means the open file, whose path may belong to another file by now.
 static void links_of_proc_are_open_files(void **state) {
     (void)state;
     char link[64], gone[512], content[8] = "";
@@ -181,7 +181,7 @@ static void owners_stay(void **state) {
     assert_int_equal(23456, look(path).st_gid);
     assert_int_equal(0640, look(path).st_mode & 07777);
     test_assert_content(path, "new");
-    // Somebody who may write the file, but not give one away, writes into it.
+    // A user who may write the file, but cannot give files away, writes into it in place.
     assert_int_equal(0, chmod(path, 0666));
     assert_int_equal(0, chmod(folder, 0777));
     const ino_t inode = look(path).st_ino;
@@ -193,7 +193,7 @@ static void owners_stay(void **state) {
     assert_int_equal(inode, look(path).st_ino);
     assert_int_equal(12345, look(path).st_uid);
     test_assert_content(path, "foreign");
-    assert_int_equal(0, chmod(path, 0644)); // who may not write it does not replace it
+    assert_int_equal(0, chmod(path, 0644)); // a user who may not write the file does not replace it
     assert_int_equal(0, seteuid(54321));
     refused = sr_file_write_atomic(path, "stolen", 6);
     assert_int_equal(0, seteuid(0));
@@ -201,7 +201,7 @@ static void owners_stay(void **state) {
     test_assert_content(path, "foreign");
 }
 
-// In a folder like /tmp a link of somebody else is a trap.
+// In a sticky folder such as /tmp, another user's link may be a trap.
 static void links_of_third_users(void **state) {
     (void)state;
     assert_int_equal(0, chmod(folder, 01777));
@@ -219,7 +219,7 @@ static void links_of_third_users(void **state) {
     assert_false(sr_path_exists(in_folder("missing")));
 }
 
-// A name that somebody took before us is not opened.
+// A temporary name that another user has already taken is not opened.
 static void taken_names(void **state) {
     (void)state;
     char taken[512];

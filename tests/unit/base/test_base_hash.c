@@ -14,7 +14,7 @@ static void sha256_of(const char *text, size_t piece, char *hex) {
     sr_sha256_free(sha);
 }
 
-// FIPS 180-4 examples, whole and in pieces.
+// FIPS 180-4 examples, in one piece and in several.
 static void sha256(void **state) {
     (void)state;
     char hex[SR_SHA256_HEX];

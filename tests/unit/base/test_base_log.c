@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written where: levels, ranks, the log file, and progress without a terminal.
+// What is written where: levels, ranks, the log file, and progress lines without a terminal.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ static void progress_without_terminal(void **state) {
     test_assert_content(captured, "step 1\nstep 9\nepoch 2\n");
 }
 
-// mpirun carries stderr through a pipe; the launcher then tells the width of its terminal.
+// mpirun carries stderr through a pipe; the launcher then passes on the width of its terminal.
 static void live_line_through_a_pipe(void **state) {
     (void)state;
     assert_int_equal(0, setenv("SERRIED_TERMINAL", "10", 1));
@@ -118,11 +118,11 @@ static void long_lines_are_cut(void **state) {
     sr_free(data);
 }
 
-// A full disk costs lines, not the run, and is said once.
+// A full disk loses log lines but does not end the run, and is reported once.
 static void lost_lines_are_said_once(void **state) {
     (void)state;
     if (access("/dev/full", W_OK) != 0)
-        test_skip("/dev/full is not there");
+        test_skip("/dev/full does not exist");
     assert_ok(sr_log_open_file("/dev/full"));
     SR_INFO("one");
     SR_INFO("two");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process may use of its machine.
+// The memory and control groups that limit this process.
 #include <string.h>
 #include <sys/resource.h>
 
@@ -14,7 +14,8 @@ static void memory(void **state) {
     struct rlimit before, low;
     assert_int_equal(0, getrlimit(RLIMIT_AS, &before));
     low = before;
-    low.rlim_cur = (rlim_t)1 << 46; // above what there is: sanitizers need terabytes of addresses
+    low.rlim_cur =
+        (rlim_t)1 << 46; // above any real need: sanitizers reserve terabytes of address space
     assert_int_equal(0, setrlimit(RLIMIT_AS, &low));
     const sr_machine_memory limited = sr_machine_get_memory();
     assert_true(limited.addresses_limited);

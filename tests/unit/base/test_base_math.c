@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions against long double libm: bounds in ulp, and the edges.
+// Elementary functions against long double libm: bounds in ulp, and edge cases.
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -160,7 +160,7 @@ static void power_edges(void **state) {
     }
 }
 
-// The bits themselves: every compiler, level and machine must give this digest.
+// The digest of the results: it must be the same for every compiler, level and machine.
 static void bits(void **state) {
     (void)state;
     sr_rng rng;

@@ -51,7 +51,7 @@ static void told_by_owner(void **state) {
     sr_free(second);
 }
 
-// More names than there are places: what comes later is told together.
+// There are more names than table entries: those that come later are counted together.
 static void owners_are_bounded(void **state) {
     (void)state;
     enum { NAMES = 2 * SR_MEMORY_OWNERS };
@@ -133,7 +133,7 @@ static void nth_fails_once(void **state) {
     assert_null(sr_strdup("hello"));
 }
 
-// A steady use of an arena allocates nothing after its first round, whatever the order of sizes.
+// Repeated use of an arena allocates nothing after the first round, whatever the order of sizes.
 static void arena_is_steady(void **state) {
     (void)state;
     sr_arena arena;

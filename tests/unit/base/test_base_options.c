@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Option tables: every type there and back, and every kind of error.
+// Option tables: every type round-trips, and every kind of error is reported.
 #include <math.h>
 #include <stdbool.h>
 
@@ -76,7 +76,7 @@ static void defaults(void **state) {
     assert_int_equal(0, options.strings.count);
 }
 
-// text is read, written as 'written', and read again to the same bits.
+// 'text' is parsed, formatted as 'written', and parsed again to the same bits.
 static void there_and_back(void **state) {
     (void)state;
     static const char *const cases[][3] = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool: every item once, on the worker that the partition says, in every size; steady runs.
+// The thread pool: every item runs once, on the worker that the partition names, in every size;
+// repeated runs.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static void every_item_once(void **state) {
     sr_pool_free(NULL);
 }
 
-// Many short runs, some with pauses, so that workers are met spinning, falling asleep and asleep.
+// Many short runs, some with pauses, so that runs find workers spinning, falling asleep and asleep.
 static void many_runs_lose_no_wake_up(void **state) {
     (void)state;
     tally t = {.size = 3};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox known answers (Random123's kat_vectors), and the distribution of what is built on them.
+// Philox known answers (Random123's kat_vectors), and the distributions of what is derived from
+// them.
 #include <math.h>
 
 #include "kernels/base/rng.h"
@@ -40,7 +41,7 @@ static void unit_range(void **state) {
     assert_true(sr_rng_unit(UINT32_MAX) == 1.0f - 0x1p-24f);
 }
 
-// Chi-squared against uniform, 9 degrees of freedom: 40 is beyond 1e-5.
+// Chi-squared test against uniform, 9 degrees of freedom: 40 has a probability below 1e-5.
 static void below_is_uniform(void **state) {
     (void)state;
     sr_rng rng;
@@ -80,7 +81,7 @@ static void uniform_and_normal(void **state) {
     assert_true(fabs(fourth / N - 3.0) < 0.15);
 }
 
-// The bits of normals are part of the contract: initial weights come from them.
+// The bits of normals are part of the contract: initial weights are drawn from them.
 static void normal_bits(void **state) {
     (void)state;
     static const double wanted[4] = {0x1.3b27cf3b9f301p+0, -0x1.18012842abd16p+0,

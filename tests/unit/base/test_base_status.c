@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statuses, messages, prefixes, adoption, per thread.
+// Statuses, messages, prefixes and adopted messages, per thread.
 #include <pthread.h>
 
 #include "tests/unit/support/test_support.h"

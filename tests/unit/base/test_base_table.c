@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of descriptors: order, lookup, and what is not let in.
+// Tables of descriptors: order, lookup, and which descriptors are refused.
 #include "kernels/base/table.h"
 
 #include "kernels/base/memory.h"
@@ -68,7 +68,7 @@ static void test_choose(void **state) {
     assert_message("see 'serried info things'");
 }
 
-// A list with one that does not fit is refused whole, with this text.
+// A list with one invalid descriptor is refused as a whole, with this message.
 static void refuse(thing wrong, sr_status status, const char *words) {
     const thing *const list[] = {&three, &wrong, NULL};
     sr_table table = make();
@@ -103,7 +103,7 @@ static void test_refusals(void **state) {
     refuse((thing)THING("four", -1), SR_E_USAGE, "x.so: thing 'four': it is negative");
 }
 
-// Every allocation of an addition may fail: the table is then as before.
+// Every allocation of an addition may fail; the table is then unchanged.
 static void test_memory(void **state) {
     const thing *const list[] = {&three, NULL};
     (void)state;

@@ -103,7 +103,8 @@ static void visible_messages(void **state) {
     char out[32];
     assert_string_equal("a\n\tb\\x1b\xef\xbf\xbd\\x0d",
                         sr_text_visible_message("a\n\tb\x1b\xff\r", out, sizeof out));
-    assert_string_equal("caf", sr_text_visible_message("caf\xc3\xa9", out, 5)); // no half of it
+    assert_string_equal("caf",
+                        sr_text_visible_message("caf\xc3\xa9", out, 5)); // not half a character
     assert_string_equal("caf\xc3\xa9", sr_text_visible_message("caf\xc3\xa9", out, 6));
     assert_string_equal("", sr_text_visible_message("\x1b", out, 4));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog: what is told and when the process ends; a clock that stands while the process does.
+// The watchdog: what it reports, when it ends the process, and its clock, which pauses while the
+// process is stopped.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 #include "kernels/base/process.h"
 #include "kernels/base/watch.h"
 
-// Runs 'body' in a process whose stderr comes back in 'text'; returns waitpid's status.
+// Runs 'body' in a child process, captures its stderr in 'text' and returns waitpid's status.
 static int run(void (*body)(void), char *text, size_t size) {
     int line[2], state;
     assert_int_equal(pipe(line), 0);
@@ -87,8 +88,8 @@ static void test_finished_wait_is_forgotten(void **state) {
     assert_null(strstr(text, "a second thing"));
 }
 
-// The message comes out although a thread holds the messages' lock: here one that writes to a pipe
-// that nobody reads.
+// The message is printed although another thread holds the lock of the messages: here a thread that
+// writes to a pipe that nobody reads.
 static void *write_much(void *unused) {
     (void)unused;
     for (;;)

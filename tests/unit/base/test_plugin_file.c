@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was checked is what is loaded: files and folders are changed right before the loader opens
-// the plug-in. tests/dist/check_plugins.py asks the command who may have written a file.
+// The file that was checked is the file that is loaded: here files and folders are changed just
+// before the loader opens the plug-in. tests/dist/check_plugins.py checks which owners and modes
+// the command refuses.
 //
-//   test_plugin_file GOOD EVIL    two libraries with those names as plug-ins
+//   test_plugin_file GOOD EVIL    two libraries whose plug-ins have those names
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ static const char *good, *evil;
 static char top[256];
 static void (*before_loading)(void);
 
-// In place of the C library's, for libserried too.
+// Replaces the C library's dlopen, also for libserried.
 void *dlopen(const char *file, int mode) {
     union {
         void *object;
@@ -87,7 +88,8 @@ static void another_folder(void **state) {
     load_with(swap_folder);
 }
 
-// Two plug-ins of one process are two, whatever descriptors they came by.
+// Two plug-ins in one process stay separate, whatever the file descriptors they were opened
+// through.
 static void two_files(void **state) {
     (void)state;
     sr_plugin_file *first = NULL, *second = NULL, *again = NULL;

@@ -32,7 +32,7 @@ static void self_sends_to_itself(void **state) {
     assert_non_null(strstr(sr_comm_peer_name(comm, 0), "pid"));
     int first = 41, second = 42, got_first = 0, got_second = 0;
     sr_comm_request requests[4] = {0};
-    // Two of one tag arrive in order, also when the later receive is looked at first.
+    // Two messages with one tag arrive in order, even when the later receive is tested first.
     assert_int_equal(sr_comm_isend(comm, 0, 5, &first, sizeof first, &requests[0]), SR_OK);
     assert_int_equal(sr_comm_isend(comm, 0, 5, &second, sizeof second, &requests[1]), SR_OK);
     assert_int_equal(sr_comm_irecv(comm, 0, 5, &got_first, sizeof first, &requests[2]), SR_OK);
@@ -65,7 +65,7 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(sr_comm_isend(comm, 0, 0, NULL, sizeof data, &request), SR_E_ARGUMENT);
     assert_int_equal(sr_comm_irecv(comm, 0, 0, &data, sizeof data, &request), SR_OK);
     assert_int_equal(sr_comm_irecv(comm, 0, 0, &data, sizeof data, &request), SR_E_ARGUMENT);
-    // None of them is a failure of the communicator.
+    // None of these errors is a failure of the communicator.
     sr_comm_request send = {0};
     assert_int_equal(sr_comm_isend(comm, 0, 0, &data, sizeof data, &send), SR_OK);
     assert_int_equal(sr_comm_wait(comm, &request, 1, "it"), SR_OK);
@@ -81,7 +81,7 @@ static void tasks_that_are_alone_are_refused(void **state) {
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
     assert_int_equal(sr_comm_create(NULL, &comm), SR_E_USAGE);
     assert_non_null(strstr(sr_error_message(), "srun --mpi=pmix"));
-    sr_comm_options options = {.backend = "self"}; // asked for by name
+    sr_comm_options options = {.backend = "self"}; // selected by name
     assert_int_equal(sr_comm_create(&options, &comm), SR_OK);
     sr_comm_free(comm);
     unsetenv("SLURM_PROCID");
@@ -96,7 +96,7 @@ typedef struct rank_run {
     void *(*body)(struct rank_run *);
     sr_status status;
     char message[512];
-    int checks; // failed ones: cmocka's asserts belong to the main thread
+    int checks; // failed checks: cmocka's assertions may be used in the main thread only
 } rank_run;
 
 #define CHECK(run, condition) ((run)->checks += (condition) ? 0 : 1)
@@ -144,7 +144,7 @@ static void *collectives_body(rank_run *run) {
         CHECK(run, sr_comm_all_gather(run->comm, mine, sizeof mine, all, "g") == SR_OK);
         for (int r = 0; r < size; r++)
             CHECK(run, all[r][0] == r * 10 && all[r][1] == turn);
-        // Rank r gives r bytes, so rank 0 none.
+        // Rank r contributes r bytes, so rank 0 contributes none.
         size_t offset[MAX_RANKS], bytes[MAX_RANKS], end = 0;
         for (int r = 0; r < size; r++) {
             offset[r] = end;
@@ -197,7 +197,7 @@ static void a_failure_reaches_every_rank(void **state) {
     }
 }
 
-// ---- deadlines, with a clock that goes on by a second a look
+// ---- deadlines, with a clock that advances by a second at each reading
 
 static _Atomic int64_t fake_now;
 
@@ -222,7 +222,7 @@ static void a_wait_ends_at_its_deadline(void **state) {
                            "rank 0 (rank 0): waited 30 s (deadline.act) for the plan; "
                            "waiting for rank 2 (rank 2)"));
     assert_false(request.active);
-    // It sticks, and the others hear of it with the same words.
+    // The failure is permanent, and the other ranks get the same message.
     assert_int_equal(sr_comm_barrier(comms[0], "x"), SR_E_TIMEOUT);
     assert_int_equal(sr_comm_poll(comms[1]), SR_E_TIMEOUT);
     assert_non_null(
@@ -327,7 +327,7 @@ static void survives_each_failing_allocation(void **state) {
 }
 
 int main(void) {
-    // The backend is chosen by the environment; this program is not under a launcher.
+    // The environment selects the backend; this program does not run under a launcher.
     unsetenv("OMPI_COMM_WORLD_SIZE");
     unsetenv("PMIX_RANK");
     unsetenv("PMI_RANK");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small sources of every kind for tests of importers, and looking into what was packed of them.
+// Small sources of every format for tests of importers, and access to what was packed from them.
 #ifndef SR_TESTS_UNIT_IMPORT_FIXTURE_H
 #define SR_TESTS_UNIT_IMPORT_FIXTURE_H
 
@@ -92,7 +92,7 @@ static inline void run(const char *fmt, ...) {
     va_start(arguments, fmt);
     (void)vsnprintf(command, sizeof command, fmt, arguments);
     va_end(arguments);
-    if (system(command) != 0) // NOLINT(cert-env33-c): paths that we made
+    if (system(command) != 0) // NOLINT(cert-env33-c): our own paths
         fail_msg("%s", command);
 }
 
@@ -114,7 +114,8 @@ static inline void check_refused(const char *line) {
     sr_free(text);
 }
 
-// The record of dst's split whose name or id ends so, in memory of its own; freed with free().
+// The record of dst's split whose name or id ends in 'name', in memory of its own; freed with
+// free().
 static inline void *find_record(const char *split, const char *name, size_t *bytes) {
     sr_dataset *set;
     assert_ok(sr_dataset_open(in_top("dst"), split, &set));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files that claim to be large: JPEG and PNG of enormous sides, scans without end, chunks and
-// zstd frames that unfold a thousandfold. Each is refused with its reason, or read within the
-// limits of decode.h; in a process of its own, whose memory and processor time are looked at.
+// Small files that claim to be large: JPEG and PNG with enormous sides, endless scans, chunks and
+// zstd frames that expand a thousandfold. Each is refused with a reason, or read within the limits
+// of decode.h; in a child process, whose memory and processor time are measured.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,8 @@ static void add(file *f, const void *data, size_t bytes) {
 
 // -- JPEG --------------------------------------------------------------------------------------
 
-// A grey or RGB JPEG with the size that is claimed, and its last scan so many times more.
+// A grey or RGB JPEG whose header claims the given size, and whose last scan is repeated 'scans'
+// times.
 static file make_jpeg(const picture_jpeg *options, unsigned width, unsigned height, int scans) {
     size_t bytes, last = 0;
     uint8_t *source = picture_encode(32, 32, 1, options, &bytes);
@@ -57,11 +58,11 @@ static file huge_jpeg(void) {
     return make_jpeg(&(picture_jpeg){0}, 65500, 65500, 0);
 }
 
-static file wide_jpeg(void) { // within the limit of pixels, and nearly all of it missing
+static file wide_jpeg(void) { // within the pixel limit, with nearly all of the data missing
     return make_jpeg(&(picture_jpeg){0}, 40000, 3300, 0);
 }
 
-static file hungry_jpeg(void) { // whose coefficients take more memory than the library may have
+static file hungry_jpeg(void) { // whose coefficients take more memory than libjpeg may use
     return make_jpeg(&(picture_jpeg){.progressive = 1, .subsample = 1}, 40000, 3300, 0);
 }
 
@@ -90,7 +91,7 @@ static void add_chunk(file *f, const char *type, const file *content) {
     add_be32(f, (uint32_t)crc32(0, f->data + begin, (uInt)(f->bytes - begin)));
 }
 
-// So many zeros, deflated, behind what is there.
+// Appends this many zeros, deflated.
 static void add_deflated(file *f, size_t zeros) {
     static uint8_t in[1 << 16], out[1 << 16];
     z_stream z = {0};
@@ -110,7 +111,7 @@ static void add_deflated(file *f, size_t zeros) {
     (void)deflateEnd(&z);
 }
 
-// An RGB picture; 'profile': zeros in its colour profile; 'zeros' in its pixels.
+// An RGB PNG with 'profile' zeros in its colour profile and 'zeros' zeros in its pixels.
 static file make_png(uint32_t width, uint32_t height, size_t profile, size_t zeros) {
     file f = {0}, header = {0}, pixels = {0}, none = {0}, colours = {0};
     add(&f, "\x89PNG\r\n\x1a\n", 8);
@@ -136,7 +137,7 @@ static file huge_png(void) {
     return make_png(1 << 20, 1 << 20, 0, 1 << 16);
 }
 
-static file wide_png(void) { // just over the limit, and its pixels are there
+static file wide_png(void) { // just over the limit, with all of its pixels
     return make_png(12000, 12000, 0, (size_t)64 << 20);
 }
 
@@ -144,7 +145,7 @@ static file profile_png(void) {
     return make_png(10, 10, (size_t)70 << 20, 310);
 }
 
-static file long_png(void) { // more pixels than it says
+static file long_png(void) { // more pixels than the header says
     return make_png(10, 10, 0, (size_t)70 << 20);
 }
 
@@ -158,8 +159,8 @@ typedef struct bomb {
     const char *what;
     file (*make)(void);
     bool may_pass;
-    const char *reason; // in the message of its refusal
-    long most_mib;      // of memory
+    const char *reason; // in the message that refuses it
+    long most_mib;      // peak memory
 } bomb;
 
 static const bomb bombs[] = {
@@ -190,7 +191,7 @@ static sr_status decode(const file *f) {
     return status;
 }
 
-// In a child: 0 where it ends as it should.
+// Runs in a child: returns 0 if the file is handled as expected.
 static int try_bomb(const bomb *b, const file *f) {
     const sr_status status = decode(f);
     if (status == SR_OK)
@@ -209,7 +210,7 @@ static void check_bomb(const bomb *b) {
     struct rusage before, usage;
     int status;
     file f = b->make();
-    assert_int_equal(0, getrusage(RUSAGE_SELF, &before)); // a child begins with as much
+    assert_int_equal(0, getrusage(RUSAGE_SELF, &before)); // a child starts with the same peak
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -222,7 +223,7 @@ static void check_bomb(const bomb *b) {
     print_message("%-36s %7zu bytes: %4ld MiB, %.2f s\n", b->what, f.bytes, mib, seconds);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (mib > b->most_mib || seconds > 20)
-        fail_msg("%s: takes %ld MiB and %.1f s", b->what, mib, seconds);
+        fail_msg("%s: took %ld MiB and %.1f s", b->what, mib, seconds);
 #endif
     free(f.data);
 }
@@ -233,7 +234,7 @@ static void test_pictures_that_unfold(void **state) {
         check_bomb(&bombs[i]);
 }
 
-// Frames are expanded into what the record's shape has room for, and not a byte more.
+// Frames are expanded up to the size that the record's shape allows, and not a byte more.
 static void test_frames_that_unfold(void **state) {
     (void)state;
     enum { REAL = 64 << 20, SAID = 100 };
@@ -249,7 +250,7 @@ static void test_frames_that_unfold(void **state) {
     assert_true(bytes < REAL / 1000);
     assert_status(SR_E_DATA, sr_zstd_expand(&zstd, frame, bytes, to, SAID));
     assert_message("another length than the 100 bytes");
-    // It lies: the length of a frame of one segment stands behind magic number and descriptor.
+    // A false length: a single-segment frame stores it after the magic number and the descriptor.
     const uint64_t said = ZSTD_getFrameContentSize(frame, bytes);
     assert_int_equal(REAL, said);
     size_t at = (frame[4] & 0x20) ? 5 : 6;
@@ -261,7 +262,7 @@ static void test_frames_that_unfold(void **state) {
         for (size_t i = SAID; i < sizeof to; i++)
             assert_int_equal(7, to[i]);
     } else {
-        fail_msg("the frame's length is not where it was looked for");
+        fail_msg("the frame's length is not at the expected offset");
     }
     sr_zstd_release(&zstd);
     free(frame);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canvas: masks show what the picture shows, however it is stored and whether geometry is noted
-// or done; borders of sheets; geometry that leads nowhere.
+// The canvas: masks stay aligned with their pictures, however those are stored and whether geometry
+// is deferred or already applied; borders of sheets; geometry that maps to nowhere.
 #include <math.h>
 
 #include "dataio/image/canvas.h"
@@ -16,12 +16,12 @@ static const uint8_t *pixel(const sr_pixels *p, int64_t x, int64_t y) {
     return p->data + 3 * ((y - p->y) * p->width + x - p->x);
 }
 
-// The class that a mask shows at a pixel: the one in which the pixel's centre lies.
+// The source pixel that a mask shows at pixel i: the one that contains the pixel's centre.
 static int64_t seen_at(int64_t i, int64_t count, int64_t begin, int64_t size) {
     return begin + (2 * i + 1) * size / (2 * count);
 }
 
-// A raw picture and its mask, in which every pixel has a number of its own.
+// A raw picture and its mask, in which every pixel has a distinct number.
 enum { W = 14, H = 12 };
 
 typedef struct numbered {
@@ -55,7 +55,7 @@ static void numbered_free(numbered *n) {
 
 static const sr_region crop = {2, 1, 7, 9};
 
-// Crop, resize and flip; 'done' says before which of them pixels are asked for.
+// Crop, resize and flip; 'done' is the operation before which the pixels are requested.
 static void change(numbered *n, int done) {
     uint8_t *pixels;
     const sr_canvas_identity who = {0};
@@ -71,7 +71,7 @@ static void change(numbered *n, int done) {
     assert_ok(sr_canvas_finish(n->canvas));
 }
 
-// Noted or done, however the picture is stored: the pixels in which the centres lie are seen.
+// Deferred or applied, however the picture is stored: nearest pixels by their centres.
 static void test_mask_geometry(void **state) {
     (void)state;
     numbered n;
@@ -109,7 +109,7 @@ static void test_mask_of_another_size(void **state) {
     numbered_free(&n);
 }
 
-// Where pixel i of a sheet comes from on a side of n; -1: nowhere.
+// The source of a sheet's pixel i along a side of length n; -1: none.
 static int64_t laid(int64_t i, int64_t n, sr_border border) {
     if (border == SR_BORDER_EDGE)
         return i < 0 ? 0 : i >= n ? n - 1 : i;
@@ -120,7 +120,7 @@ static int64_t laid(int64_t i, int64_t n, sr_border border) {
     return i < 0 || i >= n ? -1 : i;
 }
 
-// Sheets of any size and place, with every border: each pixel where the formula says.
+// Sheets of any size and position, with every border: each pixel comes from where the formula says.
 static void test_sheets(void **state) {
     (void)state;
     enum { MOST = 9, SHEET = 24 };
@@ -158,7 +158,7 @@ static void test_sheets(void **state) {
     sr_canvas_free(canvas);
 }
 
-// A warp that leads nowhere is refused, and so is a sheet beyond all limits.
+// A warp that maps to nowhere is refused, and so is a sheet beyond all limits.
 static void test_bad_geometry(void **state) {
     (void)state;
     static uint8_t rgb[3 * 10 * 8], target[SIDE * SIDE * 3];

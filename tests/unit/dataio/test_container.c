@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers: the same records, order, identity and sample stream from all of them; directories of
-// other writers, byte for byte; what is refused, and what is left behind. Damage is in
-// test_container_damage.c.
+// Containers: all of them give the same records, order, identity and sample stream; directories of
+// other writers are reproduced byte for byte; what is refused, and which files remain after
+// failures. Damage is tested in test_container_damage.c.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ static void put_file(const char *path, const void *data, size_t bytes) {
     assert_int_equal(0, fclose(file));
 }
 
-// The table's container of a store, so that a store without one fails.
+// The container that the table has for a store; a store without one fails.
 static const sr_container *container_of(const sr_store *store) {
     for (size_t i = 0; sr_container_at(i) != NULL; i++)
         if (strcmp(sr_container_at(i)->name, store->name) == 0)
@@ -64,9 +64,9 @@ static const sr_container *container_of(const sr_store *store) {
     return NULL;
 }
 
-// -- all of the table --------------------------------------------------------------------------
+// -- all containers of the table ---------------------------------------------------------------
 
-// Some of a few bytes, some of several pages.
+// Some records have a few bytes, some several pages.
 static void make_record(sr_record_writer *record, int i) {
     static uint8_t data[20000];
     size_t bytes = i % 7 == 0 ? 5 + (size_t)i : i % 31 == 0 ? sizeof data : 300;
@@ -135,7 +135,7 @@ static void check_facts(sr_dataset *set) {
     sr_split_stat_release(&stat);
 }
 
-// Sequential reading goes on where it ended: no seeks inside a part.
+// Sequential reading continues where the last read ended: no seeks inside a file.
 static void check_places(const sr_dataset *set) {
     int before = -1, shard;
     uint64_t end = 0, offset, bytes;
@@ -159,7 +159,8 @@ static void check_container(const char *format, char identity[SR_SHA256_HEX]) {
     assert_ok(sr_inspect_splits(folder, &splits));
     assert_int_equal(2, splits.count);
     assert_string_equal("val", splits.names[1]);
-    assert_ok(sr_inspect_verify(folder, NULL, message, &result)); // no finding, so no call
+    assert_ok(sr_inspect_verify(folder, NULL, message,
+                                &result)); // no finding, so the callback is not called
     assert_int_equal(RECORDS + 3, result.records);
     assert_true(sr_dataset_has_split(folder, "val") && !sr_dataset_has_split(folder, "test"));
     assert_status(SR_E_NOT_FOUND, sr_dataset_open(folder, "test", &set));
@@ -189,7 +190,7 @@ static void each_gives_the_same(void **state) {
     }
 }
 
-// A split's folder, or file, is a data set by itself and knows its split.
+// The folder or file of one split is a data set by itself and knows its split.
 static void one_split_alone(void **state) {
     (void)state;
     static const char *const alone[][2] = {
@@ -219,9 +220,9 @@ static int count_entries(const char *folder) {
     char command[500];
     int count = -1;
     (void)snprintf(command, sizeof command, "find '%s' -type f | wc -l", folder);
-    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a path that we made
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): our own path
     assert_non_null(pipe);
-    assert_int_equal(1, fscanf(pipe, "%d", &count)); // NOLINT(cert-err34-c): of wc
+    assert_int_equal(1, fscanf(pipe, "%d", &count)); // NOLINT(cert-err34-c): output of wc
     assert_int_equal(0, pclose(pipe));
     return count;
 }
@@ -233,10 +234,10 @@ static void check_writer(const char *format, const sr_record_writer *record) {
     sr_dataset *set;
     assert_ok(sr_make_folders(folder));
     assert_ok(sr_writer_open(&options, &writer));
-    sr_writer_abort(writer); // nothing was begun
+    sr_writer_abort(writer); // nothing was started
     assert_ok(sr_writer_open(&options, &writer));
     assert_ok(sr_writer_append(writer, record->data, record->bytes));
-    assert_false(sr_dataset_has_split(folder, "train")); // not before it is closed
+    assert_false(sr_dataset_has_split(folder, "train")); // not before the writer is closed
     sr_writer_abort(writer);
     assert_int_equal(0, count_entries(folder));
     assert_ok(sr_writer_open(&options, &writer));
@@ -293,7 +294,7 @@ static uint64_t stream(const char *folder) {
             assert_ok(sr_pipeline_next(pipeline, &slot, &end));
             if (end)
                 break;
-            assert_int_equal(2, slot.arrays); // image, label: three samples
+            assert_int_equal(2, slot.arrays); // image and label of three samples
             for (int i = 0; i < slot.arrays; i++)
                 hash = sr_hash64_seed(
                     slot.array[i].data,
@@ -334,8 +335,8 @@ static void pack(const char *source, const char *folder, const char *format, int
     assert_true(report.was_complete);
 }
 
-// Of each format the pipeline gives the same samples, and packing the same bytes with any number of
-// workers.
+// With every format, the pipeline gives the same samples, and packing gives the same bytes with any
+// number of workers.
 static void packed_streams_are_equal(void **state) {
     (void)state;
     char *source = in_top("pictures");
@@ -349,7 +350,7 @@ static void packed_streams_are_equal(void **state) {
         pack(source, one, format, 1);
         pack(source, three, format, 3);
         (void)snprintf(command, sizeof command, "diff -r '%s' '%s'", one, three);
-        assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): paths that we made
+        assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): our own paths
         uint64_t hash = stream(one);
         first = i == 0 ? hash : first;
         if (hash != first)
@@ -360,11 +361,12 @@ static void packed_streams_are_equal(void **state) {
                                        .val_fraction = 0.2,
                                        .format = i == 0 ? "kpl-dir" : NULL,
                                        .quiet = true};
-        assert_status(SR_E_EXISTS, sr_pack(&other, &report)); // as another format it is another
+        assert_status(SR_E_EXISTS,
+                      sr_pack(&other, &report)); // another format makes another data set
     }
 }
 
-// -- KPLRecord directories of others -----------------------------------------------------------
+// -- KPLRecord directories of other writers ----------------------------------------------------
 
 static size_t from_hex(const char *hex, uint8_t *out) {
     size_t n = 0;
@@ -392,7 +394,7 @@ static void put_golden(const char *folder, const char *stem) {
     uint8_t data[3 * 71], index[16];
     for (int i = 0; i < 3; i++) {
         assert_int_equal(71, from_hex(GOLDEN_RECORD, data + i * 71));
-        data[i * 71 + 70] = (uint8_t)i; // the label
+        data[i * 71 + 70] = (uint8_t)i; // label
     }
     assert_ok(sr_make_folders(folder));
     (void)snprintf(path, sizeof path, "%s/%s.data", folder, stem);
@@ -435,11 +437,12 @@ static void golden_directory_is_read(void **state) {
     sr_dataset *set;
     put_golden(folder, "root");
     assert_true(sr_dataset_has_split(folder, "train") && !sr_dataset_has_split(folder, "val"));
-    assert_ok(sr_dataset_open_records(folder, "val", &set)); // it does not say what it is
+    assert_ok(sr_dataset_open_records(folder, "val", &set)); // it does not name its split
     assert_int_equal(0, sr_dataset_class_count(set));
     assert_string_equal("root.data record 1", sr_dataset_sample_name(set, 1, name));
     sr_dataset_free(set);
-    assert_false(sr_path_exists(in_folder(folder, "root.sums"))); // reading records looks at none
+    assert_false(
+        sr_path_exists(in_folder(folder, "root.sums"))); // reading records does not use checksums
     check_golden(folder);
     assert_true(sr_path_exists(in_folder(folder, "root.sums")));
     check_golden(folder); // now with checksums
@@ -478,7 +481,7 @@ static void classes_come_from_properties(void **state) {
     sr_text_release(&text);
 }
 
-// Boxes without a list of classes: the names of the objects, sorted.
+// Boxes without a list of classes: the classes are the sorted names of the objects.
 static void classes_come_from_objects(void **state) {
     (void)state;
     const sr_object objects[] = {{.name = "cow", .name_bytes = 3, .xmax = 1, .ymax = 1},
@@ -509,12 +512,12 @@ static void classes_come_from_objects(void **state) {
     sr_dataset_free(set);
 }
 
-// What a died writer, a bad copy or a rewrite leave.
+// The states that a killed writer, a bad copy or a rewrite leave.
 static void broken_directories_are_named(void **state) {
     (void)state;
     static const struct {
         const char *file, *says;
-        int bytes; // left; -1: removed
+        int bytes; // bytes that remain; -1: removed
     } cases[] = {
         {"root.index", "root.index is empty: its writer stopped before it closed", 0},
         {"root.index", "root.index is missing", -1},
@@ -545,7 +548,7 @@ static void broken_directories_are_named(void **state) {
     }
 }
 
-// A record that does not parse is met when it is read, and no checksums bless it.
+// A record that does not parse is detected when it is read, and gets no checksum.
 static void damaged_records_of_others(void **state) {
     (void)state;
     char *folder = in_top("damaged");
@@ -570,7 +573,7 @@ static void damaged_records_of_others(void **state) {
     assert_false(sr_path_exists(in_folder(folder, "root.sums")));
 }
 
-// Where nothing can be written the directory is read all the same; no half file stays behind.
+// A directory that cannot be written is still read; no partial file remains.
 static void unwritable_directory(void **state) {
     (void)state;
     char *folder = in_top("fixed");
@@ -594,7 +597,7 @@ static void unwritable_directory(void **state) {
     assert_int_equal(4, count_entries(folder)); // root.sums
 }
 
-// The properties as protobuf has them: {"classes": ["a", ""], "split": "val"}.
+// The properties as protobuf encodes them: {"classes": ["a", ""], "split": "val"}.
 static void golden_property(void **state) {
     (void)state;
     static const char *const classes[] = {"a", ""};
@@ -626,7 +629,7 @@ static void golden_property(void **state) {
 // -- LMDB --------------------------------------------------------------------------------------
 
 #ifdef SR_WITH_LMDB
-// The library reads what ours wrote; ours reads the same, key by key.
+// liblmdb reads what our writer wrote; our reader returns the same, key by key.
 static void lmdb_agrees(void **state) {
     (void)state;
     char *folder = in_top("store"), *path = in_top("store/train/data.mdb");
@@ -674,7 +677,7 @@ static void lmdb_agrees(void **state) {
     sr_record_writer_release(&want);
 }
 
-// A store of somebody else is told apart from a damaged one.
+// Another program's store is distinguished from a damaged one.
 static void foreign_lmdb_is_named(void **state) {
     (void)state;
     char *path = in_top("other.mdb");

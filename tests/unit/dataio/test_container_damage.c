@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every container but shards (test_shard_damage.c) with each of its files damaged: whatever is read
-// is what was written, or an error that names the file; what reading finds, verify finds.
+// Every container except shards (see test_shard_damage.c) with each of its files damaged: reading
+// returns what was written, or an error that names the file; what reading detects, verify detects.
 //
 //   test_container_damage [all]   a sample of the flips and cuts; 'all': every bit and length
 //
-// A KPLRecord directory has no byte that does not matter. An LMDB file has: the older meta page,
-// pages that were freed, and the rest of a page; damage there changes nothing and is not found.
+// In a KPLRecord directory every byte matters. In an LMDB file some do not: the older meta page,
+// freed pages, and the unused rest of a page; damage there changes nothing and is not detected.
 #include <unistd.h>
 
 #include "dataio/pack/inspect.h"
@@ -71,7 +71,7 @@ static bool is_damage(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
-// True where nothing of what is read has changed.
+// True if everything that is read is unchanged.
 static bool read_all(const looks *l, const damage *d) {
     sr_dataset *set;
     sr_status status = sr_dataset_open(folder, "train", &set);
@@ -84,13 +84,13 @@ static bool read_all(const looks *l, const damage *d) {
     bool same = strcmp(l->identity, sr_dataset_identity(set)) == 0;
     if (!same || sr_dataset_count(set) != RECORDS || sr_dataset_class_count(set) != 2 ||
         strcmp(sr_dataset_class_name(set, 1), "dog") != 0)
-        fail_msg("%s: opens as another data set", d->what);
+        fail_msg("%s: opens as a different data set", d->what);
     for (int i = 0; i < RECORDS; i++) {
         const void *data;
         size_t bytes;
         status = sr_dataset_read(set, i, &data, &bytes);
         if (status == SR_OK && sr_hash64(data, bytes) != l->records[i])
-            fail_msg("%s: record %d is another", d->what, i);
+            fail_msg("%s: record %d differs", d->what, i);
         if (status != SR_OK && !is_damage(status))
             fail_msg("%s: %s (%s)", d->what, sr_error_message(), sr_status_name(status));
         same = same && status == SR_OK;
@@ -109,7 +109,7 @@ static void check(void *user, const damage *d) {
         fail_msg("%s of %s: reading says %s, verify %llu: %s", d->what, d->file,
                  same ? "whole" : "damaged", (unsigned long long)result.damaged, message);
     if (same && l->all_matters)
-        fail_msg("%s of %s is not found", d->what, d->file);
+        fail_msg("%s of %s is not detected", d->what, d->file);
     if (!same && message[0] == '\0')
         fail_msg("%s of %s is not named", d->what, d->file);
     *(same ? &l->harmless : &l->found) += 1;
@@ -138,7 +138,7 @@ static void damage_files(const char *format, const char *const *files, size_t co
         look(&l);
         (void)snprintf(path, sizeof path, "%s/train/%s", folder, files[i]);
         long ways = damage_each(path, stride, check, &l);
-        print_message("%s: %ld ways of damage, %ld change nothing\n", files[i], ways, l.harmless);
+        print_message("%s: %ld cases of damage, %ld change nothing\n", files[i], ways, l.harmless);
         assert_true(l.found > 10);
     }
     test_folder_remove(folder);
@@ -160,7 +160,7 @@ static void lmdb_store(void **state) {
 }
 #endif
 
-// Without checksums: no damage is worse than an error, and none is made to look whole.
+// Without checksums: damage causes at worst an error, and never gets checksums that hide it.
 static void check_foreign(void *user, const damage *d) {
     sr_dataset *set;
     char path[400];
@@ -184,7 +184,7 @@ static void check_foreign(void *user, const damage *d) {
             fail_msg("%s of %s: %s", d->what, d->file, sr_error_message());
     }
     if (unsound == sr_path_exists(path))
-        fail_msg("%s of %s: checksums of damaged records", d->what, d->file);
+        fail_msg("%s of %s: checksums were made for damaged records", d->what, d->file);
     sr_dataset_free(set);
 }
 
@@ -202,8 +202,8 @@ static void kpl_directory_of_others(void **state) {
 }
 
 int main(int argc, char **argv) {
-    (void)setenv("TMPDIR", "/dev/shm", 0); // no need to wait for a disk
-    sr_log_set_level(SR_LOG_ERROR);        // of each unsound record there is a warning
+    (void)setenv("TMPDIR", "/dev/shm", 0); // avoids waiting for a disk
+    sr_log_set_level(SR_LOG_ERROR);        // each invalid record causes a warning
     if (argc > 1 && strcmp(argv[1], "all") == 0)
         stride = 1;
     const struct CMUnitTest tests[] = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //   test_crops DATASET   (tests/dist/check_real.py)
 //
-// Crops of the pictures of a packed data set, decoded with their row index, are that part of what
-// libjpeg-turbo makes of the whole picture: 100 crops of every picture, and of ten pictures every
-// position of each pair of edges within an MCU.
+// Crops of the pictures of a packed data set, decoded with their row index, equal that part of
+// libjpeg-turbo's decoding of the whole picture: 100 crops of every picture, and for ten pictures
+// every position of each pair of edges within an MCU.
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static sr_region any_crop(const picture *p, sr_rng *rng) {
     return r;
 }
 
-// The upper left and the lower right corner at every place within an MCU.
+// The upper left and the lower right corner at every position within an MCU.
 static int64_t check_edges(sr_decoder *decoder, const picture *p) {
     const int64_t x = p->width / 3 / MCU * MCU, y = p->height / 3 / MCU * MCU;
     const int64_t right = p->width * 2 / 3 / MCU * MCU, bottom = p->height * 2 / 3 / MCU * MCU;

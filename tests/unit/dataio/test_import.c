@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every format of the table, from a folder and from a tar of it: records, classes, splits, and what
-// becomes of files that do not fit. A format without a case here fails.
+// Every format of the table, from a folder and from a tar of it: records, classes, splits, and how
+// unsuitable files are handled. A format without a case here fails.
 #include "tests/unit/dataio/import_fixture.h"
 
 #include <sys/stat.h>
@@ -159,7 +159,7 @@ static void check_yolo(const sr_pack_report *r) {
     assert_int_equal(5, r->objects);
     assert_int_equal(1, r->degenerate);
     assert_int_equal(2, r->unlabelled);   // not in val.txt; a test split without labels
-    assert_int_equal(11, r->annotations); // data.yaml and val.txt with them
+    assert_int_equal(11, r->annotations); // including data.yaml and val.txt
     assert_int_equal(0, r->ignored);
     assert_int_equal(3, class_count("train", "red fox"));
     one_object("train", "images/train/1.jpg", &o);
@@ -176,7 +176,7 @@ static void check_yolo(const sr_pack_report *r) {
     while (sr_record_next(&points, &key, &n, &number, &more) == SR_OK && more)
         numbers++;
     assert_int_equal(6, numbers);
-    one_object("train", "turned.jpg", &o); // as it is shown
+    one_object("train", "turned.jpg", &o); // as displayed
     check_box(&o, 0, 0, 30, 40);
     one_object("train", "images/extra/deep/1.jpg", &o);
     check_box(&o, 11, 5, 33, 15);
@@ -247,7 +247,7 @@ static void check_idx(const sr_pack_report *r) {
     check_refused("alone-images-idx3-ubyte,pictures without a file of labels");
 }
 
-// A directory as the original writer makes it, of one split.
+// A directory with one split, as the original writer makes it.
 static void put_kplrecord(const char *folder, int count) {
     static const char meta[] =
         "version: 1\nid: \"root\"\nrecord_type {\n  basicType: map\n  properties {\n    key: "
@@ -347,7 +347,7 @@ static const struct {
     {"listed", make_listed, check_listed, true},
 };
 
-// From the folder, from a tar of it and from a compressed one: the same shards.
+// The folder, a tar of it and a compressed tar give the same shards.
 static void check_case(size_t i) {
     sr_pack_report report;
     sr_source *source;

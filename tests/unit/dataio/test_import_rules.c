@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single rules of importing: broken annotations explained by their place, annotations of pictures
-// that shrink or are turned, lists, subsets, compressed pixels, and what stat says of it all.
+// Single rules of importing: broken annotations reported with their position, annotations of
+// pictures that shrink or are rotated, lists, subsets, compressed pixels, and what stat reports.
 #include "tests/unit/dataio/import_fixture.h"
 
 #include "dataio/formats/rle.h"
@@ -56,7 +56,7 @@ static void test_broken_coco(void **state) {
     }
 }
 
-// Single flaws in a COCO file: each refuses its picture, and the rest is packed.
+// Single errors in a COCO file: each refuses its picture only, and the rest is packed.
 static void test_flawed_coco(void **state) {
     (void)state;
     sr_pack_report report;
@@ -126,7 +126,7 @@ static void test_flawed_coco(void **state) {
     check_refused("\na.json,\"annotation id 14, 22:");
     check_refused("\na.json,\"annotation id 15 is of image id 77, which is not defined (2 "
                   "annotations are)\"");
-    // A place that is refused by the check of --val-fraction is none of those that are held out.
+    // A file that --val-fraction's check refuses is not held out for validation.
     run("rm -r '%s'", in_top("dst"));
     assert_ok(pack(in_top("src"), in_top("dst"),
                    (sr_pack_options){.allow_refused = 99, .val_fraction = 0.5}, &report));
@@ -171,7 +171,7 @@ static void test_broken_yolo(void **state) {
     }
     sr_pack_report report;
     put_text("src/data.yaml", "train: images\nnames: [a]\n");
-    put_text("src/other.yaml", "train: images\nnames: [b]\n"); // data.yaml is the one
+    put_text("src/other.yaml", "train: images\nnames: [b]\n"); // data.yaml is used
     assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
     assert_int_equal(1, class_count("train", "a"));
     run("mv '%s' '%s'", in_top("src/data.yaml"), in_top("src/third.yml"));
@@ -185,7 +185,7 @@ static void test_broken_yolo(void **state) {
                    "labels/1.txt");
 }
 
-// Splits that hold their images and labels, no data.yaml, classes.txt, the path of a data.yaml, and
+// Splits that contain their images and labels; no data.yaml; classes.txt; the path of a data.yaml;
 // key points.
 static void test_yolo_layouts(void **state) {
     (void)state;
@@ -216,7 +216,7 @@ static void test_yolo_layouts(void **state) {
     assert_int_equal(2, class_count("train", "b"));
 }
 
-// Labels beside their pictures, as labelImg and Darknet have them; a byte order mark, .TXT.
+// Labels next to their pictures, as labelImg and Darknet store them; a byte order mark; .TXT.
 static void test_yolo_beside(void **state) {
     (void)state;
     sr_pack_report report;
@@ -240,7 +240,7 @@ static void test_yolo_beside(void **state) {
     assert_int_equal(1, report.objects);
 }
 
-// The path of the JSON: pictures beside it, or beside its folder.
+// The path of the JSON file, with pictures next to it, or next to its folder.
 static void test_json_path(void **state) {
     (void)state;
     sr_pack_report report;
@@ -287,7 +287,7 @@ static void test_shrunk_annotations(void **state) {
     free(record);
 }
 
-// A folder of compressed shards; beside pictures archives are not looked into.
+// A folder of compressed shards; archives next to pictures are not read.
 static void test_shards(void **state) {
     (void)state;
     sr_pack_report report;
@@ -301,7 +301,8 @@ static void test_shards(void **state) {
     assert_int_equal(2, report.ignored);
 }
 
-// Boxes of a picture that EXIF turns: as stored where the sizes say so, else of the upright one.
+// Boxes of a picture that EXIF rotates: relative to the stored picture where the annotated size
+// says so, else to the upright one.
 static void test_turned(void **state) {
     (void)state;
     sr_pack_report report;
@@ -340,14 +341,15 @@ static void test_bad_lists(void **state) {
                                       (sr_pack_options){.list = in_top("list.tsv")}, &report));
         assert_message(bad[i].said);
     }
-    sr_pack_report report; // numbers are the classes' numbers; the list's folder is the source
+    sr_pack_report report; // class numbers are used as they are; the list's folder is the source
     put_text("list.tsv", "1.jpg\t7\n");
     assert_ok(pack(NULL, in_top("dst"), (sr_pack_options){.list = in_top("list.tsv")}, &report));
     assert_int_equal(8, report.classes);
     assert_int_equal(7, label_of("train", "1.jpg"));
 }
 
-// A line of the names is a class's number, also where two are equal; a byte order mark is none.
+// A line number in the names file is a class number, even if two lines are equal; a byte order mark
+// is skipped.
 static void test_class_names(void **state) {
     (void)state;
     sr_pack_report report;
@@ -369,7 +371,7 @@ static void test_class_names(void **state) {
     assert_message("zero bytes in a file of names");
 }
 
-// What Windows programs write: a byte order mark and '\\' between folders.
+// Files of Windows programs: a byte order mark, and '\\' between folders.
 static void test_windows_coco(void **state) {
     (void)state;
     sr_pack_report report;
@@ -394,7 +396,7 @@ static void test_subset(void **state) {
     assert_int_equal(7, part.records[SR_SPLIT_TRAIN]);
     assert_int_equal(3, part.records[SR_SPLIT_TEST]);
     assert_int_equal(13, part.outside);
-    sr_dataset *a, *b; // the first of the whole
+    sr_dataset *a, *b; // the first one is of the whole
     assert_ok(sr_dataset_open(in_top("all"), "train", &a));
     assert_ok(sr_dataset_open(in_top("dst"), "train", &b));
     for (int64_t i = 0; i < 7; i++) {
@@ -423,7 +425,7 @@ static void test_rle(void **state) {
     assert_ok(sr_rle_parse(&again, rle.text, rle.text_bytes));
     assert_int_equal(rle.count, again.count);
     assert_memory_equal(counts, again.counts, sizeof counts);
-    // As COCO's own tools write [6, 1, 40, 4, 5, 4, 5, 4, 21].
+    // As COCO's own tools encode [6, 1, 40, 4, 5, 4, 5, 4, 21].
     static const uint32_t theirs[] = {6, 1, 40, 4, 5, 4, 5, 4, 21};
     rle.count = 0;
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
@@ -431,12 +433,13 @@ static void test_rle(void **state) {
     assert_ok(sr_rle_print(&rle));
     assert_int_equal(12, rle.text_bytes);
     assert_memory_equal("61X13mN000`0", rle.text, 12);
-    assert_status(SR_E_DATA, sr_rle_parse(&again, "h", 1)); // more follows, but nothing does
+    assert_status(SR_E_DATA,
+                  sr_rle_parse(&again, "h", 1)); // the continuation bit is set, but no byte follows
     sr_rle_release(&rle);
     sr_rle_release(&again);
 }
 
-// Compressed pixels are decoded to those that were stored plainly.
+// Compressed pixels are decoded to those of the uncompressed records.
 static void test_zstd(void **state) {
     (void)state;
     sr_pack_report report;

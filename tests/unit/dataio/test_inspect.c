@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at data sets: verify names damage and missing shards, stat counts.
+// Inspecting data sets: verify names damage and missing shards, stat counts.
 #include "tests/unit/support/test_pictures.h"
 
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static void test_stat(void **state) {
     assert_int_equal(30, stat.records);
     assert_int_equal(20, stat.class_records[0]);
     assert_int_equal(10, stat.class_records[1]);
-    assert_true(stat.has_mean && stat.mean[0] == 0.5 && stat.std[2] == 0.5); // decoded here
+    assert_true(stat.has_mean && stat.mean[0] == 0.5 && stat.std[2] == 0.5); // decoded by stat
     sr_split_stat_release(&stat);
     sr_dataset_free(set);
     assert_ok(sr_dataset_open(top, "val", &set));

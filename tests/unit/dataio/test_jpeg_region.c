@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //   test_jpeg_region [all]   some packed pictures; 'all': 10,000 of them
 //
-// Our own decoding of usual JPEGs gives the bits of libjpeg-turbo's accurate decoding of the whole
-// picture: every set of inner loops, all samplings, odd sizes, restart intervals, with and without
-// a row index, any region.
+// Our own decoding of baseline JPEGs gives the bits of libjpeg-turbo's accurate decoding of the
+// whole picture: every set of inner loops, all samplings, odd sizes, restart intervals, with and
+// without a row index, any region.
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ typedef struct kind {
 typedef struct jpeg {
     unsigned char *data;
     unsigned long bytes;
-    uint8_t *pixels[SCALES]; // of the library, at 1, 1/2, 1/4, 1/8
+    uint8_t *pixels[SCALES]; // decoded by libjpeg-turbo at 1, 1/2, 1/4, 1/8
     uint8_t index[4 * MAX_SEGMENTS];
     sr_encoded encoded;
 } jpeg;
@@ -76,7 +76,7 @@ static void encode(const kind *k, jpeg *out) {
     sr_free(row);
 }
 
-// All pixels by the library; NULL where it warns of anything.
+// All pixels as libjpeg-turbo decodes them; NULL if it warns of anything.
 static uint8_t *decode(const jpeg *j, int scale) {
     int64_t width, height;
     return library_jpeg(j->data, j->bytes, scale, &width, &height);
@@ -128,7 +128,7 @@ typedef struct checker {
     sr_decode_times times;
 } checker;
 
-// Our decoding of a region at one scale; false where it is left to the library.
+// Our decoding of a region at one scale; false if it is left to libjpeg-turbo.
 static bool check_scale(checker *c, const kind *k, const jpeg *j, const sr_region *r, int power) {
     const int scale = 1 << power;
     const int64_t width = (k->width + scale - 1) / scale;
@@ -159,7 +159,8 @@ static void check_region(checker *c, const kind *k, const jpeg *j, const sr_regi
     assert_int_equal(k->width, w);
     assert_int_equal(k->height, h);
     assert_true(check_scale(c, k, j, r, 0));
-    const bool equal = k->components == 1 || k->h == k->v; // chroma gets the size of luma
+    const bool equal =
+        k->components == 1 || k->h == k->v; // otherwise chroma is resized to luma's size
     for (int power = 1; power < SCALES; power++)
         assert_true(check_scale(c, k, j, r, power) || (!equal && power == SCALES - 1) ||
                     (k->width >> power) < 8);
@@ -178,8 +179,8 @@ static void check_regions(checker *c, const kind *k, const jpeg *j, int count) {
     }
 }
 
-// Rows of blocks are 1 to 16 pixels from their end, so that every way in which vectors run over is
-// met; larger ones have several segments a row.
+// The widths leave 1 to 16 pixels at the end of a row of blocks, which covers every way in which
+// vectors overrun it; larger pictures have several segments a row.
 static const kind kinds[] = {
     {"4:2:0", 3, 2, 2, 157, 101, 90, 0, false, false, false},
     {"4:2:0, a segment a row", 3, 2, 2, 171, 133, 85, -1, false, false, false},
@@ -231,9 +232,9 @@ static void test_sets(void **state) {
     }
 }
 
-// ---- What is not usual, or damaged ----
+// ---- JPEGs that are not baseline, or damaged ----
 
-// All sets give the same pixels, whatever the numbers in a stream are.
+// All sets of inner loops give the same pixels, whatever the numbers in a stream are.
 static void check_other_sets(const jpeg *j, const sr_pixels *want) {
     const sr_jpeg_set *sets[SR_JPEG_MOST_SETS];
     const int count = sr_jpeg_sets(sets);
@@ -254,7 +255,7 @@ static void check_other_sets(const jpeg *j, const sr_pixels *want) {
     }
 }
 
-// The same pixels as the library's, which has nothing to warn of, or left to it.
+// Either the same pixels as libjpeg-turbo, without a warning from it, or left to libjpeg-turbo.
 static bool check_damaged(checker *c, const jpeg *j) {
     int64_t w, h;
     int orientation;
@@ -292,7 +293,7 @@ static void test_damage(void **state) {
     j.encoded.segments = NULL;
     for (size_t bytes = 0; bytes < j.bytes; bytes++) {
         j.encoded.bytes = bytes;
-        assert_false(check_damaged(&c, &j)); // there is no end marker
+        assert_false(check_damaged(&c, &j)); // without an end marker
     }
     sr_free(whole);
     sr_pixel_buffer_release(&c.buffer);
@@ -302,7 +303,7 @@ static void test_damage(void **state) {
 
 // ---- Packed pictures ----
 
-// A picture of any kind, as files are in the wild.
+// A picture with random properties, like files in the wild.
 static kind any_kind(sr_rng *rng) {
     static const struct {
         const char *name;
@@ -326,7 +327,7 @@ static kind any_kind(sr_rng *rng) {
                   .progressive = sr_rng_below(rng, 4) == 0};
 }
 
-// A crop of a packed picture, decoded with its row index, is that part of the source's pixels.
+// A crop of a packed picture, decoded with its row index, equals that part of the source's pixels.
 static void check_packed(sr_picture_worker *worker, sr_decoder *decoder, const kind *k,
                          sr_rng *rng) {
     const sr_picture_options options = {.segments = (int)sr_rng_below(rng, 9)};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic links of a data set: inside they are good, outside of it only where the user names them.
+// Symbolic links of a data set: inside it they are allowed, outside of it only where the user names
+// them.
 #include <unistd.h>
 
 #include "dataio/record/links.h"
@@ -21,7 +22,7 @@ static int set_up(void **state) {
     test_folder_make(top);
     assert_ok(sr_make_folders(in_top("set/train")));
     assert_ok(sr_make_folders(in_top("far/deep")));
-    assert_ok(sr_make_folders(in_top("set-2"))); // whose name begins as the set's does
+    assert_ok(sr_make_folders(in_top("set-2"))); // its name begins with the set's name
     assert_int_equal(0, unsetenv(SR_LINKS_VARIABLE));
     return 0;
 }
@@ -56,7 +57,7 @@ static void links_that_leave(void **state) {
     refused("set/similar", "/set-2;");
     put_link("set/train/root.data", "../../far/deep"); // in the folder of a split
     refused("set/train/root.data", "/far/deep;");
-    put_link("far/again", "/etc"); // by way of a second link
+    put_link("far/again", "/etc"); // through a second link
     put_link("set/chain", "../far/again");
     refused("set/chain", "to /etc;");
 }
@@ -71,7 +72,7 @@ static void links_that_stay(void **state) {
     assert_ok(sr_links_check(in_top("linked-set")));
     assert_ok(sr_links_check(in_top("not-there/at/all")));
     put_link("beside", "/");
-    assert_ok(sr_links_check(in_top("not-there"))); // its neighbours are no part of it
+    assert_ok(sr_links_check(in_top("not-there"))); // its neighbours do not belong to it
 }
 
 static void links_that_are_named(void **state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LMDB files that are made byte by byte: nodes that reach to the end of their page, and behind it.
+// LMDB files made byte by byte: nodes that extend to the end of their page, and beyond it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ static void put_meta(uint64_t page) {
     put(at + HEADER + 128, page, 8); // transaction
 }
 
-// One node, whose fields begin at 'at' of its page.
+// One node, whose fields begin at offset 'at' of its page.
 typedef struct crafted {
     uint64_t at, low, flags, key_bytes;
     int page_flag;
@@ -70,7 +70,7 @@ static void nodes_stay_inside(void **state) {
         {PAGE - NODE, 0, 0, 65535, FLAG_LEAF, "page 2 has a damaged node"},
         {PAGE - NODE, 0, 0, 65535, FLAG_BRANCH, "page 2 has a damaged node"},
         {PAGE - NODE, 0xffffffff, 0, 0, FLAG_LEAF, "page 2 has a damaged node"},
-        {PAGE - NODE - 9, 100, FLAG_BIG, 1, FLAG_LEAF, NULL}, // its number is the last of the page
+        {PAGE - NODE - 9, 100, FLAG_BIG, 1, FLAG_LEAF, NULL}, // its page number ends the page
         {PAGE - NODE - 8, 100, FLAG_BIG, 1, FLAG_LEAF, "page 2 has a damaged node"},
         {PAGE - NODE - 9, PAGE - HEADER + 1, FLAG_BIG, 1, FLAG_LEAF, "page 3 does not contain"},
         {PAGE - NODE + 1, 0, 0, 0, FLAG_LEAF, "page 2 has a node outside its bounds"},

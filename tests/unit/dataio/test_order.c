@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an epoch, samples and what their augmentation draws, in one number: the same for
+// The order of an epoch, its samples and the draws of their augmentation, as one hash: the same for
 // 1 to 4 ranks, 1 to 8 workers, processes and threads, and after SIGKILL of data processes at
-// random instants; another for another seed, order or list of transforms.
+// random times; different for another seed, order or list of transforms.
 //
 //   test_order [kills N | all]   'kills': N of them; 'all': every combination as processes, 200
 //   kills
-// That the bytes of the slots are the same too is in test_pipeline.c.
+// test_pipeline.c checks that the bytes of the slots are the same too.
 #include <signal.h>
 #include <time.h>
 
@@ -50,7 +50,7 @@ typedef struct sums {
     uint64_t hash[EPOCHS];
 } sums;
 
-// Adds what one rank was dealt; 'between' is called after each slot.
+// Adds what one rank receives; 'between' is called after each slot.
 static void deal(const sr_pipeline_options *o, sums *out, void (*between)(sr_pipeline *)) {
     sr_pipeline *p;
     size_t count;
@@ -114,7 +114,7 @@ static void test_ranks_and_workers(void **state) {
     }
 }
 
-// The number says something: whatever changes the order or a draw changes it.
+// The hash is sensitive: whatever changes the order or a draw changes it.
 static void test_differences(void **state) {
     (void)state;
     static const sr_transform_spec others[] = {
@@ -142,7 +142,8 @@ static void test_differences(void **state) {
 static sr_rng chance;
 static int kills;
 
-// About every eighth slot a process of any kind, at an instant that nothing is aligned with.
+// After about every eighth slot kills a process of any kind, at a time that is aligned with
+// nothing.
 static void kill_one(sr_pipeline *p) {
     if (sr_rng_below(&chance, 8) != 0)
         return;
@@ -166,7 +167,7 @@ static void test_kills(void **state) {
         deal_to_ranks(o, 1, &want);
         o.threads = false;
         o.workers = 2;
-        o.prefetch = 2; // small, so that no stage is done before it is killed
+        o.prefetch = 2; // small, so that no stage has finished before it is killed
         o.memory = 64 << 10;
         for (kills = 0; kills < (kills_wanted + 1) / 2;) {
             sums got = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing folders and tars: every kind of wild input, hold-out, the same bytes for any number of
-// workers and after a kill, and destinations that hold something else.
+// Packing folders and tars: every kind of malformed input, hold-out, the same bytes for any number
+// of workers and after a kill, and destinations that contain something else.
 #include "tests/unit/support/test_pictures.h"
 
 #include <archive.h>
@@ -56,7 +56,7 @@ static void put_jpeg(const char *name, unsigned seed) {
     free(data);
 }
 
-// CLASS/NN.jpg for some classes, each with 'count' pictures.
+// Writes CLASS/NN.jpg for several classes, 'count' pictures each.
 static void put_classes(const char *folder, const char *const *names, int classes, int count) {
     for (int c = 0; c < classes; c++) {
         for (int i = 0; i < count; i++) {
@@ -96,10 +96,10 @@ static void check_refused(const char *destination, const char *line) {
 static void assert_same_folders(const char *a, const char *b) {
     char command[2200];
     (void)snprintf(command, sizeof command, "diff -r '%s' '%s'", a, b);
-    assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): paths that we made
+    assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): our own paths
 }
 
-// Names of the split's samples by label: "0:a/00.jpg 0:a/01.jpg ..." sorted into out.
+// Names of the split's samples by label, sorted: "0:a/00.jpg 0:a/01.jpg ..." in out.
 static int by_text(const void *a, const void *b) {
     return strcmp(a, b);
 }
@@ -144,7 +144,7 @@ static void test_folder(void **state) {
     assert_string_equal("2:c/08.jpg", names[26]);
     assert_false(sr_path_exists(in_top("dst/refused.csv")));
 
-    sr_dataset *set; // classes are mixed in the order of records
+    sr_dataset *set; // the order of records mixes the classes
     assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
     assert_string_equal("b", sr_dataset_class_name(set, 1));
     assert_int_equal(20, sr_dataset_median_side(set));
@@ -168,7 +168,7 @@ static void test_folder(void **state) {
 static void test_hold_out_rule(void **state) {
     (void)state;
     char names[64][64];
-    put_jpeg("src/one/1.jpg", 1); // a class of one stays in train
+    put_jpeg("src/one/1.jpg", 1); // the only picture of a class stays in train
     put_classes("src", abc, 1, 25);
     put_file("src/a/99.jpg", "\xff\xd8\xff broken", 10); // does not count
     sr_pack_report report;
@@ -179,7 +179,7 @@ static void test_hold_out_rule(void **state) {
     assert_string_equal("0:a/23.jpg", names[0]);
     assert_string_equal("0:a/24.jpg", names[1]);
     assert_int_equal(24, report.records[SR_SPLIT_TRAIN]);
-    // The same again: complete, and the same verdict; with the cure it is accepted.
+    // The same command again: complete, with the same verdict; with the suggested option it passes.
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst"),
                                   (sr_pack_options){.val_fraction = 0.1}, &report));
     assert_true(report.was_complete && report.records[SR_SPLIT_TRAIN] == 24);
@@ -299,8 +299,8 @@ static void test_destination(void **state) {
                                    (sr_pack_options){.val_fraction = 1.0}, &report));
 }
 
-// Killed at many points: afterwards no split can be read unless it is complete, and the same
-// command gives the same bytes as an undisturbed one.
+// Killed at many moments: a split can be read only if it is complete, and repeating the command
+// gives the same bytes as an undisturbed run.
 static void test_killed(void **state) {
     (void)state;
     put_classes("src", abc, 3, 30);
@@ -328,7 +328,7 @@ static void test_killed(void **state) {
     assert_true(unfinished > 0);
 }
 
-// Killed when its third shard is there: the same command takes over what is finished, whatever has
+// Killed when its third shard exists: the same command reuses what is finished, whatever has
 // happened to the rest.
 static void test_goes_on(void **state) {
     (void)state;
@@ -347,11 +347,11 @@ static void test_goes_on(void **state) {
             ;
         (void)kill(child, SIGKILL);
         assert_int_equal(child, waitpid(child, &exit_status, 0));
-        if (!WIFSIGNALED(exit_status)) { // it was faster
+        if (!WIFSIGNALED(exit_status)) { // it finished before the kill
             test_folder_remove(in_top("dst"));
             continue;
         }
-        if (round == 1) // damaged meanwhile: from the beginning
+        if (round == 1) // damaged in between: starts over
             put_file("dst/train-00001.kpl", "half", 4);
         assert_ok(pack(in_top("src"), in_top("dst"), options, &report));
         assert_true(round == 1 ? report.resumed == 0 : report.resumed > 0);
@@ -370,7 +370,7 @@ static void test_interrupted_state(void **state) {
     sr_pack_report report;
     assert_ok(pack(in_top("src"), in_top("whole"), options, &report));
     assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.max_side = 8}, &report));
-    // As a kill would leave it: no last shard, a temporary file, "packing".
+    // The state after a kill: no last shard, a temporary file, "packing".
     char *text = read_text(in_top("dst/pack.txt"));
     const char *state_line = strstr(text, "train ");
     assert_non_null(state_line);
@@ -416,7 +416,7 @@ static void test_layouts(void **state) {
     assert_ok(pack(in_top("three"), in_top("d3"), (sr_pack_options){0}, &report));
     assert_int_equal(1, list_split(in_top("d3"), "train", names, 16));
     assert_string_equal("0:1.jpg", names[0]);
-    put_jpeg("four/train/1.jpg", 1); // no classes at all
+    put_jpeg("four/train/1.jpg", 1); // no class folders
     put_jpeg("four/val/1.jpg", 1);
     assert_status(SR_E_DATA, pack(in_top("four"), in_top("d4"), (sr_pack_options){0}, &report));
     assert_message("CLASS/picture");
@@ -520,7 +520,7 @@ static void test_tar(void **state) {
         check_refused(in_top(dst), "device.jpg,a device");
         check_refused(in_top(dst), "1.jpg,the name appears twice");
     }
-    char command[2200]; // the same pictures, whichever way
+    char command[2200]; // the same pictures, packed as a tar or not
     (void)snprintf(command, sizeof command, "cmp '%s' '%s'", in_top("d0/train-00000.kpl"),
                    in_top("d1/train-00000.kpl"));
     assert_int_equal(0, system(command)); // NOLINT(cert-env33-c)
@@ -528,8 +528,8 @@ static void test_tar(void **state) {
     free(small);
 }
 
-// A folder, tars of what is in it and of the folder itself, and a folder of one of these: the same
-// data set, byte for byte.
+// A folder, tars of its content and of the folder itself, and a folder that contains such a tar
+// give the same data set, byte for byte.
 static void test_a_tar_is_its_folder(void **state) {
     (void)state;
     static const struct {
@@ -542,7 +542,7 @@ static void test_a_tar_is_its_folder(void **state) {
         {"mkdir -p deep/er && cp -r src deep/er && mkdir deep/empty", "deep"},
     };
     put_classes("src", abc, 3, 4);
-    put_jpeg("src/b/lower/\xc3\xbc \xff.jpg", 7); // not all of it UTF-8
+    put_jpeg("src/b/lower/\xc3\xbc \xff.jpg", 7); // not all of it is UTF-8
     put_jpeg("src/c-d/1.jpg", 8);                 // '-' sorts before '/'
     sr_pack_report report;
     assert_ok(pack(in_top("src"), in_top("dst"), (sr_pack_options){.val_fraction = 0.3}, &report));
@@ -597,7 +597,7 @@ static void test_tar_of_tars(void **state) {
     free(picture);
 }
 
-// Archives that hold too many names, or unfold too far, also by way of archives inside.
+// Archives that contain too many names, or expand too far, also through nested archives.
 static void test_archive_bombs(void **state) {
     (void)state;
     enum { NAMES = 60, INNER = 20, ZEROS = 24 << 20 };
@@ -614,7 +614,7 @@ static void test_archive_bombs(void **state) {
     assert_status(SR_E_LIMIT, pack(in_top("many"), in_top("d2"), over, &report));
     assert_message("more than 59 names");
     assert_message("--max-entries");
-    put_tar("inner", ARCHIVE_FILTER_NONE, many, NAMES); // each of 20 holds 60 more
+    put_tar("inner", ARCHIVE_FILTER_NONE, many, NAMES); // each of 20 contains 60 more
     void *data;
     size_t bytes;
     assert_ok(sr_file_read(in_top("inner"), 1 << 20, &data, &bytes));
@@ -630,7 +630,7 @@ static void test_archive_bombs(void **state) {
         assert_status(SR_E_DATA, pack(in_top("nested"), in_top("d4"), nested_fits, &report));
     }
     sr_free(data);
-    uint8_t *zeros = calloc(1, ZEROS); // a name of a tar, so that it is unfolded onto the disk
+    uint8_t *zeros = calloc(1, ZEROS); // named like a tar, so that it is extracted to disk
     assert_non_null(zeros);
     memcpy(zeros + 257, "ustar", 5);
     const tar_entry large = {.name = "large.tar", .data = zeros, .bytes = ZEROS};

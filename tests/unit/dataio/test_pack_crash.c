@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing and power loss: after any call that changes a file, whatever was not synced, the same
-// pack again ends with the same bytes and leaves nothing else; a pack that had returned is whole.
+// Packing and power loss: after a crash at any call that changes a file, with any unsynced data
+// lost, packing again gives the same bytes and leaves no other files; a pack that returned is
+// complete.
 #include "tests/unit/support/test_support.h"
 
 #include <sys/stat.h>
@@ -12,9 +13,9 @@
 #include "tests/unit/support/crash_image.h"
 #include "tests/unit/support/pictures.h"
 
-static uint64_t shard_bytes; // 0: the usual
+static uint64_t shard_bytes; // 0: the default
 static char top[256], source[300], place[300], image[300], want[300];
-static const char *format; // of what is packed
+static const char *format; // of the packed data set
 
 static void make_source(void) {
     for (unsigned i = 0; i < 5; i++) {
@@ -85,10 +86,10 @@ static void lose_power(void) {
         for (unsigned policy = CRASH_KEEP_ALL; policy < CRASH_POLICIES; policy++) {
             crash_image_make(end, policy);
             if (end == calls && !crash_same_folders(image, want))
-                fail_msg("the pack had returned, but is not whole (policy %u)", policy);
+                fail_msg("the pack had returned, but is incomplete (policy %u)", policy);
             assert_ok(pack(image, 0));
             if (!crash_same_folders(image, want))
-                fail_msg("power lost after call %d (policy %u): other bytes", end, policy);
+                fail_msg("power lost after call %d (policy %u): different bytes", end, policy);
         }
     }
 }
@@ -98,19 +99,19 @@ static void into_a_new_folder(void **state) {
     lose_power();
 }
 
-// A shard for each record, so that there is much to go on from.
+// One shard for each record, so that there are many shards to reuse.
 static void into_many_shards(void **state) {
     (void)state;
     lose_power();
 }
 
-// What is there is of a pack with other options that was killed: its shards have to go first.
+// The destination has a killed pack with other options, whose shards must be removed first.
 static void over_an_unfinished_pack(void **state) {
     (void)state;
     crash.root = place;
     crash.fail_at = 30;
     crash.fail_errno = 5; // EIO
-    crash.fail_on = true; // so that it cannot tidy up
+    crash.fail_on = true; // prevents its clean-up
     assert_int_not_equal(SR_OK, pack(place, 8));
     crash_reset();
     lose_power();

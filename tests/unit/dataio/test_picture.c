@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of the wild on their way into a shard: same pixels out, damage and excess refused.
+// Malformed and unusual pictures on their way into a shard: the same pixels come out, damage and
+// excess are refused.
 #include "dataio/image/picture.h"
 #include "dataio/jpeg/decode.h"
 #include "dataio/jpeg/exif.h"
@@ -39,7 +40,7 @@ static void decode_all(sr_decoder *decoder, const void *data, size_t bytes, int 
     assert_true(out->x == 0 && out->y == 0 && out->width == width && out->height == height);
 }
 
-// That the stored picture decodes to the source's pixels, bit for bit.
+// Checks that the stored picture decodes to the source's pixels, bit for bit.
 static void check_same_pixels(fixture *f, const uint8_t *source, size_t bytes,
                               const sr_sample *stored) {
     sr_pixels a, b;
@@ -50,7 +51,7 @@ static void check_same_pixels(fixture *f, const uint8_t *source, size_t bytes,
     assert_memory_equal(a.data, b.data, (size_t)(a.width * a.height * 3));
 }
 
-// The index tells each row's segment: markers stand between, in turn, and the end is at the end.
+// The index gives each row's segment: the markers are in sequence, and the last entry is the end.
 static void check_index(const sr_sample *s, int64_t mcu_rows) {
     const uint8_t *data = s->data;
     assert_int_equal(mcu_rows + 1, s->segment_count);
@@ -169,7 +170,8 @@ static void test_png_kinds(void **state) {
     }
 }
 
-// Pixels instead of a stream: those of the decoder, upright or not as the record tells.
+// Stored pixels instead of a stream: those of the decoder, rotated upright or not as the record
+// says.
 static void test_raw(void **state) {
     fixture *f = *state;
     const test_picture pictures[] = {{.width = 150, .height = 140},
@@ -191,7 +193,7 @@ static void test_raw(void **state) {
         assert_int_equal(p->width * p->height * 3, stored.bytes);
         assert_int_equal(p->orientation ? p->orientation : 1, stored.orientation);
         decode_all(f->decoder, source, bytes, 1, &pixels);
-        if (p->components != 4) // whose pixels went through a JPEG of quality 95
+        if (p->components != 4) // CMYK pixels went through a JPEG of quality 95
             assert_memory_equal(pixels.data, stored.data, stored.bytes);
         assert_ok(sr_picture_normalise(f->worker, source, bytes, &smaller, &stored, &flags));
         assert_true((flags & (unsigned)SR_PICTURE_WAS_RESIZED) != 0);
@@ -201,12 +203,12 @@ static void test_raw(void **state) {
     }
 }
 
-// Rows of MCUs in several segments: the largest number up to what is asked for that divides them.
+// Segments per row of MCUs: the largest number up to the requested one that divides them evenly.
 static void test_segments(void **state) {
     fixture *f = *state;
     const struct {
         unsigned width;
-        int wanted, segments; // of a row
+        int wanted, segments; // per row
     } cases[] = {{192, 0, 1},
                  {192, 1, 1},
                  {192, 4, 4},
@@ -281,7 +283,7 @@ static void test_truncated(void **state) {
     }
 }
 
-// Flipped bits either show or leave a picture that decodes; never more than an answer.
+// Flipped bits cause an error or leave a picture that decodes; both end with a normal answer.
 static void test_flipped(void **state) {
     fixture *f = *state;
     test_picture p = {.width = 40, .height = 30, .orientation = 5};
@@ -322,8 +324,8 @@ static void test_limits(void **state) {
     assert_message("Mpx");
     free(source);
 
-    // 150 scans: the last scan of a progressive picture repeated before EOI. libjpeg complains
-    // about the progression first or counts them: refused in any case, and quickly.
+    // 150 scans: the last scan of a progressive picture is repeated before EOI. libjpeg reports the
+    // progression first or counts scans: refused in either case, and quickly.
     p.progressive = true;
     source = test_jpeg(&p, &bytes);
     size_t scan = 0;
@@ -384,7 +386,7 @@ static void test_exif(void **state) {
     }
     exif[30] = 9;
     assert_int_equal(1, sr_exif_orientation(exif, sizeof exif));
-    exif[4] = 0xff; // the directory lies outside
+    exif[4] = 0xff; // the directory is out of bounds
     exif[7] = 0xff;
     assert_int_equal(1, sr_exif_orientation(exif, sizeof exif));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data pipeline: the same bytes whatever the workers, ranks, processes or threads, a resumed
-// position, and processes killed in the middle; boxes; damage; ends, deadlines and left-overs.
+// The data pipeline: the same bytes whatever the workers, ranks, processes or threads, from a
+// resumed position, and with killed processes; boxes; damage; ends, deadlines and clean-up.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ static int count_entries(const char *path) {
     return n;
 }
 
-// Hash of a slot: places, counts and all bytes of all arrays.
+// Hash of a slot: positions, counts and all bytes of all arrays.
 static uint64_t hash_slot(const sr_slot *slot) {
     uint64_t hash = sr_hash64_seed(&slot->step, sizeof slot->step, (uint64_t)slot->lane);
     hash = sr_hash64_seed(&slot->first_position, sizeof slot->first_position, hash);
@@ -79,7 +79,8 @@ static uint64_t hash_slot(const sr_slot *slot) {
 
 typedef uint64_t hashes[STEPS + 1][LANES];
 
-// Runs a pipeline and puts each slot's hash at its (step, lane); calls 'between' after each slot.
+// Runs a pipeline, stores each slot's hash at its (step, lane), and calls 'between' after each
+// slot.
 static int64_t run(const sr_pipeline_options *o, hashes out, int64_t first_step,
                    void (*between)(sr_pipeline *, int64_t)) {
     sr_pipeline *p;
@@ -198,7 +199,7 @@ static void test_kills(void **state) {
             sr_pipeline_options o = usual();
             o.order = (sr_data_order)order;
             o.threads = false;
-            o.prefetch = 2; // small rings, so that no stage is done before it is killed
+            o.prefetch = 2; // small rings, so that no stage has finished before it is killed
             o.memory = 48 << 10;
             kills = 0;
             assert_int_equal(STEPS * LANES, run(&o, got, 0, kill_one));
@@ -209,7 +210,7 @@ static void test_kills(void **state) {
     sr_log_set_level(SR_LOG_WARN);
 }
 
-// One that dies again and again at the same place is not started for ever.
+// A process that dies repeatedly at the same position is not restarted forever.
 static void test_deaths(void **state) {
     (void)state;
     sr_pipeline_options o = usual();
@@ -221,14 +222,14 @@ static void test_deaths(void **state) {
     bool end;
     sr_log_set_level(SR_LOG_ERROR);
     assert_ok(sr_pipeline_open(&o, &p));
-    for (int i = 0; i < 2; i++) // all are held, so that nobody gets on
+    for (int i = 0; i < 2; i++) // hold all slots, so that no process advances
         assert_ok(sr_pipeline_next(p, &slots[i], &end));
     int64_t deadline = sr_clock_ns() + 20 * SR_NS_PER_S;
     sr_status status = SR_E_ARGUMENT;
     while (status == SR_E_ARGUMENT && sr_clock_ns() < deadline) {
         pid_t pid = sr_pipeline_stage_pid(p, SR_STAGE_TRANSFORMER);
         if (pid > 0)
-            (void)kill(pid, SIGABRT); // which sanitizers leave alone
+            (void)kill(pid, SIGABRT); // sanitizers do not handle it
         sr_clock_sleep_ns(SR_NS_PER_MS);
         status = sr_pipeline_next(p, &none, &end);
     }
@@ -356,7 +357,7 @@ static void flip_bit(const char *folder, int shard_number, double place) {
     sr_data_file_release(&shard);
 }
 
-// Runs to the end, over so many damaged samples, or to this failure.
+// Runs to the end, skipping 'damaged' samples, or until the failure 'want'.
 static void run_damaged(sr_pipeline_options *o, sr_status want, size_t damaged) {
     sr_pipeline *p;
     sr_status status = SR_OK;
@@ -371,11 +372,12 @@ static void run_damaged(sr_pipeline_options *o, sr_status want, size_t damaged) 
     sr_slot slot;
     bool end;
     if (want == SR_OK) {
-        assert_true(sr_pipeline_get_stats(p).replaced > (int64_t)damaged); // epochs meet it again
+        assert_true(sr_pipeline_get_stats(p).replaced >
+                    (int64_t)damaged); // later epochs read it again
         assert_int_equal(damaged, sr_pipeline_get_damage(p).count);
         assert_non_null(strstr(sr_pipeline_get_damage(p).last, " record "));
     } else {
-        assert_int_equal(want, sr_pipeline_next(p, &slot, &end)); // stays
+        assert_int_equal(want, sr_pipeline_next(p, &slot, &end)); // the failure is permanent
     }
     sr_pipeline_close(p);
 }
@@ -394,7 +396,7 @@ static void test_damage(void **state) {
         assert_message("train-00001.kpl");
         assert_message("record");
         o.on_corrupt = SR_CORRUPT_SKIP;
-        o.skip_limit = 1; // one, however often it is met
+        o.skip_limit = 1; // one sample, however often it is read
         run_damaged(&o, SR_OK, 1);
         flip_bit(folder, 0, 0.5);
         run_damaged(&o, SR_E_DATA, 0);
@@ -402,12 +404,12 @@ static void test_damage(void **state) {
         assert_message(" record ");
         o.skip_limit = 2;
         run_damaged(&o, SR_OK, 2);
-        flip_bit(folder, 0, 0.5); // whole again
+        flip_bit(folder, 0, 0.5); // repairs it
     }
     test_folder_remove(folder);
 }
 
-// A picture that the checksum passes but the decoder does not.
+// A picture that passes the checksum but fails to decode.
 static void test_bad_picture(void **state) {
     (void)state;
     char folder[256];
@@ -445,14 +447,15 @@ static void test_bad_picture(void **state) {
     test_folder_remove(folder);
 }
 
-// More boxes than there is room for: the sample is refused, and the rows of its neighbours stay.
+// More boxes than the slot has room for: the sample is refused, and its neighbours' rows are
+// unchanged.
 static void check_few_boxes(const sr_slot *slot, int *unused) {
     (void)unused;
     const sr_array *rows = sr_slot_find(slot, "boxes"), *counts = sr_slot_find(slot, "boxes.count");
     const float *row = rows->data;
     for (int64_t i = 0; i < BATCH / LANES; i++) {
         int n = ((const int32_t *)counts->data)[i];
-        assert_in_range(n, 0, 2); // a refused sample has given way to the next with at most two
+        assert_in_range(n, 0, 2); // a refused sample is replaced by the next one with at most two
         for (int k = 0; k < n; k++, row += 5)
             assert_true(row[0] == (float)(SIDE - (12 + 3 * k)) && row[4] == (float)(k % 2));
     }
@@ -498,7 +501,7 @@ static void test_refusals(void **state) {
     o.image_height = o.image_width = 1 << 16;
     assert_status(SR_E_USAGE, sr_pipeline_open(&o, &p));
     assert_message("at most 16777216 samples");
-    // A program that runs itself again as a data process, and does not notice.
+    // A program that runs itself again as a data process, and ignores that it is one.
     o = usual();
     o.threads = false;
     assert_int_equal(0, setenv("SERRIED_DATA_PROCESS", "1", 1));
@@ -515,17 +518,17 @@ static void test_refusals(void **state) {
     o.order = SR_ORDER_CHUNKS;
     o.position = 5;
     assert_status(SR_E_ARGUMENT, sr_pipeline_open(&o, &p));
-    // Transforms that leave another size are the recipe's mistake.
+    // Transforms that give another size are an error of the recipe.
     o = usual();
     o.transforms = &(sr_transform_spec){.name = "resize", .arguments = "size=20"};
     o.transform_count = 1;
     run_damaged(&o, SR_E_SHAPE, 0);
     assert_message("end with a crop");
-    assert_message(".kpl record"); // of which picture
+    assert_message(".kpl record"); // names the picture
     assert_int_equal(descriptors, count_entries("/proc/self/fd"));
 }
 
-// The caller holds all slots: an error at once, and not the end.
+// The caller holds all slots: that is an error at once, and not the end of the data.
 static void test_held_slots(void **state) {
     (void)state;
     sr_pipeline_options o = usual();
@@ -572,7 +575,8 @@ static void test_deadline(void **state) {
     sr_pipeline_close(p);
 }
 
-// Somebody holds the turn of this host's readers and never gives it back: that costs one wait.
+// A process takes this host's turn to read and never gives it back: the readers wait for it only
+// once.
 static void test_no_turn(void **state) {
     (void)state;
     hashes got = {{0}};
@@ -583,12 +587,13 @@ static void test_no_turn(void **state) {
     assert_int_equal(0, flock(fd, LOCK_EX | LOCK_NB));
     const int64_t begin = sr_clock_ns();
     run(&o, got, 0, NULL);
-    assert_true(sr_clock_ns() - begin < 3 * SR_NS_PER_S); // there are more pieces than that
+    assert_true(sr_clock_ns() - begin <
+                3 * SR_NS_PER_S); // waiting once for each read would take longer
     check_same(want, got, 0, STEPS);
     (void)close(fd);
 }
 
-// -- what is left behind -----------------------------------------------------------------------
+// -- clean-up ----------------------------------------------------------------------------------
 
 static void test_no_leaks(void **state) {
     (void)state;
@@ -597,7 +602,7 @@ static void test_no_leaks(void **state) {
     for (int threads = 0; threads <= 1; threads++) {
         sr_pipeline_options o = usual();
         o.threads = threads != 0;
-        o.steps = 0; // for ever: closed in the middle
+        o.steps = 0; // endless: closed in the middle
         sr_pipeline *p;
         sr_slot slot;
         bool end;
@@ -610,7 +615,7 @@ static void test_no_leaks(void **state) {
     assert_int_equal(-1, waitpid(-1, NULL, WNOHANG)); // no child
 }
 
-// Ended, or a zombie that nobody has waited for.
+// True for a process that has ended, or a zombie that was not yet waited for.
 static bool is_gone(pid_t pid) {
     char path[64], line[256] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -632,7 +637,7 @@ static void check_orphans(const pid_t *pids, int n) {
     }
 }
 
-// Children hold the shared memory and standard descriptors only, and end with their rank.
+// Children hold only the shared memory and the standard descriptors open, and end with their rank.
 static void test_orphans(void **state) {
     (void)state;
     int channel[2];

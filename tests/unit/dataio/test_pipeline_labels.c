@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels that are more than a class, through the pipeline: masks that follow their pictures, and
-// mosaics of several samples, the same bytes whatever the workers, ranks, processes and kills.
+// Labels other than classes through the pipeline: masks that stay aligned with their pictures, and
+// mosaics of several samples; the same bytes whatever the workers, ranks, processes and kills.
 #include <signal.h>
 #include <stdbool.h>
 
@@ -56,7 +56,7 @@ static void each_slot(const sr_pipeline_options *o,
 
 // -- masks -------------------------------------------------------------------------------------
 
-// Sums of blue where the mask and all around it have one class.
+// Sums of blue at pixels where the mask has one class there and all around.
 typedef struct blues {
     int64_t sum[2], count[2];
 } blues;
@@ -94,7 +94,7 @@ static void test_masks(void **state) {
         {.name = "random_resized_crop", .arguments = "scale=[0.5, 1]"}, {.name = "flip"}};
     sr_pipeline_options o = usual(masks, "segment", geometry, 2);
     each_slot(&o, check_masks, NULL);
-    o.dataset = pictures; // which have none
+    o.dataset = pictures; // which have no masks
     sr_pipeline *p;
     sr_slot slot;
     bool end;
@@ -114,7 +114,7 @@ static const sr_transform_spec four[] = {
 typedef uint64_t hashes[STEPS][LANES];
 typedef struct watch {
     hashes at;
-    int kills; // of the reader; < 0: it is left alone
+    int kills; // of the reader; < 0: it is not killed
 } watch;
 
 static void see_slot(sr_pipeline *p, const sr_slot *slot, void *opaque) {
@@ -174,14 +174,14 @@ static void check_order(sr_data_order order) {
     o.position = 0;
     o.steps = STEPS;
     o.threads = false;
-    o.prefetch = 2; // small rings, so that the reader is not done before it is killed
+    o.prefetch = 2; // small rings, so that the reader has not finished before it is killed
     const watch killed = run(&o, true);
     check_same(&want, &killed, 0, 0, LANES);
     assert_true(killed.kills > 0);
 }
 
-// Samples that go along with others are a function of seed, position and data, too: whatever the
-// workers, ranks and processes, after a resume, and behind a killed process.
+// The foreign samples of a mosaic are a function of seed, position and data, too: whatever the
+// workers, ranks and processes, after a resume, and after a process was killed.
 static void test_mosaic(void **state) {
     (void)state;
     sr_log_set_level(SR_LOG_ERROR);
@@ -200,7 +200,7 @@ static void count_boxes(sr_pipeline *p, const sr_slot *slot, void *opaque) {
     }
 }
 
-// A record of its own has at most four boxes. At the end of the data there is less company.
+// One record has at most four boxes. At the end of the data there are fewer foreign samples.
 static void test_mosaic_boxes(void **state) {
     (void)state;
     int most = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers on one spinning disk, which is a model: a head, a clock that only it moves, a seek
-// wherever a read does not begin where the last one ended, and no scheduler that would mend the
-// order. Real readers (dataio/pipeline/reader.c) of all ranks of a host run against it.
+// Readers on a model of one spinning disk: it has a head, a clock that only its reads advance, a
+// seek wherever a read does not begin where the last one ended, and no scheduler that could reorder
+// requests. The real readers (dataio/pipeline/reader.c) of all ranks of a host read from it.
 //
 // In chunk-wise order the whole job costs at most chunks + lanes - 1 seeks an epoch, however many
-// readers take turns, and so most of the disk's sequential rate; in example-wise order nearly every
-// sample is a seek.
+// readers take turns, and so reaches most of the disk's sequential rate; in example-wise order
+// nearly every sample is a seek.
 #include <pthread.h>
 
 #include "dataio/pipeline/stage_internal.h"
@@ -18,8 +18,8 @@
 enum { COUNT = 403, CHUNK = 10, BUFFER = 25, LANES = 8, BATCH = 40, EPOCHS = 2 };
 enum { CHUNKS = (COUNT + CHUNK - 1) / CHUNK, STEPS = EPOCHS * COUNT / BATCH };
 
-// A disk of 160 MB/s and 12 ms from place to place; a byte of the test's small pictures stands for
-// so many that a chunk has the usual 4 MiB.
+// A disk of 160 MB/s and 12 ms per seek. Each byte of the test's small pictures counts as several,
+// so that a chunk has the default 4 MiB.
 static const double seek_seconds = 0.012, bytes_per_second = 160e6;
 
 static char folder[256];
@@ -28,7 +28,7 @@ static double scale;
 typedef struct disk {
     pthread_mutex_t head, turn;
     int shard;
-    uint64_t offset; // where the head is
+    uint64_t offset; // position of the head
     int64_t seeks, reads;
     double seconds, transfer;
 } disk;
@@ -62,7 +62,7 @@ static void give_turn(void *user) {
     (void)pthread_mutex_unlock(&((disk *)user)->turn);
 }
 
-// A rank: its reader, and one who takes what it deals.
+// A rank: its reader, and the consumer of what the reader deals.
 typedef struct rank {
     sr_shared_memory memory;
     sr_stage reader;
@@ -110,7 +110,7 @@ static void open_rank(rank *r, sr_dataset *dataset, sr_data_order order, int num
                                          .workers = 1};
     assert_ok(sr_stage_create(&options, dataset, &r->memory));
     sr_stage_header *header = r->memory.base;
-    if (order == SR_ORDER_CHUNKS) { // so small a data set would be one chunk
+    if (order == SR_ORDER_CHUNKS) { // by default a data set this small would be one chunk
         header->plan.chunk = CHUNK;
         header->plan.buffer = BUFFER;
     }
@@ -119,7 +119,7 @@ static void open_rank(rank *r, sr_dataset *dataset, sr_data_order order, int num
     r->reader.disk = &r->way;
 }
 
-// Deals EPOCHS epochs to so many ranks at a time.
+// Deals EPOCHS epochs to 'ranks' ranks at a time.
 static void run(sr_data_order order, int ranks, disk *d) {
     rank all[LANES] = {0};
     sr_dataset *dataset;
@@ -150,13 +150,14 @@ static void test_chunks(void **state) {
     for (int ranks = 1; ranks <= LANES; ranks++) {
         disk d;
         run(SR_ORDER_CHUNKS, ranks, &d);
-        // What lies in the shuffle buffers in the end was read of the epoch behind the last.
+        // What the shuffle buffers contain at the end was read from the epoch after the last.
         const int64_t ahead = LANES * (BUFFER / CHUNK + 2);
         assert_in_range(d.reads, STEPS * BATCH, STEPS * BATCH + LANES * (BUFFER + CHUNK));
         assert_in_range(d.seeks, CHUNKS, EPOCHS * (CHUNKS + LANES - 1) + ahead);
-        // Of the sequential rate: 4 MiB of 26 ms for each 12 ms, less where lanes cut a chunk.
+        // Share of the sequential rate: 4 MiB take 26 ms for each 12 ms seek, less where lanes cut
+        // a chunk.
         const double share = d.transfer / d.seconds;
-        if (!(share > 0.6)) // 0.64 with the most seeks that may be
+        if (!(share > 0.6)) // 0.64 with the highest allowed number of seeks
             fail_msg("%d readers: %.2f of the sequential rate", ranks, share);
         print_message("%d readers: %.0f seeks an epoch (%d chunks, %d lanes), %.0f %% of the "
                       "sequential rate\n",

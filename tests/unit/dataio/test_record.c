@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// KPLRecord: golden bytes both ways, schemas, protocols, and records that lie.
+// KPLRecord: golden bytes both ways, schemas, protocols, and invalid records.
 //
-// The golden bytes were made with the original message definitions and protoc; the second one is
+// The golden bytes were made with the original message definitions and protoc; the second record is
 // what any writer of the classification schema stores.
 #include "dataio/record/protocol.h"
 #include "dataio/record/record.h"
@@ -227,8 +227,9 @@ static void test_writer_mistakes(void **state) {
     sr_record_writer_release(&writer);
 }
 
-// Every truncation and every single flipped bit: an answer or SR_E_DATA, never a read outside
-// (the record stands at the end of its own allocation, so a sanitizer sees one byte too far).
+// Every truncation and every single flipped bit gives a result or SR_E_DATA, never a read out of
+// bounds (the record ends at the end of its own allocation, so a sanitizer detects one byte too
+// far).
 static void test_hostile(void **state) {
     (void)state;
     uint8_t golden[256];
@@ -257,7 +258,7 @@ static void test_hostile(void **state) {
                   endless[11] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     assert_status(SR_E_DATA, sr_record_find(sr_record_entries(group, 2), "a", &feature));
     assert_status(SR_E_DATA, sr_record_find(sr_record_entries(endless, 11), "a", &feature));
-    // Unknown fields (9: varint, 10: fixed32) are skipped, the last of two equal keys counts.
+    // Unknown fields (9: varint, 10: fixed32) are skipped; of two equal keys the last one is used.
     const uint8_t odd[] = {0x48, 0x05, 0x55, 1,    2,    3,    4,    0x0a, 0x07,
                            0x0a, 0x01, 'k',  0x12, 0x02, 0x28, 0x01, 0x0a, 0x07,
                            0x0a, 0x01, 'k',  0x12, 0x02, 0x28, 0x02};
@@ -283,7 +284,7 @@ static void test_protocol_text(void **state) {
     sr_text_clear(&text);
     sr_protocol_print(again, &text);
     assert_string_equal(canonical, text.data);
-    sr_text_clear(&text); // keys that are no words are quoted
+    sr_text_clear(&text); // keys that are not words are quoted
     assert_ok(sr_protocol_parse("{'a b': bytes, \"c'd\": [int]}", &arena, &type));
     sr_protocol_print(type, &text);
     assert_string_equal("{\"a b\": bytes, \"c'd\": [int64]}", text.data);
@@ -315,7 +316,8 @@ static void test_meta(void **state) {
     assert_ok(sr_meta_parse(foreign_meta, strlen(foreign_meta), &arena, &type));
     sr_protocol_print(type, &text);
     assert_string_equal("{a: bytes, b: [int64]}", text.data);
-    for (size_t n = 0; n < strlen(foreign_meta); n++) { // cut anywhere: an error, never a crash
+    for (size_t n = 0; n < strlen(foreign_meta);
+         n++) { // truncated anywhere: an error, never a crash
         char *cut = malloc(n);
         assert_true(cut != NULL || n == 0);
         if (n > 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared memory and rings: sealing, wrap-around, waiting, and producers and consumers that are
-// killed at random instants without a message lost, repeated or torn.
+// killed at random times, without a lost, repeated or torn message.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ static void test_sealed(void **state) {
 static void test_too_large(void **state) {
     (void)state;
     sr_shared_memory memory;
-    // Refused before anything is taken: to try it would end other programs.
+    // Refused before anything is allocated: trying it would get other programs killed.
     assert_status(SR_E_NO_SPACE, sr_shared_create("test", (size_t)1 << 50, &memory));
     assert_message("data.memory");
 }
@@ -114,19 +114,19 @@ static void test_limits(void **state) {
     sr_ring *ring = make_ring(&memory, CAPACITY);
     sr_cell *cell;
     assert_null(sr_ring_reserve(ring, CAPACITY, CAPACITY + 1, &cell));
-    assert_non_null(sr_ring_reserve(ring, CAPACITY, CAPACITY, &cell)); // all of it, when empty
+    assert_non_null(sr_ring_reserve(ring, CAPACITY, CAPACITY, &cell)); // all of an empty ring
     sr_ring_publish(ring);
     assert_null(sr_ring_reserve(ring, CAPACITY, 0, &cell));
     sr_ring_consume(ring);
     int n = 0;
     for (; sr_ring_reserve(ring, CAPACITY, 0, &cell); n++)
         sr_ring_publish(ring);
-    assert_int_equal(CAPACITY / 64, n); // empty messages take room, too
+    assert_int_equal(CAPACITY / 64, n); // empty messages also take space
     assert_true(sr_ring_fill(ring) >= 1);
     sr_shared_release(&memory);
 }
 
-// What another process wrote astray is not followed out of the ring.
+// Positions that another process has corrupted do not lead out of the ring.
 static void test_broken(void **state) {
     (void)state;
     sr_shared_memory memory;
@@ -159,7 +159,7 @@ static void test_wait_times_out(void **state) {
     (void)state;
     sr_bell bell = {0};
     int64_t begin = sr_clock_ns();
-    sr_bell_wait(&bell, 0, 3600 * SR_NS_PER_S); // cut to 50 ms
+    sr_bell_wait(&bell, 0, 3600 * SR_NS_PER_S); // shortened to 50 ms
     assert_true(sr_clock_ns() - begin >= 40 * SR_NS_PER_MS);
     assert_true(sr_clock_ns() - begin < 5 * SR_NS_PER_S);
     sr_bell_ring(&bell);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of training data: every sample exactly once an epoch for awkward sizes, the same at every
-// position however it is reached, chunks read in few pieces, and golden draws.
+// Order of training data: every sample exactly once an epoch for awkward sizes, the same order at
+// every position however it is reached, chunks read in few pieces, and golden draws.
 #include <stdbool.h>
 
 #include "dataio/pipeline/bundle_internal.h"
@@ -26,7 +26,7 @@ static void test_permutation(void **state) {
     }
 }
 
-// Over many epochs each value stands in the first place about equally often.
+// Over many epochs each value comes first about equally often.
 static void test_permutation_uniform(void **state) {
     (void)state;
     enum { N = 10, EPOCHS = 20000 };
@@ -107,7 +107,7 @@ static void test_sequential(void **state) {
 enum { SHARED = 203, BATCH = 24, LANES = 8, STEPS = 30 };
 static const int64_t positions = (int64_t)STEPS * BATCH;
 
-// One lane alone, from a step on, gets the draws of 'all'.
+// One lane alone, starting at a step, gets the draws of 'all'.
 static void check_lane(sr_data_order order, int lane, const sr_draw *all) {
     sr_sampler *part = make(order, SHARED, BATCH, LANES, 16, 20);
     int64_t size = BATCH / LANES;
@@ -120,7 +120,7 @@ static void check_lane(sr_data_order order, int lane, const sr_draw *all) {
     sr_sampler_free(part);
 }
 
-// A draw does not depend on what was asked before: ranks see their lanes only, runs resume
+// A draw does not depend on earlier calls: ranks draw for their own lanes only, and runs resume
 // anywhere.
 static void test_any_way(void **state) {
     (void)state;
@@ -129,7 +129,8 @@ static void test_any_way(void **state) {
         sr_sampler *whole = make((sr_data_order)order, SHARED, BATCH, LANES, 16, 20);
         for (int64_t p = 0; p < positions; p++)
             assert_ok(sr_sampler_at(whole, p, &all[p]));
-        for (int64_t p = 0; p < positions; p++) { // each position cold, in a scattered order
+        for (int64_t p = 0; p < positions;
+             p++) { // each position with a new sampler, in a scattered order
             int64_t at = p * 301 % positions;
             sr_draw d;
             assert_ok(sr_sampler_at(whole, at, &d));
@@ -194,7 +195,7 @@ static void test_pieces(void **state) {
     sr_sampler_free(sampler);
 }
 
-// A sample is dealt only after its input index came into the window: reading ahead suffices.
+// A sample is dealt only after its input index has entered the window, so reading ahead suffices.
 static void test_window(void **state) {
     (void)state;
     enum { COUNT = 500 };
@@ -240,9 +241,9 @@ static void test_plan(void **state) {
     assert_int_equal(16, buffer);
 }
 
-// The order is part of the numerics: a change of it is a change of results.
-// Company is of the same slot, another place each time but where there is only one, all of them
-// equally often.
+// The foreign samples of a slot come from the same slot, each time from another position unless
+// there is only one, and all of them equally often. This order is part of the numerics: changing it
+// changes results.
 static void test_foreign(void **state) {
     (void)state;
     enum { SAMPLES = 6, DRAWS = 3000 };
@@ -261,7 +262,8 @@ static void test_foreign(void **state) {
     assert_int_equal(1, sr_sampler_foreign(7, 9, 0, 0, 2));
 }
 
-// Records that go together come apart again; a cell that was cut or is too long is refused.
+// Samples that were bundled are unpacked intact; a bundle that was truncated or is too long is
+// refused.
 static void test_bundle(void **state) {
     (void)state;
     enum { SAMPLES = 3, FOREIGN = 2 };
@@ -277,7 +279,7 @@ static void test_bundle(void **state) {
                                .bytes = strlen(texts[i])};
         assert_ok(sr_bundler_add(&bundler, &one));
     }
-    assert_ok(sr_bundler_take(&bundler, 3, 1, FOREIGN, &out)); // damaged: alone
+    assert_ok(sr_bundler_take(&bundler, 3, 1, FOREIGN, &out)); // damaged: sent alone
     assert_int_equal(SR_E_DATA, out.status);
     assert_int_equal(0, out.bytes);
     assert_ok(sr_bundler_take(&bundler, 3, 0, FOREIGN, &out));
@@ -315,7 +317,7 @@ static void test_golden(void **state) {
 }
 
 // A data set of 10^9 samples of 100 KiB costs no more memory than the shuffle buffers of the lanes
-// that are asked for, and example-wise order none at all, wherever one begins.
+// in use, and none at all in example-wise order, wherever an epoch is entered.
 static void check_giant(sr_data_order order, uint64_t most_bytes) {
     const int64_t count = INT64_C(1000000000), batch = 256;
     enum { LANES_OF_RANK = 2, ALL_LANES = 64 };
@@ -348,7 +350,7 @@ static void test_giant(void **state) {
     check_giant(SR_ORDER_CHUNKS, 64 << 10); // 64 lanes of 200 bytes; two buffers of 40 samples
 }
 
-// All of a smaller giant's epoch, sampled: chunks of the permuted sequence are met once.
+// The whole epoch of a smaller giant, sampled: each chunk of the permuted sequence occurs once.
 static void test_giant_chunks(void **state) {
     (void)state;
     const int64_t chunks = INT64_C(1000000000) / 40;

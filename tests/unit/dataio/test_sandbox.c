@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walls around data processes: what is behind them is refused with an error and kills nobody,
-// what a decoder needs goes on; every process of a real pipeline stands behind them; a plug-in that
-// asks too late is named, and so is a sample that takes more memory than there is for it.
+// The sandbox of data processes: what it forbids fails with an error and kills no process; what a
+// decoder needs still works; every process of a real pipeline is sandboxed; a plug-in that opens a
+// file too late is named, and so is a sample that needs more memory than its limit.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +29,11 @@
 #include "tests/unit/support/test_support.h"
 
 static char folder[256], inside[300], linked[300], elsewhere[256], outside[300], shard[300];
-static int opened = -1; // 'inside', before the walls are put up
+static int opened = -1; // 'inside', opened before the sandbox is entered
 
-// -- what is tried behind the walls ------------------------------------------------------------
+// -- what is tried inside the sandbox ----------------------------------------------------------
 
-// Each returns 0 or errno.
+// Each attempt returns 0 or errno.
 static int by(long result) {
     return result < 0 ? errno : 0;
 }
@@ -135,7 +135,7 @@ static int try_read(void) {
 }
 
 static int try_memory(void) {
-    for (int i = 0; i < 200; i++) { // small, and so large that they are mapped
+    for (int i = 0; i < 200; i++) { // small ones, and ones large enough to be mapped
         char *memory = sr_alloc((size_t)1 << (i % 25), "test");
         if (!memory)
             return ENOMEM;
@@ -164,7 +164,7 @@ static int try_time(void) {
 }
 
 static int try_message(void) {
-    FILE *null = fdopen(dup(opened), "r"); // dup is not on the list
+    FILE *null = fdopen(dup(opened), "r"); // dup is not on the list of allowed calls
     if (null)
         (void)fclose(null);
     return fprintf(stderr, "%s", "") == 0 ? 0 : errno;
@@ -201,9 +201,9 @@ static const attempt attempts[] = {
     {"setting a limit", try_limits, false, false},
 };
 
-// -- in a process of its own -------------------------------------------------------------------
+// -- in a child process ------------------------------------------------------------------------
 
-// Number of attempts that went otherwise than they should.
+// Returns the number of attempts with an unexpected result.
 static int try_all(sr_sandbox_rights rights) {
     const sr_sandbox_support support = sr_sandbox_get_support();
     int wrong = 0;
@@ -215,7 +215,7 @@ static int try_all(sr_sandbox_rights rights) {
         const attempt *a = &attempts[i];
         const bool may = rights == SR_SANDBOX_READ ? a->read : a->compute;
         if (a->run == try_open_outside && rights == SR_SANDBOX_READ && support.landlock == 0)
-            continue; // which file is Landlock's matter
+            continue; // Landlock decides which files may be opened
         const int error = a->run();
         if (may ? error == 0 : error == EPERM || error == EACCES)
             continue;
@@ -251,12 +251,12 @@ static void test_rights(void **state) {
     (void)state;
     need_seccomp();
     if (sr_sandbox_get_support().landlock == 0)
-        print_message("NOT RUN: other files, as this kernel has no Landlock\n");
+        print_message("NOT RUN: other files, because this kernel has no Landlock\n");
     for (sr_sandbox_rights r = SR_SANDBOX_COMPUTE; r <= SR_SANDBOX_READ; r++)
         assert_int_equal(0, run_apart(try_with, &r));
 }
 
-// The data set is one file: nothing beside it can be read.
+// The data set is one file: no other file in its folder can be read.
 static int try_one_file(void *unused) {
     (void)unused;
     if (sr_sandbox_enter(SR_SANDBOX_READ, shard) != SR_OK)
@@ -271,7 +271,8 @@ static void test_one_file(void **state) {
     assert_int_equal(0, run_apart(try_one_file, NULL));
 }
 
-// A link that leads out of the data set opens nothing, at any place; one that the user names does.
+// A link that leads out of the data set opens nothing, wherever it is; one that the user names
+// works.
 static int try_stray_links(void *unused) {
     (void)unused;
     if (sr_sandbox_enter(SR_SANDBOX_READ, folder) != SR_OK)
@@ -318,7 +319,7 @@ static void test_memory_limit(void **state) {
 
 // -- a pipeline --------------------------------------------------------------------------------
 
-// A transform that asks too late for a file, or takes too much memory.
+// A transform that opens a file too late, or takes too much memory.
 typedef struct late_options {
     int64_t megabytes;
 } late_options;
@@ -391,7 +392,7 @@ static void test_every_process(void **state) {
     for (int skips = 0; skips < 2; skips++) {
         o.on_corrupt = skips ? SR_CORRUPT_SKIP : SR_CORRUPT_STOP;
         assert_ok(sr_pipeline_open(&o, &p));
-        for (int i = 0; i < 8; i++) { // each has had work by then
+        for (int i = 0; i < 8; i++) { // each has processed something by then
             assert_ok(sr_pipeline_next(p, &slot, &end));
             sr_pipeline_release(p, &slot);
         }
@@ -425,7 +426,7 @@ static void test_late_plugin(void **state) {
     run_late("", true, SR_OK);
     run_late("", false, SR_E_IO);
     assert_message("transform late of late.so: /etc/hostname: ");
-    assert_message("train-0000"); // of which sample
+    assert_message("train-0000"); // names the sample
     assert_message(" record ");
 }
 

@@ -135,7 +135,7 @@ static void test_writer_refuses(void **state) {
     test_folder_remove(folder);
 }
 
-// Goes on behind the finished shards of an aborted writer.
+// Continues after the finished shards of an aborted writer.
 static void finish(const char *folder, uint32_t shards) {
     int64_t done = 0;
     char path[300], name[SR_SHARD_NAME_MAX];
@@ -182,7 +182,7 @@ static void test_aborted(void **state) {
     const uint32_t shards = sr_writer_shard(writer);
     sr_writer_abort(writer);
     sr_record_writer_release(&record);
-    sr_dataset *set; // finished shards are there, but no split
+    sr_dataset *set; // the finished shards exist, but the split is incomplete
     assert_status(SR_E_DATA, sr_dataset_open(folder, "train", &set));
     assert_message("are missing");
     finish(folder, shards);
@@ -210,7 +210,7 @@ static void test_not_packed(void **state) {
     assert_status(SR_E_USAGE, sr_dataset_open(folder, "train", &set));
     assert_message("serried pack");
     (void)snprintf(path, sizeof path, "%s/val-00000.kpl", folder);
-    assert_int_equal(0, mkfifo(path, 0600)); // nobody will ever write to it
+    assert_int_equal(0, mkfifo(path, 0600)); // without a writer
     sr_verify_result result = {0};
     assert_status(SR_E_DATA, sr_dataset_open(folder, "val", &set));
     assert_message("not a regular file");
@@ -280,7 +280,7 @@ static void test_every_bit(void **state) {
                     fail_msg("byte %ld bit %u: '%s' lacks '%s'", (long)at, bit, f.last, wanted);
                 in_records++;
             }
-            sr_dataset *set; // readers refuse it too: at opening, or when the record is read
+            sr_dataset *set; // readers refuse it too: when opening, or when reading the record
             sr_status status = sr_dataset_open(path, NULL, &set);
             for (int r = 0; r < 3 && status == SR_OK; r++) {
                 const void *data;
@@ -332,7 +332,8 @@ static void test_verify_goes_on(void **state) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     const off_t first = (off_t)shard.entries[4].offset + 100;
     const off_t second = (off_t)shard.entries[17].offset; // where the keys begin
-    assert_int_equal(3, pwrite(fd, "\0\0\0", 3, first));  // several bits: no key can be told
+    assert_int_equal(
+        3, pwrite(fd, "\0\0\0", 3, first)); // several bits: the message cannot name the key
     assert_int_equal(3, pwrite(fd, "\0\0\0", 3, second));
     (void)close(fd);
     sr_data_file_release(&shard);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A damaged shard of 64 KiB: found and named (shard, record, key, bit) by `verify`, and refused by
-// every reader before a byte of it is used. What reading finds, verify finds.
+// A damaged shard of 64 KiB: `verify` detects and names the damage (shard, record, key, bit), and
+// every reader refuses it before it uses a byte of it. What reading detects, verify detects.
 //
 //   test_shard_damage [all]   a sample of the flips and cuts; 'all': every bit and length
-// Every bit of a small shard is in test_shard.c.
+// test_shard.c tests every bit of a small shard.
 #include "dataio/record/dataset.h"
 #include "dataio/record/record.h"
 #include "dataio/record/shard.h"
@@ -59,7 +59,7 @@ static void note(void *user, const char *message) {
     (void)snprintf(f->last, sizeof f->last, "%s", message);
 }
 
-// The record that all the damage lies in, or -1.
+// The record that contains all the damage, or -1.
 static int record_of(const sr_data_file *shard, const damage *d) {
     for (int r = 0; r < RECORDS; r++)
         if (d->begin >= shard->entries[r].offset &&
@@ -90,12 +90,12 @@ static void check_verify(looks *l, const damage *d, int record) {
         fail_msg("%s: '%s' lacks its key or '%s'", d->what, f.last, wanted);
 }
 
-// Opens, and reads all records: nothing but the damaged record's neighbours may be had.
+// Opens the shard and reads all records: every record but the damaged one may be returned.
 static void check_readers(const damage *d, int record) {
     sr_dataset *set;
     sr_status status = sr_dataset_open(folder, "train", &set);
     if (status == SR_OK) {
-        // Of a shard that opens, the record and those beside it tell enough.
+        // If a shard opens, it is enough to read the damaged record and its neighbours.
         int first = record > 0 ? record - 1 : 0;
         int last = record >= 0 && record + 1 < RECORDS ? record + 1 : RECORDS - 1;
         for (int r = first; r <= last; r++) {
@@ -134,13 +134,13 @@ static void damage_is_found(void **state) {
     assert_in_range(l.sound.file_bytes, MOST_BYTES - 6000, MOST_BYTES);
     long count = damage_each(path, stride, check, &l);
     assert_true(l.in_records > count / 2);
-    print_message("%ld ways of damage\n", count);
+    print_message("%ld cases of damage\n", count);
     sr_data_file_release(&l.sound);
     test_folder_remove(folder);
 }
 
 int main(int argc, char **argv) {
-    (void)setenv("TMPDIR", "/dev/shm", 0); // no need to wait for a disk
+    (void)setenv("TMPDIR", "/dev/shm", 0); // avoids waiting for a disk
     if (argc > 1 && strcmp(argv[1], "all") == 0)
         stride = 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(damage_is_found)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pixels beside Pillow's and torchvision's: tests/golden/transforms.bin, written by
-// tests/golden/make_transforms.py. Each entry of the file has a line here, and the reverse.
+// Pixels compared with Pillow's and torchvision's: tests/golden/transforms.bin, written by
+// tests/golden/make_transforms.py. Each entry of the file has a line here, and vice versa.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static int free_file(void **state) {
     return 0;
 }
 
-// -- how each is made --------------------------------------------------------------------------
+// -- how each entry is reproduced --------------------------------------------------------------
 
 static sr_status resize(sr_canvas *c, double filter) {
     return sr_canvas_resize(c, sr_canvas_target_width(c), sr_canvas_target_height(c),
@@ -159,7 +159,8 @@ static sr_status vertical_flip(sr_canvas *c, double unused) {
         c, &(sr_warp){.width = w, .height = h, .inverse = {1, 0, 0, 0, -1, (double)h}});
 }
 
-// Most that a value may differ by. Pillow turns hues in 256 steps, on values that it has rounded.
+// Largest allowed difference of a value. Pillow rotates hues in 256 steps, on values that it has
+// rounded.
 enum { SAME = 0, LEVEL = 1, HUES = 6 };
 
 static const struct golden_case {
@@ -260,7 +261,7 @@ static void test_beside_others(void **state) {
     }
     for (size_t i = 0; i < entry_count; i++)
         if (!entries[i].seen)
-            fail_msg("nothing makes '%s' of tests/golden/transforms.bin", entries[i].name);
+            fail_msg("no case reproduces '%s' of tests/golden/transforms.bin", entries[i].name);
     sr_canvas_free(canvas);
 }
 

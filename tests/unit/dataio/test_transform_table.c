@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every transform of the table, over one scene: a bright red object on a dim ground, with its box
-// and its mask. The same bits again and again, with labels and without; the box lies on the object;
-// the mask shows where the object is; golden bytes.
+// Every transform of the table, applied to one scene: a bright red object on a dim background, with
+// its box and its mask. Repeated application gives the same bits, with labels and without; the box
+// encloses the object; the mask shows where the object is; golden bytes.
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -14,14 +14,14 @@
 #include "tests/unit/support/test_support.h"
 
 enum { WIDTH = 150, HEIGHT = 110, SIDE = 64, POSITIONS = 12, SEEDS = 2 };
-enum { OBJECT = 1, BRIGHT = 140 }; // class, and red of what belongs to the object
+enum { OBJECT = 1, BRIGHT = 140 }; // class, and red of the object's pixels
 
-// What holds after the transforms of a case.
+// Properties that hold after the transforms of a case.
 enum {
-    STAYS = 1,    // no pixel moves: boxes and mask are what they are without the first transform
+    STAYS = 1,    // no pixel moves: boxes and mask are those without the first transform
     SEEN = 2,     // the object is still the only bright thing
     TURNED = 4,   // boxes are hulls: compared where they are not cut
-    REPEATED = 8, // the object may be seen twice, as in a mirror
+    REPEATED = 8, // the object may appear twice, as in a mirror
 };
 
 static const struct table_case {
@@ -116,7 +116,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 
 static const sr_box object = {58, 31, 97, 74, OBJECT};
 
-// With a mask as a frame, and without the object for those beside it.
+// With a mask as a frame, and a version without the object for the foreign samples.
 typedef struct scene {
     uint8_t *pixels, *empty_pixels;
     void *mask, *empty_mask;
@@ -173,7 +173,7 @@ static sr_status open_foreign(void *user, int number, sr_canvas *canvas, bool *t
     return sr_canvas_open_mask(canvas, s->empty_mask, s->empty_mask_bytes, NULL);
 }
 
-// What comes out of one application.
+// The labels that one application transforms along with the picture.
 typedef enum form { PICTURE_ONLY, WITH_BOX, WITH_BOX_AND_MASK, FORMS } form;
 typedef struct result {
     uint8_t image[SIDE * SIDE * 3], mask[SIDE * SIDE];
@@ -201,9 +201,9 @@ static void apply(const scene *s, sr_canvas *canvas, const sr_transform_chain *c
         out->box = boxes[0];
 }
 
-// -- what holds --------------------------------------------------------------------------------
+// -- the properties ----------------------------------------------------------------------------
 
-// The class that the mask has at a pixel and at all around it; -1: several, or the border.
+// The class that the mask has at a pixel and at all around it; -1: several classes, or the border.
 static int class_around(const uint8_t *mask, int x, int y) {
     const int class_number = mask[y * SIDE + x];
     if (x < 1 || y < 1 || x > SIDE - 2 || y > SIDE - 2)
@@ -250,7 +250,7 @@ static float area(const sr_box *b) {
     return b->x2 > b->x1 && b->y2 > b->y1 ? (b->x2 - b->x1) * (b->y2 - b->y1) : 0;
 }
 
-// Within a pixel on all sides, or an IoU of 0.9: the tip of a turned object may be between pixels.
+// Within a pixel on all sides, or an IoU of 0.9: the tip of a rotated object may be between pixels.
 static bool is_same(const sr_box *a, const sr_box *b) {
     const sr_box both = {a->x1 > b->x1 ? a->x1 : b->x1, a->y1 > b->y1 ? a->y1 : b->y1,
                          a->x2 < b->x2 ? a->x2 : b->x2, a->y2 < b->y2 ? a->y2 : b->y2, 0};
@@ -259,7 +259,7 @@ static bool is_same(const sr_box *a, const sr_box *b) {
            area(&both) >= 0.9f * (area(a) + area(b) - area(&both));
 }
 
-// False where there is nothing to compare.
+// Returns false if there is nothing to compare.
 static bool check_box(const struct table_case *c, const result *r) {
     sr_box seen;
     const sr_box *b = &r->box;
@@ -285,7 +285,8 @@ static void check_stays(const struct table_case *c, const result *r, const resul
         fail_msg("%s: labels have moved", c->first.name);
 }
 
-// One application in all forms; returns its hash. Boxes may lead (iou_crop), masks never do.
+// Applies a case once in all forms; returns the hash. Boxes may determine the transform (iou_crop),
+// masks never do.
 static uint64_t check_one(const struct table_case *c, const scene *s, sr_canvas *canvas,
                           sr_transform_chain *const chains[2], const sr_canvas_identity *who,
                           int *compared) {
@@ -316,12 +317,13 @@ static uint64_t check_case(const struct table_case *c, const scene *s, sr_canvas
     assert_ok(sr_transform_chain_create(specs + 1, count - 1, &chains[1]));
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < SEEDS * POSITIONS; i++) {
-            const int at = again ? SEEDS * POSITIONS - 1 - i : i; // no memory of what came before
+            const int at =
+                again ? SEEDS * POSITIONS - 1 - i : i; // the order of application does not matter
             const sr_canvas_identity who = {
                 .seed = 5 + (uint64_t)(at % SEEDS), .position = at / SEEDS, .sample = at / SEEDS};
             const uint64_t hash = check_one(c, s, canvas, chains, &who, &compared);
             if (again && hash != hashes[at])
-                fail_msg("%s: other bits at the second time", c->first.name);
+                fail_msg("%s: different bits the second time", c->first.name);
             hashes[at] = hash;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding and transforms: regions equal the whole picture's bits, resizing against the rule
-// written out in doubles, properties and golden bytes of every transform, boxes, damage and limits.
+// Decoding and transforms: regions have the whole picture's bits, resizing compared with its
+// formula in doubles, properties and golden bytes of every transform, boxes, damage and limits.
 #include <math.h>
 #include <stdbool.h>
 
@@ -21,7 +21,7 @@ static const uint8_t *pixel(const sr_pixels *p, int64_t x, int64_t y) {
     return p->data + 3 * ((y - p->y) * p->width + x - p->x);
 }
 
-// A region decoded alone holds the bits of the whole picture, at every scale.
+// A region decoded alone has the bits of the whole picture, at every scale.
 static void check_regions(const sr_encoded *encoded) {
     sr_decoder *whole, *part;
     int64_t w, h;
@@ -74,7 +74,7 @@ static void test_regions(void **state) {
     check_jpeg(&kinds[0], 5, 3);
 }
 
-// With the row index that packing makes, only some rows are decoded: the same bits again.
+// With the row index that packing makes, only some rows are decoded, to the same bits.
 static void test_row_index(void **state) {
     (void)state;
     const picture_jpeg kinds[] = {{.subsample = 2},
@@ -97,7 +97,7 @@ static void test_row_index(void **state) {
                         .segments = sample.segments,
                         .segment_count = sample.segment_count};
         check_regions(&e);
-        // An index that lies is found out.
+        // A false index is detected.
         sr_decoder *decoder;
         sr_pixels p;
         int64_t w, h;
@@ -123,7 +123,7 @@ static void test_row_index(void **state) {
     sr_picture_worker_free(worker);
 }
 
-// A stored picture with its row index, in memory of its own: 'before' bytes at its begin are free.
+// A stored picture with its row index, in memory of its own; the first 'before' bytes are unused.
 typedef struct stored_picture {
     uint8_t *data;
     uint8_t index[4 * 64];
@@ -165,7 +165,7 @@ static void read_middle(const sr_encoded *picture, const char *refusal) {
     sr_decoder_free(decoder);
 }
 
-// Offsets at the end of their numbers.
+// Offsets near the end of their range.
 static void test_row_index_numbers(void **state) {
     (void)state;
     stored_picture s = store(0);
@@ -180,8 +180,8 @@ static void test_row_index_numbers(void **state) {
     sr_free(s.data);
 }
 
-// A marker without a length, and what looks like a frame header inside of comments: the library and
-// the search for the height come to different places.
+// A marker without a length, and apparent frame headers inside comments: libjpeg-turbo and the
+// search for the height find different headers.
 static void test_two_frame_headers(void **state) {
     (void)state;
     enum { COMMENT = 0xc000, BEFORE = 2 + 2 * (2 + COMMENT), FAKE = 4 + 0xfffe };
@@ -200,13 +200,13 @@ static void test_two_frame_headers(void **state) {
         for (unsigned k = 0; k < 4; k++)
             o[k] = (uint8_t)(offset >> 8 * k);
     }
-    read_middle(&s.encoded, NULL); // without the index it is a picture
+    read_middle(&s.encoded, NULL); // without the index it decodes
     s.encoded.segments = s.index;
     read_middle(&s.encoded, "two frame headers");
     sr_free(s.data);
 }
 
-// Exif code -> where the top left and top right of the stored picture are seen.
+// EXIF code -> where the top left and top right of the stored picture appear.
 static void test_orientation(void **state) {
     (void)state;
     enum { W = 3, H = 2 };
@@ -258,7 +258,7 @@ static void test_colours(void **state) {
     assert_ok(sr_decoder_open(decoder, &e, &w, &h));
     assert_ok(sr_decoder_read(decoder, &(sr_region){0, 0, 2, 1}, 1, &p));
     assert_memory_equal(p.data, ((const uint8_t[]){9, 8, 7, 6, 5, 4}), 6);
-    size_t bytes; // with Adobe's marker values say how white: 200 of 255 of the RGB it was made of
+    size_t bytes; // Adobe's marker inverts values (255: white); RGB is scaled by 200 / 255
     uint8_t *cmyk = picture_encode(64, 64, 1, &(picture_jpeg){.color = PICTURE_CMYK}, &bytes);
     e = (sr_encoded){.data = cmyk, .bytes = bytes};
     assert_ok(sr_decoder_open(decoder, &e, &w, &h));
@@ -281,7 +281,8 @@ static sr_status decode_all(sr_decoder *decoder, const uint8_t *data, size_t byt
     return sr_decoder_read(decoder, &(sr_region){0, 0, w, h}, 1, &p);
 }
 
-// Cut anywhere, or with any byte changed: an error or a picture, never a crash; a cut is seen.
+// Truncated anywhere, or with any byte changed: an error or a picture, never a crash; truncation is
+// detected.
 static void test_damage(void **state) {
     (void)state;
     sr_decoder *decoder;
@@ -299,8 +300,8 @@ static void test_damage(void **state) {
         sr_status status = decode_all(decoder, copy, bytes);
         assert_true(status == SR_OK || status == SR_E_DATA || status == SR_E_LIMIT);
     }
-    assert_ok(decode_all(decoder, data, bytes)); // the decoder is as good as new
-    // A size that would take gigabytes is refused by its header.
+    assert_ok(decode_all(decoder, data, bytes)); // the decoder still works
+    // The header of a picture that would take gigabytes is refused.
     memcpy(copy, data, bytes);
     for (size_t i = 0; i + 9 < bytes; i++)
         if (copy[i] == 0xff && copy[i + 1] == 0xc0)
@@ -319,7 +320,7 @@ static double weight(int64_t in, double centre, double support) {
     return d < 1 ? 1 - d : 0;
 }
 
-// The rule in doubles, without any rounding in between.
+// The formula in doubles, without intermediate rounding.
 static double resized(const uint8_t *in, int64_t w, const sr_resize *r, int64_t ox, int64_t oy,
                       int c) {
     double sx = r->width / (double)r->output_width, sy = r->height / (double)r->output_height;
@@ -369,7 +370,7 @@ static void test_resize_rule(void **state) {
                     assert_true(fabs(want - out[3 * (y * r.output_width + x) + c]) < 1.0);
                 }
         }
-        // A mirrored window is that part of the whole.
+        // A mirrored window is the same part of the whole, mirrored.
         sr_resize q = r;
         q.flip = true;
         q.window =
@@ -384,7 +385,7 @@ static void test_resize_rule(void **state) {
         sr_free(out);
         sr_free(part);
     }
-    memset(in, 201, (size_t)W * H * 3); // flat stays flat
+    memset(in, 201, (size_t)W * H * 3); // a constant picture stays constant
     uint8_t flat[23 * 31 * 3];
     sr_resize r = {.x = 1.5,
                    .width = W - 3.25,
@@ -450,8 +451,8 @@ typedef struct golden_case {
     int count, width, height;
 } golden_case;
 
-// The pixels are part of the numerics: a change here changes results of all recipes. Raw pictures,
-// so that they do not depend on a decoder.
+// The pixels are part of the numerics: a change here changes the results of all recipes. The
+// pictures are raw, so that they do not depend on a decoder.
 static const golden_case golden[] = {
     {{{"random_resized_crop", NULL}}, 1, 150, 90},
     {{{"random_resized_crop", "scale=[0.5,1]"}, {"flip", NULL}}, 2, 150, 90},
@@ -479,7 +480,7 @@ static void test_golden(void **state) {
         b.raw_height = g->height;
         for (int64_t p = 0; p < 20; p++)
             hashes[p] = apply_at(&b, p, p, 0);
-        for (int64_t p = 19; p >= 0; p--) // no memory of what came before
+        for (int64_t p = 19; p >= 0; p--) // the order of application does not matter
             assert_int_equal(hashes[p], apply_at(&b, p, p, 0));
         uint64_t hash = sr_hash64(hashes, sizeof hashes);
         if (hash != golden_hashes[i])
@@ -506,7 +507,7 @@ static void test_alternating_flip(void **state) {
     teardown(&b);
 }
 
-// Whether the target is the picture moved by (dx, dy) and mirrored at its border.
+// Whether the target is the picture, moved by (dx, dy) and mirrored at its border.
 static bool is_moved(const uint8_t *target, const uint8_t *plain, int dx, int dy) {
     for (int i = 0; i < SIDE * SIDE; i++) {
         int sy = i / SIDE + dy, sx = i % SIDE + dx;
@@ -558,7 +559,7 @@ static void test_boxes(void **state) {
     for (int i = 0; i < 3; i++)
         assert_ok(sr_canvas_add_box(b.canvas, &three_boxes[i]));
     sr_canvas_flip(b.canvas); // 70..90, 10..40, 96..100
-    // The third goes, the first is cut.
+    // The third box is removed, the first one is cut.
     assert_ok(sr_canvas_crop(b.canvas, &(sr_region){20, 10, 64, 64}));
     assert_ok(sr_canvas_resize(b.canvas, SIDE, SIDE, SR_FILTER_BILINEAR, true));
     const sr_box *got = sr_canvas_boxes(b.canvas, &n);
@@ -572,7 +573,7 @@ static void test_boxes(void **state) {
     teardown(&b);
 }
 
-// The same geometry noted, and on pixels that exist already.
+// The same geometry, deferred and applied to decoded pixels.
 static void test_noted_or_done(void **state) {
     (void)state;
     bench b;
@@ -594,7 +595,7 @@ static void test_noted_or_done(void **state) {
     teardown(&b);
 }
 
-// A centre crop decodes less than the whole, and gives the same pixels as cropping afterwards.
+// A centre crop decodes less than the whole, to the same pixels as cropping afterwards.
 static void test_window(void **state) {
     (void)state;
     bench b;
@@ -617,7 +618,7 @@ static void test_window(void **state) {
     teardown(&b);
 }
 
-// The share of area and the shape of random crops, from where a single marked pixel's box goes.
+// The relative area and the aspect ratio of random crops, derived from a single marked pixel's box.
 static void test_random_resized_crop(void **state) {
     (void)state;
     sr_transform_spec spec = {.name = "random_resized_crop", .arguments = "scale=[0.25, 0.36]"};
@@ -717,7 +718,7 @@ static void test_small_pictures(void **state) {
     }
 }
 
-// All sets of inner loops give the same bytes: shrunk and enlarged, windows, mirrored, any width.
+// All sets of inner loops give the same bytes: reduced and enlarged, windows, mirrored, any width.
 static void test_resample_sets(void **state) {
     (void)state;
     enum { CASES = 300, MOST_SIDE = 150 };
@@ -752,7 +753,7 @@ static void test_resample_sets(void **state) {
         for (int s = 0; s < count; s++) {
             out[s][bytes] = 0x5a;
             assert_ok(sr_resample(resampler[s], &pixels, &r, out[s]));
-            assert_int_equal(0x5a, out[s][bytes]); // nothing behind the window is touched
+            assert_int_equal(0x5a, out[s][bytes]); // nothing beyond the window is written
             assert_memory_equal(out[0], out[s], bytes);
         }
     }
