@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noting and giving the choices of piecewise functions (network_choices.h).
+// Recording and replaying the choices of piecewise functions (network_choices.h).
 //
-// Noted are the values that decide: results of ReLUs, inputs of maxima. The places of maxima follow
-// from the rule of graph/ops.h, the first maximum of a window, not from what the kernels say.
+// What is recorded are the values that decide: results of ReLUs, inputs of maxima. The positions of
+// maxima follow from the rule of graph/ops.h, the first maximum of a window, not from the kernels.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE // RTLD_NEXT
 #endif
@@ -28,7 +28,7 @@ typedef struct choice {
 struct choices {
     choice items[CAPACITY];
     int noted, given;
-    sr_context *context; // that they are given to
+    sr_context *context; // that replays the choices
 };
 
 typedef enum mode { AS_USUAL, NOTE, GIVE } mode;
@@ -73,7 +73,7 @@ bool choices_all_given(const choices *c) {
     return c->given == c->noted;
 }
 
-// ---- Noting and giving ----
+// ---- Recording and replaying ----
 
 static void note(sr_tensor decides) {
     choice *c = &current->items[current->noted];
@@ -82,12 +82,12 @@ static void note(sr_tensor decides) {
     size_t bytes = (size_t)sr_info_count(&c->info) * sr_dtype_size(c->info.dtype);
     c->values = current->noted < CAPACITY ? sr_alloc(bytes, "a choice") : NULL;
     if (!c->values)
-        return; // what is not noted cannot be given: next() fails
+        return; // what is not recorded cannot be replayed: next() fails
     current->noted++;
     sr_read_later(decides, c->values, bytes);
 }
 
-// The next choice, or NULL where the program asks for more than was noted.
+// The next choice, or NULL if the program asks for more than was recorded.
 static const choice *next(void) {
     const int i = current->given++;
     return i < current->noted ? &current->items[i] : NULL;
@@ -99,7 +99,7 @@ static double value_at(const choice *c, int64_t i) {
     return (double)((const float *)c->values)[i];
 }
 
-// A constant of a choice's shape; frees 'data'.
+// A constant with the shape of a choice; frees 'data'.
 static sr_tensor constant_of(const sr_info *shape, sr_dtype dtype, void *data) {
     sr_info info = *shape;
     info.dtype = dtype;
@@ -108,7 +108,7 @@ static sr_tensor constant_of(const sr_info *shape, sr_dtype dtype, void *data) {
     return tensor;
 }
 
-// x times 1 where the noted value is positive, else times 'slope'.
+// x times 1 where the recorded value is positive, else times 'slope'.
 static sr_tensor give_sides(sr_tensor x, double slope) {
     const choice *c = next();
     size_t count = c ? (size_t)sr_info_count(&c->info) : 0;
@@ -201,7 +201,7 @@ static const sr_op put_op = {.struct_size = sizeof(sr_op),
                              .inputs = 2,
                              .required = 2,
                              .outputs = 1,
-                             .attr_size = sizeof(sr_info), // of the result
+                             .attr_size = sizeof(sr_info), // info of the result
                              .infer = infer_put,
                              .lower = lower_put,
                              .kernels = &put_kernel,
@@ -229,7 +229,7 @@ static const sr_op take_op = {.struct_size = sizeof(sr_op),
                               .kernels = &take_kernel,
                               .kernel_count = 1};
 
-// ---- Places of maxima ----
+// ---- Positions of maxima ----
 
 typedef struct windows {
     int64_t p, q; // positions
@@ -271,7 +271,7 @@ static int64_t positions(int64_t size, const sr_pool2d_opts *opts, int64_t strid
     return (size + 2 * opts->pad - opts->window) / stride + 1;
 }
 
-// ---- What stands before the library's functions ----
+// ---- Functions that replace the library's ----
 
 typedef sr_tensor (*of_tensor)(sr_tensor);
 typedef sr_tensor (*of_slope)(sr_tensor, double);
@@ -280,7 +280,7 @@ typedef sr_tensor (*of_window)(sr_tensor, sr_pool2d_opts);
 #define LIBRARY(name, type)                                                                        \
     type library = NULL;                                                                           \
     void *symbol = dlsym(RTLD_NEXT, name);                                                         \
-    memcpy(&library, &symbol, sizeof library) // ISO C has no cast for it
+    memcpy(&library, &symbol, sizeof library) // ISO C has no cast for this
 
 sr_tensor sr_relu(sr_tensor x) {
     LIBRARY("sr_relu", of_tensor);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the piecewise functions of a network choose: the sides of ReLUs, the places of maxima.
+// The choices of a network's piecewise functions: the sides of ReLUs, the positions of maxima.
 //
-// A gradient is not continuous where they choose, so that a run that rounds and an exact one differ
-// by whole elements. An exact run that takes the choices of the rounded one is a continuous
-// function of the rounding: their difference is rounding alone, and small.
+// Where they choose, a gradient is discontinuous, so a run with rounding and an exact one may
+// differ by whole elements. An exact run that replays the choices of the rounded one is a
+// continuous function of the rounding errors: the difference between the two is rounding alone, and
+// small.
 //
-// Linked into a program, network_choices.c stands before sr_relu, sr_leaky_relu, sr_maxpool2d and
-// sr_global_maxpool of the library (the dynamic linker takes the program's functions first), so the
-// models themselves run unchanged. One thread at a time.
+// Linked into a program, network_choices.c overrides sr_relu, sr_leaky_relu, sr_maxpool2d and
+// sr_global_maxpool of the library (the dynamic linker prefers the program's functions), so the
+// models themselves are unchanged. One thread at a time. models themselves run unchanged. One
+// thread at a time.
 #ifndef SR_TESTS_NETWORK_CHOICES_H
 #define SR_TESTS_NETWORK_CHOICES_H
 
@@ -15,16 +17,16 @@
 
 typedef struct choices choices;
 
-choices *choices_create(void); // NULL: no memory
+choices *choices_create(void); // NULL: out of memory
 void choices_free(choices *c);
-// From here to choices_end, calls of one step note what they choose, which the step's
-// sr_context_run fills in. Forgets what was noted before.
+// From here to choices_end, the calls of one step record their choices; the step's sr_context_run
+// stores the values. Discards the choices recorded before.
 void choices_note(choices *c);
-// From here to choices_end, f64 calls of this context in the same order take what was noted: a ReLU
-// is a product with a mask, a maximum takes elements from given places.
+// From here to choices_end, f64 calls of this context in the same order replay the recorded
+// choices: a ReLU is a product with a mask, a maximum takes elements from given positions.
 void choices_give(choices *c, sr_context *context);
 void choices_end(void);
-// Whether since choices_give every noted choice was taken, and no more were asked for.
+// Whether every recorded choice has been replayed since choices_give, and no more were requested.
 bool choices_all_given(const choices *c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the files that hold operator cases.
+// Helpers of the files that contain operator cases.
 #ifndef SR_TESTS_UNIT_OP_CASE_BUILDERS_H
 #define SR_TESTS_UNIT_OP_CASE_BUILDERS_H
 
@@ -16,7 +16,7 @@
         .dtype = SR_I32, .rank = 1, .dim = { n }                                                   \
     }
 
-// Zeros of a shape, for calls that are refused.
+// Zeros of a given shape, for calls that are refused.
 static inline sr_tensor zeros(sr_context *context, sr_dtype dtype, int rank, const int64_t *dim) {
     static const double nothing[4096];
     sr_info info = {.dtype = dtype, .rank = rank};

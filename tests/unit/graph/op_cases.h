@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of operator cases that test_ops.c works through.
+// The table of operator cases that test_ops.c runs.
 #ifndef SR_TESTS_UNIT_OP_CASES_H
 #define SR_TESTS_UNIT_OP_CASES_H
 
@@ -18,11 +18,11 @@ enum op_case_gradient {
 
 typedef struct op_case op_case;
 struct op_case {
-    const char *op; // the operator that the case is for
-    // Records it; 'user' is the case.
+    const char *op; // the operator under test
+    // Records the operator; 'user' is the case.
     sr_check_fn build;
-    // The value under test is that of build (wrt 0), or the gradient of build with respect to input
-    // wrt - 1 when the last input is the gradient of build's result.
+    // The value under test is the result of build (wrt 0), or the gradient of build with respect to
+    // input wrt - 1, where the last input is the gradient of build's result.
     int wrt;
     int inputs;
     sr_info info[OP_CASE_INPUTS]; // floats as f64
@@ -31,14 +31,14 @@ struct op_case {
     double low, high;             // of random inputs; both 0: -1 to 1
     enum op_case_gradient gradient;
 
-    // Hand-computed: values of the inputs (integers as well) and the result. Cases without 'want'
-    // are for gradients alone.
+    // Computed by hand: values of the inputs (also integers) and the result. Cases without 'want'
+    // only test gradients.
     double in[OP_CASE_INPUTS][OP_CASE_VALUES];
     double want[OP_CASE_VALUES];
     int want_count;
-    bool own_type; // the call states the type of its result: f64 alone
+    bool own_type; // the call states the type of its result: f64 only
 
-    // Records something that does not fit; the message must contain the text.
+    // Records an invalid call; the message must contain the text.
     void (*wrong)(sr_context *context);
     const char *message;
 };
@@ -46,7 +46,7 @@ struct op_case {
 extern const op_case op_cases_layers[], op_cases_math[];
 extern const size_t op_cases_layers_count, op_cases_math_count;
 
-// Operators that update variables: no value, no gradient; tested by functions of their own.
+// Operators that update variables have no value and no gradient; functions of their own test them.
 typedef struct op_update_case {
     const char *op;
     void (*run)(void);

@@ -356,13 +356,13 @@ const op_case op_cases_math[] = {
      .inputs = 1,
      .info = {I32(4)},
      .own_type = true,
-     .want = {0.9911376792540323, -0.9246625883905122}, // of Philox words 6627e8d5 e169c58d
+     .want = {0.9911376792540323, -0.9246625883905122}, // from Philox words 6627e8d5 e169c58d
      .want_count = 2,
      .gradient = GRADIENT_STOPS,
      .wrong = normal_key,
      .message = "random_normal: key [3] i32"},
 
-    {.op = "mix_batch", // what it mixes: test_mix.c
+    {.op = "mix_batch", // what it mixes is tested in test_mix.c
      .build = mix_none,
      .inputs = 3,
      .info = {F64(4, 2, 1, 2, 1), I32(2), I32(4)},

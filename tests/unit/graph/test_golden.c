@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators against PyTorch: tests/golden/operators.bin, written by tests/golden/make_goldens.py.
-// The f64 reference must agree to rounding, the f32 one to bounds from its rounding errors.
+// Operators compared with PyTorch: tests/golden/operators.bin, written by
+// tests/golden/make_goldens.py. The f64 reference must agree to rounding, the f32 one within bounds
+// from its rounding errors.
 #include <math.h>
 
 #include "autograd/gradients.h"
@@ -9,7 +10,7 @@
 
 static unsigned char *file;
 static size_t file_bytes;
-static size_t compared; // values
+static size_t compared; // number of values
 
 static int read_file(void **state) {
     (void)state;
@@ -29,7 +30,7 @@ static int free_file(void **state) {
     return 0;
 }
 
-// The entry "family/case/part", or NULL. Values are copied to memory of arrays_free.
+// The entry "family/case/part", or NULL. The values are freed by arrays_free.
 static test_array *golden_find(const char *family, int number, const char *part) {
     char name[40];
     if (number >= 0)
@@ -53,8 +54,8 @@ static int64_t param(const test_array *params, int64_t i) {
     return (int64_t)array_get(params, i);
 }
 
-// Compares the first values (a golden file may hold fewer). 'terms' roundings of terms of
-// 'magnitude'.
+// Compares the first values (a golden file may have fewer). The tolerance is 'terms' roundings of
+// terms of 'magnitude'.
 static void compare(const char *family, int number, const char *part, const test_array *got,
                     double terms, double magnitude) {
     const test_array *want = golden_find(family, number, part);
@@ -111,7 +112,7 @@ static void test_conv(void **state) {
             check_conv(i, params, wide[t]);
 }
 
-// Through the operator: the shape of the result is part of what is compared.
+// Through the operator, because the shape of the result is compared too.
 static void test_transposed_conv(void **state) {
     (void)state;
     test_array *v;
@@ -272,7 +273,7 @@ static void test_sgd(void **state) {
     }
 }
 
-// All of the file was looked at: names that changed on one side would otherwise pass unseen.
+// The whole file was compared: names that changed on one side would otherwise go unnoticed.
 static void test_everything_was_compared(void **state) {
     (void)state;
     size_t stored = 0;

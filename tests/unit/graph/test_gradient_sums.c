@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of factors, shifts and statistics are sums of products over many elements. In narrow
-// types, too, they are as exact as fp32 sums of the stored numbers are: no product is rounded to
-// bf16 or f16 before it is added.
+// types, too, they are as exact as fp32 sums of the stored numbers: no product is rounded to bf16
+// or f16 before it is added.
 #include <math.h>
 
 #include "autograd/gradients.h"

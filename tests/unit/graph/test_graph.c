@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one path of the graph: recording, cuts, updates, plans, replay.
+// The graph's single path: recording, cuts, updates, plans, replay.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static void test_cut_recomputes_what_was_not_kept(void **state) {
     sr_context_free(c);
 }
 
-// Gradients after a cut use what the derivative rules kept: nothing is computed again.
+// Gradients after a cut use the values that the derivative rules kept: nothing is recomputed.
 static void test_gradients_go_through_a_cut(void **state) {
     (void)state;
     sr_context *c = new_context(0);
@@ -165,7 +165,7 @@ static void test_assignments_swap(void **state) {
     sr_context_free(c);
 }
 
-// ---- Compiled use ----
+// ---- Compiled plans ----
 
 typedef struct deliveries {
     int order[8], count;
@@ -185,7 +185,7 @@ static void run_compiled(sr_context *c, sr_tensor w, sr_executor *e, float input
     sr_plan *plan;
     sr_context_begin_step(c);
     sr_tensor x = sr_input(c, 3, &vec4);
-    sr_tensor y = sr_scale(x, 2, 0); // ready before w is read for the last time
+    sr_tensor y = sr_scale(x, 2, 0); // ready before the last read of w
     sr_tensor z = sr_mul(sr_add(y, w), w);
     const sr_target targets[2] = {{.tensor = y, .after = w}, {.tensor = z}};
     assert_int_equal(sr_compile(c, targets, 2, &plan), SR_OK);
@@ -206,7 +206,8 @@ static void test_targets_wait_for_readers_of_a_variable(void **state) {
         deliveries d = {.count = 0};
         run_compiled(c, w, e, (float)(step + 1), &d);
         assert_int_equal(d.count, 2);
-        assert_true(d.value[0] == 2.0f * (float)(step + 1)); // y, but only with z's launch done
+        assert_true(d.value[0] ==
+                    2.0f * (float)(step + 1)); // y is ready, but only after z has been launched
         assert_true(d.value[1] == (2.0f * (float)(step + 1) + 2) * 2);
     }
     assert_int_equal(sr_context_get_stats(c).plans_compiled, 1);
@@ -262,7 +263,7 @@ static void test_memory_passes_are_bit_neutral(void **state) {
 
 // ---- A steady step ----
 
-// A training step in small: recorded, found in the cache, replayed.
+// A miniature training step: recorded, found in the cache, replayed.
 static void take_step(sr_context *c, sr_executor *e, sr_tensor w, sr_tensor bias) {
     const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {4, 8, 8, 8}};
     static float x[2048];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory and time meet in the graph: targets behind operators that work in place, readers of
-// a variable under another shape, values taken before an update, tensors whose context is gone,
-// shapes that no memory holds, and plans that are dropped while somebody still speaks of them.
+// Corner cases of memory and order in the graph: targets after operators that work in place,
+// readers of a variable through another shape, values read before an update, tensors whose context
+// was freed, shapes that exceed any memory, and plans that are dropped while still in use.
 #include <stdatomic.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@ static void expect_all(sr_tensor tensor, float want) {
 
 typedef struct deliveries {
     float value[4];  // of each target
-    int order[4];    // targets in the order of their delivery
-    float *variable; // is overwritten as soon as target 0 is there, as an optimiser would
+    int order[4];    // indices of targets in the order of their delivery
+    float *variable; // is overwritten as soon as target 0 is delivered, as an optimiser would do
     int count;
 } deliveries;
 
@@ -89,7 +89,8 @@ static void test_a_waiting_target_is_not_overwritten(void **state) {
     sr_context_free(context);
 }
 
-// A reader of w under another shape is a reader of w. Only where the host may write its memory.
+// A reader of w through another shape is a reader of w. Only for devices whose memory the host may
+// write.
 static void test_a_target_waits_for_readers_under_another_shape(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -107,7 +108,7 @@ static void test_a_target_waits_for_readers_under_another_shape(void **state) {
 
 // ---- Updates ----
 
-// p under another shape was taken before the update: it keeps the old value.
+// p was taken through another shape before the update: it keeps the old value.
 static void test_a_reshaped_variable_keeps_its_value_through_an_update(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -124,7 +125,7 @@ static void test_a_reshaped_variable_keeps_its_value_through_an_update(void **st
     sr_context_free(context);
 }
 
-// In the order of the record, or not at all.
+// Values are those of the recorded order, or an error.
 static void test_a_value_behind_an_update_is_never_the_old_one(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -160,7 +161,7 @@ static void test_an_unbound_input_cannot_be_assigned(void **state) {
     sr_context_free(context);
 }
 
-// A read of a variable sees what the step has done to it so far.
+// A read of a variable returns its value after all updates recorded so far in the step.
 static void test_a_read_of_a_variable_runs_its_updates(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -190,14 +191,14 @@ static void test_the_gradient_of_a_value_has_its_shape(void **state) {
     sr_context_free(context);
 }
 
-// ---- Tensors whose context is gone ----
+// ---- Tensors whose context was freed ----
 
 static void test_tensors_of_a_freed_context_are_refused(void **state) {
     (void)state;
     sr_context *first = context_new();
     sr_tensor stale_variable = variable(first, "w", 1), stale_value = constant(first, 1);
     sr_context_free(first);
-    sr_context *second = context_new(); // takes the number of the first
+    sr_context *second = context_new(); // gets the number of the first
     (void)constant(second, 2);
     assert_int_equal(second ? stale_value.context : 0, constant(second, 2).context);
     assert_true(sr_is_none(sr_relu(stale_value)));
@@ -240,7 +241,7 @@ static void test_shapes_that_no_memory_holds(void **state) {
             sr_context_begin_step(context);
         }
     }
-    // An operator's result is checked as well, with its name and place.
+    // The shape of an operator's result is checked as well; the message gives its name and line.
     const sr_info wide = {.dtype = SR_F32, .rank = 4, .dim = {1, 1, 1, 1}};
     sr_tensor x = sr_constant(context, &wide, data);
     for (int i = 0; i < 3; i++)
@@ -252,7 +253,7 @@ static void test_shapes_that_no_memory_holds(void **state) {
     sr_context_free(context);
 }
 
-// What stands behind the rank is nobody's business: it must not make two shapes of one.
+// Dimensions after the rank are ignored: they must not make two shapes of one.
 static void test_unused_dimensions_do_not_count(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -286,14 +287,14 @@ static void test_the_plan_cache_keeps_its_limit(void **state) {
             sr_context_begin_step(context);
             assert_ok(compile_length(context, length, &plan));
         }
-        if (round == 1) // the first one makes the cache and the record
+        if (round == 1) // the first round creates the cache and the program
             assert_true(sr_memory_get_stats().live_bytes < before + (16 << 10));
     }
     assert_int_equal(200, sr_context_get_stats(context).plans_compiled);
     assert_ok(compile_length(context, 100, &plan));
     assert_ok(compile_length(context, 99, &plan));
     assert_int_equal(200, sr_context_get_stats(context).plans_compiled);
-    // Whatever the limit, the plans of one step stay.
+    // The plans of one step are kept, whatever the limit.
     sr_context_begin_step(context);
     sr_plan *plans[100];
     for (int i = 0; i < 100; i++)
@@ -332,7 +333,7 @@ static void test_an_executor_replays_one_plan_at_a_time(void **state) {
     sr_context_free(context);
 }
 
-// The profile outlives its plan, and a later plan in the same memory is not taken for it.
+// A profile outlives its plan, and a later plan at the same address is not confused with it.
 static void test_a_profile_outlives_its_plan(void **state) {
     (void)state;
     const sr_context_options options = {.threads = 1, .plan_cache_bytes = 1};
@@ -368,7 +369,7 @@ static void test_a_profile_outlives_its_plan(void **state) {
     sr_context_free(context);
 }
 
-// A compiled plan has taken the step's updates: the context does not run them once more.
+// A compiled plan takes over the step's updates: the context does not run them again.
 static void test_updates_belong_to_the_plan_that_compiled_them(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -394,7 +395,7 @@ static void *filled(sr_context *context, float value) {
     return memory;
 }
 
-// The sum of an input and a variable, and both themselves, each under another shape.
+// The sum of an input and a variable, and both operands themselves, each through another shape.
 static void expect_sum(sr_context *context, sr_executor *executor, sr_tensor v, void *input,
                        float of_input, float of_variable) {
     deliveries d = {.count = 0};
@@ -425,7 +426,7 @@ static void test_a_replay_finds_what_has_moved(void **state) {
     sr_variable_move(v, memory[1]);
     expect_sum(context, executor, v, memory[2], 300, 20);
     expect_sum(context, executor, v, memory[1], 20, 20);
-    sr_plan *other; // between
+    sr_plan *other; // runs in between
     const sr_target doubled = {.tensor = sr_scale(v, 2, 0)};
     const sr_run nothing = {0};
     assert_ok(sr_compile(context, &doubled, 1, &other));
@@ -436,7 +437,7 @@ static void test_a_replay_finds_what_has_moved(void **state) {
     expect_sum(context, executor, v, memory[1], 20, 1);
     assert_int_equal(2, sr_context_get_stats(context).plans_compiled);
     sr_executor_free(executor);
-    sr_context_free(context); // with the device and its memory
+    sr_context_free(context); // also frees the device and its memory
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor that is missing is an error of the call that is given it: every operator of the table in
-// every required input, and every public call whose name is a macro that notes its line.
+// A missing tensor is an error of the call that receives it: every operator of the table with every
+// required input missing, and every public call whose name is a macro that records its line.
 #include "autograd/gradients.h"
 #include "graph/recording_internal.h"
 #include "tests/unit/support/test_support.h"
@@ -27,8 +27,8 @@ static void expect_missing(sr_context *context, const char *place, const char *w
 
 // ---- Operators ----
 
-// 'missing' of the inputs are SR_NONE, the others a variable, which every input may be as far as
-// its presence is concerned.
+// The inputs in the mask 'missing' are SR_NONE, the others a variable, which passes the check for
+// presence of every input.
 static void record_without(sr_context *context, const sr_op *op, uint32_t missing) {
     static const unsigned char attr[SR_OP_ATTR_BYTES];
     sr_tensor input[SR_OP_MAX_INPUTS], output[SR_OP_MAX_OUTPUTS];
@@ -253,9 +253,10 @@ static void test_every_macro_has_a_case(void **state) {
     assert_true(found > 50);
 }
 
-// ---- Which context is told ----
+// ---- Which context gets the error ----
 
-// What failed in one context says so wherever it is used; it is no error of another one.
+// The tensor of a failed call blames its own context wherever it is used; other contexts get no
+// error.
 static void test_a_failed_call_blames_its_own_context(void **state) {
     (void)state;
     sr_context *first = context_new(), *second = context_new();
@@ -266,7 +267,7 @@ static void test_a_failed_call_blames_its_own_context(void **state) {
     assert_true(sr_is_none(failed) && sr_is_none(sr_relu(failed)));
     assert_ok(sr_context_status(second));
     assert_status(SR_E_SHAPE, sr_context_status(first));
-    // In a later step it is no tensor, nor does it pass for an optional one that is absent.
+    // In a later step it is not a valid tensor, nor does it count as an absent optional one.
     sr_context_begin_step(first);
     (void)sr_batchnorm_train(x, failed, SR_NONE, 0);
     expect_missing(first, "test_missing.c:", "batchnorm_train: gamma");
@@ -288,7 +289,7 @@ static void test_without_a_context_the_thread_is_told(void **state) {
     assert_true(value == 3);
 }
 
-// ---- Gradients that do not reach ----
+// ---- Gradients that do not flow ----
 
 static void expect_zeros(sr_tensor tensor) {
     float got[4] = {1, 1, 1, 1};
@@ -308,7 +309,7 @@ static void test_unreachable_gradients_are_zeros(void **state) {
     assert_ok(sr_read(grads[0], got, sizeof got));
     assert_true(got[0] == 3 && got[3] == 3);
     expect_zeros(grads[1]);
-    // Behind what stops gradients; and the gradient of a gradient that is a constant.
+    // After an operator that stops gradients; and the gradient of a gradient that is a constant.
     const int64_t row[2] = {1, 4};
     const int32_t label = 0;
     const sr_info one = {.dtype = SR_I32, .rank = 1, .dim = {1}};
@@ -338,7 +339,7 @@ static void test_integers_have_no_gradient(void **state) {
     sr_context_free(context);
 }
 
-// The probabilities that softmax_xent keeps for its rule have no rule of their own.
+// The probabilities that softmax_xent keeps for its rule have no derivative rule.
 static void test_hidden_outputs_are_refused(void **state) {
     (void)state;
     sr_context *context = context_new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mixup and CutMix: partners are a permutation, pixels and weights belong together exactly, lambda
-// follows Beta(alpha, alpha) (against closed forms of its distribution), draws are a function of
-// the key alone and the same on every machine, and the loss is that of the mixed targets.
+// mixup and CutMix: partners are a permutation, the weights match the pixels exactly, lambda
+// follows Beta(alpha, alpha) (compared with closed forms of its distribution), draws are a function
+// of the key alone and the same on every machine, and the loss is that of the mixed targets.
 #include <math.h>
 
 #include "kernels/base/math.h"
@@ -46,7 +46,7 @@ static double weight_of(const mixed *m) {
     return weight;
 }
 
-// Every sample is the partner of one; how many are their own.
+// Every sample is the partner of exactly one; returns how many are their own.
 static int64_t expect_permutation(const mixed *m) {
     int64_t fixed = 0;
     bool seen[64] = {false};
@@ -83,12 +83,12 @@ static void test_mixup(void **state) {
             fixed += expect_permutation(&m);
             expect_blend(&m);
         }
-        assert_in_range(fixed, 20, 100); // one of a permutation, in the mean
+        assert_in_range(fixed, 20, 100); // a permutation has one fixed point on average
         arrays_free(state);
     }
 }
 
-// The partner's pixels in sample i, which must be a whole rectangle.
+// The number of the partner's pixels in sample i, which must be a whole rectangle.
 static int64_t expect_box(const mixed *m, int64_t i) {
     const int64_t h = m->p.h, w = m->p.w, c = m->p.c;
     int64_t top = h, bottom = 0, left = w, right = 0, count = 0;
@@ -131,8 +131,8 @@ static void test_cutmix_weight_is_the_area(void **state) {
     }
 }
 
-// The mean share of a square that a CutMix box takes, as it follows from eq. 2: the side ratio has
-// the density 2 r where lambda is uniform, and of a side r about a uniform centre r - r^2 / 4 stay.
+// The mean share of a square that a CutMix box covers, from eq. 2: the side ratio r has the density
+// 2 r for uniform lambda, and of a side r about a uniform centre r - r^2 / 4 remain.
 static void test_cutmix_boxes_are_as_large_as_they_should_be(void **state) {
     (void)state;
     enum { STEPS = 1500 };
@@ -208,7 +208,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Closed forms of the distribution of Beta(alpha, alpha).
+// Closed forms of the cumulative distribution of Beta(alpha, alpha).
 static double beta_half(double x) {
     return 2 / acos(-1.0) * asin(sqrt(x));
 }
@@ -219,7 +219,7 @@ static double beta_two(double x) {
     return x * x * (3 - 2 * x);
 }
 
-// Kolmogorov and Smirnov: sqrt(n) times the largest distance is above 1.95 once in a thousand.
+// Kolmogorov-Smirnov: sqrt(n) times the largest distance exceeds 1.95 once in a thousand.
 static void test_lambda_follows_beta(void **state) {
     (void)state;
     static const struct {
@@ -300,7 +300,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     return seen;
 }
 
-// Pictures are the classes, one-hot, so the mixed pictures are the mixed targets, and a sample's
+// The pictures are the one-hot classes, so the mixed pictures are the mixed targets, and a sample's
 // loss is log sum exp t - sum t^2.
 static void test_loss_is_that_of_mixed_targets(void **state) {
     (void)state;
@@ -353,7 +353,7 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
     sr_context_free(context);
 }
 
-// One hash of all that was computed, for every compiler and instruction set.
+// One hash of everything computed, for every compiler and instruction set.
 static void test_same_bits_everywhere(void **state) {
     (void)state;
     assert_digest(4, 0x721d43628c71a33fu);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operator of op_list.def, from the tables in op_cases_*.c: values computed by hand in all
-// activation types, refused shapes, gradients and gradients of gradients against central
-// differences, where gradients stop, which values the rules say they keep, and that the compiler's
-// freedom (memory in place) changes no bit. An operator without a case fails the suite.
+// activation types, refused shapes, gradients and gradients of gradients compared with central
+// differences, where gradients stop, which values the rules declare that they keep, and that the
+// compiler's memory in place changes no bit. An operator without a case fails the suite.
 #include <math.h>
 
 #include "graph/recording_internal.h"
@@ -43,7 +43,7 @@ static bool is_free(const op_case *c, int i) {
     return is_float(&c->info[i]) && !(c->fixed >> i & 1);
 }
 
-// The value under test: that of build, or a gradient of it.
+// The value under test: the result of build, or a gradient of it.
 static sr_tensor value_of(sr_context *context, const sr_tensor *in, void *user) {
     const op_case *c = user;
     if (c->wrt == 0)
@@ -57,7 +57,7 @@ static sr_tensor value_of(sr_context *context, const sr_tensor *in, void *user) 
 
 // ---- Inputs ----
 
-// Random floats (integers as the case has them) in memory of arrays_free.
+// Random floats (integers as in the case); freed by arrays_free.
 static test_array *input_values(const op_case *c, int i, const sr_info *info, bool random) {
     const int64_t n = sr_info_count(info);
     const bool spread = random && is_float(&c->info[i]);
@@ -162,12 +162,12 @@ static void test_values(void **state) {
 }
 
 static void expect_refused(void (*wrong)(sr_context *), const char *op, const char *message) {
-    char name[64]; // the call's, which is the operator's up to the first underscore at least
+    char name[64]; // of the call: begins with the operator's up to its first underscore
     (void)snprintf(name, sizeof name, ": %.*s", (int)strcspn(op, "_"), op);
     sr_context *context = context_new(0);
     wrong(context);
     if (sr_context_status(context) != SR_E_SHAPE)
-        fail_msg("%s: a call that does not fit was taken (%s)", op,
+        fail_msg("%s: an invalid call was accepted (%s)", op,
                  sr_status_name(sr_context_status(context)));
     assert_message(message);
     assert_message(name);
@@ -240,8 +240,8 @@ static sr_tensor record(sr_context *context, const check_user *u, const sr_info 
     return check_build(context, in, (void *)(uintptr_t)u);
 }
 
-// True when the gradient of what the function records, a gradient, with respect to the gradient
-// that it was given is refused for want of a rule.
+// The function records a gradient. Returns true if differentiating it with respect to the gradient
+// that it was given is refused because there is no rule.
 static bool is_refused(sr_context *context, const check_user *u, const sr_info *value) {
     sr_tensor in[OP_CASE_INPUTS + 1] = {{0}}, grad;
     sr_gradients(record(context, u, value, in), SR_NONE, &in[u->c->inputs], 1, &grad);
@@ -251,8 +251,8 @@ static bool is_refused(sr_context *context, const check_user *u, const sr_info *
     return true;
 }
 
-// Gradient of the gradients: compared where there are rules, an error naming the operator
-// elsewhere.
+// Gradients of the gradients: compared where there are rules; elsewhere an error names the
+// operator.
 static void check_second(sr_context *context, const op_case *c, const sr_info *value,
                          void **state) {
     bool refused = false;
@@ -287,7 +287,7 @@ static void test_gradients(void **state) {
     sr_context_free(context);
 }
 
-// The last float input of a case, where the gradient is that of gradient operators; or -1.
+// The last float input of a case, which in cases of gradient operators is the gradient; or -1.
 static int last_float(const op_case *c) {
     int last = -1;
     for (int i = 0; i < c->inputs; i++)
@@ -296,7 +296,7 @@ static int last_float(const op_case *c) {
     return last;
 }
 
-// Where a gradient ends: zeros of the input's shape, or an error that names the operator.
+// Where a gradient ends, it is zeros of the input's shape, or an error that names the operator.
 static void check_end(const op_case *c) {
     sr_context *context = context_new(0);
     sr_tensor in[OP_CASE_INPUTS] = {{0}}, grad;
@@ -328,10 +328,10 @@ static void test_gradients_end(void **state) {
     }
 }
 
-// What a rule reads of its node must be what its descriptor says it keeps, no more and no less.
+// What a rule reads of its node must be exactly what its descriptor declares that it keeps.
 typedef struct rule_facts {
     uint32_t inputs, outputs; // read
-    uint32_t floats, given;   // inputs that are floats, and that got a gradient
+    uint32_t floats, given;   // inputs that are floats, and that received a gradient
 } rule_facts;
 
 static void rule_reads(sr_context *context, uint32_t index, rule_facts *facts) {
@@ -407,7 +407,7 @@ static void test_rules_read_what_they_keep(void **state) {
     }
 }
 
-// What a descriptor says about where differentiation ends is what its rule does.
+// Each rule ends differentiation where its descriptor says.
 static void test_gradients_flow_where_descriptors_say(void **state) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
@@ -422,7 +422,8 @@ static void test_gradients_flow_where_descriptors_say(void **state) {
     }
 }
 
-// The least that the cases of an operator can do is what its descriptor promises.
+// The lowest order of differentiation among an operator's cases is the one that its descriptor
+// states.
 static void test_cases_end_where_descriptors_say(void **state) {
     (void)state;
     size_t count;
@@ -436,7 +437,7 @@ static void test_cases_end_where_descriptors_say(void **state) {
         enum op_case_gradient least = GRADIENT_TWICE;
         for (const op_case *c = case_at(0); c; c = case_after(c))
             if (strcmp(c->op, op->name) == 0 && c->gradient < least &&
-                (last_float(c) >= 0 || !op->derivative)) // none flows into integers
+                (last_float(c) >= 0 || !op->derivative)) // no gradient flows into integers
                 least = c->gradient;
         if (!op->updates && least != said)
             fail_msg("%s: its cases can do %d, its descriptor says %d", op->name, (int)least,
@@ -460,8 +461,8 @@ static void test_descriptors_say_where_gradients_end(void **state) {
     expect_gradient_text("sgd", "none: an update");
 }
 
-// The value and every gradient behind inputs that may be overwritten, with and without the
-// compiler's freedom.
+// The value and every gradient after inputs that may be overwritten, with and without the
+// compiler's optimisations.
 static void read_all(const op_case *c, int optimize, test_array **out, int *count) {
     sr_context *context = context_new(optimize);
     sr_tensor in[OP_CASE_INPUTS] = {{0}}, dies[OP_CASE_INPUTS] = {{0}};
@@ -494,7 +495,7 @@ static void test_memory_in_place_changes_nothing(void **state) {
     }
 }
 
-// A gradient that is not asked for costs no node; one that does not reach costs its zeros.
+// A gradient that is not requested costs no node; one that does not reach its input costs zeros.
 static void test_unwanted_gradients_are_not_recorded(void **state) {
     sr_context *context = context_new(0);
     const sr_info image = {.dtype = SR_F64, .rank = 4, .dim = {1, 4, 4, 1}};
@@ -512,7 +513,7 @@ static void test_unwanted_gradients_are_not_recorded(void **state) {
     arrays_free(state);
 }
 
-// Out-of-range labels are the data's fault: the status of the run says so.
+// Out-of-range labels are an error of the data, which the status of the run reports.
 static void test_wrong_label_reaches_the_reader(void **state) {
     (void)state;
     sr_context *context = context_new(0);
@@ -528,7 +529,7 @@ static void test_wrong_label_reaches_the_reader(void **state) {
     sr_context_free(context);
 }
 
-// Where a sample is right, loss and gradient are small and keep their digits in every type.
+// For well-classified samples, loss and gradient are small and keep their precision in every type.
 static void test_small_losses_are_exact(void **state) {
     (void)state;
     for (size_t t = 0; t < sizeof fixture_types / sizeof fixture_types[0]; t++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form and cheap values
-// are computed again (graph/pass_recompute.c) where they should, and random networks give the same
-// bits with all passes as with none.
+// are recomputed (graph/pass_recompute.c) where they should, and random networks give the same bits
+// with all passes and with none.
 #include "tests/unit/support/test_support.h"
 
 #include "autograd/gradients.h"
@@ -38,7 +38,7 @@ static void fill(float *out, int count, uint32_t seed, float scale) {
 typedef struct network {
     sr_context *context;
     sr_tensor x, w, gamma, beta;
-    uint64_t hash; // of everything that was delivered
+    uint64_t hash; // of everything delivered
     int delivered;
 } network;
 
@@ -60,13 +60,13 @@ static void begin(network *n, int optimize, sr_dtype dtype) {
 
 static sr_status sink(void *user, int index, const void *data, size_t bytes) {
     network *n = user;
-    // Targets come in any order: their hashes are added.
+    // Targets are delivered in any order, so their hashes are added.
     n->hash += sr_hash64_seed(data, bytes, (uint64_t)index + 1);
     n->delivered++;
     return SR_OK;
 }
 
-// Runs what was recorded; the plan stays valid until the end of the context.
+// Runs what was recorded; the plan is valid until the end of the context.
 static sr_plan *run(network *n, const sr_target *targets, int count) {
     sr_plan *plan = NULL;
     sr_executor *e;
@@ -87,7 +87,7 @@ static void record_block(network *n, sr_target targets[2]) {
     sr_tensor variables[2] = {n->w, n->gamma}, grads[2];
     const sr_batchnorm_out first =
         sr_batchnorm_train(sr_conv2d(n->x, n->w, pointwise), n->gamma, n->beta, 1e-5);
-    const sr_tensor running = sr_scale(first.var, 0.5, 0.25); // beside the chain
+    const sr_tensor running = sr_scale(first.var, 0.5, 0.25); // not part of the chain
     const sr_tensor h = sr_relu(first.y);
     const sr_batchnorm_out second =
         sr_batchnorm_train(sr_conv2d(h, n->w, pointwise), n->gamma, n->beta, 1e-5);
@@ -122,7 +122,7 @@ static void test_a_residual_block_has_its_chains(void **state) {
     sr_context_free(n.context);
 }
 
-// ---- Values that are computed again ----
+// ---- Recomputed values ----
 
 static sr_tensor deep_gradient(network *n) {
     sr_tensor grad, h = n->x;
@@ -150,7 +150,7 @@ static void test_activations_are_computed_again(void **state) {
     sr_text text;
     sr_text_init(&text);
     const size_t peak = planned_peak(0, &text);
-    // Kept are the outputs of convolutions; without the pass, those of relu too.
+    // Outputs of convolutions are kept; without the pass, those of relu too.
     const size_t all = (2 * LAYERS + 1) * sizeof picture;
     assert_non_null(strstr(text.data, "batchnorm_infer"));
     assert_true((double)peak < 0.95 * (double)all);
@@ -160,8 +160,8 @@ static void test_activations_are_computed_again(void **state) {
     sr_text_release(&text);
 }
 
-// Values that no derivative rule reads, between definition and one late use; the operator that
-// computes them again has fewer outputs than the one whose values they are.
+// Values that no derivative rule reads, between their definition and one late use; the operator
+// that recomputes them has fewer outputs than the one that defined them.
 static sr_tensor shortcuts_gradient(network *n) {
     sr_tensor grad, h = n->x, shortcuts[4];
     for (int i = 0; i < 4; i++) {
@@ -189,7 +189,7 @@ static void test_a_run_computes_again(void **state) {
 
 // ---- Random networks ----
 
-// One more value from those that there are.
+// Adds one value, computed from the existing ones.
 static sr_tensor grow(network *n, const sr_tensor *have, int count, sr_rng *rng) {
     const sr_tensor a = have[sr_rng_below(rng, (uint32_t)count)];
     const sr_tensor b = have[count - 1];

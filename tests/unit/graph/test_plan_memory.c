@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory plans of the shipped recipes' networks: near the lower bound, without overlaps, and what
-// reports see of them. Programs are compiled, not run.
+// Memory plans of the shipped recipes' networks: near the lower bound, without overlaps, and
+// consistent with the reports about them. Programs are compiled, not run.
 #include "tests/unit/support/test_support.h"
 
 #include <stdio.h>
@@ -46,7 +46,8 @@ static void end(fixture *f) {
     sr_recipe_free(f->recipe);
 }
 
-// Plans of every phase, of lanes of 'samples' pictures of so many pixels (0: the recipe's).
+// Plans of every phase, for lanes of 'samples' pictures of 'pixels' pixels a side (0: the
+// recipe's).
 static void expect_near_bound(const fixture *f, const char *name, sr_dtype dtype, int samples,
                               int pixels) {
     sr_engine *e = f->engine;
@@ -77,13 +78,13 @@ static void expect_near_bound(const fixture *f, const char *name, sr_dtype dtype
     }
 }
 
-static bool all; // else as many as take a few seconds
+static bool all; // else only what takes a few seconds
 
 typedef struct network {
-    const char *recipe, *model; // NULL: the recipe's
+    const char *recipe, *model; // NULL: the recipe's model
 } network;
 
-// Every recipe's network, and the models that no recipe names.
+// Every recipe's network, and the models that no recipe uses.
 static void near_the_lower_bound(void **state) {
     (void)state;
     static const network networks[] = {{"cifar10-fast", NULL},   {"cifar10-resnet", NULL},
@@ -105,7 +106,7 @@ static void near_the_lower_bound(void **state) {
     }
 }
 
-// No two values that are held at the same time share a byte, and what is held at most is the bound.
+// No two values that are live at the same time share a byte, and the largest live sum is the bound.
 static void views_agree_with_the_plan(void **state) {
     (void)state;
     fixture f;

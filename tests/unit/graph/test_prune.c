@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only what is asked for is compiled: operators that nobody reads and gradients that nobody wants
-// are in no plan, and those that are wanted keep their bits.
+// Only what is requested is compiled: operators that nobody reads and gradients that nobody
+// requests are in no plan, and the requested ones keep their bits.
 #include <string.h>
 
 #include "autograd/gradients.h"
@@ -16,7 +16,7 @@ typedef struct network {
     sr_tensor x, w, h, loss;
 } network;
 
-// Two convolutions by one filter; with 'dead', operators behind each value that nobody reads.
+// Two convolutions with one filter; with 'dead', operators that nobody reads use each value.
 static network record(bool dead) {
     const sr_context_options options = {.threads = 1};
     const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {2, 6, 6, 4}};
@@ -64,7 +64,7 @@ static void test_dead_operators_are_not_compiled(void **state) {
     const sr_plan *first = compile(&with, with.loss), *second = compile(&without, without.loss);
     assert_int_equal(2, count_launches(first, "conv2d"));
     assert_int_equal(sr_plan_node_count(second), sr_plan_node_count(first));
-    // What is behind the wanted value is as dead.
+    // What follows the requested value is dead too.
     assert_int_equal(1, count_launches(compile(&with, with.h), "conv2d"));
     sr_context_free(with.context);
     sr_context_free(without.context);
@@ -88,7 +88,7 @@ static void test_gradients_keep_their_bits(void **state) {
     assert_memory_equal(dx[0], dx[1], sizeof dx[0]);
 }
 
-// Of a convolution's two gradients only the wanted one runs, also where both are recorded.
+// Of a convolution's two gradients only the requested one runs, even if both are recorded.
 static void test_unwanted_gradients_are_not_compiled(void **state) {
     (void)state;
     network n = record(false);
@@ -97,7 +97,7 @@ static void test_unwanted_gradients_are_not_compiled(void **state) {
     sr_gradients(n.loss, SR_NONE, both, 2, grads);
     const sr_plan *plan = compile(&n, grads[0]);
     assert_int_equal(2, count_launches(plan, "conv2d_dw"));
-    assert_int_equal(1, count_launches(plan, "conv2d_dx")); // of the second alone
+    assert_int_equal(1, count_launches(plan, "conv2d_dx")); // of the second convolution only
     plan = compile(&n, grads[1]);
     assert_int_equal(0, count_launches(plan, "conv2d_dw"));
     assert_int_equal(2, count_launches(plan, "conv2d_dx"));

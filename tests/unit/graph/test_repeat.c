@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that repeat an earlier one give what the same calls give in a context without a past:
-// whatever changes between them, and whatever is read, kept or updated on the way.
+// Steps that repeat an earlier one give the results of the same calls in a new context, whatever
+// changes between them, and whatever is read, kept or updated in between.
 #include "autograd/gradients.h"
 #include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
@@ -30,7 +30,7 @@ static sr_tensor constant(sr_context *context, float value) {
     return sr_constant(context, &four, values);
 }
 
-// Nodes of the step that stood in the record already.
+// The number of nodes of the step that were already in the recorded program.
 static uint64_t repeated_by(sr_context *context, void (*record)(sr_context *, int), int step) {
     const uint64_t before = sr_context_get_stats(context).nodes_repeated;
     sr_context_begin_step(context);
@@ -101,7 +101,7 @@ static void test_a_repeated_step_is_neither_built_nor_looked_for(void **state) {
     sr_context_free(context);
 }
 
-// A moved variable, and a plan that the cache dropped in between.
+// A moved variable, and a plan that the cache has dropped in between.
 static void test_a_repeated_plan_is_bound_anew(void **state) {
     (void)state;
     sr_context *context;
@@ -121,7 +121,7 @@ static void test_a_repeated_plan_is_bound_anew(void **state) {
         const float w = step & 1 ? 3 : 2;
         sr_context_begin_step(context);
         sr_variable_move(weight, memory[step & 1]);
-        if (step >= 3) { // another program takes the place in the cache
+        if (step >= 3) { // another program replaces it in the cache
             replay(executor, compile_square(context, 7));
             assert_true(taken[0][0] == 7 * w * w * ramp[0]);
             sr_context_begin_step(context);
@@ -180,7 +180,7 @@ static void test_a_change_is_seen(void **state) {
     sr_context_free(context);
 }
 
-// In a record that repeats, other wishes are other programs, and other seeds other gradients.
+// In a program that repeats, other requests make other programs, and other seeds other gradients.
 static void test_another_wish_is_another_program(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -214,7 +214,7 @@ static void test_another_wish_is_another_program(void **state) {
     sr_context_free(context);
 }
 
-// The same wish in the same record is another program once something has run.
+// The same request for the same program is another program once some of it has run.
 static void test_what_has_run_is_not_run_again(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -230,7 +230,7 @@ static void test_what_has_run_is_not_run_again(void **state) {
     sr_context_free(context);
 }
 
-// The gradients of other xs, or of another y, are not those of the step before.
+// The gradients with respect to other xs, or of another y, are not those of the previous step.
 static void test_other_gradients_are_others(void **state) {
     (void)state;
     sr_context *context = context_new();
@@ -266,7 +266,7 @@ static void test_a_failed_step_leaves_nothing_behind(void **state) {
     sr_context_free(context);
 }
 
-// ---- Random steps against a context without a past ----
+// ---- Random steps compared with a new context ----
 
 enum { PROGRAMS = 400, VALUES = 24, OPS = 14 };
 
@@ -274,11 +274,11 @@ typedef struct walk {
     sr_context *context;
     sr_tensor values[VALUES], variable;
     int count;
-    float *reads; // results, in the order in which they were asked for
+    float *reads; // results, in the order of the requests
     int read_count;
 } walk;
 
-// Errors stick: a value that an update took away, say.
+// Errors are permanent, e.g. that of reading a value that an update has destroyed.
 static void read_into(walk *w, sr_tensor tensor) {
     float *to = w->reads + 4 * (size_t)w->read_count++;
     const sr_status status = sr_read(tensor, to, 4 * sizeof *to);
@@ -319,14 +319,14 @@ static void one_call(walk *w, sr_rng *rng) {
     case 8:
         sr_variable_assign(w->variable, a);
         return;
-    default: // gradients most of all
+    default: // mostly gradients
         sr_gradients(a, sr_rng_below(rng, 2) ? b : SR_NONE, pair, 2, grads);
         *out = sr_tanh_op(sr_add(grads[0], grads[1]));
     }
     w->count++;
 }
 
-// A step that is a function of 'seed', from the variable's value on; an error ends it.
+// A step that is a function of 'seed' and the variable's value; an error ends it.
 static sr_status random_step(walk *w, uint32_t seed) {
     sr_rng rng;
     memset(w->reads, 0, 4 * (OPS + 2) * sizeof(float));
@@ -356,7 +356,7 @@ static void test_random_steps_have_no_past(void **state) {
     w.variable = sr_variable(w.context, "v", &four, ramp);
     sr_rng_init(&rng, 11, 0, 0, 0);
     for (int i = 0; i < PROGRAMS; i++) {
-        // A few steps take turns for a while, then others do.
+        // A few steps alternate for a while, then others do.
         const uint32_t seed = (uint32_t)i / 16 * 8 + sr_rng_below(&rng, 1 + (uint32_t)i / 16 % 6);
         char message[512];
         sr_context_begin_step(w.context);
@@ -371,7 +371,7 @@ static void test_random_steps_have_no_past(void **state) {
         passed += status == SR_OK;
         assert_int_equal(alone.read_count, w.read_count);
         if (memcmp(kept, fresh, (size_t)w.read_count * 4 * sizeof(float)) != 0)
-            fail_msg("step %d (seed %u) differs from the same step without a past", i, seed);
+            fail_msg("step %d (seed %u) differs from the same step in a new context", i, seed);
         sr_context_free(alone.context);
     }
     const sr_context_stats stats = sr_context_get_stats(w.context);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems for every kernel that a provider beside the reference has (see kernel_cases.h).
+// Problems for every kernel that another provider than the reference implements (see
+// kernel_cases.h).
 #include "tests/unit/kernels/kernel_cases.h"
 
 #include "tests/unit/support/test_support.h"
@@ -143,7 +144,7 @@ static void case_ema(sr_kernel_id kernel) {
     check_problem(&c);
 }
 
-// Rows and channels, odd and large enough for several blocks.
+// Numbers of rows and channels, odd and large enough for several blocks.
 enum { ROW_SHAPES = 9 };
 static const int64_t row_shapes[ROW_SHAPES][2] = {
     {1, 1}, {7, 3}, {50, 16}, {333, 37}, {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3}, {700, 16}};
@@ -203,7 +204,7 @@ static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
         set_output(&c, 5, ACTIVATION, t, n);
         set_output(&c, 6, PARAMETER, t, channels);
         set_output(&c, 7, PARAMETER, t, channels);
-        c.arg[5].bound = 60; // dy and xhat dgamma / M, each over std
+        c.arg[5].bound = 60; // dy and xhat dgamma / M, each divided by std
         c.arg[6].bound = 12 * (double)params.rows;
         c.arg[7].bound = 2 * (double)params.rows;
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' problems that test_kernels_providers.c and numerics_digests.c work through: each
+// The problems of kernels that test_kernels_providers.c and numerics_digests.c run: each is a
 // kernel with parameters and the arrays that these imply.
 #ifndef SR_TESTS_UNIT_KERNEL_CASES_H
 #define SR_TESTS_UNIT_KERNEL_CASES_H
@@ -19,7 +19,7 @@ typedef enum arg_role {
     KEY,       // i32
     HYPER,     // f32[8] of an optimiser
     INDEX,     // u8 from the reference maxpool2d of the same shape
-    OTHER,     // the other one of f32 and bf16
+    OTHER,     // bf16 where the problem has f32, and vice versa
 } arg_role;
 
 typedef struct argument {
@@ -27,7 +27,7 @@ typedef struct argument {
     bool output;  // written
     bool updated; // read and written
     int64_t count;
-    double bound; // magnitude of an output; 0: by the reference on absolute values
+    double bound; // magnitude of an output; 0: from the reference on absolute values
 } argument;
 
 typedef struct problem {
@@ -36,9 +36,10 @@ typedef struct problem {
     double terms; // of the longest sum
 } problem;
 
-// Poses the problems of a kernel, one after the other, to check_problem; NULL: the kernel has none.
+// Passes the problems of a kernel, one after the other, to check_problem; NULL: the kernel has
+// none.
 extern void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel);
-// Of the program that works through them.
+// Defined by the program that runs them.
 void check_problem(const problem *c);
 
 #endif

@@ -132,7 +132,7 @@ static void make_request(sr_kernel_id kernel, const void *params, size_t bytes, 
     }
 }
 
-// One run; 'reverse' runs the blocks backwards and fills the scratch before each.
+// One run; 'reverse' runs the blocks backwards and overwrites the scratch before each.
 static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *request,
                           void *const *p, bool reverse) {
     void *workspace = sr_alloc(prepared->workspace, "test workspace");
@@ -161,7 +161,7 @@ static void prepare(const char *provider, const sr_kernel_request *request, sr_p
     const sr_kernel_entry *entry = sr_kernel_find_in(request, provider);
     if (!entry) {
         fail_msg("%s does not serve %s", provider, sr_kernel_name(request->kernel));
-        return; // fail_msg does not come back
+        return; // fail_msg does not return
     }
     *prepared = (sr_prepared){0};
     assert_ok(entry->prepare(request, prepared));
@@ -203,7 +203,7 @@ void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, s
         if (!args[i])
             continue;
         p[i] = before[i];
-        for (int k = 0; k < i; k++) // in place stays in place
+        for (int k = 0; k < i; k++) // arguments that were in place stay in place
             if (args[k] && args[k]->data == args[i]->data)
                 p[i] = p[k];
     }

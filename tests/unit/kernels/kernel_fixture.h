@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of any dtype, and running one kernel of one provider on them.
+// Arrays of any dtype, and functions that run one kernel of one provider on them.
 #ifndef SR_TESTS_UNIT_KERNEL_FIXTURE_H
 #define SR_TESTS_UNIT_KERNEL_FIXTURE_H
 
@@ -18,16 +18,16 @@ typedef struct test_array {
     void *data;
 } test_array;
 
-// Zero-filled; all arrays of a test are freed by arrays_free (a cmocka teardown).
+// Zero-filled; arrays_free (a cmocka teardown) frees all arrays of a test.
 test_array *array_new(sr_dtype dtype, int64_t count);
-// Uniform in [low, high), a function of seed and element alone.
+// Uniform in [low, high), a function of seed and element only.
 test_array *array_random(sr_dtype dtype, int64_t count, uint32_t seed, double low, double high);
 test_array *array_of(sr_dtype dtype, int64_t count, const double *values);
 double array_get(const test_array *array, int64_t i);
 void array_set(test_array *array, int64_t i, double value);
 int arrays_free(void **state);
 
-// The value as this dtype stores it.
+// The value rounded to this dtype.
 double round_to(sr_dtype dtype, double value);
 // Largest relative rounding error of the dtype, and of the sums that its kernels form.
 double unit_roundoff(sr_dtype dtype);
@@ -35,11 +35,11 @@ double sum_roundoff(sr_dtype dtype);
 sr_dtype parameter_type(sr_dtype activation);
 
 // Runs the kernel of a provider ("reference") on the arguments (NULL: absent). The blocks of each
-// stage run in order on clean scratch, then once more in reverse on filled scratch: the bits must
-// be equal. Fails the test when the provider does not serve the request.
+// stage run in order on zeroed scratch, then once more in reverse on scratch with other contents:
+// the bits must be equal. Fails the test if the provider does not serve the request.
 void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                 int count, test_array *const *args);
-// The same, once, returning the status.
+// The same, run once, returning the status.
 sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                      int count, test_array *const *args);
 #define KERNEL_RUN(kernel, params, ...)                                                            \
@@ -47,8 +47,8 @@ sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *para
                (int)(sizeof((test_array *[]){__VA_ARGS__}) / sizeof(test_array *)),                \
                (test_array *[]){__VA_ARGS__})
 
-// The hash of everything that kernel_run has computed so far in this process, in that order, is the
-// golden one of this version of the reference's numerics.
+// Compares the hash of everything that kernel_run has computed so far in this process, in that
+// order, with the golden one of this version of the reference's numerics.
 void assert_digest(int version, uint64_t golden);
 
 // |got - want| <= unit_roundoff |want| + terms sum_roundoff magnitude + tiny

@@ -17,7 +17,7 @@ static void *fill_random(sr_dtype dtype, int64_t count, uint32_t seed, double lo
     return copy;
 }
 
-// What maxpool2d of the same shape writes.
+// The indices that maxpool2d of the same shape writes.
 static void *make_index(const problem *c, int64_t count) {
     const sr_pool_params *p = (const void *)c->request.params;
     sr_kernel_request request = c->request;
@@ -39,7 +39,7 @@ static void *make_index(const problem *c, int64_t count) {
     return index;
 }
 
-// By name, so that the numbers do not depend on the other kernels of the list.
+// Derived from the name, so that the numbers do not depend on the other kernels of the list.
 static uint32_t kernel_seed(sr_kernel_id kernel) {
     const char *name = sr_kernel_name(kernel);
     return (uint32_t)sr_hash64(name, strlen(name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chooser: races of kernels that are slow on purpose, limits of memory, the cache on disk in
-// every state that it may be found in, and a process that finds what another one measured.
+// The chooser: races of deliberately slow kernels, memory limits, the cache on disk in every state
+// that it may have, and a process that uses what another one measured.
 #include "tests/unit/support/test_support.h"
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include "kernels/chooser_internal.h"
 #include "kernels/kernel_params.h"
 
-// ---- kernels that take their time ----
+// ---- kernels of known duration ----
 
 enum { BLOCKS = 40, SLOW_US = 60, MUCH = 1 << 20 };
-enum { RETRIES = 5 };   // where the processor is slower for a while
+enum { RETRIES = 5 };   // in case the processor is slower for a while
 static int pause_us[3]; // of each block, by variant
 static size_t needs[3]; // workspace by variant
 static bool fails[3];
@@ -104,13 +104,13 @@ static void test_the_fastest_wins(void **state) {
 
 static void test_the_default_stays_unless_beaten(void **state) {
     (void)state;
-    pause_us[1] = SLOW_US * 99 / 100; // faster, not clearly
+    pause_us[1] = SLOW_US * 99 / 100; // faster, but not clearly
     pause_us[2] = 4 * SLOW_US;
     int winner = 1;
     for (int i = 0; i < RETRIES && winner != 0; i++)
         winner = race(MUCH).winner;
     assert_int_equal(0, winner);
-    assert_true(runs[2] > 0 && runs[2] < runs[0]); // lost, and not run on
+    assert_true(runs[2] > 0 && runs[2] < runs[0]); // lost, and was not measured further
 }
 
 static void test_memory_has_a_limit(void **state) {
@@ -122,7 +122,7 @@ static void test_memory_has_a_limit(void **state) {
     assert_int_equal(0, runs[1]);
     pause_us[2] = 2 * SLOW_US;
     assert_int_equal(0, race(MUCH).winner);
-    // The default over the limit gives way to what keeps to it, but stays where nothing does.
+    // A default over the limit is replaced by a variant within it, but is kept if there is none.
     needs[0] = MUCH + 1;
     assert_int_equal(2, race(MUCH).winner);
     needs[2] = MUCH + 1;
@@ -188,7 +188,7 @@ static void write_entries(int first, int count) {
     sr_chooser_cache_release(&cache);
 }
 
-// How many of the entries are found.
+// The number of those records that are found.
 static int found(int first, int count) {
     sr_chooser_cache cache = open_cache();
     int all = 0;
@@ -221,7 +221,7 @@ static void test_what_was_written_is_found(void **state) {
     assert_int_equal(0700, s.st_mode & 0777);
     assert_int_equal(0, stat(path, &s));
     assert_int_equal(0600, s.st_mode & 0777);
-    // Other numerics, processors or builds have a file of their own.
+    // Other numerics, processors or builds have their own file.
     sr_chooser_cache other;
     assert_ok(sr_chooser_cache_init(&other, "numerics 2"));
     assert_string_not_equal(path, other.path);
@@ -291,11 +291,11 @@ static void test_only_own_files_are_believed(void **state) {
     assert_int_equal(3, found(0, 3));
     write_entries(3, 1);
     assert_int_equal(4, found(0, 4));
-    assert_int_equal(0, chmod(other, 0620)); // what counts is the target
+    assert_int_equal(0, chmod(other, 0620)); // the target's mode decides
     assert_int_equal(0, found(0, 3));
     assert_int_equal(0, chmod(other, 0600));
     assert_int_equal(0, unlink(path));
-    assert_int_equal(0, mkfifo(path, 0600)); // would hang whoever waits for a writer
+    assert_int_equal(0, mkfifo(path, 0600)); // opening it would block until there is a writer
     assert_int_equal(0, found(0, 3));
     if (geteuid() != 0) {
         print_message("NOT RUN: a cache of another user (only root can make one)\n");
@@ -310,7 +310,8 @@ static void test_only_own_files_are_believed(void **state) {
 
 static void test_no_place_to_write_is_no_error(void **state) {
     (void)state;
-    const int fd = open(home, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); // a file where it would be
+    const int fd =
+        open(home, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); // a file instead of the cache's folder
     assert_true(fd >= 0);
     (void)close(fd);
     write_entries(0, 3);
@@ -395,14 +396,14 @@ static void test_a_second_run_times_nothing(void **state) {
     assert_int_equal(before.found + 1, sr_chooser_get_stats().found);
     assert_true(sr_chooser_get_stats().ns > before.ns);
     use(true, "another file");
-    use(true, NULL); // as a process that begins
+    use(true, NULL); // like a process that starts
     prepare_once();
     assert_int_equal(before.timed + 1, sr_chooser_get_stats().timed);
     assert_int_equal(before.found + 2, sr_chooser_get_stats().found);
     int count = 0;
     sr_chooser_visit(count_choice, &count);
     assert_int_equal(1, count);
-    // Another limit is another question.
+    // Another limit is another request.
     const sr_chooser_options less = {.on = true, .workspace = 1};
     sr_chooser_use(&less);
     prepare_once();
@@ -410,7 +411,7 @@ static void test_a_second_run_times_nothing(void **state) {
     use(false, NULL);
 }
 
-// Memory that is out leaves the default, or fails the preparation of the kernel itself.
+// When memory runs out, the default is used, or the preparation of the kernel itself fails.
 static void test_failed_allocations_are_no_errors(void **state) {
     (void)state;
     enum { ALLOCATIONS = 40 };

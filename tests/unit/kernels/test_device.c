@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and streams, each test on every device: memory, ranges that grow in place, order of work,
-// failures that stick until the wait, events, and that "cpu-async" keeps the host out of its
-// memory.
+// failures that persist until the wait, events, and that the host cannot access the memory of
+// "cpu-async".
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -73,9 +73,9 @@ static void test_memory(void **state) {
         sr_device_copy(device, inside, "abc", 4);
         sr_device_copy(device, text, inside, 4);
         assert_string_equal("abc", text);
-        assert_ptr_equal(text, sr_device_kernel_address(device, text)); // of the host: as it is
+        assert_ptr_equal(text, sr_device_kernel_address(device, text)); // host memory: unchanged
         sr_device_free(device, memory[1]);
-        sr_device_copy(device, text, inside, 4); // others stay
+        sr_device_copy(device, text, inside, 4); // the others remain
         assert_string_equal("abc", text);
         sr_device_free(device, NULL);
         void *much;
@@ -106,7 +106,7 @@ static void test_a_range_grows_in_place(void **state) {
     }
 }
 
-// The host's access must fault: in a child, so that the test goes on.
+// The host's access must fault; a child tries it, so that the test continues.
 static void test_the_host_cannot_read_cpu_async(void **state) {
     (void)state;
     sr_device *device = open_device(1);
@@ -121,7 +121,7 @@ static void test_the_host_cannot_read_cpu_async(void **state) {
     }
     int status = 0;
     assert_int_equal(child, waitpid(child, &status, 0));
-    // A sanitizer turns the signal into an exit code of its own.
+    // A sanitizer turns the signal into its own exit code.
     assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) != 0);
     sr_device_close(device);
 }
@@ -149,7 +149,7 @@ static sr_status fail_now(void *user) {
     return SR_FAIL(SR_E_DATA, "call %d went wrong", c->number);
 }
 
-// More than the queue holds: the caller waits for room, nothing is lost or overtaken.
+// More than the queue's capacity: the caller waits for space, nothing is lost or reordered.
 static void test_work_runs_in_order(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
@@ -221,7 +221,7 @@ static void test_copies_and_events(void **state) {
         assert_true(sr_event_done(&before));
         assert_false(sr_event_done(&after));
         atomic_store(&go, true);
-        while (!sr_event_done(&after)) // the test's own deadline is CTest's
+        while (!sr_event_done(&after)) // CTest's deadline ends the test
             sr_clock_sleep_ns(SR_NS_PER_MS / 10);
         assert_string_equal("serried", text);
         assert_ok(sr_stream_wait(stream));
@@ -249,7 +249,7 @@ static sr_status run_team(void *user) {
     return SR_OK;
 }
 
-// Blocks go to fixed workers, each once; threads of a stream leave signals to others.
+// Each block runs once, on a fixed worker; the threads of a stream block signals.
 static void test_a_team(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // oneDNN accepts a limit of its instruction set only before it has computed anything. So this
-// process begins with a linear layer, which needs no engine; the convolution behind it does.
-// Also a shape for which the library's own code writes out of bounds.
+// process starts with a linear layer, which needs no engine, before the convolution, which does.
+// Also tests a shape for which the library's own code writes out of bounds.
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/test_support.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 1x1 convolutions of provider x86 have the bits of one chain of fused multiply-adds for each
-// result, over the inputs in order, with the bias added and the result rounded once: whatever the
-// cut into blocks and their order. The chains here are scalar ones (fmaf).
+// 1x1 convolutions of provider x86 give the bits of one chain of fused multiply-adds per result,
+// over the inputs in order, with the bias added and the result rounded once, whatever the division
+// into blocks and their order. The chains here are scalar (fmaf).
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -13,9 +13,9 @@ typedef struct shape {
     int n, h, w, c, k, stride_h, stride_w;
 } shape;
 
-// One pixel; odd everything; channels that are read in place and around them; one, two and three
-// pieces of inputs; panels of one, two and three vectors, full and not; strides that cut pictures
-// off; several blocks, the last of them short.
+// One pixel; odd sizes everywhere; numbers of channels that are read in place and their neighbours;
+// one, two and three sections of inputs; panels of one, two and three vectors, full and not;
+// strides that leave out pixels; several blocks with a short last one.
 static const shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1},    {3, 5, 7, 3, 5, 1, 1},      {2, 9, 8, 64, 64, 1, 1},
     {1, 3, 3, 64, 8, 1, 1},   {1, 11, 13, 128, 48, 1, 1}, {5, 6, 6, 256, 80, 1, 1},
@@ -34,7 +34,7 @@ static sr_conv_params params_of(const shape *s) {
     return p;
 }
 
-// The large picture's pixel of pixel m of the small one.
+// The pixel of the large picture that pixel m of the small one reads.
 static int64_t pixel_of(const sr_conv_params *p, int64_t m) {
     const int64_t row = m / p->q % p->p * p->stride_h, column = m % p->q * p->stride_w;
     return (m / (p->p * p->q) * p->h + row) * p->w + column;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every entry of every provider but the reference, against the reference kernel of the same
+// Every entry of every provider but the reference, compared with the reference kernel of the same
 // request, and the same bits for every order of blocks and every team.
 //
 // The problems are those of kernel_cases.c. Kernels of numerics class "reference" must give the
@@ -7,19 +7,22 @@
 //     roundoff(T) |want| + (8 + 2 sqrt(terms)) 2^-24 magnitude
 // where 'magnitude' is the result of the reference kernel on the absolute values of the inputs (the
 // sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
+// sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
 // differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
-// wrong term is far larger. T bf16 rounds once more, at the end. Winograd convolutions add and
-// subtract values of whole tiles: for them 'magnitude' is the largest of the array.
+// wrong term makes a far larger difference. With T bf16 the result is rounded once more. Winograd
+// convolutions add and subtract values of whole tiles: for them 'magnitude' is the largest of the
+// array.
 //
-// Variants of an entry, and entries of one class, give the same bits: the chooser takes any of
+// Variants of an entry, and entries of one class, give the same bits: the chooser may take any of
 // them.
 //
-// What operators say about memory in place (sr_op.in_place, which the compiler believes) is tried
-// on every entry of their kernels, the reference included, on all problems where the sizes agree.
-// What stages say about the rows of their blocks is tried with memory that has nothing else.
+// What operators declare about memory in place (sr_op.in_place, which the compiler relies on) is
+// tried on every entry of their kernels, including the reference, on all problems where the sizes
+// agree. What stages declare about the rows of their blocks is tried with memory that has only
+// these rows.
 //
 // An entry whose kernel has no case fails the test; so does one that no case reaches, unless this
-// processor lacks what it needs (AMX).
+// processor lacks a feature that it needs (AMX).
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -75,7 +78,7 @@ static void init_thread(void *user, int worker) {
     sr_kernels_thread_init();
 }
 
-// Runs on a team of 'threads'; blocks backwards where 'reverse'.
+// Runs on a team of 'threads'; with 'reverse', the blocks run backwards.
 static void run_team(const problem *c, const sr_prepared *prepared, const arrays *a, int threads,
                      bool reverse) {
     sr_pool *pool;
@@ -178,7 +181,7 @@ static const sr_kernel_entry *reference_of(const problem *c) {
     return entry;
 }
 
-// Bits of sr_op.in_place that were tried on more than one block.
+// Bits of sr_op.in_place that were tried with more than one block.
 static uint32_t in_place_tried[SR_KERNEL_COUNT];
 
 static void try_in_place(const problem *c, const sr_prepared *prepared, const arrays *inputs,
@@ -229,7 +232,8 @@ static void check_rest(const char *memory, size_t bytes, part own, const char *n
                      k);
 }
 
-// One block that finds nothing but its own rows: NaN elsewhere, and no argument that it leaves.
+// Runs one block with memory that has only its own rows: NaN elsewhere, and without the arguments
+// that it does not use.
 static void walk_block(const problem *c, const sr_prepared *prepared, int s, int64_t block,
                        sr_kernel_args *args, const arrays *a, sr_worker *worker) {
     const sr_kernel_stage *stage = &prepared->stage[s];
@@ -259,12 +263,12 @@ static void walk_block(const problem *c, const sr_prepared *prepared, int s, int
     }
 }
 
-enum { WALKS = 5 }; // blocks, about, where the caller may choose
+enum { WALKS = 5 }; // approximate number of blocks, where the caller may choose
 
 static bool walks[SR_KERNEL_COUNT];
 
-// What a stage says about rows and arguments (sr_kernel_stage) is true, and blocks of another size
-// give the same bits where it allows them.
+// What a stage declares about rows and arguments (sr_kernel_stage) is true, and blocks of another
+// size give the same bits where it allows them.
 static void check_walk(const problem *c, const sr_prepared *prepared, const arrays *inputs,
                        const arrays *expected) {
     arrays a = copy_arrays(c, inputs);
@@ -290,7 +294,7 @@ static void check_walk(const problem *c, const sr_prepared *prepared, const arra
     sr_free(worker.scratch);
 }
 
-// What listings say of an entry holds where it serves something.
+// What listings show of an entry is true if it serves any request.
 static void check_listing(const problem *c, const sr_kernel_entry *entry) {
     assert_int_equal(0, entry->needs & ~sr_cpu_features());
     assert_non_null(entry->dtypes);
@@ -305,7 +309,7 @@ static int reached_count;
 static bool variant_reached[MAX_ENTRIES][MAX_VARIANTS];
 static bool has_variants[SR_KERNEL_COUNT];
 
-// The entry's place in 'reached', where it is put the first time.
+// The index of the entry in 'reached', where it is added the first time.
 static int place_of(const sr_kernel_entry *entry) {
     for (int i = 0; i < reached_count; i++)
         if (reached[i] == entry)
@@ -327,7 +331,7 @@ static void check_same(const problem *c, sr_prepared *prepared, const arrays *in
     sr_prepared_release(prepared);
 }
 
-// A variant gives the bits of the default, or says that the shape has none of it.
+// A variant gives the bits of the default, or reports that it does not support the shape.
 static void check_variant(const problem *c, const sr_kernel_entry *entry, int variant,
                           const arrays *inputs, const arrays *expected) {
     sr_prepared prepared;
@@ -380,7 +384,7 @@ static void check_entry(const problem *c, const sr_kernel_entry *entry, const ar
     sr_prepared_release(&prepared);
 }
 
-// What the chooser believes of the sizes of arguments; kernels with something to choose are known.
+// The chooser computes the true sizes of arguments, and knows them for every kernel with variants.
 static void check_sizes(const problem *c) {
     for (int i = 0; i < c->request.args; i++) {
         const int64_t count = sr_chooser_count(&c->request, i);
@@ -446,7 +450,7 @@ static void test_every_in_place_bit_was_tried(void **state) {
     }
 }
 
-// Runs after the cases: what chains are made of walks (graph/pass_chain.c).
+// Runs after the cases: the kernels that chains consist of (graph/pass_chain.c) run by rows.
 static void test_chains_have_stages_that_walk(void **state) {
     (void)state;
     static const sr_kernel_id wanted[] = {SR_KERNEL_add, SR_KERNEL_relu, SR_KERNEL_relu_grad,

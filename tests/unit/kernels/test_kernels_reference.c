@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every reference kernel but those with windows (test_kernels_windows.c) against an independent
-// double loop, in all activation types, with bounds from the types' rounding errors; blocks in any
-// order give the same bits (kernel_fixture.h), and the hash of all results is a golden value: one
-// for every compiler and instruction set.
+// Every reference kernel but those with windows (test_kernels_windows.c), compared with an
+// independent double loop in all activation types, with bounds from the types' rounding errors.
+// Blocks in any order give the same bits (kernel_fixture.h), and the hash of all results is a
+// golden value: the same one for every compiler and instruction set.
 #include <math.h>
 
 #include "kernels/base/rng.h"
@@ -11,7 +11,7 @@
 
 // ---- Elementwise ----
 
-#define COUNT 70001 // two blocks, the second of them not full
+#define COUNT 70001 // two blocks, the second one not full
 
 static double cdf(double x) {
     return 0.5 * erfc(-x / sqrt(2.0));
@@ -231,7 +231,7 @@ static void test_cast(void **state) {
     }
 }
 
-// 1 + 2^-8 + 2^-40 lies above the middle of two bf16: rounding to f32 first would lose that.
+// 1 + 2^-8 + 2^-40 is above the midpoint of two bf16: rounding to f32 first would lose that.
 static void test_cast_rounds_once(void **state) {
     const double values[] = {1 + 0x1p-8 + 0x1p-40, -(1 + 0x1p-8 + 0x1p-40), 1e300, (double)NAN};
     const sr_count_params p = {4};
@@ -303,8 +303,8 @@ static norm_arrays norm_new(const sr_batchnorm_params *p, sr_dtype dtype, double
                          .dbeta = array_new(param, c)};
 }
 
-// Values of one channel against the formulas in double, from the kernel's own statistics where it
-// reads them. offset / scale of x amplifies rounding of x - mean.
+// Compares one channel with the formulas in double, computed from the kernel's own statistics where
+// it reads them. offset / scale of x amplifies the rounding of x - mean.
 static void check_channel(const sr_batchnorm_params *p, sr_dtype dtype, const norm_arrays *a,
                           int64_t c, double offset) {
     const sr_dtype param = parameter_type(dtype);
@@ -363,7 +363,7 @@ static void test_batchnorm(void **state) {
         check_batchnorm(5200, 3, dtype, 0, false);
         arrays_free(state);
     }
-    check_batchnorm(4000, 2, SR_F32, 300, true); // variance does not cancel
+    check_batchnorm(4000, 2, SR_F32, 300, true); // the variance suffers no cancellation
     check_batchnorm(4000, 2, SR_F64, 3e4, true);
 }
 
@@ -431,7 +431,7 @@ static void test_topk(void **state) {
     const sr_xent_params p = {6, 7, 0.0};
     const double rows[6][7] = {
         {9, 1, 2, 3, 4, 5, 6}, // label 0: best
-        {6, 6, 0, 0, 0, 0, 0}, // label 1: tie, the lower class wins; among five
+        {6, 6, 0, 0, 0, 0, 0}, // label 1: tie, the lower class wins; within the top five
         {7, 6, 5, 4, 3, 2, 1}, // label 5: sixth
         {7, 6, 5, 4, 3, 2, 1}, // label 4: fifth
         {1, 1, 1, 1, 1, 1, 1}, // ignored
@@ -525,7 +525,7 @@ static void test_table(void **state) {
     assert_true(array_get(y, 0) == 0 && array_get(y, 3) == 4);
 }
 
-// Dtypes that no formula mixes are refused, in every place.
+// Dtypes that no formula combines are refused, for every argument.
 static void test_mixed_types_are_refused(void **state) {
     (void)state;
     sr_kernel_request request = {
@@ -538,7 +538,7 @@ static void test_mixed_types_are_refused(void **state) {
     }
 }
 
-// Runs after everything that computes.
+// Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
     assert_digest(4, UINT64_C(0x4996c7f883f36dda));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that are none: what every provider makes of NaN, infinities, negative zero and subnormal
-// numbers, beside the reference. A NaN that gets lost in a kernel is a run that goes on with
-// rubbish.
+// Special numbers: how every provider treats NaN, infinities, negative zero and subnormal numbers,
+// compared with the reference. If a kernel loses a NaN, a run continues with wrong values.
 //
-// Kernels of numerics class "reference" must give the reference's bits (a NaN's own bits aside); of
-// the others, results must be finite where the reference's are.
+// Kernels of numerics class "reference" must give the reference's bits (except for a NaN's own
+// bits); the results of others must be finite where the reference's are.
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -12,8 +11,8 @@
 
 enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS };
 
-// One letter an argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s f32
-// [1]; then results: y like x, o the other of f32 and bf16, i u8, c f32 [CHANNELS], t f32 [1].
+// One letter for each argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s
+// f32 [1]; then results: y like x, o the other of f32 and bf16, i u8, c f32 [CHANNELS], t f32 [1].
 typedef struct special_case {
     sr_kernel_id kernel;
     const char *arguments;
@@ -44,7 +43,7 @@ static void poke(test_array *x, int row, int channel, double value) {
     array_set(x, (int64_t)row * CHANNELS + channel, value);
 }
 
-// Every channel has its own sort of special number.
+// Each channel has its own kind of special number.
 static test_array *specials(sr_dtype t, uint32_t seed) {
     test_array *x = array_random(t, COUNT, seed, -2, 2);
     poke(x, 3, 0, (double)NAN);
@@ -52,7 +51,7 @@ static test_array *specials(sr_dtype t, uint32_t seed) {
     poke(x, 0, 2, -(double)INFINITY); // the first row is a shift in some kernels
     poke(x, 1, 3, (double)INFINITY);
     poke(x, 2, 3, -(double)INFINITY);
-    poke(x, 0, 17, (double)NAN); // in the lanes of a tail
+    poke(x, 0, 17, (double)NAN); // in the elements of a vector's tail
     for (int row = 0; row < ROWS; row++) {
         poke(x, row, 4, -0.0);
         poke(x, row, 5, row % 2 ? 0x1p-130 : -0x1p-128);
@@ -110,7 +109,7 @@ static void check(const char *provider, const special_case *c, sr_dtype t, const
     }
     const sr_kernel_entry *entry = sr_kernel_find_in(&request, provider);
     if (!entry)
-        return; // the provider test knows which entries there must be
+        return; // the provider test checks which entries must exist
     assert_ok(kernel_try(provider, c->kernel, params, bytes, request.args, args));
     assert_ok(kernel_try("reference", c->kernel, params, bytes, request.args, want));
     for (int i = 0; i < request.args; i++)

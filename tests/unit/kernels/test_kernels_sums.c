@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How exact sums are: every provider's sums over rows and over all elements, softmax and linear
-// layers beside double arithmetic, on data that are hard on them: many rows of few channels, first
-// rows unlike the others, sparse activations, means far from zero.
+// Accuracy of sums: every provider's sums over rows and over all elements, softmax and linear
+// layers, compared with double arithmetic on difficult data: many rows of few channels, first rows
+// unlike the others, sparse activations, means far from zero.
 //
-// Sums go through short chains and a tree, products unrounded, deviations from a mean of
-// neighbours. A chain of n terms makes up to n roundings of u = 2^-24, about sqrt(n) where they are
-// not of one sign (Higham 2002, 2.8 and 4.2); chains are of 32 terms in the reference, of 16 sums
-// of four in x86, and one of 64 makes as many as 32 only on such terms as no test has. A sum of
-// thousands of terms in one chain, of rounded products, or around a number that is no mean, is
-// worse by far on these data.
+// Sums are computed in short chains and a tree, from unrounded products and deviations from a mean
+// of neighbours. A chain of n terms makes up to n roundings of u = 2^-24, about sqrt(n) if they do
+// not have one sign (Higham 2002, 2.8 and 4.2). Chains have 32 terms in the reference and 16 sums
+// of four in x86; a chain of 64 makes as many as 32 roundings only with terms that no test has. A
+// sum of thousands of terms in one chain, of rounded products, or around a number that is not the
+// mean is far less accurate on these data.
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -72,7 +72,7 @@ static bool serves(const char *provider, sr_kernel_id kernel, int count, test_ar
 }
 
 #define COUNT_OF(...) (int)(sizeof((test_array *[]){__VA_ARGS__}) / sizeof(test_array *))
-// Runs it where the provider has it.
+// Runs the kernel if the provider has it.
 #define TRY(provider, kernel, params, ...)                                                         \
     (serves(provider, SR_KERNEL_##kernel, COUNT_OF(__VA_ARGS__), (test_array *[]){__VA_ARGS__}) && \
      (kernel_run(provider, SR_KERNEL_##kernel, &(params), sizeof(params), COUNT_OF(__VA_ARGS__),   \
@@ -110,8 +110,8 @@ static void check_statistics(const char *provider, sr_dtype type, int kind, int6
         }
         const double n = (double)rows, want = squares / n;
         check(provider, "mean", kind, rows, channels, c, array_get(mean, c), sum / n, size / n);
-        // Means of groups are rounded: that moves a deviation from them by u |x|, and squares, of
-        // either sign, by the root of their sum.
+        // The means of groups are rounded: that changes a deviation from them by u |x|, and
+        // squares, with either sign, by the root of their sum.
         check(provider, "variance", kind, rows, channels, c, array_get(var, c), want,
               want + size / n * sqrt(want / n));
     }
@@ -213,8 +213,8 @@ static void test_sums_of_all(void **state) {
 
 // ---- softmax ----
 
-// Rows of logits in [-low, low); labels are 3. Probabilities are relative to themselves, losses to
-// the log sum exp and the largest logit that they are the difference of.
+// Rows of logits in [-low, low); labels are 3. The error of probabilities is relative to
+// themselves, that of losses to the log sum exp and the largest logit, whose difference they are.
 static void check_softmax(sr_dtype type, int64_t classes, double low) {
     enum { SAMPLES = 2, LABEL = 3 };
     const sr_xent_params p = {SAMPLES, classes, 0.1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference kernels with windows, and linear layers, against independent double loops; as in
+// Reference kernels with windows, and linear layers, compared with independent double loops, as in
 // test_kernels_reference.c.
 #include <math.h>
 
@@ -18,14 +18,14 @@ static const sr_conv_params conv_cases[] = {
     {1, 6, 6, 36, 72, 3, 3, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 2, 0},   // wide groups
     {1, 5, 5, 2, 3, 4, 5, 4, 4, 1, 1, 2, 1, 0, 3, 1, 1, 1, 0},     // asymmetric padding
     {1, 4, 4, 17, 1, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1, 1, 0},    // one filter
-    {1, 3, 3, 2, 2, 3, 3, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, 1, 0},     // windows all in the padding
+    {1, 3, 3, 2, 2, 3, 3, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, 1, 0}, // windows entirely in the padding
 };
 
 typedef struct conv_sums { // results and sums of absolute terms
     double *y, *dx, *dw, *y_abs, *dx_abs, *dw_abs;
 } conv_sums;
 
-// All three sums from one walk over (output, tap, channel).
+// All three sums in one loop over (output, tap, channel).
 static void naive_conv(const sr_conv_params *p, const test_array *x, const test_array *w,
                        const test_array *dy, const conv_sums *out) {
     const int64_t cg = p->c / p->groups, kg = p->k / p->groups;
@@ -92,7 +92,7 @@ static void test_convolution(void **state) {
         }
 }
 
-// A linear layer is the same as a 1 x 1 convolution of N pictures of one pixel.
+// A linear layer equals a 1 x 1 convolution of N pictures of one pixel.
 static void check_linear(int64_t n, int64_t c, int64_t k, sr_dtype dtype) {
     const sr_linear_params p = {n, c, k};
     const sr_conv_params as_conv = {n, 1, 1, c, k, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0};

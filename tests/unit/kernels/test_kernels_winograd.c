@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Winograd convolutions, on shapes that the table would not give them too: prepared and run
-// directly, against the reference in f64.
+// The Winograd convolutions, also on shapes for which the table would not choose them: prepared and
+// run directly, compared with the reference in f64.
 //
 // Bounds. Transforms add and subtract values of a whole tile, so an error is relative to the
-// largest sum of absolute values of terms around, not to that of the element itself (next to
-// padding that may be far smaller). The values added up are, in absolute value, up to 51 times that
-// sum
-// (|A^T| |G| |B^T| 1 over 9 terms); their roundings have random signs and average over points and
-// channels: 32 units of roundoff for one channel, and one chain of sums over channels on top. A
-// missing or wrong term is an error of about 2^24 units over the number of terms.
+// largest sum of absolute values of terms nearby, not to that of the element itself (next to
+// padding that may be far smaller). The added values are, in absolute value, up to 51 times that
+// sum (|A^T| |G| |B^T| 1 over 9 terms). Their roundings have random signs and average over points
+// and channels: 32 units of roundoff for one channel, plus one chain of sums over channels. A
+// missing or wrong term is an error of about 2^24 units divided by the number of terms.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -22,8 +21,8 @@ typedef struct shape {
     int n, h, w, c, k, top, left, bottom, right;
 } shape;
 
-// Pictures of one pixel and of none but padding, sizes around multiples of four, every padding and
-// none, unequal padding, odd channels, one picture and several blocks.
+// Pictures of one pixel, and windows entirely in the padding; sizes around multiples of four, every
+// padding and none, unequal padding, odd channels, one picture and several blocks.
 static const shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},     {3, 1, 1, 5, 3, 2, 2, 2, 2},    {1, 3, 3, 17, 33, 0, 0, 0, 0},
     {2, 3, 3, 32, 32, 1, 1, 1, 1},   {5, 4, 5, 7, 16, 1, 1, 1, 1},   {1, 6, 9, 31, 1, 0, 0, 0, 0},
@@ -47,7 +46,7 @@ static sr_conv_params params_of(const shape *s) {
     return p;
 }
 
-// All Winograd entries of this build; skips the case where there are none for this processor.
+// All Winograd entries of this build; skips the case if this processor supports none.
 static int find_entries(const sr_kernel_entry **out) {
     int count = 0;
     size_t providers;
@@ -100,7 +99,7 @@ static void make_arrays(const convolution *c, sr_dtype t, test_array **a) {
                    : array_random(argument_type(c, i, t), c->count[i], (uint32_t)i + 7, -2, 2);
 }
 
-// What the reference makes of the inputs (of their absolute values) in f64, weights rounded to t.
+// The reference's result for the inputs (or their absolute values) in f64, weights rounded to t.
 static test_array *expected(const convolution *c, sr_dtype t, test_array *const *a, bool absolute) {
     test_array *wide[4] = {NULL};
     for (int i = 0; i < c->args; i++) {
@@ -172,7 +171,7 @@ static uint64_t check(const sr_kernel_entry *entry, const shape *s, sr_dtype t, 
     memset(out->data, 0xa5, bytes_of(out));
     run_entry(entry, &c, a, true);
     if (sr_hash64_seed(out->data, bytes_of(out), 0) != hash)
-        fail_msg("%s depends on the order of blocks or on what scratch holds", what);
+        fail_msg("%s depends on the order of blocks or on the contents of scratch", what);
     (void)arrays_free(NULL);
     return hash;
 }
@@ -200,17 +199,17 @@ static void test_shapes(void **state) {
         check_all(entry[e], narrow[e]);
         for (int s = 0; s < SHAPES; s++)
             if (memcmp(wide[e][s], narrow[e][s], sizeof wide[e][s]) != 0)
-                fail_msg("%s, shape %d: AVX2 and AVX-512 give other bits", entry[e]->name, s);
+                fail_msg("%s, shape %d: AVX2 and AVX-512 give different bits", entry[e]->name, s);
     }
 }
 
 // ---- accuracy ----
 
 typedef struct accuracy {
-    double error, direct; // root mean square errors over that of the result
+    double error, direct; // root mean square errors relative to that of the result
 } accuracy;
 
-// The products of one picture, output pixel by output pixel, added in fp32 to what is there.
+// Adds the products of one picture, output pixel by output pixel, in fp32 to the existing sums.
 static void add_directly(const convolution *c, int64_t n, const float *a, const float *b,
                          float *to) {
     const sr_conv_params *p = &c->p;
@@ -233,7 +232,7 @@ static void add_directly(const convolution *c, int64_t n, const float *a, const 
     }
 }
 
-// Plain sums in fp32, each one chain; those of weights one for each picture, and one of these.
+// Plain sums in fp32, each one a chain; for weights one per picture, and one over these.
 static test_array *direct_sums(const convolution *c, test_array *const *a) {
     test_array *sum = array_new(SR_F32, c->count[c->result]);
     test_array *one = array_new(SR_F32, c->count[c->result]);
@@ -246,7 +245,7 @@ static test_array *direct_sums(const convolution *c, test_array *const *a) {
     return sum;
 }
 
-// 'size' is the number of channels that are summed over; with conv2d_dw, of pictures times 8.
+// 'size' is the number of channels in a sum; for conv2d_dw, of pictures times 8.
 static accuracy measure(const sr_kernel_entry *entry, int size) {
     const sr_kernel_id kernel = entry->kernel;
     const bool dw = kernel == SR_KERNEL_conv2d_dw;
@@ -279,8 +278,8 @@ static accuracy measure(const sr_kernel_entry *entry, int size) {
 }
 
 // The root mean square error stays below three millionths, and below five times that of plain sums
-// in fp32 (twice, for sums over channels; plain sums add up pixels in short pieces): no more than
-// what another order of a plain sum makes.
+// in fp32 (twice, for sums over channels; plain sums add pixels in short sections): no more than
+// another order of a plain sum would cause.
 static void test_accuracy(void **state) {
     const sr_kernel_entry *entry[ENTRIES];
     (void)state;

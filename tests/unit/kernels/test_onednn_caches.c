@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache sizes that oneDNN computes with, from the CPUID leaves of known processors.
+// The cache sizes that oneDNN assumes, from the CPUID leaves of known processors.
 #include "tests/unit/support/test_support.h"
 
 #include "kernels/cpu/onednn/onednn_internal.h"
@@ -34,7 +34,7 @@ static const leaf cascade_lake[] = {{0, 0, {0x16, INTEL}},
                                     {4, 3, {0x7c0fc163, 0x0280003f, 0xdfff, 4}},
                                     LEVELS(2, 56),
                                     {0}};
-// The same where a hypervisor hides leaf 0xB: the first level tells the threads of a core.
+// The same where a hypervisor hides leaf 0xB: the first level gives the number of threads per core.
 static const leaf hidden[] = {{0, 0, {0x5, INTEL}},
                               {4, 0, {0x7c004121, 0x01c0003f, 0x3f, 0}},
                               {4, 2, {0x7c004143, 0x03c0003f, 0x3ff, 0}},
@@ -65,7 +65,7 @@ static void sizes_are_those_for_each_core(void **state) {
     expect(two_levels, 48 << 10, (20 * 64 * 2048) / 4, 0);
 }
 
-// oneDNN takes constants there: hosts with other caches give the same bits.
+// oneDNN uses constants for other vendors: hosts with other caches give the same bits.
 static void no_other_maker_is_read(void **state) {
     uint32_t bytes[SR_ONEDNN_CACHES];
     (void)state;
