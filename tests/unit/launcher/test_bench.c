@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Benchmarks: series of measurements, peers that answer, fail and hang (shell scripts take the part
-// of PyTorch), and `serried bench step` and `bench op` from their command lines to their JSON. No
-// speed is judged.
+// Benchmarks: series of measurements; peers that answer, fail and hang (shell scripts stand in for
+// PyTorch); and `serried bench step` and `bench op` from their command lines to their JSON. Speeds
+// are not checked.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,13 +31,13 @@ static void test_series(void **state) {
     sr_series_add(&s, values[3]);
     assert_true(sr_series_median(&s) == 4);
     assert_true(sr_series_min(&s) == 1 && sr_series_max(&s) == 9);
-    assert_true(s.values[1] == 9); // in the order they came
+    assert_true(s.values[1] == 9); // in the order of arrival
     for (int i = 0; i < 2 * SR_SERIES_MAX; i++)
         sr_series_add(&s, 7);
     assert_int_equal(s.count, SR_SERIES_MAX);
 }
 
-// A peer that has written 'script'.
+// Starts a peer that runs 'script'.
 static sr_peer *start(const char *script) {
     static const char *const args[] = {"resnet50", "--batch", "2", NULL};
     sr_peer *peer = NULL;
@@ -133,7 +133,8 @@ static void test_bench_step(void **state) {
 
 #define TINY "bench step tests/recipes/tiny.yaml --batch 8 --threads 2 --blocks 1 --steps 1 "
 
-// What is hidden from us is told to the peer; without a mask it uses what it likes.
+// The mask that hides features from serried is passed to the peer; without one the peer is
+// unrestricted.
 static void test_peer_mask(void **state) {
     (void)state;
     bench_write_peer("torch_step.py", "echo \"$*\" >>\"${0%/*}/words\"; echo 'ready {}'\n"
@@ -156,7 +157,8 @@ static void test_peer_mask(void **state) {
     sr_free(words);
 }
 
-// Rows of a Markdown table have one number of cells, and all of the text's lines are there.
+// All rows of a Markdown table have the same number of cells, and every line of the text is
+// present.
 static void test_markdown(void **state) {
     (void)state;
     bench_write_peer("torch_step.py", "echo 'ready {\"torch\": \"9\"}'\n"
@@ -175,7 +177,7 @@ static void test_markdown(void **state) {
         bars = count;
         rows++;
     }
-    assert_true(rows >= 5 && rows <= 7); // heads, rule, ours, two to four of theirs
+    assert_true(rows >= 5 && rows <= 7); // header, rule, ours, two to four of theirs
     assert_true(points > 8);
     assert_non_null(strstr(bench_output, "| PyTorch 9 | 8.00 | 8.00 | 8.00 | 1000.0 |"));
     assert_non_null(
@@ -183,7 +185,7 @@ static void test_markdown(void **state) {
     assert_int_equal(bench_run(TINY "--json --markdown"), 2);
 }
 
-// What a lane's memory holds at its peak, who holds the process's, and the picture of it.
+// The memory of a lane at its peak, the owners of the process's memory, and the plot of it.
 static void check_memory(const char *picture) {
     uint8_t png[8] = {0};
     assert_non_null(strstr(bench_output, "memory of a lane: "));
@@ -199,7 +201,7 @@ static void check_memory(const char *picture) {
     assert_memory_equal("\x89PNG\r\n\x1a\n", png, sizeof png);
 }
 
-// Reads the trace's events: counts those of a kind whose name begins so.
+// Reads the trace's events: counts those of a kind whose name begins with 'name'.
 static int count_events(const sr_json *events, const char *kind, const char *name) {
     int count = 0;
     for (const sr_json *event = events->first; event; event = event->next) {
@@ -274,7 +276,7 @@ static void test_bench_op(void **state) {
     assert_non_null(own);
     assert_true(bench_number(own, "recorded_ns") > 0 && bench_number(own, "found_ns") > 0);
     assert_true(bench_number(own, "replayed_ns") > 0 && bench_number(own, "compiled_ns") > 0);
-    assert_true(bench_number(own, "allocations") == 0); // an unchanged step takes no memory
+    assert_true(bench_number(own, "allocations") == 0); // an unchanged step allocates nothing
     assert_non_null(strstr(bench_output, "\"kernel\": \"linear_dw\""));
     sr_arena_release(&arena);
     assert_int_equal(bench_run("bench op --filter no-such-kernel"), 2);

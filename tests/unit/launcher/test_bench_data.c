@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench decode, data and recover from their command lines to their JSON, beside loaders of
-// given speeds (a shell script takes their part). No speed of ours is judged.
+// serried bench decode, data and recover from their command lines to their JSON, compared with
+// loaders of given speeds (a shell script stands in for them). serried's own speed is not checked.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@ static double median(const sr_json *json, const char *part, const char *key) {
     return bench_number(sr_json_get(part ? sr_json_get(json, part) : json, key), "median");
 }
 
-// Data of pictures 'name' in the folder, and loaders of given speeds: FFCV fastest where it is not
-// pinned, as float slower; DALI is missing. Each run leaves a letter in 'turns'.
+// Data of pictures 'name' in the folder, and loaders of given speeds: FFCV is fastest where it is
+// not pinned, and slower as float; DALI is missing. Each run appends a letter to 'turns'.
 static void make_data(char data[64], const char *name, int count, int width, int height) {
     static const char peer[] =
         "[ $1 = dali ] && { echo 'no DALI here' >&2; exit 1; }\n"
@@ -50,7 +50,7 @@ static const sr_json *loader(const sr_json *json, int number) {
     return one;
 }
 
-// What a report says of loaders, in the order of bench_loaders.c.
+// What a report contains for the loaders, in the order of bench_loaders.c.
 static void check_loaders(const sr_json *json, const char *setting) {
     assert_int_equal(sr_json_get(json, "peers")->count, 5);
     assert_string_equal(sr_json_string(sr_json_get(loader(json, 0), "setting")), setting);
@@ -69,7 +69,7 @@ static void check_loaders(const sr_json *json, const char *setting) {
     assert_non_null(strstr(headline, ", not pinned); "));
 }
 
-// Stages, both ways, and loaders beside it, one of which fails.
+// Stages, in both forms, and loaders, one of which fails.
 static void test_bench_decode(void **state) {
     (void)state;
     const sr_json *json;
@@ -94,7 +94,7 @@ static void test_bench_decode(void **state) {
     assert_int_equal(bench_run(line), 0);
     assert_non_null(strstr(bench_output, "entropy decoding"));
     snprintf(line, sizeof line, "bench decode %s --peers -t resize", data);
-    assert_int_equal(bench_run(line), 2); // peers have these two transforms alone
+    assert_int_equal(bench_run(line), 2); // peers support only these two transforms
     assert_int_equal(bench_run("bench decode /nowhere"), 2);
 }
 
@@ -130,7 +130,7 @@ static void test_bench_data_peers(void **state) {
     assert_int_equal(bench_run(line), 0);
 }
 
-// Raw pixels reach the loaders as arrays of NumPy's format.
+// Raw pixels are passed to the loaders as NumPy arrays.
 static void test_bench_data_raw(void **state) {
     (void)state;
     static const char begin[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (32, 40, 3), }";
@@ -161,7 +161,7 @@ static void test_bench_data_raw(void **state) {
     sr_free(file);
 }
 
-// Stages, seeks and the order's hash, which ranks and workers leave alone.
+// Stages, seeks and the order's hash, which does not depend on ranks and workers.
 static void test_bench_data(void **state) {
     (void)state;
     const sr_json *json = NULL;
@@ -171,7 +171,7 @@ static void test_bench_data(void **state) {
     snprintf(data, sizeof data, "%s/samples", bench_folder);
     assert_int_equal(mkdir(data, 0700), 0);
     pictures_pack(data, 90, 40, 32, 0);
-    // Readers run ahead: where processes are slow, a short while sees none of their reads.
+    // Readers run ahead: with slow processes, a short interval may contain none of their reads.
     double seeks = 0;
     for (double seconds = 0.2; seeks == 0 && seconds < 60; seconds *= 4) {
         snprintf(line, sizeof line,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step beside PyTorch: which settings are in question, which are measured again, who
-// takes turns with whom, and what the headline says. Shell scripts of given speeds take the part of
-// PyTorch; nothing is judged by a clock.
+// serried bench step compared with PyTorch: which settings are tried, which are measured again, in
+// which turns, and what the headline says. Shell scripts of given speeds stand in for PyTorch;
+// nothing depends on a clock.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "tests/unit/launcher/bench_fixture.h"
 #include "trainer/checkpoint/json_tree.h"
 
-// ---- Settings in question ----
+// ---- Settings that are tried ----
 
 static int list(const sr_step_options *o, const char *precision, int64_t lanes, bool best,
                 sr_step_setting out[SR_STEP_TRIES]) {
@@ -36,7 +36,7 @@ static const char *text_of(const sr_step_setting *s, const char *precision) {
     return sr_step_setting_text(s, precision, text);
 }
 
-// A plain run measures both kinds of groups, for bf16 also fp32; all take part to the end.
+// A plain run measures both kinds of groups, for bf16 also fp32; all are measured to the end.
 static void test_usual_settings(void **state) {
     (void)state;
     sr_step_setting s[SR_STEP_TRIES];
@@ -49,7 +49,7 @@ static void test_usual_settings(void **state) {
     assert_string_equal(text_of(&s[1], "bf16"),
                         "eager, auto, 2 processes of 1 thread, pinned, other groups");
     assert_string_equal(text_of(&s[2], "bf16"), "fp32, eager, auto, 1 process of 2 threads");
-    // Two lanes of 16: a process each has equal groups, the whole batch at once has others.
+    // Two lanes of 16: one process each has equal groups, the whole batch at once has others.
     assert_int_equal(list(&plain, "fp32", 2, false, s), 2);
     assert_string_equal(text_of(&s[0], "fp32"), "eager, auto, 2 processes of 1 thread, pinned");
     assert_string_equal(text_of(&s[1], "fp32"),
@@ -93,7 +93,7 @@ static void test_all_settings(void **state) {
     assert_true(s[0].processes == 4 && s[0].threads == 1 && !s[0].equal_groups && s[0].pinned);
 }
 
-// ---- Which are measured again ----
+// ---- Settings that are measured again ----
 
 static sr_step_try try_of(sr_step_setting setting, double images_per_s, double share) {
     sr_step_try t = {.setting = setting};
@@ -119,7 +119,8 @@ static void test_choose(void **state) {
     (void)state;
     static sr_step_try t[7];
     int chosen[SR_STEP_FINALS];
-    t[0] = try_of(equal, 90, 0.5); // many images in a quiet minute, when ours were faster still
+    t[0] = try_of(equal, 90,
+                  0.5); // many images while the machine was quiet, but ours were even faster
     t[1] = try_of(other, 60, 0.7);
     t[2] = try_of(other, 50, 0.8);
     t[3] = try_of(equal, 50, 0.6);
@@ -129,7 +130,7 @@ static void test_choose(void **state) {
     assert_int_equal(sr_step_choose_finals(t, 7, "bf16", chosen), 4);
     const int expected[] = {2, 1, 3, 4}; // the fastest two, equal groups, fp32
     assert_memory_equal(chosen, expected, sizeof expected);
-    t[4] = try_of(single, 40, 0.9); // fp32 is the fastest, and nothing is named twice
+    t[4] = try_of(single, 40, 0.9); // fp32 is the fastest, and no setting is listed twice
     assert_int_equal(sr_step_choose_finals(t, 7, "bf16", chosen), 3);
     const int again[] = {4, 2, 3};
     assert_memory_equal(chosen, again, sizeof again);
@@ -189,7 +190,7 @@ static void test_headline(void **state) {
 
 // ---- From the command line ----
 
-// PyTorch of many speeds: a process says its words at its start and at each run in 'log'.
+// A PyTorch of many speeds: a process logs its arguments at its start and at each run.
 static void write_peer(void) {
     static const char text[] =
         "tenths=42 bytes=3000 mode=eager malloc=tcmalloc\n"
@@ -217,7 +218,7 @@ static int count_of(const char *text, const char *part) {
     return count;
 }
 
-// Runs of the log, a letter each: whose run it is among the first so many words that differ.
+// The runs of the log, a letter each; every distinct line has its own letter.
 static void read_turns(char *turns, size_t size) {
     char path[64], *line, *rest;
     char *seen[26];
@@ -242,7 +243,7 @@ static void read_turns(char *turns, size_t size) {
 
 #define TINY "bench step tests/recipes/tiny.yaml --batch 8 --threads 2 --steps 1 "
 
-// Eager of one process is slow, compiled and pinned two are fast, one setting fails.
+// Eager with one process is slow, compiled and pinned with two is fast, one setting fails.
 static void test_best(void **state) {
     (void)state;
     sr_arena arena;
@@ -276,7 +277,7 @@ static void test_best(void **state) {
     sr_arena_release(&arena);
 }
 
-// All settings in memory take each turn once before any takes the next one.
+// All resident settings take their turn once before any takes the next one.
 static void test_turns(void **state) {
     (void)state;
     char turns[256] = {0};
@@ -285,15 +286,16 @@ static void test_turns(void **state) {
                                "--peer-best --peer-groups equal --peer-pinned no --peer-malloc "
                                "default --peer-resident 4 --blocks 3"),
                      0);
-    read_turns(turns, sizeof turns); // two settings: nothing to choose
+    read_turns(turns, sizeof turns); // two settings: no selection
     assert_string_equal(turns, "ABABAB");
     assert_null(strstr(bench_output, "tried: "));
     write_peer();
     assert_int_equal(bench_run(TINY "--peer-best --peer-processes 1 --lanes 2 --blocks 2 "
                                     "--peer-resident 3"),
                      0);
-    // One process, as two passes or one, eager or compiled, pinned or not, three at a time, of
-    // which compiled pinned ones fail; then one with the other allocator; then the finals, twice.
+    // One process, in two passes or one, eager or compiled, pinned or not, three at a time, of
+    // which the compiled pinned ones fail; then one with the other allocator; then the finals,
+    // twice.
     static const char tried[] = "ABCABCABCDEDEDEFFFGGG";
     read_turns(turns, sizeof turns);
     assert_int_equal(count_of(bench_output, "tried: "), 9);
@@ -307,7 +309,7 @@ static void test_turns(void **state) {
         assert_ptr_equal(strchr(finals, finals[i]), finals + i);
 }
 
-// What is asked for is taken as it is.
+// Settings from the command line are used as given.
 static void test_asked_for(void **state) {
     (void)state;
     sr_arena arena;

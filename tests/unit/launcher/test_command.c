@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `serried`: help, mistakes and their exit codes, recipes, tables, completion,
-// drawn pictures. Runs the program given as the first argument, in the repository's root.
+// The command line of `serried`: help, errors and their exit codes, recipes, tables, completion,
+// plots and pictures. Runs the program given as the first argument, in the repository's root.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ static const char *program;
 static char folder[] = "/tmp/serried-command-XXXXXX";
 static char output[1 << 16];
 
-// $S in a line is the program. Returns the exit code; 'output' gets stdout and stderr.
+// In a line, $S is the program. Returns the exit code; 'output' gets stdout and stderr.
 static int run(const char *line) {
     char command[2048];
     snprintf(command, sizeof command, "{ S='%s'; D=%s; %s; } 2>&1 </dev/null", program, folder,
@@ -82,7 +82,7 @@ static void test_mistakes(void **state) {
     expect("$S show / --columns 1e3", 2, "--columns: '1e3' is not a whole number from 1 to 200");
 }
 
-// Results that do not arrive are a failure, whatever the command thinks.
+// Output that cannot be written is a failure, even if the command itself succeeded.
 static void test_full_disk(void **state) {
     (void)state;
     expect("$S version > /dev/full", 1, "cannot write the results to stdout: No space left");
@@ -150,7 +150,7 @@ static void test_completion(void **state) {
     expect(COMPLETE("bench rec", "2"), 0, "got: recover\n");
     expect(COMPLETE("render dir --c", "3"), 0, "got: --count\n");
     expect("$S completion csh", 2, "usage: serried completion bash|zsh|fish");
-    // Every table and benchmark that the program has is offered.
+    // Every table and benchmark of the program is offered.
     expect(
         "$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
         ".*/\\1/p') "
@@ -164,7 +164,7 @@ static void test_completion(void **state) {
 
 static void test_completion_of_other_shells(void **state) {
     (void)state;
-    // Names are asked for, not written down.
+    // Names are queried from the program, not fixed in the scripts.
     expect("$S completion zsh > $D/z; $S completion fish > $D/f; cat $D/z $D/f | grep -c cifar10",
            1, "0\n");
     if (system("command -v zsh fish > /dev/null") != 0)
@@ -180,7 +180,7 @@ static void test_pictures(void **state) {
     expect("$S render /proc/none", 2, "/proc/none");
 }
 
-// A data set and a run of three steps in $D, with a class whose name wants quotes in CSV.
+// A data set and a run of three steps in $D, with a class whose name needs quotes in CSV.
 static void make_run(void) {
     expect("cd $D && $S render pictures --count 8 && mv pictures/star 'pictures/s, \"t\"' && "
            "$S pack pictures data --val-fraction 0.2",
@@ -188,7 +188,7 @@ static void make_run(void) {
     expect("$S train tests/recipes/tiny.yaml data.train=$D/data -o $D/trained steps=3 "
            "data.processes=0",
            0, "finished 3 steps");
-    // each step of a short run has its row
+    // each step of a short run has a row
     expect("cut -d, -f1 $D/trained/metrics.csv | tr '\\n' ' '", 0, "step 1 2 3 ");
 }
 
@@ -235,7 +235,7 @@ static void test_subjects(void **state) {
     "LC_ALL=" locale " script -qec \"stty cols 30; $S show $D/data -n 4 -o $D/show.png\" "         \
     "/dev/null"
 
-// Half blocks are for terminals that read UTF-8.
+// Half-block characters are only for terminals that read UTF-8.
 static void test_show(void **state) {
     (void)state;
     expect(SHOW_IN("C.UTF-8"), 0, "\xe2\x96\x80\x1b[0m\r\n");

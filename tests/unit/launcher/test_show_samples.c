@@ -66,7 +66,7 @@ static void test_sample(void **state) {
     sr_record_writer_release(&record);
     sr_dataset *set = read_back(160, &samples);
     assert_int_equal(samples.count, 1);
-    assert_int_equal(samples.tiles[0].width, 160); // 4:3 as it was
+    assert_int_equal(samples.tiles[0].width, 160); // the aspect ratio 4:3 is kept
     assert_int_equal(samples.tiles[0].height, 120);
     assert_int_equal(samples.tiles[0].rgb[160 * 120 * 3 - 1], 200);
     assert_string_equal(samples.tiles[0].caption, "桃子");
@@ -82,7 +82,7 @@ static void test_sample(void **state) {
 static void test_objects(void **state) {
     (void)state;
     static uint8_t pixels[320 * 160 * 3];
-    const double points[] = {0, 0, 320, 0, 0, 160, 7}; // the last without a partner
+    const double points[] = {0, 0, 320, 0, 0, 160, 7}; // the last one is half a point
     const sr_polygon outline = {points, 7};
     const sr_object objects[] = {
         {.name = "x", .name_bytes = 1, .label = 1, .xmin = 32, .ymin = 16, .xmax = 64, .ymax = 80},
@@ -129,7 +129,7 @@ static void test_mask(void **state) {
     sr_free(frame);
     sr_zstd_release(&zstd);
     sr_dataset *set = read_back(160, &samples);
-    assert_int_equal(samples.tiles[0].width, 4); // enlarged when it is drawn
+    assert_int_equal(samples.tiles[0].width, 4); // enlarged only when drawn
     assert_non_null(samples.tiles[0].mask);
     assert_memory_equal(samples.tiles[0].mask, ids, sizeof ids);
     sr_dataset_free(set);

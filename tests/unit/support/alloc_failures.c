@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See alloc_failures.h. A first run warms up what lives as long as the process, a second one lists
-// the allocations by call site, and then the chosen ones fail one after the other.
+// See alloc_failures.h. A first run allocates what lives as long as the process, a second one lists
+// the allocations by call site, and then the chosen ones fail, one in each run.
 #include "tests/unit/support/alloc_failures.h"
 
 #include <execinfo.h>
@@ -14,15 +14,15 @@
 enum { CALLERS = 6, SKIPPED = 2, MAX_SITES = 4096, EACH_UP_TO = 1000, MAX_ALLOCATIONS = 1 << 20 };
 
 typedef struct site {
-    uint64_t callers; // hash
+    uint64_t callers; // hash of the callers
     long first, second, last;
 } site;
 
 static struct {
     pthread_mutex_t lock;
     bool listing; // into sites
-    long count;   // of allocations asked for
-    long wanted;  // whose purpose and size are kept
+    long count;   // allocations so far
+    long wanted;  // the one whose purpose and size are noted
     char purpose[64];
     size_t bytes;
     site sites[MAX_SITES];
@@ -70,7 +70,7 @@ static sr_status run(const alloc_scenario *scenario, bool listing, long wanted) 
     return status;
 }
 
-// Marks the allocations that shall fail; returns how many.
+// Marks the allocations that are to fail; returns their number.
 static long choose(bool *chosen, long total) {
     long count = 0;
     for (long n = 1; n <= total && n <= EACH_UP_TO; n++)
@@ -86,22 +86,23 @@ static long choose(bool *chosen, long total) {
     return count;
 }
 
-// One failure; true when the run ended well in spite of it.
+// Lets one allocation fail; returns true if the run succeeded in spite of it.
 static bool fail_one(const alloc_scenario *scenario, long n) {
     uint64_t before = sr_memory_get_stats().live_blocks;
     sr_status status = run(scenario, false, n);
-    bool reached = seen.count >= n; // threads may need fewer allocations another time
+    bool reached = seen.count >= n; // threads may need fewer allocations in another run
     if (status != SR_OK &&
         (status != SR_E_MEMORY || strstr(sr_error_message(), "out of memory") == NULL))
-        fail_msg("%s: allocation %ld (%zu bytes for %s) failing ends with %s: %s", scenario->name,
-                 n, seen.bytes, seen.purpose, sr_status_name(status), sr_error_message());
+        fail_msg("%s: when allocation %ld (%zu bytes for %s) fails, the run ends with %s: %s",
+                 scenario->name, n, seen.bytes, seen.purpose, sr_status_name(status),
+                 sr_error_message());
     if (status == SR_OK && reached && !scenario->may_end_well)
-        fail_msg("%s: allocation %ld (%zu bytes for %s) failing goes unnoticed", scenario->name, n,
-                 seen.bytes, seen.purpose);
+        fail_msg("%s: a failure of allocation %ld (%zu bytes for %s) is not reported",
+                 scenario->name, n, seen.bytes, seen.purpose);
     uint64_t after = sr_memory_get_stats().live_blocks;
     if (after != before)
-        fail_msg("%s: allocation %ld (%zu bytes for %s) failing leaves %lld blocks", scenario->name,
-                 n, seen.bytes, seen.purpose, (long long)(after - before));
+        fail_msg("%s: a failure of allocation %ld (%zu bytes for %s) leaks %lld blocks",
+                 scenario->name, n, seen.bytes, seen.purpose, (long long)(after - before));
     if (scenario->check != NULL)
         scenario->check(status == SR_OK);
     return status == SR_OK && reached;
@@ -124,6 +125,6 @@ void alloc_failures_run(const alloc_scenario *scenario, bool everything) {
         ended_well += fail_one(scenario, n);
     }
     free(chosen);
-    print_message("%s: %ld allocations at %d places; %ld failed, %ld of these runs ended well\n",
+    print_message("%s: %ld allocations at %d call sites; %ld failed, %ld of these runs succeeded\n",
                   scenario->name, total, sites, done, ended_well);
 }

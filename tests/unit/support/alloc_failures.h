@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a part of serried again and again, each time with another allocation failing.
+// Runs a piece of serried repeatedly, each time with another allocation failing.
 //
-// Which ones: every n-th up to 1,000, then the first, second and last hit of each call site (a site
-// being the six innermost callers). Each time: either the failure comes out as SR_E_MEMORY with a
-// message that says so, or the run ends well all the same; no block of memory is left; and
-// whatever the scenario checks holds.
+// Which allocations: every n-th up to 1,000, then the first, second and last of each call site (the
+// six innermost callers). In each run, either the failure is returned as SR_E_MEMORY with a message
+// about it, or the run succeeds all the same; no memory block is leaked; and the scenario's own
+// check passes.
 #ifndef SR_TESTS_ALLOC_FAILURES_H
 #define SR_TESTS_ALLOC_FAILURES_H
 
@@ -14,15 +14,15 @@
 
 typedef struct alloc_scenario {
     const char *name;
-    sr_status (*run)(void);         // everything from nothing to the last release
-    void (*check)(bool ended_well); // what must hold after each run, without allocations failing
-    int sample;                     // so many of the failures in a short run
-    // Ways to end well although an allocation failed: what it was for is done without, or later.
+    sr_status (*run)(void);         // everything from set-up to the last release
+    void (*check)(bool ended_well); // run after each run, while no allocation fails
+    int sample;                     // the number of failures in a short test
+    // The run may succeed although an allocation failed, by doing without the memory or retrying.
     bool may_end_well;
 } alloc_scenario;
 
-// Fails the calling test where a run breaks these rules, naming the allocation. everything: all of
-// the failures above, not a sample.
+// Fails the calling test if a run breaks these rules, naming the allocation. everything: all of the
+// failures above, not a sample.
 void alloc_failures_run(const alloc_scenario *scenario, bool everything);
 
 #endif

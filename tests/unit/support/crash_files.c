@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interposed file system calls (see crash_files.h). Each does its own system call directly.
+// Interposed file system calls (see crash_files.h). Each performs its system call directly.
 #include "tests/unit/support/crash_files.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static bool path_of(int fd, char *out, size_t bytes) {
     return inside(out);
 }
 
-// Counts a call; true when it has to fail (errno is set).
+// Counts a call; returns true if it has to fail (errno is set).
 static bool fails(void) {
     ++crash.calls;
     if (crash.kill_at == crash.calls)
@@ -62,13 +62,13 @@ static crash_op *add_op(crash_kind kind, const char *path, const char *target, i
     crash_op *op = &crash.ops[crash.op_count++];
     *op = (crash_op){.kind = kind, .inode = inode};
     if (strlen(path) >= sizeof op->path || strlen(target) >= sizeof op->target)
-        abort(); // a cut path would test another file
+        abort(); // a truncated path would test another file
     memcpy(op->path, path, strlen(path) + 1);
     memcpy(op->target, target, strlen(target) + 1);
     return op;
 }
 
-// The system's headers name their parameters in the reserved way (__fd).
+// The system's headers use reserved parameter names (__fd).
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 
 int open(const char *path, int flags, ...) {
@@ -76,7 +76,8 @@ int open(const char *path, int flags, ...) {
     if (flags & O_CREAT) {
         va_list list;
         va_start(list, flags);
-        mode = va_arg(list, mode_t); // NOLINT(clang-analyzer-valist.Uninitialized): it is not
+        mode =
+            va_arg(list, mode_t); // NOLINT(clang-analyzer-valist.Uninitialized): it is initialised
         va_end(list);
     }
     bool creates = (flags & O_CREAT) != 0 && inside(path);
@@ -97,7 +98,7 @@ int close(int fd) {
     return (int)syscall(SYS_close, fd);
 }
 
-// What is to be written to one of our files; false where the call has to fail.
+// Records what will be written to one of our files; returns false if the call has to fail.
 static bool note_write(int fd, const void *data, size_t *bytes, off_t offset) {
     bool ours = fd >= 0 && fd < FDS && inode_of[fd] > 0;
     if (ours && fails())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// File system calls under test control: kill before the k-th, fail the k-th, record all.
+// File system calls under the test's control: exit before the k-th, fail the k-th, record all.
 //
-// The test program defines open, write, fsync, rename and so on itself; the library's calls arrive
-// here through ordinary symbol resolution. Only calls that change files below 'crash.root' count.
+// The test program defines open, write, fsync, rename and so on; ordinary symbol resolution directs
+// the library's calls here. Only calls that change files below 'crash.root' count.
 #ifndef SR_TESTS_CRASH_FILES_H
 #define SR_TESTS_CRASH_FILES_H
 
@@ -42,8 +42,8 @@ typedef struct crash_control {
     long fail_at;      // this call fails with fail_errno; 0: never
     bool fail_on;      // and every later one
     int fail_errno;    //
-    bool no_space;     // fallocate finds the disk full
-    bool short_writes; // every write takes half
+    bool no_space;     // fallocate reports a full disk
+    bool short_writes; // every write writes half of its bytes
     bool record;       // into ops
     crash_op ops[CRASH_MAX_OPS];
     int op_count;
@@ -53,7 +53,7 @@ enum { CRASH_EXIT = 99 };
 
 extern crash_control crash;
 
-// Everything off, counters zero, the record emptied.
+// Switches everything off, resets the counters and empties the record.
 void crash_reset(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See crash_image.h. The image is laid out anew each time: what was there at the beginning, then
-// each change of an entry that survives, files with the contents that their inode has by then.
+// See crash_image.h. The image is built anew each time: the initial contents, then each change of
+// an entry that survives, and files with the contents that survive of their inode.
 #include "tests/unit/support/crash_image.h"
 
 #include <ftw.h>
@@ -57,7 +57,7 @@ void crash_image_forget(void) {
     base_count = 0;
 }
 
-// -- laying out --------------------------------------------------------------------------------
+// -- building ----------------------------------------------------------------------------------
 
 static void put_file(const char *path, const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
@@ -86,7 +86,7 @@ static void lay_out_base(void) {
     }
 }
 
-// Whether a change of a folder's entries at op i reached the disk before the cut after op 'end'.
+// Whether a change of a folder's entries at op i reached the disk before the crash after op 'end'.
 static bool entry_survives(int i, int end, unsigned policy, sr_rng *rng) {
     char parent[192];
     (void)snprintf(parent, sizeof parent, "%s", crash.ops[i].path);
@@ -106,8 +106,8 @@ static void write_part(const crash_op *op, size_t *bytes) {
         *bytes = op->offset + op->bytes;
 }
 
-// The contents of an inode when all its calls from 'from' on survive up to the end, on top of
-// 'bytes' bytes that are there.
+// Applies all calls on an inode between 'from' and the end to its first 'bytes' bytes; returns its
+// size.
 static size_t do_writes(int inode, int from, int end, size_t bytes) {
     for (int j = from; j < end; j++) {
         const crash_op *op = &crash.ops[j];
@@ -121,7 +121,8 @@ static size_t do_writes(int inode, int from, int end, size_t bytes) {
     return bytes;
 }
 
-// Into 'contents', after the cut: all that was synced, and of the rest what the policy says.
+// Stores in 'contents' what is left after the crash: all that was synced, and of the rest what the
+// policy keeps.
 static size_t contents_of(int inode, int end, unsigned policy, sr_rng *rng) {
     int synced_until = 0;
     size_t reserved = 0;
@@ -141,7 +142,8 @@ static size_t contents_of(int inode, int end, unsigned policy, sr_rng *rng) {
         }
         return synced;
     }
-    for (int j = synced_until; j < end; j++) { // each unsynced write in pieces of 512, or not
+    for (int j = synced_until; j < end;
+         j++) { // each unsynced write survives or not, in units of 512 bytes
         crash_op part = crash.ops[j];
         if (part.inode != inode || part.kind != CRASH_WRITE)
             continue;

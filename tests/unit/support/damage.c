@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damages a file in place (damage.h). The file keeps its inode, so that a test pays for the damage
-// and not for a new file.
+// Damages a file in place (damage.h). The file keeps its inode, so that a test need not write a new
+// file for each damage.
 #include "tests/unit/support/damage.h"
 
 #include <fcntl.h>

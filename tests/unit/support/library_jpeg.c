@@ -44,7 +44,8 @@ static void run(library *l, const void *data, size_t bytes, int scale) {
 }
 
 uint8_t *library_jpeg(const void *data, size_t bytes, int scale, int64_t *width, int64_t *height) {
-    library *l = sr_alloc(sizeof *l, "library"); // not automatic: it is changed behind setjmp
+    library *l =
+        sr_alloc(sizeof *l, "library"); // not automatic: it changes between setjmp and longjmp
     if (!l)
         return NULL;
     l->info.err = jpeg_std_error(&l->errors);

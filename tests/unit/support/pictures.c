@@ -90,7 +90,7 @@ static void write_boxes(sr_record_writer *writer, const sr_sample *sample, int i
     for (int k = 0; k < n; k++) {
         objects[k] = (sr_object){.name = names[k % 2],
                                  .name_bytes = 3,
-                                 .label = k < 2 ? k % 2 : -1, // by name, too
+                                 .label = k < 2 ? k % 2 : -1, // the others have only a name
                                  .xmin = 2 + 3 * k,
                                  .ymin = 3 + 2 * k,
                                  .xmax = 12 + 3 * k,

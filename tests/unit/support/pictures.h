@@ -13,7 +13,7 @@ typedef struct picture_jpeg {
     int quality;   // 0: 90
     int subsample; // of chroma in both directions: 1 or 2; 0: 2
     int progressive;
-    int orientation; // > 0: with an Exif marker
+    int orientation; // > 0: with an EXIF marker
 } picture_jpeg;
 
 // Smooth RGB pixels (0 <= v) that differ with 'number', [height, width, 3]; caller frees.
@@ -22,11 +22,11 @@ uint8_t *picture_make(int width, int height, uint32_t number);
 uint8_t *picture_encode(int width, int height, uint32_t number, const picture_jpeg *options,
                         size_t *bytes);
 
-// A packed data set of JPEGs in a folder: label i % 10. Sizes vary around width x height. With
-// boxes: records of the detection schema, sample i having i % 5 boxes.
+// A packed data set of JPEGs in a folder, with label i % 10. Sizes vary around width x height. With
+// 'boxes': records of the detection schema, where sample i has i % 5 boxes.
 void pictures_pack(const char *folder, int count, int width, int height, int boxes);
 // The same with masks: class 1 where blue is high, class 0 where it is low (squares of 8 pixels).
-// Every fourth picture is stored turned (EXIF 6).
+// Every fourth picture is stored rotated (EXIF 6).
 void pictures_pack_masks(const char *folder, int count, int width, int height);
 
 #endif

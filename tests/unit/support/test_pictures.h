@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures made on the spot for tests of packing: JPEG of all kinds through libjpeg, PNG through
-// libspng. Contents are a smooth ramp with some texture, from a seed.
+// Pictures for tests of packing: JPEG of all kinds through libjpeg, PNG through libspng. Contents
+// are a smooth ramp with some texture, from a seed.
 #ifndef SR_TESTS_UNIT_TEST_PICTURES_H
 #define SR_TESTS_UNIT_TEST_PICTURES_H
 
@@ -15,7 +15,7 @@ typedef struct test_picture {
     unsigned width, height, seed;
     int components; // 1, 3, 4 (CMYK); 0: 3
     bool ycck, progressive, arithmetic, no_subsampling;
-    int orientation; // 0: no Exif
+    int orientation; // 0: no EXIF
 } test_picture;
 
 static inline uint8_t test_pixel(const test_picture *p, unsigned x, unsigned y, unsigned c) {

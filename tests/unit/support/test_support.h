@@ -28,20 +28,21 @@
 
 #define assert_status(expected, expr) assert_int_equal(expected, expr)
 
-// The message of the last error contains this text.
+// Asserts that the message of the last error contains this text.
 #define assert_message(part)                                                                       \
     do {                                                                                           \
         if (strstr(sr_error_message(), part) == NULL)                                              \
             fail_msg("message '%s' lacks '%s'", sr_error_message(), part);                         \
     } while (0)
 
-// Ends the case as one that cannot run here. The reason reaches the closing line of tests/run.
+// Ends the case as one that cannot run here. tests/run repeats the reason in its last line.
 static inline void test_skip(const char *why) {
     print_message("NOT RUN: %s\n", why);
     skip();
 }
 
-// A new folder under $TMPDIR or /tmp, into out[256]; test_folder_remove removes it and all inside.
+// Creates a folder under $TMPDIR or /tmp, whose path is stored in out[256]; test_folder_remove
+// removes it with all its contents.
 static inline void test_folder_make(char *out) {
     const char *root = getenv("TMPDIR");
     (void)snprintf(out, 256, "%s/serried-test-XXXXXX", root ? root : "/tmp");
@@ -51,10 +52,10 @@ static inline void test_folder_make(char *out) {
 static inline void test_folder_remove(const char *folder) {
     char command[300];
     (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): a path that we made
+    assert_int_equal(0, system(command)); // NOLINT(cert-env33-c): our own path
 }
 
-// The file's bytes are this text.
+// Asserts that the file consists of this text.
 static inline void test_assert_content(const char *path, const char *wanted) {
     void *data = NULL;
     size_t bytes = 0;

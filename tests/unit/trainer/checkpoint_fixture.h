@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small training state that the checkpoint tests write with any number of ranks and compare.
 //
-// Every value is a function of (generation, index), so a reader can tell generation N from N - 1
-// and would see any mixture of the two.
+// Every value is a function of (generation, index), so a reader can distinguish generation N from N
+// - 1 and would detect any mixture of the two.
 #ifndef SR_TESTS_CHECKPOINT_FIXTURE_H
 #define SR_TESTS_CHECKPOINT_FIXTURE_H
 
@@ -59,7 +59,7 @@ static inline sr_manifest state_manifest(int64_t generation) {
                          .extra_count = 1};
 }
 
-// Two separate ranges for each rank, of uneven sizes: blocks of 50 elements dealt round.
+// Two separate ranges for each rank, of uneven sizes: blocks of 50 elements dealt in turn.
 static inline int state_ranges(int rank, int ranks, sr_range *out) {
     int n = 0;
     for (int64_t b = rank; b * 50 < STATE_ELEMENTS; b += ranks)
@@ -127,7 +127,7 @@ static inline sr_status state_save(const char *run, int64_t generation, int rank
     return status;
 }
 
-// True when everything in the checkpoint is exactly that of 'generation'.
+// True if everything in the checkpoint is exactly that of 'generation'.
 static inline bool state_matches(sr_checkpoint *checkpoint, int64_t generation) {
     static state_values want, got;
     sr_safetensors *model, *ema;
@@ -154,7 +154,7 @@ static inline bool state_matches(sr_checkpoint *checkpoint, int64_t generation) 
     return memcmp((const void *)&want, (const void *)&got, sizeof want) == 0; // no padding: bits
 }
 
-// Does a reader of this folder get this generation, whole?
+// Whether a reader of this folder gets this generation, complete.
 static inline bool state_loads(const char *path, int64_t generation) {
     sr_checkpoint *checkpoint;
     if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)

@@ -16,12 +16,13 @@ typedef struct engine_fixture {
     double gradient_scale; // 0: one over the batch
 } engine_fixture;
 
-// An engine of a recipe with one override (NULL: none), and pictures for its lanes; f is zero.
+// An engine of a recipe with one override (NULL: none), and pictures for its lanes; *f must be
+// zeroed.
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra);
 void engine_end(engine_fixture *f);
-// All phases of step 'number'; the loss of the last one.
+// Runs all phases of step 'number'; returns the loss of the last one.
 double engine_step(engine_fixture *f, int64_t number);
-// Steps 0 ... steps - 1: losses of the first and the last one, and the digest of the state.
+// Runs steps 0 ... steps - 1: losses of the first and the last one, and the digest of the state.
 void engine_run(const char *recipe, int threads, const char *extra, int steps, double *first,
                 double *last, char digest[SR_SHA256_HEX]);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small training world for tests of the exchange: contributions drawn from a counter, an update
-// that depends on every bit of the sum, and the expected values by the definition of the lane tree.
+// A small simulated training for tests of the exchange: contributions drawn from a counter, an
+// update that depends on every bit of the sum, and the expected values by the definition of the
+// lane tree.
 #ifndef SR_TESTS_UNIT_EXCHANGE_WORLD_H
 #define SR_TESTS_UNIT_EXCHANGE_WORLD_H
 
 #include "kernels/base/rng.h"
 #include "trainer/exchange/exchange.h"
 
-// Contribution of a lane to an element of the flat space.
+// Contribution of a lane to an element of the flat parameter space.
 static inline float world_value(int64_t step, int lane, int64_t element) {
     sr_rng4 r = sr_philox(11, (uint32_t)lane, (uint32_t)element, (uint32_t)step, 0);
     return (sr_rng_unit(r.v[0]) - 0.5f) * (float)(1u << (r.v[1] % 20u));
@@ -49,7 +50,7 @@ static inline sr_status world_update(void *user, int64_t step, int64_t begin, in
     return SR_OK;
 }
 
-// Gives one segment of one lane; 'scratch' has room for the longest segment.
+// Puts one segment of one lane; 'scratch' has room for the longest segment.
 static inline sr_status world_put(sr_exchange *exchange, const sr_segment *segments, int64_t step,
                                   int lane, int segment, float *scratch) {
     const sr_segment *s = &segments[segment];

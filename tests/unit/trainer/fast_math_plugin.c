@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plug-in that was linked with -ffast-math (tests/CMakeLists.txt): loading it turns subnormal
-// numbers off in the thread that loads it, as crtfastm.o of gcc does. The constructor does the same
-// for linkers that leave that file out of shared libraries.
+// A plug-in that is linked with -ffast-math (tests/CMakeLists.txt): loading it disables subnormal
+// numbers in the loading thread, as gcc's crtfastm.o does. The constructor does the same for
+// linkers that leave that file out of shared libraries.
 #include "kernels/base/plugin.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fillings of golden networks (golden_fill.h).
+// Inputs of golden networks (golden_fill.h).
 #include "tests/unit/trainer/golden_fill.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static bool ends_with(const char *name, const char *end) {
     return length >= least && strcmp(name + length - least, end) == 0;
 }
 
-// The last norm of a residual block: the third in networks of bottlenecks.
+// The last normalisation of a residual block: the third one in bottleneck networks.
 static bool is_last_of_block(const sr_model *model, const char *name) {
     for (int i = 0; i < model->param_count; i++)
         if (ends_with(model->params[i].name, ".bn3.weight"))

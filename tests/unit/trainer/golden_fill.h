@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests/golden/network_golden.py fills, filled here: weights, pictures, labels, signs.
+// The same weights, pictures, labels and signs as tests/golden/network_golden.py generates.
 #ifndef SR_TESTS_GOLDEN_FILL_H
 #define SR_TESTS_GOLDEN_FILL_H
 
 #include "kernels/base/rng.h"
 #include "trainer/models/built_model.h"
 
-// Numbers of what is no tensor of the model; pictures and labels of step s are s << 8 further on.
+// Numbers for values that are not tensors of the model; for step s, s << 8 is added to those of
+// pictures and labels.
 enum { GOLDEN_INPUT = 1 << 20, GOLDEN_LABELS, GOLDEN_OUTPUT, GOLDEN_LOSS, GOLDEN_SEED };
 enum { GOLDEN_PROJECTIONS = 16 };
 
@@ -20,7 +21,7 @@ typedef struct golden_words {
 uint32_t golden_word(golden_words *w);
 // [-1, 1), exact in fp32.
 double golden_unit(golden_words *w);
-// +1 or -1 from the word of an element, of projection p = 0 .. 15 (the script's p + 1).
+// +1 or -1 from the word of an element, for projection p = 0 .. 15 (the script's p + 1).
 double golden_sign(uint32_t word, int p);
 
 // The model's i-th parameter or buffer.

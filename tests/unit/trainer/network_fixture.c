@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole networks in tests (network_fixture.h), through the same calls as any program of a user's.
+// Whole networks in tests (network_fixture.h), through the same calls as a user's program.
 #include "tests/unit/trainer/network_fixture.h"
 
 #include "autograd/gradients.h"
@@ -83,13 +83,13 @@ int64_t network_count(const network *net, int i) {
     return sr_info_count(&net->model->params[i].info);
 }
 
-// ---- Numbers as f32 or, beside f64, as f64 ----
+// ---- Numbers as f32, or as f64 next to f64 ----
 
 static sr_dtype exact_dtype(const network *net) {
     return net->dtype == SR_F64 ? SR_F64 : SR_F32;
 }
 
-// 'values' in memory of the network's, as wide as its parameters.
+// Copies 'values' into memory of the network, with the width of its parameters.
 static const void *as_parameters(network *net, const float *values, int64_t count) {
     if (exact_dtype(net) == SR_F32)
         return values;
@@ -99,7 +99,7 @@ static const void *as_parameters(network *net, const float *values, int64_t coun
     return wide;
 }
 
-// Asks for a value, into raw[slot].
+// Requests a value, which is delivered to raw[slot].
 static sr_status ask(network *net, int slot, sr_tensor value) {
     sr_info info;
     if (sr_is_none(value) || !sr_tensor_info(value, &info))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole networks in tests: one forward and backward pass in training mode with given values, on the
-// kernels that training would use, or in f64 on those of the reference.
+// kernels that training would use, or in f64 on the reference kernels.
 #ifndef SR_TESTS_NETWORK_FIXTURE_H
 #define SR_TESTS_NETWORK_FIXTURE_H
 
 #include "kernels/base/text.h"
 #include "trainer/models/built_model.h"
 
-// What a network is, and what it computes with.
+// Describes a network and how it is computed.
 typedef struct network_options {
     const char *model;
-    const char *option, *value; // of the model, beside its defaults; NULL: none
+    const char *option, *value; // of the model, in addition to its defaults; NULL: none
     int64_t classes;
-    sr_dtype dtype; // SR_F32; SR_BF16: activations alone; SR_F64: everything
+    sr_dtype dtype; // SR_F32; SR_BF16: activations only; SR_F64: everything
 } network_options;
 
 typedef struct network {
@@ -21,28 +21,28 @@ typedef struct network {
     sr_arena arena;
     sr_dtype dtype;
     float **values;   // of each parameter and buffer of the model
-    double **results; // gradient of the summed loss; of buffers this pass's statistic
+    double **results; // gradient of the summed loss; for buffers this pass's statistic
     double *output;   // [samples, classes], or pictures
-    double *loss;     // [samples]; NULL where the pass has none
+    double *loss;     // [samples]; NULL if the pass has no loss
     sr_info output_info;
     void **raw; // results, output, loss as they are delivered
 } network;
 
-// What a pass gets: pictures or noise; and what the loss is: softmax cross-entropy with labels, or
-// the product of the output with given factors, or cross-entropy of one logit with the target 1.
+// The input of a pass: pictures or noise; and its loss: softmax cross-entropy with labels, or the
+// product of the output with given factors, or cross-entropy of one logit with the target 1.
 typedef struct network_pass {
     int64_t samples, side;
     const uint8_t *images;    // [samples, side, side, 3], normalised as (x / 255 - mean) / std
     const double *mean, *std; // [3]
-    const float *noise;       // [samples, noise_values], where images is NULL
+    const float *noise;       // [samples, noise_values], if images is NULL
     int64_t noise_values;
     const int32_t *labels; // [samples] or NULL
     double smoothing;      // of labels
     const double *factors; // one for each element of the output; NULL: none
-    sr_text *plan;         // gets the text of the forward plan; NULL: not asked for
+    sr_text *plan;         // receives the text of the forward plan; NULL: not wanted
 } network_pass;
 
-// A model; values, results are zero.
+// Makes a model; values and results are zero.
 SR_NODISCARD sr_status network_create(const network_options *options, network **out);
 void network_free(network *net);
 // Elements of the model's i-th parameter or buffer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every part of serried with its allocations failing (alloc_failures.h): recipes, recording and
+// Every part of serried with failing allocations (alloc_failures.h): recipes, recording and
 // compiling, packing, the data pipeline, checkpoints, and whole runs of training and evaluation.
 //
 //   test_alloc_failures [all [SCENARIO]]: all failures instead of a sample; one scenario
@@ -65,7 +65,8 @@ static void make_source(void) {
         (void)snprintf(path, sizeof path, "%s/%s", source, i % 2 ? "cats" : "dogs");
         assert_ok(sr_make_folders(path));
         (void)snprintf(path, sizeof path, "%s/%s/%u.jpg", source, i % 2 ? "cats" : "dogs", i);
-        assert_ok(sr_file_write_atomic(path, picture, i == 5 ? bytes / 2 : bytes)); // a damaged one
+        assert_ok(
+            sr_file_write_atomic(path, picture, i == 5 ? bytes / 2 : bytes)); // one is damaged
         sr_free(picture);
     }
 }
@@ -122,7 +123,7 @@ static sr_status pack(void) {
     return pack_into(destination, &report);
 }
 
-// The folder that the failed pack left is finished by the next.
+// The next pack completes the folder that the failed one left.
 static void check_pack(bool ended_well) {
     sr_pack_report report;
     if (!ended_well)
@@ -207,7 +208,7 @@ static sr_status load_checkpoint(void) {
 
 // -- whole runs --------------------------------------------------------------------------------
 
-// Sends what the command says into 'said' until end_quiet.
+// Redirects the command's output into 'said' until end_quiet.
 typedef struct quiet {
     int out, err, file;
 } quiet;
@@ -238,7 +239,7 @@ static sr_status train(void) {
                                      "lanes=2",
                                      "steps=2",
                                      "model.width=8",
-                                     "chooser=off", // test_chooser has its own failures
+                                     "chooser=off", // test_chooser tests its own failures
                                      "data.processes=0",
                                      "checkpoint.every=[1it]"};
     const sr_train_request request = {.recipe = "tests/recipes/tiny.yaml",
@@ -280,7 +281,7 @@ static void keep_digest(void) {
     sr_checkpoint_free(checkpoint);
 }
 
-// From the checkpoint of the last step, as after a kill before exit.json.
+// Continues from the checkpoint of the last step, as after a kill before exit.json.
 static sr_status train_on(void) {
     char path[400];
     (void)snprintf(path, sizeof path, "%s/exit.json", run_path);

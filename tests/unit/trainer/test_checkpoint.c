@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: any number of writers and readers, keeping and linking, verify and describe. Damage
-// is in test_checkpoint_damage.c.
+// Checkpoints: any number of writers and readers, retention and links, verify and describe. Damage
+// is tested in test_checkpoint_damage.c.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +22,9 @@ static char run[64];
 
 static int set_up(void **state) {
     (void)state;
-    sr_log_set_level(SR_LOG_ERROR); // passed-over generations warn
+    sr_log_set_level(SR_LOG_ERROR); // skipped generations cause warnings
     snprintf(run, sizeof run, "%s/serried-checkpoint-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); // no need to wait for a disk
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); // avoids waiting for a disk
     return mkdtemp(run) == NULL;
 }
 
@@ -123,12 +123,12 @@ static void keeps_two_and_the_best(void **state) {
     assert_true(state_matches(checkpoint, 4));
     sr_checkpoint_free(checkpoint);
     assert_int_equal(sr_checkpoint_open(run, &removed, &checkpoint), SR_E_NOT_FOUND);
-    // Side files of other ranks are gone, and so is every temporary file.
+    // Side files of other ranks have been removed, and so has every temporary file.
     assert_false(
         sr_path_exists(in_run("checkpoints/00000005/optimizer-00001-of-00002.safetensors.sums")));
 }
 
-// What rank 0 chose is opened or nothing: ranks that go on from different generations would mix.
+// The generation that rank 0 chose is opened, or none: ranks must not continue from different ones.
 static void a_chosen_generation_has_no_substitute(void **state) {
     (void)state;
     const sr_checkpoint_open_options chosen = {.generation = 2};
@@ -152,7 +152,7 @@ static void unfinished_generations_do_not_count(void **state) {
     assert_int_equal(sr_checkpoint_open(run, NULL, &checkpoint), SR_E_NOT_FOUND);
     assert_int_equal(state_save(run, 1, 1, false), SR_OK);
     state_fill(&s, 2);
-    // Rank 1 of 2 never writes: commit fails and names it; the folder goes.
+    // Rank 1 of 2 never writes: commit fails and names it; the folder is removed.
     assert_int_equal(sr_checkpoint_begin(run, 2, 0, 2, &writer), SR_OK);
     assert_int_equal(sr_checkpoint_commit(writer, &manifest, 2), SR_E_ARGUMENT);
     assert_int_equal(state_write_shard(writer, &s, 0, 2, false), SR_OK);
@@ -163,7 +163,7 @@ static void unfinished_generations_do_not_count(void **state) {
     sr_checkpoint_writer_free(writer);
     assert_false(sr_path_exists(in_run("checkpoints/00000002")));
     assert_true(state_loads(run, 1));
-    // A stale folder of a killed job is stepped over and later removed.
+    // A stale folder of a killed job is skipped and later removed.
     assert_int_equal(sr_make_folders(in_run("checkpoints/00000003")), SR_OK);
     int64_t generation;
     assert_int_equal(sr_checkpoint_next_generation(run, &generation), SR_OK);
@@ -174,7 +174,7 @@ static void unfinished_generations_do_not_count(void **state) {
     assert_true(state_loads(run, 4));
 }
 
-// A crash or a full disk may have kept the links from being made; the next to come makes them.
+// A crash or a full disk may have prevented the links; the next checkpoint makes them.
 static void links_are_made_good(void **state) {
     (void)state;
     char target[64] = "";
@@ -210,7 +210,7 @@ static void states_refuse_what_does_not_fit(void **state) {
                                               &all, 1, false, out),
                      SR_E_SHAPE);
     sr_checkpoint_free(checkpoint);
-    // A buffer that no shard covers whole is found.
+    // A buffer that no shard covers completely is detected.
     sr_checkpoint_writer *writer;
     static state_values s;
     sr_manifest manifest = state_manifest(2);
@@ -238,7 +238,7 @@ static int64_t number_of(const sr_json *object, const char *key) {
     return number;
 }
 
-// Of two generations with a damaged file each: the newer one's weights, the older one's average.
+// Two generations with a damaged file each: the newer one's weights, the older one's average.
 static void verify_as_json(void) {
     sr_text text;
     sr_arena arena;

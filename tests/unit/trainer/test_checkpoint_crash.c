@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint is atomic: kill before every system call, power loss after every one, failure of
-// every one. A reader always finds the new generation or the one before, whole.
+// A checkpoint is atomic: exit before every system call, power loss after every one, failure of
+// every one. A reader always finds the new generation or the previous one, complete.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static int tear_down(void **state) {
     return system(command);
 }
 
-// The generation that a reader of this run folder gets, checked to be whole; 0 for none.
+// The generation that a reader of this run folder gets, checked to be complete; 0 for none.
 static int64_t newest(const char *path) {
     sr_checkpoint *checkpoint;
     if (sr_checkpoint_open(path, NULL, &checkpoint) != SR_OK)
@@ -96,7 +96,7 @@ static void killed_before_every_call(void **state) {
         }
     }
     assert_true(killed > 50); // the calls are really intercepted
-    // What the kills left behind is gone after one good checkpoint.
+    // One successful checkpoint removes what the kills left behind.
     int64_t wanted = next_generation();
     assert_int_equal(state_save(run, wanted, 2, true), SR_OK);
     assert_int_equal(state_save(run, wanted + 1, 2, true), SR_OK);
@@ -162,7 +162,7 @@ static void short_writes_are_completed(void **state) {
 
 // -- power loss ------------------------------------------------------------------------------
 
-// The links may be those of either generation; whoever goes on makes them good.
+// The links may be those of either generation; the next run repairs them.
 static void check_links(const sr_checkpoint *checkpoint) {
     char path[128], target[64] = "", want[64];
     const sr_manifest *manifest = sr_checkpoint_manifest(checkpoint);
@@ -171,7 +171,7 @@ static void check_links(const sr_checkpoint *checkpoint) {
     for (int i = 0; i < 2; ++i) {
         snprintf(path, sizeof path, "%s/%s", image, i == 0 ? "last" : "best");
         assert_true(readlink(path, target, sizeof target - 1) > 0);
-        assert_string_equal(target, want); // both generations were the best of their time
+        assert_string_equal(target, want); // either generation was the best when it was written
     }
 }
 

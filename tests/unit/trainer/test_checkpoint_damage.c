@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged checkpoints: found and named by everything that opens one, nothing of them loaded, the
-// generation before taken instead, and never removed in favour of a damaged one.
+// Damaged checkpoints: everything that opens one detects and names the damage, loads nothing from
+// it and uses the previous generation instead, which is never removed in favour of a damaged one.
 //
 //   test_checkpoint_damage [all]   a sample of the flips and cuts; 'all': every bit and length
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static char run[256];
 
 static int set_up(void **state) {
     (void)state;
-    sr_log_set_level(SR_LOG_ERROR); // passed-over generations warn
+    sr_log_set_level(SR_LOG_ERROR); // skipped generations cause warnings
     test_folder_make(run);
     assert_ok(state_save(run, 1, 2, false));
     assert_ok(state_save(run, 2, 2, false));
@@ -51,7 +51,7 @@ static void flip(const char *path, long at) {
     assert_int_equal(0, fclose(file));
 }
 
-// -- every way to open a damaged one ---------------------------------------------------------
+// -- every way to open a damaged one ----------------------------------------------------------
 
 static const char *const files[] = {
     "manifest.json",
@@ -72,17 +72,17 @@ static void expect(const char *by, sr_status status, const char *text, const dam
     if (status != SR_E_CHECKSUM && status != SR_E_DATA)
         fail_msg("%s: %s: %s gives %s", d->file, d->what, by, sr_status_name(status));
     if (strstr(text, d->file) == NULL)
-        fail_msg("%s: %s: %s does not name it: %s", d->file, d->what, by, text);
+        fail_msg("%s: %s: %s does not name the file: %s", d->file, d->what, by, text);
 }
 
-// As train, val and predict open one on rank 0.
+// Opens as train, val and predict do on rank 0.
 static void open_checked(const looks *l, const damage *d) {
     sr_checkpoint *checkpoint = NULL;
     sr_status status = sr_checkpoint_open(l->folder, NULL, &checkpoint);
     expect("opening", status, sr_error_message(), d);
 }
 
-// As the other ranks do after rank 0 has looked: what is read is compared as it is read.
+// Opens as the other ranks do after rank 0's check: data are compared while they are read.
 static void open_unchecked(const looks *l, const damage *d) {
     const sr_checkpoint_open_options trusting = {.no_verify = true};
     sr_checkpoint *checkpoint = NULL;
@@ -98,7 +98,7 @@ static void open_unchecked(const looks *l, const damage *d) {
     expect("reading", SR_E_CHECKSUM, sr_error_message(), d);
 }
 
-// As the commands verify, stat and show do.
+// Inspects as the commands verify, stat and show do.
 static void look_at(const looks *l, const damage *d) {
     sr_text text;
     char message[1024];
@@ -121,7 +121,7 @@ static void check(void *user, const damage *d) {
     look_at(l, d);
     if (!d->bit || d->begin % 97 == 0) {
         l->fallbacks++;
-        assert_true(state_loads(run, 1)); // the generation before, whole
+        assert_true(state_loads(run, 1)); // the previous generation, complete
     }
 }
 
@@ -139,10 +139,10 @@ static void damage_is_found_everywhere(void **state) {
     }
     assert_true(state_loads(run, 2));
     assert_true(l.fallbacks > 100);
-    print_message("%ld ways of damage\n", count);
+    print_message("%ld cases of damage\n", count);
 }
 
-// Behind a sound header only the tensor whose chunk is damaged cannot be read.
+// If the header is intact, only the tensor whose chunk is damaged cannot be read.
 static void the_damaged_tensor_is_named(void **state) {
     (void)state;
     enum { ELEMENTS = 1 << 18 }; // one chunk each
@@ -198,7 +198,7 @@ static void weights_are_checked_where_they_can_be(void **state) {
     assert_status(SR_E_NOT_FOUND, sr_checkpoint_open_weights(in_run("none.safetensors"), &file));
 }
 
-// -- what is kept ----------------------------------------------------------------------------
+// -- retention ---------------------------------------------------------------------------------
 
 static bool exists(int64_t generation) {
     char name[64];
@@ -206,7 +206,8 @@ static bool exists(int64_t generation) {
     return sr_path_exists(in_run(name));
 }
 
-// A damaged newest one is passed over; the next checkpoint must not take it for the one to keep.
+// A damaged newest generation is skipped; the next checkpoint must not count it among those to
+// keep.
 static void the_last_whole_one_is_kept(void **state) {
     (void)state;
     flip(in_run("checkpoints/00000002/model.safetensors"), 2000);
@@ -217,11 +218,11 @@ static void the_last_whole_one_is_kept(void **state) {
     assert_true(state_loads(run, 1));
     assert_ok(state_save(run, 4, 2, false));
     assert_ok(state_save(run, 5, 2, false));
-    assert_true(!exists(1) && !exists(3) && exists(4) && exists(5)); // two whole ones again
+    assert_true(!exists(1) && !exists(3) && exists(4) && exists(5)); // again two complete ones
     assert_ok(state_save(run, 6, 2, true));
     flip(in_run("checkpoints/00000006/manifest.json"), 100);
     assert_ok(state_save(run, 7, 2, false));
-    assert_true(exists(5) && exists(6) && exists(7)); // the best one stays, damaged or not
+    assert_true(exists(5) && exists(6) && exists(7)); // the best one is kept, damaged or not
     assert_true(state_loads(run, 7));
 }
 
@@ -243,11 +244,11 @@ static void a_renamed_generation_is_none(void **state) {
     (void)snprintf(to, sizeof to, "%s/checkpoints/00000009", run);
     assert_int_equal(0, rename(from, to));
     assert_true(state_loads(run, 2));
-    assert_true(state_loads(to, 1)); // by its own path it is what it says
+    assert_true(state_loads(to, 1)); // opened by its own path it is valid
 }
 
 int main(int argc, char **argv) {
-    (void)setenv("TMPDIR", "/dev/shm", 0); // no need to wait for a disk
+    (void)setenv("TMPDIR", "/dev/shm", 0); // avoids waiting for a disk
     if (argc > 1 && strcmp(argv[1], "all") == 0)
         stride = 1;
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV files: cells, and what stays after a resume.
+// CSV files: cells, and which rows are kept when a run resumes.
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -81,16 +81,16 @@ static void resume_drops_what_lies_behind(void **state) {
     assert_int_equal(sr_csv_add_numbers(csv, (double[]){192, 9, 9}), SR_OK);
     sr_csv_close(csv);
     assert_contents("samples,loss,note\n64,1.5,x\n128,1.25,\"y,z\"\n192,9,9\n");
-    // Nothing behind: nothing changes.
+    // No rows after the position: nothing changes.
     assert_int_equal(sr_csv_open(path, columns, 3, 0, 1000, &csv), SR_OK);
     sr_csv_close(csv);
     assert_contents("samples,loss,note\n64,1.5,x\n128,1.25,\"y,z\"\n192,9,9\n");
-    // A torn last line goes even when its position would stay.
+    // A torn last line is removed even if its position would be kept.
     put("samples,loss,note\n64,1.5,x\n128,1.2");
     assert_int_equal(sr_csv_open(path, columns, 3, 0, 1000, &csv), SR_OK);
     sr_csv_close(csv);
     assert_contents("samples,loss,note\n64,1.5,x\n");
-    // From the start: only the header stays.
+    // From the start: only the header is kept.
     assert_int_equal(sr_csv_open(path, columns, 3, 0, -1, &csv), SR_OK);
     sr_csv_close(csv);
     assert_contents("samples,loss,note\n");
@@ -106,7 +106,8 @@ static void other_columns_are_set_aside(void **state) {
     assert_true(sr_path_exists(old_path));
 }
 
-// Rows that find no room wait, torn ones too, until there is some; a checkpoint cannot wait.
+// Rows that cannot be written for lack of space are kept, also torn ones, and written later; a
+// checkpoint cannot wait.
 static void rows_wait_for_room(void **state) {
     (void)state;
     struct rlimit limit;
@@ -139,7 +140,7 @@ static void refuses_broken_files(void **state) {
     put("a,b\n1,2\n3\n4,5\n");
     assert_int_equal(sr_csv_read(path, &table), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "m.csv:3"));
-    put("a,b\n\"1,2\n3,4\n"); // a quote that never ends spoils its own line
+    put("a,b\n\"1,2\n3,4\n"); // an unterminated quote spoils only its own line
     assert_int_equal(sr_csv_read(path, &table), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "m.csv:2"));
     put("a,b\n1,2,3\n");

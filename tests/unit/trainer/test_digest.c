@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests: independent of who hashes which block and of array order; dependent on everything else.
+// Digests: independent of which rank hashes which block and of array order; dependent on everything
+// else.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +51,7 @@ static void same_bits_same_digest(void **state) {
     digest_of("flags", 1000, b);
     assert_string_equal(a, b);
     assert_int_equal(strlen(a), 64);
-    // Known value: format and hashes may not change unnoticed.
+    // A known value: format and hashes must not change unnoticed.
     assert_string_equal(a, "1380fea12d23af9f9f8f61b3da90bc192a0b633419f771c741f896fa2e5991d8");
 }
 
@@ -86,7 +87,7 @@ static void owners_and_order_do_not_show(void **state) {
     assert_int_equal(sr_digest_combine(yx, 2, 7, b), SR_OK);
     assert_string_equal(a, b);
     assert_int_equal(sr_digest_combine(xx, 2, 7, b), SR_E_ARGUMENT);
-    xy[0].dtype = SR_I32; // same bytes, another meaning
+    xy[0].dtype = SR_I32; // same bytes, another type
     assert_int_equal(sr_digest_combine(xy, 2, 7, b), SR_OK);
     assert_string_not_equal(a, b);
 }

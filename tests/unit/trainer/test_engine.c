@@ -21,7 +21,8 @@ static void test_threads_change_no_bit(void **state) {
     }
 }
 
-// Mixing changes the run, never between threads; with probability 0 it is the plain run.
+// Mixing changes the results, but not between thread counts; with probability 0 it is the plain
+// run.
 static void test_mixing(void **state) {
     (void)state;
     static const char *const extra[] = {"mix={mixup: 0.4, cutmix: 1, probability: 0.8}",

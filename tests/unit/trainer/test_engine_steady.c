@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thousand steps of a rank: after the first nothing is allocated, and what is resident stays the
-// same; so it is after an evaluation, whose plan has another shape.
+// A thousand steps of a rank: after the first one nothing is allocated and the resident set stays
+// the same, also after an evaluation, whose plan has another shape.
 //
 // Where only serried's own kernels run (SERRIED_PROVIDERS without onednn), allocations are counted
-// in malloc itself, for which this program has its own (over that of glibc). oneDNN takes memory
-// for the list of arguments of each call, and gives it back; beside it, and where a sanitizer has
-// its own malloc, serried's counter has to do.
+// in malloc itself, which this program overrides (calling glibc's). oneDNN allocates the argument
+// list of each call and frees it again; with oneDNN, and where a sanitizer has its own malloc,
+// serried's counter is used.
 #include "tests/unit/support/test_support.h"
 
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 #include "trainer/engine/engine.h"
 
 enum { SIDE = 8, SAMPLES = 2, LANES = 2, CLASSES = 5, STEPS = 1000, SEEN_BLOCK = 3 };
-#define MOST_GROWTH (256 << 10) // bytes of the resident set: stacks, pages that are first touched
+#define MOST_GROWTH (256 << 10) // bytes of the resident set: stacks, pages touched the first time
 
 static atomic_uint_fast64_t mallocs;
 

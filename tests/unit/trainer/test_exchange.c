@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange as a simulation: all ranks in one thread, messages that are late and overtake each
-// other, an injected clock, dead ranks; every run repeats from its seed.
+// The exchange as a simulation: all ranks in one thread, messages that are delayed and reordered,
+// an injected clock, dead ranks; every run can be repeated from its seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static const sr_segment segments[] = {
     {"larger than buckets", 10, 330}, // then a gap of 10
     {"one", 350, 1},
     {"empty", 351, 0},
-    {"to the middle", 351, 49}, // then a gap over whole blocks
+    {"to the middle", 351, 49}, // then a gap of whole blocks
     {"last", 600, ELEMENTS - 600},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
@@ -119,16 +119,16 @@ static void give_next(world *w, int rank) {
     float scratch[ELEMENTS];
     if (w->given[rank] == (uint32_t)lanes_of(w, rank) * SEGMENTS)
         return;
-    // Unshuffled: lane after lane, and in each the last segment first, as backward does.
+    // Unshuffled: lane after lane, and in each the last segment first, as in the backward pass.
     uint32_t at = w->order[rank][w->given[rank]++];
     int lane = sr_lanes_first(w->lanes, w->ranks, rank) + (int)(at / SEGMENTS);
     int segment = SEGMENTS - 1 - (int)(at % SEGMENTS);
     sr_status status =
         world_put(w->exchanges[rank], segments, w->step[rank], lane, segment, scratch);
-    assert_int_not_equal(status, SR_E_ARGUMENT); // others are a failure that ends the step
+    assert_int_not_equal(status, SR_E_ARGUMENT); // other errors are a failure that ends the step
 }
 
-// A rank whose step is over begins the next one at once, while others are still in theirs.
+// A rank that has finished its step starts the next one at once, while others are still in theirs.
 static void end_step(world *w, int rank, int64_t steps) {
     w->status[rank] = sr_exchange_step_wait(w->exchanges[rank]);
     snprintf(w->message[rank], sizeof w->message[rank], "%s",
@@ -140,7 +140,7 @@ static void end_step(world *w, int rank, int64_t steps) {
         w->over[rank] = true;
 }
 
-// One turn of a rank that the seed chooses.
+// One turn of a rank drawn from the seed.
 static void turn(world *w, int64_t steps, uint32_t largest_tick_ns) {
     int rank = (int)sr_rng_below(&w->rng, (uint32_t)w->ranks);
     now_ns += (int64_t)sr_rng_below(&w->rng, largest_tick_ns) + 1;
@@ -238,7 +238,7 @@ static void expect_failure_everywhere(const world *w, sr_status status, const ch
         assert_non_null(strstr(w->message[r], text));
         first = first ? first : w->message[r];
         if (one_cause)
-            assert_string_equal(w->message[r], first); // the same words on every rank
+            assert_string_equal(w->message[r], first); // the same message on every rank
     }
 }
 
@@ -312,7 +312,7 @@ static void a_dead_rank_is_found_and_named(void **state) {
         int64_t died = now_ns;
         run(&w, NEVER, 50 * SR_NS_PER_MS);
         assert_true(now_ns - died > 119 * SR_NS_PER_S && now_ns - died < 140 * SR_NS_PER_S);
-        // Several ranks may come to their deadline at once, each with its own words.
+        // Several ranks may reach their deadline at once, each with its own message.
         expect_failure_everywhere(&w, SR_E_TIMEOUT, "rank 2 (rank 2)", false);
         expect_failure_everywhere(&w, SR_E_TIMEOUT, " s for bucket ", false);
         close_world(&w);
@@ -327,8 +327,8 @@ static void a_missing_lane_is_named(void **state) {
     sr_log_set_level(SR_LOG_ERROR);
     open_world(&w, &s);
     for (int i = 0; i < SEGMENTS + 2; i++)
-        give_next(&w, 0);                // lane 0, and of lane 1 'last' and 'to the middle'
-    while (now_ns < 100 * SR_NS_PER_S) { // computing for long is no failure
+        give_next(&w, 0); // lane 0, and the segments 'last' and 'to the middle' of lane 1
+    while (now_ns < 100 * SR_NS_PER_S) { // a long computation is no failure
         now_ns += SR_NS_PER_S / 4;
         sr_exchange_progress(w.exchanges[1], now_ns);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange as trainers use it: a communication thread per rank, several threads that give
-// lanes, blocking calls; ranks are threads too. Meant to be run under a thread checker as well.
+// The exchange as the trainer uses it: a communication thread per rank, several threads that put
+// lanes, blocking calls; ranks are threads too. Also meant to be run under a thread checker.
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,8 @@
 #define MAX_RANKS 4
 #define STEPS 3
 
-// Most elements belong to nobody, so that the expected values are quickly computed; segments lie
-// across the borders of blocks.
+// Most elements belong to no segment, so that the expected values are computed quickly; segments
+// cross the borders of blocks.
 static const sr_segment segments[] = {
     {"a", 0, 40},
     {"b", SR_BLOCK_ELEMENTS - 100, 200},
@@ -66,7 +66,7 @@ static void keep_error(rank_run *run, sr_status status) {
     snprintf(run->message, sizeof run->message, "%s", status == SR_OK ? "" : sr_error_message());
 }
 
-// Takes puts of this rank's lanes until none is left.
+// Puts this rank's lanes until none is left.
 static void *give_lanes(void *argument) {
     rank_run *run = argument;
     static _Thread_local float scratch[1000];
@@ -98,7 +98,7 @@ static void *train_body(rank_run *run) {
     CHECK(run, create(run, segments) == SR_OK);
     for (int64_t step = 0; step < STEPS; step++)
         CHECK(run, one_step(run, step) == SR_OK);
-    // Optimiser state lives at its owners; a gather makes it whole.
+    // Each owner has its optimiser state; a gather collects all of it.
     int count = 0;
     const sr_range *owned = sr_exchange_owned(run->exchange, &count);
     float *state = sr_alloc_array(ELEMENTS, sizeof *state, "state");
@@ -180,7 +180,7 @@ static void same_bits_for_ranks_threads_and_buckets(void **state) {
     sr_free(expected);
 }
 
-// Rank 1 meets a bad record in step 1, while the others give their lanes and wait.
+// Rank 1 reads a bad record in step 1, while the others put their lanes and wait.
 static void *failing_body(rank_run *run) {
     CHECK(run, create(run, segments) == SR_OK);
     CHECK(run, one_step(run, 0) == SR_OK);
@@ -199,18 +199,18 @@ static void *failing_body(rank_run *run) {
 static void a_failure_ends_the_step_everywhere(void **state) {
     (void)state;
     rank_run runs[MAX_RANKS] = {0};
-    // One lane each: no put comes after another rank's failure is known.
+    // One lane each: no put follows the notice of another rank's failure.
     layout l = {.lanes = 4, .ranks = 4, .threads = 1};
     run_ranks(&l, failing_body, runs);
     for (int r = 0; r < l.ranks; r++) {
         assert_int_equal(runs[r].status, SR_E_CHECKSUM);
         assert_string_equal(runs[r].message, "rank 1 (rank 1): record 5 of a.kpl: bits changed");
-        atomic_store(&runs[r].failed_checks, 0); // a put may have met the failure already
+        atomic_store(&runs[r].failed_checks, 0); // a put may have seen the failure already
     }
     release(runs, l.ranks);
 }
 
-// Rank 0 leaves in the middle of a step without a word of its own.
+// Rank 0 leaves in the middle of a step without its own error.
 static void *leaving_body(rank_run *run) {
     CHECK(run, create(run, segments) == SR_OK);
     if (run->rank == 0)
@@ -232,7 +232,7 @@ static void leaving_in_a_step_is_a_failure(void **state) {
     release(runs, l.ranks);
 }
 
-// Rank 1 hangs: most of its lanes never come, until it hears that the others have given up.
+// Rank 1 hangs: most of its lanes are never put, until it learns that the others have given up.
 static void *hanging_body(rank_run *run) {
     CHECK(run, create(run, segments) == SR_OK);
     CHECK(run, one_step(run, 0) == SR_OK);
@@ -264,7 +264,7 @@ static void a_hanging_rank_is_named(void **state) {
     sr_log_set_level(SR_LOG_INFO);
 }
 
-// ---- ranks that were started with different things
+// ---- ranks that were started with different settings
 
 static void *other_segments_body(rank_run *run) {
     sr_segment own[SEGMENTS];

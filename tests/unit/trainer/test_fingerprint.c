@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numerics fingerprint: what stands in it, and how a difference is said.
+// The numerics fingerprint: its contents, and how differences are reported.
 #include "tests/unit/support/test_support.h"
 
 #include "dataio/pipeline/data_numerics.h"
@@ -15,9 +15,9 @@ static void holds_every_part(void **state) {
     const sr_provider *const *providers = sr_providers(&count);
     (void)state;
     sr_fingerprint(text);
-    assert_in_range(strlen(text), 1, SR_FINGERPRINT_BYTES - 2); // not cut off
+    assert_in_range(strlen(text), 1, SR_FINGERPRINT_BYTES - 2); // not truncated
     for (size_t i = 0; i < count; i++) {
-        // Checkpoints from before versions were kept count as 1.
+        // Checkpoints from before numerics versions were stored count as 1.
         assert_true(providers[i]->numerics >= 2);
         (void)snprintf(part, sizeof part, "; %s", sr_provider_numerics(providers[i], numerics));
         assert_non_null(strstr(text, part));
@@ -29,7 +29,8 @@ static void holds_every_part(void **state) {
     assert_int_equal(0, strncmp(text, "serried-numerics ", 17));
 }
 
-// Which entries run decides bits, and whatever a provider says of its entries.
+// Features that select the entries that run decide bits, and so do those that a provider lists
+// itself.
 static void features_that_decide_are_known(void **state) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
@@ -49,7 +50,8 @@ static void knows_the_loaded_libjpeg(void **state) {
     const char *version = sr_jpeg_library_version();
     (void)state;
     assert_int_equal(3, sscanf(version, "%d.%d.%d%n", &major, &minor, &patch, &end));
-    assert_int_equal(strlen(version), end); // nothing behind it: it is not that of the build
+    assert_int_equal(strlen(version),
+                     end); // nothing follows it: it is the version of the loaded library
     assert_true(major >= 1 && minor >= 0 && patch >= 0);
 }
 

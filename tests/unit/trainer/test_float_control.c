@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point control: whatever the calling thread, a plug-in or an item of work has done to it,
-// serried computes the same, subnormal numbers included.
+// Floating-point control: whatever the calling thread, a plug-in or a work item has changed in it,
+// serried computes the same results, including subnormal numbers.
 //
 //   test_float_control PLUGIN   the plug-in is linked with -ffast-math (fast_math_plugin.c)
 #include "tests/unit/support/test_support.h"
@@ -20,7 +20,7 @@ enum { THREADS = 3 };
 
 static const char *plugin;
 
-// Known only at run time, so that the compiler computes nothing with them.
+// Known only at run time, so that the compiler cannot fold them.
 extern float test_tiny, test_one;
 float test_tiny = 0x1p-140f, test_one = 1;
 
@@ -34,7 +34,7 @@ static uint64_t compute(void) {
         memcpy(&u, &results[i], sizeof u);
         bits = bits * 31 + u;
     }
-    const long double wide = (long double)test_one + 0x1p-63L; // x87, where there is one
+    const long double wide = (long double)test_one + 0x1p-63L; // x87, if available
     return bits * 31 + (wide > 1);
 }
 
@@ -98,10 +98,10 @@ static void setting_it_mends_all(void **state) {
     for (int i = 0; i < DISTURBANCES; i++) {
         disturbances[i].disturb();
         if (compute() == right)
-            fail_msg("%s changes nothing: the test shows nothing", disturbances[i].name);
+            fail_msg("%s has no effect: the test proves nothing", disturbances[i].name);
         sr_float_control_set();
         if (compute() != right)
-            fail_msg("%s is not mended", disturbances[i].name);
+            fail_msg("%s is not undone", disturbances[i].name);
     }
 }
 
@@ -138,7 +138,7 @@ static void run_share(void *user, int64_t item, int worker) {
         s->disturb();
 }
 
-// An item that changes the control has no successors: x87 aside, which no kernel computes with.
+// An item that changes the control does not affect later items (except x87, which no kernel uses).
 static void items_do_not_bequeath_it(void **state) {
     (void)state;
     const uint64_t right = compute();
@@ -162,7 +162,7 @@ static void plugins_do_not_change_it(void **state) {
     assert_int_equal(right, compute());
 }
 
-// Gradients so small that all of momentum is subnormal, and parameters move by such numbers.
+// Gradients so small that all momentum is subnormal, and parameters change by such numbers.
 static void train(const struct disturbance *d, char digest[SR_SHA256_HEX]) {
     engine_fixture f = {.gradient_scale = 0x1p-135};
     if (d)
@@ -195,7 +195,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(threads_do_not_inherit_it, reset),
         cmocka_unit_test_teardown(items_do_not_bequeath_it, reset),
         cmocka_unit_test_teardown(digests_do_not_depend_on_it, reset),
-        cmocka_unit_test_teardown(plugins_do_not_change_it, reset), // stays loaded: the last one
+        cmocka_unit_test_teardown(plugins_do_not_change_it, reset), // runs last: it stays loaded
     };
     if (argc != 2)
         return 2;

@@ -33,7 +33,7 @@ static void parses_values(void **state) {
     assert_string_equal(fraction->next->text, "true");
     assert_int_equal(fraction->next->next->type, SR_JSON_NULL);
     assert_string_equal(sr_json_string(fraction->next->next->next), "x\xc3\xa9");
-    // 2^53 + 1 survives: it never was a double.
+    // 2^53 + 1 is kept exactly: it is never converted to a double.
     assert_true(sr_json_int64(sr_json_get(sr_json_get(root, "b"), "c"), &i));
     assert_true(i == INT64_C(9007199254740993));
     assert_true(sr_json_uint64(sr_json_get(root, "u"), &u) && u == UINT64_MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lane tree: sub-trees, fold plans, and sums whose bits do not depend on arrival.
+// The lane tree: sub-trees, fold plans, and sums whose bits do not depend on the order of arrival.
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,14 +16,14 @@
 #define ELEMENTS 133
 #define MAX_LANES 64
 
-// Values of very different sizes, so that any other order of adds shows in the bits.
+// Values of very different sizes, so that any other order of additions changes the bits.
 static float value(int lane, int i) {
     sr_rng4 r = sr_philox(7, (uint32_t)lane, (uint32_t)i, 0, 0);
     float mantissa = sr_rng_unit(r.v[0]) - 0.5f;
     return mantissa * (float)(1u << (r.v[1] % 24u));
 }
 
-// The definition, read aloud: node of 'width' lanes from 'begin'.
+// The recursive definition: the node of 'width' lanes from 'begin'.
 static float reference(int lanes, int begin, int width, int i) {
     if (width == 1)
         return value(begin, i);
@@ -73,7 +73,7 @@ typedef struct arrival {
     int lane, offset, count;
 } arrival;
 
-// All parts of lanes [first, last), three per lane, in an order drawn from the seed.
+// All contributions of lanes [first, last), three per lane, in an order drawn from the seed.
 static int shuffled_arrivals(int first, int last, uint64_t seed, arrival *out) {
     static const int cuts[] = {0, 1, 70, ELEMENTS};
     uint32_t order[MAX_LANES * 3];
@@ -207,7 +207,7 @@ static void elements_that_nobody_gives_are_zero(void **state) {
         assert_true(complete);
         float *sum = sr_lane_tree_partial(tree, 0);
         assert_true(sum[1] == 0.0f && sum[2] == 2.0f && sum[5] == 8.0f && sum[6] == 0.0f);
-        sum[1] = 5.0f; // buffers are dirty in the next turn
+        sum[1] = 5.0f; // buffers are dirty in the next round
         sr_lane_tree_reset(tree);
     }
     sr_lane_tree_free(tree);

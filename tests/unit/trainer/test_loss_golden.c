@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twenty steps of training against PyTorch (tests/golden/loss_golden.py): the engine with its
+// Twenty steps of training compared with PyTorch (tests/golden/loss_golden.py): the engine with its
 // lanes, gradients, exchange and optimiser, on equal weights and pictures.
 //
-// Losses in fp32 are PyTorch's float64 ones within 1e-4. In bf16 a network goes a way of its own
-// after a few steps, so the root mean square over the steps is compared with PyTorch's own in
-// bfloat16: at most twice that.
+// Losses in fp32 are within 1e-4 of PyTorch's float64 ones. In bf16 a network diverges after a few
+// steps, so the root mean square over the steps may be at most twice PyTorch's own in bfloat16.
 #include "tests/unit/support/test_support.h"
 
 #include <inttypes.h>
@@ -146,7 +145,7 @@ static void train(const golden *g, const char *precision, double *worst, double 
     *worst = 0;
     for (int i = 0; i < STEPS; i++) {
         double distance = fabs(step(&j, i) - g->loss[i]);
-        *worst = distance <= *worst ? *worst : distance; // NaN stays
+        *worst = distance <= *worst ? *worst : distance; // NaN is kept
         squares += distance * distance;
     }
     *rms = sqrt(squares / STEPS);

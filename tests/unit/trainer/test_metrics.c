@@ -66,7 +66,8 @@ static void unusual_values(void **state) {
     assert_true(isnan(sr_metrics_total(NULL, 0).top1));
 }
 
-// Blocks computed by anybody in any order give the same bits when added in block order.
+// Blocks give the same bits when they are added in block order, whichever rank computes them and
+// when.
 static void blocks_make_ranks_invisible(void **state) {
     (void)state;
     enum { ROWS = 96, CLASSES = 10, BLOCKS = 12 };
@@ -135,7 +136,8 @@ static void progress_line(void **state) {
     assert_string_equal(sr_progress_format(&p, line, sizeof line),
                         "epoch 3.25/90  step 1200/36000  ETA 1:02:33  loss 2.3145  lr 0.0987  "
                         "1032 images/s  data 0.3 %  comm 1.2 %  1.2 GiB");
-    assert_string_equal(sr_progress_format(&p, line, 12), "epoch 3.25/"); // cut, never overrun
+    assert_string_equal(sr_progress_format(&p, line, 12),
+                        "epoch 3.25/"); // truncated, never overrun
     p = (sr_progress){.what = "val", .step = 7, .top1 = 0.93125, .mfu = 0.4126};
     p.loss = p.lr = p.images_per_s = p.data_wait = p.comm_exposed = p.eta_seconds = (double)NAN;
     assert_string_equal(sr_progress_format(&p, line, sizeof line),

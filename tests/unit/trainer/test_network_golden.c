@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole networks against PyTorch (tests/golden/network_golden.py, which also says how weights,
-// inputs and labels are filled here and there): outputs, losses, every gradient, every statistic.
+// Whole networks compared with PyTorch (tests/golden/network_golden.py, which also specifies how
+// both sides generate weights, inputs and labels): outputs, losses, every gradient, every
+// statistic.
 //
-// 1. In f64, on reference kernels, they are PyTorch's: the root mean square of the differences of
+// 1. In f64, on reference kernels, they equal PyTorch's: the root mean square of the differences of
 //    16 random projections is at most 1e-9 of a tensor's norm.
-// 2. In fp32 and bf16, on the kernels that training takes, the error is at most twice PyTorch's own
+// 2. In fp32 and bf16, on the kernels that training uses, the error is at most twice PyTorch's own
 //    in that precision (four times where Winograd's filtering is used, whose error is larger by
-//    design), or 8 units of roundoff. Truth is the f64 network of 1 with the rounded network's
-//    sides of ReLUs and places of maxima (network_choices.h), so the error is that of rounding
-//    alone, and a wrong derivative stands out by orders of magnitude.
-// 3. Noting these choices, which keeps values that a plan would overwrite or compute again, changes
+//    design), or 8 units of roundoff. The exact values are the f64 network of 1 with the rounded
+//    network's sides of ReLUs and positions of maxima (network_choices.h), so the error is that of
+//    rounding alone, and a wrong derivative exceeds it by orders of magnitude.
+// 3. Recording these choices, which keeps values that a plan would overwrite or recompute, changes
 //    no bit.
 #include <inttypes.h>
 #include <math.h>
@@ -28,8 +29,9 @@
 
 enum { PROJECTIONS = GOLDEN_PROJECTIONS, NOISE = 32, MOST = 400 };
 
-// Of a norm: what f64 may differ by; which share of the largest gradient's norm stands for that of
-// a gradient that is zero but for rounding (a bias before batch norm).
+// Relative to a norm: the allowed difference in f64; and the fraction of the largest gradient's
+// norm that replaces the norm of a gradient that is zero except for rounding (a bias before batch
+// norm).
 static const double exact_tolerance = 1e-9, least_norm = 1e-4;
 static const double factor = 2, winograd_factor = 4, roundoffs = 8;
 
@@ -54,7 +56,7 @@ typedef struct golden {
     double *factors;
 } golden;
 
-// ---- The golden file and what the script fills ----
+// ---- The golden file and the inputs that the script generates ----
 
 static void read_tensor(golden *g, FILE *file) {
     golden_tensor *t = &g->tensors[g->count++];
@@ -206,7 +208,7 @@ static double norm_of(const double *a, const double *b, int64_t count) {
     return sqrt(sum);
 }
 
-// Ends with NaN where anything is.
+// The larger one; NaN if either is NaN.
 static double larger(double a, double b) {
     return a >= b ? a : b;
 }
@@ -235,7 +237,7 @@ static void check_equal(const golden *g, const network *a, const network *b) {
         const double *left = values_of(a, &g->tensors[i], &count);
         const double *right = values_of(b, &g->tensors[i], &count);
         if (memcmp(left, right, (size_t)count * sizeof *left) != 0)
-            fail_msg("%s: %s changes with the values that are kept", g->name, g->tensors[i].name);
+            fail_msg("%s: %s depends on which values are kept", g->name, g->tensors[i].name);
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of an optimizer: what their words match, words that match nothing, and the report.
+// Parameter groups of an optimizer: what their patterns match, patterns that match nothing, and the
+// report.
 #include <unistd.h>
 
 #include "tests/unit/support/test_support.h"
@@ -68,9 +69,9 @@ static void words(void **state) {
     assert_int_equal(2, group_of(&s, "layer3.1.conv2.weight"));
     assert_int_equal(3, group_of(&s, "layer2.0.bn1.weight"));
     assert_int_equal(4, group_of(&s, "fc.bias"));
-    assert_int_equal(0, group_of(&s, "conv1.weight")); // "conv1" begins no group's word
+    assert_int_equal(0, group_of(&s, "conv1.weight")); // no group's pattern begins with "conv1"
     release(&s);
-    s = make("[{match: layer1.0.conv}]"); // no beginning that ends before a dot
+    s = make("[{match: layer1.0.conv}]"); // no prefix that ends before a dot
     assert_int_equal(0, group_of(&s, "layer1.0.conv1.weight"));
     release(&s);
 }

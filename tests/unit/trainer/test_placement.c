@@ -47,11 +47,11 @@ static void place_ranks(int count, const sr_cpu_set *masks, rank *ranks) {
     sr_local_world_free(world);
 }
 
-// Two different processors of this process; skips the test where there is one.
+// Two different processors of this process; skips the test if there is only one.
 static void two_processors(sr_cpu_set one[2]) {
     const sr_cpu_set all = sr_cpu_set_of_thread();
     if (sr_cpu_count() < 2)
-        test_skip("one processor");
+        test_skip("only one processor");
     one[0] = one[1] = (sr_cpu_set){{0}};
     for (int cpu = 0, found = 0; cpu < SR_CPUS && found < 2; cpu++)
         if (sr_cpu_set_has(&all, cpu))

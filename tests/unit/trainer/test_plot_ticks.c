@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ticks of the plots: round steps, few of them, and labels that a person would write.
+// Ticks of the plots: few round steps, and labels as a person would write them.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void labels(void **state) {
         assert_string_equal(text, cases[i].text);
     }
     char tiny[4];
-    sr_plot_number(123456, 1, tiny, sizeof tiny); // cut, never overrun
+    sr_plot_number(123456, 1, tiny, sizeof tiny); // truncated, never overrun
     assert_true(strlen(tiny) < sizeof tiny);
 }
 

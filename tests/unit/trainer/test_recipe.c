@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recipes: every kind of mistake with its exact words and place, resolved values, printing that
-// loads again, identity.
+// Recipes: every kind of error with its exact message and position, resolved values, printed
+// recipes that load again, identity.
 #include <unistd.h>
 
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/recipe_fixture.h"
 
-// ---- mistakes -----------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 typedef struct mistake {
     const char *text, *message;
@@ -174,7 +174,7 @@ static const mistake mistakes[] = {
      "        ^"},
 };
 
-// The beginning counts where one mistake brings others with it.
+// Where one error causes others, the start of the message is compared.
 static void test_mistakes(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -431,7 +431,7 @@ static void test_options(void **state) {
     assert_true(options.momentum == 0.9);
     assert_true(options.dampening == 0.25);
     assert_string_equal(sr_recipe_get(r, "optimizer.dampening"), "0.25");
-    // Again gives the same.
+    // Parsing again gives the same pointer.
     assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_OK);
     assert_true(options.momentum == 0.9);
     sr_recipe_free(r);
@@ -612,7 +612,7 @@ static void test_identity(void **state) {
     for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
         check_identity(numerics[i], false);
 
-    // The content of the weights counts, and not where they lie.
+    // The content of the weights counts, not their path.
     char a[65], b[65], c[65];
     recipe_put("w1", "one");
     recipe_put("w2", "one");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers of recipes: bases, overrides, and values of one layer that follow another's.
+// Layers of recipes: bases, overrides, and values of one layer that depend on another's.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ static void test_circle(void **state) {
     assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
     assert_string_equal(sr_error_message(), "b.yaml:1:7: error: base 'a' is itself based on this "
                                             "file: bases form a cycle\n  base: a\n        ^");
-    // What is missing may be in the base that cannot be used: no mistake of its own.
+    // What is missing may be in the base that cannot be loaded: it is not reported as another
+    // error.
     recipe_put("a.yaml", "base: b\n");
     assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
     assert_null(strstr(sr_error_message(), "missing"));
@@ -23,7 +24,7 @@ static void test_circle(void **state) {
     assert_string_equal(sr_error_message(),
                         "a.yaml:1:7: error: base 'deep' cannot be used: deep: cannot read: Is a "
                         "directory\n  base: deep\n        ^");
-    // A file of the same name as a shipped recipe builds on the shipped one.
+    // A file with the name of a shipped recipe may extend the shipped one.
     recipe_put("plain.yaml", "base: plain\nbatch: 16\n");
     recipe = recipe_load("plain.yaml", NULL, 0);
     assert_int_equal(recipe->batch, 16);
@@ -62,7 +63,7 @@ static void test_bases(void **state) {
     assert_string_equal(r->data.train, "x");
     sr_recipe_free(r);
 
-    // Another name starts anew; the same name does not; null takes back.
+    // Another name starts with defaults; the same name does not; null resets.
     recipe_put("deep/other.yaml",
                "base: [low, high]\nmodel: b\noptimizer: {name: adam, lr: 3}\nbatch:\n");
     r = recipe_load("deep/other.yaml", NULL, 0);
@@ -114,7 +115,7 @@ static void assert_evaluation(const char *const *overrides, int count, int64_t r
     sr_recipe_free(r);
 }
 
-// In the proportion of the layers below, unless a layer says something else.
+// In proportion to the layers below, unless a layer sets it.
 static void test_evaluation_follows_image(void **state) {
     (void)state;
     recipe_put("shipped/sized.yaml", RECIPE_BASIS "image: 224\neval: {resize: 232, crop: 224}\n");

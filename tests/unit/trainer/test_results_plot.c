@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of results: both files appear, at the promised size, with the curves' colours; odd
-// metrics files do no harm. A build without cairo says so.
+// Plots of results: both files appear, in the specified size, with the curves' colours; malformed
+// metrics files do no harm. A build without cairo reports it.
 #include <math.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ static void needs_cairo(void) {
         test_skip("built without cairo");
 }
 
-// Decodes FOLDER/name; counts pixels near a colour.
+// Decodes FOLDER/name; counts the pixels close to a colour.
 static int count_pixels(const char *name, uint32_t color, uint32_t *width, uint32_t *height) {
     char path[128];
     void *png;
@@ -120,7 +120,7 @@ static void *read_results(size_t *bytes) {
     return data;
 }
 
-// Runs of less than two epochs are drawn over steps, whatever part of an epoch these are.
+// Runs of less than two epochs are drawn over steps, whatever fraction of an epoch these are.
 static void axis_of_steps(void **state) {
     (void)state;
     const double epochs[] = {0.5, 1.5, 2};
@@ -152,7 +152,7 @@ static void odd_metrics(void **state) {
         assert_int_equal(sr_results_plot(folder), SR_OK);
     }
     static const char *const texts[] = {
-        "a,b\n1,2\n", // nothing that is known
+        "a,b\n1,2\n", // no known column
         "epoch,train/loss\n0,0\n1,0\n2,0\n",
         "epoch,train/loss\n0,1e308\n1,-1e308\n2,inf\n3,nan\n",
         "epoch,train/loss\n5,1e-300\n5,2e-300\n5,1e-300\n",
@@ -187,7 +187,7 @@ static void draws_confusion(void **state) {
     }
 }
 
-// A matrix without names lists its most frequent mistakes.
+// A matrix without names lists its most frequent confusions.
 static void lists_mistakes(void **state) {
     (void)state;
     uint32_t width, height;

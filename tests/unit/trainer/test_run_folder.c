@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run folders: new, resumed, finished, other identity, moved aside, competed for.
+// Run folders: new, resumed, finished, other identity, moved aside, contended.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -80,13 +80,13 @@ static void resumes_the_newest_unfinished_run(void **state) {
     char *first = opened(&a, false), *other = opened(&b, false), *again = opened(&a, true);
     assert_string_equal(first, again);
     assert_string_not_equal(first, other);
-    finish(&a, SR_RUN_STOPPED); // checkpointed: goes on
+    finish(&a, SR_RUN_STOPPED); // checkpointed: can be resumed
     sr_free(again);
     again = opened(&a, true);
     assert_string_equal(first, again);
     finish(&a, SR_RUN_FINISHED);
     sr_free(again);
-    again = opened(&a, false); // a finished one starts anew
+    again = opened(&a, false); // a finished one starts over
     assert_string_not_equal(first, again);
     a.fresh = true;
     char *fresh = opened(&a, false);
@@ -95,7 +95,7 @@ static void resumes_the_newest_unfinished_run(void **state) {
     assert_string_equal(fresh, newest);
     char link[160], target[4096];
     snprintf(link, sizeof link, "%s/cifar10-fast/latest", root);
-    assert_null(realpath(link, target)); // none of them has begun to train
+    assert_null(realpath(link, target)); // none of them has started training
     sr_run_folder *run;
     assert_int_equal(sr_run_folder_open(&a, &run), SR_OK);
     sr_run_folder_make_latest(run);
@@ -134,7 +134,7 @@ static void named_folders(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-// A folder with something else in it is left alone, --fresh or not.
+// A folder that contains something else is left alone, with and without --fresh.
 static void foreign_folders(void **state) {
     (void)state;
     sr_run_options a = usual("aaaa");
@@ -149,7 +149,7 @@ static void foreign_folders(void **state) {
     refused(&a, SR_E_USAGE, "is not a run folder");
     assert_true(sr_path_exists(file));
     assert_int_equal(unlink(file), 0);
-    sr_free(opened(&a, false)); // an empty one is taken
+    sr_free(opened(&a, false)); // an empty one is used
 }
 
 static void explicit_resume(void **state) {
@@ -187,7 +187,7 @@ static void the_live_job_locks(void **state) {
     sr_free(opened(&a, false));
 }
 
-// One of many jobs that start together. Holds the lock until killed (or forgotten: 30 s).
+// One of many jobs that start together. Holds the lock until killed (or for 30 s).
 static int compete(const sr_run_options *options, int go, int won) {
     char byte;
     sr_run_folder *run;
@@ -202,8 +202,8 @@ static int compete(const sr_run_options *options, int go, int won) {
     return 3;
 }
 
-// Exactly one of many has the folder, and the next gets it once the holder is gone, without
-// anybody cleaning up.
+// Exactly one of many jobs gets the folder, and the next gets it once the first has ended, without
+// any clean-up.
 static void one_of_many(void **state) {
     (void)state;
     enum { JOBS = 16 };
@@ -224,7 +224,7 @@ static void one_of_many(void **state) {
     }
     close(go[0]);
     close(go[1]);
-    assert_int_equal(read(won[0], &byte, 1), 1); // somebody has it
+    assert_int_equal(read(won[0], &byte, 1), 1); // one has it
     for (int ended = 0; ended < JOBS - 1; ++ended) {
         int code;
         pid_t pid = wait(&code);
@@ -327,11 +327,12 @@ static void exit_file(void **state) {
     sr_free(folder);
 }
 
-// The identity file has no checksum of its own; the checkpoint's manifest has.
+// The identity file has no checksum of its own, but the checkpoint's manifest contains the
+// identity.
 static void a_damaged_identity_is_mended(void **state) {
     (void)state;
     sr_run_options named_run = usual("aa"), resumed = usual("aa"), sought = usual("aa"),
-                   other = usual("cc"); // "aa" is what the fixture's manifest says
+                   other = usual("cc"); // the fixture's manifest has "aa"
     char there[128], file[160];
     sr_run_folder *run;
     snprintf(there, sizeof there, "%s/runs/cifar10-fast/20260101-000000", base);

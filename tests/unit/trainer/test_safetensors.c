@@ -83,7 +83,7 @@ static void round_trip(void **state) {
     sr_file_sums_release(&sums);
 }
 
-// Larger than several chunks, put in odd pieces: what comes back and the sums are right.
+// Larger than several chunks, put in odd pieces: what is read back and the checksums are right.
 static void streams_large_tensors(void **state) {
     (void)state;
     enum { N = 700001 };
@@ -114,7 +114,7 @@ static void streams_large_tensors(void **state) {
     assert_int_equal(sr_safetensors_read(file, sr_safetensors_find(file, "b"), 0, N, back), SR_OK);
     assert_memory_equal(back, data, (size_t)N * 4);
     sr_safetensors_free(file);
-    // One byte changed in the fourth chunk is found there.
+    // One changed byte in the fourth chunk is detected there.
     int fd = open(path, O_RDWR);
     uint8_t byte;
     assert_int_equal(pread(fd, &byte, 1, 3500000), 1);
@@ -131,7 +131,7 @@ static void streams_large_tensors(void **state) {
     sr_free(data);
 }
 
-// An independent reader, written from the format's text only.
+// An independent reader, written only from the specification of the format.
 static void python_reads_it(void **state) {
     (void)state;
     static const char script[] =
@@ -155,7 +155,7 @@ static void python_reads_it(void **state) {
         "assert get('mask','5B')==('U8',[5],[1,2,3,4,255])\n"
         "assert get('nothing','')==('F32',[0,4],[])\n";
     if (access("/usr/bin/python3", X_OK) != 0)
-        test_skip("/usr/bin/python3 is not there");
+        test_skip("/usr/bin/python3 does not exist");
     assert_int_equal(sr_safetensors_write(path, tensors, TENSORS, metadata, 1, NULL), SR_OK);
     pid_t child = fork();
     if (child == 0) {
@@ -289,8 +289,8 @@ static void limits_the_number_of_tensors(void **state) {
     }
 }
 
-// Any flipped header bit, any truncation: never a crash, never a read outside, and what still opens
-// keeps to the format.
+// Any flipped header bit, any truncation: never a crash, never a read out of bounds, and what still
+// opens conforms to the format.
 static void survives_flips_and_truncations(void **state) {
     (void)state;
     void *bytes;

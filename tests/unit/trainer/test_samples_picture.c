@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sample grids: pixels where they belong, verdicts, boxes, masks and captions, decoded again.
+// Sample grids, decoded again: pixels at their positions, verdicts, boxes, masks and captions.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +99,7 @@ static void boxes_and_masks(void **state) {
     const sr_tile_box boxes[] = {
         {.x1 = 20, .y1 = 30, .x2 = 100, .y2 = 90, .number = 0},
         {.x1 = 110, .y1 = 110, .x2 = 500, .y2 = 150, .number = 1, .label = "person 0.93"}};
-    memset(mask, 255, sizeof mask); // void stays clear
+    memset(mask, 255, sizeof mask); // void stays transparent
     mask[0] = 2;
     const sr_tile tile = {
         .rgb = rgb, .width = 160, .height = 160, .boxes = boxes, .box_count = 2, .mask = mask};
@@ -111,7 +111,7 @@ static void boxes_and_masks(void **state) {
     assert_int_equal(at(14 + 20, top + 30), 0xe6194b);
     assert_int_equal(at(14 + 22, top + 32), 0x000000);
     assert_true(at(14, top) != 0 && at(15, top) == 0);
-    assert_true(count(0x3cb44b, 14, top, 160, 160) > 100); // a box over the edge is cut
+    assert_true(count(0x3cb44b, 14, top, 160, 160) > 100); // a box that crosses the edge is clipped
     assert_int_equal(drawn(174, top, 14, 160), 0);
     sheet.classes = classes;
     sheet.class_count = 3;
@@ -124,7 +124,7 @@ static void boxes_and_masks(void **state) {
     }
 }
 
-// Coordinates that are no numbers, or far outside: nothing is drawn outside of the picture.
+// Coordinates that are not numbers, or far outside: nothing is drawn outside the picture.
 static void hostile_boxes(void **state) {
     (void)state;
     const float bad = NAN, far = INFINITY;
@@ -171,7 +171,7 @@ static void an_outline(void **state) {
     assert_int_equal(at(14 + 22, 14 + 22), 0);
 }
 
-// Aspect ratios stay, whether a picture grows or shrinks; an empty place stays white.
+// Aspect ratios are kept, whether a picture is reduced or enlarged; an empty tile stays white.
 static void aspect_ratio(void **state) {
     (void)state;
     static uint8_t rgb[640 * 480 * 3];
@@ -192,7 +192,7 @@ static void aspect_ratio(void **state) {
     assert_int_equal(count(0, 14 + 206, 14 + row + 28, 192, 192), 192);
 }
 
-// The suffix says what is written.
+// The suffix selects the format.
 static void formats(void **state) {
     (void)state;
     static const uint8_t rgb[3];
@@ -250,7 +250,7 @@ static void refuses_nothing_to_draw(void **state) {
                      SR_E_ARGUMENT);
 }
 
-// Captions longer than any tile, empty, of other scripts: nothing is drawn outside.
+// Captions longer than any tile, empty, in other scripts: nothing is drawn outside the tile.
 static void any_caption(void **state) {
     (void)state;
     char longest[3000];

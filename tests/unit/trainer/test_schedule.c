@@ -41,7 +41,7 @@ static sr_status make(sr_schedule *out, const char *name, const char *const *set
 
 static void assert_near(double got, double want) {
     if (fabs(got - want) > 1e-14 + 1e-13 * fabs(want))
-        fail_msg("%.17g where %.17g is wanted", got, want);
+        fail_msg("%.17g instead of %.17g", got, want);
 }
 
 static void curves(void **state) {
@@ -56,7 +56,7 @@ static void curves(void **state) {
     assert_near(sr_schedule_lr_at(&s, 25000), 0.2 * (1 + sqrt(0.5)));
     assert_near(sr_schedule_lr_at(&s, 50000), 0.2);
     assert_near(sr_schedule_lr_at(&s, 100000), 0);
-    assert_near(sr_schedule_lr_at(&s, 200000), 0); // behind the end
+    assert_near(sr_schedule_lr_at(&s, 200000), 0); // after the end
 
     assert_int_equal(make(&s, "linear", (const char *[]){"end", "0.1", NULL}, none, 0), SR_OK);
     assert_near(sr_schedule_lr_at(&s, 50000), 0.4 * 0.55);
@@ -89,7 +89,7 @@ static void milestones_count_epochs_from_the_start(void **state) {
     assert_near(sr_schedule_lr_at(&s, 80500), 0.05);
 }
 
-// Those of a recipe for 25 epochs, in a run of 100; and those past the end of the run.
+// Milestones of a recipe for 25 epochs, in a run of 100; and milestones after the end of the run.
 static void milestones_scale_with_the_run(void **state) {
     (void)state;
     sr_schedule s;
@@ -118,7 +118,7 @@ static void warm_up(void **state) {
         assert_near(sr_schedule_lr_at(&s, 55000), 0.2);
         assert_near(sr_schedule_lr_at(&s, 100000), 0);
     }
-    // A step has the rate of its middle: no step of a warm-up from 0 is lost.
+    // A step has the rate at its middle: no step of a warm-up from 0 is lost.
     assert_int_equal(make(&s, "linear", NULL, length[0], 0), SR_OK);
     assert_near(sr_schedule_lr(&s, 0), 0.4 * 50 / 10000);
     assert_true(sr_schedule_lr(&s, 99900) > 0);
@@ -144,7 +144,7 @@ static void refusals(void **state) {
     refuses("poly", (const char *[]){"power", "0", NULL}, none, "power");
 }
 
-// What the table's user interface promises of every entry.
+// Every entry of the table has what the user interface needs.
 static void every_descriptor_is_complete(void **state) {
     (void)state;
     size_t count;
