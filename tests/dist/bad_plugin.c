@@ -21,7 +21,7 @@
 #define NAME "bad"
 #endif
 
-// Not static, so that the compiler does not know that they are NULL.
+// Not static, so that the compiler cannot assume that they are NULL.
 int *bad_nowhere;
 const char *bad_text = NULL;
 

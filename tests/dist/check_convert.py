@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""serried-convert: weights to PyTorch and back are the same bytes, names lose the prefixes of wrappers, what is not
-weights is refused by name, files appear whole; serried starts from what it writes.
+"""serried-convert: weights converted to PyTorch and back are the same bytes, names lose the prefixes of wrappers, files
+that are not weights are refused by name, files appear complete or not at all; serried starts from the output.
 
   check_convert.py SERRIED RECIPE
 
-With a small stand-in for PyTorch (torch_stub) everywhere, and with the PyTorch of /usr/bin/python3 or python3 where
-there is one.
+Runs everywhere with a small stand-in for PyTorch (torch_stub), and with the PyTorch of /usr/bin/python3 or python3
+where it is installed.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import sys
 import suite
 
 STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_stub")
-# Makes files of PyTorch; run by the python3 that has it.
+# Makes files of PyTorch; run by the python3 that has PyTorch.
 MAKE = """
 import argparse, sys, torch
 folder, source = sys.argv[1:]
@@ -150,14 +150,14 @@ class Convert(suite.Suite):
         target = self.path("kept.safetensors")
         shutil.copy(self.weights, target)
         self.expect("a full disk", [self.path("a.pth"), "/dev/full/x.safetensors"], 1, "/dev/full")
-        # A limit of the shell stands for a full disk: the old file stays.
+        # A file size limit of the shell stands for a full disk: the old file is kept.
         done = self.run("-c", "import os, resource, signal, sys\n"
                         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
                         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
                         "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])", self.script, self.path("a.pth"), target)
         self.report(done.returncode == 1 and "File too large" in done.stderr, f"{self.what}: a write that fails", done.stderr)
         self.same("a file that could not be replaced", target)
-        # What is there keeps its kind, owner and mode: a link's target is written, and a device stays one.
+        # The existing file keeps its kind, owner and mode: a link's target is written, and a device stays one.
         link, device = self.path("link.safetensors"), self.path("device.safetensors")
         os.chmod(target, 0o640)
         os.symlink(target, link)
@@ -179,7 +179,7 @@ class Convert(suite.Suite):
         self.refused()
         self.whole()
 
-    # -- what only a stand-in can be --------------------------------------------------------------
+    # -- what only the stand-in can test ----------------------------------------------------------
 
     def versions(self):
         self.use("stand-in", sys.executable, True)

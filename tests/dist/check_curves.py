@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network learns as well on one provider's kernels as on another's.
 
-cifar10-fast is trained on rendered shapes with several seeds by each set of kernels: all of them, oneDNN's and the
-reference's, and those that a processor without AVX-512 has. Seeds differ more than kernels do: at each epoch the
-means of two sets are within LIMIT standard errors of each other, the variance being that of the seeds in all sets.
+cifar10-fast is trained on rendered shapes with several seeds by each set of kernels: all of them; oneDNN's and the
+reference's; and those for processors without AVX-512. Seeds differ more than kernels do: at each epoch the means of two
+sets are within LIMIT standard errors of each other, where the variance is that of the seeds in all sets.
 
   check_curves.py SERRIED [--seeds N] [--epochs N] [key=value...]
 """
@@ -18,7 +18,7 @@ import subprocess
 
 import suite
 
-# Student's t with six degrees of freedom (three seeds of three sets) exceeds it once in 1,000 comparisons.
+# Student's t with six degrees of freedom (three seeds of three sets) exceeds this once in 1,000 comparisons.
 LIMIT = 5.2
 
 SETS = {

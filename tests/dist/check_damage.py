@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One flipped bit in any file that the command reads: found, named, answered with the right exit code, and a
-run goes on from the checkpoint before to the undisturbed digest.
+"""One flipped bit in any file that the command reads is detected, named and reported by the right exit code, and a
+run continues from the previous checkpoint to the undisturbed digest.
 
   check_damage.py SERRIED RECIPE [--count N] [--seed S]   N cases (12, one of each kind) from this seed
                                                           (a fixed one; 'random': a new one, printed)
@@ -17,7 +17,7 @@ import suite
 GENERATION = os.path.join("checkpoints", "00000003")  # the newest of the whole run
 OLDER = os.path.join("checkpoints", "00000002")
 WEIGHTS = ("model.safetensors", "model_ema.safetensors", "optimizer-00000-of-00001.safetensors")
-CODES = range(7)  # what a command may end with where the damage may leave a file that is sound
+CODES = range(7)  # exit codes of a command if the damaged file may still be valid
 
 
 class Damage(suite.Suite):
@@ -28,7 +28,7 @@ class Damage(suite.Suite):
         self.digest = ""
         self.case = ""
 
-    # ---- doing ----
+    # ---- actions ----
 
     def call(self, *words, ranks=1):
         line = suite.under_mpirun(ranks, [self.serried, *words])
@@ -53,10 +53,10 @@ class Damage(suite.Suite):
         self.case += f" {os.path.basename(path)} bit {bit % 8} of byte {bit // 8};"
         return os.path.basename(path)
 
-    # ---- judging ----
+    # ---- checks ----
 
     def expect(self, what, done, codes, *words):
-        """One of the codes and all the words; words also where it is a failure that has no words of ours."""
+        """Expects one of the codes and all the words, also for failures whose message is not serried's own."""
         codes = codes if isinstance(codes, (tuple, range)) else (codes,)
         told = done.stdout + done.stderr
         good = done.returncode in codes and all(word in told for word in words)
@@ -64,7 +64,7 @@ class Damage(suite.Suite):
         self.report(good, f"{what}:{self.case}", f"exit code {done.returncode}, wanted {words}:\n{told[-1500:]}")
 
     def goes_on(self, run, *words, ranks=1):
-        """The run reaches the digest that it would have had, and says these words."""
+        """The run reaches the digest of the undisturbed run, and prints these words."""
         if os.path.exists(os.path.join(run, "exit.json")):
             os.remove(os.path.join(run, "exit.json"))
         done = self.train(run, ranks=ranks)
@@ -136,7 +136,7 @@ class Damage(suite.Suite):
         self.goes_on(run)
 
     def run_recipe(self):
-        """What is no longer the run's recipe is told to who evaluates by it, and mended by who goes on."""
+        """A recipe that differs from the run's is reported when evaluating, and repaired when training continues."""
         run = self.copy(self.whole)
         with open(os.path.join(run, "recipe.yaml"), "rb") as file:
             before = file.read()
@@ -147,7 +147,7 @@ class Damage(suite.Suite):
         with open(os.path.join(run, "recipe.yaml"), "rb") as file:
             mended = file.read() == before
         if told.returncode == 0 and "damaged or changed" in told.stderr:
-            self.report(mended, f"mended:{self.case}", "the recipe is still the damaged one")
+            self.report(mended, f"repaired:{self.case}", "the recipe is still the damaged one")
 
     def tables(self):
         run = self.copy(self.whole)

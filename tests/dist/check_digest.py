@@ -5,10 +5,10 @@
 A small recipe with batch norm, residuals, dropout, random crops and flips, label smoothing, an average of parameters,
 an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run (one rank, one thread)
 one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data workers, threads instead of processes,
-what the chooser's cache holds, stopped and resumed on another number of ranks; then seeded combinations; the same over
-ranks with mixup and CutMix, and without `lanes` given. Every such run must end with the digest and the metrics of its
-base. The bases are compared with nothing and not counted. Every command starts with a cache of choices of its own,
-which is empty where the factor is not that cache.
+the contents of the chooser's cache, a stop and a resume on another number of ranks; then seeded combinations; and the
+ranks again with mixup and CutMix, and without `lanes`. Every such run must end with the digest and the metrics of its
+base. The bases themselves are not compared and not counted. Every command starts with an empty cache of choices of its
+own, except where the factor is the cache.
 
   check_digest.py SERRIED RECIPE [--device NAME] [--few]
 """
@@ -32,7 +32,7 @@ class Digests(suite.Suite):
         self.caches = 0
 
     def environment(self, threads=1, omp=None, cache=None):
-        """Of one command; without 'cache' in a new folder."""
+        """The environment of one command; without 'cache' in a new folder."""
         self.caches += 1
         more = {"SERRIED_THREADS": str(threads),
                 "SERRIED_CACHE": cache or os.path.join(self.folder, f"cache {self.caches}")}
@@ -62,13 +62,13 @@ class Digests(suite.Suite):
         return self.result(run)[1]
 
     def chooser(self, precision, values):
-        """With a filled cache, with a damaged one, and without: the second run times nothing, where the first has
-        something to time at all."""
+        """With a filled cache, with a damaged one, and without: the second run times nothing if the first one timed
+        anything."""
         cache = os.path.join(self.folder, f"cache {precision}")
         filling = self.train(f"{precision} c0", 1, values, cache=cache)
         first = self.timed
         if filling != self.base[precision]:
-            raise SystemExit(f"{precision}: the base run again has another end: {filling}")
+            raise SystemExit(f"{precision}: repeating the base run gives another result: {filling}")
         self.compare(precision, "a filled cache", self.train(f"{precision} c1", 2, values, cache=cache))
         again = self.timed
         for name in os.listdir(cache) if first else ():
@@ -83,7 +83,7 @@ class Digests(suite.Suite):
               f"{again} with a filled one, {damaged} with a damaged one, {self.timed} without", flush=True)
 
     def start(self, precision, result):
-        """What the runs that follow are compared with."""
+        """Sets the result that the following runs are compared with."""
         self.base[precision] = result
         self.show("base", precision, "1 rank, 1 thread", result)
 
@@ -97,7 +97,7 @@ class Digests(suite.Suite):
         print(f"{word:8} {precision} {name:34} {result[0][:16]} top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
 
     def stop(self, run, ranks, values):
-        """Starts a run and stops it by SIGUSR1 once it steps; whether it was in time."""
+        """Starts a run and stops it by SIGUSR1 once it trains; returns whether it was still training."""
         job = subprocess.Popen(self.command(run, ranks, values), env=self.environment(),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         digests = os.path.join(run, "digests.csv")
@@ -113,8 +113,8 @@ class Digests(suite.Suite):
         return code == 75
 
     def stopped_and_resumed(self, precision, values, first, second):
-        """Stopped, then the same command on another number of ranks. A run that ended before it could be
-        stopped shows nothing: it is done again."""
+        """Stopped, then the same command on another number of ranks. A run that ends before it can be stopped proves
+        nothing and is repeated."""
         name = f"{precision} stopped on {first} resumed on {second}"
         for attempt in range(5):
             run = os.path.join(self.folder, f"{name} {attempt}".replace(" ", "_"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every way to fail ends, on one and on two ranks, with one clear message and the right exit code.
+"""Every kind of failure ends, on one and on two ranks, with one clear message and the right exit code.
 
-  check_failures.py SERRIED RECIPE [--few]    the first of them
+  check_failures.py SERRIED RECIPE [--few]    only the first ones
 """
 import csv
 import hashlib
@@ -37,7 +37,7 @@ class Failures(suite.Suite):
         return suite.under_mpirun(ranks, line)
 
     def expect(self, name, ranks, code, words, values=(), data=None):
-        """One message on stderr that has the words, once; this exit code; within the time."""
+        """Expects one message on stderr with the words, this exit code, and an end within the time limit."""
         try:
             done = subprocess.run(self.line(name, ranks, values, data), env=suite.environment(), text=True,
                                   capture_output=True, timeout=60 * suite.SLOW, check=False)
@@ -67,7 +67,7 @@ class Failures(suite.Suite):
         return told["digest"], told["metrics"]
 
     def rows(self, name, ranks):
-        """metrics.csv without what a clock or an allocator says."""
+        """metrics.csv without the columns that depend on a clock or an allocator."""
         with open(os.path.join(self.run_folder(name, ranks), "metrics.csv"), encoding="utf-8") as file:
             return [{key: value for key, value in row.items()
                      if key in ("step", "samples", "epoch", "lr") or key.startswith(("train/", "val/"))}
@@ -97,7 +97,7 @@ class Failures(suite.Suite):
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
 
     def classes(self):
-        """Weights of other classes are refused in `train` and `val`, unless the last layer starts anew."""
+        """Weights of other classes are refused in `train` and `val`, unless the last layer is reset."""
         pictures, other = os.path.join(self.folder, "other-pictures"), os.path.join(self.folder, "other")
         subprocess.run([self.serried, "render", pictures, "--count", "5"], check=True, capture_output=True)
         first = sorted(os.listdir(pictures))[0]
@@ -116,7 +116,7 @@ class Failures(suite.Suite):
                     f"exit code {done.returncode}:\n{done.stderr[-800:]}")
 
     def latest(self):
-        """`latest` leads to the newest run that trains: weights may come from it, and a start that fails leaves it."""
+        """`latest` points to the newest run that trains: weights may come from it, and a failed start keeps it."""
         folder = os.path.join(self.folder, "latest")
         os.makedirs(folder)
         link = os.path.join(folder, "runs", os.path.basename(self.recipe).split(".")[0], "latest")
@@ -132,7 +132,7 @@ class Failures(suite.Suite):
         self.report(found[0] != found[1] and found[1] == found[2], "latest", str(found))
 
     def not_finite_aside(self):
-        """A value that no loss tells of (a running mean) is not saved either."""
+        """A value that is not finite (a running mean) is not saved either, even if the loss is finite."""
         broken = os.path.join(self.folder, "broken.safetensors")
         with open(os.path.join(self.run_folder("weights", 1), "last", "model.safetensors"), "rb") as file:
             content = bytearray(file.read())
@@ -146,7 +146,7 @@ class Failures(suite.Suite):
                     "not finite beside the loss: not saved", "there is a checkpoint")
 
     def first_values(self):
-        """First values from data: of pictures that are wider or higher, and past what may be damaged."""
+        """First values computed from data: from pictures of other shapes, and despite damaged pictures."""
         for shape in ("[32,48]", "[48,32]"):
             values = ["model=cifar-fast", "steps=2", f"image={shape}", "eval.crop=32"]
             self.success(f"first values of {shape} pictures", self.line(f"shape {shape[1:3]}", 1, values))
@@ -154,7 +154,7 @@ class Failures(suite.Suite):
         self.success("first values from damaged data", self.line("first", 1, values, self.damaged("first", flip_middle)))
 
     def two_apart(self, name, values, first, second, variables=()):
-        """Two ranks that are not given the same: values of each, environment of rank 1."""
+        """Runs two ranks with different settings: values of each, environment of rank 1."""
         line = self.line(name, 2, values)
         at = line.index("-np")
         options, command = line[at + 2:line.index(self.serried)], line[line.index(self.serried):]
@@ -171,7 +171,7 @@ class Failures(suite.Suite):
         return has
 
     def unequal(self):
-        """Ranks that differ are found before the first step, or keep to what they have in common."""
+        """Ranks that differ are detected before the first step, or use only what they have in common."""
         done = self.two_apart("recipes", [], ["optimizer.lr=0.05"], ["optimizer.lr=0.06"])
         self.report(done.returncode == 2 and done.stderr.count("has a different recipe") == 1, "unequal recipes",
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
@@ -192,8 +192,8 @@ class Failures(suite.Suite):
                     "unequal processors, strict", f"exit code {strict.returncode}:\n{strict.stderr[-1500:]}")
 
     def patience(self):
-        """A rank that is held up between steps longer than deadline.act (here by a log that nobody reads)
-        is waited for; and a run whose last session died before exit.json ends with all its metrics."""
+        """A rank that is delayed between steps for longer than deadline.act (here by a log that nobody reads) is waited
+        for; and a run whose last session died before exit.json ends with all its metrics."""
         values = ["deadline.act=1s"]
         whole = subprocess.run(self.line("held up", 2, []), env=suite.environment(), capture_output=True, timeout=100 * suite.SLOW,
                                check=False)
@@ -215,8 +215,8 @@ class Failures(suite.Suite):
             self.report(before == after, "ended without exit.json", f"{before}\n{after}")
 
     def other_numerics(self):
-        """A checkpoint of other bits is refused, naming what differs and the cure; with the cure it goes on. The
-        second one carries what checkpoints did before parts had versions."""
+        """A checkpoint with other numerics is refused, naming the difference and the cure; with the cure training
+        continues. The second case is a checkpoint from before parts had versions."""
         values = ["steps=60", "checkpoint.every=[1000it]"]
         job = subprocess.Popen(self.line("numerics", 1, values), env=suite.environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
@@ -252,7 +252,7 @@ class Failures(suite.Suite):
         self.report(good, what, f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
 
     def killed(self, ranks):
-        """SIGKILL to a rank in the middle; the same command ends at the undisturbed digest and metrics."""
+        """SIGKILL of a rank in the middle; the same command reaches the undisturbed digest and metrics."""
         values = ["steps=60", "checkpoint.every=[3it]"]
         job = subprocess.Popen(self.line("killed", ranks, values), env=suite.environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
@@ -272,7 +272,7 @@ class Failures(suite.Suite):
             self.report(want == got, f"killed and resumed, {ranks} ranks: the same end", f"{want}\n{got}")
 
     def interrupt(self, ranks):
-        """Ctrl-C writes a checkpoint, code 75; the same command ends at the undisturbed digest."""
+        """Ctrl-C writes a checkpoint and ends with code 75; the same command reaches the undisturbed digest."""
         values = ["steps=60", "checkpoint.every=[1000it]"]
         whole = subprocess.run(self.line("whole", ranks, values), env=suite.environment(), capture_output=True,
                                timeout=100 * suite.SLOW, check=False)
@@ -298,7 +298,7 @@ class Failures(suite.Suite):
                     f"codes {whole.returncode} {stopped} {again.returncode}, digests {digests}\n{errors[-800:]}")
 
     def finish(self, process):
-        """Its stderr; a process that does not end is killed, and the guard ends its job."""
+        """Returns its stderr; a process that does not end is killed, and the guard ends its job."""
         try:
             _, said = process.communicate(timeout=60 * suite.SLOW)
         except subprocess.TimeoutExpired:
@@ -307,7 +307,7 @@ class Failures(suite.Suite):
         return said
 
     def hung_up(self, ranks):
-        """A terminal that goes away asks for a checkpoint, but not under nohup."""
+        """Closing the terminal requests a checkpoint, but not under nohup."""
         for what, ignored, code in (("hung up", False, 75), ("hung up under nohup", True, 0)):
             name = f"{what.replace(' ', '-')}-{ranks}"
             steps = "steps=100" if ignored else "steps=1000000"
@@ -321,7 +321,7 @@ class Failures(suite.Suite):
             self.report(job.returncode == code, f"{what}, {ranks} ranks", f"exit code {job.returncode}:\n{said[-800:]}")
 
     def other_mpirun(self, name, script, *values):
-        """`serried train -n 2` with an mpirun of ours in PATH."""
+        """`serried train -n 2` with our own mpirun in PATH."""
         folder = os.path.join(self.folder, "mpirun-" + name)
         os.makedirs(folder)
         path = os.path.join(folder, "mpirun")
@@ -334,7 +334,7 @@ class Failures(suite.Suite):
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def mpirun_hangs(self):
-        """mpirun has no deadlines of its own: one that stays behind its ranks is ended, a stop ends one without."""
+        """mpirun has no deadlines: one that outlives its ranks is ended, and a stop ends one without ranks."""
         process = self.other_mpirun("stays", f'{shutil.which("mpirun")} "$@"\nexec sleep 1000\n')
         _, said = process.communicate(timeout=60 * suite.SLOW)
         self.report(process.returncode == 6 and "did not exit within 10 s" in said, "mpirun that stays",
@@ -345,7 +345,7 @@ class Failures(suite.Suite):
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60 * suite.SLOW)
         self.report(process.returncode == 75, "mpirun that a stop ends", f"exit code {process.returncode}:\n{said[-800:]}")
-        # mpirun drops a request that comes before its ranks are there; this one drops it for certain.
+        # mpirun drops a request that arrives before its ranks are started; this one always drops it.
         process = self.other_mpirun("deaf", f"trap : USR1\ntouch {self.folder}/deaf\nsleep 1\ntrap - USR1\n"
                                     f'exec {shutil.which("mpirun")} "$@"\n', "steps=1000000")
         while not os.path.exists(os.path.join(self.folder, "deaf")):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packing and training against a file system that fails: killed before any call that changes a file, with any call
-failing, with a disk that is full at any 64 KiB, read-only folders, limits, and two jobs at once. The same command then
-ends as if nothing had happened.
+"""Packing and training on a failing file system: killed before any call that changes a file, with any call failing,
+with a disk that is full at any 64 KiB, read-only folders, limits, and two jobs at once. Afterwards the same command ends
+as if nothing had happened.
 
   check_files.py SERRIED FILE_FAULTS RECIPE [--all] [PART...]
 
-Without --all every part takes a sample of the calls, with it all of them (on two ranks a larger sample). Parts: those
-named in PARTS below.
+Without --all every part takes a sample of the calls, with it all of them (on two ranks a larger sample). The parts are
+those in PARTS below.
 """
 import csv
 import ctypes
@@ -27,7 +27,7 @@ import suite
 
 ESSENTIAL = re.compile(r"(openat|write|fsync|rename) .*/(checkpoints/.*|identity|recipe\.yaml|exit\.json)\.tmp-")
 SPACE = re.compile(r"needs? .*[0-9.]+ ?(bytes|[KMGT]iB)|[0-9]+ bytes needed|about [0-9.]+ [KMGT]iB are needed")
-STEP = 64 << 10  # a disk is full at every multiple of it
+STEP = 64 << 10  # the disk is full at every multiple of it
 VALUES = ["batch=16", "steps=4", "checkpoint.every=[1it]", "data.processes=0"]
 
 
@@ -57,12 +57,12 @@ class Files(suite.Suite):
         self.mounted = False
 
     def places(self, total, sample, offset, most=10000):
-        """Which of 'total' calls to hurt: about 'sample' of them, or with --all 'most'."""
+        """Which of 'total' calls get a fault: about 'sample' of them, or with --all 'most'."""
         stride = max(1, total // (most if self.everything else sample))
         return range(1 + offset % stride, total + 1, stride)
 
     def faulty(self, root, fault, n, line):
-        """Runs the line under file_faults; self.calls is what it did to files below root."""
+        """Runs the line under file_faults; self.calls are its calls that changed files below root."""
         listing = os.path.join(self.folder, "calls")
         done = subprocess.run([self.faults, root, listing, fault, str(n), *line], env=suite.environment(), text=True,
                               capture_output=True, timeout=120, check=False)
@@ -86,7 +86,7 @@ class Files(suite.Suite):
                 "-j", str(workers)]
 
     def prepare(self, count):
-        """Pictures of ten classes, two of them damaged; the data set that they are packed to."""
+        """Pictures of ten classes, two of them damaged, and the data set packed from them."""
         self.pictures = os.path.join(self.folder, "pictures")
         self.plain([self.serried, "render", self.pictures, "--count", str(count)])
         spoilt = os.path.join(self.pictures, sorted(os.listdir(self.pictures))[0])
@@ -153,7 +153,7 @@ class Files(suite.Suite):
             return None
 
     def results(self, run):
-        """What must not depend on what happened on the way."""
+        """The results that must not depend on interruptions."""
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
             told = json.load(file)
         with open(os.path.join(run, "metrics.csv"), encoding="utf-8") as file:
@@ -166,7 +166,7 @@ class Files(suite.Suite):
         return told["status"], told["digest"], told["metrics"], rows, digests, steps
 
     def unfit(self, run):
-        """What is wrong with a finished run's folder, whatever happened on the way; '' for nothing."""
+        """What is wrong with the folder of a finished run, whatever interrupted it; '' if nothing is."""
         found = contents(run)
         with open(os.path.join(run, "log.jsonl"), encoding="utf-8") as file:
             try:
@@ -180,7 +180,7 @@ class Files(suite.Suite):
         return f"keeps {sorted(kept)}" if len(kept) > 3 else ""
 
     def judge(self, what, run, want, done, warned=False):
-        """A run that has ended with 0: the undisturbed results, but for the links where that was said."""
+        """A run that has ended with 0 has the undisturbed results, except for links whose failure was reported."""
         if done.returncode != 0:
             self.report(False, what, f"exit code {done.returncode}\n{done.stderr[-1200:]}")
             return False
@@ -233,7 +233,7 @@ class Files(suite.Suite):
     # -- a disk that is full ---------------------------------------------------------------------
 
     def finds_room(self, what, line, left, ends_well, small):
-        """Runs the line in self.place with so much space left, and again without the ballast."""
+        """Runs the line in self.place with only 'left' bytes free, and again without the ballast."""
         ballast = os.path.join(self.place, "ballast")
         info = os.statvfs(self.place)
         with open(ballast, "wb") as file:
@@ -257,7 +257,7 @@ class Files(suite.Suite):
         return ends_well(what, done, tight == 0)
 
     def room_for(self, line, folder):
-        """Bytes that the line takes at most, in steps."""
+        """The largest number of bytes that the line takes, in steps."""
         shutil.rmtree(folder, ignore_errors=True)
         before = os.statvfs(self.place).f_bfree
         self.plain(line)
@@ -307,14 +307,14 @@ class Files(suite.Suite):
         self.report(good == len(steps) > 3, f"train: disk full at {len(steps)} places", f"{good} good")
 
     def verified(self, run):
-        """The checkpoints that are there, if any, are whole."""
+        """All existing checkpoints, if any, are complete."""
         return not os.path.exists(os.path.join(run, "last")) or self.plain([self.serried, "verify", run]).returncode == 0
 
     def unmount(self):
         ctypes.CDLL(None).umount2(self.place.encode(), 2)  # MNT_DETACH
 
     def mount(self, options):
-        """A file system of our own at self.place, which nobody else sees; False where that is not permitted."""
+        """Mounts a private file system at self.place; returns False if that is not permitted."""
         self.place = os.path.join(self.folder, "place")
         os.makedirs(self.place, exist_ok=True)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -329,7 +329,7 @@ class Files(suite.Suite):
             self.mounted = libc.mount(b"none", b"/", None, private | everywhere, None) == 0
         if self.mounted and libc.mount(b"none", self.place.encode(), b"tmpfs", 0, options.encode()) == 0:
             return True
-        suite.not_run(f"a file system of our own: mount: {os.strerror(ctypes.get_errno())}")
+        suite.not_run(f"a private file system: mount: {os.strerror(ctypes.get_errno())}")
         return False
 
     # -- folders that cannot be written, limits ---------------------------------------------------
@@ -371,7 +371,7 @@ class Files(suite.Suite):
         self.report(read.returncode == 0, "val: read-only run", read.stderr)
         self.unmount()
 
-    # -- two at once -------------------------------------------------------------------------------
+    # -- two jobs at once --------------------------------------------------------------------------
 
     def wait_for(self, path, job):
         end = time.monotonic() + 60

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packing what is large: a COCO file in bounded memory, broken ones explained by their place, and many samples packed
-with kills at random instants, byte for byte as undisturbed.
+"""Packing large inputs: a COCO file in bounded memory, broken ones reported with their position, and many samples packed
+with kills at random times, byte for byte as undisturbed.
 
   check_import.py SERRIED [--all] [--seed N]
 
@@ -26,7 +26,7 @@ RSS_LIMIT = 256 << 10  # KiB
 
 class Import(suite.Suite):
     def run(self, *line):
-        """Exit code, what was said, and the largest resident set in KiB."""
+        """Returns the exit code, the output, and the largest resident set in KiB."""
         process = subprocess.Popen([self.serried, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         said = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -56,7 +56,7 @@ class Import(suite.Suite):
         shutil.rmtree(top)
 
     def broken(self, top, json):
-        """The same file cut off or with one byte spoilt, which ends all, and with a value of another kind, which
+        """The same file truncated or with one byte changed, which ends packing, and with a value of another type, which
         refuses one picture."""
         with open(json, "rb") as file:
             whole = file.read(3_000_000)
@@ -110,7 +110,7 @@ class Import(suite.Suite):
             begun = os.path.exists(shard)
             process = subprocess.Popen([self.serried, *[killed if word is None else word for word in line]],
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            # The first as soon as there is something to go on from, the others at any instant.
+            # The first kill as soon as there is something to resume, the others at any time.
             until = time.monotonic() + (rng.uniform(0.02, seconds * 0.6) if begun else 60)
             while process.poll() is None and time.monotonic() < until:
                 if not begun and os.path.exists(shard):
@@ -124,7 +124,7 @@ class Import(suite.Suite):
             spent += 1
             if process.returncode == 0 and went_on > 0:
                 break
-            if process.returncode == 0:  # it ended before it could be killed, which shows nothing
+            if process.returncode == 0:  # it ended before it could be killed, which proves nothing
                 shutil.rmtree(killed)
         code, said, _ = self.run(*[killed if word is None else word for word in line])
         went_on += "resumed after" in said

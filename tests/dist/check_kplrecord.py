@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""KPLRecord directories beside protobuf's own tools: check_kplrecord.py SERRIED RECIPE
+"""KPLRecord directories compared with protobuf's own tools: check_kplrecord.py SERRIED RECIPE
 
-- protoc reads the golden bytes as dataio/record/kplrecord.proto has them;
-- Python's protobuf reads all that `pack --format kpl-dir` writes, and says the same as the pictures;
-- what tests/samples/write_kplrecord.py writes with it is trained on, counted and verified, and gives
-  the same digest when its checksums are there already.
+- protoc reads the golden bytes by dataio/record/kplrecord.proto;
+- Python's protobuf reads everything that `pack --format kpl-dir` writes, and gives the packed pictures;
+- serried trains on, counts and verifies what tests/samples/write_kplrecord.py writes with it, and gives the same
+  digest if its checksums already exist.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 SERRIED, RECIPE = sys.argv[1:3]
-PYTHON = "/usr/bin/python3"  # where the distribution's protobuf is
+PYTHON = "/usr/bin/python3"  # has the distribution's protobuf
 GOLDEN = ("0a0c0a046461746112041a02ffd80a0d0a07656e636f646564120228010a170a057368617065120e3a0c0a022802"
           "0a0228030a0228030a0f0a056c6162656c12063a040a022800")
 READ = """
@@ -106,7 +106,7 @@ def main():
         run("protoc", "-I", "dataio/record", f"--python_out={folder}", "kplrecord.proto")
         environment = dict(os.environ, PYTHONPATH=folder)
         if not available(PYTHON, "-c", "import google.protobuf"):
-            print("NOT RUN: only what protoc reads was looked at; no protobuf for Python (Debian: python3-protobuf)")
+            print("NOT RUN: only protoc's reading was tested; no protobuf for Python (Debian: python3-protobuf)")
             return 77
         pictures = os.path.join(folder, "pictures")
         run(SERRIED, "render", pictures, "--count", "4")

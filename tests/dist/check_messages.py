@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `serried train -n N` says when it cannot do what it is told: one message that names the cause, the
-exit code of users' scripts, no process and no folder in /dev/shm left. Mistakes in recipes and places on one
-and on two ranks; jobs that are stopped, killed or in each other's way on two.
+"""What `serried train -n N` prints when it cannot run: one message that names the cause, the documented exit code, no
+processes and no files in /dev/shm left. Errors in recipes and paths on one and on two ranks; jobs that are stopped,
+killed or in conflict with each other on two.
 
   check_messages.py SERRIED RECIPE
 """
@@ -15,7 +15,7 @@ import time
 
 import suite
 
-TINY = 300 << 10  # bytes of the file system that a run does not fit into
+TINY = 300 << 10  # bytes of the file system, too few for a run
 
 
 class Messages(suite.Suite):
@@ -34,7 +34,7 @@ class Messages(suite.Suite):
         return [self.serried, "train", recipe, "-n", str(ranks), "-o", run, "data.train=" + self.data, *values]
 
     def judge(self, what, pid, code, errors, want, words, quiet=False):
-        """The only complaint in the text has the words; 'quiet': not even a warning stands beside it."""
+        """The only message in the text contains the words; 'quiet': it is not accompanied by a warning."""
         lines = [line for line in errors.splitlines()
                  if "error:" in line or line.startswith("serried") or quiet and "warning:" in line and
                  "running as root" not in line and " share " not in line]
@@ -54,7 +54,7 @@ class Messages(suite.Suite):
             errors += "\nhangs"
         self.judge(what, job.pid, job.returncode, errors, want, words, quiet)
 
-    # -- recipes and places -----------------------------------------------------------------------
+    # -- recipes and paths ------------------------------------------------------------------------
 
     def recipes(self, ranks):
         base = f"base: {self.recipe}\n"
@@ -93,7 +93,7 @@ class Messages(suite.Suite):
         self.expect(f"no train shards, {ranks} ranks", line, 2, "has no split 'train'")
 
     def mounts(self, ranks):
-        """Read-only and full file systems, in a mount namespace of their own."""
+        """Read-only and full file systems, in a private mount namespace."""
         place = self.path("mount")
         os.makedirs(place, exist_ok=True)
         inside = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c"]
@@ -105,13 +105,13 @@ class Messages(suite.Suite):
         line = self.line(self.recipe, ranks, os.path.join(place, "run"))
         for what, mount, words in [("read-only", "ro," + options, "Read-only file system"),
                                    ("full", options, "disk full")]:
-            # The checkpoint before the last stays whole: the same command would go on from it.
+            # The previous checkpoint stays complete: the same command would continue from it.
             after = f'; code=$?; ls {place}/run/checkpoints >&2; exit $code' if what == "full" else ""
             script = f"mount -t tmpfs -o {mount} tmpfs {place} && \"$@\"{after}"
             self.expect(f"{what} file system, {ranks} ranks", [*inside, script, "sh", *line], 1, words, quiet=False)
 
     def late_writer(self):
-        """The disk is full for rank 0 while rank 1, slowed down, still writes its part: one cause, one code."""
+        """The disk is full for rank 0 while rank 1, slowed down, still writes its shard: one cause, one code."""
         place = self.path("mount")
         inside = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c"]
         slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e",
@@ -136,7 +136,7 @@ class Messages(suite.Suite):
     # -- jobs -------------------------------------------------------------------------------------
 
     def start(self, name):
-        """A long job of two ranks, once it has begun to train: process, its file of messages, ranks."""
+        """Starts a long job of two ranks, and returns its process, its file of messages and its ranks once it trains."""
         out = open(self.path(name + ".err"), "w+", encoding="utf-8")
         run = self.path(name)
         job = subprocess.Popen(self.line(self.recipe, 2, run, ["steps=100000"]), env=suite.environment(),
@@ -187,7 +187,7 @@ class Messages(suite.Suite):
                        "was killed by signal 9 (Killed); run the same command again")
 
     def twice(self):
-        """A rank that cannot answer any more: the first signal asks, the second ends."""
+        """A rank that no longer responds: the first signal requests a stop, the second one ends it."""
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
             job, out, ranks = self.start(f"twice{number}")
             os.kill(ranks[1], signal.SIGSTOP)

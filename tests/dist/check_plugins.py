@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Own code against an installed serried: the samples of tests/samples are built by pkg-config and by CMake,
-train with the digest of one rank on two, and every plug-in that must not be loaded is refused by name.
+"""Custom code with an installed serried: the samples of tests/samples are built by pkg-config and by CMake, train to
+the same digest on one rank and on two, and every plug-in that must not be loaded is refused by name.
 
-  check_plugins.py BUILD SOURCE [--few]    no crashes, which sanitizers end in their own way
+  check_plugins.py BUILD SOURCE [--few]    without crashes, which sanitizers end in their own way
 """
 import glob
 import json
@@ -95,7 +95,7 @@ class Plugins(suite.Suite):
                     "a lane source of one's own, 1 and 2 ranks", str(said))
 
     def classify(self):
-        """The classes of `serried predict`, for files and for their pixels; a damaged picture alone is left out."""
+        """The classes of `serried predict`, for files and for their pixels; only a damaged picture is left out."""
         run, pixels = self.path("classified"), self.path("pixels.safetensors")
         code, _, errors = self.run([self.serried, "train", os.path.join(self.source, "tests/recipes/tiny.yaml"), "-o", run,
                                     "data.train=" + self.data, "steps=4"])
@@ -259,7 +259,7 @@ class Plugins(suite.Suite):
             self.expect(what, [self.serried, "train", recipe, "-n", "1", "-o", self.path("crashed"), "--fresh",
                                "data.train=" + self.data], codes, words, "/bad.so;", "addr2line -fe ")
 
-    # Behind the walls of its data process a transform opens nothing; as a thread it does.
+    # Inside the sandbox of its data process a transform opens no file; as a thread it does.
     def late(self):
         self.bad("bad.so", "OPEN_LATE")
         for processes, codes, words in ((1, [1], ["transform bad of ", "/bad.so: /etc/hostname: ", " record "]),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real pictures and annotations: SERRIED_TEST_DATA names a folder with imagenet300.tar (photographs, a folder a class),
-bccd.tar (Pascal VOC) and camvid.tar (pictures and masks).
+"""Real pictures and annotations: SERRIED_TEST_DATA names a folder with imagenet300.tar (photographs, one folder per
+class), bccd.tar (Pascal VOC) and camvid.tar (pictures and masks).
 
   check_real.py SERRIED TEST_CROPS
 
-Every file of a tar is packed, an annotation, left out, ignored or named in refused.csv; what was packed is whole; and
-crops of the photographs, as they are and packed in other ways, have the pixels of libjpeg-turbo's whole picture.
+Every file of a tar is packed, an annotation, left out, ignored or named in refused.csv; what was packed is intact; and
+crops of the photographs, packed unchanged and in other ways, have the pixels of libjpeg-turbo's whole picture.
 """
 import os
 import shutil

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starting, resuming and extending runs: bad inputs are refused before training starts, by --dry-run too; so are
-checkpoints of other runs; damaged or exchanged evaluation data costs no training.
+"""Starting, resuming and extending runs: bad inputs are refused before training starts, also by --dry-run; so are
+checkpoints of other runs; damaged or exchanged evaluation data do not lose training results.
 
   check_runs.py SERRIED RECIPE
 """
@@ -44,7 +44,7 @@ class Runs(suite.Suite):
             return json.load(file)
 
     def pack(self, name, classes=None, fraction="0.2"):
-        """A packed folder of fewer pictures, of all classes or so many."""
+        """A packed folder of fewer pictures, of all classes or of this many."""
         pictures, data = self.path(name + "-pictures"), self.path(name)
         subprocess.run([self.serried, "render", pictures, "--count", "5"], check=True, capture_output=True)
         for number, shape in enumerate(sorted(os.listdir(pictures))):
@@ -55,7 +55,7 @@ class Runs(suite.Suite):
         return data
 
     def refused(self):
-        """Before the first step and without a run folder, by training and --dry-run in the same words."""
+        """Refused before the first step and without a run folder, with the same message by training and --dry-run."""
         few = self.pack("few", classes=9)
         unsplit = self.pack("unsplit", fraction="0")
         rows = [
@@ -81,7 +81,7 @@ class Runs(suite.Suite):
         self.expect("recipe check", self.command("recipe", "check", recipe), 2, "missing.yaml:2:10")
 
     def foreign(self):
-        """A checkpoint that was copied in from another run is neither gone on with nor called whole."""
+        """A checkpoint that was copied from another run is neither resumed from nor reported as intact."""
         for name, seed in (("one", 1), ("two", 2)):
             self.train(name, "steps=4", "checkpoint.every=[2it]", f"seed={seed}")
         os.remove(self.path("two", "exit.json"))
@@ -103,7 +103,7 @@ class Runs(suite.Suite):
                     f"{done.returncode} {done.stdout}{done.stderr}")
 
     def evaluation(self):
-        """Damaged pictures for evaluation cost no training; exchanged ones begin `best` anew."""
+        """Damaged pictures for evaluation lose no training results; exchanged ones start `best` over."""
         self.train("whole", "epochs=2")
         data = self.path("damaged")
         shutil.copytree(self.data, data)
@@ -135,7 +135,7 @@ class Runs(suite.Suite):
         self.expect("other pictures for evaluation", done, 0, "'best' starts over")
 
     def older_columns(self, name):
-        """metrics.csv as versions wrote it that had accuracies in percent."""
+        """metrics.csv as written by versions that stored accuracies in percent."""
         path = self.path(name, "metrics.csv")
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -160,7 +160,7 @@ class Runs(suite.Suite):
         self.expect("from before", self.train("longer", "epochs=4", options=("--resume",)), 2, "is finished")
 
     def lookahead(self):
-        """The steps behind the last move to the average count, too."""
+        """The steps after the last move to the average count, too."""
         sums = []
         for number, rate in enumerate(("0.01", "0.02")):
             done = self.train(f"lookahead{number}", "steps=3", f"optimizer.lr={rate}",
@@ -171,7 +171,7 @@ class Runs(suite.Suite):
         self.expect("lookahead over few steps: said", done, 0, "learns little")
 
     def removed(self):
-        """A run whose folder goes away does not end well."""
+        """A run whose folder is removed ends with an error."""
         folder = self.path("removed")
         process = subprocess.Popen([self.serried, "train", self.recipe, "-o", folder, f"data.train={self.data}",
                                     "steps=100000", "checkpoint.every=[20it]"], env=suite.environment(), text=True,
@@ -188,7 +188,7 @@ class Runs(suite.Suite):
                     f"{process.returncode} {said[-800:]}")
 
     def few_addresses(self):
-        """ulimit -v below the size of memory: what is needed is reserved."""
+        """ulimit -v below the size of memory: only the necessary address space is reserved."""
         if suite.SLOW > 1:
             suite.not_run("ulimit -v: sanitizers reserve terabytes")
             return
@@ -198,7 +198,7 @@ class Runs(suite.Suite):
         self.report(done.returncode == 0, "ulimit -v", done.stderr[-800:])
 
     def small_machine(self):
-        """What mpirun would not survive is refused before it starts; a soft limit is raised."""
+        """Limits that mpirun would not survive are refused before it starts; a soft limit is raised."""
         line = [self.serried, "train", self.recipe, "-n", "2", f"data.train={self.data}", "steps=2", "-o"]
         for limit, code, words in (("ulimit -n 28", 1, "mpirun needs 36 open files for 2 ranks, and the limit is 28"),
                                    ("ulimit -Sn 28", 0, "")):
@@ -217,14 +217,14 @@ class Runs(suite.Suite):
         self.expect("full /dev/shm", done, 1, "/dev/shm has 4.0 MiB free, and 2 ranks need 9.2 MiB")
 
     def no_place(self):
-        """A folder that cannot be written to is refused before anything else is done."""
+        """An unwritable folder is refused before anything else is done."""
         with open(self.path("in-the-way"), "w", encoding="utf-8"):
             done = self.train("in-the-way/run")
         self.expect("-o that cannot be made", done, 1, "in-the-way: cannot make the folder: File exists")
         self.report("were timed" not in done.stderr, "-o that cannot be made, early", done.stderr)
 
     def full_output(self):
-        """Results that cannot be printed are a failure, also where mpirun stands between."""
+        """Results that cannot be printed are a failure, also under mpirun."""
         for ranks in (1, 2):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 done = subprocess.run([self.serried, "train", self.recipe, "-n", str(ranks), "-o",
@@ -235,7 +235,7 @@ class Runs(suite.Suite):
                         f"/dev/full, {ranks} ranks", f"{done.returncode} {done.stderr[-500:]}")
 
     def pictures(self):
-        """The first batch, mixed as the network sees it, and the examples of an evaluation are the same on any ranks."""
+        """The first batch, mixed as the network gets it, and the examples of an evaluation are the same on any ranks."""
         drawn = []
         for ranks in (1, 3):
             name = f"pictures-{ranks}"
@@ -248,7 +248,7 @@ class Runs(suite.Suite):
             self.report(plain.returncode == 0 and file.read() != drawn[0][0], "first batch without a mix", plain.stderr)
 
     def closed(self):
-        """Closed standard files: results do not get into a file of the run, and what is lost is a failure."""
+        """Closed standard files: results are not written into a file of the run, and lost output is a failure."""
         for ranks in (1, 2):
             name = f"closed{ranks}"
             done = subprocess.run(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", self.serried, "train", self.recipe, "-n",
@@ -260,7 +260,7 @@ class Runs(suite.Suite):
                         f"closed standard files, {ranks} ranks", f"{done.returncode} {lines}")
 
     def controls(self):
-        """Control characters of a recipe or an argument do not get to the terminal."""
+        """Control characters in a recipe or an argument are not printed to the terminal."""
         recipe = self.path("controls.yaml")
         with open(recipe, "w", encoding="utf-8") as file:
             file.write(f"base: {os.path.abspath(self.recipe)}\nabout: \x1b]0;title\x07\n")
@@ -281,7 +281,7 @@ class Runs(suite.Suite):
         self.report(self.exit_file("late")["status"] == "finished", "what it had done", str(self.exit_file("late")))
 
     def bare(self):
-        """An environment without anything."""
+        """An empty environment."""
         done = subprocess.run(["env", "-i", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("bare"),
                                f"data.train={self.data}", "steps=3", "--json"], text=True, capture_output=True,
                               timeout=100 * suite.SLOW, check=False)
@@ -298,7 +298,7 @@ class Runs(suite.Suite):
         self.report(done.returncode == told["exit_code"] == 5, "train --json of a failure", done.stdout)
 
     def not_finite(self):
-        """The message says where and what there is to go on from; rows up to the failure are kept."""
+        """The message says where it happened and which checkpoint to resume from; rows up to the failure are kept."""
         done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]")
         self.expect("not finite", done, 5, "there is no checkpoint yet")
         self.expect("not finite: where", done, 5, "first in ")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What help lists is accepted, and what is accepted is listed: every key of a recipe with its default, another value and
-every choice, refused outside of its range; every key that `recipe show` prints; every format and precision that
-commands name.
+"""Every key that help lists is accepted, and every accepted key is listed: each key of a recipe with its default,
+another value and every choice, and refused outside of its range; every key that `recipe show` prints; every format and
+precision that the help of commands names.
 
   check_settings.py SERRIED RECIPE
 """
@@ -15,7 +15,7 @@ import sys
 
 import suite
 
-# Values for keys whose type does not say which is right. A key that is new and needs one fails until it is here.
+# Values for keys whose type does not determine a valid one. A new key that needs a value fails until it is added here.
 VALUES = {
     "base": "resnet18", "model": "tiny", "optimizer": "sgd", "schedule": "linear", "loss": "cross-entropy",
     "phases": "{D: {model: toy-critic}, G: {model: {name: toy-generator}}}", "augment": "[flip]",
@@ -30,7 +30,7 @@ VALUES = {
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
             "true|false": "true", "duration": "50s", "length": "1it", "numbers": "[0.25, 0.5]"}
 UNITS = {"size": "B", "duration": "s", "length": "it"}
-# Keys that stand beside another one, or else do not fit the recipes that they are tried in.
+# Keys that require another one, or would not suit the recipes in which they are tried.
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
@@ -40,7 +40,7 @@ SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
 
 def lay(tree, key, value):
-    """Puts the value at a dotted key; NAME[] is a list of one."""
+    """Puts the value at a dotted key; NAME[] is a list with one element."""
     *sections, last = key.split(".")
     for section in sections:
         name = section.removesuffix("[]")
@@ -52,7 +52,7 @@ def lay(tree, key, value):
 
 
 def flow(tree):
-    """YAML in flow style; texts are YAML already."""
+    """YAML in flow style; strings are YAML already."""
     if isinstance(tree, dict):
         return "{" + ", ".join(f"{key}: {flow(value)}" for key, value in tree.items()) + "}"
     return "[" + ", ".join(flow(item) for item in tree) + "]" if isinstance(tree, list) else tree
@@ -80,7 +80,7 @@ class Settings(suite.Suite):
                               check=False)
 
     def prepare_run(self):
-        """Data, and weights to start from."""
+        """Packs data, and trains weights to start from."""
         self.prepare(2)
         done = self.call([self.serried, "train", self.recipe, "-o", self.run, "data.train=" + self.data, "steps=1",
                           "batch=16", "lanes=4", "schedule.warmup=0it"])
@@ -88,7 +88,7 @@ class Settings(suite.Suite):
         self.values = dict(VALUES, **{"data.train": self.data, "data.val": self.data,
                                       "weights": self.run + "/last/model.safetensors"})
 
-    # -- recipes, each a file ----------------------------------------------------------------------
+    # -- recipes, one file each --------------------------------------------------------------------
 
     def write(self, base, tree):
         self.files += 1
@@ -99,8 +99,8 @@ class Settings(suite.Suite):
         return path
 
     def recipes_with(self, row, value):
-        """Paths of recipes that have the value at the row's key; one of them has to be accepted. A GAN has keys of its
-        own, and a length is given in steps or in epochs."""
+        """Paths of recipes with the value at the row's key; one of them has to be accepted. A GAN has different keys,
+        and a length is given in steps or in epochs."""
         key, of = row["key"], (row["of"] or "").split(", ")
         tree, section = {}, re.split(r"[.\[]", key)[0]
         more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
@@ -125,7 +125,7 @@ class Settings(suite.Suite):
         return [self.write(recipe, tree) for recipe in (self.recipe, *SHIPPED)]
 
     def verdicts(self, paths):
-        """{path: None or what was said against it} of `recipe check`."""
+        """{path: None or the error message} of `recipe check`."""
         done = self.call([self.serried, "recipe", "check", *paths])
         said = {path: "nothing was said about it" for path in paths}
         said.update({path: None for path in re.findall(r"^(.*): ok$", done.stdout, re.M)})
@@ -136,7 +136,7 @@ class Settings(suite.Suite):
     # -- what is listed is accepted ----------------------------------------------------------------
 
     def another_value(self, row):
-        """By the key, by TRANSFORM.OPTION, by a transform's option, by type."""
+        """Looked up by the key, by TRANSFORM.OPTION, by a transform's option, or by type."""
         short = row["key"].removeprefix("augment[].")
         option = short.split(".")[-1] if short != row["key"] else short
         return self.values.get(short) or self.values.get(option) or PER_TYPE.get(row["type"])
@@ -180,7 +180,7 @@ class Settings(suite.Suite):
     # -- what is accepted is listed ----------------------------------------------------------------
 
     def listed(self, rows):
-        """Every key that `recipe show` prints, of recipes that together choose everything there is to choose."""
+        """Every key that `recipe show` prints, for recipes that together make every choice."""
         known = {}
         for row in rows:
             known.setdefault(row["key"], set()).update((row["of"] or "any").split(", "))
@@ -206,7 +206,7 @@ class Settings(suite.Suite):
                     str(sorted(seen - set(known))))
 
     def keys_of_transforms(self):
-        """Of all of them, as `info transforms` lists them; `recipe show` prints the options that are written."""
+        """All of them, as `info transforms` lists them; `recipe show` prints only the given options."""
         keys, name = set(), None
         for line in self.call([self.serried, "info", "transforms"]).stdout.splitlines():
             option = re.match(r"    (\w+): ", line)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The key 'profile': a trace of the named steps of all ranks in the run folder, which changes no result.
+"""The key 'profile': a trace of the named steps of all ranks in the run folder, which changes no results.
 
   check_trace.py SERRIED RECIPE
 """

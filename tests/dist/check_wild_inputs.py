@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Wild inputs, through the command: what `serried pack` meets in folders and archives, and what
-`serried train` meets in shards.
+"""Malformed and unusual inputs, through the command: what `serried pack` may find in folders and archives, and what
+`serried train` may find in shards.
 
-ACCEPTED, REFUSED, IGNORED and the rows of archives and folders are packed one by one, each among sound
-pictures, as a folder and as a tar (which must give the same shards). Accepted: exit code 0, counted in the
-summary, nothing refused. Refused: everything else is packed, refused.csv holds this file and the cause, exit
-code 3 with one message, 0 with --allow-refused. Then all of them in one folder are packed and trained on, on
-one and on two ranks, to one digest. STORED are pictures that a foreign writer put into shards with sound
-checksums: training ends with code 3 and one message that names shard, record and cause, or passes over them
-and counts.
+ACCEPTED, REFUSED, IGNORED and the rows of archives and folders are packed one by one, each among valid pictures, as a
+folder and as a tar (which must give the same shards). Accepted: exit code 0, counted in the summary, nothing refused.
+Refused: everything else is packed, refused.csv contains this file and the cause, exit code 3 with one message, 0 with
+--allow-refused. Then all of them in one folder are packed and trained on, on one and on two ranks, to one digest.
+STORED are pictures that a foreign writer put into shards with valid checksums: training ends with code 3 and one
+message that names shard, record and cause, or skips and counts them.
 
   check_wild_inputs.py SERRIED WRITE_SHARDS RECIPE [--few]    a third of the rows
 """
@@ -81,7 +80,7 @@ IGNORED = [
     Row(".cache/a/1.jpg", lambda: jpeg(), ["1 file ignored"]),
     Row("a/notes.txt", lambda: b"notes", ["1 file ignored"]),
 ]
-ARCHIVED = [  # what only an archive can hold: make gives the type of the entry and where it points
+ARCHIVED = [  # entries that only an archive can contain: make gives the type of the entry and its target
     Row("../../out.jpg", lambda: (tarfile.REGTYPE, None), "a path that leaves the archive (..)"),
     Row("a/../../out.jpg", lambda: (tarfile.REGTYPE, None), "a path that leaves the archive (..)"),
     Row("/tmp/out.jpg", lambda: (tarfile.REGTYPE, None), "an absolute path in an archive"),
@@ -90,11 +89,11 @@ ARCHIVED = [  # what only an archive can hold: make gives the type of the entry 
     Row("a/device.jpg", lambda: (tarfile.CHRTYPE, None), "a device or other special file"),
     Row("a/1.jpg", lambda: (tarfile.REGTYPE, None), "the name appears twice in the archive"),
 ]
-LINKED = [  # what only a folder can hold: make gives where a link points
+LINKED = [  # entries that only a folder can contain: make gives the target of a link
     Row("a/dangling.jpg", lambda: "nowhere.jpg", "cannot open: No such file or directory"),
     Row("a/loop", lambda: "..", "a link to itself"),
 ]
-LISTED = [  # a list, and what becomes of it: records and what refused.csv says
+LISTED = [  # a list, and its effect: the number of records and the rows of refused.csv
     ("a byte order mark", b"\xef\xbb\xbfa/1.jpg\tx\n", 1, []),
     ("parts that are '.' and '..'", b"./a/1.jpg\tx\n../source/a/2.jpg\tx\n", 2, []),
     ("the same line twice", b"a/1.jpg\tx\nb/1.jpg\ty\na/1.jpg\tx\n", 2, []),
@@ -128,7 +127,7 @@ def put_sound(folder):
 
 
 def make_tar(path, folder, entries=()):
-    """The files of the folder, then entries (name, type, where it points)."""
+    """A tar of the files of the folder, then of entries (name, type, target)."""
     with tarfile.open(path, "w") as tar:
         for at, _, names in sorted(os.walk(folder)):
             for name in sorted(names):
@@ -168,7 +167,7 @@ class WildInputs(suite.Suite):
         return subprocess.run([self.serried, "pack", source, data, "-j", "2", *options], text=True,
                               capture_output=True, timeout=60 * suite.SLOW, check=False)
 
-    # -- packing: a source with one wild file among sound ones ------------------------------------
+    # -- packing: a source with one such file among valid ones ------------------------------------
 
     def judge_accepted(self, row, data, done, records):
         faults = []
@@ -224,7 +223,7 @@ class WildInputs(suite.Suite):
                 self.tell(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
 
     def archives(self):
-        """Zips, and tars from before tars named their format: the same shards as the folder's."""
+        """Zips, and tars from before tars had a format mark: the same shards as the folder's."""
         source, tar, old = self.fresh("source"), self.fresh("source.tar"), self.fresh("old.tar")
         put_sound(source)
         want = self.fresh("data-folder")
@@ -233,7 +232,7 @@ class WildInputs(suite.Suite):
         with open(tar, "rb") as file:
             content = bytearray(file.read())
         at = 0
-        while content[at]:  # each header without its magic, with its sum
+        while content[at]:  # each header without its magic, with its checksum
             size = int(content[at + 124:at + 136].split(b"\0")[0], 8)
             content[at + 257:at + 512] = bytes(255)
             content[at + 148:at + 156] = b" " * 8
@@ -264,8 +263,8 @@ class WildInputs(suite.Suite):
                   [f"exit code {done.returncode}"], done.stderr)
 
     def spoil(self, path, entry, local, listed, method=zipfile.ZIP_STORED):
-        """A zip of the sound pictures in which one entry's bytes at an offset of its header, and of the list's, are
-        others."""
+        """A zip of the valid pictures in which one entry's bytes at an offset of its header, and of its directory
+        entry, are changed."""
         with zipfile.ZipFile(path, "w", method) as archive:
             for name, seed in SOUND.items():
                 archive.writestr(name, jpeg(seed=seed))
@@ -281,7 +280,7 @@ class WildInputs(suite.Suite):
             file.write(content)
 
     def entries_of_zips(self):
-        """An entry that cannot be read is refused alone."""
+        """An entry that cannot be read is refused, and no other."""
         for name, method, local, listed, told in (
                 ("encrypted", zipfile.ZIP_STORED, {6: 1}, {8: 1}, "encrypted; unpack the archive with its password"),
                 ("of an unknown method", zipfile.ZIP_STORED, {8: 77}, {10: 77}, "cannot be read from the archive: "),
@@ -324,7 +323,7 @@ class WildInputs(suite.Suite):
                   [f"exit code {done.returncode}"], done.stderr)
 
     def joined_tars(self):
-        """Tars one behind the other, as `cat` makes them, plain and compressed; and zeros without end behind one."""
+        """Concatenated tars, as `cat` makes them, plain and compressed; and endless zeros after one."""
         source, want = self.fresh("source"), self.fresh("want")
         put_sound(source)
         self.pack(source, want)
@@ -368,7 +367,7 @@ class WildInputs(suite.Suite):
             self.tell(f"list with {name}", faults, done.stdout + done.stderr)
 
     def destinations(self):
-        """A destination that exists is left alone and refused with code 2; a folder inside the source is allowed."""
+        """An existing destination is left alone and refused with code 2; a folder inside the source is allowed."""
         source, taken = self.fresh("source"), self.fresh("taken")
         put_sound(source)
         with open(taken, "w", encoding="utf-8") as file:
@@ -412,7 +411,7 @@ class WildInputs(suite.Suite):
         self.tell("four at once into one folder", faults, "".join(said))
 
     def changes(self):
-        """Files that are cut, emptied and removed between the listing and their turn are refused, and no more."""
+        """Only files that are truncated, emptied and removed after the listing and before their turn are refused."""
         source, data = self.fresh("source"), self.fresh("data")
         for number in range(600):
             put(source, f"a/{number:03}.jpg", jpeg(160, 160, seed=number))
@@ -444,7 +443,7 @@ class WildInputs(suite.Suite):
                       [f"exit code {done.returncode}, not {want}"], done.stdout + done.stderr)
 
     def many_classes(self):
-        """100,000 categories of COCO, and as many annotations; 3,000 class folders."""
+        """100,000 COCO categories, and as many annotations; 3,000 class folders."""
         source, data = self.fresh("source"), self.fresh("data")
         put_sound(source)
         many = range(100000)
@@ -462,8 +461,8 @@ class WildInputs(suite.Suite):
                   [f"exit code {done.returncode}"], done.stdout + done.stderr)
 
     def names(self):
-        """Names reach a terminal, here stderr and stdout of a pseudo-terminal, without what it would obey, and
-        refused.csv as they are."""
+        """Names are printed to a terminal, here stderr and stdout of a pseudo-terminal, without control characters, and
+        written to refused.csv unchanged."""
         source, data = self.fresh("source"), self.fresh("data")
         put_sound(source)
         odd = "a/\x1b]0;title\x07\x1b[31mred\nline,\"quoted\"\x9b2J"
@@ -500,7 +499,7 @@ class WildInputs(suite.Suite):
                   [str(rows)], done.stderr)
 
     def predicted(self):
-        """One way to pixels: a PNG that its Exif data turns is turned for `predict` as for training."""
+        """There is one decoder: a PNG that its EXIF data rotates is rotated for `predict` as for training."""
         source, data = self.fresh("source"), self.fresh("data")
         put_sound(source)
         self.pack(source, data)
@@ -555,7 +554,7 @@ class WildInputs(suite.Suite):
         return done, told
 
     def all_in_one(self):
-        """Everything in one folder: one pack, then an epoch and more over it, on 1 and 2 ranks."""
+        """Everything in one folder: one pack, then more than an epoch of training, on 1 and 2 ranks."""
         source, data = self.fresh("source"), self.fresh("data")
         put_sound(source)
         refused = [row for row in REFUSED if "file.jpg" not in row.path]
@@ -600,7 +599,7 @@ class WildInputs(suite.Suite):
         self.tell(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
 
     def too_many(self, row, ranks):
-        """Two are more than skip:1 allows, also where each of two ranks meets one."""
+        """Two damaged samples are more than skip:1 allows, also where each of two ranks reads one."""
         done, _ = self.train(self.store(row, [13, 14]), ranks, "steps=4", "data.on_corrupt=skip:1")
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
         faults = [] if done.returncode == 3 else [f"exit code {done.returncode}"]
@@ -609,7 +608,7 @@ class WildInputs(suite.Suite):
         self.tell(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
 
     def skipped(self, row, ranks):
-        """on_corrupt: skip: one damaged picture, met every epoch, is passed over and told once."""
+        """on_corrupt: skip: one damaged picture, read in every epoch, is skipped and reported once."""
         done, told = self.train(self.store(row, [13]), ranks, "steps=4", "data.on_corrupt=skip:1")
         notes = [line for line in done.stderr.splitlines() if "skipped 1 damaged sample so far" in line]
         faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]

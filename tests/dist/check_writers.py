@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every command that writes a file leaves what the file's name stands for: a device and a FIFO are written to, of a
-symbolic link the target is replaced or made, a file keeps owner and mode.
+"""Every command that writes a file respects what exists at its path: devices and FIFOs are written to, the target of a
+symbolic link is replaced or created, a file keeps its owner and mode.
 
   check_writers.py SERRIED RECIPE
 
-Devices are nodes of our own in a temporary folder, never those of the machine. A file that a command writes and that
-is in no row below is a finding of the last case.
+Devices are our own nodes in a temporary folder, never those of the machine. The last case fails if a command writes a
+file that is in no row below.
 """
 import errno
 import os
@@ -18,25 +18,25 @@ import threading
 
 import suite
 
-OLD_TIME = 10 ** 9  # of what was there before, in seconds
+OLD_TIME = 10 ** 9  # modification time of the old files, in seconds
 OWNER, GROUP = 12345, 23456
 VALUES = ["batch=16", "steps=4", "checkpoint.every=[1it]", "profile=3:4"]
 ALL = ("device", "fifo", "link", "dangling", "mode")
-FILE = ("link", "dangling", "mode")  # what is read back is no stream
-# Files of a run folder, and in which shapes a job that goes on finds them.
+FILE = ("link", "dangling", "mode")  # for files that are read back and so cannot be streams
+# Files of a run folder, and the shapes in which a resumed job finds them.
 RUN_FILES = {
     "log.txt": ALL, "log.jsonl": ALL, "digests.csv": ALL, "env.json": ALL, "trace.json": ALL,
     "exit.json": ALL, "confusion.csv": ALL, "confusion.png": ALL, "confusion.svg": ALL, "results.png": ALL,
     "results.svg": ALL, "metrics.csv": FILE, "recipe.yaml": FILE, "identity": ("link", "mode"),
 }
-# Not results: a lock, links of our own, folders of generations that are never written twice, pictures of the first
-# step (which a job that goes on does not draw again).
+# Not results: a lock, our own links, folders of generations that are never written twice, pictures of the first step
+# (which a resumed job does not draw again).
 ASIDE = ("run.lock", "last", "best", "checkpoints", "samples")
-UNTOUCHED = ("recipe.yaml", "identity")  # that a job which goes on does not write again where they are whole
+UNTOUCHED = ("recipe.yaml", "identity")  # a resumed job does not write these again if they are intact
 
 
 class Shape:
-    """What stands at a path before a command writes it, and whether it still does."""
+    """What exists at a path before a command writes it, and whether it is kept."""
 
     def __init__(self, kind, path, aside, content=b"old"):
         self.kind, self.path, self.received = kind, path, b""
@@ -67,7 +67,7 @@ class Shape:
         self.before = os.lstat(path)
 
     def read(self):
-        """A log is opened, written and closed more than once: reads on until the end of the test."""
+        """Reads until the end of the test, because a log is opened, written and closed more than once."""
         while True:
             with open(self.path, "rb") as file:
                 while True:
@@ -77,7 +77,7 @@ class Shape:
                     self.received += data
 
     def stays(self, written=True):
-        """None, or what is wrong."""
+        """None, or a description of what is wrong."""
         now = os.lstat(self.path)
         same = (now.st_mode, now.st_uid, now.st_gid) == (self.before.st_mode, self.before.st_uid, self.before.st_gid)
         if not same:
@@ -115,7 +115,7 @@ class Writers(suite.Suite):
 
     def call(self, line, **more):
         try:
-            # The targets of links lie outside of the data sets.
+            # The targets of links are outside of the data sets.
             more.setdefault("SERRIED_DATA_LINKS", self.folder)
             return subprocess.run(line, env=suite.environment(**more), text=True, capture_output=True, timeout=60,
                                   check=False)
@@ -129,7 +129,7 @@ class Writers(suite.Suite):
         return folder
 
     def judge(self, what, done, shapes, written=None):
-        """The exit code is 0, all shapes stay, and no temporary file is left beside them or their targets."""
+        """The exit code is 0, all shapes are kept, and no temporary file is left next to them or their targets."""
         wrong = [f"{os.path.basename(s.path)}: {s.stays(written is None or os.path.basename(s.path) in written)}"
                  for s in shapes if s.stays(written is None or os.path.basename(s.path) in written)]
         folders = {os.path.dirname(s.path) for s in shapes} | {os.path.dirname(s.target) for s in shapes}
@@ -137,7 +137,7 @@ class Writers(suite.Suite):
         self.report(done.returncode == 0 and not wrong, what,
                     f"exit code {done.returncode}; {'; '.join(wrong)}\n{done.stderr[-1200:]}")
         for shape in (shape for shape in shapes if shape.kind == "fifo"):
-            os.remove(shape.path)  # whoever looks through the folder later would wait for a writer
+            os.remove(shape.path)  # a later walk through the folder would wait for a writer
 
     # -- one file that the user names ------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Writers(suite.Suite):
             self.judge(f"{what}: {kind}", self.call(line(shape.path)), [shape])
 
     def to_descriptor(self):
-        """/dev/fd/N, as /dev/stdout, is a link of /proc that names an open file, whatever its path."""
+        """/dev/fd/N, like /dev/stdout, is a link of /proc that names an open file, whatever its path."""
         path = os.path.join(self.folder, "opened.png")
         with open(path, "w+b") as file:
             os.remove(path)
@@ -164,7 +164,7 @@ class Writers(suite.Suite):
     # -- run folders -----------------------------------------------------------------------------
 
     def begin_run(self):
-        """A run that was killed after step 3 of 4, and what it is called."""
+        """Makes a run that was killed after step 3 of 4; checks that the table has all of its files."""
         self.half = os.path.join(self.folder, "half")
         done = self.call(self.train_line(self.half))
         files = sorted(os.listdir(self.half))
@@ -194,7 +194,7 @@ class Writers(suite.Suite):
         self.judge(f"files of a run folder: {kind}", self.call(self.train_line(run)), shapes, written)
 
     def rows(self, kind):
-        """metrics.csv, which pictures are drawn from where it is a file: its header goes through a stream, too."""
+        """metrics.csv, from which plots are drawn if it is a file; a stream gets the header, too."""
         folder = self.new_folder()
         run = os.path.join(folder, "run")
         shutil.copytree(self.half, run, symlinks=True)
@@ -205,7 +205,7 @@ class Writers(suite.Suite):
             self.report(len(lines) == 2 and lines[0].startswith("step,"), "metrics.csv: fifo: rows", str(lines))
 
     def linked_folders(self):
-        """A run folder and a data set behind links that lead to nothing yet; one is moved aside by --fresh."""
+        """A run folder and a data set through dangling links; --fresh moves one of them aside."""
         folder = self.new_folder()
         link, far = os.path.join(folder, "run"), os.path.join(folder, "far")
         os.symlink("far", link)
@@ -221,10 +221,10 @@ class Writers(suite.Suite):
         self.report(done.returncode == 0 and os.path.isfile(os.path.join(folder, "there", "train-00000.kpl")),
                     "a data set behind a link", done.stderr[-800:])
 
-    # -- files that nobody names -----------------------------------------------------------------
+    # -- files that no argument names ------------------------------------------------------------
 
     def journal(self):
-        """pack.txt of a pack that begins again."""
+        """pack.txt of a pack that starts over."""
         for kind in ("link", "mode"):
             folder = self.new_folder()
             packed = os.path.join(folder, "packed")
@@ -236,7 +236,7 @@ class Writers(suite.Suite):
             self.judge(f"pack.txt: {kind}", self.call([self.serried, "pack", self.pictures, packed]), [shape])
 
     def sums(self):
-        """root.sums, which is made at the first opening of a KPLRecord directory without it."""
+        """root.sums, which is written when a KPLRecord directory without it is opened for the first time."""
         packed = os.path.join(self.folder, "kpl")
         self.call([self.serried, "pack", self.pictures, packed, "--format", "kpl-dir"])
         folder = self.new_folder()

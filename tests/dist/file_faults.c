@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a command and hurts it at its n-th call that changes files below a folder.
+// Runs a command and injects a fault at its n-th call that changes files below a folder.
 //
 //   file_faults FOLDER LIST FAULT N COMMAND...
 //
 // FAULT: none; kill (SIGKILL to all processes of the command before call N); eio, eio+ (call N, or
-// each from N on, fails with EIO); full+ (each call from N on that takes space fails with ENOSPC).
-// LIST gets a line "N process call path" for every call that was counted. Ends with the command's
-// exit code, 128 + signal, or 99 where the fault was kill.
+// each call from N on, fails with EIO); full+ (each call from N on that takes space fails with
+// ENOSPC). LIST receives a line "N process call path" for every counted call. Exits with the
+// command's exit code, 128 + signal, or 99 if the fault was kill.
 //
 // The kernel itself reports the calls (seccomp and ptrace, see seccomp(2)), from every process and
-// thread that the command starts, so that none is forgotten, be it made by stdio or a library.
-// Deliberately no power loss: what was written stays (test_checkpoint_crash.c and
-// test_pack_crash.c lose what was not synced).
+// thread of the command, so that none is missed, whether stdio or another library makes it. It does
+// not simulate power loss: written data stay (test_checkpoint_crash.c and test_pack_crash.c drop
+// what was not synced).
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -34,21 +34,21 @@
 
 #ifndef __x86_64__
 int main(void) {
-    puts("NOT RUN: failing a call is written for x86-64");
+    puts("NOT RUN: fault injection supports x86-64 only");
     return 77;
 }
 #else
 
 enum { EXIT_KILLED = 99, MAX_PROCESSES = 512 };
 
-// Where a call names its file: a descriptor, a path, or a path relative to a descriptor.
+// How a call specifies its file: by a descriptor, a path, or a path relative to a descriptor.
 typedef enum place { AT_FD, AT_PATH, AT_FOLDER } place;
 
 typedef struct call {
     long number;
     const char *name;
     place place;
-    int argument; // of the descriptor or path; of the folder's descriptor
+    int argument; // index of the descriptor or path, or of the folder's descriptor
     bool takes_space;
 } call;
 
@@ -94,7 +94,7 @@ static void die(const char *what) {
     exit(125);
 }
 
-// -- the command's side ------------------------------------------------------------------------
+// -- the command's process ---------------------------------------------------------------------
 
 static void install_filter(void) {
     struct sock_filter code[CALLS + 3];
@@ -122,7 +122,7 @@ static pid_t start(char **command) {
         die("fork");
     if (child == 0) {
         close(ready[1]);
-        if (read(ready[0], &byte, 1) != 0) // until we are traced
+        if (read(ready[0], &byte, 1) != 0) // until the tracer is attached
             _exit(125);
         close(ready[0]);
         install_filter();
@@ -155,7 +155,7 @@ static void read_link(pid_t process, const char *what, long long fd, char out[PA
 
 static void read_path(pid_t process, uint64_t address, char out[PATH_MAX]) {
     size_t done = 0;
-    while (done < PATH_MAX - 1) { // not across a page that may not be there
+    while (done < PATH_MAX - 1) { // not across a page that may be unmapped
         size_t part = 256 - (size_t)((address + done) % 256);
         if (part > PATH_MAX - 1 - done)
             part = PATH_MAX - 1 - done;
@@ -195,7 +195,7 @@ static bool below_root(const char *path) {
     return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-// -- the tracer's side -------------------------------------------------------------------------
+// -- the tracer --------------------------------------------------------------------------------
 
 static void add_process(pid_t process) {
     for (int i = 0; i < process_count; i++)
@@ -222,11 +222,11 @@ static void kill_all(void) {
     exit(EXIT_KILLED);
 }
 
-// The call is skipped and returns the error instead.
+// Skips the call, which returns the error instead.
 static void fail_call(pid_t process, int error) {
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, process, NULL, &registers) != 0)
-        return; // killed meanwhile
+        return; // killed in between
     registers.orig_rax = (unsigned long long)-1;
     registers.rax = (unsigned long long)-error;
     (void)ptrace(PTRACE_SETREGS, process, NULL, &registers);
@@ -260,7 +260,7 @@ static void judge_call(pid_t process, FILE *list, const char *fault, long n) {
         fail_call(process, ENOSPC);
 }
 
-// Lets a stopped process go on: with its signal where a signal stopped it.
+// Resumes a stopped process, with its signal if a signal stopped it.
 static void resume(pid_t process, int status, FILE *list, const char *fault, long n) {
     int event = status >> 16, signal = WSTOPSIG(status), deliver = 0;
     if (event == PTRACE_EVENT_STOP) {
@@ -296,7 +296,7 @@ int main(int argc, char **argv) {
         if (process < 0 && errno == EINTR)
             continue;
         if (process < 0)
-            break; // nobody is left
+            break; // no process is left
         if (WIFSTOPPED(status)) {
             add_process(process);
             resume(process, status, list, argv[3], strtol(argv[4], NULL, 10));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// For LD_PRELOAD: rank 1 is stopped as it exits, when its run has ended and nobody waits for its
+// For LD_PRELOAD: stops rank 1 as it exits, when its run has ended and nobody waits for its
 // messages any more.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Data processes have another name.
+// Data processes have other names.
 static int is_rank(void) {
     char name[32] = "";
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");

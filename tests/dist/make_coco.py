@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a COCO annotation file of a wanted size for the pictures of a folder, always the same for the same arguments:
-make_coco.py FOLDER JSON MEGABYTES [--annotations-first]. Pictures must be as 'serried render' makes them."""
+"""Writes a COCO annotation file of a given size for the pictures of a folder, always the same for the same arguments:
+make_coco.py FOLDER JSON MEGABYTES [--annotations-first]. Pictures must be those of 'serried render'."""
 import os
 import random
 import struct

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mpirun.sh EXIT_CODE RANKS TEXT PROGRAM [ARGS]: runs PROGRAM under mpirun and passes when mpirun
-# returns EXIT_CODE and the output holds TEXT (a fixed string, may be empty).
+# mpirun.sh EXIT_CODE RANKS TEXT PROGRAM [ARGS]: runs PROGRAM under mpirun and passes if mpirun
+# returns EXIT_CODE and the output contains TEXT (a fixed string, may be empty).
 # mpirun.sh same RANKS.. -- PROGRAM [ARGS]: runs it once per number of ranks (in quotes, "1 2 3")
-# and passes when each run returns 0 and writes the same, not empty, standard output.
+# and passes if each run returns 0 and all write the same, non-empty standard output.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 launch() { # RANKS PROGRAM [ARGS]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// For LD_PRELOAD: file systems whose locks are not those of a local disk. TEST_LOCKS says which:
+// For LD_PRELOAD: simulates file systems whose locks differ from a local disk's. TEST_LOCKS
+// selects:
 //
-//   nfs    flock is a lock of fcntl in disguise: a descriptor that may not be written has none
-//   none   no lock of any kind
+//   nfs    flock is emulated by fcntl's locks: a descriptor without write access cannot be locked
+//   none   no locks of any kind
 //
-// So the command under test meets NFS where none can be mounted.
+// So the command under test can be tested for NFS where none can be mounted.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ static int forward(int fd, int command, void *argument) {
 int fcntl(int fd, int cmd, ...) {
     va_list arguments;
     va_start(arguments, cmd);
-    void *argument = va_arg(arguments, void *); // a number comes in the same register
+    void *argument = va_arg(arguments, void *); // a number is passed in the same register
     va_end(arguments);
     return forward(fd, cmd, argument);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of the real command share: surroundings, a data set of rendered pictures, counting."""
+"""What the checks of the real command share: the environment, a data set of rendered pictures, counting."""
 import os
 import random
 import shutil
@@ -9,18 +9,18 @@ import tempfile
 import time
 
 
-SLOW = 5 if "ASAN_OPTIONS" in os.environ else 1  # times what a command takes at most
+SLOW = 5 if "ASAN_OPTIONS" in os.environ else 1  # factor for time limits
 SANITIZER_CODE = 99  # exit code of a process that a sanitizer ends (cmake/testing.cmake)
 
 
 def environment(**more):
-    """That of a rank with one thread, which may be root's, as in a container."""
+    """The environment of a rank with one thread, which may run as root, as in a container."""
     return dict(os.environ, **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                                "SERRIED_THREADS": "1", **more})
 
 
 def under_mpirun(ranks, line):
-    """The line on so many ranks, which may be more than there are cores."""
+    """The line on this many ranks, which may exceed the number of cores."""
     if ranks == 1:
         return line
     return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
@@ -28,18 +28,18 @@ def under_mpirun(ranks, line):
 
 
 def new_seed():
-    """That of the long suite (tests/run --seed), otherwise one that was never used; to be printed by show_seed."""
+    """The seed of the long suite (tests/run --seed), otherwise a new one; to be printed by show_seed."""
     return int(os.environ.get("SERRIED_TEST_SEED") or random.SystemRandom().randrange(10**9))
 
 
 def show_seed(seed):
-    """Its own line, which tests/LONG.md takes it from; a source of numbers that starts from it."""
+    """Prints the seed on its own line, from which tests/LONG.md gets it; returns a generator that starts from it."""
     print(f"seed {seed}", flush=True)
     return random.Random(seed)
 
 
 def not_run(what):
-    """What cannot be done here, and why; tests/run counts it and names it at its end."""
+    """Prints what cannot be tested here, and why; tests/run counts it and repeats it in its last lines."""
     print(f"NOT RUN: {what}", flush=True)
 
 
@@ -50,7 +50,7 @@ class Suite:
         self.count = self.failed = 0
 
     def prepare(self, count):
-        """Packs so many pictures of each of ten classes, a fifth of them held out."""
+        """Packs this many pictures of each of ten classes, a fifth of them held out."""
         pictures = os.path.join(self.folder, "pictures")
         for line in ([self.serried, "render", pictures, "--count", str(count)],
                      [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
@@ -63,14 +63,14 @@ class Suite:
 
 
 def keep_reports(folder):
-    """In a build with sanitizers their reports go to files: what a process prints that dies may be nobody's."""
+    """In a build with sanitizers, writes their reports to files: stderr of a dying process may be lost."""
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
         if name in os.environ:
             os.environ[name] += f":log_path={folder}/sanitizer"
 
 
 def find_reports(folder):
-    """Reports of sanitizers, and of data processes, which cannot open a file: those that ended by one."""
+    """Reports of sanitizers; and of data processes, which cannot open a file, those that a sanitizer ended."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)
@@ -83,7 +83,7 @@ def find_reports(folder):
 
 
 def run(body):
-    """Calls body(folder), which returns its suite, and ends with 0 or 1; with 77 where mpirun is missing."""
+    """Calls body(folder), which returns its suite, and exits with 0 or 1; with 77 if mpirun is missing."""
     if shutil.which("mpirun") is None:
         not_run("mpirun is not installed")
         sys.exit(77)

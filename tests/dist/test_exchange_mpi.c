@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange over MPI, run by mpirun.sh under mpirun. The argument says what happens:
+// The exchange over MPI, run by mpirun.sh under mpirun. The argument selects the case:
 //   digest   trains some steps and prints the hash of V: the same for every number of ranks
-//   fail     rank 1 meets damaged data in step 2          -> every rank ends with code 3
+//   fail     rank 1 reads damaged data in step 2          -> every rank ends with code 3
 //   update   the update of rank 1 finds a NaN in step 2   -> code 5
 //   between  rank 1 fails between two steps               -> code 3
-//   unequal  rank 1 was given other segments              -> code 2
-//   drift    rank 1 puts another first value of its own into V -> code 4
-//   exit     rank 1 leaves with code 9 without a word     -> mpirun ends the others, code 9
-//   vanish   rank 1 leaves with code 0 without a word     -> code 1
+//   unequal  rank 1 has different segments                -> code 2
+//   drift    rank 1 stores a different first value in its V -> code 4
+//   exit     rank 1 exits with code 9 without an error    -> mpirun ends the others, code 9
+//   vanish   rank 1 exits with code 0 without an error    -> code 1
 //   kill     rank 1 is killed                             -> code 137
-//   hang     rank 1 sleeps for ever, the deadline is 1 s  -> code 6
+//   hang     rank 1 sleeps forever, the deadline is 1 s   -> code 6
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static uint64_t hash_of(const float *values) {
 }
 
 static sr_status check_collectives(run *r) {
-    // Longer than split_bytes, so that it travels in parts.
+    // Longer than split_bytes, so that it is sent in several messages.
     SR_TRY(sr_comm_broadcast(r->comm, r->size - 1, r->values, ELEMENTS * sizeof *r->values,
                              "a broadcast"));
     int count = 0;

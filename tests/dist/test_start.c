@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Being mpirun's parent: exit codes, signals, and what is left behind. The ranks are shell scripts;
-// each writes a file when it listens, so that nothing here hopes for a time.
+// Running as mpirun's parent: exit codes, signals, and clean-up. The ranks are shell scripts; each
+// writes a file when it handles signals, so that the test does not depend on timing.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void nap(void) {
     (void)nanosleep(&time, NULL);
 }
 
-// In a process of its own: sends the signals once both ranks listen.
+// In a child process: sends the signals once both ranks handle them.
 static pid_t send_when_ready(const int *signals, int count) {
     pid_t parent = getpid(), pid = fork();
     if (pid != 0)
@@ -59,7 +59,7 @@ static pid_t send_when_ready(const int *signals, int count) {
     _exit(0);
 }
 
-// Removes what ranks of an earlier case wrote.
+// Removes the files that the ranks of an earlier case wrote.
 static void forget(void) {
     static const char *const names[] = {"ready-0", "ready-1", "seen-0", "seen-1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -109,7 +109,7 @@ static void test_exit_codes(void **state) {
     assert_int_equal(run("exit 3", NULL, 0, &plan), 3);
     assert_int_equal(
         run("test $RANK = 0 || kill -9 $$; while :; do sleep 0.02; done", NULL, 0, &plan), 6);
-    // These ranks never come to where a signal asks for a checkpoint.
+    // These ranks never reach the point where a signal requests a checkpoint.
     assert_int_equal(
         run("test $RANK = 0 || kill -TERM $$; while :; do sleep 0.02; done", NULL, 0, &plan), 75);
 }
@@ -134,7 +134,7 @@ static void test_second_interrupt_ends_at_once(void **state) {
 static void test_terminal_does_not_reach_ranks_twice(void **state) {
     (void)state;
     sr_start_plan plan;
-    // The ranks are in another process group than this one, and read nothing from the terminal.
+    // The ranks are in another process group than this process, and do not read from the terminal.
     char script[256];
     snprintf(script, sizeof script,
              "test $(ps -o pgid= -p $$) -ne %d || exit 9; read x && exit 8; "

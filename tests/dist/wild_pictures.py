@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small pictures of every kind that packing meets, made byte by byte: ITU-T T.81 (JPEG), ISO/IEC 15948 (PNG).
+"""Small pictures of every kind that packing may get, made byte by byte: ITU-T T.81 (JPEG), ISO/IEC 15948 (PNG).
 
-Colours come from DC coefficients alone, one flat block of 8 x 8 beside the other: enough to tell pictures
-apart, and any entropy coding of them fits on a page. Not an encoder for anything else.
+Colours come only from DC coefficients, one flat block of 8 x 8 next to the other: enough to distinguish pictures, with
+an entropy coding that fits on a page. Not an encoder for anything else.
 """
 import random
 import struct

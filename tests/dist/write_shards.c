@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_shards DST FILE...: a data set of shards whose records hold the files as they are, looked
-// at by nobody; file i is of class i % 2. What a foreign writer could leave: sound checksums around
-// pictures that packing would have refused. For check_wild_inputs.py.
+// write_shards DST FILE...: writes a data set of shards whose records contain the files unchanged
+// and unchecked; file i has class i % 2. A foreign writer could produce this: valid checksums
+// around pictures that packing would have refused. For check_wild_inputs.py.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of PyTorch as serried-convert uses, for machines without it: tensors of bytes, a file of them.
+"""The subset of PyTorch that serried-convert uses, for machines without it: tensors of bytes, and a file of them.
 
 TORCH_STUB=old is a version before weights_only.
 """
