@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every command has a man page, with every option and line of its --help, that groff sets without a warning.
+"""Every command has a man page with every option and line of its --help, which groff formats without a warning.
 
 check_man.py COMMAND FOLDER
 """
@@ -16,13 +16,13 @@ def output(*line):
 
 
 def words(text):
-    """What a reader sees, without the folds of lines, hyphenation and quotes that typesetting changes."""
+    """The text without the line breaks, hyphenation and quotes that typesetting changes."""
     text = re.sub(r"(?m)^ *(usage|or): *", " ", text, flags=re.I)
     return re.sub(r"\s+", " ", text)
 
 
 def plain(page):
-    """The text of a page in our own subset of roff."""
+    """The text of a page in the subset of roff that our pages use."""
     lines = [re.sub(r"^\.BR ", "", line) for line in page.splitlines()]
     return "\n".join(line for line in lines if not line.startswith(".")).replace("\\&", "").replace("\\-", "-") \
         .replace("\\e", "\\")
@@ -44,7 +44,7 @@ def main():
     findings, names = [], [line.split()[0] for line in output(command, "info", "commands").splitlines()]
     groff = shutil.which("groff")
     if not groff:
-        print("NOT RUN: groff is not installed, so that only words are looked at")
+        print("NOT RUN: groff is not installed, so only the words are checked")
     convert = os.path.join(os.path.dirname(command), "serried-convert")
     for name in ["", *names, "convert"]:
         path = os.path.join(folder, f"serried-{name}.1" if name else "serried.1")

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of the pages in docs/ as they stand, against an installed serried.
+"""Runs the commands of the pages in docs/ as printed, with an installed serried.
 
 check_pages.py BUILD SOURCE [--slurm] [PAGE...]
 
-Each page runs in a folder of its own, in a home where ~/serried is the source tree. Its sh blocks are one bash
-script; a text block after one holds lines that its output must have, in this order ("..." stands for anything).
-A c block after <!-- FILE --> must be in that file. Blocks marked `sh slurm` run with --slurm alone, on a Slurm of one
-node that is started for it; those marked `sh torch` where python3 has PyTorch. --selftest shows that wrong pages are
-found.
+Each page runs in its own folder, in a home where ~/serried is the source tree. Its sh blocks form one bash script; a
+text block after one contains lines that must occur in its output in this order ("..." matches anything). A c block
+after <!-- FILE --> must be in that file. Blocks marked `sh slurm` run only with --slurm, on a Slurm of one node that
+the test starts; those marked `sh torch` run where python3 has PyTorch. --selftest checks that wrong pages are detected.
 """
 import os
 import re
@@ -32,7 +31,7 @@ class Page:
     """A page as steps: [script, lines expected of its output]."""
 
     def __init__(self, path, source, runs):
-        """runs: the kinds of blocks beside sh that run here, as "sh slurm"."""
+        """runs: the kinds of blocks other than sh that run here, such as "sh slurm"."""
         self.name = os.path.basename(path)
         self.steps, self.findings, self.left_out = [], [], []
         with open(path, encoding="utf-8") as file:
@@ -54,7 +53,7 @@ class Page:
                 self.findings.append(f"a block of an unknown kind: '{kind}'")
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             if not os.path.exists(os.path.join(os.path.dirname(path), target)):
-                self.findings.append(f"a link to {target}, which is not there")
+                self.findings.append(f"a link to {target}, which does not exist")
 
     def quote(self, source, name, content):
         try:
@@ -94,7 +93,7 @@ class Page:
 
 
 def first_missing(output, expected):
-    """The first of the expected lines that does not come, in order, in the output."""
+    """The first of the expected lines that does not occur, in order, in the output."""
     lines = iter(output.splitlines())
     for line in expected:
         pattern = re.compile(r"\s*" + ".*".join(re.escape(part.strip()) for part in line.split("...")) + r".*")
@@ -104,7 +103,7 @@ def first_missing(output, expected):
 
 
 class Slurm:
-    """munged, slurmctld and slurmd for this machine alone, ended by their ids."""
+    """munged, slurmctld and slurmd for this machine only; stopped by their process ids."""
 
     CONFIGURATION = """ClusterName=pages
 SlurmctldHost={host}(127.0.0.1)
@@ -132,7 +131,7 @@ PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
 
     @staticmethod
     def missing():
-        """Why it cannot be started here, or None."""
+        """The reason why it cannot be started here, or None."""
         for tool in ("munged", "slurmctld", "slurmd", "srun", "sbatch"):
             if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin"):
                 return f"{tool} is not installed (Debian: slurm-wlm, munge)"
@@ -182,7 +181,7 @@ PartitionName=main Nodes={host} Default=YES State=UP OverSubscribe=FORCE:4
 
 
 def python_with_torch():
-    """A python3 that can load a file of PyTorch without running it, or None."""
+    """A python3 that can load a PyTorch file without executing it, or None."""
     for python in filter(None, (shutil.which("python3"), "/usr/bin/python3")):
         if os.path.exists(python) and subprocess.run(
                 [python, "-c", "import inspect, torch; assert 'weights_only' in inspect.signature(torch.load).parameters"],
@@ -206,7 +205,7 @@ def wait_for(condition, what):
 
 
 def home_of(folder, build, source, python):
-    """A home with ~/serried, and the environment of somebody who has installed serried there, and uses that python."""
+    """A home with ~/serried, and the environment of a user who has installed serried there and uses that python."""
     tree = os.path.join(folder, "serried")
     os.makedirs(os.path.join(tree, "build"))
     for name in os.listdir(source):
@@ -224,11 +223,11 @@ def home_of(folder, build, source, python):
 
 
 def selftest():
-    """Pages that are wrong in one way each."""
+    """Pages with one error each."""
     wrong = {"```sh\nfalse\n```": "exit code 1", "```sh\necho a b\n```\n\n```text\na c\n```": "'a c' is not in",
              "```sh\necho a; echo b\n```\n```text\nb\na\n```": "'a' is not in", "```zsh\n```": "unknown kind",
              "<!-- VERSION -->\n```c\nnot there\n```": "does not have", "```c\nx\n```": "without its file",
-             "[x](no-page.md)": "not there", "```sh\necho a\n```\n```sh\necho b; exit 3\n```": "exit code 3"}
+             "[x](no-page.md)": "does not exist", "```sh\necho a\n```\n```sh\necho b; exit 3\n```": "exit code 3"}
     right = "```sh\necho a b c; echo d; cd /; x=1\n```\n\n```text\na ... c\nd\n```\n```sh\necho $x $PWD\n```\n```text\n1 /\n```"
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     failures = 0

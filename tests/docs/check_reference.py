@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reference covers every public symbol: Doxygen over the headers and pages has no warning.
+"""The reference covers every public symbol: Doxygen has no warning on the headers and pages.
 
 check_reference.py            checks this tree
-check_reference.py --selftest breaks a copy of it in each way that must show, and checks that it does
+check_reference.py --selftest breaks a copy in each way that must be detected, and checks that it is
 """
 import os
 import shutil
@@ -51,7 +51,7 @@ static inline int sr_sample_c(int x) {
 #endif
 """
 
-# What to replace by what, and what Doxygen must then say.
+# What to replace, the replacement, and Doxygen's expected warning.
 BREAKS = [
     ("// What it is.\n", "", "Compound sr_sample is not documented"),
     ("// Of all of them:\n", "// Of one of them.\n", None),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Faults against a running job: whatever dies, hangs or is stopped, in every phase.
+"""Faults in a running job: processes that die, hang or are stopped, in every phase.
 
   check_faults.py SERRIED RECIPE [--each N] [--seed N] [--only WORDS]... [--kills N]
 
-Without options a fixed sample: every line of the table (faults.py) once, kills twice. --each N tries each line N
-times, --kills N each line that kills, at random instants of the job's life, spread over the numbers of ranks. The seed
-is printed and brings the same choice of instants again; what a job is doing at them is the machine's.
+Without options a fixed sample: every line of the table (faults.py) once, kills twice. --each N tries each line N times,
+--kills N each line that kills, at random times of the job's life, spread over the numbers of ranks. The seed is printed
+and reproduces the choice of times; what a job is doing at those times depends on the machine.
 """
 import argparse
 import os
@@ -25,15 +25,15 @@ VALUES = ["steps=24", "checkpoint.every=[3it]", "deadline.act=2s", "data.memory=
 END_SECONDS = 5  # from the fault to the end of the job, or of the stop
 # Under bare mpirun a start may last SR_PATIENCE deadlines, and mpirun takes 2 s to end ranks that have a handler.
 BARE_END_SECONDS = 15
-PATIENCE = 90    # for a job that goes on, on a busy machine
+PATIENCE = 90  # for a job that continues, on a busy machine
 
 
 class Faults(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
         self.recipe = recipe
-        self.seconds = {}  # of an undisturbed run, by ranks and whether it evaluates a large split
-        self.want = {}     # its end, by the latter
+        self.seconds = {}  # of an undisturbed run, by number of ranks and whether it evaluates a large split
+        self.want = {}  # its result, by whether it evaluates a large split
         self.pack_seconds = 0
 
     def start(self, run, fault, ranks):
@@ -54,7 +54,7 @@ class Faults(suite.Suite):
         self.pack_seconds = time.monotonic() - begin
 
     def packed(self, folder):
-        """What a pack has written, by name."""
+        """The files that a pack has written, by name."""
         files = {}
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name), "rb") as file:
@@ -62,7 +62,7 @@ class Faults(suite.Suite):
         return files
 
     def packing(self, number, choice):
-        """A pack that is ended again and again; the same command comes to the same bytes."""
+        """A pack that is ended repeatedly; the same command finally gives the same bytes."""
         out = os.path.join(self.folder, f"packed-{number}")
         line = [self.serried, "pack", os.path.join(self.folder, "more-pictures"), out, "--val-fraction", "0.5"]
         want = self.packed(os.path.join(self.folder, "large"))
@@ -77,7 +77,7 @@ class Faults(suite.Suite):
         self.report(good, f"{number.name} to a pack, three times", f"code {code}, {sorted(os.listdir(out))}\n{job.text()}")
 
     def undisturbed(self, fault, ranks):
-        """The first job of each kind shows what it takes and where it ends."""
+        """The first job of each kind determines the duration and the result."""
         key = (ranks, fault.evaluating)
         if key in self.seconds:
             return
@@ -93,7 +93,7 @@ class Faults(suite.Suite):
     # -- one fault ----------------------------------------------------------------------------
 
     def judge_end(self, fault, job, since):
-        """What is wrong with how the job ended, or None."""
+        """What is wrong with the end of the job, or None."""
         code = job.wait(PATIENCE)
         took = time.monotonic() - since
         if code is None:
@@ -110,11 +110,11 @@ class Faults(suite.Suite):
         if fault.outcome == ENDS_OR_GOES_ON:
             return None if code in fault.codes else f"code {code}"
         if code == 0 and (fault.kind != "rank" or "finished " in job.text()):
-            return None  # the stopped process had nothing left to do, or was gone before the signal
+            return None  # the stopped process had no work left, or had ended before the signal
         return None if code == 6 and fault.words in job.text() else f"code {code}, not named"
 
     def judge_report(self, fault, job, at):
-        """Was it named within deadline.report (1 s) of the fault, a busy machine's second granted?"""
+        """Checks that it was named within deadline.report (1 s) of the fault, plus a second for a busy machine."""
         if fault.outcome != NAMED_AND_ENDED or job.process.returncode == 0:
             return None
         times = [when for word in ("waiting ", "waited ", "heartbeat") if (when := job.first_line(word)) is not None]
@@ -122,7 +122,7 @@ class Faults(suite.Suite):
         return None if when is not None and when - at < 2.5 else f"named after {when} s, stopped at {at:.2f} s"
 
     def resume(self, run, fault, ranks):
-        """What is wrong with the end to which the same command comes, or None."""
+        """What is wrong with the result of repeating the same command, or None."""
         if self.result(run) is None:
             job = self.start(run, fault, ranks)
             code = job.wait(PATIENCE)
@@ -142,7 +142,7 @@ class Faults(suite.Suite):
         return f"files left: {odd}" if odd else None
 
     def started(self, run, fault, ranks, fraction):
-        """A job at its instant and the processes of the kind; earlier where these had ended by then."""
+        """A job at the chosen time and its processes of the kind; an earlier time if these had ended by then."""
         while True:
             job = self.start(run, fault, ranks)
             time.sleep(fraction * self.seconds[ranks, fault.evaluating])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A shared machine: jobs of two ranks, several at once, stopped and killed at random and started again.
+"""A shared machine: jobs of two ranks, several at once, stopped and killed at random and restarted.
 
   check_herd.py SERRIED RECIPE [--jobs N] [--alive N] [--seed N]
 
-All of them come to the digest of an undisturbed run, and nothing is left of any of them.
+All of them reach the digest of an undisturbed run and leave nothing behind.
 """
 import argparse
 import os
@@ -18,7 +18,7 @@ import suite  # noqa: E402
 from job import Job, result_of  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
-STARTS = 12  # of one job: it makes progress between two
+STARTS = 12  # of one job, which makes progress in between
 LIMIT = 600  # seconds that a job may live
 
 
@@ -34,7 +34,7 @@ class Member:
         self.starts += 1
         self.job = Job([self.herd.serried, "train", self.herd.recipe, "-n", "2", "-o", self.run,
                         f"data.train={self.herd.data}", *self.herd.values], suite.environment())
-        # The last starts are left in peace.
+        # The last starts are not disturbed.
         self.disturb_at = time.monotonic() + self.choice.random() * 6 if self.starts < STARTS - 4 else None
 
     def step(self):
@@ -50,7 +50,7 @@ class Member:
         left = self.job.left() if gone is not None else ["processes"]
         if left:
             self.fail(f"left {left}")
-        elif result_of(self.run):  # a kill may have come behind the end
+        elif result_of(self.run):  # a kill may have come after the end
             self.done = True
             self.wrong = None if result_of(self.run) == self.herd.want else f"another end {result_of(self.run)}"
         elif self.starts == STARTS or not (code in (75, 6, 130, 143, -signal.SIGKILL) or self.job.was_unborn(code)):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A file system that does not answer: half a minute harms nothing, longer than the deadlines is told and ends the job.
+"""A file system that does not respond: half a minute does no harm, longer than the deadlines is reported and ends the job.
 
   check_stall.py SERRIED RECIPE
 
-The run folder lies on a small file system of its own that is frozen in mid-run, which takes root and a loop device;
+The run folder is on a small private file system that is frozen during the run, which requires root and a loop device;
 NOT RUN elsewhere. Every process that writes there hangs in the kernel until it is thawed.
 """
 import os
@@ -91,7 +91,7 @@ def check(folder):
 
 if __name__ == "__main__":
     if os.geteuid() != 0:
-        suite.not_run("mounting a file system takes root")
+        suite.not_run("mounting a file system requires root")
         sys.exit(77)
     if "SERRIED_OWN_MOUNTS" not in os.environ:
         os.environ["SERRIED_OWN_MOUNTS"] = "1"

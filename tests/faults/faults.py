@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table: what is done to whom, on how many ranks, and what must come of it.
+"""The table of faults: what is done to which process, on how many ranks, and the expected outcome.
 
-A line for each pair of fault and kind of process. 'do(job, pid)' does it; the outcome is one of
+A line for each pair of fault and kind of process. 'do(job, pid)' causes it; the outcome is one of
   ENDS_OR_GOES_ON  the job ends within its limit with one of the codes, or finishes
   NAMED_AND_ENDED  it is named on stderr in time, and the job ends with code 6
-  NO_HARM          the job finishes as if nothing had been
+  NO_HARM          the job finishes as if undisturbed
   CHECKPOINTED     the job ends with code 75, or had finished
-After each of them nothing may be left of the job, and the same command must come to the undisturbed
-digest. A new part of the product that can fail in a new way adds its line here.
+After each of them the job must leave nothing behind, and the same command must reach the undisturbed
+digest. A new component that can fail in a new way adds its line here.
 """
 import os
 import signal
@@ -51,7 +51,7 @@ def stop_all(seconds):
 
 
 def suspend(seconds):
-    """Ctrl-Z and fg: the ranks stand still meanwhile."""
+    """Ctrl-Z and fg: the ranks are stopped in between."""
     def do(job, pid):
         send(pid, signal.SIGTSTP)
         time.sleep(seconds)
@@ -79,14 +79,14 @@ class Fault:
     do: object
     outcome: str
     ranks: tuple = (1, 2, 3)
-    codes: tuple = (0, 6)     # of a job that ends
-    words: str = ""           # NAMED_AND_ENDED: what stderr must have
+    codes: tuple = (0, 6)  # exit codes of a job that ends
+    words: str = ""  # NAMED_AND_ENDED: what stderr must contain
     bare: bool = False        # under mpirun itself instead of `serried train -n`
-    evaluating: bool = False  # with a split so large that the job evaluates most of the time
+    evaluating: bool = False  # with a split so large that the job spends most of its time evaluating
 
 
 KINDS = ("reader", "transformer", "iterator")
-# Long against deadline.act=2s, of which the report comes after 1 s; short against both.
+# Long and short compared with deadline.act=2s, whose report is printed after 1 s.
 LONG, SHORT = 3.0, 0.4
 
 TABLE = [

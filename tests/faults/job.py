@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job under test: its processes by kind, what it leaves behind, and how it ended."""
+"""A job under test: its processes by kind, the files it leaves behind, and how it ended."""
 import json
 import os
 import shutil
@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 
-MARK = "SERRIED_FAULT_JOB"  # in the environment of every process of a job, whoever its parent has become
+MARK = "SERRIED_FAULT_JOB"  # in the environment of every process of a job, whatever its parent is now
 
 
 def read(path):
@@ -48,7 +48,7 @@ def result_of(run):
 
 
 class Job:
-    """One command with its output and all its processes. Its folder for temporary files is its own."""
+    """One command with its output and all its processes. It has its own folder for temporary files."""
 
     def __init__(self, line, environment):
         self.token = uuid.uuid4().hex
@@ -82,7 +82,7 @@ class Job:
         return sorted(pid for pid, (name, _) in found.items() if name in names)
 
     def await_kind(self, kind, limit=20):
-        """The same, as soon as there is one; [] when the job ends first."""
+        """The same, as soon as there is one; [] if the job ends first."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
             pids = self.of_kind(kind)
@@ -95,14 +95,14 @@ class Job:
         return sorted(processes(self.token))
 
     def wait(self, limit):
-        """Exit code, or None when it is still there."""
+        """Exit code, or None if it is still running."""
         try:
             return self.process.wait(timeout=max(0.0, limit))
         except subprocess.TimeoutExpired:
             return None
 
     def wait_gone(self, limit):
-        """Waits for all processes of the job; the seconds that it took, or None."""
+        """Waits for all processes of the job; returns the seconds that it took, or None."""
         begin = time.monotonic()
         while time.monotonic() - begin < limit:
             if not processes(self.token):
@@ -111,7 +111,7 @@ class Job:
         return None
 
     def left(self):
-        """What a job that has ended should not have left: processes and files (Open MPI's own aside)."""
+        """What a job that has ended should have cleaned up: processes and files (except Open MPI's own)."""
         folders = [name for name in os.listdir("/dev/shm") if name.startswith(f"serried-{os.geteuid()}-{self.process.pid}-")]
         files = [name for name in os.listdir(self.temporary.name) if not name.startswith("ompi.")]
         return [f"process {pid} {what}" for pid, what in processes(self.token).items()] + folders + files
@@ -122,22 +122,22 @@ class Job:
         return "".join(self.err)
 
     def was_unborn(self, code):
-        """Ended by a signal that came before the program's first line: nobody can handle that."""
+        """Whether a signal ended it before the program's first line, where no handler can be installed."""
         return code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGUSR1) and not self.text()
 
     def had_unborn_rank(self, code):
-        """The same of a rank under bare mpirun, which answers with 128 and the signal's number."""
+        """The same for a rank under bare mpirun, which returns 128 and the signal's number."""
         return code in (128 + signal.SIGTERM, 128 + signal.SIGUSR1) and "run folder" not in self.text()
 
     def first_line(self, word):
-        """Seconds from the job's begin to the first line on stderr with this word; None where there is none."""
+        """Seconds from the job's start to the first line on stderr with this word; None if there is none."""
         for line, when in zip(list(self.err), list(self.err_times)):
             if word in line:
                 return when - self.begin
         return None
 
     def portrait(self):
-        """What every process of a job that hangs is waiting for; the stacks of its threads where gdb is installed."""
+        """What every process of a hanging job is waiting for; the stacks of its threads if gdb is installed."""
         told = []
         for pid, (name, state) in sorted(processes(self.token).items()):
             told.append(f"-- {pid} {name} {state}, in {read(f'/proc/{pid}/wchan').decode(errors='replace')}")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the listing of archives and what their paths mean. Every candidate must have a name that
-// stays inside, and its bytes must be there.
+// Fuzzes the listing of archives and the interpretation of their paths. Every candidate must have a
+// name inside the archive, and its bytes must be readable.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

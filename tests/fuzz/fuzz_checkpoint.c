@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes what is read of a generation behind its checksums, which are made right first, as somebody
-// who builds a checkpoint on purpose would. The first byte picks: 0, a manifest without its last
-// line; 1, the list of states of an optimiser shard; 2, any JSON.
-// A manifest that reads must print as one that reads and prints the same; states that open must
-// read to the last element; a tree must be as large as it says.
+// Fuzzes what is read of a generation after its checksums pass: the target corrects them first, as
+// an attacker who builds a checkpoint would. The first byte selects: 0, a manifest without its last
+// line; 1, the state list of an optimiser shard; 2, any JSON. A manifest that parses must print as
+// one that parses and prints the same; lists that open must read to the last element; a tree must
+// have the size that it states.
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
@@ -60,7 +60,7 @@ static void fuzz_manifest(const uint8_t *data, size_t size) {
     sr_text_release(&second);
 }
 
-// -- states -----------------------------------------------------------------------------------
+// -- state -----------------------------------------------------------------------------------
 
 #define SHARD_NAME "optimizer-00000-of-00001.safetensors"
 enum { MOMENTUM = 8, COUNTS = 3, MOST_ELEMENTS = 1 << 16 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the cache of the chooser. The first byte says what is put right so that the rest is looked
-// at: 1, how the file begins; 2, its checksum. Whatever is there, every entry that is believed can
-// be printed, a new one is found after it was saved, and the file is then whole.
+// Fuzzes the cache of the chooser. The first byte selects what is corrected so that the rest is
+// read: 1, the start of the file; 2, its checksum; 3, both. Whatever the contents, every accepted
+// entry can be printed, a new one is found after it was saved, and the file is then valid.
 #include <fcntl.h>
 #include <sys/stat.h>
 

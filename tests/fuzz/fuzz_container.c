@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes what containers but shards are read from. The first byte picks: N.prop, a table of
-// contents, an LMDB file. Checksums of tables are made right first, as somebody who builds one on
-// purpose would. What reads must say the same after it was written and read again. N.index, N.meta
-// and records are in fuzz_record.c.
+// Fuzzes the files of containers other than shards. The first byte selects: N.prop, a table of
+// contents, an LMDB file. Checksums of tables are corrected first, as an attacker who builds one
+// would. What parses must be the same after it was written and parsed again. N.index, N.meta and
+// records are fuzzed in fuzz_record.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void repair_contents(int fd, const char *path, uint8_t *data, size_t size
     if (sr_lmdb_open(fd, path, &file) != SR_OK ||
         sr_lmdb_find(&file, SR_LMDB_CONTENTS, strlen(SR_LMDB_CONTENTS), &offset, &bytes) != SR_OK)
         return;
-    require(offset <= size && bytes <= size - offset); // a value lies in its file
+    require(offset <= size && bytes <= size - offset); // a value lies within its file
     repair(data + offset, (size_t)bytes);
     require(pwrite(fd, data, size, 0) == (ssize_t)size);
 }

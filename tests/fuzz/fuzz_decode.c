@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes decoding as training does it: a record with a sound checksum whose picture, row index,
-// orientation and shape may say anything. The input is 16 bytes of choices, then the row index,
-// then the picture. What decodes must hold the region that was asked for, in memory that can be
-// read.
+// Fuzzes decoding as in training: a record with a valid checksum whose picture, row index,
+// orientation and shape are arbitrary. The input is 16 bytes of choices, then the row index, then
+// the picture. What decodes must have the requested region, in readable memory.
 #include "dataio/jpeg/decode.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"
@@ -47,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t segments = data[0] % 64, index = 4 * segments;
     if (size - CHOICES < index)
         return 0;
-    // Exactly as long as they say, so that a read behind their end is seen.
+    // Allocated with exact lengths, so that a read beyond their end is detected.
     uint8_t *table = sr_alloc(index, "row index");
     uint8_t *picture = sr_alloc(size - CHOICES - index, "picture");
     require(table != NULL && picture != NULL);

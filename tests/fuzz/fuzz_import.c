@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes what importers parse; the first byte picks which. What was read is written in a plain form
-// and read again: the same comes out. Pixels and labels of CIFAR and IDX are those of the bytes.
+// Fuzzes the parsers of importers; the first byte selects one. What was parsed is written in a
+// plain form and parsed again, to the same result. Pixels and labels of CIFAR and IDX are compared
+// with the bytes.
 #include <math.h>
 
 #include "dataio/formats/coco_json.h"
@@ -323,7 +324,7 @@ static void fuzz_yolo_data(const uint8_t *data, size_t size) {
     sr_arena_release(&arena);
 }
 
-// The same line comes out of its numbers, with and without what follows the box.
+// Writing the numbers gives the same line, with and without what follows the box.
 static void fuzz_yolo_line(const uint8_t *data, size_t size) {
     sr_yolo_object object = {0}, again = {0};
     const bool key_points = size > 0 && data[0] % 2 == 0;
@@ -379,7 +380,7 @@ static void fuzz_list(const uint8_t *data, size_t size) {
 
 // -- pixels ------------------------------------------------------------------------------------
 
-// Every sample's bytes are those of its place in the file, and its label the byte that says so.
+// Every sample's bytes are those of its position in the file, and its label is the byte for it.
 static void check_samples(const sr_source *source, const sr_layout *layout, const uint8_t *data,
                           size_t size, const uint8_t *labels, size_t stride) {
     void *buffer = NULL;
@@ -390,7 +391,7 @@ static void check_samples(const sr_source *source, const sr_layout *layout, cons
                 (uint64_t)(layout->pixels.height * layout->pixels.width * layout->pixels.channels));
         require(sr_source_read(source, file, &buffer, &capacity) == SR_OK);
         if (data == NULL)
-            continue; // what is read lies elsewhere
+            continue; // what is read comes from elsewhere
         require(file->offset + file->bytes <= size);
         require(memcmp(buffer, data + file->offset, (size_t)file->bytes) == 0);
         require(layout->files[i].label == labels[i * stride]);
@@ -427,7 +428,8 @@ static void fuzz_cifar(const uint8_t *data, size_t size) {
     fuzz_pixels(names, data, size, NULL, 0, false);
 }
 
-// The input is both files: the length of the labels, then they, then the pictures.
+// The input contains both files: the length of the labels file, then this file, then the pictures
+// file.
 static void fuzz_idx(const uint8_t *data, size_t size) {
     static const char *const names[2] = {"a-images-idx3", "a-labels-idx1"};
     if (size < 2)
@@ -435,13 +437,14 @@ static void fuzz_idx(const uint8_t *data, size_t size) {
     const size_t n = data[0] | (size_t)data[1] << 8, labels = n < size - 2 ? n : size - 2;
     const uint8_t *pictures = data + 2 + labels;
     const size_t bytes = size - 2 - labels;
-    // Where samples lie is known of uncompressed IDX files; other files may count as CIFAR's.
+    // The positions of samples are known for uncompressed IDX files; other files may count as
+    // CIFAR.
     const bool plain = bytes > 4 && memcmp(pictures, "\0\0\x08\x03", 4) == 0;
     fuzz_pixels(names, pictures, bytes, data + 2, labels,
                 !plain || (labels > 1 && data[2] == 0x1f));
 }
 
-// A mask's ids do not depend on what lay in the buffer before.
+// A mask's ids do not depend on the previous contents of the buffer.
 static void fuzz_mask(const uint8_t *data, size_t size) {
     void *ids[2] = {NULL, NULL};
     size_t capacity[2] = {0, 0};

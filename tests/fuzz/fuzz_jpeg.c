@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes our own decoding of JPEGs against the library's: the input is a file. What ours decodes,
-// with any set of inner loops, with and without a row index, at any scale, the library decodes to
-// the same pixels without a warning.
+// Compares our own decoding of JPEGs with libjpeg-turbo's on fuzzed files. What ours decodes, with
+// any set of inner loops, with and without a row index, at any scale, libjpeg-turbo decodes to the
+// same pixels without a warning.
 #include "dataio/image/picture_internal.h"
 #include "dataio/jpeg/jpeg_region_internal.h"
 #include "kernels/base/memory.h"
@@ -45,7 +45,7 @@ static void decode(const sr_jpeg_set *set, const sr_encoded *encoded) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const sr_jpeg_set *sets[SR_JPEG_MOST_SETS];
     const int count = sr_jpeg_sets(sets);
-    uint8_t *copy = sr_alloc(size, "file"); // exactly as long: a read behind its end is seen
+    uint8_t *copy = sr_alloc(size, "file"); // exact length: a read beyond its end is detected
     picture_bytes index = {0};
     require(copy != NULL);
     memcpy(copy, data, size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target over files and folders of files: what libFuzzer's own main does with a corpus,
-// for builds without libFuzzer. Every input runs twice, because targets must not keep state.
+// Runs a fuzz target over files and folders of files, like libFuzzer's own main with a corpus, for
+// builds without libFuzzer. Every input runs twice, because targets must not keep state.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

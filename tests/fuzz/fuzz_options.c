@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes option parsing: the first byte picks the type, the rest is the text. What parses must be
-// written as text that parses to the same text again.
+// Fuzzes option parsing: the first byte selects the type, the rest is the text. What parses must be
+// formatted as text that parses to the same text again.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

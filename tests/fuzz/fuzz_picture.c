@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes pictures from the wild to stored ones and back to pixels. What packing takes must decode,
-// have the size that was told, and give the same bits for a region with its row index as without.
+// Fuzzes the way from arbitrary pictures to stored ones and back to pixels. What packing accepts
+// must decode, have the reported size, and give the same bits for a region with its row index as
+// without.
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void check_stored(const sr_sample *stored, sr_decoder *whole, sr_decoder 
         return;
     sr_region everything = {.width = width, .height = height};
     if (sr_decoder_read(whole, &everything, 1, &all) != SR_OK)
-        return; // a lossless copy of coefficients that the decoder warns of
+        return; // coefficients were copied losslessly, but the decoder warns of them
     sr_region r = {
         .x = width / 3, .y = height / 2, .width = 1 + width / 4, .height = 1 + height / 5};
     require(sr_decoder_open(part, &indexed, &width, &height) == SR_OK);

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// A recipe is loaded by path: the text lies in a file without a name.
+// A recipe is loaded by path: the text is in a file without a name.
 static sr_recipe *load(const void *data, size_t size) {
     int fd = memfd_create("recipe", MFD_CLOEXEC);
     sr_recipe *recipe = NULL;
@@ -27,7 +27,7 @@ static sr_recipe *load(const void *data, size_t size) {
     return recipe;
 }
 
-// Weights are files of this machine; a recipe that names some is not followed.
+// Weights are files of this machine; a recipe that names some is not evaluated further.
 static void describe(const sr_recipe *recipe, sr_text *text, char identity[65]) {
     if (sr_recipe_print_yaml(recipe, false, text) != SR_OK)
         abort();

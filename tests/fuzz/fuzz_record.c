@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes what is read of records and their side files. The first byte picks: a record, a protocol,
-// a text-format Meta, an index. What reads must say the same after it was written and read again.
+// Fuzzes the readers of records and their side files. The first byte selects: a record, a protocol,
+// a text-format Meta, an index. What parses must be the same after it was written and parsed again.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the small files of run folders and data sets, which carry no checksum because people read
-// and edit them. The first byte picks: 0, metrics.csv as a resume finds it (a torn tail included);
-// 1, identity and 2, exit.json, by which a folder is judged; 3, pack.txt.
-// A table that was cut at a position must stay as it is when it is cut there again.
+// Fuzzes the small files of run folders and data sets, which have no checksum because people read
+// and edit them. The first byte selects: 0, metrics.csv as a resume finds it (including a torn
+// tail); 1, identity and 2, exit.json, which determine the state of a folder; 3, pack.txt. A table
+// that was truncated at a position must not change when it is truncated there again.
 #include <errno.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -59,7 +59,7 @@ static void fuzz_table(const uint8_t *data, size_t size) {
 
 #define IDENTITY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// Whatever is there, the folder is opened as what it is or refused with words, and stays.
+// Whatever the contents, the folder is opened as what it is or refused with a message, and is kept.
 static void fuzz_judgement(const char *name, const uint8_t *data, size_t size) {
     sr_run_folder *run;
     require(mkdir(scratch_file("run"), 0700) == 0 || errno == EEXIST);
@@ -91,7 +91,7 @@ static void fuzz_pack_state(const uint8_t *data, size_t size) {
     sr_status status = sr_pack_state_compare(&state, &options, &source, &report);
     require(status == SR_OK || status == SR_E_EXISTS || status == SR_E_LIMIT ||
             status == SR_E_CHECKSUM);
-    if (status == SR_OK && state.complete) { // what it says is written, read and written again
+    if (status == SR_OK && state.complete) { // what it contains is written, read and written again
         size_t bytes;
         require(sr_pack_state_finish(&state, &source, &report) == SR_OK);
         require(sr_file_read(scratch_file("packed/pack.txt"), 1 << 20, &first, &bytes) == SR_OK);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the reader of weight files. What opens must keep to the format: every tensor reads, and
-// the tensors cover the file exactly.
+// Fuzzes the reader of weight files. What opens must conform to the format: every tensor can be
+// read, and the tensors cover the file exactly.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

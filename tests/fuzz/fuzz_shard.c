@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the readers of shards behind their checksums: those of header, index and footer are made
-// right first, as somebody who builds a shard on purpose would. Then all of it is looked at.
+// Fuzzes the readers of shards after their checksums pass: those of header, index and footer are
+// corrected first, as an attacker who builds a shard would. Then all of the shard is read.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the shared memory of the data processes, as another process that went astray may have left
-// it. The first byte picks the transformer and what is written over: the plan, or what lies behind
-// it (states, rings, slots); then come writes: u32 offset, u8 length, bytes. Nothing that a stage
-// takes from there may lead it outside of the memory.
+// Fuzzes the shared memory of the data processes, as a faulty other process may have left it. The
+// first byte selects the transformer and what is overwritten: the plan, or what follows it (states,
+// rings, slots); then follow writes: u32 offset, u8 length, bytes. No value that a stage reads from
+// this memory may lead it outside the memory.
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/record/record.h"
 #include "dataio/record/shard.h"
@@ -63,7 +63,7 @@ static void prepare(void) {
                                              .prefetch = SLOTS,
                                              .workers = 2};
         require(sr_stage_create(&options, dataset, &memories[i]) == SR_OK);
-        atomic_store(&((sr_stage_header *)memories[i].base)->stop, 1); // nobody waits here
+        atomic_store(&((sr_stage_header *)memories[i].base)->stop, 1); // nothing waits here
         originals[i] = sr_alloc(memories[i].bytes, "original");
         require(originals[i] != NULL);
         memcpy(originals[i], memories[i].base, memories[i].bytes);
@@ -154,7 +154,7 @@ static void use(const sr_shared_memory *memory, int number, bool sound) {
         for (int w = 0; w < stage.plan.workers; w++)
             check_ring(memory, &stage, w);
         (void)sr_stage_stopped(&stage);
-        // As far as the counters say; a plan for ever would be followed for ever.
+        // Only for as many steps as the counters say: an endless plan would run forever.
         if (sr_stage_init(&iterator, memory, SR_STAGE_ITERATOR) == SR_OK &&
             iterator.plan.total <= SLOTS)
             (void)!sr_iterator_run(&iterator);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz targets: tests/fuzz/make_corpus.py. What fuzzing finds is added beside
-them under the name that libFuzzer gives it. The seeds of recipe are recipes, kept by hand."""
+"""Writes the seeds of fuzz targets: tests/fuzz/make_corpus.py. Inputs that fuzzing found are added next
+to them under libFuzzer's names. The seeds of recipe are recipes, maintained by hand."""
 import gzip
 import io
 import os
@@ -44,7 +44,7 @@ SAFETENSORS = [
 ]
 
 
-# ---- records: the first byte picks what the rest is (fuzz_record.c) ---------------------------------
+# ---- records: the first byte selects what the rest is (fuzz_record.c) -------------------------------
 
 def varint(value):
     value &= 2**64 - 1
@@ -103,7 +103,7 @@ RECORDS = [
 ]
 
 
-# ---- shards: checksums are made right by the target (fuzz_shard.c) ----------------------------------
+# ---- shards: the target corrects checksums (fuzz_shard.c) --------------------------------------------
 
 def shard(records, classes, meta, **changes):
     names = b"".join(struct.pack("<I", len(c)) + c for c in classes)
@@ -134,7 +134,7 @@ SHARDS = [
 ]
 
 
-# ---- containers: the first byte picks what the rest is (fuzz_container.c) ---------------------------
+# ---- containers: the first byte selects what the rest is (fuzz_container.c) -------------------------
 
 def value(kind, *parts):
     return (varint(8) + varint(kind) if kind else b"") + b"".join(parts)
@@ -166,7 +166,7 @@ def lmdb_page(number, kind, lower, upper, content, size=256):
 
 
 def lmdb(records, root=2, **changes):
-    """Pages of 256 bytes: two of meta, a leaf, and behind it the table of contents."""
+    """Pages of 256 bytes: two meta pages, a leaf, and after it the table of contents."""
     table = contents(records, **changes)
     keys = [struct.pack(">Q", i) for i in range(len(records))] + [b"serried"]
     nodes, offsets, at = b"", [], 16 + 2 * len(keys)
@@ -198,7 +198,7 @@ CONTAINERS = [
 ]
 
 
-# ---- pictures: flat ones, whose scans are all zeros -------------------------------------------------
+# ---- pictures: constant ones, whose scans are all zeros ---------------------------------------------
 
 def marker(code, data=b""):
     return bytes([0xff, code]) + struct.pack(">H", len(data) + 2) + data
@@ -328,7 +328,7 @@ DECODES = [
 ]
 
 
-# ---- checkpoints: the first byte picks what the rest is (fuzz_checkpoint.c) ---------------------------
+# ---- checkpoints: the first byte selects what the rest is (fuzz_checkpoint.c) -------------------------
 
 EMPTY_SUM = "2d06800538d394c2"  # XXH3-64 of nothing, with seed 0
 MANIFEST = """{"format": "serried checkpoint",
@@ -413,7 +413,7 @@ MEASUREMENTS = [
 ]
 
 
-# ---- shared memory of the data processes: writes over the plan or behind it (fuzz_stage.c) ------------
+# ---- shared memory of the data processes: writes to the plan or after it (fuzz_stage.c) --------------
 
 def over(kind, *writes, number=1):
     return bytes([kind, number]) + b"".join(struct.pack("<IB", at, len(data)) + data for at, data in writes)
@@ -429,7 +429,7 @@ STAGES = [
 ]
 
 
-# ---- importers: the first byte picks the parser (fuzz_import.c) ----------------------------------------
+# ---- importers: the first byte selects the parser (fuzz_import.c) --------------------------------------
 
 COCO = (b'{"info": {"a": [null, {}]}, "images": [{"id": 5, "file_name": "a/1.jpg", "width": 30, "height": 20}],\n'
         b'"annotations": [{"image_id": 5, "category_id": 90, "bbox": [1, 2.5, 10, 4], "iscrowd": 0, "segmentation": '

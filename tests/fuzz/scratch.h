@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder for targets whose parsers want files with names; one a process, removed at its end.
+// A folder for targets whose parsers need named files; one for each process, removed at its end.
 #ifndef SR_TESTS_FUZZ_SCRATCH_H
 #define SR_TESTS_FUZZ_SCRATCH_H
 
@@ -20,7 +20,7 @@ static inline void require(bool fine) {
 static inline void scratch_remove(void) {
     char command[96];
     (void)snprintf(command, sizeof command, "rm -rf '%s'", scratch_path);
-    (void)!system(command); // NOLINT(cert-env33-c): a path that we made
+    (void)!system(command); // NOLINT(cert-env33-c): our own path
 }
 
 static inline const char *scratch_folder(void) {
@@ -33,7 +33,7 @@ static inline const char *scratch_folder(void) {
     return scratch_path;
 }
 
-// The path of a name in the folder; valid until the fourth call after.
+// The path of a name in the folder; valid until the fourth later call.
 static inline const char *scratch_file(const char *name) {
     static char paths[4][160];
     static unsigned next;

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/loss_CASE.txt: losses of 20 training steps in PyTorch.
+"""Writes tests/golden/loss_CASE.txt: the losses of 20 training steps in PyTorch.
 
     /usr/bin/python3 tests/golden/loss_golden.py [CASE...]
 
-Weights, pictures and labels are filled as network_golden.py says, new pictures in each step. A step
-cuts its batch into lanes, each normalised by itself; gradients are those of the mean loss of the
+Weights, pictures and labels are those of network_golden.py, with new pictures in each step. A step
+divides its batch into lanes, each normalised separately; gradients are those of the mean loss of the
 batch; biases and norms do not decay. In step s of n the learning rate is lr (1 - s / n).
 
-The file: the settings of the case; the largest distance of PyTorch's own float32 losses from its
-float64 ones, and the root mean square of bfloat16's; the float64 losses.
+The file contains the settings of the case; the largest difference of PyTorch's own float32 losses from
+its float64 ones, and the root mean square of bfloat16's; the float64 losses.
 """
 import os
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/operators.bin: what PyTorch computes for the operators, in f64.
+"""Writes tests/golden/operators.bin: the results of operators in PyTorch, in f64.
 
-Inputs are not stored: both sides fill them from Philox4x32-10 with 24-bit values that f32 holds
-exactly (tests/unit/kernels/kernel_fixture.c, array_random). Parameters of each case are stored, so that
-tests/unit/graph/test_golden.c has no table of its own.
+Inputs are not stored: both sides generate them by Philox4x32-10 with 24-bit values that are exact in
+f32 (tests/unit/kernels/kernel_fixture.c, array_random). The parameters of each case are stored, so that
+tests/unit/graph/test_golden.c needs no table of its own.
 
 File, little-endian: "SRGOLD01", then entries: name char[40], count u64, count f64.
 Made with torch 1.13.0 and numpy 1.24.2: python3 tests/golden/make_goldens.py
@@ -106,7 +106,7 @@ def batchnorms(golden):
         y.backward(fill(2, y.shape))
         name = "batchnorm/%d/" % i
         golden.add(name + "params", (rows, channels, eps))
-        keep = 60 * channels  # the first rows tell enough
+        keep = 60 * channels  # the first rows suffice
         for part, value in (("y", y.reshape(-1)[:keep]), ("dx", x.grad.reshape(-1)[:keep]),
                             ("dgamma", gamma.grad), ("dbeta", beta.grad)):
             golden.add(name + part, value)

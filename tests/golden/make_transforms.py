@@ -3,8 +3,8 @@
 """Writes tests/golden/transforms.bin: what Pillow and torchvision make of one small picture.
 
 File, little-endian: "SRPICT01", then entries: name char[32], width u32, height u32, RGB bytes. The
-first one is the input. tests/unit/dataio/test_transform_golden.c has the same names and how serried makes
-each of them. Made with Pillow 9.4.0 and torchvision 0.14.1: python3 tests/golden/make_transforms.py
+first one is the input. tests/unit/dataio/test_transform_golden.c has the same names and the transforms
+that produce them. Made with Pillow 9.4.0 and torchvision 0.14.1: python3 tests/golden/make_transforms.py
 """
 import os
 import struct
@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 31, 23
 
 
 def picture():
-    """Ramps, a chequerboard and a sharp spot, not down to black nor up to white."""
+    """Ramps, a chequerboard and a sharp spot; neither quite black nor quite white."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     ramp = (x * 9 + y * 5) % 256
     red = 30 + np.where(ramp < 128, ramp, 255 - ramp)

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/network_CASE.txt: what PyTorch computes for whole networks.
+"""Writes tests/golden/network_CASE.txt: the results of whole networks in PyTorch.
 
-Weights, inputs and labels are filled by Philox here and in tests/unit/trainer/test_network_golden.c, so
-that the files hold results only. For every tensor (the output, the losses, each gradient of the
+Philox generates weights, inputs and labels here and in tests/unit/trainer/test_network_golden.c, so
+that the files contain only results. For every tensor (the output, the losses, each gradient of the
 summed loss, each statistic of batch norm):
 
     KIND INDEX NAME NORM P1 .. P16 FLOAT32 BFLOAT16
 
-NORM and P (projections: sums of the elements with random signs, which see any wrong element) are
-those of float64. FLOAT32 and BFLOAT16 are PyTorch's own errors in these precisions, the yardstick
-for ours: norms of the difference to a float64 run that takes the rounded run's sides of every ReLU
-and maximum (tests/peers/torch_kinks.py), the worst of PyTorch's orders of summation (oneDNN on
-planar and on channels-last tensors, and in float32 its own loops).
+NORM and P (projections: sums of the elements with random signs, which any wrong element changes) are
+those of float64. FLOAT32 and BFLOAT16 are PyTorch's own errors in these precisions, the yardstick for
+ours: norms of the difference to a float64 run with the rounded run's sides of every ReLU and maximum
+(tests/peers/torch_kinks.py), the worst over PyTorch's orders of summation (oneDNN on planar and on
+channels-last tensors, and in float32 its own loops).
 
     /usr/bin/python3 tests/golden/network_golden.py [CASE...]
 
-Fillings. Word w(t, i, k) is word i % 4 of philox4x32-10(key 1; counter i / 4, t, k, 0);
+Generated values. Word w(t, i, k) is word i % 4 of philox4x32-10(key 1; counter i / 4, t, k, 0);
 u = 2 (w >> 8) / 2^24 - 1. Tensor t (in state_dict order, counters left out), element i, k = 0:
 convolution and linear weights u sqrt(6 / fan_in), norm weights 1 + u / 5, all else u / 5; the last
 norm weights of a residual block are a quarter of that, so that deep networks amplify rounding
@@ -100,7 +100,7 @@ def fill(model):
 
 
 class GivenDropout(torch.nn.Module):
-    """sr_dropout with scope 0: keeps where a draw is at least the probability."""
+    """sr_dropout with scope 0: keeps elements whose draw is at least the probability."""
 
     def __init__(self, probability):
         super().__init__()
@@ -146,7 +146,7 @@ def inputs(case):
 
 
 def backward(case, output, labels):
-    """Starts the gradients; returns one loss a sample, or None for a generator."""
+    """Starts the gradients; returns one loss per sample, or None for a generator."""
     model, smoothing = CASES[case][0], CASES[case][5]
     if model == "toy-generator":
         images = output.permute(0, 2, 3, 1)
@@ -190,7 +190,7 @@ def tensors(case, dtype, layout=torch.contiguous_format):
 
 
 def own_error(case, dtype, library, layout):
-    """Norm of the error of each tensor in a precision, beside float64 with the same choices."""
+    """Norm of the error of each tensor in a precision, compared with float64 with the same choices."""
     choices = torch_kinks.Choices()
     with torch.backends.mkldnn.flags(enabled=library), choices:
         rounded = tensors(case, dtype, layout)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU can do at most: copying, matrix products, launches. One line for each figure:
-// name, value, unit, how it was measured, separated by tabs.
+// The limits of a GPU: copying, matrix products, launches. One line for each figure: name, value,
+// unit, how it was measured, separated by tabs.
 //
 // Data are random, never zeros: a matrix product of zeros draws less power and runs faster. Times
-// are those of events on the stream; launch costs those of the host's clock. Not a test.
+// are measured by events on the stream; launch costs by the host's clock. Not a test.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -195,7 +195,7 @@ static void multiply(const product *p) {
                               p->workspace_bytes, stream));
 }
 
-// Seconds of 'count' products in one piece.
+// Seconds for 'count' products, timed together.
 static double time_products(const product *p, int count) {
     start();
     for (int i = 0; i < count; i++)

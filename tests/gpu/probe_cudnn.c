@@ -6,12 +6,12 @@
 //   probe_cudnn check                builds every pattern up to its operations; needs no GPU
 //   probe_cudnn table BATCH SECONDS DONE [PATTERN...]
 //       a line for each row that is not in the file DONE, until SECONDS are over: pattern, type,
-//       shape, "ok" or "no", engines that work, microseconds of the first choice of the heuristics,
-//       of the best engine, of the best deterministic one (0: none), GFLOP, and the reason of a
-//       "no"
+//       shape, "ok" or "no", number of working engines, microseconds of the heuristics' first
+//       choice, of the fastest engine, of the fastest deterministic one (0: none), GFLOP, and the
+//       reason for a "no"
 //
-// Every launch is timed alone, with a write of 256 MB before it, so that nothing lies in the cache;
-// median of 9. Data are random. Not a test: nothing is judged.
+// Every launch is timed separately, after a write of 256 MB that evicts the cache; median of 9.
+// Data are random. Not a test: no result is judged.
 #include <cuda_runtime.h>
 #include <cudnn.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ static const conv_shape shapes[] = {
     {256, 14, 256, 3, 1},   {1024, 14, 512, 1, 1}, {512, 14, 512, 3, 2},  {512, 7, 2048, 1, 1},
     {1024, 14, 2048, 1, 2}, {2048, 7, 512, 1, 1},  {512, 7, 512, 3, 1}};
 
-// A graph under construction. The first failure sticks; later calls do nothing.
+// A graph under construction. The first failure is kept; later calls do nothing.
 typedef struct graph {
     cudnnDataType_t type; // of activations and weights
     int64_t batch;
@@ -320,7 +320,7 @@ static void fprop_stats(graph *g) {
     statistics(g, y, sum, vector(g, CUDNN_DATA_FLOAT, g->shape.k));
 }
 
-// One reduction is all that runtime engines fuse: the sum of squares.
+// Runtime engines fuse only one reduction: the sum of squares.
 static void fprop_squares(graph *g) {
     descriptor x = x_tensor(g), w = w_tensor(g), y = y_tensor(g), squares = y_between(g);
     forward(g, x, w, y);
@@ -328,7 +328,7 @@ static void fprop_squares(graph *g) {
     reduce_sum(g, squares, vector(g, CUDNN_DATA_FLOAT, g->shape.k));
 }
 
-// relu(x * scale + bias), in registers: batch norm of the layer before.
+// relu(x * scale + bias), in registers: batch norm of the previous layer.
 static descriptor normalised_input(graph *g) {
     descriptor x = x_tensor(g), scale = vector(g, g->type, g->shape.c),
                bias = vector(g, g->type, g->shape.c);
@@ -356,7 +356,8 @@ static void norm_wgrad(graph *g) {
     backward_filter(g, dw, x, y_tensor(g));
 }
 
-// The gradient behind a batch norm, a * dy + b * y + c, made on the way into the convolution's.
+// The gradient after a batch norm, a * dy + b * y + c, computed in the prologue of the
+// convolution's.
 static void dnorm_dgrad(graph *g) {
     descriptor dy = y_tensor(g), y = y_tensor(g), a = vector(g, CUDNN_DATA_FLOAT, g->shape.k),
                b = vector(g, CUDNN_DATA_FLOAT, g->shape.k),
@@ -370,7 +371,7 @@ static void dnorm_dgrad(graph *g) {
     backward_data(g, dx, w, out);
 }
 
-// Behind a convolution: relu(y + residual), as an epilogue.
+// After a convolution: relu(y + residual), as an epilogue.
 static void fprop_add_relu(graph *g) {
     descriptor x = x_tensor(g), w = w_tensor(g), y = y_between(g), sum = y_between(g),
                residual = y_tensor(g);
@@ -434,7 +435,7 @@ static int check_patterns(void) {
     return bad ? 1 : 0;
 }
 
-// ---- With one ----
+// ---- With a GPU ----
 
 #define CHECK_CUDA(call)                                                                           \
     do {                                                                                           \
@@ -500,7 +501,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Microseconds of a plan; 0 where it does not run.
+// Microseconds of a plan; 0 if it does not run.
 static double time_plan(graph *g, machine *m, descriptor plan) {
     int64_t uid[MAX_TENSORS];
     void *pointer[MAX_TENSORS];
@@ -564,7 +565,7 @@ typedef struct row {
     double first_us, best_us, deterministic_us;
 } row;
 
-// Makes and times the plan of a configuration; a failure is this configuration's alone.
+// Makes and times the plan of a configuration; a failure affects only this configuration.
 static void try_config(graph *g, machine *m, descriptor config, row *out) {
     int64_t workspace = 0, count = 0;
     int kept = g->count;
@@ -623,7 +624,7 @@ static void measure(graph *g, machine *m, row *out) {
     if (g->failed)
         return;
     try_heuristics(g, m, operations, CUDNN_HEUR_MODE_A, out);
-    if (out->working == 0) { // the fall-back list is its own attempt
+    if (out->working == 0) { // the fall-back list is a separate attempt
         g->failed = false;
         try_heuristics(g, m, operations, CUDNN_HEUR_MODE_FALLBACK, out);
     }
@@ -635,7 +636,7 @@ static double gflop(const graph *g) {
            (double)(g->shape.c * g->shape.window * g->shape.window);
 }
 
-// Is a row that begins with 'key' in the file?
+// Whether the file has a row that begins with 'key'.
 static bool is_done(const char *path, const char *key) {
     char line[1024];
     bool found = false;
@@ -683,7 +684,7 @@ static int measure_table(int64_t batch, double seconds, const char *done, char *
                 if (is_done(done, key))
                     continue;
                 if (difftime(time(NULL), begin) > seconds)
-                    return 3; // the next call goes on here
+                    return 3; // the next call continues here
                 measure_row(&m, p, t, s, batch, key);
             }
         }
@@ -711,7 +712,8 @@ static int print_device(void) {
         status = cudnnBackendGetAttribute(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
                                           CUDNN_TYPE_CHAR, bytes, &bytes, text);
     if (!text || status != CUDNN_STATUS_SUCCESS) {
-        fprintf(stderr, "probe_cudnn: no JSON of the device: %s\n", cudnnGetErrorString(status));
+        fprintf(stderr, "probe_cudnn: cannot describe the device as JSON: %s\n",
+                cudnnGetErrorString(status));
         return 1;
     }
     puts(text);

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own speed at ResNet-50 training on this GPU: what serried has to beat.
+"""PyTorch's own speed at ResNet-50 training on this GPU, which serried has to beat.
 
     probe_torch.py MODE TYPE SECONDS DONE [BATCH...]
 
 MODE: eager, compile (default mode) or graphs (compile with CUDA graphs). TYPE: bf16 or fp16
 (autocast; fp16 with a gradient scaler), or bf16-pure (weights and activations in bf16, batch norm's
 values in fp32). One line for each batch that is not in the file DONE, until SECONDS are over: mode,
-type, batch, images/s (median of 5 blocks of 50 steps), the slowest and the fastest block, GiB
-allocated and reserved at most, versions; separated by tabs.
+type, batch, images/s (median of 5 blocks of 50 steps), the slowest and the fastest block, maximal
+GiB allocated and reserved, versions; separated by tabs.
 
 PyTorch at its best: channels last, cudnn.benchmark, fused SGD, gradients set to none; random
-normalised pictures that lie on the GPU; label smoothing 0.1, momentum 0.9, weight decay 5e-5.
+normalised pictures in GPU memory; label smoothing 0.1, momentum 0.9, weight decay 5e-5.
 """
 import statistics
 import sys
@@ -102,7 +102,7 @@ def main():
         if (mode, kind, batch) in have:
             continue
         if time.monotonic() - begin > float(seconds):
-            sys.exit(3)  # the next call goes on here
+            sys.exit(3)  # the next call continues here
         measure(mode, kind, int(batch))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.py FOLDER: writes FOLDER/RESULTS.md from FOLDER/results/*.tsv, which tests/gpu/run fills.
 
-Only rows of those files appear; what was not measured is said to be so. A line that begins with '#'
-in a file tells when, where and by which command the rows behind it were measured.
+Only rows of those files appear; anything else is marked as not measured. A line that begins with '#'
+in a file says when, where and by which command the rows after it were measured.
 """
 import os
 import sys
@@ -40,7 +40,7 @@ def table(heads, rows):
 
 
 def deterministic_cost(rows):
-    """Time of all weight gradients of a step, by the best engine and by the best deterministic."""
+    """Time of all weight gradients of a step, with the fastest engine and with the fastest deterministic."""
     heads = ("type", "batch", "shapes", "best us", "deterministic us", "ratio", "without one")
     out = []
     for kind in sorted({r[1] for r in rows}):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check_build_tree.sh BUILD SOURCE: a sample builds by pkg-config against the build folder, where nothing is
-# installed, and runs as it is.
+# check_build_tree.sh BUILD SOURCE: a sample builds with pkg-config against the build folder, without an
+# installation, and runs.
 set -euo pipefail
 build=$1 source=$2
 folder=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # check_install.sh BUILD SOURCE: installs to a temporary prefix and moves it; every public header
-# compiles alone as C17 and C++17; a program builds and runs by pkg-config and by CMake.
+# compiles alone as C17 and C++17; a program builds and runs with pkg-config and with CMake.
 set -euo pipefail
 build=$1 source=$2
 folder=$(mktemp -d)
@@ -61,7 +61,7 @@ if [ -x "$prefix/bin/serried" ]; then
         [ -s "$prefix/share/$file" ] || fail "no share/$file"
     done
 fi
-# What the quickstart builds is all that installing needs.
+# The targets that the quickstart builds suffice for installing.
 grep -q -- '--target serried-command man completions)' "$source/launcher/quickstart" ||
     fail "the quickstart does not build what is installed"
 "$prefix/bin/serried-convert" --help | grep -q safetensors || fail "serried-convert does not run"

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bits move only together with the version of what computes them.
+"""Results may change their bits only together with the version of the code that computes them.
 
 Each section of tests/numerics/digests.txt is headed by what decides the bits below it: versions of
-serried's parts and of libraries, processor features where they count. Every kernel, two small networks
-and the data path are computed with each set of processor features that this machine can produce (more
-are hidden by SERRIED_CPU_MASK) and compared with the table. Sets of features that share a section are
-promised the same bits: the section of x86 has no features, so AVX2 and AVX-512 must give one digest.
+serried's parts and of libraries, and processor features where they matter. Every kernel, two small
+networks and the data path are computed with each set of processor features that this machine can
+provide (SERRIED_CPU_MASK hides the rest) and compared with the table. Sets of features that share a
+section must have the same bits: the section of x86 has no features, so AVX2 and AVX-512 must give one
+digest.
 
   check_numerics.py PROGRAM            compare; NOT RUN for what this machine cannot compute, or what
                                        has no section yet
-  check_numerics.py PROGRAM --write    write the digests of this machine; refuses those that moved
-                                       without a raised version, and removes other machines' old ones
+  check_numerics.py PROGRAM --write    write the digests of this machine; refuses changes without a
+                                       raised version, and removes other machines' outdated ones
 
 PROGRAM is numerics_digests of a build. Run in the root of the repository.
 """
@@ -26,12 +27,12 @@ TABLE = "tests/numerics/digests.txt"
 HEAD = """# Digests of what serried computes; written by tests/numerics/check_numerics.py PROGRAM --write, not by hand.
 # A section: what decides the bits; rows: name, numerics class or precision, digest.
 """
-# Sets of features that decide bits, and what hides the rest. The first part of the mask hides features that
-# decide; the second those that must not.
+# Sets of features that decide bits, and the masks that hide the others. The first part of a mask hides features
+# that decide bits; the second those that must not matter.
 UNREAD = "vnni,bf16,fp16,amx_int8"
 SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16," + UNREAD),
         ("avx2 avx512", "amx_bf16"), ("avx2 avx512 amx_bf16", UNREAD), ("avx2 avx512 amx_bf16", "")]
-# What users may set for oneDNN; none of it may change a bit.
+# oneDNN settings of users, none of which may change a bit.
 FOREIGN = {"DNNL_MAX_CPU_ISA": "SSE41", "DNNL_CPU_ISA_HINTS": "PREFER_YMM", "DNNL_DEFAULT_FPMATH_MODE": "ANY"}
 VERSIONS = {
     "serried-numerics": "SR_NUMERICS_VERSION in trainer/engine/fingerprint.h",
@@ -102,8 +103,8 @@ class Check:
         return (done.stdout.strip() or "plain") == name
 
     def jobs(self):
-        """One for each set of features and providers, and one with foreign variables; the reference depends on
-        none of these."""
+        """One for each set of features and providers, and one with variables of oneDNN; the reference depends on none of
+        these."""
         jobs = [("plain", SETS[0][1], None, ["reference", "networks", "data"], {}),
                 ("plain", SETS[0][1], "reference", ["networks"], {})]
         for name, mask in SETS[1:]:
@@ -126,7 +127,7 @@ class Check:
                     self.add(name, self.found.setdefault(heading, {}), rows)
 
     def add(self, name, into, rows):
-        """What two sets of features have in common is promised equal."""
+        """Rows that two sets of features have in common must be equal."""
         for row, digest in rows.items():
             known = into.get(row, ("-", name))
             if "-" not in (digest, known[0]) and digest != known[0] and row not in self.broken:
@@ -168,7 +169,7 @@ class Check:
             self.fail(f"{row[0]} ({row[1]}) of [{heading}] is computed no more; run {self.cure}")
 
     def stale(self, heading):
-        """Whether a section that was not computed here is of other versions than this build."""
+        """Whether a section that was not computed here has other versions than this build."""
         return any(self.current.get(name, version) != version for name, version in versions(heading).items())
 
     def compare_all(self):
@@ -186,7 +187,7 @@ class Check:
             for row, (digest, _) in rows.items():
                 if digest != "-" and old.get(row, digest) != digest:
                     self.moved(heading, row, digest)
-            # A row that cannot be computed here stays, where it is of these versions.
+            # A row that cannot be computed here is kept if it has these versions.
             merged = {row: digest if digest != "-" else old.get(row, "-") for row, (digest, _) in rows.items()}
             kept[heading] = {row: digest for row, digest in merged.items() if digest != "-"}
         if self.failed:

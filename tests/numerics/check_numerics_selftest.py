@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_numerics.py finds what it is for: with a program that prints what a case says."""
+"""check_numerics.py detects what it should, tested with a program whose output each case defines."""
 import contextlib
 import io
 import os
@@ -9,7 +9,7 @@ import tempfile
 
 import check_numerics
 
-# Of a processor with AVX-512: prints the file of a set of features.
+# For a processor with AVX-512: prints the file of a set of features.
 PROGRAM = """#!/bin/sh
 case ",$SERRIED_CPU_MASK," in
 *,avx2,*) features=plain ;;
@@ -32,7 +32,7 @@ class Selftest:
         self.failed = 0
 
     def run(self, table, texts, write=False):
-        """What it prints, the check, and the table after it."""
+        """The output, the check, and the table after it."""
         with open(check_numerics.TABLE, "w", encoding="utf-8") as file:
             file.write(table)
         for features in ("plain", "avx2", "avx2 avx512"):

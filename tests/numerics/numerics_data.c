@@ -104,7 +104,7 @@ static uint64_t augment(const char *folder, const char *transform, const char *a
     return hash;
 }
 
-// What draws little, or nothing, without being told to.
+// Arguments for transforms that draw little, or nothing, by default.
 static const char *arguments_of(const char *transform) {
     static const char *const told[][2] = {
         {"color_jitter", "brightness=0.4 contrast=0.4 saturation=0.4 hue=0.2"},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints digests of what serried computes here, for check_numerics.py to compare with the table.
+// Prints digests of what serried computes here, which check_numerics.py compares with the table.
 //
-//   numerics_digests features                    the processor features that count, of this mask
+//   numerics_digests features                    the processor features that decide, of this mask
 //   numerics_digests PART...                     reference, providers, networks, data
 //
-// SERRIED_CPU_MASK and SERRIED_PROVIDERS choose what is computed with.
+// SERRIED_CPU_MASK and SERRIED_PROVIDERS select what computes.
 #include "tests/numerics/numerics_digests.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of numerics_digests. Each prints sections: "[what decides the bits]" as the fingerprint
-// has it, and below it a row for each thing computed: name, class or precision, digest.
+// The parts of numerics_digests. Each prints sections: "[what decides the bits]" as in the
+// fingerprint, followed by a row for each result: name, class or precision, digest.
 #ifndef SR_TESTS_NUMERICS_DIGESTS_H
 #define SR_TESTS_NUMERICS_DIGESTS_H
 
-// Entries of the reference over all problems of kernel_cases.c.
+// Entries of the reference on all problems of kernel_cases.c.
 void digests_of_reference(void);
-// Those of the other providers; "-" for an entry that cannot run here.
+// Entries of the other providers; "-" for an entry that cannot run here.
 void digests_of_providers(void);
 // Small networks, a few steps each.
 void digests_of_networks(void);

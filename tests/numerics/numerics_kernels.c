@@ -50,7 +50,7 @@ static void print_heading(void) {
            provider->features ? decide ? sr_cpu_features_text(decide, features) : "plain" : "");
 }
 
-// An entry that could run but has no problem would escape.
+// An entry that could run but has no problem would go unchecked.
 static void print_entry(size_t place) {
     const sr_kernel_entry *e = &provider->entries[place];
     const bool cased = kernel_cases[e->kernel] != NULL;
@@ -59,7 +59,7 @@ static void print_entry(size_t place) {
     else if (cased && (e->needs & ~sr_cpu_features()) != 0)
         printf("%s %s -\n", e->name, e->numerics_class);
     else if (cased || provider->features || e->needs)
-        fail_msg("%s has no problem in kernel_cases.c that it serves here", e->name);
+        fail_msg("%s serves no problem of kernel_cases.c here", e->name);
 }
 
 static void print_provider(void) {

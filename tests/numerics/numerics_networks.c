@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of small networks after a few steps: everything of a lane program, its exchange and its
-// update, with the kernels that training would take. Pictures are made here, so the numerics of the
-// data path do not count.
+// Digests of small networks after a few steps: all of a lane program, its exchange and its update,
+// with the kernels that training would use. The pictures are generated here, so the numerics of the
+// data path have no influence.
 #include "tests/numerics/numerics_digests.h"
 
 #include "tests/unit/support/test_support.h"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_limits.py [SERRIED]: what SERRIED_CPU_MASK hides is hidden from oneDNN, ours and PyTorch's.
+"""check_limits.py [SERRIED]: what SERRIED_CPU_MASK hides is hidden from oneDNN, in serried and in PyTorch.
 
-Alone: what torch_step.py tells PyTorch's libraries, for every set of features. With the command: oneDNN itself says
-what it obeys, in serried and, where this Python has it, in PyTorch.
+Without the command: the settings that torch_step.py passes to PyTorch's libraries, for every set of features. With it:
+what oneDNN itself reports, in serried and, if this Python has it, in PyTorch.
 """
 import importlib.util
 import os
@@ -36,7 +36,7 @@ def findings_of_words():
 
 
 def isas_of(*command, **variables):
-    """Instruction sets that oneDNN names in what the command says."""
+    """Instruction sets that oneDNN reports in the command's output."""
     environment = dict(os.environ, ONEDNN_VERBOSE="1", DNNL_VERBOSE="1", **variables)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, env=environment, capture_output=True,
                           text=True)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_random.py BUILD: random operators and networks of serried against PyTorch in f64.
+"""check_random.py BUILD: random operators and networks of serried, compared with PyTorch in f64.
 
-    --seed N        of all draws (default: SERRIED_TEST_SEED, else a new one; printed)
-    --cases N       cases of single operators (default 2,000)
-    --networks N    networks (default 200)
-    --only KIND     operator cases of this kind alone, e.g. conv2d; no networks
-    --case N        one operator case (with --only where that was given); no networks
+    --seed N        seed of all draws (default: SERRIED_TEST_SEED, else a new one; printed)
+    --cases N       number of cases of single operators (default 2,000)
+    --networks N    number of networks (default 200)
+    --only KIND     only operator cases of this kind, e.g. conv2d; no networks
+    --case N        one operator case (with --only if that was given); no networks
     --network N     one network; no operator cases
     --on WAY        one of the ways to compute below
     --jobs N        processes (default: one for each processor)
     --table         only: every operator of serried is compared, or there is a reason why not
     --selftest      only: a wrong result is reported, for 40 cases (one element by 5 %) and 10
-                    networks (one tensor by a factor of two), and so is a process that ends
+                    networks (one tensor by a factor of two), and so is a process that dies
 
-Each case is computed by every way of WAYS: the providers together, each alone, and without AVX-512.
-The error of each result against PyTorch's f64 is at most 4 times (where Winograd's filtering
-applies, 8 times) PyTorch's own error in the same dtype, or a few roundings (random_compare.py). Ends
-with 77 where PyTorch is missing, with 1 where a case fails; prints how to repeat it.
+Each case is computed in every way of WAYS: all providers together, each alone, and without AVX-512. The
+error of each result against PyTorch's f64 is at most 4 times (where Winograd's filtering applies, 8
+times) PyTorch's own error in the same dtype, or a few roundings (random_compare.py). Exits with 77 if
+PyTorch is missing, with 1 if a case fails, and prints how to repeat it.
 """
 import argparse
 import collections
@@ -37,8 +37,8 @@ WAYS = {
     "onednn": {"SERRIED_PROVIDERS": "reference,onednn"},
     "avx2": {"SERRIED_CPU_MASK": "avx512"},
 }
-REPORTED = 30  # failures that are shown in full; others in a line
-NEAREST = 12   # results nearest to their limit, of the summary
+REPORTED = 30  # failures that are shown in full; others take one line
+NEAREST = 12  # number of results nearest to their limit in the summary
 worker = None  # of this process
 
 
@@ -75,7 +75,7 @@ def check_table(build, kinds):
 
 
 def jobs_of(chosen):
-    """[(word, number)]: what is to be computed."""
+    """[(word, number)]: the cases to compute."""
     if chosen.case is not None:
         return [("case", chosen.case)]
     if chosen.network is not None:
@@ -172,7 +172,7 @@ def selftest(chosen, cases):
 
 
 def selftest_ended():
-    """A process that dies fails the case it had, and computes the next one."""
+    """A process that dies fails the case it was computing, and the next case is computed."""
     worker.serried["reference"].process.kill()
     dead, next_one = worker.outcome("case", 0), worker.outcome("case", 0)
     if dead.bad == [("reference", "run_program ended: SIGKILL")] and not next_one.bad:

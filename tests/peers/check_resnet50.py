@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_resnet50.py BUILD: residual networks in serried and in torchvision are the same.
+"""check_resnet50.py BUILD: residual networks in serried and in torchvision are equal.
 
-1. Logits, losses, every gradient and every batch statistic of one training pass over 4 pictures, of
-   ResNet-50 at 64 and at 224 pixels, ResNet-34 and -101 at 64, with weights that torchvision made
-   and trained for a few steps: in float64 they are torchvision's (1e-9 of each tensor's norm); in
-   float32 and bfloat16 the error is at most four times torchvision's own in that precision (the
-   factor of Winograd's filtering; the worse of planar and channels-last), or 8 eps of the norm.
-   Truth is float64 with the sides of ReLUs and places of maxima of the rounded run, on both sides
-   (run_network.c, torch_kinks.py).
-2. `serried predict` names the class that torchvision finds in the very pixels (--save-pixels), and
+1. Logits, losses, every gradient and every batch statistic of one training pass over 4 pictures, for
+   ResNet-50 at 64 and at 224 pixels, ResNet-34 and -101 at 64, with weights that torchvision
+   initialised and trained for a few steps: in float64 they equal torchvision's (1e-9 of each tensor's
+   norm); in float32 and bfloat16 the error is at most four times torchvision's own in that precision
+   (the factor of Winograd's filtering; the worse of planar and channels-last), or 8 eps of the norm.
+   The exact values are float64 with the sides of ReLUs and positions of maxima of the rounded run, on
+   both sides (run_network.c, torch_kinks.py).
+2. `serried predict` names the class that torchvision finds in the same pixels (--save-pixels), and
    `serried val` counts the hits that torchvision finds there.
 3. A checkpoint that serried trained loads with load_state_dict(strict=True).
 
-Weights go through serried-convert each way. Ends with 77 where torch or torchvision is missing.
+Weights are converted by serried-convert in both directions. Exits with 77 if torch or torchvision is missing.
 """
 import csv
 import io
@@ -78,7 +78,7 @@ def normalise(images, dtype):
 
 
 def pictures(count, side):
-    """Blots of colour: neighbouring pixels are alike, as in photographs."""
+    """Blurred blobs of colour: neighbouring pixels are similar, as in photographs."""
     coarse = torch.rand(count, 3, 8, 8) * 255
     fine = torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear")
     return (fine + torch.randn(count, 3, side, side) * 8).clamp(0, 255).byte() \
@@ -92,7 +92,7 @@ def copy_of(model, dtype):
 
 
 def trained_model(kind):
-    """Random first values, a few steps of SGD, then running statistics that fit."""
+    """Random initial values, a few steps of SGD, then matching running statistics."""
     model = torchvision.models.__dict__[kind](num_classes=CLASSES).train()
     model.kind = kind
     optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
@@ -138,7 +138,7 @@ def own_errors(model, images, labels, dtype):
 
 
 def check_worst(name, values):
-    """Of (value, limit) by tensor the one that comes nearest to its limit."""
+    """Checks the (value, limit) that is nearest to its limit."""
     worst = max(values, key=lambda n: values[n][0] / values[n][1])
     check(f"{name}: {len(values)} tensors, the worst {worst}", *values[worst])
 
@@ -166,7 +166,7 @@ VIEW = ("data.val=data", f"image={PREDICT_SIDE}", f"eval.crop={PREDICT_SIDE}", "
 
 
 def predict(weights, files):
-    """Rows of the table, and the pixels that the network saw."""
+    """Rows of the table, and the pixels that the network received."""
     text = run(SERRIED, "predict", "resnet50", f"weights={weights}", *VIEW,
                "--save-pixels=pixels.safetensors", *files)
     return list(csv.DictReader(io.StringIO(text))), load("pixels.safetensors")["pixels"]
@@ -183,7 +183,7 @@ def check_predict(model, weights):
         spread = logits.std(0)
         model.fc.weight.div_(spread[:, None])
         model.fc.bias.copy_((model.fc.bias - logits.mean(0)) / spread)
-        model.float().double()  # what the file will hold
+        model.float().double()  # what the file will contain
         chances = model(x).softmax(1)
     spread = save(model.float().state_dict(), "spread")
     found, again = predict(spread, files)
@@ -194,7 +194,7 @@ def check_predict(model, weights):
     check(f"predict: {len(files)} pictures in {classes} classes, others than PyTorch's", other, 0)
     check("predict: probabilities",
           max(abs(float(r["probability"]) - p) for r, p in zip(found, best.tolist())), 1e-4)
-    # The packed val split holds the last pictures of each class.
+    # The packed val split contains the last pictures of each class.
     labels = torch.arange(len(files)) // PICTURES
     held_out = torch.arange(len(files)) % PICTURES >= PICTURES - HELD_OUT
     places = (chances.argsort(1, descending=True) == labels[:, None]).int().argmax(1)[held_out]

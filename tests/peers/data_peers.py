@@ -3,12 +3,12 @@
 
     data_peers.py {ffcv|dali|torchvision} FOLDER [--image PX] [--kind u8|float] [--cpus LIST] ...
 
-FOLDER holds pictures of one class, JPEG or, as raw pixels, NumPy arrays. Prints "ready JSON" once
+FOLDER contains pictures of one class, JPEG or, as raw pixels, NumPy arrays. Prints "ready JSON" once
 everything is compiled and warm, then answers "run K" with the seconds of K epochs: each takes at
-least --pictures pictures (those of FOLDER again and again) through a random resized crop and a flip
-to PX x PX, as u8 or normalised to float, in batches, with one worker. What a loader has made ahead
-between two runs is taken before the clock starts. FFCV reads a file of its own in FOLDER, made of
-the same pixels: JPEG at quality 90, or raw.
+least --pictures pictures (those of FOLDER repeatedly) through a random resized crop and a flip to
+PX x PX, as u8 or normalised to float, in batches, with one worker. What a loader has prepared between
+two runs is discarded before the clock starts. FFCV reads its own file in FOLDER, made from the same
+pixels: JPEG at quality 90, or raw.
 
 The defaults of --batch, --ahead, --order and so on are what loader_settings.py found fastest.
 """
@@ -36,7 +36,7 @@ def arguments():
     p.add_argument("--image", type=int, default=224)
     p.add_argument("--pictures", type=int, default=2400, help="of an epoch, at least")
     p.add_argument("--kind", choices=("u8", "float"), default="u8")
-    p.add_argument("--cpus", help="0-2,4: processors that it may use; as it was started")
+    p.add_argument("--cpus", help="0-2,4: processors that it may use; default: those at its start")
     p.add_argument("--name", default="peer", help="of its file in FOLDER")
     p.add_argument("--batch", type=int, help="pictures of a batch")
     p.add_argument("--ahead", type=int, help="batches ahead (FFCV), prefetch queue (DALI)")
@@ -105,7 +105,7 @@ def ffcv_epochs(a, files, about):
                     pipelines={"image": [*image, ToTensor()], "label": [IntDecoder(), ToTensor()]})
     about["version"] = f"FFCV {importlib.metadata.version('ffcv')}"
     about["setting"] = f"batches of {a.batch}, {a.ahead} ahead"
-    about["bytes_per_picture"] = 0  # it lies in pages of 8 MiB
+    about["bytes_per_picture"] = 0  # it is stored in pages of 8 MiB
     about["pictures"] = len(files) * repeats(a, files)
     return lambda: (len(batch[0]) for batch in loader)
 
@@ -188,7 +188,7 @@ def torchvision_epochs(a, files, about):
 
 
 def seconds_of(batches, about):
-    """Of about["pictures"] pictures; those that lay ready are no part of it."""
+    """Seconds for about["pictures"] pictures, without those that were prepared before."""
     for _ in range(about.get("ahead", 0)):
         next(batches)
     start, done = time.perf_counter(), 0
@@ -206,7 +206,7 @@ def main():
              "bytes_per_picture": sum(map(os.path.getsize, files)) / len(files)}
     start = {"ffcv": ffcv_epochs, "dali": dali_epochs, "torchvision": torchvision_epochs}
     epoch = start[a.peer](a, files, about)
-    seconds_of(epoch(), about)  # compiles, and meets every picture
+    seconds_of(epoch(), about)  # compiles, and reads every picture
     print("ready", json.dumps(about), flush=True)
     for line in sys.stdin:
         words = line.split()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which settings of a data loader are fastest on one core? What data_peers.py takes by default is the answer.
+"""Finds the fastest settings of a data loader on one core; data_peers.py has the results as defaults.
 
     PYTHON tests/peers/loader_settings.py {ffcv|dali} FOLDER [--rounds N] [--kind u8|float] [--cpu N]
 
-FOLDER holds JPEG files or NumPy arrays. Every setting is a process of its own, warm, which takes an epoch in turns
-with the others, held in between. Prints images/s by the clock and by processor time, the fastest first.
+FOLDER contains JPEG files or NumPy arrays. Every setting is a separate process, warm, which takes an epoch in turns
+with the others and is stopped in between. Prints images/s by the clock and by processor time, the fastest first.
 """
 import argparse
 import glob

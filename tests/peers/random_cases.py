@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random case: drawn, computed by serried and PyTorch, compared, described where it fails."""
+"""One random case: drawn, computed by serried and PyTorch, compared, and described if it fails."""
 import collections
 
 import numpy as np
@@ -23,7 +23,7 @@ def kinds():
 
 
 class Worker:
-    """What computes cases in one process: a resident serried for each way."""
+    """Computes cases in one process: a resident serried for each way."""
 
     def __init__(self, program, environments, seed, only):
         random_torch.torch.set_num_threads(1)
@@ -35,7 +35,7 @@ class Worker:
             process.close()
 
     def outcome(self, word, number, change=None):
-        """Of a case; 'change' may spoil serried's results, for the self-test."""
+        """The outcome of a case; 'change' may modify serried's results, for the self-test."""
         draw = Draw(self.seed, STREAMS[word], number)
         if word == "network":
             case = random_networks.draw_network(draw)
@@ -60,7 +60,7 @@ class Worker:
                        case.program.describe() if bad else [])
 
     def ways_of(self, dtype):
-        """f64 is computed by the reference alone, whatever the way."""
+        """Only the reference computes f64, whatever the way."""
         names = list(self.serried)
         return names[:1] if dtype == "f64" else names
 
@@ -70,14 +70,14 @@ def library_roundings(case, what):
 
 
 class Comparison:
-    """Of one operator case; PyTorch's side is computed once for all ways."""
+    """Compares one operator case; PyTorch's side is computed once for all ways."""
 
     def __init__(self, case):
         self.case = case
         self.truth = self.single = self.scales = None
 
     def verdicts(self, run, own):
-        """'own': by serried's kernels alone."""
+        """'own': computed only by serried's own kernels."""
         case = self.case
         numbers = [n for n, _ in case.reads]
         found = run(case.program, numbers)
@@ -104,7 +104,7 @@ def spoiled(found):
 
 
 def halved(found):
-    """serried's results with the largest one half of what it is."""
+    """serried's results with the largest one halved."""
     number = max(found, key=lambda n: found[n][1].size)
     dtype, array = found[number]
     return {**found, number: (dtype, array / 2)}

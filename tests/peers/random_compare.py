@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a result of serried is too far from the truth, given how far PyTorch's is.
+"""Decides when a result of serried is too inaccurate, given PyTorch's accuracy.
 
-Errors are absolute differences from PyTorch's f64. A result's scale is how large its terms are
-(the 2-norm of what an element is the sum of, for instance): what rounding errors are measured by.
+Errors are absolute differences from PyTorch's f64. A result's scale is the size of its terms (for
+instance the 2-norm of the terms of a sum), in units of which rounding errors are measured.
 """
 import collections
 
@@ -11,28 +11,28 @@ import numpy as np
 from random_program import KINDS
 
 FACTOR, WINOGRAD_FACTOR = 4, 8
-# A result is never wrong for being this near: so many half units in the last place of the stored
-# type, and of fp32 arithmetic, relative to the scale.
+# A result this accurate is never wrong: this many half units in the last place of the stored type, and
+# of fp32 arithmetic, relative to the scale.
 STORED, COMPUTED = 2, 16
-# The same of sums: 64 equal terms behind a large one all round alike, which is the longest chain that
-# a sum of serried should have.
+# The same for sums: 64 equal terms after a large one all round alike, and this is the longest chain
+# that a sum of serried should have.
 SUMMED = 32
 # oneDNN adds the products of a convolution or of a linear layer in one chain. Roundings of its partial
-# sums, which grow with the root of their number, are 0.4 sqrt(terms) at one standard deviation; five
-# of them, as the worst of many elements is looked at.
+# sums, which grow with the root of their number, have a standard deviation of 0.4 sqrt(terms); five
+# of them are allowed, because the worst of many elements is checked.
 LIBRARY_CHAIN = 2
 # Winograd's transforms add up to ten terms of both signs for each, twice: its worst elements are
-# off by three times as much as COMPUTED (measured beside direct sums).
+# three times as inaccurate as COMPUTED (measured relative to direct sums).
 WINOGRAD_COMPUTED = 48
-# f64 is for formulas, which are wrong by far more. PyTorch's error in it is that of its f32, scaled;
-# f64 itself is the truth here, with errors of its own.
+# f64 is for testing formulas, whose errors are far larger. PyTorch's error in it is that of its f32,
+# scaled; f64 itself is taken as exact here, but has errors of its own.
 F64_SLACK = 1024
 
 Verdict = collections.namedtuple("Verdict", "what ratio measure ours peers limit shape dtype")
 
 
 def floor_of(dtype, stored=STORED, computed=COMPUTED):
-    """Of results in this dtype, relative to their scale."""
+    """The floor for results in this dtype, relative to their scale."""
     if dtype == "f64":
         return computed * F64_SLACK * KINDS["f64"].u
     narrow = KINDS[dtype].u if dtype in ("bf16", "f16") else 0
@@ -57,7 +57,7 @@ def compare(what, ours, dtype, truth, single, scale, factor, stored, computed):
     """The worse of two verdicts: the largest element's error, and the norm of all errors. 'stored'
     values of a narrow type are rounded on the way to a result."""
     good = countable(truth, dtype) & np.isfinite(single)
-    # Below a type's normal numbers a rounding is off by half of 'tiny', whatever the value.
+    # Below a type's normal numbers a rounding error is half of 'tiny', whatever the value.
     shape, tiny = list(truth.shape), KINDS[dtype].tiny * stored / STORED
     if ours.shape != truth.shape:
         return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, shape, dtype)
@@ -92,9 +92,9 @@ def verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype):
 
 
 def compare_sampled(what, ours, dtype, truth, peers, factor):
-    """For whole networks: 'peers' are norms of PyTorch's error, each on slightly other inputs, so
-    that one lucky run does not make the limit. Of few elements a norm is a matter of luck on our
-    side, too: the limit is wider by 4 over their number."""
+    """For whole networks: 'peers' are norms of PyTorch's error, each on slightly different inputs, so
+    that one accurate run by chance does not determine the limit. With few elements our own norm varies
+    by chance, too: the limit is wider by a factor of 1 + 4 / their number."""
     good = np.isfinite(truth)
     floor = floor_of(dtype)
     if ours.shape != truth.shape:

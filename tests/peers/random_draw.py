@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random sizes and data of a case: a function of seed, kind and number of the case alone."""
+"""Random sizes and data of a case: a function only of seed, kind and number of the case."""
 import math
 
 import numpy as np
@@ -12,7 +12,7 @@ DTYPES = ("f32", "f32", "f32", "bf16", "bf16", "f16", "f64")
 
 
 class Draw:
-    """Counter-based (Philox): a case can be drawn alone."""
+    """Counter-based (Philox): a case can be drawn without the others."""
 
     def __init__(self, seed, kind, number):
         self.rng = np.random.Generator(np.random.Philox(key=[seed, number * 2 + kind]))
@@ -22,7 +22,7 @@ class Draw:
         return self.rng.random() < probability
 
     def integer(self, low, high):
-        """Both ends included."""
+        """Both ends are included."""
         return int(self.rng.integers(low, high + 1))
 
     def choice(self, values):
@@ -32,7 +32,7 @@ class Draw:
         return self.choice([s for s in SIZES if s <= max(1, most)])
 
     def shape(self, rank, most):
-        """A shape of about 'most' elements at the most, its sizes in any order."""
+        """A shape of at most about 'most' elements, its sizes in any order."""
         dims = []
         for _ in range(rank):
             dims.append(self.size(most // math.prod(dims)))
@@ -49,7 +49,7 @@ class Draw:
         return self.rng.standard_normal(shape)
 
     def data(self, shape, dtype=None):
-        """Values that the dtype holds, of one of several characters."""
+        """Values that the dtype can represent, with one of several distributions."""
         dtype = dtype or self.dtype
         return round_to(self.choice(CHARACTERS)(self, list(shape)), dtype)
 
@@ -65,7 +65,7 @@ def with_mean(d, shape):
 
 
 def sparse(d, shape):
-    """As behind a ReLU; often the first row is all active."""
+    """As after a ReLU; often the first row is all active."""
     x = np.maximum(d.normal(shape) - d.choice((0, 1, 2)), 0)
     if len(shape) > 1 and d.chance(0.5):
         x[0] = np.abs(d.normal(shape[1:])) + d.choice((0, 4))

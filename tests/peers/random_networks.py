@@ -2,9 +2,9 @@
 """Random networks: chains, residual blocks and branches of convolution, normalisation, activation and
 pooling, a head and a loss; forward, statistics and all gradients.
 
-A network runs twice in serried. Once its inputs of everything that is not continuous are read as
-well, and PyTorch decides as they do; then what a training step would read, whose plan is another,
-and whose bits must be the same.
+A network runs twice in serried. The first run also reads the inputs of everything discontinuous, whose
+choices PyTorch takes over; the second one reads what a training step would read, which makes another
+plan, and must give the same bits.
 """
 import math
 
@@ -14,13 +14,13 @@ import random_torch
 from random_compare import (FACTOR, WINOGRAD_FACTOR, Verdict, compare_sampled, norm)
 from random_program import KINDS, Program, round_to
 
-SAMPLES = 4  # of PyTorch's error: on the network's own inputs, and on some next to them
+SAMPLES = 4  # number of samples of PyTorch's error: on the network's own inputs, and on some close to them
 DECISIONS = {"relu": 0, "leaky_relu": 0, "maxpool2d": 0, "global_maxpool": 0}
 ELEMENTS = 40000  # of an activation
 
 
 class Network:
-    """A program under construction; shapes are known at each value."""
+    """A program under construction; the shape of each value is known."""
 
     def __init__(self, draw):
         self.draw, self.dtype = draw, draw.dtype
@@ -28,7 +28,7 @@ class Network:
         self.shape = {}       # of activations
         self.parameters = []  # (number, name)
         self.statistics = []
-        self.decided_by = []  # values that say which side or place was taken
+        self.decided_by = []  # values that determine the chosen sides or positions
         self.winograd = False
 
     def parameter(self, name, array):
@@ -183,7 +183,7 @@ def head(net, x):
 
 
 def loss(net, logits):
-    """(value, its dtype) of the loss, with the shape noted."""
+    """(value, its dtype) of the loss, whose shape is noted."""
     n, classes = net.shape[logits]
     if net.draw.chance(0.2):
         return net.call("bce_with_logits", (logits,), (net.draw.choice((0.0, 1.0, 0.9)),))
@@ -242,7 +242,7 @@ def nearby(net, sample):
 
 
 def peers_errors(net, numbers, ours):
-    """(truth, norms of PyTorch's error in each sample) by number."""
+    """(exact values, norms of PyTorch's error in each sample) by number."""
     first, errors = None, {n: [] for n in numbers}
     for sample in range(SAMPLES):
         program = nearby(net, sample)
@@ -255,7 +255,7 @@ def peers_errors(net, numbers, ours):
 
 
 class Comparison:
-    """Of one network; PyTorch's side is kept for ways that decide alike."""
+    """Compares one network; PyTorch's side is kept for ways that make the same choices."""
 
     def __init__(self, net):
         self.net = net
@@ -264,7 +264,7 @@ class Comparison:
         self.peers = {}
 
     def verdicts(self, run, _own):
-        """Of all results, and of the bits of two plans."""
+        """Verdicts for all results, and for the bits of two plans."""
         net, names, numbers = self.net, dict(self.net.reads), self.numbers + self.extra
         watched = run(net.program, numbers)
         plain = run(net.program, self.numbers)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random cases of single operators: result and all gradients under a random upstream gradient.
+"""Random cases of single operators: the result and all gradients for a random upstream gradient.
 
-KINDS_OF_CASES has a function for each kind, which draws a program and says how large the terms of
-its results are (the scale, see random_compare.py). For linear operators that follows from the
+KINDS_OF_CASES has a function for each kind, which draws a program and determines the size of its
+results' terms (the scale, see random_compare.py). For linear operators that follows from the
 program itself (SQUARES in random_torch.py); the others have a formula.
 """
 import math
@@ -13,7 +13,7 @@ import random_torch
 from random_compare import COMPUTED, STORED, SUMMED, WINOGRAD_COMPUTED
 from random_program import KINDS, Program, parameter_dtype, round_to
 
-WORK = 3e7  # products of a convolution or linear layer at most
+WORK = 3e7  # largest number of products of a convolution or linear layer
 ELEMENTS = 60000
 SUMS = ("conv2d", "conv2d_transpose", "linear", "bias_add", "channel_sum", "channel_dot",
         "batchnorm_train", "batchnorm_infer", "scale_by", "fill_by", "reduce_sum")
@@ -30,7 +30,7 @@ class Case:
         self.winograd = False
         self.stored = STORED  # roundings to a narrow type on the way to a result
         self.computed = SUMMED if kind in SUMS else COMPUTED
-        self.terms = {}   # {what: products that are added for one element}, where a library may do it
+        self.terms = {}  # {what: number of products added for one element}, where a library may compute it
         self.numbers = {}
 
     def input(self, what, array, dtype=None):
@@ -47,7 +47,7 @@ class Case:
         return self.program.of_value(self.numbers[what]).array
 
     def finish(self, y, what="y", inputs=()):
-        """Reads y and, where inputs are named, their gradients under a random one of y."""
+        """Reads y and, if inputs are named, their gradients for a random one of y."""
         self.reads.append((y, what))
         if not inputs:
             return self
@@ -58,7 +58,7 @@ class Case:
         return self
 
     def scales(self, truth, ours):
-        """{number: scale} of results whose truth is given."""
+        """{number: scale} of results whose exact values are given."""
         if self.formula is None:
             program = self.program.with_arrays(spread) if self.winograd else self.program
             squares = random_torch.evaluate(program, [n for n, _ in self.reads],
@@ -73,19 +73,19 @@ class Case:
 
 
 def largest_near(x):
-    """Of NHWC values: the largest of a tile's neighbourhood."""
+    """For NHWC values: the largest of a tile's neighbourhood."""
     x = random_torch.nchw(random_torch.torch.from_numpy(np.ascontiguousarray(x)))
     return random_torch.nhwc(random_torch.F.max_pool2d(x, 7, 1, 3)).numpy()
 
 
 def beside_padding(scale):
-    """The scale of elements that see padding alone is that of the tile which they are computed in."""
+    """The scale of elements that depend only on padding is that of the tile in which they are computed."""
     return np.where(scale > 0, scale, largest_near(scale)) if scale.ndim == 4 else scale
 
 
 def spread(step):
-    """Winograd's transforms mix the elements of a tile and the taps of a filter: for the scale, the
-    largest of a neighbourhood and of a filter's taps stands for each."""
+    """Winograd's transforms mix the elements of a tile and the taps of a filter: the scale of each is the largest
+    of its neighbourhood and of the filter's taps."""
     x = np.abs(step.array)
     if x.ndim != 4:
         return x
@@ -145,7 +145,7 @@ def conv_sizes(d):
 
 
 def note_winograd(case, c, k, groups, r, s, stride, dilation):
-    """Where it may be computed so."""
+    """Marks a case that Winograd may compute."""
     if (groups, r, s, stride, dilation) == (1, 3, 3, (1, 1), 1) and min(c, k) >= 16:
         case.winograd, case.computed = True, WINOGRAD_COMPUTED
 
@@ -226,10 +226,10 @@ def channel_dot(case, d):
 
 
 class Normalised:
-    """Terms of batch normalisation of x [rows, channels] in f64. x hat is a difference from the
-    mean, which is stored in fp32: 'shift' is what the mean's terms, of size 'mean_size', add to the
-    size of x hat, and 'size' is both. 'share' is the part of this in what is stored in the dtype of x,
-    whose own rounding knows nothing of the mean."""
+    """Terms of batch normalisation of x [rows, channels] in f64. x hat is a difference from the mean, which is
+    stored in fp32: 'shift' is what the mean's terms, of size 'mean_size', add to the size of x hat, and 'size' is
+    both. 'share' scales it for results that are stored in the dtype of x, whose own rounding does not depend on
+    the mean."""
 
     def __init__(self, x, mean, var, eps, gamma, mean_size, dtype):
         self.rows = len(x)
@@ -258,8 +258,8 @@ def train_scales(case, truth):
     t = Normalised(x, mean, var, case.eps, gamma, norm0(x) / len(x) + np.abs(mean),
                    case.draw.dtype)
     shape = case.array("x").shape
-    # Rounding x would change its variance by as much as 2 |mean| sqrt(var) u; that of the mean adds
-    # the square of its own.
+    # Rounding x would change its variance by up to 2 |mean| sqrt(var) u; rounding the mean adds the
+    # square of its own error.
     scales = {"mean": t.mean_size, "y": t.result(gamma, beta).reshape(shape),
               "var": var + 2 * t.mean_size * np.sqrt(var) + KINDS["f32"].u * t.mean_size**2}
     if case.upstream == "y":
@@ -269,7 +269,7 @@ def train_scales(case, truth):
         sum_of_products = norm0(dy * t.hat) + product
         own = np.abs(dy) + (sum_of_dy + np.abs(t.hat) * (sum_of_products + product)) / t.rows
         by_mean = (t.shift * product + np.abs(t.hat) * sum_of_dy * t.shift) / t.rows
-        by_var = scales["var"] / (var + case.eps)  # what an error of the variance does to 1 / sqrt
+        by_var = scales["var"] / (var + case.eps)  # the effect of an error of the variance on 1 / sqrt
         scales["dx"] = (t.gain * (own + t.share * (by_mean + own * by_var))).reshape(shape)
         scales["dgamma"] = sum_of_products * (1 + by_var) + sum_of_dy * t.shift
         scales["dbeta"] = sum_of_dy
@@ -341,7 +341,7 @@ def unary(name, formula, numbers=lambda d: (), stored=STORED):
 
 
 def own_size(case, truth):
-    """Each result is computed from one product or function: its own size."""
+    """Each result is computed from one product or function: the scale is its own size."""
     return {}
 
 
@@ -488,7 +488,7 @@ def logits(case, d):
 
 
 def distances(case):
-    """How far each logit is below the largest, of its row; exp() amplifies its rounding."""
+    """The distance of each logit from the largest of its row; exp() amplifies its rounding."""
     x = case.array("x")
     return x.max(1, keepdims=True) - x
 
@@ -585,7 +585,7 @@ KINDS_OF_CASES = {
                              lambda d: (d.choice((0.0, 1.0, 0.3)),), 5),  # of five operators
     "sgd": sgd, "ema": ema,
 }
-# Those with the most ways to be computed are drawn more often.
+# Kinds with many ways to be computed are drawn more often.
 WEIGHT = {"conv2d": 8, "conv2d_transpose": 4, "linear": 4, "batchnorm_train": 6,
           "batchnorm_infer": 3, "softmax_xent": 3, "maxpool2d": 2, "avgpool2d": 2,
           "channel_sum": 2, "channel_dot": 2}

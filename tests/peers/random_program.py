@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of operators that serried and PyTorch both compute, and serried's half of that.
+"""Programs of operators that serried and PyTorch both compute, and serried's half of it.
 
 A program is a list of steps: values, variables, calls, one gradient. Step results are numbered in
-order, as run_program.c numbers them. Arrays are numpy's, f64 with values that the step's dtype
-holds exactly.
+order, as run_program.c numbers them. Arrays are numpy's, in f64 with values that are exact in the
+step's dtype.
 """
 import collections
 import contextlib
@@ -80,7 +80,7 @@ class Program:
         return self.add("variable", dtype, array=round_to(array, dtype))[0]
 
     def parameter(self, array):
-        """A variable as layers have it: its values are exact in the activations' dtype, too."""
+        """A variable like those of layers: its values are also exact in the activations' dtype."""
         return self.variable(parameter_dtype(self.dtype), round_to(array, self.dtype))
 
     def call(self, name, inputs, numbers=()):
@@ -132,8 +132,8 @@ class Refused(Exception):
 
 
 class Serried:
-    """A resident run_program under an environment. One that has ended is started anew: a fault
-    fails its case and no other."""
+    """A resident run_program in an environment. It is restarted if it has ended, so a fault fails only its
+    own case."""
 
     def __init__(self, path, environment):
         self.path, self.environment = path, environment

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators of serried the random cases compare, and why the others are not.
+"""Lists the operators of serried that the random cases compare, and why others are not compared.
 
 check_random.py --table compares this with `serried info ops`: a new operator needs a line here.
 """

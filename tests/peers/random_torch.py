@@ -4,13 +4,13 @@
 Three ways to compute one program:
   TRUTH    in f64.
   SINGLE   in f32, where every value that serried stores as bf16 or f16 is rounded to that type, and
-           so is the gradient that flows into it: what PyTorch's own kernels for these types do on a
-           CPU, where they exist (they compute in f32; versions differ in which there are).
-  SQUARES  of linear operators in f64, on squared inputs: its roots are the 2-norms of the terms
-           that each result is the sum of, for gradients, too.
+           so is the gradient that flows into it: PyTorch's own kernels for these types do the same on
+           a CPU, where they exist (they compute in f32; versions differ in which exist).
+  SQUARES  of linear operators in f64, on squared inputs: the roots of the results are the 2-norms of
+           the terms that are summed for each result, also for gradients.
 
-What is not continuous (the side of a ReLU, the place of a maximum, what dropout keeps) is taken
-from serried's own values where these are given, so that all compute one function.
+Discontinuous choices (the side of a ReLU, the position of a maximum, what dropout keeps) are taken
+from serried's own values if these are given, so that all compute one function.
 """
 import torch
 from torch.nn import functional as F
@@ -58,12 +58,12 @@ def nhwc(x):
 
 
 class Evaluation:
-    """Values of one program in one way."""
+    """The values of one program, computed in one way."""
 
     def __init__(self, program, way, ours):
         self.way = way
         self.decided = []
-        self.ours = ours  # {number: array}: serried's values, for what is not continuous
+        self.ours = ours  # {number: array}: serried's values, for discontinuous choices
         self.type = torch.float32 if way == SINGLE else torch.float64
         self.values, self.dtypes, self.leaves = {}, {}, {}
         for step in program.steps:
@@ -128,7 +128,7 @@ def same(function):
 
 
 def parameter(function):
-    """A call whose one result is f32, or f64 beside f64."""
+    """A call whose one result is f32, or f64 if the inputs are f64."""
     return lambda e, x, n, dtype: [(function(e, x, n), "f64" if dtype == "f64" else "f32")]
 
 
@@ -182,7 +182,7 @@ def leaky_relu(e, x, n):
 
 
 def gelu(e, x, n):
-    """PyTorch 1.13's own gradient is NaN for some strides behind pooling."""
+    """PyTorch 1.13's own gradient is NaN for some strides after pooling."""
     return x[0] * 0.5 * (1 + torch.erf(x[0] * 0.5**0.5))
 
 
@@ -219,7 +219,7 @@ def normalize(e, x, n, dtype):
 
 
 def dropout(e, x, n):
-    """What is kept is what the third input keeps, which is the same draw of ones."""
+    """Keeps what the third input keeps, which is the same draw applied to ones."""
     given = e.of_ours(e.step.inputs[2] if len(x) > 2 else e.step.results[0])
     kept = e.decide(torch.ones_like(x[0]) if given is None else given != 0)
     return x[0] * kept / (1 - n[0])
@@ -333,6 +333,6 @@ def evaluate(program, reads, way, ours=None):
 
 
 def decisions(program, ours):
-    """Bytes that are equal where serried's values decide alike."""
+    """Bytes that are equal if serried's values make the same choices."""
     found = Evaluation(program, SINGLE, ours).decided
     return b"".join(choice.to(torch.int32).numpy().tobytes() for choice in found)

@@ -2,11 +2,11 @@
 // run_network MODEL CLASSES WEIGHTS INPUTS OUT: one forward and backward pass in training mode in
 // f64, f32 and bf16, for comparison with PyTorch (check_resnet50.py). All files are safetensors.
 //
-// WEIGHTS: the model's tensors by name. INPUTS: images u8 [N,S,S,3] and labels i32 [N]. OUT, behind
-// a prefix: logits [N,CLASSES], loss [N], grad.NAME (of the summed loss) for every parameter that
-// trains, and stat.NAME for every buffer (the statistic of this batch). Prefixes: "f64.", "f32.",
-// "bf16."; "f32-exact." and "bf16-exact." are f64 with the sides of ReLUs and the places of maxima
-// of that precision (network_choices.h).
+// WEIGHTS: the model's tensors by name. INPUTS: images u8 [N,S,S,3] and labels i32 [N]. OUT, after
+// a prefix: logits [N,CLASSES], loss [N], grad.NAME (of the summed loss) for every trained
+// parameter, and stat.NAME for every buffer (the statistic of this batch). Prefixes: "f64.",
+// "f32.", "bf16."; "f32-exact." and "bf16-exact." are f64 with the sides of ReLUs and the positions
+// of maxima of that precision (network_choices.h).
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ typedef struct job {
     sr_arena arena;
 } job;
 
-// All of a tensor, in new memory.
+// Reads a whole tensor into new memory.
 static sr_status read_tensor(sr_safetensors *file, const char *name, sr_dtype dtype, int64_t count,
                              void *out) {
     const sr_stored_tensor *tensor = sr_safetensors_find(file, name);

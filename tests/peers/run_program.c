@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_program: runs programs of operators that it reads from stdin, one after the other, and writes
-// their results to stdout: the half of check_random.py that computes with serried. It stays until
-// stdin ends, so that a program costs neither a process nor a start of the library.
+// run_program: reads programs of operators from stdin, runs them one after the other, and writes
+// their results to stdout: the serried half of check_random.py. It runs until stdin ends, so that a
+// program costs neither a process nor a start of the library.
 //
-// A program is lines of text and, behind the last line, the bytes of its values in order. Values
-// are numbered from 0 as lines make them; -1 stands for no tensor.
+// A program is lines of text and, after the last line, the bytes of its values in order. Values are
+// numbered from 0 in the order of the lines; -1 means no tensor.
 //   value DTYPE RANK DIM...             a constant of the step
 //   variable DTYPE RANK DIM...          a variable with this first value
 //   call NAME COUNT INPUT... NUMBERS... one operator call; NAME and NUMBERS as in 'calls' below
@@ -38,10 +38,10 @@ typedef struct program {
     value values[MAX_VALUES];
     int count;
     char line[LINE_BYTES];
-    char *next; // of the line's words
+    char *next; // the next word of the line
 } program;
 
-// Operators' inputs, numbers and outputs, as a call gets and leaves them.
+// The inputs, numbers and outputs of an operator call.
 typedef struct call_args {
     sr_tensor in[MAX_INPUTS];
     double number[MAX_NUMBERS];
@@ -142,7 +142,7 @@ CALL_ONE(bce_with_logits, sr_bce_with_logits(in[0], number[0]))
 CALL(sgd, sr_sgd_update(in[0], in[1], in[2], in[3]))
 CALL(ema, sr_ema_update(in[0], in[1], in[2]))
 
-// Names that a call may have; what it makes is 'outputs' values.
+// The names of calls; a call makes 'outputs' values.
 static const struct {
     const char *name;
     void (*run)(call_args *);
@@ -230,7 +230,7 @@ static void add_value(program *p, sr_tensor tensor) {
 
 // ---- Running ----
 
-// Lines of a program as they were read, until its bytes are there: values need them to be made.
+// The lines of a program, kept until its bytes have arrived, which its values need.
 typedef struct text {
     char **lines;
     size_t count, capacity;
@@ -303,7 +303,7 @@ static sr_status make_line(program *p, const uint8_t **data, size_t *left) {
     return SR_FAIL(SR_E_ARGUMENT, "there is no line '%s'", word);
 }
 
-// Variables are read behind the run that updates them, everything else is delivered by it.
+// Variables are read after the run that updates them; the run delivers everything else.
 static sr_status fetch(program *p, const int *ids, int count, void **out, sr_info *infos) {
     for (int i = 0; i < count; i++) {
         const sr_tensor t = tensor_at(p, ids[i]);
@@ -343,7 +343,7 @@ static void answer(sr_status status, int count, void *const *out, const sr_info 
     (void)fflush(stdout);
 }
 
-// 'line' is "run BYTES COUNT VALUE..." behind its first word.
+// 'line' is "run BYTES COUNT VALUE..." without its first word.
 static sr_status run_program(program *p, const text *lines, const uint8_t *data, size_t left,
                              char *line) {
     int ids[256];

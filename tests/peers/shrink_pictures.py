@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shrink_pictures.py SRC DST [--max PX] [--quality Q]: a folder of CLASS/picture as JPEG, no side longer than PX.
 
-What data loaders are usually measured on: 512 px, quality 90 (both are the defaults). Needs Pillow.
+Data loaders are usually measured on pictures of 512 px, quality 90 (both are the defaults). Needs Pillow.
 """
 import argparse
 import pathlib

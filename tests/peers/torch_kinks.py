@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ReLU and maximum pooling in PyTorch with the choices of another run.
 
-A gradient is no continuous function where a ReLU or a maximum chooses: a run that rounds takes
-other sides than an exact one, so their gradients differ by far more than rounding. Where the exact
-run takes the choices of the rounded one, the difference is that of rounding alone.
+A gradient is discontinuous where a ReLU or a maximum chooses: a run with rounding chooses other sides
+than an exact one, so their gradients differ by far more than rounding. If the exact run takes over the
+choices of the rounded one, the difference is rounding alone.
 
-    with Choices() as choices: rounded(x)       # notes what was chosen
+    with Choices() as choices: rounded(x)       # records the choices
     with choices.given(): exact(x)              # y = mask x; y = x[index]
 """
 import contextlib
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 class Choices:
     def __init__(self):
         self.noted = []
-        self.places = None  # while given: an iterator over what was noted
+        self.places = None  # while replaying: an iterator over the recorded choices
 
     def _relu(self, x, slope=0.0):
         if self.places is None:

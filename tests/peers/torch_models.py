@@ -94,7 +94,7 @@ class ToyCritic(nn.Module):
 
 
 def create(name, classes, stem="imagenet"):
-    """The network of a model name of serried; KeyError where there is no equal one."""
+    """The network of a model name of serried; KeyError if there is no equivalent."""
     if name == "cifar-fast":
         return CifarFast(classes)
     if name == "tiny":

@@ -3,10 +3,10 @@
 
 Prints "ready JSON" once it is warm; then answers each line of stdin with a line: "run K" with the
 seconds that K steps took, by its own clock, and "memory" with the bytes of its resident set at its
-peak, less those after import. Ends at the end of stdin. One process is one setting (--mode,
---malloc, --threads), so that no other setting's peak or state is in what it says.
+peak, minus those after import. Exits at the end of stdin. One process has one setting (--mode,
+--malloc, --threads), so that no other setting's peak or state affects its results.
 
-Pictures and labels are random and fixed; pictures lie there normalised, channels last, so the peer
+Pictures and labels are random and fixed; pictures are stored normalised, channels last, so the peer
 does less than serried, which normalises u8 in every step.
 """
 import argparse
@@ -17,7 +17,7 @@ import sys
 import time
 
 WARM_STEPS = 2
-# What the libraries under PyTorch may use, by the best feature that is not hidden.
+# What the libraries that PyTorch uses may use, by the best feature that is not hidden.
 ONEDNN = (("amx_bf16", "AVX512_CORE_AMX"), ("fp16", "AVX512_CORE_FP16"),
           ("bf16", "AVX512_CORE_BF16"), ("vnni", "AVX512_CORE_VNNI"), ("avx512", "AVX512_CORE"),
           ("avx2", "AVX2"), ("", "SSE41"))
@@ -37,7 +37,7 @@ def arguments():
     p.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--accumulate", type=int, default=1, help="forward and backward a step")
-    p.add_argument("--lr", type=float, default=1e-4, help="small: random data teaches nothing")
+    p.add_argument("--lr", type=float, default=1e-4, help="small: random data cannot be learned")
     p.add_argument("--momentum", type=float, default=0.9)
     p.add_argument("--nesterov", type=int, default=0)
     p.add_argument("--weight-decay", type=float, default=1e-4)
@@ -51,7 +51,7 @@ def arguments():
 
 
 def limits_of(features):
-    """Environment that hides from PyTorch's libraries what 'features' (a list of words) lacks."""
+    """The environment that hides from PyTorch's libraries what 'features' (a list of words) lacks."""
     aten, mkl, openblas, march = next(VECTORS[v] for v in VECTORS if v in ["", *features])
     isa = next(name for word, name in ONEDNN if word in ["", *features])
     return {"ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": isa, "DNNL_MAX_CPU_ISA": isa,
@@ -60,12 +60,12 @@ def limits_of(features):
 
 
 def binding_of(cpus):
-    """Environment that gives each OpenMP thread (libgomp's, libiomp's) a processor of its own."""
+    """The environment that pins each OpenMP thread (libgomp's, libiomp's) to its own processor."""
     return {"OMP_PROC_BIND": "true", "OMP_PLACES": ",".join(f"{{{cpu}}}" for cpu in cpus)}
 
 
 def enter_environment(a):
-    """Starts this script again under the allocator and limits asked for; returns what it found."""
+    """Restarts this script with the allocator and limits asked for; returns what it found."""
     if "SERRIED_PEER_FOUND" in os.environ:
         return json.loads(os.environ["SERRIED_PEER_FOUND"])
     library = None if a.malloc == "default" else ctypes.util.find_library("tcmalloc_minimal")
@@ -92,7 +92,7 @@ def status_bytes(name):
 
 
 def make_optimizer(a, torch, model):
-    """SGD in one loop over all values, where this PyTorch has one for processors."""
+    """SGD in one loop over all values, if this PyTorch has it for processors."""
     trained = [p for p in model.parameters() if p.requires_grad]
     words = {"nesterov": bool(a.nesterov), "weight_decay": a.weight_decay}
     try:
@@ -127,7 +127,7 @@ def seconds_of(step, count):
 
 
 def capability_of(torch):
-    """The vectors that ATen's own kernels use, as PyTorch says."""
+    """The vector instructions that ATen's own kernels use, as PyTorch reports them."""
     mark = "CPU capability usage: "
     return next((line.split(mark)[1] for line in torch.__config__.show().splitlines()
                  if mark in line), "unknown")

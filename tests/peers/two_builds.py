@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two builds of serried in turns: which one takes a training step in less time?
+"""Compares the time of a training step of two builds of serried, measured in turns.
 
     tests/peers/two_builds.py [--pairs N] [--cores LIST] BUILD_A/serried BUILD_B/serried RECIPE [bench step's options]
 
 Both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
-whose speed changes from minute to minute is as fast for the one as for the other. Prints B's speed
-over A's: of the medians, of the fastest steps, and the median of the pairs.
+whose speed changes from minute to minute affects both alike. Prints B's speed relative to A's: for the
+medians, for the fastest steps, and the median of the pairs.
 """
 import argparse
 import statistics

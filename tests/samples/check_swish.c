@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient check of the library for an operator of one's own, first and second derivative;
-// built together with op_swish.c.
+// The library's gradient check, applied to one's own operator, first and second derivative; built
+// together with op_swish.c.
 #include <serried.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classifies pictures with a trained model: classify RUN PICTURE...
-// JPEG and PNG go to serried as they are; a PPM ("P6") stands for a camera: pixels in memory.
+// Classifies pictures with a trained model: classify RUN PICTURE... JPEG and PNG are passed on as
+// files; a PPM ("P6") stands for a camera: pixels in memory.
 #include <serried.h>
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static sr_status read_file(const char *path, sr_arena *arena, sr_picture_file *o
     return got == (size_t)bytes ? SR_OK : SR_FAIL(SR_E_IO, "%s: reading failed", path);
 }
 
-// Says height and width where the file is a PPM of 8 bits; the pixels are behind its header.
+// Finds height and width if the file is a PPM of 8 bits; the pixels follow its header.
 static void find_pixels(sr_picture_file *picture) {
     const char *data = (const char *)picture->data;
     int width, height, header = 0;
@@ -41,7 +41,7 @@ static void find_pixels(sr_picture_file *picture) {
     picture->data = data + header + 1;
     picture->bytes -= (size_t)header + 1;
     picture->width = width;
-    picture->height = height; // channels: 3 where nothing is said
+    picture->height = height; // channels: 3 by default
 }
 
 static void print(const work *w) {
@@ -54,7 +54,7 @@ static void print(const work *w) {
         if (w->statuses[i] == SR_OK)
             printf("%s,%s,%.6f\n", w->pictures[i].name, w->model->class_names[best],
                    (double)row[best]);
-        else // the log has said why
+        else // the log contains the reason
             printf("%s,%s,\n", w->pictures[i].name, sr_status_name(w->statuses[i]));
     }
 }

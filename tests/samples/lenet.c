@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeNet-5 (LeCun et al. 1998, with ReLU and maximum pooling) by the imperative interface alone:
-// variables, operators, gradients, updates, read. It learns to tell which quarter of a picture is
-// bright, and ends with 1 if it does not.
+// LeNet-5 (LeCun et al. 1998, with ReLU and maximum pooling), using only the imperative interface:
+// variables, operators, gradients, updates, read. It learns which quarter of a picture is bright,
+// and exits with 1 if it does not.
 #include <serried.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loss of one's own: cross-entropy that is kept from falling below a level, sample by sample
-// (Ishida et al. 2020; Xie et al. 2022). `loss: {name: flooded, level: 0.1}`.
+// A custom loss: cross-entropy that is kept from falling below a level, sample by sample (Ishida et
+// al. 2020; Xie et al. 2022). `loss: {name: flooded, level: 0.1}`.
 #include <serried.h>
 
 typedef struct options {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of one's own in one file: strided convolutions instead of pooling (Springenberg et al.
-// 2015, "Striving for Simplicity"), to be used as `model: {name: strided, width: 16}`, with any
-// operator of one input as activation: serried's, or one of another plug-in.
+// A custom model in one file: strided convolutions instead of pooling (Springenberg et al. 2015,
+// "Striving for Simplicity"), used as `model: {name: strided, width: 16}`, with any operator of one
+// input as activation: one of serried's, or of another plug-in.
 //
 //   cc -shared -fPIC model_strided.c -o model_strided.so $(pkg-config --cflags --libs serried)
 #include <serried.h>

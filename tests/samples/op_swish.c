@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operator of one's own with its kernel and derivative: swish, y = x sigmoid(x) (Ramachandran et
-// al. 2017). Models call swish(), those of other plug-ins find it by name (model_strided.c);
+// A custom operator with its kernel and derivative: swish, y = x sigmoid(x) (Ramachandran et al.
+// 2017). Models call swish(); models of other plug-ins find it by name (model_strided.c);
 // check_swish.c checks the derivative.
 #include <serried.h>
 #include <string.h>
 
 sr_tensor swish(sr_tensor x);
 
-// ---- The kernel: independent blocks, whose number follows from the count of elements alone ----
+// ---- The kernel: independent blocks, whose number depends on the number of elements only ----
 
 enum { BLOCK = 16384 };
 
@@ -34,7 +34,7 @@ static sr_status prepare(const sr_kernel_request *r, sr_prepared *out) {
     out->stages = 1;
     out->stage[0] = (sr_kernel_stage){.run = r->dtype[0] == SR_F32 ? swish_f32 : swish_f64,
                                       .blocks = (params->count + BLOCK - 1) / BLOCK,
-                                      .rows = params->count, // it walks over x and y
+                                      .rows = params->count, // it runs by rows of x and y
                                       .block_rows = BLOCK,
                                       .streams = 3};
     return SR_OK;
@@ -62,7 +62,7 @@ static sr_status lower(const sr_node_view *node, sr_kernel_request *request) {
     return SR_OK;
 }
 
-// dx = dy (s + y - y s), s = sigmoid(x): ordinary operators, so it has derivatives itself.
+// dx = dy (s + y - y s), s = sigmoid(x): composed of operators, so it can be differentiated again.
 static void derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                        const bool *wanted, sr_tensor *grad_in) {
     sr_tensor s = sr_sigmoid(node->input[0]), y = node->output[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimiser of one's own: Lion (Chen et al. 2023). With g the gradient of the loss,
+// A custom optimiser: Lion (Chen et al. 2023). With g the gradient of the loss,
 //
 //   p -= lr (sign(b1 m + (1 - b1) g) + decay p),  m = b2 m + (1 - b2) g
 //
@@ -26,7 +26,7 @@ static const sr_option rows[] = {{.name = "beta1",
 static const sr_option_table table = {
     .name = "optimizer.lion", .options = rows, .count = 2, .struct_size = sizeof(lion)};
 
-// The layout of 'hyper' is the optimiser's own: this function fills it, its kernel reads it.
+// The optimiser defines the layout of 'hyper': this function fills it, its kernel reads it.
 enum { LR, BETA1, BETA2, DECAY, SCALE, FIRST };
 
 static void fill(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]) {
@@ -36,7 +36,7 @@ static void fill(const void *options, const sr_hyper_request *request, float hyp
     hyper[BETA2] = (float)o->beta2;
     hyper[DECAY] = (float)request->weight_decay;
     hyper[SCALE] = (float)request->gradient_scale;
-    hyper[FIRST] = request->step == 0 ? 1.0f : 0.0f; // the momentum begins at the gradient
+    hyper[FIRST] = request->step == 0 ? 1.0f : 0.0f; // the momentum starts as the gradient
 }
 
 // ---- The kernel: p, m, g, hyper; elementwise, in independent blocks ----

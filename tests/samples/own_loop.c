@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training loop of one's own: ranks, data, steps and the digest, by the public functions alone.
+// A custom training loop: ranks, data, steps and the digest, using only public functions.
 //
 //   mpirun -np 2 ./own_loop RECIPE data.train=DATA
 //
@@ -78,7 +78,7 @@ static sr_status train(job *j) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
-        return sr_data_process_main(argc, argv); // this program again, as a process of the pipeline
+        return sr_data_process_main(argc, argv); // this program, started as a data process
     job j = {0};
     sr_arena_init(&j.arena);
     sr_status status = argc < 2 ? SR_FAIL(SR_E_USAGE, "which recipe?")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine on data of one's own, weights to start from, and an average; the recipe has `ema`.
-// mpirun -np 2 ./own_source RECIPE [WEIGHTS.safetensors]; a picture's class is its bright quarter.
+// An engine on custom data, with initial weights and an average; the recipe has `ema`. mpirun -np 2
+// ./own_source RECIPE [WEIGHTS.safetensors]; a picture's class is its bright quarter.
 #include <serried.h>
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static sr_status get(void *user, int lane, sr_lane_inputs *out) {
     return SR_OK;
 }
 
-static void done(void *user, int lane) { // the lane's buffers may be filled again
+static void done(void *user, int lane) { // the lane's buffers may be refilled
     (void)user, (void)lane;
 }
 
@@ -55,11 +55,11 @@ static sr_status evaluate(sr_engine *e, const char *what) {
 }
 
 static sr_status load(sr_engine *engine, const char *path) {
-    const char *last[] = {"fc"}; // which may have other classes there
+    const char *last[] = {"fc"}; // may have other classes there
     const sr_string_list reset = {.items = last, .count = 1};
     sr_safetensors *file;
     SR_TRY(sr_checkpoint_open_weights(path, &file));
-    sr_status status = sr_state_load_weights(engine, file, &reset); // the average begins there
+    sr_status status = sr_state_load_weights(engine, file, &reset); // also starts the average
     sr_safetensors_free(file);
     return status;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transform of one's own: red, green and blue in another order, with some probability (the last
-// step of SSD's photometric distortion). `augment: [flip, channels: {p: 0.5}]`.
+// A custom transform: red, green and blue in another order, with some probability (the last step of
+// SSD's photometric distortion). `augment: [flip, channels: {p: 0.5}]`.
 //
-// What it draws comes from the stream of the call, so a sample's pixels are a function of seed and
-// position, whichever process works on it.
+// It draws from the stream of the call, so a sample's pixels are a function of seed and position,
+// whichever process transforms it.
 #include <serried.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""write_kplrecord.py PICTURES DST: pictures of a folder CLASS/FILE.jpg as a KPLRecord directory DST.
+"""write_kplrecord.py PICTURES DST: packs pictures of a folder CLASS/FILE.jpg into a KPLRecord directory DST.
 
 Needs protobuf for Python (Debian: python3-protobuf) and kplrecord_pb2, which protoc makes:
     protoc -I dataio/record --python_out=. dataio/record/kplrecord.proto
@@ -33,7 +33,7 @@ def make_record(picture, label):
 
 
 def make_meta():
-    """What kinds the values of a record are."""
+    """The types of the values of a record."""
     meta = kpl.Meta(version=1, id="root")
     protocol = meta.record_type
     protocol.basicType = kpl.RecordType.map
@@ -47,7 +47,7 @@ def make_meta():
 
 
 def make_properties(classes):
-    """Class names, in the order of labels; without them classes are called 0, 1, ..."""
+    """Class names, in the order of labels; without them classes are named 0, 1, ..."""
     properties = kpl.Property()
     names = properties.map["classes"]
     names.flag = kpl.DynamicType.list

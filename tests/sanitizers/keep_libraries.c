@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Part of libserried in builds with sanitizers alone: no library is unloaded. Open MPI unloads its
-// components before the leak check, which then finds memory of an "unknown module" that no
+// Only in builds with sanitizers, as part of libserried: no library is unloaded. Open MPI unloads
+// its components before the leak check, which then reports memory of an "unknown module" that no
 // suppression can name (lsan.supp).
 int dlclose(void *library);
 
