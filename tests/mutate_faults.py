@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The faults that tests/mutate seeds: one wrong line each, small ones above all.
+"""The faults that tests/mutate seeds: one wrong line each, mostly small ones.
 
-'old' stands exactly once in its file; a change of that line moves the fault along. 'tests' are the
-short tests that are tried first. Faults in headers of x86 kernels are those of every vector width.
+'old' must occur exactly once in its file; a change of that line changes the fault, too. 'tests' are
+the short tests that are tried first. Faults in headers of x86 kernels affect every vector width.
 """
 import collections
 
@@ -13,8 +13,8 @@ PROVIDERS, REFERENCE = "test_kernels_providers", "test_kernels_reference"
 WINDOWS, WINOGRAD = "test_kernels_windows", "test_kernels_winograd"
 
 FAULTS = [
-    # Derivative rules: a mistake here is the same in every precision, so it takes the truth from
-    # elsewhere to see it.
+    # Derivative rules: an error here is the same in every precision, so only independent values can
+    # detect it.
     Fault("conv2d: gradient of the bias times 0.97", "graph/ops/op_conv2d.c",
           "grad_in[2] = sr_channel_sum(grad_out[0]);",
           "grad_in[2] = sr_scale(sr_channel_sum(grad_out[0]), 0.97, 0);", [NETWORKS, OPS]),

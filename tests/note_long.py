@@ -4,7 +4,7 @@
 
     tests/note_long.py FOLDER PART REGEX COMMIT SECONDS SIGNAL
 
-FOLDER holds the results (tests/sum_results.py); REGEX is empty where the whole part ran, SIGNAL where
+FOLDER contains the results (tests/sum_results.py); REGEX is empty if the whole part ran, SIGNAL if
 nothing interrupted it. Columns: date, part, commit, seconds, what was run, counts, seed, remarks.
 """
 import datetime
@@ -12,7 +12,7 @@ import sys
 
 import sum_results
 
-NAMES_MAX = 8  # so many tests are named, more are counted
+NAMES_MAX = 8  # as many tests are named, more are counted
 
 
 def short(name):
@@ -20,7 +20,7 @@ def short(name):
 
 
 def describe_run(results):
-    """The tests, with their cases where they count them."""
+    """The tests, with their numbers of cases where they count them."""
     names = dict.fromkeys(results.passed + results.failed + [name for name, _ in results.not_run])
     if not 0 < len(names) <= NAMES_MAX:
         return f"{len(names)} tests"
@@ -28,7 +28,7 @@ def describe_run(results):
 
 
 def list_not_run(not_run):
-    """Each reason once, with the tests and what of them it kept from running."""
+    """Each reason once, with the tests and the cases that it kept from running."""
     by_reason = {}
     for name, text in not_run:
         *what, reason = text.split(": ")

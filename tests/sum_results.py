@@ -4,13 +4,13 @@
 
     tests/sum_results.py FOLDER...
 
-A folder holds PART.xml (ctest --output-junit), or where ctest was interrupted PART.ctest (what it
+A folder contains PART.xml (ctest --output-junit), or if ctest was interrupted PART.ctest (what it
 printed); PART.program (what a program printed) and PART.result (lines "passed WHAT", "failed WHAT" or
-"skipped WHAT"). Prints what failed and what was not run, then "N passed, N failed, N not run"; ends
-with 1 where something failed or nothing passed.
+"skipped WHAT"). Prints what failed and what was not run, then "N passed, N failed, N not run"; exits
+with 1 if something failed or nothing passed.
 
-What was not run: a test that ends with its code for that, a case of a cmocka program that calls
-skip(), and every line "NOT RUN: what", also of tests that otherwise pass or fail.
+Not run are: a test that exits with its code for that, a case of a cmocka program that calls skip(), and
+every line "NOT RUN: what", also of tests that otherwise pass or fail.
 Tested by tests/sum_results_selftest.py.
 """
 import os
@@ -29,7 +29,7 @@ CTEST_LINE = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(\**)(.*?) +[\d.]+ sec
 
 
 def list_not_run(output):
-    """What the output of a test says was not run. The reasons that a skipped case prints stand for it."""
+    """What a test's output lists as not run. The reasons that a skipped case prints replace its name."""
     found, case, reasons = [], None, []
     for line in output.splitlines():
         begins, skipped = CASE_BEGINS.match(line), CASE_SKIPPED.match(line)
@@ -63,7 +63,7 @@ class Results:
         self.cases.update({name: count for count in CASES.findall(output)})
 
     def add_skipped(self, name, output):
-        """A test as a whole, for the reasons that it prints."""
+        """A test that was skipped as a whole, for the reasons that it prints."""
         before = len(self.not_run)
         self.add_output(name, output)
         if len(self.not_run) == before:
@@ -74,7 +74,7 @@ class Results:
             name, status = f"{part}: {case.get('name')}", case.get("status")
             output = case.findtext("system-out") or ""
             skipped = case.find("skipped")
-            # A missing program is "not run" to ctest, and a failure to us.
+            # ctest counts a missing program as "not run"; here it is a failure.
             if skipped is not None and "SKIP" in (skipped.get("message") or ""):
                 self.add_skipped(name, output)
             elif status == "disabled":
@@ -84,7 +84,7 @@ class Results:
                 self.add_output(name, output)
 
     def add_printed(self, part, path):
-        """What an interrupted ctest had printed; of tests that passed it prints no output."""
+        """The printed output of an interrupted ctest, which contains no output of tests that passed."""
         for name, stars, outcome in CTEST_LINE.findall(read(path)):
             name, outcome = f"{part}: {name}", outcome.strip()
             if outcome == "Passed":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/run counts: results of every kind, each with the sum that it must have; and the lines that its long suite
-writes for parts that pass, fail, do not run and are interrupted, by tests/run itself with parts of our own.
+"""What tests/run counts: results of every kind, each with the expected sum; and the lines that its long suite writes for
+parts that pass, fail, do not run and are interrupted, by tests/run itself with test parts.
 
   sum_results_selftest.py [BUILD]    with BUILD also: every long test of that build is in one part
 """
@@ -110,7 +110,7 @@ class Checks:
             self.report(good and done.returncode == want, name, f"{done.returncode}: {done.stdout}{done.stderr}")
 
     def reports(self):
-        """What tests/dist/suite.py makes of a folder with a report, a data process that one ended, and nothing."""
+        """What tests/dist/suite.py finds in a folder with a report, a data process that a sanitizer ended, and other files."""
         text = {"sanitizer.12": "ERROR: heap-buffer-overflow", "run/log/rank-0.txt": "all is well",
                 "run/log.txt": f"data reader 0 died (exit code {suite.SANITIZER_CODE}) at its start; replaced",
                 "run/log.jsonl": f"died (exit code {suite.SANITIZER_CODE})", "other/log.txt": "died (signal 9"}
@@ -123,7 +123,7 @@ class Checks:
             found = sorted(report.partition(":")[0] for report in suite.find_reports(folder))
         self.report(found == ["log.txt", "sanitizer.12"], "reports of sanitizers", str(found))
 
-    # -- tests/run --long with parts of our own ------------------------------------------------------
+    # -- tests/run --long with test parts -------------------------------------------------------------
 
     def tree(self, root):
         os.makedirs(os.path.join(root, "tests"))
