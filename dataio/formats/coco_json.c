@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// COCO's JSON through yajl's events (coco_json.h).
+// COCO's JSON, parsed with the events of yajl (coco_json.h).
 //
-// A stack of frames says where in the known structure the parser stands; everything else is passed
-// over. Positions are those of the end of the value that is wrong, as yajl reports tokens when they
-// end. The first mistake inside of an image or annotation is kept until its object ends, which is
-// then told as a flaw; mistakes elsewhere end the reading. yajl checks syntax and UTF-8; here come
-// kinds, nesting and lengths. Not a general JSON reader (trainer/checkpoint/json_tree.h is), and
-// nothing of captions or key points. Source: https://cocodataset.org/#format-data; RFC 8259;
-// yajl 2.1.
+// A stack of frames tracks the position in the known structure; everything else is skipped.
+// Reported positions are the end of the invalid value, as yajl reports tokens when they end. The
+// first mistake in an image or annotation is kept until its object ends, which is then reported as
+// a flaw; mistakes elsewhere end the parsing. yajl checks syntax and UTF-8; this file checks types,
+// nesting and lengths. It is not a general JSON reader (trainer/checkpoint/json_tree.h is), and
+// reads no captions or key points. Source: https://cocodataset.org/#format-data; RFC 8259; yajl
+// 2.1.
 #include "dataio/formats/coco_json.h"
 
 #include <math.h>
@@ -22,14 +22,14 @@
 
 #define CHUNK ((size_t)64 << 10)
 #define MAX_DEPTH 64
-#define MAX_TOKEN ((uint64_t)64 << 20) // bytes without a value: a string without end
+#define MAX_TOKEN ((uint64_t)64 << 20) // bytes without a value: an unterminated string
 #define MAX_KEY 32
 #define MAX_NAME 4096
 #define MAX_NUMBERS ((size_t)16 << 20) // of one annotation
 #define PROBE_BYTES ((uint64_t)1 << 20)
 
 typedef enum frame {
-    FRAME_OTHER = 0, // passed over with all that is in it
+    FRAME_OTHER = 0, // skipped with its contents
     FRAME_TOP,
     FRAME_IMAGES,
     FRAME_IMAGE,
@@ -45,7 +45,7 @@ typedef enum frame {
     FRAME_SIZE,
 } frame;
 
-// Which lists and objects are what, by where they stand.
+// The known lists and objects, by their parents and keys.
 static const struct {
     frame parent;
     const char *key; // NULL: an item of a list
@@ -74,14 +74,14 @@ typedef struct parser {
     frame stack[MAX_DEPTH];
     int depth;
     char key[MAX_KEY];
-    bool probing, met_list; // probing stops at the first list of the top object
-    uint64_t last_value;    // where the last value ended
+    bool probing, met_list; // probing stops at the first known list of the top object
+    uint64_t last_value;    // offset of the end of the last value
     uint64_t chunk;         // offset of the chunk that is read
     uint64_t counted;       // offset up to which lines are counted
-    uint64_t lines, line;   // breaks before it; offset behind the last one
+    uint64_t lines, line;   // line breaks before it; offset after the last one
     const uint8_t *data;
     size_t bytes;
-    bool in_string, escaped; // where the chunk ends
+    bool in_string, escaped; // at the end of the chunk
     sr_status status;
     char flaw[512]; // of the open image or annotation; "": none
     // the open object
@@ -97,14 +97,14 @@ typedef struct parser {
     sr_rle rle;
 } parser;
 
-// -- places ------------------------------------------------------------------------------------
+// -- positions ---------------------------------------------------------------------------------
 
-static uint64_t place(const parser *p) {
-    const size_t consumed = yajl_get_bytes_consumed(p->yajl); // of the last chunk, also behind it
+static uint64_t position(const parser *p) {
+    const size_t consumed = yajl_get_bytes_consumed(p->yajl); // of the last chunk, also after it
     return p->chunk + (consumed < p->bytes ? consumed : p->bytes);
 }
 
-// Counts the lines up to an offset in the chunk, which rises from call to call.
+// Counts the lines up to an offset in the chunk; offsets increase from call to call.
 static void count_lines(parser *p, uint64_t end) {
     if (p->data == NULL) // an empty file
         return;
@@ -116,19 +116,19 @@ static void count_lines(parser *p, uint64_t end) {
     p->counted = end > p->counted ? end : p->counted;
 }
 
-// Puts the place, with or without the path, before the message of a failure.
-static void add_place(parser *p, bool path) {
-    const uint64_t end = place(p);
+// Prefixes the message of a failure with the position, with or without the path.
+static void add_position(parser *p, bool path) {
+    const uint64_t end = position(p);
     count_lines(p, end);
     sr_error_prefix("%s%s%llu:%llu", path ? p->reading->path : "", path ? ":" : "",
                     (unsigned long long)p->lines + 1, (unsigned long long)(end - p->line) + 1);
 }
 
-// Ends the parsing; for callbacks.
+// Stops the parser; for callbacks.
 static int stop(parser *p, sr_status status) {
     if (status != SR_OK && p->status == SR_OK) {
         p->status = status;
-        add_place(p, true);
+        add_position(p, true);
     }
     return status == SR_OK;
 }
@@ -137,7 +137,7 @@ static bool is_object(frame which) {
     return which == FRAME_IMAGE || which == FRAME_ANNOTATION;
 }
 
-// The same, but a mistake inside of an image or annotation is kept for its end.
+// The same, but a mistake in an image or annotation is kept until its end.
 static int take(parser *p, sr_status status) {
     bool inside = false;
     for (int i = 0; i < p->depth; i++)
@@ -145,7 +145,7 @@ static int take(parser *p, sr_status status) {
     if (!inside || (status != SR_E_DATA && status != SR_E_LIMIT))
         return stop(p, status);
     if (p->flaw[0] == '\0') {
-        add_place(p, false);
+        add_position(p, false);
         (void)snprintf(p->flaw, sizeof p->flaw, "%s", sr_error_message());
     }
     return 1;
@@ -208,7 +208,7 @@ static sr_status end_annotation(parser *p) {
     return SR_OK;
 }
 
-// Hands on what was read of an image or annotation.
+// Passes an image or annotation to the caller.
 static sr_status finish_object(parser *p, frame which) {
     const bool annotation = which == FRAME_ANNOTATION;
     if (p->flaw[0] != '\0') {
@@ -309,7 +309,7 @@ static frame top(const parser *p) {
 
 static int open_frame(parser *p, bool list) {
     frame which = FRAME_OTHER;
-    p->last_value = place(p);
+    p->last_value = position(p);
     if (p->depth == MAX_DEPTH)
         return stop(p, SR_FAIL(SR_E_DATA, "nested deeper than %d levels", MAX_DEPTH));
     if (p->depth == 0 && list)
@@ -328,7 +328,7 @@ static int open_frame(parser *p, bool list) {
 
 static int close_frame(parser *p) {
     const frame which = top(p);
-    p->last_value = place(p);
+    p->last_value = position(p);
     const int go_on = take(p, end_frame(p, which));
     p->depth--;
     return go_on && is_object(which) && !p->probing ? stop(p, finish_object(p, which)) : go_on;
@@ -348,7 +348,7 @@ static int on_end(void *user) {
 
 static int on_key(void *user, const unsigned char *text, size_t bytes) {
     parser *p = user;
-    p->last_value = place(p);
+    p->last_value = position(p);
     const size_t kept = bytes < MAX_KEY ? bytes : 0;
     memcpy(p->key, text, kept);
     p->key[kept] = '\0';
@@ -379,7 +379,7 @@ static bool wants_number(const parser *p, frame here) {
 static int on_string(void *user, const unsigned char *text, size_t bytes) {
     parser *p = user;
     const frame here = top(p);
-    p->last_value = place(p);
+    p->last_value = position(p);
     if ((here == FRAME_IMAGE && is_key(p, "file_name")) ||
         (here == FRAME_CATEGORY && is_key(p, "name")))
         return take(p, copy_name(p, text, bytes));
@@ -442,7 +442,7 @@ static sr_status take_annotation_number(parser *p, double value) {
     if (is_key(p, "iscrowd"))
         p->annotation.object.crowd = value != 0;
     if (is_key(p, "id") && value >= 0 && value <= 9007199254740992.0)
-        p->annotation.object.number = (int64_t)value; // for messages alone: it may be anything
+        p->annotation.object.number = (int64_t)value; // for messages only: any number is accepted
     return SR_OK;
 }
 
@@ -474,7 +474,7 @@ static sr_status take_number(parser *p, double value) {
 static int on_number(void *user, const char *text, size_t bytes) {
     parser *p = user;
     char copy[64];
-    p->last_value = place(p);
+    p->last_value = position(p);
     if (top(p) == FRAME_OTHER || top(p) == FRAME_TOP)
         return 1;
     const size_t kept = bytes < sizeof copy ? bytes : 0;
@@ -488,7 +488,7 @@ static int on_number(void *user, const char *text, size_t bytes) {
 
 static int on_bool(void *user, int value) {
     parser *p = user;
-    p->last_value = place(p);
+    p->last_value = position(p);
     if (top(p) == FRAME_ANNOTATION && is_key(p, "iscrowd"))
         p->annotation.object.crowd = value != 0;
     return 1;
@@ -497,7 +497,7 @@ static int on_bool(void *user, int value) {
 static int on_null(void *user) {
     parser *p = user;
     const frame here = top(p);
-    p->last_value = place(p);
+    p->last_value = position(p);
     if (here == FRAME_BOX || here == FRAME_POLYGON || here == FRAME_COUNTS || here == FRAME_SIZE)
         return take(p, SR_FAIL(SR_E_DATA, "null where a number was expected"));
     return 1;
@@ -513,9 +513,9 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_start_array = on_list,
                                          .yajl_end_array = on_end};
 
-// -- the whole ---------------------------------------------------------------------------------
+// -- parsing -----------------------------------------------------------------------------------
 
-// What yajl found, without its line break.
+// The message of yajl, without its line break.
 static sr_status fail_syntax(parser *p, yajl_status code) {
     if (p->status != SR_OK || code == yajl_status_client_canceled)
         return p->status;
@@ -523,18 +523,19 @@ static sr_status fail_syntax(parser *p, yajl_status code) {
     const char *said = text ? (const char *)text : "broken JSON";
     size_t length = strcspn(said, "\n");
     length -= length > 0 && said[length - 1] == '.';
-    p->status =
-        SR_FAIL(SR_E_DATA, "%.*s; the file ends here as JSON: export it again, or repair it",
-                (int)length, said);
-    add_place(p, true);
+    p->status = SR_FAIL(
+        SR_E_DATA, "%.*s; the file is not valid JSON from here on: export it again, or repair it",
+        (int)length, said);
+    add_position(p, true);
     if (text != NULL)
         yajl_free_error(p->yajl, text);
     return p->status;
 }
 
 // Python writes the bare words NaN and Infinity, which are not JSON: outside strings, no JSON token
-// begins with these letters. They become empty strings of the same length. Returns the bytes before
-// a word that the chunk cuts off, which the next one begins with.
+// begins with these letters. They are replaced by empty strings of the same length. Returns the
+// number of bytes before a word that is cut off by the end of the chunk and that the next chunk
+// begins with.
 static size_t hide_words(parser *p, uint8_t *data, size_t bytes, bool last) {
     static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
     for (size_t i = 0; i < bytes; i++) {
@@ -579,13 +580,13 @@ static sr_status parse_all(parser *p, uint8_t *buffer, uint64_t bytes) {
         if (p->chunk + n - p->last_value > MAX_TOKEN && p->depth > 0) {
             p->status = SR_FAIL(SR_E_LIMIT, "a string of more than %llu MiB",
                                 (unsigned long long)(MAX_TOKEN >> 20));
-            add_place(p, true);
+            add_position(p, true);
             return p->status;
         }
         pass_chunk(p);
     }
     if (p->probing)
-        return SR_OK; // what follows is not looked at
+        return SR_OK; // the rest is ignored
     code = yajl_complete_parse(p->yajl);
     if (code != yajl_status_ok)
         return fail_syntax(p, code);

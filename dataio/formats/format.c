@@ -34,7 +34,7 @@ static sr_status find_format(sr_source *source) {
             return SR_OK;
         }
     }
-    return SR_FAIL(SR_E_INTERNAL, "%s: no format", source->path); // the last one takes everything
+    return SR_FAIL(SR_E_INTERNAL, "%s: no format", source->path); // the last one accepts everything
 }
 
 sr_status sr_format_open(const char *path, const char *list, const char *spool_folder,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a source mean: classes, boxes, masks, splits.
+// Formats: how the files of a source describe classes, boxes, masks and splits.
 //
-// A format is a descriptor in its own file and one line in format_list.def. It knows itself by the
-// content of the listed files, and gives every picture of the source (or every piece of its files
-// of pixels or records) a split, and what its record needs; what it cannot place it refuses by
-// name.
+// A format is a descriptor in its own file and one line in format_list.def. It is detected by the
+// content of the listed files, and gives every picture of the source (or every sample in its files
+// of pixels or records) a split and the contents of its record; pictures that it cannot assign are
+// refused by name.
 #ifndef SR_DATAIO_FORMAT_H
 #define SR_DATAIO_FORMAT_H
 
@@ -25,11 +25,12 @@ extern "C" {
 typedef struct sr_format {
     uint32_t struct_size, abi;
     const char *name, *help;
-    // Papers that the format may want, by path, first bytes and length; NULL: none.
+    // Files other than pictures that the format may want, by path, first bytes and length; NULL:
+    // none.
     bool (*wants)(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes);
-    // Whether the listed source is of this format. May read files.
+    // Whether the listed source has this format. May read files.
     sr_status (*recognises)(sr_source *source, bool *fits);
-    // Fills a layout that sr_layout_make has begun.
+    // Fills a layout for sr_layout_make.
     sr_status (*lay_out)(sr_source *source, sr_layout *layout);
 } sr_format;
 

@@ -3,10 +3,10 @@
 // coarse and the fine label, of which the fine one is the class) and 32 x 32 pixels in planes of R,
 // G and B.
 //
-// A file is one by its length and by the labels of all its records. Files with "test" in their name
-// are the split test, the others train. Class names come from batches.meta.txt or
-// fine_label_names.txt where they lie beside. A .bin file that is neither is refused by name.
-// Source: https://www.cs.toronto.edu/~kriz/cifar.html
+// A file is detected by its length and by the labels of all its records. Files with "test" in their
+// name are the split test, the others train. Class names are read from batches.meta.txt or
+// fine_label_names.txt in the same source. A .bin file that is neither is refused by name. Source:
+// https://www.cs.toronto.edu/~kriz/cifar.html
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
     return fits;
 }
 
-// Calls take(user, i, class) for every record; *fits is false when a label is none.
+// Calls take(user, i, class) for every record; *fits is false when a label is not a class.
 static sr_status each_label(const sr_source *source, const sr_source_file *batch, const variant *v,
                             sr_status (*take)(void *user, uint64_t record, int label), void *user,
                             bool *fits) {
@@ -115,7 +115,7 @@ static sr_status add_batch(cifar_adding *a, const sr_source_file *batch, const v
         a->source->wanted_refused++;
         return sr_source_refuse(a->source, batch->path,
                                 v ? "CIFAR-10 and CIFAR-100 cannot be packed into one data set"
-                                  : "no whole number of CIFAR's records with possible labels");
+                                  : "not a whole number of CIFAR records with valid labels");
     }
     *all = v;
     a->batch = batch;
@@ -125,7 +125,7 @@ static sr_status add_batch(cifar_adding *a, const sr_source_file *batch, const v
     return each_label(a->source, batch, v, add_record, a, &fits);
 }
 
-// Names of the classes, where a file beside has as many as there are.
+// Names of the classes, where a file of names has as many as there are classes.
 static sr_status find_names(sr_source *source, const variant *v, sr_layout *out) {
     void *text = NULL;
     size_t capacity = 0;
@@ -160,7 +160,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     }
     sr_free(a.labels);
     SR_TRY(status);
-    if (v == NULL) // nothing was recognised after all: the caller says so
+    if (v == NULL) // nothing was recognised after all: the caller reports it
         return SR_OK;
     out->pixels = (sr_layout_pixels){.height = SIDE, .width = SIDE, .channels = 3, .planes = true};
     return find_names(source, v, out);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Format: folders of classes (CLASS/picture or {train,val,test}/CLASS/picture), and whatever no
-// other format takes.
+// Format: folders of classes (CLASS/picture or {train,val,test}/CLASS/picture), and everything that
+// no other format accepts.
 //
-// Leading folders that all pictures share are passed over. Then comes either a level whose folders
-// are splits (train, val, test; of other folders beside train and one of these the pictures are
-// refused) and below it the classes, or the level of the classes itself. Everything deeper belongs
-// to the class. The order of classes is the byte order of their names; all splits take the list of
-// train where there is one, and a class that only another split has is an error.
+// Leading folders that all pictures share are skipped. The next level contains either the splits
+// (train, val, test; where train and one of these exist, pictures in other folders are refused),
+// with the classes below, or the classes themselves. Everything deeper belongs to the class.
+// Classes are sorted by the bytes of their names; all splits use the list of train where it exists,
+// and a class that only another split has is an error.
 //
-// The paths are in byte order, so folders of one level come in runs; nothing here reads files.
+// The paths are in byte order, so equal folders of one level are adjacent; no files are read.
 #include <string.h>
 
 #include "dataio/formats/format.h"
@@ -17,8 +17,8 @@
 
 typedef struct level {
     bool splits[SR_SPLIT_COUNT];
-    int other_folders; // distinct in a row; 2 stands for more
-    bool strays;       // pictures that lie directly here
+    int other_folders; // that differ from the one before; 2: at least two
+    bool strays;       // pictures directly at this level
     bool deeper;       // some picture has a folder below
 } level;
 
@@ -61,7 +61,7 @@ static int find_level(const sr_source *source, bool *has_splits) {
         bool leading = folders == 1 && !l.strays && l.deeper && number < MAX_LEVELS;
         level below = leading ? look_at(source, number + 1) : l;
         *has_splits = holds_splits(&l);
-        // A leading folder may itself be called "test" or "train".
+        // A leading folder may itself be named "test" or "train".
         if (*has_splits && !(leading && holds_splits(&below) && below.splits[SR_SPLIT_TRAIN]))
             return number;
         if (!*has_splits && !leading)
@@ -72,7 +72,7 @@ static int find_level(const sr_source *source, bool *has_splits) {
 
 // -- classes -----------------------------------------------------------------------------------
 
-// Class names of the split that gives them.
+// Class names of the split that defines them.
 static sr_status collect_classes(const sr_source *source, int level_number, bool has_splits,
                                  int split, sr_layout *out) {
     sr_name_list list = {0};
@@ -92,8 +92,8 @@ static sr_status collect_classes(const sr_source *source, int level_number, bool
 
 // -- files -------------------------------------------------------------------------------------
 
-static sr_status place(sr_source *source, int level_number, bool has_splits, size_t i,
-                       sr_layout *out) {
+static sr_status assign(sr_source *source, int level_number, bool has_splits, size_t i,
+                        sr_layout *out) {
     const char *path = source->files.items[i].path, *name;
     size_t bytes;
     int split = SR_SPLIT_TRAIN;
@@ -139,7 +139,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
                        "{train,val}/CLASS/picture",
                        source->path);
     for (size_t i = 0; i < source->files.count; i++)
-        SR_TRY(place(source, number, has_splits, i, out));
+        SR_TRY(assign(source, number, has_splits, i, out));
     return SR_OK;
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Format: COCO's object annotations, JSON files beside folders of pictures.
+// Format: COCO's object annotations, JSON files and folders of pictures.
 //
-// Every JSON file with COCO's lists counts, but where some are called instances_... only those, as
-// the others (captions, key points) speak of the same pictures. A file's split is told by a word of
-// its name or, failing that, of its folders that begins with train, val or test; else it is train.
-// file_name is the end of a path in the source, of several that which lies in a folder called as
-// the end of the JSON's name (train2017), in its split, or next to it.
+// Every JSON file with COCO's lists is read, but where some are named instances_... only those, as
+// the others (captions, key points) describe the same pictures. The split of a file is given by a
+// word of its name or, failing that, of its folders that begins with train, val or test; else it is
+// train. file_name is the end of a path in the source; of several such paths the one is used that
+// is in a folder named like the end of the JSON's name (train2017), in its split, or near it.
 //
 // Classes are the categories of train in the order of their ids; other files are matched by name.
-// Boxes x, y, width, height become corners; iscrowd is kept and makes an object difficult too.
+// Boxes x, y, width, height become corners; iscrowd is kept and also marks the object as difficult.
 // Polygons are kept as they are, run lengths as COCO's compressed string.
 //
-// Refused by name: an image without a picture, of two pictures, or named twice; a picture with an
-// annotation that cannot be used, since without it the picture would teach that nothing is there:
-// one that is wrong itself, of a category that is not defined or that train does not have, or of an
-// image id that stands for two pictures; and, in the name of their file, annotations of an image
-// that is not defined. Left out and counted: pictures that no file names. Ids of annotations only
-// name them in messages and may repeat. What is no JSON, and wrong categories, end the whole with
-// line and column.
+// Refused by name: an image without a picture, with two possible pictures, or named twice; a
+// picture with an unusable annotation, since without it training would take the object for
+// background: an annotation that is invalid, of a category that is not defined or that train does
+// not have, or of an image id that names two pictures; and, under the name of their file,
+// annotations of an image that is not defined. Left out and counted: pictures that no file names.
+// Ids of annotations are used in messages only and may repeat. Invalid JSON and invalid categories
+// are errors with line and column.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,9 @@
 
 #define PROBED 32 // of the largest JSON files
 
-// An image of the file that is read.
+// An image of the current file.
 typedef struct image {
-    uint64_t annotation; // its last annotation
+    uint64_t annotation; // its last annotation (annotations.h)
     int64_t first;       // number of its first annotation
     uint32_t picture;    // 1 + index into the source's files; 0: not defined yet
     uint32_t objects;
@@ -43,13 +43,13 @@ typedef struct image {
 } image;
 
 typedef struct category {
-    int file; // that defines it
+    int file; // which defines it
     int64_t id;
     const char *name;
-    const char *rival; // the id stands for this name, too, or NULL
+    const char *rival; // the id also has this name, or NULL
 } category;
 
-// What the label of an annotation stands for.
+// The meaning of the label of an annotation.
 typedef struct label {
     int file;
     int64_t category;
@@ -59,21 +59,21 @@ typedef struct coco_reading {
     sr_source *source;
     sr_layout *layout;
     sr_picture_index index;
-    const sr_source_file *json; // the file that is read
-    int split, file;            // its split; which one it is
+    const sr_source_file *json; // the current file
+    int split, file;            // its split; its number
     sr_id_table ids;            // of its images
     void *images;               // image
     size_t image_capacity;
-    void *categories; // category, those of a file behind those of the one before
+    void *categories; // category, those of one file after those of another
     size_t category_count, category_capacity, first_category;
     sr_id_table defined; // ids of the file's categories
     sr_id_table used;    // category ids that the file's annotations have
-    void *labels;        // label, of annotations: those of a file behind those of the one before
+    void *labels;        // label, of annotations: those of one file after those of another
     size_t label_count, label_capacity, first_label;
-    sr_name_table names; // of the classes; then others
-    size_t class_names;  // so many
+    sr_name_table names; // of the classes, then other names
+    size_t class_names;  // number of names of classes
     int *class_of;       // [class_names]
-    bool *named;         // [files]: some image is this picture
+    bool *named;         // [files]: an image has this picture
     char path[4096];     // for messages
 } coco_reading;
 
@@ -108,8 +108,8 @@ static int by_json_path(const void *a, const void *b) {
     return strcmp((*x)->path, (*y)->path);
 }
 
-// The files that are read. Only a few of the largest are looked into, as a source may have a JSON
-// file for each picture.
+// Finds the files to read. Only a few of the largest are probed, as a source may have a JSON file
+// for each picture.
 static sr_status find_files(sr_source *source, const sr_source_file **files, size_t *out) {
     const sr_source_file *largest[PROBED];
     size_t count = 0, kept = 0;
@@ -132,7 +132,7 @@ static sr_status find_files(sr_source *source, const sr_source_file **files, siz
             files[kept++] = largest[i];
             instances = instances || strncmp(sr_path_name(largest[i]->path), "instances_", 10) == 0;
         }
-    *out = 0; // in place: never ahead of i
+    *out = 0; // filters in place: *out <= i
     for (size_t i = 0; i < kept; i++)
         if (!instances || strncmp(sr_path_name(files[i]->path), "instances_", 10) == 0)
             files[(*out)++] = files[i];
@@ -147,9 +147,10 @@ static sr_status recognises(sr_source *source, bool *fits) {
     return SR_OK;
 }
 
-// -- places ------------------------------------------------------------------------------------
+// -- paths -------------------------------------------------------------------------------------
 
-// The path of a JSON that was named itself, which knows more than that below its folder.
+// The path of the JSON; where the user named the file itself, the whole path, which may contain the
+// split.
 static const char *full_path(const sr_source *source, const sr_source_file *json) {
     const bool itself = source->folder >= 0 && source->backing_count > 0 && json->in < 0;
     return itself ? source->path : json->path;
@@ -163,7 +164,7 @@ static int split_of_json(const sr_source *source, const sr_source_file *json) {
     return split < 0 ? SR_SPLIT_TRAIN : split;
 }
 
-// What follows the last '_' of the JSON's name, as "train2017", as a folder before the name.
+// Prepends a folder named like the end of the JSON's name after its last '_', as "train2017".
 static void join_tail(const char *json, const char *file_name, char *out, size_t capacity) {
     const char *name = sr_path_name(json), *tail = strrchr(name, '_');
     tail = tail ? tail + 1 : name;
@@ -191,7 +192,7 @@ static bool find_named(coco_reading *r, const char *file_name, uint32_t *out,
     return false;
 }
 
-// Windows programs part folders by '\\'.
+// Windows programs separate folders with '\\'.
 static bool find_picture(coco_reading *r, const char *file_name, uint32_t *out,
                          const char *rivals[2]) {
     char copy[4200];
@@ -222,7 +223,7 @@ static bool is_known(const image *i) {
     return i->picture != 0 || i->refused;
 }
 
-// Keeps the first reason why an image cannot be used.
+// Records the first reason why an image cannot be used.
 static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) SR_PRINTF(3, 4);
 static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) {
     char reason[512];
@@ -236,8 +237,8 @@ static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) {
     return to->flaw != NULL ? SR_OK : SR_E_MEMORY;
 }
 
-// An image id that was met before. The same picture again is one too many; another one makes both
-// unusable, as annotations may be of either.
+// Handles a repeated image id. The same picture again is refused; another picture makes both
+// unusable, as annotations may belong to either.
 static sr_status repeat_image(coco_reading *r, image *to, const sr_coco_image *from) {
     const char *rivals[2];
     uint32_t picture;
@@ -287,7 +288,7 @@ static sr_status on_image(void *user, const sr_coco_image *from) {
     return SR_OK;
 }
 
-// "annotation id 7", or without its id where it has none.
+// "annotation id 7", or "an annotation" where it has no id.
 static const char *annotation_name(int64_t id, char out[48]) {
     (void)snprintf(out, 48, id >= 0 ? "annotation id %lld" : "an annotation", (long long)id);
     return out;
@@ -308,7 +309,7 @@ static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
     if (flaw->annotation)
         return sr_source_refuse_for(r->source, json, "%s, %s", annotation_name(flaw->id, name),
                                     flaw->reason);
-    if (flaw->has_id) { // its annotations are of no use, and not of an unknown image
+    if (flaw->has_id) { // so that its annotations are not taken for those of an unknown image
         SR_TRY(image_of(r, flaw->id, &to));
         to->refused = to->refused || to->picture == 0;
     }
@@ -362,7 +363,7 @@ static sr_status on_category(void *user, int64_t id, const char *name) {
 
 // -- files -------------------------------------------------------------------------------------
 
-// Gives the pictures their annotations.
+// Assigns the annotations to the pictures.
 static sr_status settle_images(coco_reading *r) {
     const image *images = r->images;
     char name[48];
@@ -419,7 +420,7 @@ static int by_file_and_id(const void *a, const void *b) {
     return x->file != y->file ? x->file - y->file : order;
 }
 
-// Classes are the categories of the files of the first split that there is.
+// Classes are the categories of the files of the first split that exists.
 static sr_status settle_classes(coco_reading *r, const sr_source_file *const *files, size_t count) {
     sr_layout *layout = r->layout;
     category *categories = r->categories;
@@ -435,7 +436,7 @@ static sr_status settle_classes(coco_reading *r, const sr_source_file *const *fi
                                  sizeof *r->class_of, "classes");
     if (r->class_of == NULL)
         return SR_E_MEMORY;
-    for (int i = 0; i < layout->class_count; i++) { // given ones, of which some may be equal
+    for (int i = 0; i < layout->class_count; i++) { // names of the user, some of which may be equal
         const size_t before = r->names.count;
         SR_TRY(sr_name_table_get(&r->names, &layout->arena, layout->classes[i],
                                  strlen(layout->classes[i]), &number));
@@ -461,7 +462,7 @@ static sr_status settle_classes(coco_reading *r, const sr_source_file *const *fi
     return status;
 }
 
-// What a label is called, and its class, or -1.
+// The name of a label, and its class or -1.
 static sr_status resolve(coco_reading *r, const label *of, const char **name, int *class_number) {
     char text[300];
     uint32_t number;
@@ -486,7 +487,7 @@ static sr_status resolve(coco_reading *r, const label *of, const char **name, in
     return *name != NULL ? SR_OK : SR_E_MEMORY;
 }
 
-// What the annotations' labels mean.
+// Passes the meanings of the labels to the layout.
 static sr_status settle_labels(coco_reading *r) {
     for (size_t i = 0; i < r->label_count; i++) {
         const char *name;

@@ -2,11 +2,11 @@
 // Format: IDX files of grey pictures and their labels, as MNIST's, also gzipped.
 //
 // 00 00, the type (08: unsigned bytes), the number of dimensions, each as big-endian u32, then the
-// numbers. Three dimensions are pictures, one is labels; a pair has the same path but for what
-// follows "images" or "labels" in the name. Files with "t10k" or "test" in their name are the split
-// test. Without its pair, of another length than its head says, or of another picture size than the
-// first, a file is refused by name.
-// Source: http://yann.lecun.com/exdb/mnist/ (the format's description); RFC 1952, zlib 1.2.
+// numbers. Three dimensions are pictures, one is labels; the paths of a pair are equal up to
+// "images" or "labels" in the name. Files with "t10k" or "test" in their name are the split test. A
+// file without its pair, of another length than its header states, or of another picture size than
+// the first is refused by name. Source: http://yann.lecun.com/exdb/mnist/ (the format's
+// description); RFC 1952, zlib 1.2.
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -93,7 +93,7 @@ static sr_status inflate_all(sr_source *source, const sr_source_file *listed, z_
     return SR_OK;
 }
 
-// The contents of a gzipped file go to the spool.
+// Unpacks a gzipped file into the spool.
 static sr_status unpack(sr_source *source, const sr_source_file *listed, sr_source_file *file,
                         bool *whole) {
     z_stream z = {0};
@@ -117,7 +117,7 @@ static sr_status unpack(sr_source *source, const sr_source_file *listed, sr_sour
     return status;
 }
 
-// *known: the file is IDX; out->problem where it cannot be used.
+// *known: the file is IDX; out->problem: why it cannot be used.
 static sr_status open_idx(sr_source *source, const sr_source_file *listed, idx *out, bool *known) {
     uint8_t head[SR_SOURCE_HEAD];
     size_t bytes;
@@ -144,7 +144,7 @@ static sr_status open_idx(sr_source *source, const sr_source_file *listed, idx *
         content *= out->sizes[i] > MAX_SIDE && i > 0 ? 1 : out->sizes[i];
     }
     if (out->problem == NULL && (bytes < head_bytes || out->file.bytes != head_bytes + content))
-        out->problem = "the file is shorter or longer than its head says";
+        out->problem = "the file is shorter or longer than its header says";
     return SR_OK;
 }
 
@@ -210,7 +210,7 @@ static sr_status refuse(sr_source *source, const idx *file, const char *reason) 
     return sr_source_refuse(source, file->listed->path, reason);
 }
 
-// Pictures with their labels; the files that stay alone are refused.
+// Pairs pictures with their labels; files without a pair are refused.
 static sr_status add_pairs(idx_adding *a, idx *files, size_t count) {
     for (size_t i = 0; i < count; i++) {
         idx *pictures = &files[i], *labels = NULL;

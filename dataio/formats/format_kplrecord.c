@@ -2,10 +2,10 @@
 // Format: KPLRecord directories, NAME.data with NAME.index and NAME.meta (dataio/record/record.h,
 // dataio/record/protocol.h). Records are kept byte for byte.
 //
-// Several in one source become splits by their folders (train, val, test). All have one protocol;
-// one that has another, or lacks a file, is refused by name. Classes: of the classification schema
-// the labels that occur, as numbers; of the detection schema the objects' names in byte order. To
-// know them every record is read once.
+// Several directories in one source become splits by their folders (train, val, test). All must
+// have the same protocol; a directory with another one, or without one of the files, is refused by
+// name. Classes: in the classification schema the labels that occur, as numbers; in the detection
+// schema the names of the objects in byte order. To find them every record is read once.
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +68,7 @@ static sr_status refuse(kpl_reading *r, const sr_source_file *file, const char *
     return sr_source_refuse(r->source, file->path, reason);
 }
 
-// The protocol as text; the first one is that of all.
+// Reads the protocol as text; the first one must be that of all directories.
 static sr_status take_meta(kpl_reading *r, const sr_source_file *meta, bool *fits) {
     sr_arena arena;
     const sr_type *type;
@@ -155,7 +155,7 @@ static sr_status take_label(kpl_reading *r, const void *record, size_t bytes) {
     if (sr_sample_read(record, bytes, &sample) == SR_OK && sample.label > r->most &&
         sample.label < MAX_CLASSES)
         r->most = sample.label;
-    return SR_OK; // what is wrong with a record is found when it is packed
+    return SR_OK; // mistakes in a record are found when it is packed
 }
 
 static sr_status take_names(kpl_reading *r, const void *record, size_t bytes) {

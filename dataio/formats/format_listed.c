@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Format: whatever a list of the user's says (list_file.h), for data that no other format knows.
+// Format: a list of pictures written by the user (list_file.h), for data in any other format.
 //
-// Pictures of the source that the list does not name are left out and counted; a line whose file is
-// not there is refused by name.
+// Pictures of the source that are not in the list are left out and counted; a line whose file is
+// missing is refused by name.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const sr_listed_picture *)a)->path, ((const sr_listed_picture *)b)->path);
 }
 
-static sr_status place(sr_source *source, const sr_picture_list *list, bool *met,
-                       sr_label_texts *labels, sr_layout *out) {
+static sr_status assign(sr_source *source, const sr_picture_list *list, bool *met,
+                        sr_label_texts *labels, sr_layout *out) {
     const sr_listed_picture *entries = list->entries;
     for (size_t i = 0; i < out->count; i++) {
         const sr_listed_picture wanted = {.path = source->files.items[i].path};
@@ -36,11 +36,11 @@ static sr_status place(sr_source *source, const sr_picture_list *list, bool *met
                                     "the list names it twice, with another class or split"));
             continue;
         }
-        SR_TRY(sr_label_texts_place(labels, out, &out->files[i],
-                                    found->split < 0 ? SR_SPLIT_TRAIN : found->split, found->label,
-                                    strlen(found->label)));
+        SR_TRY(sr_label_texts_assign(labels, out, &out->files[i],
+                                     found->split < 0 ? SR_SPLIT_TRAIN : found->split, found->label,
+                                     strlen(found->label)));
     }
-    // Below a folder every path was opened, and what is not there is refused by now.
+    // In a folder every path was opened before, and missing files are refused already.
     for (size_t i = 0; i < list->count && source->folder < 0; i++)
         if (!met[i])
             SR_TRY(sr_source_refuse(source, entries[i].path,
@@ -55,7 +55,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     SR_TRY(sr_picture_list_read(source->list, &list));
     sr_picture_list_sort(&list);
     bool *met = sr_alloc_array(list.count, sizeof *met, "list");
-    sr_status status = met ? place(source, &list, met, &labels, out) : SR_E_MEMORY;
+    sr_status status = met ? assign(source, &list, met, &labels, out) : SR_E_MEMORY;
     sr_free(met);
     sr_label_texts_release(&labels);
     sr_picture_list_release(&list);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Format: pictures and masks in two parallel trees, as images/train/0001.jpg and
-// masks/train/0001.png. One folder level has exactly two names, and one of the two holds only PNGs
-// with a class id for each pixel, of which most have a picture of the same path (but for that
-// folder and the ending) in the other.
+// masks/train/0001.png. One folder level has exactly two names, and one of the two contains only
+// PNGs with a class id for each pixel, most of which have a picture with the same path (except for
+// that folder and the extension) in the other.
 //
 // A picture without a mask and a mask without a picture are refused by name. Splits are the folders
-// train, val and test; without any all is train. The ids are kept; 255 is no class.
+// train, val and test; without any everything is train. The ids are kept; 255 means no class.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +13,9 @@
 #include "dataio/image/mask_png.h"
 
 #define MAX_LEVELS 64
-#define PROBED 16 // files of the masks' tree that are looked into
+#define PROBED 16 // files of the masks' tree that are read
 
-// The two folder names at a level of the pictures' paths; masks: the one that holds the masks.
+// The two folder names at a level of the pictures' paths; masks: the one with the masks.
 typedef struct pairing {
     int level;
     const char *names[2]; // not terminated
@@ -35,7 +35,7 @@ static int side_of(const pairing *p, const char *path) {
     return -1;
 }
 
-// All pictures have one of exactly two names at this level.
+// Whether all pictures have one of exactly two names at this level.
 static bool has_two_names(const sr_source *source, int level, pairing *out) {
     pairing p = {.level = level};
     int count = 0;
@@ -64,7 +64,7 @@ static int compare_bytes(const char *a, size_t a_bytes, const char *b, size_t b_
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-// Order of paths without the pairing's folder and their endings.
+// Compares paths without the folder of the pairing and without extensions.
 static int compare_keys(const pairing *p, const char *a, const char *b) {
     const char *a_name, *b_name;
     size_t a_bytes, b_bytes;
@@ -93,7 +93,7 @@ static int by_key(const void *a, const void *b, void *user) {
     return order ? order : side_of(s->pairing, x) - side_of(s->pairing, y);
 }
 
-// All files, those of one key behind one another.
+// All files, sorted so that those of one key are adjacent.
 static sr_status sort_by_key(const sr_source *source, const pairing *p, sorted *out) {
     *out = (sorted){.source = source, .pairing = p, .count = source->files.count};
     out->files = sr_alloc_array(out->count, sizeof *out->files, "pictures and masks");
@@ -114,7 +114,7 @@ static size_t run_length(const sorted *s, size_t first) {
     return n;
 }
 
-// Do more than half of the keys stand on both sides?
+// Do more than half of the keys have files on both sides?
 static sr_status mostly_pairs(const sr_source *source, const pairing *p, bool *out) {
     sorted s;
     SR_TRY(sort_by_key(source, p, &s));
@@ -129,7 +129,7 @@ static sr_status mostly_pairs(const sr_source *source, const pairing *p, bool *o
     return SR_OK;
 }
 
-// All of a few evenly spaced files of this side are PNGs with one number a pixel.
+// Whether a few evenly spaced files of this side are all PNGs with one number per pixel.
 static bool are_masks(const sr_source *source, const pairing *p, int side) {
     size_t stride = source->files.count / (2 * PROBED) + 1, seen = 0;
     for (size_t i = 0; i < source->files.count; i++) {
@@ -173,9 +173,9 @@ static sr_status recognises(sr_source *source, bool *fits) {
     return find_pairing(source, &p, fits);
 }
 
-// The files of one key: a picture and its mask, or too few or many.
-static sr_status place(sr_source *source, const pairing *p, const uint32_t *files, size_t count,
-                       bool has_splits, sr_layout *out) {
+// The files of one key: a picture and its mask, or too few or too many.
+static sr_status assign(sr_source *source, const pairing *p, const uint32_t *files, size_t count,
+                        bool has_splits, sr_layout *out) {
     const sr_source_file *items = source->files.items;
     uint32_t of_side[2] = {0, 0};
     size_t counts[2] = {0, 0};
@@ -219,7 +219,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_status status = SR_OK;
     for (size_t i = 0, n; i < s.count && status == SR_OK; i += n) {
         n = run_length(&s, i);
-        status = place(source, &p, s.files + i, n, has_splits, out);
+        status = assign(source, &p, s.files + i, n, has_splits, out);
     }
     sr_free(s.files);
     return status;

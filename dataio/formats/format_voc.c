@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Format: Pascal VOC, one XML file of boxes for each picture, in any folders.
 //
-// An annotation belongs to the picture of its name (without endings), of several that which
-// <filename>, the split and the folders point at. ImageSets/Main/{train,val,test,trainval}.txt say
-// the splits where they are; else folders called train, val and test; else all is train. Classes
-// are in byte order of their names, those of train where there is a train split.
+// An annotation belongs to the picture with its name (without extensions); of several such pictures
+// to the one that <filename>, the split and the folders indicate. The splits are those of
+// ImageSets/Main/{train,val,test,trainval}.txt where they exist; else folders named train, val and
+// test; else everything is train. Classes are sorted by the bytes of their names, those of train
+// where there is a train split.
 //
-// Corners count pixels from 1 with both ends inside, so xmin - 1, ymin - 1, xmax, ymax are our
-// continuous ones. <part>, <pose>, <truncated> and the like are not kept.
+// Corners are inclusive pixel numbers from 1, so xmin - 1, ymin - 1, xmax, ymax are our continuous
+// coordinates. <part>, <pose>, <truncated> and the like are not kept.
 //
-// Refused by name: an annotation that cannot be read, has no picture, or is the second of one; a
-// picture without annotation; one of a class that train does not have; a listed name without a
-// picture. Left out and counted: pictures that no list names, and renderings of annotated pictures
-// (VOC's masks).
+// Refused by name: an annotation that cannot be read, has no picture, or is the second of a
+// picture; a picture without annotation, or with a class that train does not have; a listed name
+// without a picture. Left out and counted: pictures that no list names, and renderings of annotated
+// pictures (VOC's masks).
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
 
-// A name that a list gives to a split.
+// A name that a list assigns to a split.
 typedef struct listed {
     const char *name;
     int8_t split; // SR_SPLIT_COUNT: several
@@ -40,7 +41,7 @@ typedef struct voc_reading {
     bool *in_train; // [names.count]: some picture of train has it
     void *lists;    // listed
     size_t list_count, list_capacity;
-    bool has_lists, has_folders; // what says the splits
+    bool has_lists, has_folders; // which define the splits
     bool *annotated;             // [files]
     void *text;
     size_t capacity;
@@ -74,7 +75,7 @@ static bool is_annotation(const sr_source *source, const sr_source_file *file) {
            sr_voc_is_xml((const uint8_t *)head, bytes) && strstr(head, "<annotation") != NULL;
 }
 
-// Half as many XML files as pictures, and the first of them are annotations.
+// At least half as many XML files as pictures, and one of the first is an annotation.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, probed = 0, lists = 0;
     for (size_t i = 0; i < source->wanted.count && probed < PROBED; i++) {
@@ -258,7 +259,7 @@ static sr_status read_annotation(voc_reading *r, const sr_source_file *file) {
     return matched;
 }
 
-// -- the rest ----------------------------------------------------------------------------------
+// -- other pictures ----------------------------------------------------------------------------
 
 // Is another picture of the same name annotated?
 static bool is_rendering(const voc_reading *r, const char *path) {

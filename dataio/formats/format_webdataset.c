@@ -2,11 +2,11 @@
 // Format: WebDataset, samples whose files share a key: KEY.jpg with its class in KEY.cls or in
 // KEY.json, in one tar, a folder of tars (its shards) or unpacked.
 //
-// The key is the path up to the first dot of its last part. KEY.cls is a number or a name; of
-// KEY.json that of the key label, cls or class in its top object counts. The split is told by a
-// folder or shard whose name is train, val or test or has it as a word (train-000012). A picture
-// without a label and the second picture of a key are refused by name.
-// Source: https://github.com/webdataset/webdataset (the format's description in its README).
+// The key is the path up to the first dot of its last part. KEY.cls is a number or a name; in
+// KEY.json the label is the value of the key label, cls or class in the top object. The split is
+// that of a folder or shard whose name is train, val or test or has it as a word (train-000012). A
+// picture without a label and the second picture of a key are refused by name. Source:
+// https://github.com/webdataset/webdataset (the format's description in its README).
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
     return is_cls(path) && head_bytes > 0 && bytes <= LABEL_MAX;
 }
 
-// The file that holds the label of the key, or NULL.
+// The file with the label of the key, or NULL.
 static const sr_source_file *label_file(const sr_source *source, const char *path) {
     char wanted[4200];
     const int n = (int)key_bytes(path);
@@ -45,7 +45,7 @@ static const sr_source_file *label_file(const sr_source *source, const char *pat
     return sr_file_list_find(&source->wanted, wanted);
 }
 
-// Half of the pictures have a file for a label.
+// Whether half of the pictures have a file with a label.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0;
     for (size_t i = 0; i < source->files.count && source->wanted.count > 0; i++)
@@ -99,7 +99,7 @@ static int on_number(void *user, const char *text, size_t bytes) {
     return take_label(user, text, bytes);
 }
 
-// Into out; "" where there is none.
+// Into out; "" where there is no label.
 static sr_status read_json_label(const void *text, size_t bytes, char out[TEXT_MAX]) {
     static const yajl_callbacks callbacks = {.yajl_number = on_number,
                                              .yajl_string = on_string,
@@ -130,7 +130,7 @@ typedef struct webdataset_reading {
     size_t capacity;
 } webdataset_reading;
 
-// The label in a file, into out; "" where there is none.
+// Reads the label in a file into out; "" where there is none.
 static sr_status read_label(webdataset_reading *r, const sr_source_file *file, char out[TEXT_MAX]) {
     out[0] = '\0';
     if (file->bytes == 0 || file->bytes > LABEL_MAX)
@@ -149,7 +149,7 @@ static sr_status read_label(webdataset_reading *r, const sr_source_file *file, c
     return SR_OK;
 }
 
-static sr_status place(webdataset_reading *r, size_t i) {
+static sr_status assign(webdataset_reading *r, size_t i) {
     const sr_source_file *files = r->source->files.items;
     const char *path = files[i].path;
     const size_t n = key_bytes(path);
@@ -167,8 +167,8 @@ static sr_status place(webdataset_reading *r, size_t i) {
     }
     r->source->read++;
     const int split = sr_path_split_word(path);
-    return sr_label_texts_place(&r->labels, r->layout, &r->layout->files[i],
-                                split < 0 ? SR_SPLIT_TRAIN : split, label, strlen(label));
+    return sr_label_texts_assign(&r->labels, r->layout, &r->layout->files[i],
+                                 split < 0 ? SR_SPLIT_TRAIN : split, label, strlen(label));
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
@@ -176,7 +176,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     SR_TRY(sr_layout_begin(out, source));
     sr_status status = SR_OK;
     for (size_t i = 0; i < out->count && status == SR_OK; i++)
-        status = place(&r, i);
+        status = assign(&r, i);
     if (status == SR_OK)
         status = sr_label_texts_settle(&r.labels, source, out);
     sr_label_texts_release(&r.labels);

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Format: YOLO as Ultralytics reads it, pictures below folders called images and a text file of
+// Format: YOLO as Ultralytics reads it, pictures below folders named images and a text file of
 // boxes or outlines for each, at the same path below labels: images/train/1.jpg and
-// labels/train/1.txt, or train/images/1.jpg and train/labels/1.txt. Where none is there, and for
-// pictures elsewhere, the text file beside the picture counts, as labelImg and Darknet have it.
+// labels/train/1.txt, or train/images/1.jpg and train/labels/1.txt. Where that file is missing, and
+// for pictures elsewhere, the text file beside the picture is used, as labelImg and Darknet write
+// it.
 //
-// data.yaml says the classes (names: a list or a map, or only nc) and the pictures of train, val
-// and test: folders, lists of pictures, or several of these. Its paths are looked for below it,
-// then below the source, without the folders of 'path' or of an absolute path that lead to where
-// the data set once lay. Without data.yaml classes.txt names the classes, one a line, or they are
-// numbers; without places folders called train, val (valid, validation, train2017) and test are the
-// splits, else all is train.
+// data.yaml states the classes (names: a list or a map, or only nc) and the pictures of train, val
+// and test: folders, lists of pictures, or several of these. Its paths are resolved below its
+// folder, then below the source, if necessary without the leading folders of 'path' or of an
+// absolute path, which are those of the data set's original location. Without data.yaml,
+// classes.txt names the classes, one per line, or they are numbers; without paths of splits,
+// folders named train, val (valid, validation, train2017) and test are the splits, else everything
+// is train.
 //
 // A picture without a label file is background. A split without any label file is left out and
-// counted, as are pictures that no split names. Coordinates are parts of the upright picture's
+// counted, as are pictures that no split names. Coordinates are fractions of the upright picture's
 // width and height. Key points of pose data sets are not kept.
 //
-// Refused by name: a picture of several splits, or with a label line that cannot be used (file and
-// line are told); a label file below labels without a picture; a place of data.yaml or a line of a
-// list without a picture.
-// Source: https://docs.ultralytics.com/datasets/detect/; ultralytics/data/utils.py
-// (img2label_paths, verify_image_label), 8.3.
+// Refused by name: a picture in several splits, or with an invalid label line (file and line are
+// reported); a label file below labels without a picture; a path in data.yaml or a line of a list
+// without a picture. Source: https://docs.ultralytics.com/datasets/detect/;
+// ultralytics/data/utils.py (img2label_paths, verify_image_label), 8.3.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,18 +33,18 @@
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
 #define MAX_PATH 4096
-#define UNNAMED (-1) // of no split; SR_SPLIT_COUNT: of several
+#define UNNAMED (-1) // in no split; SR_SPLIT_COUNT: in several
 
 typedef struct yolo_reading {
     sr_source *source;
     sr_layout *layout;
     const sr_source_file *yaml, *classes; // data.yaml, classes.txt, or NULL
     sr_yolo_data data;
-    bool has_places;
+    bool has_paths;
     int8_t *splits; // [files]
     bool *used;     // [wanted]: a picture's labels
     bool labelled[SR_SPLIT_COUNT];
-    int32_t most; // largest class number that was met
+    int32_t most; // largest class number seen
     sr_yolo_object object;
     void *text;
     size_t capacity;
@@ -59,7 +60,7 @@ static bool is_classes(const char *path) {
     return strcmp(sr_path_name(path), "classes.txt") == 0;
 }
 
-// Where the last folder of this name begins, or NULL.
+// The last folder of this name in the path, or NULL.
 static const char *find_folder(const char *path, const char *name) {
     const size_t n = strlen(name);
     const char *found = NULL, *folder;
@@ -70,18 +71,18 @@ static const char *find_folder(const char *path, const char *name) {
     return found;
 }
 
-// Below a folder called labels.
+// Whether the file is a text below a folder named labels.
 static bool is_label_file(const char *path) {
     return sr_text_ends_with(path, ".txt") && find_folder(path, "labels") != NULL &&
            !is_classes(path);
 }
 
-// The bytes of a byte order mark at the begin of a text, as Windows programs write it.
+// The length of a byte order mark at the beginning of a text, as Windows programs write it.
 static size_t mark_bytes(const void *text, size_t bytes) {
     return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-// A text that begins as labels do, with two numbers: they may lie beside pictures.
+// Whether a text begins like labels, with two numbers: label files may be beside pictures.
 static bool begins_as_labels(const uint8_t *head, size_t bytes) {
     size_t at = mark_bytes(head, bytes), first = at, begin;
     while (at < bytes && head[at] >= '0' && head[at] <= '9')
@@ -100,7 +101,7 @@ static bool is_list(const char *path) {
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
-    if (is_label_file(path)) // also one that is too long: its picture is no background
+    if (is_label_file(path)) // also one that is too long: its picture is not background
         return true;
     if (sr_text_ends_with(path, ".txt") && begins_as_labels(head, head_bytes))
         return true;
@@ -109,7 +110,7 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
     return (is_yaml(path) || is_classes(path)) && bytes <= SR_YOLO_MAX_BYTES;
 }
 
-// The label file begins as one does: it is empty, or its first line can be read.
+// Whether the label file is empty or its first line is valid.
 static bool is_sound(const sr_source *source, const sr_source_file *file) {
     char head[SR_SOURCE_HEAD + 1] = {0};
     sr_yolo_object object = {0};
@@ -117,13 +118,13 @@ static bool is_sound(const sr_source *source, const sr_source_file *file) {
     if (sr_source_read_part(source, file, 0, head, bytes) != SR_OK)
         return false;
     const size_t mark = mark_bytes(head, bytes), line = strcspn(head, "\n");
-    const bool whole = line < bytes || bytes == file->bytes; // an outline may be longer
+    const bool whole = line < bytes || bytes == file->bytes; // the line of an outline may be longer
     const sr_status status = sr_yolo_line_parse(head + mark, line - mark, false, &object);
     sr_free(object.points);
     return status == SR_OK || (!whole && object.point_count > 4) || bytes == 0;
 }
 
-// Which of the wanted files are data.yaml and classes.txt.
+// Finds data.yaml and classes.txt.
 static sr_status find_tables(yolo_reading *r) {
     const sr_file_list *wanted = &r->source->wanted;
     const sr_source_file *others = NULL;
@@ -147,12 +148,12 @@ static sr_status find_tables(yolo_reading *r) {
     if (others == NULL)
         return SR_OK;
     return SR_FAIL(SR_E_DATA,
-                   "%s: %s and %s both say what is in the pictures; name the folder that one of "
+                   "%s: %s and %s both describe the pictures; name the folder that one of "
                    "them describes, or keep only one",
                    r->source->path, r->yaml->path, others->path);
 }
 
-// Appends the path of a picture without its ending, from 'rest' on, and ".txt".
+// Appends the path of a picture without its extension, from 'rest' on, and ".txt".
 static bool finish_path(const char *path, const char *rest, int length, char out[MAX_PATH]) {
     const int stem = (int)(sr_path_stem_bytes(path) - (size_t)(rest - path));
     return length >= 0 && length < MAX_PATH &&
@@ -160,7 +161,7 @@ static bool finish_path(const char *path, const char *rest, int length, char out
                MAX_PATH - length;
 }
 
-// Where a picture's labels would be: below labels, or, with 'beside' or below no folder called
+// The path of a picture's label file: below labels or, with 'beside' or without a folder named
 // images, beside it.
 static bool label_path(const char *path, bool beside, char out[MAX_PATH]) {
     const char *images = beside ? NULL : find_folder(path, "images");
@@ -187,7 +188,7 @@ static const sr_source_file *find_labels(const sr_source *source, const char *pi
     return NULL;
 }
 
-// How many of the pictures have labels beside them, up to a few.
+// Counts pictures with labels beside them, up to a few.
 static size_t count_labelled(const sr_source *source) {
     size_t found = 0;
     for (size_t i = 0; i < source->files.count && found < PROBED; i++) {
@@ -197,7 +198,8 @@ static size_t count_labelled(const sr_source *source) {
     return found;
 }
 
-// Label files, and what says classes; or label files that are sound, beside no other annotations.
+// Whether there are label files and a file of classes; or valid label files without other
+// annotations.
 static sr_status recognises(sr_source *source, bool *fits) {
     size_t found = 0, sound = 0, others = 0;
     bool described = false;
@@ -227,9 +229,10 @@ static sr_status recognises(sr_source *source, bool *fits) {
     return SR_OK;
 }
 
-// -- places ------------------------------------------------------------------------------------
+// -- paths -------------------------------------------------------------------------------------
 
-// Appends the parts of a path to another, where ".." takes one away. False where it is too long.
+// Appends the components of a path to another; ".." removes one. False where the result is too
+// long.
 static bool append_path(char out[MAX_PATH], const char *path) {
     size_t length = strlen(out);
     while (*path != '\0') {
@@ -258,7 +261,7 @@ static void folder_of(const sr_source_file *file, char out[MAX_PATH]) {
     (void)snprintf(out, MAX_PATH, "%.*s", (int)n, file->path);
 }
 
-// The pictures below a folder ("" for all): the first, and how many.
+// The pictures below a folder ("" for all): the first and their number.
 static size_t pictures_below(const sr_source *source, const char *folder, size_t *first) {
     char prefix[MAX_PATH + 2];
     const int n = snprintf(prefix, sizeof prefix, "%s%s", folder, *folder ? "/" : "");
@@ -277,7 +280,7 @@ static size_t pictures_below(const sr_source *source, const char *folder, size_t
     return high - low;
 }
 
-// What a path leads to: pictures first..first+count, or a list.
+// What a path refers to: pictures first..first+count, or a list.
 typedef struct target {
     size_t first, count;
     const sr_source_file *list;
@@ -293,8 +296,8 @@ static bool look_up(const sr_source *source, const char *path, target *out) {
     return out->count > 0 || out->list != NULL;
 }
 
-// Looks for 'path', of which the first 'optional' bytes may no longer lead anywhere, below 'near'
-// and then below the source.
+// Looks for 'path', of which the first 'optional' bytes may no longer exist, below 'near' and then
+// below the source.
 static bool find_target(const sr_source *source, const char *near, const char *path,
                         size_t optional, target *out) {
     char full[MAX_PATH];
@@ -311,14 +314,14 @@ static bool find_target(const sr_source *source, const char *near, const char *p
     }
 }
 
-static bool find_place(const yolo_reading *r, const char *entry, target *out) {
+static bool find_entry(const yolo_reading *r, const char *entry, target *out) {
     char near[MAX_PATH], whole[MAX_PATH];
     const char *root = r->data.root.text ? r->data.root.text : "";
     const bool absolute = *entry == '/' || (*entry != '\0' && entry[1] == ':');
     folder_of(r->yaml, near);
     if (absolute)
         return find_target(r->source, near, entry, strlen(entry), out);
-    // As it is written, with all ".."; then without what leads to the data set.
+    // As it is written, with all ".."; then without the path to the data set.
     memcpy(whole, near, strlen(near) + 1);
     if (*root != '/' && append_path(whole, root) && append_path(whole, entry) &&
         look_up(r->source, whole, out))
@@ -338,7 +341,7 @@ static void name_pictures(yolo_reading *r, const target *t, int split) {
             (int8_t)(r->splits[i] == UNNAMED || r->splits[i] == split ? split : SR_SPLIT_COUNT);
 }
 
-// A picture a line; paths count from the list's folder.
+// One picture per line; paths are relative to the folder of the list.
 static sr_status read_list(yolo_reading *r, const sr_source_file *list, int split) {
     char near[MAX_PATH];
     int line = 0;
@@ -365,27 +368,27 @@ static sr_status read_list(yolo_reading *r, const sr_source_file *list, int spli
     return SR_OK;
 }
 
-static sr_status read_place(yolo_reading *r, const sr_yolo_value *place, int split) {
+static sr_status read_path(yolo_reading *r, const sr_yolo_value *path, int split) {
     target t;
-    r->has_places = true;
-    if (!find_place(r, place->text, &t))
+    r->has_paths = true;
+    if (!find_entry(r, path->text, &t))
         return sr_source_refuse_for(r->source, r->yaml->path,
                                     "line %d: %s: no picture and no list of pictures at %.300s",
-                                    place->line, sr_split_names[split], place->text);
+                                    path->line, sr_split_names[split], path->text);
     if (t.list != NULL)
         return read_list(r, t.list, split);
     name_pictures(r, &t, split);
     return SR_OK;
 }
 
-static sr_status read_places(yolo_reading *r) {
+static sr_status read_paths(yolo_reading *r) {
     for (int split = 0; split < SR_SPLIT_COUNT; split++)
-        for (size_t i = 0; i < r->data.place_count[split]; i++)
-            SR_TRY(read_place(r, (const sr_yolo_value *)r->data.places[split] + i, split));
+        for (size_t i = 0; i < r->data.path_count[split]; i++)
+            SR_TRY(read_path(r, (const sr_yolo_value *)r->data.paths[split] + i, split));
     return SR_OK;
 }
 
-// The split that a folder's name says: train, train2017, valid.
+// The split that the name of a folder means: train, train2017, valid.
 static int split_of_folder(const char *name, size_t bytes) {
     static const char *const vals[] = {"valid", "validation"};
     size_t n = bytes;
@@ -408,7 +411,7 @@ static int split_of_path(const char *path) {
     return split;
 }
 
-// Without places: folders, or all is train.
+// Without paths in data.yaml: folders, or everything is train.
 static sr_status read_folders(yolo_reading *r) {
     bool any = false;
     for (size_t i = 0; i < r->layout->count; i++) {
@@ -481,7 +484,7 @@ static sr_status read_labels(yolo_reading *r, sr_layout_file *file, int split) {
     if (labels == NULL)
         return SR_OK; // background
     bool *used = &r->used[labels - r->source->wanted.items];
-    r->source->read += !*used; // two pictures may differ by their ending alone
+    r->source->read += !*used; // two pictures may differ only in their extension
     *used = r->labelled[split] = true;
     const sr_status status = read_lines(r, labels, file);
     if (status != SR_E_DATA && status != SR_E_IO)
@@ -508,9 +511,9 @@ static sr_status read_pictures(yolo_reading *r) {
         else if (r->splits[i] >= 0)
             SR_TRY(read_labels(r, &r->layout->files[i], r->splits[i]));
         else
-            r->layout->unlabelled += r->has_places;
+            r->layout->unlabelled += r->has_paths;
     }
-    for (size_t i = 0; i < r->layout->count; i++) { // nobody has looked at these
+    for (size_t i = 0; i < r->layout->count; i++) { // those of splits without labels
         sr_layout_file *file = &r->layout->files[i];
         if (file->split < 0 || r->labelled[file->split])
             continue;
@@ -522,7 +525,7 @@ static sr_status read_pictures(yolo_reading *r) {
     return SR_OK;
 }
 
-// Whether the label file is of a picture that is there, but was refused or left out.
+// Whether the label file belongs to a picture that exists but was refused or left out.
 static bool has_picture(const yolo_reading *r, const char *path) {
     char images[MAX_PATH];
     const char *labels = find_folder(path, "labels");
@@ -546,14 +549,14 @@ static sr_status refuse_strays(yolo_reading *r) {
         const char *path = r->source->wanted.items[i].path;
         if (r->used[i] || !is_label_file(path))
             continue;
-        r->source->wanted_refused++; // or its picture is
+        r->source->wanted_refused++; // it or its picture was refused
         if (!has_picture(r, path))
             SR_TRY(sr_source_refuse(r->source, path, "labels without a picture"));
     }
     return SR_OK;
 }
 
-// -- the whole ---------------------------------------------------------------------------------
+// -- layout ------------------------------------------------------------------------------------
 
 static sr_status read_data(yolo_reading *r) {
     char path[2 * MAX_PATH];
@@ -606,8 +609,8 @@ static sr_status read_all(yolo_reading *r) {
     SR_TRY(find_tables(r));
     SR_TRY(read_data(r));
     SR_TRY(read_classes(r));
-    SR_TRY(read_places(r));
-    if (!r->has_places)
+    SR_TRY(read_paths(r));
+    if (!r->has_paths)
         SR_TRY(read_folders(r));
     SR_TRY(read_pictures(r));
     SR_TRY(refuse_strays(r));

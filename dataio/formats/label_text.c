@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts -> classes (label_text.h).
+// Labels given as texts become classes (label_text.h).
 #include "dataio/formats/label_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CLASSES 1000000 // that numbers may speak of
+#define MAX_CLASSES 1000000 // limit of labels that are numbers
 
 void sr_label_texts_release(sr_label_texts *labels) {
     sr_name_table_release(&labels->texts);
@@ -13,8 +13,8 @@ void sr_label_texts_release(sr_label_texts *labels) {
     *labels = (sr_label_texts){0};
 }
 
-sr_status sr_label_texts_place(sr_label_texts *labels, sr_layout *layout, sr_layout_file *file,
-                               int split, const char *text, size_t bytes) {
+sr_status sr_label_texts_assign(sr_label_texts *labels, sr_layout *layout, sr_layout_file *file,
+                                int split, const char *text, size_t bytes) {
     uint32_t number;
     const size_t before = labels->texts.count;
     SR_TRY(sr_name_table_get(&labels->texts, &layout->arena, text, bytes, &number));
@@ -31,7 +31,7 @@ sr_status sr_label_texts_place(sr_label_texts *labels, sr_layout *layout, sr_lay
     return SR_OK;
 }
 
-// A whole number below MAX_CLASSES, or -1.
+// The whole number below MAX_CLASSES that the text is, or -1.
 static int32_t number_of(const char *text) {
     char *end;
     if (*text < '0' || *text > '9')

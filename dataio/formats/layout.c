@@ -78,7 +78,7 @@ static sr_status push_name(sr_name_list *list, sr_arena *arena, const char *name
 }
 
 sr_status sr_name_list_add(sr_name_list *list, sr_arena *arena, const char *name, size_t bytes) {
-    if (list->count > 0) { // equal names often come in runs
+    if (list->count > 0) { // equal names are often adjacent
         const char *last = ((const char **)list->items)[list->count - 1];
         if (strlen(last) == bytes && memcmp(last, name, bytes) == 0)
             return SR_OK;
@@ -186,8 +186,8 @@ sr_status sr_layout_label_of(const sr_layout *layout, int64_t number, int32_t *o
     return SR_OK;
 }
 
-// The lines of a text that are not empty, without what only ends them; equal ones stay, as a line
-// is a class's number.
+// The lines of a text that are not empty, without trailing space; duplicates stay, as the position
+// of a line is the number of a class.
 static sr_status split_lines(const char *text, sr_arena *arena, sr_name_list *out) {
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) // a byte order mark
         text += 3;
@@ -229,7 +229,7 @@ sr_status sr_layout_take_names(sr_layout *layout, const char *text) {
     return status;
 }
 
-// Names given by the user, one a line, in the order of the classes' numbers.
+// Reads the names given by the user, one per line, in the order of the class numbers.
 static sr_status read_class_names(const char *path, sr_layout *layout) {
     void *text;
     size_t bytes;
@@ -244,10 +244,11 @@ static sr_status read_class_names(const char *path, sr_layout *layout) {
     take_names(layout, &list);
     layout->names_given = true;
     SR_TRY(status);
-    return list.count > 0 ? SR_OK : SR_FAIL(SR_E_DATA, "%s: no class names, one a line", path);
+    return list.count > 0 ? SR_OK
+                          : SR_FAIL(SR_E_DATA, "%s: no class names; expected one per line", path);
 }
 
-// -- the whole ---------------------------------------------------------------------------------
+// -- layout ------------------------------------------------------------------------------------
 
 sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
     if (source->files.count > UINT32_MAX)
@@ -261,7 +262,7 @@ sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
     return SR_OK;
 }
 
-// Checkpoints, tables and other programs take names as UTF-8.
+// Checkpoints, tables and other programs expect names in UTF-8.
 static sr_status check_class_names(const sr_source *source, const sr_layout *layout) {
     for (int i = 0; i < layout->class_count; i++) {
         if (sr_text_is_utf8(layout->classes[i]))
@@ -286,13 +287,13 @@ static sr_status make(sr_source *source, const char *class_names, sr_layout *out
     SR_TRY(source->format->lay_out(source, out));
     SR_TRY(check_class_names(source, out));
     SR_TRY(sr_annotations_end(&out->annotations));
-    uint64_t placed = 0;
+    uint64_t assigned = 0;
     for (size_t i = 0; i < out->count; i++)
         if (out->files[i].split >= 0) {
             out->split_count[out->files[i].split]++;
-            placed++;
+            assigned++;
         }
-    if (placed > 0)
+    if (assigned > 0)
         return SR_OK;
     return SR_FAIL(
         SR_E_DATA,

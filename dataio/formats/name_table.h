@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names -> numbers in the order in which they are first seen, for formats that name classes.
+// Maps names to numbers in the order in which they are first seen, for formats that name classes.
 #ifndef SR_DATAIO_NAME_TABLE_H
 #define SR_DATAIO_NAME_TABLE_H
 
@@ -13,19 +13,19 @@
 extern "C" {
 #endif
 
-// Zero-initialised is empty; names lie in the caller's arena. One thread at a time.
+// Zero-initialised is empty; names are copied into the caller's arena. One thread at a time.
 typedef struct sr_name_table {
     void *names; // const char *
     size_t count, name_capacity;
-    uint32_t *slots; // 1 + number, 0: free; a power of two of them
-    size_t slot_count;
+    uint32_t *cells; // 1 + number, 0: free; their count is a power of two
+    size_t cell_count;
 } sr_name_table;
 
 void sr_name_table_release(sr_name_table *table);
-// The number of a name, which is added where it is new.
+// The number of a name, which is added if it is new.
 SR_NODISCARD sr_status sr_name_table_get(sr_name_table *table, sr_arena *arena, const char *name,
                                          size_t bytes, uint32_t *out);
-// Its name (number < count).
+// The name of a number (number < count).
 const char *sr_name_table_name(const sr_name_table *table, uint32_t number);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the picture that an annotation means (picture_index.h). Four bytes a picture.
+// Finds the picture that an annotation refers to (picture_index.h). Four bytes per picture.
 #include "dataio/formats/picture_index.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static int compare_stems(const char *a, size_t a_bytes, const char *b, size_t b_
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-// The name without its ending; its length.
+// The name without its extension; its length.
 static size_t stem_of(const char *path, const char **stem) {
     *stem = sr_path_name(path);
     return sr_path_stem_bytes(path) - (size_t)(*stem - path);
@@ -86,7 +86,7 @@ bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wan
     rivals[0] = rivals[1] = NULL;
     for (size_t i = first; i < first + count; i++) {
         const char *path = files[index->files[i]].path;
-        // Most significant first: the whole name, the split, the place.
+        // Most significant first: the whole name, the split, the folders.
         int score = sr_path_ends_with(path, wanted->name) ? 2048 : 0;
         score += wanted->split >= 0 && sr_path_split(path) == wanted->split ? 1024 : 0;
         score += common_folders(path, wanted->near);

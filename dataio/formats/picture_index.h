@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of a source by the last part of their path, for annotations that name them.
+// Pictures of a source by the last component of their path, for annotations that name them.
 #ifndef SR_DATAIO_PICTURE_INDEX_H
 #define SR_DATAIO_PICTURE_INDEX_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// Sorted by name without its ending. Read-only after making.
+// Sorted by name without extension. Immutable.
 typedef struct sr_picture_index {
     const sr_source *source;
     uint32_t *files; // indices into source->files
@@ -22,7 +22,7 @@ typedef struct sr_picture_index {
 
 SR_NODISCARD sr_status sr_picture_index_make(const sr_source *source, sr_picture_index *out);
 void sr_picture_index_release(sr_picture_index *index);
-// The pictures whose name without ending is this: *first in index->files and their number.
+// The pictures with this name without extension: *first in index->files and their number.
 size_t sr_picture_index_find(const sr_picture_index *index, const char *stem, size_t bytes,
                              size_t *first);
 
@@ -30,13 +30,13 @@ size_t sr_picture_index_find(const sr_picture_index *index, const char *stem, si
 typedef struct sr_picture_wanted {
     const char *stem; // not terminated
     size_t stem_bytes;
-    const char *name; // whole name, may begin with folders; "" when it is not told
-    const char *near; // path of the annotation: the picture with most folders in common is meant
-    int split;        // a picture in a folder of this split is meant; -1: unknown
+    const char *name; // whole name, may begin with folders; "": unknown
+    const char *near; // path of the annotation: prefers pictures with most folders in common
+    int split;        // prefers pictures in a folder of this split; -1: unknown
 } sr_picture_wanted;
 
-// The picture that is meant. False where there is none, or where several fit equally well: two of
-// them are then in rivals, else both are NULL.
+// Finds the picture that the reference means. False where there is none, or where several match
+// equally well: two of them are then in rivals, else both are NULL.
 bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wanted *wanted,
                              uint32_t *out, const char *rivals[2]);
 

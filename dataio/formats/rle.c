@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run lengths of masks (rle.h). Not a set of operations on masks: no union, area or overlap.
+// Run lengths of masks (rle.h). There are no operations on masks such as union, area or overlap.
 #include "dataio/formats/rle.h"
 
 #include <stdbool.h>
@@ -57,7 +57,7 @@ sr_status sr_rle_print(sr_rle *rle) {
         bool more = true;
         while (more) {
             const unsigned group = (unsigned)(value & 31);
-            // Floor division by 32, whatever the sign.
+            // Floor division by 32, for either sign.
             value = (value - (int64_t)group) / 32;
             more = (group & 16) != 0 ? value != -1 : value != 0;
             *out++ = (char)(48 + (group | (more ? 32u : 0u)));

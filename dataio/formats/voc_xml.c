@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pascal VOC annotations through expat's events (voc_xml.h).
+// Pascal VOC annotations, parsed with the events of expat (voc_xml.h).
 //
-// Only the elements in 'leaves' are looked at, by their whole path, so that the <name> and <bndbox>
-// of a <part> inside an object are not taken for the object's own. A document type is refused: VOC
-// has none, and entities are what hostile XML is made of.
-// Source: the VOC development kit's documentation (host.robots.ox.ac.uk/pascal/VOC); Expat 2.5.
+// Only the elements in 'leaves' are read, by their whole path, so that the <name> and <bndbox> of a
+// <part> inside an object are not taken for those of the object. A document type is refused: VOC
+// has none, and hostile XML uses its entities. Source: the VOC development kit's documentation
+// (host.robots.ox.ac.uk/pascal/VOC); Expat 2.5.
 #include "dataio/formats/voc_xml.h"
 
 #include <expat.h>
@@ -49,17 +49,17 @@ typedef struct parse {
     sr_voc *out;
     size_t capacity;
     char path[MAX_PATH];
-    size_t ends[MAX_DEPTH]; // where the path ended above each element
+    size_t ends[MAX_DEPTH]; // length of the path above each element
     int depth;
     char text[MAX_TEXT + 1];
     size_t text_bytes;
-    int leaf; // that is open, or -1
+    int leaf; // the open one, or -1
     sr_voc_object object;
     unsigned seen; // 1 << leaf, of the open object
     sr_status status;
 } parse;
 
-// Stops at the current place with this mistake.
+// Stops at the current position with this message.
 static void fail(parse *p, const char *fmt, ...) SR_PRINTF(2, 3);
 static void fail(parse *p, const char *fmt, ...) {
     char what[256];
@@ -132,7 +132,7 @@ static uint32_t take_side(parse *p, const char *text) {
     return value >= 1 && value <= 1 << 24 ? (uint32_t)value : 0;
 }
 
-// The text of the leaf that has ended, without space around it.
+// The text of the leaf that has ended, without surrounding space.
 static char *trimmed(parse *p) {
     static const char space[] = " \t\r\n";
     char *text = p->text;

@@ -18,20 +18,20 @@ extern "C" {
 
 typedef struct sr_voc_object {
     const char *name;
-    double box[4]; // xmin, ymin, xmax, ymax as written: pixels from 1, both ends inside
+    double box[4]; // xmin, ymin, xmax, ymax as written: pixels from 1, inclusive
     bool difficult;
 } sr_voc_object;
 
 typedef struct sr_voc {
-    const char *filename;   // of the picture; "" where it is not told
-    uint32_t width, height; // of the picture; 0 where they are not told
+    const char *filename;   // of the picture; "": absent
+    uint32_t width, height; // of the picture; 0: absent
     sr_voc_object *objects; // sr_free
     size_t count;
 } sr_voc;
 
-// By its first bytes the file may be XML.
+// Whether the file may be XML by its first bytes.
 bool sr_voc_is_xml(const uint8_t *head, size_t bytes);
-// Names lie in the arena. SR_E_DATA with line and column of the mistake.
+// Names are copied into the arena. SR_E_DATA states line and column of a mistake.
 SR_NODISCARD sr_status sr_voc_parse(const void *text, size_t bytes, sr_arena *arena, sr_voc *out);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // data.yaml and label lines of YOLO data sets (yolo_text.h).
 //
-// data.yaml is read through libfyaml's events, of which only the top map's keys names, nc, path,
-// train, val, test and kpt_shape count; what else there is (download scripts, versions) is passed
-// over. Aliases are refused, so nothing can be expanded. A number of a label line may lie one per
-// cent outside of the picture, which is what Ultralytics accepts: tools round.
-// Source: https://docs.ultralytics.com/datasets/detect/ and .../segment/.
+// data.yaml is parsed with the events of libfyaml. Only the keys names, nc, path, train, val, test
+// and kpt_shape of the top map are used; others (download scripts, versions) are skipped. Aliases
+// are refused, so nothing can be expanded. A number of a label line may be one per cent outside the
+// picture, which Ultralytics accepts too: tools round. Source:
+// https://docs.ultralytics.com/datasets/detect/ and .../segment/.
 #include "dataio/formats/yolo_text.h"
 
 #include <libfyaml.h>
@@ -16,11 +16,11 @@
 
 #include "kernels/base/text.h"
 
-#define SLACK 0.01 // of the picture, by which a coordinate may lie outside
+#define SLACK 0.01 // of the picture, by which a coordinate may be outside
 
 // -- data.yaml ---------------------------------------------------------------------------------
 
-// The keys that count; splits have the numbers of split.h.
+// The keys that are used; splits have the numbers of split.h.
 enum { KEY_PATH = SR_SPLIT_COUNT, KEY_NAMES, KEY_NC, KEY_POINTS, KEY_COUNT, KEY_OTHER = KEY_COUNT };
 static const char *const keys[KEY_COUNT] = {"train", "val", "test",     "path",
                                             "names", "nc",  "kpt_shape"};
@@ -37,8 +37,8 @@ typedef struct yaml_reader {
     sr_yolo_data *data;
     sr_status status;
     int depth;
-    bool map[3];   // what is open at depths 1 and 2
-    bool keyed[3]; // a key was read and its value comes next
+    bool map[3];   // whether a map, not a list, is open at depths 1 and 2
+    bool keyed[3]; // a key was read and its value is next
     int key;       // of the top map
     int line_of[KEY_COUNT];
     int64_t nc;
@@ -89,14 +89,14 @@ static int64_t number_of(const char *text, int64_t most) {
     return *end == '\0' && value <= most ? value : -1;
 }
 
-static void add_place(yaml_reader *r, int split, sr_yolo_value value) {
+static void add_path(yaml_reader *r, int split, sr_yolo_value value) {
     sr_yolo_data *d = r->data;
     if (value.text[0] == '\0')
-        return; // "test:" with nothing behind it is usual
-    sr_status status = sr_grow(&d->places[split], &d->place_capacity[split],
-                               d->place_count[split] + 1, sizeof value, "folders of pictures");
+        return; // "test:" without a value is common
+    sr_status status = sr_grow(&d->paths[split], &d->path_capacity[split], d->path_count[split] + 1,
+                               sizeof value, "folders of pictures");
     if (status == SR_OK)
-        ((sr_yolo_value *)d->places[split])[d->place_count[split]++] = value;
+        ((sr_yolo_value *)d->paths[split])[d->path_count[split]++] = value;
     keep(r, status);
 }
 
@@ -120,7 +120,7 @@ static void add_name(yaml_reader *r, int64_t number, sr_yolo_value value) {
 
 static void take_top_value(yaml_reader *r, sr_yolo_value value) {
     if (r->key < SR_SPLIT_COUNT) {
-        add_place(r, r->key, value);
+        add_path(r, r->key, value);
     } else if (r->key == KEY_PATH) {
         r->data->root = value;
     } else if (r->key == KEY_NC) {
@@ -172,7 +172,7 @@ static void take_scalar(yaml_reader *r, struct fy_token *token) {
     else if (r->key == KEY_NAMES)
         add_name(r, number, value);
     else if (r->key < SR_SPLIT_COUNT && !r->map[2])
-        add_place(r, r->key, value);
+        add_path(r, r->key, value);
 }
 
 static void begin(yaml_reader *r, struct fy_token *token, bool map) {
@@ -194,7 +194,7 @@ static void begin(yaml_reader *r, struct fy_token *token, bool map) {
     }
 }
 
-// False where the document ends.
+// False at the end of the document.
 static bool take_event(yaml_reader *r, struct fy_event *event) {
     switch (event->type) {
     case FYET_SCALAR:
@@ -320,12 +320,12 @@ sr_status sr_yolo_data_parse(const char *path, const char *text, size_t bytes, s
 
 void sr_yolo_data_release(sr_yolo_data *data) {
     for (int split = 0; split < SR_SPLIT_COUNT; split++)
-        sr_free(data->places[split]);
+        sr_free(data->paths[split]);
     *data = (sr_yolo_data){0};
 }
 
-// Where the next key may begin: at a line's begin, in a flow map ("{a: 1, b: 2}") behind '{' and
-// ','.
+// Where the next key may begin: at the beginning of a line or, in a flow map ("{a: 1, b: 2}"),
+// after '{' and ','.
 static const char *next_key(const char *at, bool flow) {
     at += strcspn(at, flow ? "{," : "\n");
     if (*at != '\0')
@@ -350,7 +350,7 @@ bool sr_yolo_data_is(const char *text) {
 
 // -- label lines -------------------------------------------------------------------------------
 
-// The next number of a line; false at its end. A text that is no number is NaN.
+// The next number of a line; false at its end. NaN for a text that is not a number.
 static bool next_number(const char **at, const char *end, double *out) {
     char copy[64];
     while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r'))

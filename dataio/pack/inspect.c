@@ -12,7 +12,7 @@
 #include "dataio/record/record.h"
 #include "kernels/base/file.h"
 
-// -- which splits, and are they whole ----------------------------------------------------------
+// -- splits and their verification -------------------------------------------------------------
 
 bool sr_inspect_is(const char *path) {
     return sr_container_find(path) != NULL;
@@ -34,7 +34,7 @@ sr_status sr_inspect_splits(const char *path, sr_split_list *out) {
     return SR_OK;
 }
 
-// A split whose files are all gone leaves no trace but in pack.txt.
+// A split without any file is recorded in pack.txt only.
 static sr_status verify_splits(const char *path, sr_damage_fn damage, void *user,
                                sr_verify_result *result) {
     sr_pack_report report;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at packed data: is it whole, what is in it, how does it look.
+// Inspection of packed data: is it intact, what does it contain.
 #ifndef SR_DATAIO_INSPECT_H
 #define SR_DATAIO_INSPECT_H
 
@@ -15,12 +15,13 @@
 extern "C" {
 #endif
 
-// True for what a container holds (container.h): by content, or by names where that is damaged.
+// Whether the path is packed data of some container (container.h): by content, or by names where
+// that is damaged.
 bool sr_inspect_is(const char *path);
-// The splits of a data set folder, or the one of a shard.
+// The splits of a data set folder, or that of a single shard.
 SR_NODISCARD sr_status sr_inspect_splits(const char *path, sr_split_list *out);
-// Checks every byte of a shard, or of all splits of a folder, and that they are complete. Damage
-// is told through the callback; a status is only for what could not be looked at.
+// Checks every byte of a shard, or of all splits of a folder, and that they are complete. Damage is
+// reported through the callback; the status is an error only where data could not be read.
 SR_NODISCARD sr_status sr_inspect_verify(const char *path, sr_damage_fn damage, void *user,
                                          sr_verify_result *result);
 
@@ -34,19 +35,20 @@ typedef struct sr_split_stat {
     bool has_mean;
     // of pictures with boxes or masks
     bool has_boxes, has_masks;
-    int64_t looked_at; // records that what follows was counted in: all, or evenly spaced ones
+    int64_t looked_at; // records used for the following counts: all, or evenly spaced ones
     int64_t boxes, difficult;
     int64_t small, large; // boxes whose area is below 32 x 32, at least 96 x 96 (COCO's sizes)
-    double sides[5];      // least, quartiles and largest of the square roots of the boxes' areas
+    double sides[5];      // minimum, quartiles and maximum of the square roots of the boxes' areas
     int64_t *class_boxes; // [class_count]
     uint64_t pixels, *class_pixels; // of masks; [class_count]
 } sr_split_stat;
 
-// Mean and deviation are those found when packing, else of up to 256 evenly spaced samples.
+// Mean and deviation are those found when packing, else those of up to 256 evenly spaced samples.
 SR_NODISCARD sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out);
 void sr_split_stat_release(sr_split_stat *stat);
 
-// The picture of a record of any schema, until the next read; *objects is set for one with boxes.
+// The picture of a record of any schema, valid until the next read; *objects is set for records
+// with boxes.
 SR_NODISCARD sr_status sr_inspect_read(sr_dataset *dataset, int64_t index, sr_sample *picture,
                                        sr_detection *objects, bool *has_objects);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in the records of pictures with boxes and masks (inspect.h), for serried stat.
+// Statistics of records with boxes and masks (inspect.h), for serried stat.
 //
-// Of a large split evenly spaced records are read, as all would take as long as an epoch.
+// In a large split only evenly spaced records are read, as reading all would take as long as an
+// epoch.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "dataio/record/zstd_frame.h"
 #include "kernels/base/memory.h"
 
-#define RECORDS 20000 // that are read, at most
-#define SMALL 32.0    // sides of COCO's sizes
+#define RECORDS 20000 // read at most
+#define SMALL 32.0    // sides that divide COCO's sizes
 #define LARGE 96.0
 
 typedef struct counting {
@@ -42,7 +43,7 @@ static int class_of(const sr_dataset *dataset, const sr_object *object) {
 static sr_status count_box(counting *c, const sr_object *object) {
     sr_split_stat *stat = c->stat;
     const double width = object->xmax - object->xmin, height = object->ymax - object->ymin;
-    const double side = width > 0 && height > 0 ? sqrt(width * height) : 0; // 0: also for no number
+    const double side = width > 0 && height > 0 ? sqrt(width * height) : 0; // 0: also for NaN
     const int class_number = class_of(c->dataset, object);
     SR_TRY(sr_grow(&c->sides, &c->capacity, (size_t)stat->boxes + 1, sizeof(float), "box sizes"));
     ((float *)c->sides)[stat->boxes++] = (float)side;

@@ -24,7 +24,7 @@
 
 #define BATCH_FILES 512
 #define BATCH_BYTES (UINT64_C(64) << 20)
-#define SAMPLED 1024 // pictures of a split, about, whose pixels go into the normalisation hints
+#define SAMPLED 1024 // approximate number of pictures of a split for the normalisation hints
 
 typedef struct packing {
     sr_pack_job job;
@@ -32,17 +32,17 @@ typedef struct packing {
     sr_pack_state state;
     sr_source *source;
     sr_layout layout;
-    size_t listed; // refusals by listing and layout, which every run finds again
+    size_t listed; // refusals by listing and layout, which every run repeats
     sr_arena arena;
-    char list_folder[4096]; // the source where only a list was named
+    char list_folder[4096]; // the source where only a list was given
     sr_pool *pool;
     sr_pack_worker *workers;
     sr_pack_sample *samples;
     bool check_only; // find out which pictures are accepted; write nothing
     int met_classes; // 1 + largest id of the masks that were checked
     sr_writer *writer;
-    uint64_t free_bytes; // of the destination when packing began
-    bool created, begun; // the destination was made; something was written into it
+    uint64_t free_bytes; // at the destination when packing began
+    bool created, begun; // the destination was created; something was written to it
     int64_t begin_ns;
     uint64_t first, done, total; // samples, for the progress line
 } packing;
@@ -58,13 +58,14 @@ static void run_sample(void *user, int64_t item, int worker) {
 
 // -- batches -----------------------------------------------------------------------------------
 
-// A bad file is refused; that the machine fails is not the file's fault.
+// Whether the file is refused: errors of the machine are not the file's fault.
 static bool is_refusal(sr_status status) {
     return (status >= SR_E_DATA && status < SR_E_PEER) || status == SR_E_IO ||
            status == SR_E_NOT_FOUND;
 }
 
-// Everything before sample 'position' of the split's order is in finished shards or refused.
+// Saves that everything before sample 'position' of the split's order is in finished shards or
+// refused.
 static sr_status save_progress(packing *p, int split, uint64_t position, uint32_t shards) {
     sr_pack_progress *progress = &p->state.progress;
     progress->split = split;
@@ -79,7 +80,7 @@ static void count_record(packing *p, const sr_pack_sample *s) {
     p->report->objects += s->objects;
     p->report->degenerate += s->degenerate;
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
-        p->report->met[i] += s->flags >> i & 1;
+        p->report->flagged[i] += s->flags >> i & 1;
 }
 
 static sr_status take_sample(packing *p, sr_pack_sample *s, uint64_t position) {
@@ -121,8 +122,8 @@ static const sr_source_file *source_of(const packing *p, uint32_t file) {
     return &p->source->files.items[p->layout.files[file].source];
 }
 
-// What a sample takes in memory, about: its file and, as a mean, its annotations, whose record is
-// somewhat larger than they are in the annotations.
+// The approximate memory of a sample: its file and, on average, its annotations, which are somewhat
+// larger in a record than in the temporary file.
 static uint64_t bytes_of(const packing *p, uint32_t file) {
     const uint64_t annotations = p->layout.annotations.spool.bytes;
     return source_of(p, file)->bytes + 2 * (annotations / (p->layout.count ? p->layout.count : 1));
@@ -156,7 +157,8 @@ static sr_status run_files(packing *p, const uint32_t *order, size_t first, size
 
 // -- splits ------------------------------------------------------------------------------------
 
-// The samples of a split in order of path (split < 0: all that have one), into order; their number.
+// Writes the samples of a split in order of path (split < 0: all that have one) to order; returns
+// their number.
 static size_t files_of(const packing *p, int split, uint32_t *order) {
     size_t n = 0;
     for (size_t i = 0; i < p->layout.count; i++)
@@ -165,7 +167,7 @@ static size_t files_of(const packing *p, int split, uint32_t *order) {
     return n;
 }
 
-// The last tenth (or what was asked for) of each class of train goes to val.
+// Moves the last part (val_fraction) of each class of train to val.
 static sr_status hold_out(packing *p, uint32_t *order) {
     size_t classes = p->layout.schema == SR_SCHEMA_CLASS ? (size_t)p->layout.class_count : 1;
     uint64_t *left = sr_alloc_array(classes, sizeof *left, "classes");
@@ -176,7 +178,7 @@ static sr_status hold_out(packing *p, uint32_t *order) {
         left[p->layout.files[order[i]].label]++;
     for (size_t c = 0; c < classes; c++) { // 1e-9: 0.1 * 10 is not below 1
         const uint64_t part = (uint64_t)((double)left[c] * p->job.options.val_fraction + 1e-9);
-        left[c] = part < left[c] || part == 0 ? part : left[c] - 1; // nor does it take all
+        left[c] = part < left[c] || part == 0 ? part : left[c] - 1; // never the whole class
     }
     for (size_t i = count; i-- > 0;) {
         sr_layout_file *file = &p->layout.files[order[i]];
@@ -189,7 +191,7 @@ static sr_status hold_out(packing *p, uint32_t *order) {
     return SR_OK;
 }
 
-// What must be known of all samples before the first is packed.
+// Finds what must be known of all samples before the first is packed.
 static sr_status check_files(packing *p, uint32_t *order) {
     const bool holds_out = p->job.options.val_fraction > 0 && !p->report->val_existed;
     if (!holds_out && !p->layout.count_classes)
@@ -276,9 +278,10 @@ static sr_status write_splits(packing *p) {
     return status;
 }
 
-// -- going on ----------------------------------------------------------------------------------
+// -- resuming ----------------------------------------------------------------------------------
 
-// Are shards 0..count of the split there, with so many records in all? count 0: up to the last.
+// Do shards 0..count of the split exist, with this total number of records? count 0: up to the
+// last.
 static bool has_shards(const packing *p, int split, uint32_t count, int64_t records) {
     bool last = false;
     for (uint32_t i = 0; count > 0 ? i < count : records > 0 && !last; i++) {
@@ -309,10 +312,10 @@ static bool progress_is_there(const packing *p) {
                       progress->report.records[progress->split]);
 }
 
-// Takes over what an interrupted pack had done.
+// Resumes an interrupted pack.
 static sr_status take_progress(packing *p) {
     sr_pack_progress *progress = &p->state.progress;
-    if (!progress_is_there(p)) { // nothing, or somebody has changed it: from the beginning
+    if (!progress_is_there(p)) { // nothing is left, or it was changed: begins anew
         p->state.begun = false;
         progress->checked = false;
         progress->split = 0;
@@ -335,7 +338,7 @@ static sr_status take_progress(packing *p) {
     return SR_OK;
 }
 
-// -- the whole ---------------------------------------------------------------------------------
+// -- packing -----------------------------------------------------------------------------------
 
 static sr_status check_options(sr_pack_options *o) {
     if (!(o->val_fraction >= 0 && o->val_fraction < 1))
@@ -360,7 +363,7 @@ static uint64_t free_space(const char *folder) {
     return statvfs(folder, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : UINT64_MAX;
 }
 
-// Transcoding saves some per cent, so only a clear lack stops before the start.
+// Transcoding saves a few per cent, so only a clear lack of space is an error here.
 static sr_status check_space(packing *p) {
     char need[16], have[16];
     const sr_pack_options *o = &p->job.options;
@@ -440,7 +443,7 @@ static sr_status lay_out(packing *p) {
     return sr_protocol_parse(p->layout.protocol, &p->arena, &p->job.protocol);
 }
 
-// The folder of a path, into out.
+// Writes the folder of a path to out.
 static void folder_of(const char *path, char *out, size_t capacity) {
     const char *slash = strrchr(path, '/');
     (void)snprintf(out, capacity, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
@@ -463,7 +466,7 @@ static sr_status run(packing *p) {
     p->job.source = p->source;
     p->job.layout = &p->layout;
     SR_TRY(sr_pack_state_compare(&p->state, o, p->source, p->report));
-    // Files may have been removed since.
+    // Files may have been removed since then.
     if (p->state.complete && sr_pack_find_missing(p->state.folder, p->report) >= 0) {
         SR_WARN("%s: a part of what was packed is missing or damaged; it is packed again",
                 p->state.folder);
@@ -514,7 +517,7 @@ sr_status sr_pack(const sr_pack_options *options, sr_pack_report *report) {
     }
     // Only while the folder is locked: another pack may have begun in it.
     if (status != SR_OK && p.created && !p.begun && p.state.lock >= 0)
-        (void)rmdir(options->destination); // empty, and of no use to anybody
+        (void)rmdir(options->destination); // it is empty
     release(&p);
     report->seconds = (double)(sr_clock_ns() - begin) / (double)SR_NS_PER_S;
     return status;

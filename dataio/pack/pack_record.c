@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of packing (pack_record.h), one function for each schema of layout.h.
 //
-// Coordinates of annotations count in the pixels that their writer saw. Most tools read pictures as
-// they are stored and ignore an EXIF orientation; where the annotated size fits the stored one the
-// orientation is therefore dropped, where it fits only the turned picture it is kept (records hold
-// boxes of the upright picture), else the picture is refused. Normalised coordinates come from
-// tools that show pictures upright, and have no size to compare.
+// Coordinates of annotations refer to the picture as their writer saw it. Most tools read pictures
+// as they are stored and ignore an EXIF orientation; where the annotated size is the stored one the
+// orientation is therefore dropped, where it is only that of the rotated picture it is kept
+// (records contain boxes of the upright picture), else the picture is refused. Normalised
+// coordinates are written by tools that show pictures upright, and have no size to compare.
 #include "dataio/pack/pack_record.h"
 
 #include <stdio.h>
@@ -77,10 +77,10 @@ static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker,
 
 // -- boxes -------------------------------------------------------------------------------------
 
-// From annotated to stored sizes, in the picture as training will see it.
+// Scales from annotated to stored sizes, in the picture as training will see it.
 typedef struct scaling {
     double x, y;
-    double unit_x, unit_y;         // pixels, as annotated, to one of a coordinate
+    double unit_x, unit_y;         // annotated pixels per unit of a coordinate
     int64_t width, height;         // as annotated
     int64_t new_width, new_height; // as stored
 } scaling;
@@ -109,7 +109,8 @@ static sr_status find_scaling(const sr_layout *layout, const sr_layout_file *fil
     return SR_OK;
 }
 
-// Empty, upside down, no more than a pixel in a side (as VOC writes an empty box) or outside.
+// Whether a box is empty, inverted, at most a pixel wide or high (as VOC writes an empty box) or
+// outside.
 static bool is_degenerate(const double box[4], const scaling *s) {
     return !((box[2] - box[0]) * s->unit_x > 1 && (box[3] - box[1]) * s->unit_y > 1) ||
            box[2] <= 0 || box[3] <= 0 || box[0] * s->unit_x >= (double)s->width ||
@@ -178,8 +179,8 @@ static sr_status make_object(const sr_pack_job *job, sr_pack_worker *worker,
     return scale_mask(worker, annotation, s, out);
 }
 
-// Which annotation of the picture it is that fails.
-static void add_place(const sr_pack_job *job, const sr_annotation *annotation) {
+// Prefixes the message of a failure with the annotation that caused it.
+static void add_position(const sr_pack_job *job, const sr_annotation *annotation) {
     char number[48];
     if (annotation->file == 0)
         return;
@@ -207,7 +208,7 @@ static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker,
     for (size_t i = 0; i < worker->annotations.count; i++) {
         const sr_status status = make_object(job, worker, &annotations[i], &s, &objects[i]);
         if (status != SR_OK) {
-            add_place(job, &annotations[i]);
+            add_position(job, &annotations[i]);
             return status;
         }
         sample->degenerate += is_degenerate(annotations[i].box, &s);
@@ -217,7 +218,7 @@ static sr_status make_objects(const sr_pack_job *job, sr_pack_worker *worker,
     return finish(worker, sample, &picture);
 }
 
-// Whether the picture's objects have classes.
+// Checks that the objects of the picture have classes.
 static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
                                const sr_layout_file *file) {
     SR_TRY(sr_annotations_read(&job->layout->annotations, file->annotation, &worker->annotations));
@@ -226,7 +227,7 @@ static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
         int32_t label;
         const sr_status status = sr_layout_label_of(job->layout, annotations[i].label, &label);
         if (status != SR_OK) {
-            add_place(job, &annotations[i]);
+            add_position(job, &annotations[i]);
             return status;
         }
     }
@@ -235,7 +236,7 @@ static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
 
 // -- masks -------------------------------------------------------------------------------------
 
-// The mask's ids as the options want them, into worker->mask; sample->classes.
+// Reads the ids of the mask, with void_class applied, into worker->mask; sets sample->classes.
 static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_sample *sample,
                            int64_t *width, int64_t *height) {
     const sr_layout_file *file = &job->layout->files[sample->file];
@@ -259,7 +260,7 @@ static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
     return SR_OK;
 }
 
-// Each pixel of the smaller mask is the one at its centre.
+// Each pixel of the smaller mask is the original one at its centre.
 static sr_status shrink_mask(sr_pack_worker *worker, int64_t width, int64_t height,
                              const sr_sample *picture) {
     const size_t bytes = (size_t)(picture->width * picture->height);
@@ -284,7 +285,7 @@ static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
         return SR_FAIL(
             SR_E_DATA, "the mask is %lld x %lld, the picture %lld x %lld%s", (long long)mask_width,
             (long long)mask_height, (long long)width, (long long)height,
-            picture.orientation > 1 ? "; the picture is turned by EXIF: store it upright" : "");
+            picture.orientation > 1 ? "; EXIF rotates the picture: store it upright" : "");
     if (sample->classes > job->layout->class_count)
         return SR_FAIL(SR_E_DATA, "the mask has class %d, but there are %d", sample->classes - 1,
                        job->layout->class_count);
@@ -313,7 +314,7 @@ static sr_status keep_record(const sr_pack_job *job, sr_pack_sample *sample) {
     return sr_protocol_check(job->protocol, sample->data, sample->bytes);
 }
 
-// -- any ---------------------------------------------------------------------------------------
+// -- any schema --------------------------------------------------------------------------------
 
 static void begin(sr_pack_sample *sample) {
     sample->sums = (sr_channel_sums){0};
@@ -334,7 +335,7 @@ sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
     case SR_SCHEMA_RECORD:
         return keep_record(job, sample);
     }
-    return SR_FAIL(SR_E_INTERNAL, "a schema that does not exist");
+    return SR_FAIL(SR_E_INTERNAL, "unknown schema");
 }
 
 sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,

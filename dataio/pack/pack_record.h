@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sample of a source -> one record: what a worker of packing does.
+// Makes one record from one sample of a source: the work of a thread of packing.
 #ifndef SR_DATAIO_PACK_RECORD_H
 #define SR_DATAIO_PACK_RECORD_H
 
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-// What all workers read.
+// What all workers share, read-only.
 typedef struct sr_pack_job {
     sr_pack_options options;
     const sr_source *source;
@@ -26,7 +26,7 @@ typedef struct sr_pack_job {
     const sr_type *protocol; // of finished records
 } sr_pack_job;
 
-// What each thread has of its own; zero-initialised but for 'pictures'.
+// The working memory of one thread; zero-initialised except 'pictures'.
 typedef struct sr_pack_worker {
     sr_picture_worker *pictures;
     sr_annotation_reader annotations;
@@ -34,17 +34,17 @@ typedef struct sr_pack_worker {
     sr_zstd zstd;
     void *mask_file, *mask, *small_mask, *mask_frame; // of a picture with a mask
     size_t mask_file_capacity, mask_capacity, small_mask_capacity, mask_frame_capacity;
-    sr_arena objects; // what the objects of one picture point to
+    sr_arena objects; // memory of the objects of one picture
 } sr_pack_worker;
 
-// A sample on its way. Buffers are kept from sample to sample.
+// A sample that is being packed. Buffers are reused for the next one.
 typedef struct sr_pack_sample {
     uint32_t file; // index into layout->files
-    bool sampled;  // its pixels go into the normalisation hints
+    bool sampled;  // its pixels are added to the normalisation hints
     void *source;
     size_t source_capacity;
     sr_record_writer record;
-    const void *data; // the record: the writer's, or the source's where it is kept
+    const void *data; // the record: in 'record', or in 'source' if it is copied unchanged
     size_t bytes;
     sr_channel_sums sums;
     unsigned flags; // SR_PICTURE_IS_*
@@ -57,10 +57,10 @@ typedef struct sr_pack_sample {
 SR_NODISCARD sr_status sr_pack_worker_init(sr_pack_worker *worker);
 void sr_pack_worker_release(sr_pack_worker *worker);
 void sr_pack_sample_release(sr_pack_sample *sample);
-// Makes the sample's record.
+// Makes the record of the sample.
 SR_NODISCARD sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
                                            sr_pack_sample *sample);
-// Whether that would succeed, at less cost; of a mask also sample->classes.
+// Checks whether that would succeed, at less cost; for a mask it also sets sample->classes.
 SR_NODISCARD sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,
                                             sr_pack_sample *sample);
 

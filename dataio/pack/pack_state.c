@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a destination folder of packing says about itself (see pack_state.h and pack.h).
+// The state of a destination folder of packing (pack_state.h, pack.h).
 //
 // pack.txt is lines of "key value"; the first is "serried-pack 2", the last "state complete" or
-// "state packing". It holds a hash of everything that decides the result: the options and the
-// path, length and time of every file of the source. While packing it also says how far that has
-// come, with a line "refusal PATH REASON" for every file that was refused on the way (bytes up to
-// 0x20, 0x7f and % in them as %XX).
+// "state packing". It contains a hash of everything that determines the result: the options and the
+// path, length and time of every file of the source. While packing it also contains the progress,
+// with a line "refusal PATH REASON" for every file that was refused so far (bytes up to 0x20, 0x7f
+// and % in them as %XX).
 #include "dataio/pack/pack_state.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@
 
 #define LOCK_FILE "pack.lock"
 #define MAX_COMPLETE ((size_t)1 << 20) // bytes of a complete pack.txt
-#define PACK_VERSION 2                 // rises when the same source would give other bytes
+#define PACK_VERSION 2                 // raised when the same source would give other bytes
 
 static const char *const flag_names[SR_PICTURE_FLAG_COUNT] = {
     "progressive", "greyscale", "cmyk", "oriented", "png", "png_reduced", "resized"};
@@ -40,8 +40,8 @@ const char *sr_pack_flag_name(int i) {
 
 // -- the folder --------------------------------------------------------------------------------
 
-// The holder has written its name into pack.txt, unless it has only just begun or has nothing to
-// do.
+// The owner of the lock has written its name to pack.txt, unless it has just begun or has nothing
+// to do.
 static sr_status fail_held(const char *folder) {
     void *text = NULL;
     size_t bytes;
@@ -62,7 +62,7 @@ static sr_status fail_held(const char *folder) {
     return status;
 }
 
-// NFS locks no folder, so there a file in it is locked, for as long as packing takes.
+// On NFS folders cannot be locked, so a file in the folder is locked instead while packing runs.
 static sr_status lock_file(sr_pack_state *state) {
     sr_lock_result result = SR_LOCK_TAKEN;
     char *path = sr_path_join(state->folder, LOCK_FILE);
@@ -70,13 +70,13 @@ static sr_status lock_file(sr_pack_state *state) {
         return SR_E_MEMORY;
     sr_status status = sr_lock_file_open(path, &state->lock_file, &result);
     if (status == SR_OK && result == SR_LOCK_HELD_BY_OTHER) {
-        (void)close(state->lock_file); // and not removed: it is the other's
+        (void)close(state->lock_file); // not removed: another pack holds it
         state->lock_file = -1;
         status = fail_held(state->folder);
     } else if (status == SR_OK && result == SR_LOCK_NOT_SUPPORTED) {
         sr_lock_warn(state->folder, "a second pack");
     } else if (status == SR_E_IO && access(state->folder, W_OK) != 0) {
-        status = SR_OK; // it can only be compared
+        status = SR_OK; // a read-only folder can only be compared
     }
     sr_free(path);
     return status;
@@ -94,8 +94,8 @@ static sr_status lock_folder(sr_pack_state *state) {
     return SR_OK;
 }
 
-// The folder was removed between its opening and its lock: by a pack that had made it, held it, and
-// failed before it wrote.
+// Whether the folder was removed after it was opened and before it was locked: by a pack that had
+// created and locked it and failed before it wrote.
 static bool is_gone(const sr_pack_state *state) {
     struct stat info;
     return fstat(state->lock, &info) == 0 && info.st_nlink == 0;
@@ -135,7 +135,7 @@ sr_status sr_pack_state_open(const char *folder, sr_pack_state *out) {
 
 void sr_pack_state_close(sr_pack_state *state) {
     if (state->lock_file >= 0) {
-        (void)unlinkat(state->lock, LOCK_FILE, 0); // while it is ours
+        (void)unlinkat(state->lock, LOCK_FILE, 0); // while it is locked
         (void)close(state->lock_file);
     }
     if (state->lock >= 0)
@@ -147,7 +147,7 @@ void sr_pack_state_close(sr_pack_state *state) {
     *state = (sr_pack_state){.lock = -1, .lock_file = -1};
 }
 
-// Our files: shards, their temporary names, pack.txt and refused.csv with theirs.
+// Whether a file is ours: shards, pack.txt, refused.csv, and their temporary files.
 static bool is_ours(const char *name) {
     char split[SR_SPLIT_MAX + 1], copy[256];
     uint32_t number;
@@ -171,14 +171,14 @@ static sr_status each_entry(sr_pack_state *state, entry_fn fn, void *user) {
     return status;
 }
 
-// A kill before pack.txt was there leaves at most a temporary file of ours.
+// A pack that was killed before it wrote pack.txt leaves at most a temporary file of ours.
 static sr_status count_entry(sr_pack_state *state, const char *name, void *user) {
     (void)state;
     *(int *)user += !(is_ours(name) && sr_file_is_temporary(name)) && strcmp(name, LOCK_FILE) != 0;
     return SR_OK;
 }
 
-// A shard that state->progress counts.
+// Whether a file is a shard that state->progress counts.
 static bool is_finished_shard(const sr_pack_state *state, const char *name) {
     char split[SR_SPLIT_MAX + 1];
     uint32_t number;
@@ -290,7 +290,7 @@ static sr_status make_identity(sr_pack_state *state, const sr_pack_options *opti
 
 // -- pack.txt ----------------------------------------------------------------------------------
 
-// The counts that only some sources have stand there only where they are met.
+// Counts that only some sources have are written only where they are not zero.
 typedef struct count {
     const char *name;
     size_t offset; // of an int64_t in the report
@@ -311,7 +311,7 @@ static void print_report(const sr_pack_report *report, sr_text *out) {
     sr_text_add(out, "ignored %" PRId64 "\nunlabelled %" PRId64 "\nval_existed %d\n",
                 report->ignored, report->unlabelled, report->val_existed);
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
-        sr_text_add(out, "%s %" PRId64 "\n", flag_names[i], report->met[i]);
+        sr_text_add(out, "%s %" PRId64 "\n", flag_names[i], report->flagged[i]);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const int64_t *value =
             (const int64_t *)(const void *)((const char *)report + counts[i].offset);
@@ -377,7 +377,7 @@ static void parse_report(const char *text, sr_pack_report *out) {
     out->unlabelled = number_of(text, "unlabelled");
     out->val_existed = number_of(text, "val_existed") != 0;
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
-        out->met[i] = number_of(text, flag_names[i]);
+        out->flagged[i] = number_of(text, flag_names[i]);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *(int64_t *)(void *)((char *)out + counts[i].offset) = number_of(text, counts[i].name);
 }
@@ -424,7 +424,7 @@ static sr_status parse_progress(const char *text, sr_pack_progress *p) {
     return SR_OK;
 }
 
-// An unfinished pack of something else holds nothing of value; a finished one is kept.
+// An unfinished pack of another source may be replaced; a finished one is kept.
 static sr_status compare_text(sr_pack_state *state, const char *text, sr_pack_report *report) {
     char wanted[128];
     (void)snprintf(wanted, sizeof wanted, "\nidentity %s\n", state->identity);
@@ -435,10 +435,11 @@ static sr_status compare_text(sr_pack_state *state, const char *text, sr_pack_re
         return state->begun ? parse_progress(text, &state->progress) : SR_OK;
     }
     if (!ours || !same)
-        return SR_FAIL(SR_E_EXISTS,
-                       "%s holds another data set, or the source or options have changed since it "
-                       "was packed; name another folder, or: rm -r %s",
-                       state->folder, state->folder);
+        return SR_FAIL(
+            SR_E_EXISTS,
+            "%s contains another data set, or the source or options have changed since it "
+            "was packed; name another folder, or: rm -r %s",
+            state->folder, state->folder);
     state->complete = true;
     parse_report(text, report);
     report->was_complete = true;
@@ -481,7 +482,7 @@ sr_status sr_pack_report_read(const char *folder, sr_pack_report *out, bool *fou
     const sr_status status =
         sr_path_is_stream(path) ? SR_E_NOT_FOUND : sr_file_read(path, MAX_COMPLETE, &text, &bytes);
     sr_free(path);
-    if (status != SR_OK) // that of an unfinished pack may be longer
+    if (status != SR_OK) // pack.txt of an unfinished pack may be longer
         return status == SR_E_NOT_FOUND || status == SR_E_LIMIT ? SR_OK : status;
     *found = strncmp(text, "serried-pack ", 13) == 0 && strstr(text, "\nstate complete\n") != NULL;
     if (*found)

@@ -242,7 +242,7 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
                r->objects, r->objects == 1 ? "" : "es", r->degenerate);
     between = "  ";
     for (int i = 0; i < SR_PICTURE_FLAG_COUNT; i++)
-        between = print_count(between, r->met[i], sr_pack_flag_name(i));
+        between = print_count(between, r->flagged[i], sr_pack_flag_name(i));
     between = print_count(between, r->annotations, "annotation files");
     between = print_count(between, r->outside, "not in the subset");
     between = print_count(between, r->ignored,

@@ -272,11 +272,11 @@ static void print_yolo(const sr_yolo_data *data, sr_text *out) {
         sr_text_add(out, "\n");
     }
     for (int s = 0; s < SR_SPLIT_COUNT; s++) {
-        const sr_yolo_value *places = data->places[s];
+        const sr_yolo_value *paths = data->paths[s];
         sr_text_add(out, "%s:\n", sr_split_names[s]);
-        for (size_t i = 0; i < data->place_count[s]; i++) {
+        for (size_t i = 0; i < data->path_count[s]; i++) {
             sr_text_add(out, "  - ");
-            sr_text_add_json_string(out, places[i].text);
+            sr_text_add_json_string(out, paths[i].text);
             sr_text_add(out, "\n");
         }
     }
@@ -293,9 +293,9 @@ static void compare_yolo(const sr_yolo_data *a, const sr_yolo_data *b) {
     for (int i = 0; a->names != NULL && i < a->class_count; i++)
         require(strcmp(a->names[i], b->names[i]) == 0);
     for (int s = 0; s < SR_SPLIT_COUNT; s++) {
-        const sr_yolo_value *x = a->places[s], *y = b->places[s];
-        require(a->place_count[s] == b->place_count[s]);
-        for (size_t i = 0; i < a->place_count[s]; i++)
+        const sr_yolo_value *x = a->paths[s], *y = b->paths[s];
+        require(a->path_count[s] == b->path_count[s]);
+        for (size_t i = 0; i < a->path_count[s]; i++)
             require(strcmp(x[i].text, y[i].text) == 0);
     }
 }

@@ -212,8 +212,8 @@ static void check_cifar(const sr_pack_report *r) {
                 sample.bytes == 3072 && p[0] == 130 && p[1] == 131 && p[5] == 132);
     free(record);
     assert_int_equal(2, r->refused);
-    check_refused("c/data_batch_2.bin,no whole number");
-    check_refused("c/data_batch_3.bin,no whole number");
+    check_refused("c/data_batch_2.bin,not a whole number");
+    check_refused("c/data_batch_3.bin,not a whole number");
 }
 
 static void make_idx(void) {

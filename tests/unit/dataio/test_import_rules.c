@@ -176,7 +176,7 @@ static void test_broken_yolo(void **state) {
     assert_int_equal(1, class_count("train", "a"));
     run("mv '%s' '%s'", in_top("src/data.yaml"), in_top("src/third.yml"));
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst2"), (sr_pack_options){0}, &report));
-    assert_message("other.yaml and third.yml both say what is in the pictures");
+    assert_message("other.yaml and third.yml both describe the pictures");
     run("rm '%s' '%s'; mv '%s' '%s'", in_top("src/third.yml"), in_top("src/other.yaml"),
         in_top("src/labels/1.txt"), in_top("src/labels/2.txt"));
     put_text("src/data.yaml", "train: images\nnames: [a]\n");

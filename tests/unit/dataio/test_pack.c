@@ -242,7 +242,7 @@ static void test_wild(void **state) {
     for (size_t i = 0; i < sizeof met / sizeof *met; i++)
         for (int bit = 0; bit < SR_PICTURE_FLAG_COUNT; bit++)
             if (met[i].flag == 1u << bit)
-                assert_int_equal(met[i].count, report.met[bit]);
+                assert_int_equal(met[i].count, report.flagged[bit]);
     check_refused(in_top("dst"), "file,reason\n");
     check_refused(in_top("dst"), "\"train/b/cut,off.jpg\",JPEG: ");
     check_refused(in_top("dst"), "train/a/page.jpg,not a picture");
