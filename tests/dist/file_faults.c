@@ -42,17 +42,17 @@ int main(void) {
 enum { EXIT_KILLED = 99, MAX_PROCESSES = 512 };
 
 // How a call specifies its file: by a descriptor, a path, or a path relative to a descriptor.
-typedef enum place { AT_FD, AT_PATH, AT_FOLDER } place;
+typedef enum file_locator { AT_FD, AT_PATH, AT_FOLDER } file_locator;
 
-typedef struct call {
+typedef struct file_call {
     long number;
     const char *name;
-    place place;
+    file_locator place;
     int argument; // index of the descriptor or path, or of the folder's descriptor
     bool takes_space;
-} call;
+} file_call;
 
-static const call calls[] = {
+static const file_call calls[] = {
     {SYS_open, "open", AT_PATH, 0, true},
     {SYS_openat, "openat", AT_FOLDER, 0, true},
     {SYS_creat, "creat", AT_PATH, 0, true},
@@ -169,7 +169,8 @@ static void read_path(pid_t process, uint64_t address, char out[PATH_MAX]) {
     out[done] = '\0';
 }
 
-static void find_file(pid_t process, const call *c, const uint64_t *arguments, char out[PATH_MAX]) {
+static void find_file(pid_t process, const file_call *c, const uint64_t *arguments,
+                      char out[PATH_MAX]) {
     char name[PATH_MAX] = "", folder[PATH_MAX] = "";
     out[0] = '\0';
     if (c->place == AT_FD) {
@@ -184,7 +185,7 @@ static void find_file(pid_t process, const call *c, const uint64_t *arguments, c
         out[0] = '\0';
 }
 
-static bool changes(const call *c, const uint64_t *arguments) {
+static bool changes(const file_call *c, const uint64_t *arguments) {
     if (c->number != SYS_open && c->number != SYS_openat)
         return true;
     return (arguments[c->number == SYS_openat ? 2 : 1] & (O_CREAT | O_TRUNC)) != 0;
@@ -236,7 +237,7 @@ static void judge_call(pid_t process, FILE *list, const char *fault, long n) {
     static long seen;
     struct __ptrace_syscall_info info;
     char path[PATH_MAX];
-    const call *c = NULL;
+    const file_call *c = NULL;
     if (ptrace(PTRACE_GET_SYSCALL_INFO, process, (void *)sizeof info, &info) <= 0 ||
         info.op != PTRACE_SYSCALL_INFO_SECCOMP)
         return;

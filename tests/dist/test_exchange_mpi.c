@@ -32,38 +32,38 @@ static const sr_segment segments[] = {
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
-typedef struct run {
+typedef struct mpi_run {
     const char *mode;
     sr_comm *comm;
     sr_exchange *exchange;
     float *values, *scratch;
     int rank, size;
-} run;
+} mpi_run;
 
 // Modes other than "digest" send few, cheap values.
-static bool is_mode(const run *r, const char *mode) {
+static bool is_mode(const mpi_run *r, const char *mode) {
     return strcmp(r->mode, mode) == 0;
 }
 
-static bool fails_here(const run *r, const char *mode, int64_t step) {
+static bool fails_here(const mpi_run *r, const char *mode, int64_t step) {
     return is_mode(r, mode) && step == FAILING_STEP && r->rank == 1;
 }
 
 static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, const float *sum,
                         float *values) {
-    const run *r = user;
+    const mpi_run *r = user;
     if (fails_here(r, "update", step))
         return SR_FAIL(SR_E_NON_FINITE, "the gradient is not finite");
     return world_update(NULL, step, begin, end, sum, values);
 }
 
-static sr_status give(run *r, int64_t step, int lane, int segment) {
+static sr_status give(mpi_run *r, int64_t step, int lane, int segment) {
     if (is_mode(r, "digest"))
         return world_put(r->exchange, segments, step, lane, segment, r->scratch);
     return sr_exchange_put(r->exchange, lane, segment, r->scratch);
 }
 
-static sr_status give_lanes(run *r, int64_t step) {
+static sr_status give_lanes(mpi_run *r, int64_t step) {
     int last = sr_lanes_first(LANES, r->size, r->rank + 1);
     for (int lane = sr_lanes_first(LANES, r->size, r->rank); lane < last; lane++) {
         for (int s = SEGMENTS - 1; s >= 0; s--)
@@ -72,7 +72,7 @@ static sr_status give_lanes(run *r, int64_t step) {
     return SR_OK;
 }
 
-static void misbehave(run *r, int64_t step) {
+static void misbehave(mpi_run *r, int64_t step) {
     if (fails_here(r, "fail", step))
         sr_exchange_fail(r->exchange, SR_E_DATA, "record 7 of train-00000.kpl is damaged");
     if (fails_here(r, "exit", step))
@@ -85,7 +85,7 @@ static void misbehave(run *r, int64_t step) {
         pause();
 }
 
-static sr_status train(run *r) {
+static sr_status train(mpi_run *r) {
     for (int64_t step = 0; step < STEPS; step++) {
         if (fails_here(r, "between", step))
             sr_exchange_fail(r->exchange, SR_E_DATA, "the list of files has changed");
@@ -103,7 +103,7 @@ static uint64_t hash_of(const float *values) {
     return sr_hash64(values, ELEMENTS * sizeof *values);
 }
 
-static sr_status check_collectives(run *r) {
+static sr_status check_collectives(mpi_run *r) {
     // Longer than split_bytes, so that it is sent in several messages.
     SR_TRY(sr_comm_broadcast(r->comm, r->size - 1, r->values, ELEMENTS * sizeof *r->values,
                              "a broadcast"));
@@ -124,7 +124,7 @@ static sr_status check_collectives(run *r) {
     return status;
 }
 
-static sr_status work(run *r) {
+static sr_status work(mpi_run *r) {
     bool hangs = is_mode(r, "hang");
     sr_comm_options comm_options = {.act_seconds = hangs ? 1 : 60, .split_bytes = 100000};
     SR_TRY(sr_comm_create(&comm_options, &r->comm));
@@ -157,7 +157,7 @@ static sr_status work(run *r) {
 }
 
 int main(int argc, char **argv) {
-    run r = {.mode = argc > 1 ? argv[1] : "digest"};
+    mpi_run r = {.mode = argc > 1 ? argv[1] : "digest"};
     sr_status status = work(&r);
     if (status != SR_OK)
         fprintf(stderr, "%s: %s\n", sr_status_name(status), sr_error_message());

@@ -22,7 +22,7 @@ static sr_chooser_cache open_cache(void) {
     return cache;
 }
 
-static void put_right(const sr_chooser_cache *cache, int what, char *file, size_t bytes) {
+static void correct_header(const sr_chooser_cache *cache, int what, char *file, size_t bytes) {
     sr_chooser_header *header = (void *)file;
     if (bytes < sizeof *header)
         return;
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *file = sr_alloc(size, "a file");
     require(file != NULL);
     memcpy(file, data + 1, size - 1);
-    put_right(&cache, data[0], file, size - 1);
+    correct_header(&cache, data[0], file, size - 1);
     write_file(cache.path, file, size - 1);
     look(&cache, &item, &found);
     const size_t before = cache.count;

@@ -106,7 +106,7 @@ static uint64_t augment(const char *folder, const char *transform, const char *a
 
 // Arguments for transforms that draw little, or nothing, by default.
 static const char *arguments_of(const char *transform) {
-    static const char *const told[][2] = {
+    static const char *const given[][2] = {
         {"color_jitter", "brightness=0.4 contrast=0.4 saturation=0.4 hue=0.2"},
         {"cutout", "size=20"},
         {"grayscale", "probability=0.5"},
@@ -117,9 +117,9 @@ static const char *arguments_of(const char *transform) {
         {"shear", "x=[-20, 20]"},
         {"translate", "x=0.3 y=0.2"},
     };
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (strcmp(told[i][0], transform) == 0)
-            return told[i][1];
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        if (strcmp(given[i][0], transform) == 0)
+            return given[i][1];
     return NULL;
 }
 

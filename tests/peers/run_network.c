@@ -16,7 +16,7 @@
 
 enum { PASSES = 5 };
 
-typedef struct job {
+typedef struct network_job {
     network_options options;
     network_pass pass;
     uint8_t *pixels;
@@ -27,7 +27,7 @@ typedef struct job {
     sr_stored_tensor *tensors;
     int count;
     sr_arena arena;
-} job;
+} network_job;
 
 // Reads a whole tensor into new memory.
 static sr_status read_tensor(sr_safetensors *file, const char *name, sr_dtype dtype, int64_t count,
@@ -52,7 +52,7 @@ static sr_status read_weights(network *net, const char *path) {
     return status;
 }
 
-static sr_status read_images(job *j, sr_safetensors *file) {
+static sr_status read_images(network_job *j, sr_safetensors *file) {
     static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
     const sr_stored_tensor *images = sr_safetensors_find(file, "images");
     if (!images || images->rank != 4 || images->shape[1] != images->shape[2])
@@ -73,7 +73,7 @@ static sr_status read_images(job *j, sr_safetensors *file) {
     return SR_OK;
 }
 
-static sr_status read_inputs(job *j, const char *path) {
+static sr_status read_inputs(network_job *j, const char *path) {
     sr_safetensors *file;
     SR_TRY(sr_safetensors_open(path, &file));
     sr_status status = read_images(j, file);
@@ -81,8 +81,8 @@ static sr_status read_inputs(job *j, const char *path) {
     return status;
 }
 
-static sr_status add(job *j, const char *prefix, const char *kind, const char *name, int rank,
-                     const int64_t *dim, const double *data) {
+static sr_status add(network_job *j, const char *prefix, const char *kind, const char *name,
+                     int rank, const int64_t *dim, const double *data) {
     char full[SR_NAME_BYTES + 32];
     (void)snprintf(full, sizeof full, "%s.%s%s", prefix, kind, name);
     sr_stored_tensor *tensor = &j->tensors[j->count++];
@@ -93,7 +93,7 @@ static sr_status add(job *j, const char *prefix, const char *kind, const char *n
     return tensor->name ? SR_OK : SR_E_MEMORY;
 }
 
-static sr_status add_results(job *j, const network *net, const char *prefix) {
+static sr_status add_results(network_job *j, const network *net, const char *prefix) {
     SR_TRY(add(j, prefix, "", "logits", 2, net->output_info.dim, net->output));
     SR_TRY(add(j, prefix, "", "loss", 1, net->output_info.dim, net->loss));
     for (int i = 0; i < net->model->param_count; i++) {
@@ -106,7 +106,8 @@ static sr_status add_results(job *j, const network *net, const char *prefix) {
 }
 
 // One pass; results stay in nets[number] until the file is written.
-static sr_status run_pass(job *j, int number, sr_dtype dtype, bool given, const char *prefix) {
+static sr_status run_pass(network_job *j, int number, sr_dtype dtype, bool given,
+                          const char *prefix) {
     j->options.dtype = dtype;
     SR_TRY(network_create(&j->options, &j->nets[number]));
     network *net = j->nets[number];
@@ -127,7 +128,7 @@ static sr_status run_pass(job *j, int number, sr_dtype dtype, bool given, const 
     return j->tensors ? add_results(j, net, prefix) : SR_E_MEMORY;
 }
 
-static sr_status run(job *j, char **argv) {
+static sr_status run(network_job *j, char **argv) {
     j->options = (network_options){.model = argv[1], .classes = strtoll(argv[2], NULL, 10)};
     j->weights = argv[3];
     j->chosen = choices_create();
@@ -142,7 +143,7 @@ static sr_status run(job *j, char **argv) {
     return sr_safetensors_write(argv[5], j->tensors, j->count, NULL, 0, NULL);
 }
 
-static void release(job *j) {
+static void release(network_job *j) {
     for (int i = 0; i < PASSES; i++)
         network_free(j->nets[i]);
     choices_free(j->chosen);
@@ -156,7 +157,7 @@ int main(int argc, char **argv) {
         (void)fprintf(stderr, "usage: run_network MODEL CLASSES WEIGHTS INPUTS OUT\n");
         return 2;
     }
-    job j = {.count = 0};
+    network_job j = {.count = 0};
     sr_arena_init(&j.arena);
     sr_status status = run(&j, argv);
     if (status != SR_OK)

@@ -27,15 +27,15 @@
 #define MAX_NUMBERS 8
 #define THREADS 2
 
-typedef struct value {
+typedef struct program_value {
     sr_tensor tensor;
     bool variable;
     sr_info info; // of variables and constants
-} value;
+} program_value;
 
 typedef struct program {
     sr_context *context;
-    value values[MAX_VALUES];
+    program_value values[MAX_VALUES];
     int count;
     char line[LINE_BYTES];
     char *next; // the next word of the line
@@ -225,7 +225,7 @@ static sr_tensor tensor_at(const program *p, int i) {
 
 static void add_value(program *p, sr_tensor tensor) {
     if (p->count < MAX_VALUES)
-        p->values[p->count++] = (value){.tensor = tensor};
+        p->values[p->count++] = (program_value){.tensor = tensor};
 }
 
 // ---- Running ----
@@ -238,7 +238,7 @@ typedef struct text {
 
 static sr_status make_value(program *p, bool variable, const uint8_t **data, size_t *left) {
     char name[SR_MAX_RANK * 8];
-    value v = {.variable = variable};
+    program_value v = {.variable = variable};
     v.info.dtype = dtype_of(next_word(p));
     v.info.rank = next_int(p);
     if (v.info.dtype == SR_DTYPE_COUNT || v.info.rank < 0 || v.info.rank > SR_MAX_RANK ||

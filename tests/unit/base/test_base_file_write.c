@@ -255,7 +255,7 @@ static void folders_behind_links(void **state) {
     assert_message("is a folder");
 }
 
-static void a_link_replaces_links_alone(void **state) {
+static void a_link_replaces_only_links(void **state) {
     (void)state;
     write_old(in_folder("last"));
     assert_status(SR_E_EXISTS, sr_link_atomic(in_folder("last"), "target"));
@@ -290,7 +290,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(links_of_third_users, set_up, tear_down),
         cmocka_unit_test_setup_teardown(taken_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders_behind_links, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_link_replaces_links_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_link_replaces_only_links, set_up, tear_down),
         cmocka_unit_test_setup_teardown(out_of_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

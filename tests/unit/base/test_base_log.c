@@ -119,7 +119,7 @@ static void long_lines_are_cut(void **state) {
 }
 
 // A full disk loses log lines but does not end the run, and is reported once.
-static void lost_lines_are_said_once(void **state) {
+static void lost_lines_are_reported_once(void **state) {
     (void)state;
     if (access("/dev/full", W_OK) != 0)
         test_skip("/dev/full does not exist");
@@ -140,7 +140,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(progress_without_terminal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(live_line_through_a_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_lines_are_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lost_lines_are_said_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lost_lines_are_reported_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

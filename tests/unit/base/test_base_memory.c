@@ -36,7 +36,7 @@ static sr_memory_owner owner_of(const char *what) {
     return (sr_memory_owner){.what = NULL};
 }
 
-static void told_by_owner(void **state) {
+static void counted_by_owner(void **state) {
     (void)state;
     assert_null(owner_of("owner of a test").what);
     void *first = sr_alloc(100, "owner of a test"), *second = sr_alloc(23, "owner of a test");
@@ -180,7 +180,7 @@ static void arena_failure_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(aligned_zeroed_counted),
-        cmocka_unit_test(told_by_owner),
+        cmocka_unit_test(counted_by_owner),
         cmocka_unit_test(owners_are_bounded),
         cmocka_unit_test(overflow_is_refused),
         cmocka_unit_test(realloc_keeps_and_zeroes),

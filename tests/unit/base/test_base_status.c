@@ -22,7 +22,7 @@ out:
     return status;
 }
 
-static void message_and_place(void **state) {
+static void message_and_location(void **state) {
     (void)state;
     assert_status(SR_E_DATA, forward(7));
     assert_string_equal("record 7: wrong", sr_error_message());
@@ -91,7 +91,7 @@ static void names_and_exit_codes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_and_place),     cmocka_unit_test(prefix_and_adopt),
+        cmocka_unit_test(message_and_location),  cmocka_unit_test(prefix_and_adopt),
         cmocka_unit_test(long_messages_are_cut), cmocka_unit_test(message_belongs_to_thread),
         cmocka_unit_test(names_and_exit_codes),
     };

@@ -25,7 +25,7 @@ static void grows(void **state) {
     assert_string_equal("", text.data);
 }
 
-static void failure_sticks(void **state) {
+static void failure_persists(void **state) {
     (void)state;
     sr_text text;
     sr_text_init(&text);
@@ -163,7 +163,7 @@ static void near_misses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grows),        cmocka_unit_test(failure_sticks),
+        cmocka_unit_test(grows),        cmocka_unit_test(failure_persists),
         cmocka_unit_test(json_strings), cmocka_unit_test(json_numbers),
         cmocka_unit_test(utf8),         cmocka_unit_test(visible_messages),
         cmocka_unit_test(byte_counts),  cmocka_unit_test(near_misses),

@@ -97,7 +97,7 @@ static void *write_much(void *unused) {
     return NULL;
 }
 
-static void tell_all_the_same(void) {
+static void report_nevertheless(void) {
     pthread_t thread;
     char path[] = "/tmp/serried-watch-XXXXXX", text[2048] = "";
     int full[2], file = mkstemp(path);
@@ -122,7 +122,7 @@ static void tell_all_the_same(void) {
 static void test_alarm_passes_a_stuck_message(void **state) {
     (void)state;
     char text[4096];
-    int end = run(tell_all_the_same, text, sizeof text);
+    int end = run(report_nevertheless, text, sizeof text);
     assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 0);
     assert_string_equal(text, "in the file");
 }
@@ -147,7 +147,7 @@ static void count_through_a_stop(void) {
     _exit(real > 1100 * SR_NS_PER_MS && watched < 900 * SR_NS_PER_MS ? 0 : 1);
 }
 
-static void test_clock_stands_while_stopped(void **state) {
+static void test_clock_pauses_while_stopped(void **state) {
     (void)state;
     char text[4096];
     int end = run(count_through_a_stop, text, sizeof text);
@@ -175,7 +175,7 @@ int main(void) {
         cmocka_unit_test(test_hanging_wait_ends_the_process),
         cmocka_unit_test(test_finished_wait_is_forgotten),
         cmocka_unit_test(test_alarm_passes_a_stuck_message),
-        cmocka_unit_test(test_clock_stands_while_stopped),
+        cmocka_unit_test(test_clock_pauses_while_stopped),
         cmocka_unit_test(test_beats_and_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

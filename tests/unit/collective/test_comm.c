@@ -90,29 +90,29 @@ static void tasks_that_are_alone_are_refused(void **state) {
 
 // ---- many ranks as threads
 
-typedef struct rank_run {
+typedef struct comm_rank {
     sr_comm *comm;
     int rank, size;
-    void *(*body)(struct rank_run *);
+    void *(*body)(struct comm_rank *);
     sr_status status;
     char message[512];
     int checks; // failed checks: cmocka's assertions may be used in the main thread only
-} rank_run;
+} comm_rank;
 
 #define CHECK(run, condition) ((run)->checks += (condition) ? 0 : 1)
 
 static void *thread_body(void *argument) {
-    rank_run *run = argument;
+    comm_rank *run = argument;
     return run->body(run);
 }
 
 static void run_ranks(const sr_local_options *local, const sr_comm_options *options,
-                      void *(*body)(rank_run *), rank_run *runs) {
+                      void *(*body)(comm_rank *), comm_rank *runs) {
     sr_local_world *world = NULL;
     pthread_t threads[MAX_RANKS] = {0};
     assert_int_equal(sr_local_world_create(local, &world), SR_OK);
     for (int r = 0; r < local->size; r++) {
-        runs[r] = (rank_run){.rank = r, .size = local->size, .body = body};
+        runs[r] = (comm_rank){.rank = r, .size = local->size, .body = body};
         assert_int_equal(sr_local_world_join(world, r, options, &runs[r].comm), SR_OK);
     }
     for (int r = 0; r < local->size; r++)
@@ -128,7 +128,7 @@ static void run_ranks(const sr_local_options *local, const sr_comm_options *opti
 
 static atomic_int arrived;
 
-static void *collectives_body(rank_run *run) {
+static void *collectives_body(comm_rank *run) {
     int rank = run->rank, size = run->size;
     unsigned char big[3000];
     for (int turn = 0; turn < 3; turn++) {
@@ -163,7 +163,7 @@ static void *collectives_body(rank_run *run) {
 
 static void collectives_of_any_size(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    comm_rank runs[MAX_RANKS] = {0};
     for (int size = 1; size <= MAX_RANKS; size += size < 5 ? 1 : 2) {
         atomic_store(&arrived, 0);
         sr_local_options local = {.size = size, .seed = 3};
@@ -175,7 +175,7 @@ static void collectives_of_any_size(void **state) {
 }
 
 // Rank 1 fails while the others are in a barrier.
-static void *failing_body(rank_run *run) {
+static void *failing_body(comm_rank *run) {
     if (run->rank == 1)
         sr_comm_abort(run->comm, SR_E_DATA, "record 7 of train-00001.kpl is damaged");
     run->status = sr_comm_barrier(run->comm, "all ranks to meet");
@@ -185,7 +185,7 @@ static void *failing_body(rank_run *run) {
 
 static void a_failure_reaches_every_rank(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    comm_rank runs[MAX_RANKS] = {0};
     for (int size = 2; size <= 5; size++) {
         run_ranks(&(sr_local_options){.size = size, .seed = 5, .max_delay_ns = 200000}, NULL,
                   failing_body, runs);

@@ -228,14 +228,14 @@ static void check_bomb(const bomb *b) {
     free(f.data);
 }
 
-static void test_pictures_that_unfold(void **state) {
+static void test_pictures_that_expand(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++)
         check_bomb(&bombs[i]);
 }
 
 // Frames are expanded up to the size that the record's shape allows, and not a byte more.
-static void test_frames_that_unfold(void **state) {
+static void test_frames_that_expand(void **state) {
     (void)state;
     enum { REAL = 64 << 20, SAID = 100 };
     sr_zstd zstd = {0};
@@ -251,8 +251,8 @@ static void test_frames_that_unfold(void **state) {
     assert_status(SR_E_DATA, sr_zstd_expand(&zstd, frame, bytes, to, SAID));
     assert_message("another length than the 100 bytes");
     // A false length: a single-segment frame stores it after the magic number and the descriptor.
-    const uint64_t said = ZSTD_getFrameContentSize(frame, bytes);
-    assert_int_equal(REAL, said);
+    const uint64_t stated = ZSTD_getFrameContentSize(frame, bytes);
+    assert_int_equal(REAL, stated);
     size_t at = (frame[4] & 0x20) ? 5 : 6;
     memcpy(frame + at, "\x64\0\0\0", 4);
     if (ZSTD_getFrameContentSize(frame, bytes) == SAID) {
@@ -271,8 +271,8 @@ static void test_frames_that_unfold(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pictures_that_unfold),
-        cmocka_unit_test(test_frames_that_unfold),
+        cmocka_unit_test(test_pictures_that_expand),
+        cmocka_unit_test(test_frames_that_expand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

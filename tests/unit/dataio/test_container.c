@@ -136,7 +136,7 @@ static void check_facts(sr_dataset *set) {
 }
 
 // Sequential reading continues where the last read ended: no seeks inside a file.
-static void check_places(const sr_dataset *set) {
+static void check_positions(const sr_dataset *set) {
     int before = -1, shard;
     uint64_t end = 0, offset, bytes;
     for (int64_t i = 0; i < sr_dataset_count(set); i++) {
@@ -169,7 +169,7 @@ static void check_container(const char *format, char identity[SR_SHA256_HEX]) {
     assert_ok(sr_dataset_open(folder, "train", &set));
     check_records(set, RECORDS);
     check_facts(set);
-    check_places(set);
+    check_positions(set);
     (void)snprintf(identity, SR_SHA256_HEX, "%s", sr_dataset_identity(set));
     assert_int_equal(SR_SHA256_HEX - 1, strlen(identity));
     sr_dataset_free(set);

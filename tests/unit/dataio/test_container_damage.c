@@ -55,13 +55,13 @@ static void write_all(const char *format) {
     sr_record_writer_release(&record);
 }
 
-typedef struct looks {
+typedef struct container_check {
     const char *file; // in the folder
     bool all_matters;
     uint64_t records[RECORDS]; // hashes
     char identity[SR_SHA256_HEX];
     long found, harmless;
-} looks;
+} container_check;
 
 static void note(void *user, const char *message) {
     (void)snprintf(user, 1024, "%s", message);
@@ -72,7 +72,7 @@ static bool is_damage(sr_status status) {
 }
 
 // True if everything that is read is unchanged.
-static bool read_all(const looks *l, const damage *d) {
+static bool read_all(const container_check *l, const damage *d) {
     sr_dataset *set;
     sr_status status = sr_dataset_open(folder, "train", &set);
     if (status != SR_OK) {
@@ -100,7 +100,7 @@ static bool read_all(const looks *l, const damage *d) {
 }
 
 static void check(void *user, const damage *d) {
-    looks *l = user;
+    container_check *l = user;
     char message[1024] = "";
     sr_verify_result result;
     bool same = read_all(l, d);
@@ -115,7 +115,7 @@ static void check(void *user, const damage *d) {
     *(same ? &l->harmless : &l->found) += 1;
 }
 
-static void look(looks *l) {
+static void look(container_check *l) {
     sr_dataset *set;
     assert_ok(sr_dataset_open(folder, "train", &set));
     (void)snprintf(l->identity, sizeof l->identity, "%s", sr_dataset_identity(set));
@@ -134,7 +134,7 @@ static void damage_files(const char *format, const char *const *files, size_t co
     test_folder_make(folder);
     write_all(format);
     for (size_t i = 0; i < count; i++) {
-        looks l = {.file = files[i], .all_matters = all_matters};
+        container_check l = {.file = files[i], .all_matters = all_matters};
         look(&l);
         (void)snprintf(path, sizeof path, "%s/train/%s", folder, files[i]);
         long ways = damage_each(path, stride, check, &l);

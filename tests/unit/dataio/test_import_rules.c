@@ -21,7 +21,7 @@ static void make_idx_of_labels(void) {
 static void test_broken_coco(void **state) {
     (void)state;
     static const struct {
-        const char *text, *said;
+        const char *text, *words;
     } broken[] = {
         {"{\"images\": [\n  {\"id\": 1,\n \"file_name\": \"1.jpg\"},,", ".json:3:"},
         {"{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}], \"annotations\": [{\"image_id\": "
@@ -50,8 +50,8 @@ static void test_broken_coco(void **state) {
         put_text("src/a.json", broken[i].text);
         assert_status(SR_E_DATA,
                       pack(in_top("src/a.json"), in_top("dst"), (sr_pack_options){0}, &report));
-        if (strstr(sr_error_message(), broken[i].said) == NULL)
-            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].said);
+        if (strstr(sr_error_message(), broken[i].words) == NULL)
+            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].words);
         assert_false(sr_path_exists(in_top("dst")));
     }
 }
@@ -138,7 +138,7 @@ static void test_flawed_coco(void **state) {
 static void test_broken_yolo(void **state) {
     (void)state;
     static const struct {
-        const char *text, *said;
+        const char *text, *words;
     } broken[] = {
         {"train: images\nnames: {0: a, 2: b}\n", "/src/data.yaml:2: names: class 1 has no name"},
         {" {train: images,\n names: {0: a, 2: b}}\n",
@@ -165,8 +165,8 @@ static void test_broken_yolo(void **state) {
         sr_pack_report report;
         put_text("src/data.yaml", broken[i].text);
         assert_status(SR_E_DATA, pack(in_top("src"), in_top("dst"), (sr_pack_options){0}, &report));
-        if (strstr(sr_error_message(), broken[i].said) == NULL)
-            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].said);
+        if (strstr(sr_error_message(), broken[i].words) == NULL)
+            fail_msg("'%s' lacks '%s'", sr_error_message(), broken[i].words);
         assert_false(sr_path_exists(in_top("dst")));
     }
     sr_pack_report report;
@@ -217,7 +217,7 @@ static void test_yolo_layouts(void **state) {
 }
 
 // Labels next to their pictures, as labelImg and Darknet store them; a byte order mark; .TXT.
-static void test_yolo_beside(void **state) {
+static void test_yolo_next_to_pictures(void **state) {
     (void)state;
     sr_pack_report report;
     put_jpeg("src/train/train_1.jpg", 20, 20);
@@ -328,7 +328,7 @@ static void test_turned(void **state) {
 static void test_bad_lists(void **state) {
     (void)state;
     static const struct {
-        const char *text, *said;
+        const char *text, *words;
     } bad[] = {{"1.jpg\tcat\n1.jpg\n", "list.tsv:2: expected"},
                {"1.jpg\tcat\ttrain\tx\n", "list.tsv:1: expected"},
                {"1.jpg\tcat\tvalid\n", "list.tsv:1: split 'valid'"},
@@ -339,7 +339,7 @@ static void test_bad_lists(void **state) {
         put_text("list.tsv", bad[i].text);
         assert_status(SR_E_DATA, pack(NULL, in_top("dst"),
                                       (sr_pack_options){.list = in_top("list.tsv")}, &report));
-        assert_message(bad[i].said);
+        assert_message(bad[i].words);
     }
     sr_pack_report report; // class numbers are used as they are; the list's folder is the source
     put_text("list.tsv", "1.jpg\t7\n");
@@ -498,7 +498,7 @@ static void test_stat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_class_names), TEST(test_windows_coco), TEST(test_yolo_beside),
+        TEST(test_class_names), TEST(test_windows_coco), TEST(test_yolo_next_to_pictures),
         TEST(test_broken_yolo), TEST(test_yolo_layouts), TEST(test_broken_coco),
         TEST(test_flawed_coco), TEST(test_json_path),    TEST(test_shrunk_annotations),
         TEST(test_turned),      TEST(test_shards),       TEST(test_bad_lists),

@@ -330,7 +330,7 @@ static void test_killed(void **state) {
 
 // Killed when its third shard exists: the same command reuses what is finished, whatever has
 // happened to the rest.
-static void test_goes_on(void **state) {
+static void test_resumes(void **state) {
     (void)state;
     put_classes("src", abc, 3, 30);
     put_file("src/a/bad, one%.jpg", "\xff\xd8\xff broken", 10);
@@ -674,7 +674,7 @@ int main(void) {
         TEST(test_any_workers),
         TEST(test_destination),
         TEST(test_killed),
-        TEST(test_goes_on),
+        TEST(test_resumes),
         TEST(test_interrupted_state),
         TEST(test_classes_agree),
         TEST(test_layouts),

@@ -8,13 +8,13 @@
 
 static const sr_picture_options as_it_is = {0};
 
-typedef struct fixture {
+typedef struct picture_fixture {
     sr_picture_worker *worker;
     sr_decoder *decoder, *other;
-} fixture;
+} picture_fixture;
 
 static int make(void **state) {
-    fixture *f = calloc(1, sizeof *f);
+    picture_fixture *f = calloc(1, sizeof *f);
     if (f == NULL || sr_picture_worker_create(&f->worker) || sr_decoder_create(&f->decoder) ||
         sr_decoder_create(&f->other))
         return -1;
@@ -23,7 +23,7 @@ static int make(void **state) {
 }
 
 static int unmake(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     sr_picture_worker_free(f->worker);
     sr_decoder_free(f->decoder);
     sr_decoder_free(f->other);
@@ -41,7 +41,7 @@ static void decode_all(sr_decoder *decoder, const void *data, size_t bytes, int 
 }
 
 // Checks that the stored picture decodes to the source's pixels, bit for bit.
-static void check_same_pixels(fixture *f, const uint8_t *source, size_t bytes,
+static void check_same_pixels(picture_fixture *f, const uint8_t *source, size_t bytes,
                               const sr_sample *stored) {
     sr_pixels a, b;
     decode_all(f->decoder, source, bytes, stored->orientation, &a);
@@ -84,7 +84,7 @@ static void test_jpeg_kinds(void **state) {
         {{.width = 160, .height = 140, .orientation = 6}, SR_PICTURE_IS_ORIENTED, 9},
         {{.width = 16, .height = 14, .orientation = 3}, SR_PICTURE_IS_ORIENTED, 0},
     };
-    fixture *f = *state;
+    picture_fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const test_picture *p = &cases[i].picture;
         size_t bytes;
@@ -112,7 +112,7 @@ static void test_jpeg_kinds(void **state) {
 }
 
 static void test_cmyk(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     for (int ycck = 0; ycck < 2; ycck++) {
         test_picture p = {.width = 140, .height = 130, .components = 4, .ycck = ycck != 0};
         size_t bytes;
@@ -146,7 +146,7 @@ static void test_png_kinds(void **state) {
         {SPNG_COLOR_TYPE_TRUECOLOR_ALPHA, 8, 3, SR_PICTURE_WAS_REDUCED},
         {SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, 8, 1, SR_PICTURE_WAS_REDUCED | SR_PICTURE_IS_GREY},
     };
-    fixture *f = *state;
+    picture_fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_picture p = {.width = 150, .height = 33};
         size_t bytes;
@@ -173,7 +173,7 @@ static void test_png_kinds(void **state) {
 // Stored pixels instead of a stream: those of the decoder, rotated upright or not as the record
 // says.
 static void test_raw(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     const test_picture pictures[] = {{.width = 150, .height = 140},
                                      {.width = 150, .height = 140, .components = 1},
                                      {.width = 140, .height = 130, .components = 4},
@@ -205,7 +205,7 @@ static void test_raw(void **state) {
 
 // Segments per row of MCUs: the largest number up to the requested one that divides them evenly.
 static void test_segments(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     const struct {
         unsigned width;
         int wanted, segments; // per row
@@ -234,7 +234,7 @@ static void test_segments(void **state) {
 }
 
 static void test_max_side(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     test_picture p = {.width = 640, .height = 400};
     const sr_picture_options options = {.max_side = 150, .quality = 80};
     size_t bytes;
@@ -266,7 +266,7 @@ static void test_max_side(void **state) {
 }
 
 static void test_truncated(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     for (int progressive = 0; progressive < 2; progressive++) {
         test_picture p = {.width = 50, .height = 40, .progressive = progressive != 0};
         size_t bytes;
@@ -285,7 +285,7 @@ static void test_truncated(void **state) {
 
 // Flipped bits cause an error or leave a picture that decodes; both end with a normal answer.
 static void test_flipped(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     test_picture p = {.width = 40, .height = 30, .orientation = 5};
     size_t bytes;
     unsigned flags, refused = 0;
@@ -308,7 +308,7 @@ static void test_flipped(void **state) {
 }
 
 static void test_limits(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     test_picture p = {.width = 32, .height = 32};
     size_t bytes;
     unsigned flags;
@@ -347,7 +347,7 @@ static void test_limits(void **state) {
 }
 
 static void test_not_pictures(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     static const struct {
         const char *data;
         size_t bytes;
@@ -392,7 +392,7 @@ static void test_exif(void **state) {
 }
 
 static void test_sums(void **state) {
-    fixture *f = *state;
+    picture_fixture *f = *state;
     test_picture p = {.width = 20, .height = 10};
     size_t bytes;
     unsigned flags;

@@ -63,21 +63,21 @@ static void give_turn(void *user) {
 }
 
 // A rank: its reader, and the consumer of what the reader deals.
-typedef struct rank {
+typedef struct disk_rank {
     sr_shared_memory memory;
     sr_stage reader;
     pthread_t reading, taking;
     sr_reader_disk way;
-} rank;
+} disk_rank;
 
 static void *read_all(void *user) {
-    rank *r = user;
+    disk_rank *r = user;
     sr_stage_run(&r->reader);
     return NULL;
 }
 
 static void *take_all(void *user) {
-    rank *r = user;
+    disk_rank *r = user;
     const sr_stage_plan *plan = &r->reader.plan;
     sr_ring *ring = sr_stage_ring(plan, 0);
     for (int64_t left = plan->total * plan->samples; left > 0;) {
@@ -94,7 +94,7 @@ static void *take_all(void *user) {
     return NULL;
 }
 
-static void open_rank(rank *r, sr_dataset *dataset, sr_data_order order, int number, int ranks,
+static void open_rank(disk_rank *r, sr_dataset *dataset, sr_data_order order, int number, int ranks,
                       disk *d) {
     const sr_pipeline_options options = {.dataset = folder,
                                          .split = "train",
@@ -121,7 +121,7 @@ static void open_rank(rank *r, sr_dataset *dataset, sr_data_order order, int num
 
 // Deals EPOCHS epochs to 'ranks' ranks at a time.
 static void run(sr_data_order order, int ranks, disk *d) {
-    rank all[LANES] = {0};
+    disk_rank all[LANES] = {0};
     sr_dataset *dataset;
     *d = (disk){.shard = -1};
     (void)pthread_mutex_init(&d->head, NULL);

@@ -226,7 +226,7 @@ static int try_all(sr_sandbox_rights rights) {
     return wrong;
 }
 
-static int run_apart(int (*function)(void *), void *argument) {
+static int run_in_child(int (*function)(void *), void *argument) {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
@@ -253,7 +253,7 @@ static void test_rights(void **state) {
     if (sr_sandbox_get_support().landlock == 0)
         print_message("NOT RUN: other files, because this kernel has no Landlock\n");
     for (sr_sandbox_rights r = SR_SANDBOX_COMPUTE; r <= SR_SANDBOX_READ; r++)
-        assert_int_equal(0, run_apart(try_with, &r));
+        assert_int_equal(0, run_in_child(try_with, &r));
 }
 
 // The data set is one file: no other file in its folder can be read.
@@ -268,7 +268,7 @@ static void test_one_file(void **state) {
     (void)state;
     if (sr_sandbox_get_support().landlock == 0)
         test_skip("this kernel has no Landlock");
-    assert_int_equal(0, run_apart(try_one_file, NULL));
+    assert_int_equal(0, run_in_child(try_one_file, NULL));
 }
 
 // A link that leads out of the data set opens nothing, wherever it is; one that the user names
@@ -290,7 +290,7 @@ static void test_stray_links(void **state) {
         sr_dataset *set;
         (void)snprintf(link, sizeof link, "%s/stray", folder);
         assert_int_equal(0, symlink(targets[i], link));
-        assert_int_equal(0, run_apart(try_stray_links, NULL));
+        assert_int_equal(0, run_in_child(try_stray_links, NULL));
         assert_status(SR_E_USAGE, sr_dataset_open(folder, "train", &set));
         assert_message(link);
         assert_message(targets[i]);
@@ -311,7 +311,7 @@ static int take_memory(void *unused) {
 
 static void test_memory_limit(void **state) {
     (void)state;
-    int code = run_apart(take_memory, NULL);
+    int code = run_in_child(take_memory, NULL);
     if (code == 77)
         test_skip("a sanitizer needs more memory than any limit");
     assert_int_equal(0, code);
@@ -432,7 +432,7 @@ static void test_late_plugin(void **state) {
 
 static void test_hungry_plugin(void **state) {
     (void)state;
-    if (run_apart(take_memory, NULL) == 77)
+    if (run_in_child(take_memory, NULL) == 77)
         test_skip("a sanitizer needs more memory than any limit");
     run_late("megabytes=100", false, SR_OK);
     run_late("megabytes=8000", false, SR_E_LIMIT);

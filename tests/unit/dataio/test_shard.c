@@ -319,7 +319,7 @@ static void test_every_truncation(void **state) {
     test_folder_remove(folder);
 }
 
-static void test_verify_goes_on(void **state) {
+static void test_verify_continues(void **state) {
     (void)state;
     char folder[256], path[300];
     findings f;
@@ -360,10 +360,10 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_writer_refuses),
-        cmocka_unit_test(test_aborted),        cmocka_unit_test(test_not_packed),
-        cmocka_unit_test(test_every_bit),      cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_verify_goes_on), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_writer_refuses),
+        cmocka_unit_test(test_aborted),          cmocka_unit_test(test_not_packed),
+        cmocka_unit_test(test_every_bit),        cmocka_unit_test(test_every_truncation),
+        cmocka_unit_test(test_verify_continues), cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,10 +43,10 @@ static void make_shard(void) {
     sr_record_writer_release(&record);
 }
 
-typedef struct looks {
+typedef struct shard_check {
     sr_data_file sound;
     long in_records;
-} looks;
+} shard_check;
 
 typedef struct findings {
     long count;
@@ -68,7 +68,7 @@ static int record_of(const sr_data_file *shard, const damage *d) {
     return -1;
 }
 
-static void check_verify(looks *l, const damage *d, int record) {
+static void check_verify(shard_check *l, const damage *d, int record) {
     findings f = {0};
     sr_verify_result result = {0};
     char wanted[96];
@@ -117,7 +117,7 @@ static void check_readers(const damage *d, int record) {
 }
 
 static void check(void *user, const damage *d) {
-    looks *l = user;
+    shard_check *l = user;
     int record = record_of(&l->sound, d);
     check_verify(l, d, record);
     check_readers(d, record);
@@ -126,7 +126,7 @@ static void check(void *user, const damage *d) {
 static void damage_is_found(void **state) {
     (void)state;
     char path[300];
-    looks l = {0};
+    shard_check l = {0};
     test_folder_make(folder);
     make_shard();
     (void)snprintf(path, sizeof path, "%s/train-00000.kpl", folder);

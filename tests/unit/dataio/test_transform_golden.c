@@ -234,7 +234,7 @@ static int worst(const entry *e, const uint8_t *got) {
     return most;
 }
 
-static void test_beside_others(void **state) {
+static void test_against_others(void **state) {
     (void)state;
     const sr_canvas_identity who = {0};
     entry *in = find("input");
@@ -266,6 +266,6 @@ static void test_beside_others(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside_others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_others)};
     return cmocka_run_group_tests(tests, read_file, free_file);
 }

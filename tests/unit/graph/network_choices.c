@@ -252,7 +252,7 @@ static int64_t first_maximum(const choice *c, const windows *w, int64_t n, int64
     return best;
 }
 
-static sr_tensor give_places(sr_tensor x, const choice *c, const windows *w) {
+static sr_tensor give_positions(sr_tensor x, const choice *c, const windows *w) {
     const int64_t *dim = c->info.dim;
     const sr_info shape = {.rank = 4, .dim = {dim[0], w->p, w->q, dim[3]}};
     int32_t *place = sr_alloc_array((size_t)sr_info_count(&shape), sizeof *place, "places");
@@ -318,7 +318,7 @@ sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
                        .width = opts.window,
                        .stride = stride,
                        .pad = opts.pad};
-    return give_places(x, c, &w);
+    return give_positions(x, c, &w);
 }
 
 sr_tensor sr_global_maxpool(sr_tensor x) {
@@ -332,5 +332,5 @@ sr_tensor sr_global_maxpool(sr_tensor x) {
         return SR_NONE;
     const int64_t *dim = c->info.dim;
     const windows w = {.p = 1, .q = 1, .height = dim[1], .width = dim[2], .stride = 1};
-    return sr_reshape(give_places(x, c, &w), 2, (int64_t[]){dim[0], dim[3]});
+    return sr_reshape(give_positions(x, c, &w), 2, (int64_t[]){dim[0], dim[3]});
 }

@@ -39,7 +39,7 @@ static void test_reads_what_it_records(void **state) {
     sr_context_free(c);
 }
 
-static void test_first_error_sticks_with_its_place(void **state) {
+static void test_first_error_persists_with_its_line(void **state) {
     (void)state;
     sr_context *c = new_context(0);
     const sr_info vec3 = {.dtype = SR_F32, .rank = 1, .dim = {3}};
@@ -329,7 +329,7 @@ static void test_failed_allocations_are_errors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_what_it_records),
-        cmocka_unit_test(test_first_error_sticks_with_its_place),
+        cmocka_unit_test(test_first_error_persists_with_its_line),
         cmocka_unit_test(test_stale_tensor_is_an_error),
         cmocka_unit_test(test_cut_recomputes_what_was_not_kept),
         cmocka_unit_test(test_gradients_go_through_a_cut),

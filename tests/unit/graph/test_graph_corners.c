@@ -43,15 +43,15 @@ static void expect_all(sr_tensor tensor, float want) {
 
 // ---- Targets ----
 
-typedef struct deliveries {
+typedef struct ordered_deliveries {
     float value[4];  // of each target
     int order[4];    // indices of targets in the order of their delivery
     float *variable; // is overwritten as soon as target 0 is delivered, as an optimiser would do
     int count;
-} deliveries;
+} ordered_deliveries;
 
 static sr_status take_target(void *user, int index, const void *data, size_t bytes) {
-    deliveries *d = user;
+    ordered_deliveries *d = user;
     (void)bytes;
     memcpy(&d->value[index], data, sizeof(float));
     d->order[d->count++] = index;
@@ -60,9 +60,9 @@ static sr_status take_target(void *user, int index, const void *data, size_t byt
     return SR_OK;
 }
 
-static deliveries run_targets(sr_context *context, const sr_target *targets, int count,
-                              float *overwritten) {
-    deliveries d = {.variable = overwritten};
+static ordered_deliveries run_targets(sr_context *context, const sr_target *targets, int count,
+                                      float *overwritten) {
+    ordered_deliveries d = {.variable = overwritten};
     sr_plan *plan;
     sr_executor *executor;
     const sr_run run = {.sink = take_target, .user = &d};
@@ -83,7 +83,7 @@ static void test_a_waiting_target_is_not_overwritten(void **state) {
     sr_tensor early = sr_scale(constant(context, 2), 5, 0);
     sr_tensor late = sr_mul(early, w);
     const sr_target targets[2] = {{.tensor = early, .after = w}, {.tensor = late}};
-    const deliveries d = run_targets(context, targets, 2, NULL);
+    const ordered_deliveries d = run_targets(context, targets, 2, NULL);
     assert_true(d.value[0] == 10);
     assert_true(d.value[1] == 30);
     sr_context_free(context);
@@ -100,7 +100,7 @@ static void test_a_target_waits_for_readers_under_another_shape(void **state) {
     sr_tensor other = sr_reshape(sr_scale(constant(context, 1), 7, 0), 2, square);
     sr_tensor late = sr_mul(other, sr_reshape(w, 2, square));
     const sr_target targets[2] = {{.tensor = early, .after = w}, {.tensor = late}};
-    const deliveries d = run_targets(context, targets, 2, memory);
+    const ordered_deliveries d = run_targets(context, targets, 2, memory);
     assert_true(d.value[0] == 10);
     assert_true(d.value[1] == 21);
     sr_context_free(context);
@@ -126,7 +126,7 @@ static void test_a_reshaped_variable_keeps_its_value_through_an_update(void **st
 }
 
 // Values are those of the recorded order, or an error.
-static void test_a_value_behind_an_update_is_never_the_old_one(void **state) {
+static void test_a_value_after_an_update_is_never_the_old_one(void **state) {
     (void)state;
     sr_context *context = context_new();
     const float hyper[8] = {1, 0, 0, 0, 1, 0, 0, 0};
@@ -398,7 +398,7 @@ static void *filled(sr_context *context, float value) {
 // The sum of an input and a variable, and both operands themselves, each through another shape.
 static void expect_sum(sr_context *context, sr_executor *executor, sr_tensor v, void *input,
                        float of_input, float of_variable) {
-    deliveries d = {.count = 0};
+    ordered_deliveries d = {.count = 0};
     void *inputs[64] = {input};
     const sr_run run = {.inputs = inputs, .sink = take_target, .user = &d};
     sr_plan *plan;
@@ -445,7 +445,7 @@ int main(void) {
         cmocka_unit_test(test_a_waiting_target_is_not_overwritten),
         cmocka_unit_test(test_a_target_waits_for_readers_under_another_shape),
         cmocka_unit_test(test_a_reshaped_variable_keeps_its_value_through_an_update),
-        cmocka_unit_test(test_a_value_behind_an_update_is_never_the_old_one),
+        cmocka_unit_test(test_a_value_after_an_update_is_never_the_old_one),
         cmocka_unit_test(test_an_unbound_input_cannot_be_assigned),
         cmocka_unit_test(test_a_read_of_a_variable_runs_its_updates),
         cmocka_unit_test(test_the_gradient_of_a_value_has_its_shape),

@@ -278,7 +278,7 @@ static void test_a_failed_call_blames_its_own_context(void **state) {
     sr_context_free(second);
 }
 
-static void test_without_a_context_the_thread_is_told(void **state) {
+static void test_without_a_context_the_thread_gets_the_error(void **state) {
     (void)state;
     sr_context_free(context_new());
     float value = 3;
@@ -386,7 +386,7 @@ int main(void) {
         cmocka_unit_test(test_every_call_needs_its_tensors),
         cmocka_unit_test(test_every_macro_has_a_case),
         cmocka_unit_test(test_a_failed_call_blames_its_own_context),
-        cmocka_unit_test(test_without_a_context_the_thread_is_told),
+        cmocka_unit_test(test_without_a_context_the_thread_gets_the_error),
         cmocka_unit_test(test_unreachable_gradients_are_zeros),
         cmocka_unit_test(test_integers_have_no_gradient),
         cmocka_unit_test(test_hidden_outputs_are_refused),

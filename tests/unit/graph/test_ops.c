@@ -114,7 +114,7 @@ static void test_every_operator_has_a_case(void **state) {
     }
 }
 
-static void test_descriptors_are_whole(void **state) {
+static void test_descriptors_are_complete(void **state) {
     (void)state;
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
@@ -430,18 +430,18 @@ static void test_cases_end_where_descriptors_say(void **state) {
     const sr_op *const *ops = sr_ops(&count);
     for (size_t o = 0; o < count; o++) {
         const sr_op *op = ops[o];
-        const enum op_case_gradient said = !op->derivative
-                                               ? sr_op_stops(op) ? GRADIENT_STOPS : GRADIENT_NONE
-                                           : op->once ? GRADIENT_ONCE
-                                                      : GRADIENT_TWICE;
+        const enum op_case_gradient stated = !op->derivative
+                                                 ? sr_op_stops(op) ? GRADIENT_STOPS : GRADIENT_NONE
+                                             : op->once ? GRADIENT_ONCE
+                                                        : GRADIENT_TWICE;
         enum op_case_gradient least = GRADIENT_TWICE;
         for (const op_case *c = case_at(0); c; c = case_after(c))
             if (strcmp(c->op, op->name) == 0 && c->gradient < least &&
                 (last_float(c) >= 0 || !op->derivative)) // no gradient flows into integers
                 least = c->gradient;
-        if (!op->updates && least != said)
+        if (!op->updates && least != stated)
             fail_msg("%s: its cases can do %d, its descriptor says %d", op->name, (int)least,
-                     (int)said);
+                     (int)stated);
     }
 }
 
@@ -555,7 +555,7 @@ static void test_small_losses_are_exact(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_operator_has_a_case),
-        cmocka_unit_test(test_descriptors_are_whole),
+        cmocka_unit_test(test_descriptors_are_complete),
         cmocka_unit_test_teardown(test_values, arrays_free),
         cmocka_unit_test(test_refused_shapes),
         cmocka_unit_test(test_updates),

@@ -35,20 +35,20 @@ static void fill(float *out, int count, uint32_t seed, float scale) {
         out[i] = scale * ((float)(sr_rng_u32(&rng) >> 8) * 0x1p-23f - 1.0f);
 }
 
-typedef struct network {
+typedef struct pass_network {
     sr_context *context;
     sr_tensor x, w, gamma, beta;
     uint64_t hash; // of everything delivered
     int delivered;
-} network;
+} pass_network;
 
-static void begin(network *n, int optimize, sr_dtype dtype) {
+static void begin(pass_network *n, int optimize, sr_dtype dtype) {
     const sr_info image = {.dtype = dtype, .rank = 4, .dim = {IMAGES, SIDE, SIDE, CHANNELS}};
     const sr_info weights = {.dtype = SR_F32, .rank = 4, .dim = {CHANNELS, CHANNELS, 1, 1}};
     const sr_info channels = {.dtype = SR_F32, .rank = 1, .dim = {CHANNELS}};
     const sr_info full = {.dtype = SR_F32, .rank = 4, .dim = {IMAGES, SIDE, SIDE, CHANNELS}};
     const sr_context_options options = {.threads = 2, .optimize = optimize};
-    *n = (network){.hash = 1};
+    *n = (pass_network){.hash = 1};
     assert_ok(sr_context_create(&options, &n->context));
     n->w = sr_variable(n->context, "w", &weights, filter);
     n->gamma = sr_variable(n->context, "gamma", &channels, vector);
@@ -59,7 +59,7 @@ static void begin(network *n, int optimize, sr_dtype dtype) {
 }
 
 static sr_status sink(void *user, int index, const void *data, size_t bytes) {
-    network *n = user;
+    pass_network *n = user;
     // Targets are delivered in any order, so their hashes are added.
     n->hash += sr_hash64_seed(data, bytes, (uint64_t)index + 1);
     n->delivered++;
@@ -67,7 +67,7 @@ static sr_status sink(void *user, int index, const void *data, size_t bytes) {
 }
 
 // Runs what was recorded; the plan is valid until the end of the context.
-static sr_plan *run(network *n, const sr_target *targets, int count) {
+static sr_plan *run(pass_network *n, const sr_target *targets, int count) {
     sr_plan *plan = NULL;
     sr_executor *e;
     const sr_run replay = {.sink = sink, .user = n};
@@ -82,7 +82,7 @@ static sr_plan *run(network *n, const sr_target *targets, int count) {
 
 // ---- The chains of a residual network ----
 
-static void record_block(network *n, sr_target targets[2]) {
+static void record_block(pass_network *n, sr_target targets[2]) {
     const sr_conv2d_opts pointwise = {0};
     sr_tensor variables[2] = {n->w, n->gamma}, grads[2];
     const sr_batchnorm_out first =
@@ -108,7 +108,7 @@ static void test_a_residual_block_has_its_chains(void **state) {
     const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
     if (sr_kernel_find_in(&relu, "x86") == NULL || (sr_cpu_features() & SR_CPU_AVX512) == 0)
         test_skip("this build or processor has no kernels with AVX-512");
-    network n;
+    pass_network n;
     sr_target targets[2];
     sr_text text;
     sr_text_init(&text);
@@ -124,7 +124,7 @@ static void test_a_residual_block_has_its_chains(void **state) {
 
 // ---- Recomputed values ----
 
-static sr_tensor deep_gradient(network *n) {
+static sr_tensor deep_gradient(pass_network *n) {
     sr_tensor grad, h = n->x;
     for (int layer = 0; layer < LAYERS; layer++) {
         const sr_tensor y = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
@@ -135,7 +135,7 @@ static sr_tensor deep_gradient(network *n) {
 }
 
 static size_t planned_peak(int optimize, sr_text *text) {
-    network n;
+    pass_network n;
     begin(&n, optimize, SR_F32);
     const sr_tensor grad = deep_gradient(&n);
     sr_plan *plan = run(&n, &(sr_target){.tensor = grad, .after = n.w}, 1);
@@ -162,7 +162,7 @@ static void test_activations_are_computed_again(void **state) {
 
 // Values that no derivative rule reads, between their definition and one late use; the operator
 // that recomputes them has fewer outputs than the one that defined them.
-static sr_tensor shortcuts_gradient(network *n) {
+static sr_tensor shortcuts_gradient(pass_network *n) {
     sr_tensor grad, h = n->x, shortcuts[4];
     for (int i = 0; i < 4; i++) {
         h = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
@@ -178,7 +178,7 @@ static void test_a_run_computes_again(void **state) {
     (void)state;
     static float gradient[2][WEIGHTS];
     for (int i = 0; i < 2; i++) {
-        network n;
+        pass_network n;
         begin(&n, -i, SR_F32);
         sr_read_later(shortcuts_gradient(&n), gradient[i], sizeof gradient[i]);
         assert_ok(sr_context_run(n.context));
@@ -190,7 +190,7 @@ static void test_a_run_computes_again(void **state) {
 // ---- Random networks ----
 
 // Adds one value, computed from the existing ones.
-static sr_tensor grow(network *n, const sr_tensor *have, int count, sr_rng *rng) {
+static sr_tensor grow(pass_network *n, const sr_tensor *have, int count, sr_rng *rng) {
     const sr_tensor a = have[sr_rng_below(rng, (uint32_t)count)];
     const sr_tensor b = have[count - 1];
     switch (sr_rng_below(rng, 10)) {
@@ -216,7 +216,7 @@ static sr_tensor grow(network *n, const sr_tensor *have, int count, sr_rng *rng)
 }
 
 static uint64_t random_network(uint32_t seed, int optimize, sr_dtype dtype) {
-    network n;
+    pass_network n;
     sr_rng rng;
     sr_tensor have[NODES + 1], variables[2], grads[2];
     begin(&n, optimize, dtype);

@@ -12,13 +12,13 @@
 
 static const double most_over_bound = 1.05;
 
-typedef struct fixture {
+typedef struct plan_fixture {
     sr_recipe *recipe;
     sr_comm *comm;
     sr_engine *engine;
-} fixture;
+} plan_fixture;
 
-static void begin(fixture *f, const char *recipe, const char *model, int batch) {
+static void begin(plan_fixture *f, const char *recipe, const char *model, int batch) {
     char batch_text[32], model_text[32];
     (void)snprintf(batch_text, sizeof batch_text, "batch=%d", batch);
     (void)snprintf(model_text, sizeof model_text, "model=%s", model ? model : "");
@@ -40,7 +40,7 @@ static void begin(fixture *f, const char *recipe, const char *model, int batch) 
     assert_ok(sr_engine_create(&options, &f->engine));
 }
 
-static void end(fixture *f) {
+static void end(plan_fixture *f) {
     sr_engine_free(f->engine);
     sr_comm_free(f->comm);
     sr_recipe_free(f->recipe);
@@ -48,7 +48,7 @@ static void end(fixture *f) {
 
 // Plans of every phase, for lanes of 'samples' pictures of 'pixels' pixels a side (0: the
 // recipe's).
-static void expect_near_bound(const fixture *f, const char *name, sr_dtype dtype, int samples,
+static void expect_near_bound(const plan_fixture *f, const char *name, sr_dtype dtype, int samples,
                               int pixels) {
     sr_engine *e = f->engine;
     sr_plan *plan;
@@ -80,22 +80,22 @@ static void expect_near_bound(const fixture *f, const char *name, sr_dtype dtype
 
 static bool all; // else only what takes a few seconds
 
-typedef struct network {
+typedef struct network_case {
     const char *recipe, *model; // NULL: the recipe's model
-} network;
+} network_case;
 
 // Every recipe's network, and the models that no recipe uses.
 static void near_the_lower_bound(void **state) {
     (void)state;
-    static const network networks[] = {{"cifar10-fast", NULL},   {"cifar10-resnet", NULL},
-                                       {"cifar10-fast", "tiny"}, {"toy-gan", NULL},
-                                       {"resnet18", NULL},       {"resnet50", "resnet34"},
-                                       {"resnet50", NULL},       {"resnet50", "resnet101"}};
+    static const network_case networks[] = {{"cifar10-fast", NULL},   {"cifar10-resnet", NULL},
+                                            {"cifar10-fast", "tiny"}, {"toy-gan", NULL},
+                                            {"resnet18", NULL},       {"resnet50", "resnet34"},
+                                            {"resnet50", NULL},       {"resnet50", "resnet101"}};
     static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
     static const int shapes[][2] = {{32, 0}, {2, 0}, {96, 0}, {8, 64}, {5, 96}};
     enum { NETWORKS = sizeof networks / sizeof *networks, SHAPES = sizeof shapes / sizeof *shapes };
     for (int n = 0; n < (all ? NETWORKS : NETWORKS - 1); n++) {
-        fixture f;
+        plan_fixture f;
         const char *name = networks[n].model ? networks[n].model : networks[n].recipe;
         begin(&f, networks[n].recipe, networks[n].model, 1);
         const bool any_size = strncmp(name, "resnet", strlen("resnet")) == 0;
@@ -109,7 +109,7 @@ static void near_the_lower_bound(void **state) {
 // No two values that are live at the same time share a byte, and the largest live sum is the bound.
 static void views_agree_with_the_plan(void **state) {
     (void)state;
-    fixture f;
+    plan_fixture f;
     sr_plan *plan;
     begin(&f, "cifar10-resnet", NULL, 4);
     assert_ok(sr_engine_compile(f.engine, 0, &plan));

@@ -11,19 +11,19 @@
 
 enum { FILTER = 4 * 4 * 3 * 3, IMAGE = 2 * 6 * 6 * 4 };
 
-typedef struct network {
+typedef struct prune_network {
     sr_context *context;
     sr_tensor x, w, h, loss;
-} network;
+} prune_network;
 
 // Two convolutions with one filter; with 'dead', operators that nobody reads use each value.
-static network record(bool dead) {
+static prune_network record(bool dead) {
     const sr_context_options options = {.threads = 1};
     const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {2, 6, 6, 4}};
     const sr_info filter = {.dtype = SR_F32, .rank = 4, .dim = {4, 4, 3, 3}};
     const sr_conv2d_opts same = {.pad = 1};
     float pixels[IMAGE], weights[FILTER];
-    network n = {0};
+    prune_network n = {0};
     for (int i = 0; i < IMAGE; i++)
         pixels[i] = (float)(i % 17 - 8) / 16;
     for (int i = 0; i < FILTER; i++)
@@ -41,7 +41,7 @@ static network record(bool dead) {
     return n;
 }
 
-static sr_plan *compile(const network *n, sr_tensor wanted) {
+static sr_plan *compile(const prune_network *n, sr_tensor wanted) {
     sr_plan *plan;
     const sr_target target = {.tensor = wanted};
     assert_ok(sr_compile(n->context, &target, 1, &plan));
@@ -60,7 +60,7 @@ static int count_launches(const sr_plan *plan, const char *op) {
 
 static void test_dead_operators_are_not_compiled(void **state) {
     (void)state;
-    const network with = record(true), without = record(false);
+    const prune_network with = record(true), without = record(false);
     const sr_plan *first = compile(&with, with.loss), *second = compile(&without, without.loss);
     assert_int_equal(2, count_launches(first, "conv2d"));
     assert_int_equal(sr_plan_node_count(second), sr_plan_node_count(first));
@@ -74,7 +74,7 @@ static void test_gradients_keep_their_bits(void **state) {
     (void)state;
     float dw[2][FILTER], dx[2][IMAGE];
     for (int dead = 0; dead < 2; dead++) {
-        network n = record(dead != 0);
+        prune_network n = record(dead != 0);
         const sr_tensor both[2] = {n.w, n.x};
         sr_tensor grads[2];
         sr_gradients(n.loss, SR_NONE, both, 2, grads);
@@ -91,7 +91,7 @@ static void test_gradients_keep_their_bits(void **state) {
 // Of a convolution's two gradients only the requested one runs, even if both are recorded.
 static void test_unwanted_gradients_are_not_compiled(void **state) {
     (void)state;
-    network n = record(false);
+    prune_network n = record(false);
     const sr_tensor both[2] = {n.w, n.x};
     sr_tensor grads[2];
     sr_gradients(n.loss, SR_NONE, both, 2, grads);

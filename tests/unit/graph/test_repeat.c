@@ -102,7 +102,7 @@ static void test_a_repeated_step_is_neither_built_nor_looked_for(void **state) {
 }
 
 // A moved variable, and a plan that the cache has dropped in between.
-static void test_a_repeated_plan_is_bound_anew(void **state) {
+static void test_a_repeated_plan_is_bound_again(void **state) {
     (void)state;
     sr_context *context;
     const sr_context_options options = {.threads = 1, .plan_cache_bytes = 1};
@@ -181,7 +181,7 @@ static void test_a_change_is_seen(void **state) {
 }
 
 // In a program that repeats, other requests make other programs, and other seeds other gradients.
-static void test_another_wish_is_another_program(void **state) {
+static void test_another_request_is_another_program(void **state) {
     (void)state;
     sr_context *context = context_new();
     sr_executor *executor;
@@ -270,23 +270,23 @@ static void test_a_failed_step_leaves_nothing_behind(void **state) {
 
 enum { PROGRAMS = 400, VALUES = 24, OPS = 14 };
 
-typedef struct walk {
+typedef struct random_walk {
     sr_context *context;
     sr_tensor values[VALUES], variable;
     int count;
     float *reads; // results, in the order of the requests
     int read_count;
-} walk;
+} random_walk;
 
 // Errors are permanent, e.g. that of reading a value that an update has destroyed.
-static void read_into(walk *w, sr_tensor tensor) {
+static void read_into(random_walk *w, sr_tensor tensor) {
     float *to = w->reads + 4 * (size_t)w->read_count++;
     const sr_status status = sr_read(tensor, to, 4 * sizeof *to);
     if (status != sr_context_status(w->context))
         fail_msg("read %d (%s)", (int)status, sr_error_message());
 }
 
-static void one_call(walk *w, sr_rng *rng) {
+static void one_call(random_walk *w, sr_rng *rng) {
     const sr_tensor a = w->values[sr_rng_below(rng, (uint32_t)w->count)];
     const sr_tensor b = w->values[sr_rng_below(rng, (uint32_t)w->count)];
     sr_tensor *out = &w->values[w->count], pair[2] = {a, b}, grads[2];
@@ -327,7 +327,7 @@ static void one_call(walk *w, sr_rng *rng) {
 }
 
 // A step that is a function of 'seed' and the variable's value; an error ends it.
-static sr_status random_step(walk *w, uint32_t seed) {
+static sr_status random_step(random_walk *w, uint32_t seed) {
     sr_rng rng;
     memset(w->reads, 0, 4 * (OPS + 2) * sizeof(float));
     sr_rng_init(&rng, seed, 0, 0, 0);
@@ -350,7 +350,7 @@ static sr_status random_step(walk *w, uint32_t seed) {
 static void test_random_steps_have_no_past(void **state) {
     (void)state;
     static float kept[4 * (OPS + 2)], fresh[4 * (OPS + 2)], value[4];
-    walk w = {.context = context_new(), .reads = kept};
+    random_walk w = {.context = context_new(), .reads = kept};
     sr_rng rng;
     int passed = 0;
     w.variable = sr_variable(w.context, "v", &four, ramp);
@@ -361,7 +361,7 @@ static void test_random_steps_have_no_past(void **state) {
         char message[512];
         sr_context_begin_step(w.context);
         assert_ok(sr_read(w.variable, value, sizeof value));
-        walk alone = {.context = context_new(), .reads = fresh};
+        random_walk alone = {.context = context_new(), .reads = fresh};
         alone.variable = sr_variable(alone.context, "v", &four, value);
         const sr_status status = random_step(&w, seed);
         (void)snprintf(message, sizeof message, "%s", sr_error_message());
@@ -384,10 +384,10 @@ static void test_random_steps_have_no_past(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_repeated_step_is_neither_built_nor_looked_for),
-        cmocka_unit_test(test_a_repeated_plan_is_bound_anew),
+        cmocka_unit_test(test_a_repeated_plan_is_bound_again),
         cmocka_unit_test(test_phases_take_turns),
         cmocka_unit_test(test_a_change_is_seen),
-        cmocka_unit_test(test_another_wish_is_another_program),
+        cmocka_unit_test(test_another_request_is_another_program),
         cmocka_unit_test(test_what_has_run_is_not_run_again),
         cmocka_unit_test(test_other_gradients_are_others),
         cmocka_unit_test(test_a_failed_step_leaves_nothing_behind),

@@ -252,7 +252,7 @@ static void *read_whole(const char *path, size_t *bytes) {
     return data;
 }
 
-static void test_damage_is_measured_anew(void **state) {
+static void test_damage_is_measured_again(void **state) {
     (void)state;
     size_t bytes;
     char *path = path_of_file();
@@ -274,7 +274,7 @@ static void test_damage_is_measured_anew(void **state) {
     sr_free(path);
 }
 
-static void test_only_own_files_are_believed(void **state) {
+static void test_only_own_files_are_trusted(void **state) {
     (void)state;
     char *path = path_of_file(), other[300];
     write_entries(0, 3);
@@ -308,7 +308,7 @@ static void test_only_own_files_are_believed(void **state) {
     sr_free(path);
 }
 
-static void test_no_place_to_write_is_no_error(void **state) {
+static void test_no_writable_folder_is_no_error(void **state) {
     (void)state;
     const int fd =
         open(home, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); // a file instead of the cache's folder
@@ -443,9 +443,9 @@ int main(void) {
         RACE(test_what_cannot_be_prepared_is_left_out),
         CACHE(test_what_was_written_is_found),
         CACHE(test_writers_are_merged),
-        CACHE(test_damage_is_measured_anew),
-        CACHE(test_only_own_files_are_believed),
-        CACHE(test_no_place_to_write_is_no_error),
+        CACHE(test_damage_is_measured_again),
+        CACHE(test_only_own_files_are_trusted),
+        CACHE(test_no_writable_folder_is_no_error),
         CACHE(test_a_second_run_times_nothing),
         CACHE(test_failed_allocations_are_no_errors),
     };

@@ -133,19 +133,19 @@ typedef struct log {
     sr_status fail; // what fail_now returns
 } log_of_calls;
 
-typedef struct call {
+typedef struct stream_call {
     log_of_calls *log;
     int number;
-} call;
+} stream_call;
 
 static sr_status note(void *user) {
-    call *c = user;
+    stream_call *c = user;
     c->log->order[c->log->count++] = c->number;
     return SR_OK;
 }
 
 static sr_status fail_now(void *user) {
-    call *c = user;
+    stream_call *c = user;
     return SR_FAIL(SR_E_DATA, "call %d went wrong", c->number);
 }
 
@@ -156,9 +156,9 @@ static void test_work_runs_in_order(void **state) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
         log_of_calls log = {.count = 0};
-        call calls[200];
+        stream_call calls[200];
         for (int i = 0; i < 200; i++) {
-            calls[i] = (call){&log, i};
+            calls[i] = (stream_call){&log, i};
             assert_ok(sr_stream_call(stream, note, &calls[i]));
         }
         assert_ok(sr_stream_wait(stream));
@@ -170,13 +170,13 @@ static void test_work_runs_in_order(void **state) {
     }
 }
 
-static void test_a_failure_sticks_until_the_wait(void **state) {
+static void test_a_failure_persists_until_the_wait(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
         log_of_calls log = {.count = 0};
-        call first = {&log, 1}, bad = {&log, 2}, worse = {&log, 3}, last = {&log, 4};
+        stream_call first = {&log, 1}, bad = {&log, 2}, worse = {&log, 3}, last = {&log, 4};
         unsigned char from[4] = {1, 2, 3, 4}, to[4] = {0};
         assert_ok(sr_stream_call(stream, note, &first));
         assert_ok(sr_stream_call(stream, fail_now, &bad));
@@ -312,7 +312,7 @@ int main(void) {
         cmocka_unit_test(test_a_range_grows_in_place),
         cmocka_unit_test(test_the_host_cannot_read_cpu_async),
         cmocka_unit_test(test_work_runs_in_order),
-        cmocka_unit_test(test_a_failure_sticks_until_the_wait),
+        cmocka_unit_test(test_a_failure_persists_until_the_wait),
         cmocka_unit_test(test_copies_and_events),
         cmocka_unit_test(test_a_team),
         cmocka_unit_test(test_signals_are_not_a_streams_business),

@@ -9,14 +9,14 @@
 #include "kernels/base/cpuid.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 
-typedef struct shape {
+typedef struct pointwise_shape {
     int n, h, w, c, k, stride_h, stride_w;
-} shape;
+} pointwise_shape;
 
 // One pixel; odd sizes everywhere; numbers of channels that are read in place and their neighbours;
 // one, two and three sections of inputs; panels of one, two and three vectors, full and not;
 // strides that leave out pixels; several blocks with a short last one.
-static const shape shapes[] = {
+static const pointwise_shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1},    {3, 5, 7, 3, 5, 1, 1},      {2, 9, 8, 64, 64, 1, 1},
     {1, 3, 3, 64, 8, 1, 1},   {1, 11, 13, 128, 48, 1, 1}, {5, 6, 6, 256, 80, 1, 1},
     {1, 6, 3, 512, 97, 1, 1}, {2, 7, 7, 530, 33, 1, 1},   {1, 4, 3, 1040, 16, 1, 1},
@@ -24,7 +24,7 @@ static const shape shapes[] = {
     {1, 9, 5, 20, 600, 1, 4}, {70, 4, 4, 20, 144, 1, 1},  {37, 6, 6, 128, 64, 1, 1},
 };
 
-static sr_conv_params params_of(const shape *s) {
+static sr_conv_params params_of(const pointwise_shape *s) {
     sr_conv_params p = {.n = s->n, .h = s->h, .w = s->w, .c = s->c, .k = s->k, .r = 1, .s = 1};
     p.p = (s->h - 1) / s->stride_h + 1;
     p.q = (s->w - 1) / s->stride_w + 1;

@@ -55,17 +55,17 @@ static double value(sr_dtype dtype, const void *data, int64_t i) {
 
 // ---- running ----
 
-typedef struct run {
+typedef struct team_run {
     const sr_prepared *prepared;
     const sr_kernel_args *args;
     sr_kernel_stage stage;
     void *scratch[MAX_TEAM];
     bool reverse;
     sr_status status[MAX_TEAM];
-} run;
+} team_run;
 
 static void run_item(void *user, int64_t item, int worker) {
-    run *r = user;
+    team_run *r = user;
     sr_worker w = {.index = worker, .scratch = r->scratch[worker]};
     const int64_t block = r->reverse ? r->stage.blocks - 1 - item : item;
     memset(w.scratch, 0xff, r->prepared->scratch); // NaN
@@ -87,7 +87,7 @@ static void run_team(const problem *c, const sr_prepared *prepared, const arrays
     assert_non_null(workspace);
     memset(workspace, 0xff, prepared->workspace);
     sr_kernel_args args = {a->p, c->request.params, prepared->state, workspace, 0};
-    run r = {.prepared = prepared, .args = &args, .reverse = reverse};
+    team_run r = {.prepared = prepared, .args = &args, .reverse = reverse};
     for (int i = 0; i < threads; i++)
         r.scratch[i] = sr_alloc(prepared->scratch, "test scratch");
     for (int s = 0; s < prepared->stages; s++) {
@@ -214,18 +214,19 @@ static void check_in_place(const problem *c, const sr_prepared *prepared, const 
 // ---- walking ----
 
 // Rows [first, first + count) of argument i, in bytes.
-typedef struct part {
+typedef struct byte_range {
     size_t begin, bytes;
-} part;
+} byte_range;
 
-static part part_of(const problem *c, const sr_kernel_stage *stage, int i, int64_t first,
-                    int64_t count) {
+static byte_range range_of(const problem *c, const sr_kernel_stage *stage, int i, int64_t first,
+                           int64_t count) {
     const size_t row = bytes_of(c, i) / (size_t)stage->rows;
     assert_int_equal(bytes_of(c, i), row * (size_t)stage->rows);
-    return (part){(size_t)first * row, (size_t)count * row};
+    return (byte_range){(size_t)first * row, (size_t)count * row};
 }
 
-static void check_rest(const char *memory, size_t bytes, part own, const char *name, int number) {
+static void check_rest(const char *memory, size_t bytes, byte_range own, const char *name,
+                       int number) {
     for (size_t k = 0; k < bytes; k++)
         if ((k < own.begin || k >= own.begin + own.bytes) && memory[k] != (char)0xff)
             fail_msg("%s: argument %d: a block writes byte %zu outside of its rows", name, number,
@@ -245,7 +246,7 @@ static void walk_block(const problem *c, const sr_prepared *prepared, int s, int
         p[i] = stage->leaves >> i & 1 ? NULL : a->p[i];
         if (!(stage->streams >> i & 1) || a->p[i] == NULL)
             continue;
-        const part own = part_of(c, stage, i, first, count);
+        const byte_range own = range_of(c, stage, i, first, count);
         p[i] = sr_alloc(bytes_of(c, i), "a test array");
         assert_non_null(p[i]);
         memset(p[i], 0xff, bytes_of(c, i));
@@ -256,7 +257,7 @@ static void walk_block(const problem *c, const sr_prepared *prepared, int s, int
     for (int i = 0; i < c->request.args; i++) {
         if (!(stage->streams >> i & 1) || a->p[i] == NULL)
             continue;
-        const part own = part_of(c, stage, i, first, count);
+        const byte_range own = range_of(c, stage, i, first, count);
         check_rest(p[i], bytes_of(c, i), own, prepared->entry->name, i);
         memcpy((char *)a->p[i] + own.begin, (char *)p[i] + own.begin, own.bytes);
         sr_free(p[i]);
@@ -310,7 +311,7 @@ static bool variant_reached[MAX_ENTRIES][MAX_VARIANTS];
 static bool has_variants[SR_KERNEL_COUNT];
 
 // The index of the entry in 'reached', where it is added the first time.
-static int place_of(const sr_kernel_entry *entry) {
+static int index_of(const sr_kernel_entry *entry) {
     for (int i = 0; i < reached_count; i++)
         if (reached[i] == entry)
             return i;
@@ -341,7 +342,7 @@ static void check_variant(const problem *c, const sr_kernel_entry *entry, int va
     if (status == SR_E_UNSUPPORTED)
         return;
     assert_ok(status);
-    variant_reached[place_of(entry)][variant] = true;
+    variant_reached[index_of(entry)][variant] = true;
     check_same(c, &prepared, inputs, expected, sr_kernel_variant(entry, variant));
 }
 
@@ -411,7 +412,7 @@ void check_problem(const problem *c) {
             if (entry->kernel != c->request.kernel || strcmp(entry->provider, "reference") == 0 ||
                 !entry->supports(&c->request))
                 continue;
-            (void)place_of(entry);
+            (void)index_of(entry);
             check_entry(c, entry, &inputs, &want, &magnitude);
         }
     }

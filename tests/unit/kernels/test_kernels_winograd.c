@@ -17,13 +17,13 @@
 #include "kernels/base/memory.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 
-typedef struct shape {
+typedef struct winograd_shape {
     int n, h, w, c, k, top, left, bottom, right;
-} shape;
+} winograd_shape;
 
 // Pictures of one pixel, and windows entirely in the padding; sizes around multiples of four, every
 // padding and none, unequal padding, odd channels, one picture and several blocks.
-static const shape shapes[] = {
+static const winograd_shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},     {3, 1, 1, 5, 3, 2, 2, 2, 2},    {1, 3, 3, 17, 33, 0, 0, 0, 0},
     {2, 3, 3, 32, 32, 1, 1, 1, 1},   {5, 4, 5, 7, 16, 1, 1, 1, 1},   {1, 6, 9, 31, 1, 0, 0, 0, 0},
     {2, 7, 8, 33, 65, 2, 2, 2, 2},   {1, 9, 4, 40, 50, 0, 2, 1, 0},  {1, 8, 13, 16, 97, 2, 0, 0, 1},
@@ -34,7 +34,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0], ENTRIES = 4, TYPES = 2 };
 
 static const sr_dtype types[TYPES] = {SR_F32, SR_BF16};
 
-static sr_conv_params params_of(const shape *s) {
+static sr_conv_params params_of(const winograd_shape *s) {
     sr_conv_params p = {.n = s->n, .h = s->h, .w = s->w, .c = s->c, .k = s->k, .r = 3, .s = 3};
     p.p = s->h + s->top + s->bottom - 2;
     p.q = s->w + s->left + s->right - 2;
@@ -150,7 +150,8 @@ static size_t bytes_of(const test_array *a) {
 }
 
 // Checks one shape and returns the hash of the result.
-static uint64_t check(const sr_kernel_entry *entry, const shape *s, sr_dtype t, bool bias) {
+static uint64_t check(const sr_kernel_entry *entry, const winograd_shape *s, sr_dtype t,
+                      bool bias) {
     const sr_conv_params p = params_of(s);
     const convolution c = convolution_of(entry->kernel, &p, bias);
     test_array *a[4];
@@ -249,15 +250,15 @@ static test_array *direct_sums(const convolution *c, test_array *const *a) {
 static accuracy measure(const sr_kernel_entry *entry, int size) {
     const sr_kernel_id kernel = entry->kernel;
     const bool dw = kernel == SR_KERNEL_conv2d_dw;
-    const shape s = {.n = dw ? size / 8 : 1,
-                     .h = 8,
-                     .w = 8,
-                     .c = kernel == SR_KERNEL_conv2d ? size : 8,
-                     .k = kernel == SR_KERNEL_conv2d_dx ? size : 8,
-                     .top = 1,
-                     .left = 1,
-                     .bottom = 1,
-                     .right = 1};
+    const winograd_shape s = {.n = dw ? size / 8 : 1,
+                              .h = 8,
+                              .w = 8,
+                              .c = kernel == SR_KERNEL_conv2d ? size : 8,
+                              .k = kernel == SR_KERNEL_conv2d_dx ? size : 8,
+                              .top = 1,
+                              .left = 1,
+                              .bottom = 1,
+                              .right = 1};
     const sr_conv_params p = params_of(&s);
     const convolution c = convolution_of(kernel, &p, false);
     test_array *a[4];

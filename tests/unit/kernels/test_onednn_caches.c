@@ -66,7 +66,7 @@ static void sizes_are_those_for_each_core(void **state) {
 }
 
 // oneDNN uses constants for other vendors: hosts with other caches give the same bits.
-static void no_other_maker_is_read(void **state) {
+static void other_vendors_are_not_read(void **state) {
     uint32_t bytes[SR_ONEDNN_CACHES];
     (void)state;
     machine = zen;
@@ -76,7 +76,7 @@ static void no_other_maker_is_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_for_each_core),
-        cmocka_unit_test(no_other_maker_is_read),
+        cmocka_unit_test(other_vendors_are_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

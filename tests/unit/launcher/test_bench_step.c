@@ -310,7 +310,7 @@ static void test_turns(void **state) {
 }
 
 // Settings from the command line are used as given.
-static void test_asked_for(void **state) {
+static void test_given_settings(void **state) {
     (void)state;
     sr_arena arena;
     sr_arena_init(&arena);
@@ -341,7 +341,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_usual_settings), cmocka_unit_test(test_all_settings),
         cmocka_unit_test(test_choose),         cmocka_unit_test(test_headline),
         cmocka_unit_test(test_best),           cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_asked_for),
+        cmocka_unit_test(test_given_settings),
     };
     return cmocka_run_group_tests_name("bench_step", tests, bench_set_up, bench_tear_down);
 }

@@ -97,7 +97,7 @@ static bool entry_survives(int i, int end, unsigned policy, sr_rng *rng) {
     return policy == CRASH_KEEP_ALL || (policy != CRASH_DROP_ALL && sr_rng_below(rng, 2) == 0);
 }
 
-static void write_part(const crash_op *op, size_t *bytes) {
+static void write_range(const crash_op *op, size_t *bytes) {
     assert_true(op->offset + op->bytes <= MAX_FILE);
     if (op->offset > *bytes)
         memset(contents + *bytes, 0, op->offset - *bytes);
@@ -114,7 +114,7 @@ static size_t do_writes(int inode, int from, int end, size_t bytes) {
         if (op->inode != inode)
             continue;
         if (op->kind == CRASH_WRITE)
-            write_part(op, &bytes);
+            write_range(op, &bytes);
         if (op->kind == CRASH_TRUNCATE && op->bytes < bytes)
             bytes = op->bytes;
     }
@@ -152,7 +152,7 @@ static size_t contents_of(int inode, int end, unsigned policy, sr_rng *rng) {
             part.offset = crash.ops[j].offset + at;
             part.bytes = crash.ops[j].bytes - at < 512 ? crash.ops[j].bytes - at : 512;
             if (sr_rng_below(rng, 2) == 0)
-                write_part(&part, &synced);
+                write_range(&part, &synced);
         }
     }
     if (reserved > synced && sr_rng_below(rng, 2) == 0) {

@@ -259,7 +259,7 @@ static sr_status train(void) {
 
 static char digest[128]; // of the undisturbed run
 
-static sr_status train_anew(void) {
+static sr_status train_from_scratch(void) {
     remove_folder(run_path);
     return train();
 }
@@ -332,7 +332,11 @@ static const alloc_scenario scenarios[] = {
      .sample = 30,
      .may_end_well = true},
     {.name = "load", .run = load_checkpoint, .sample = 30},
-    {.name = "train", .run = train_anew, .check = check_run, .sample = 12, .may_end_well = true},
+    {.name = "train",
+     .run = train_from_scratch,
+     .check = check_run,
+     .sample = 12,
+     .may_end_well = true},
     {.name = "go on", .run = train_on, .check = check_run, .sample = 8, .may_end_well = true},
     {.name = "evaluate", .run = evaluate, .sample = 12},
     {.name = "predict", .run = predict, .sample = 20},

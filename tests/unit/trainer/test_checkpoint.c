@@ -175,7 +175,7 @@ static void unfinished_generations_do_not_count(void **state) {
 }
 
 // A crash or a full disk may have prevented the links; the next checkpoint makes them.
-static void links_are_made_good(void **state) {
+static void links_are_repaired(void **state) {
     (void)state;
     char target[64] = "";
     const sr_manifest newest = {.generation = 3, .step = 12, .best_step = 8};
@@ -338,7 +338,7 @@ int main(void) {
         CASE(any_writers_any_readers),
         CASE(manifest_comes_back),
         CASE(keeps_two_and_the_best),
-        CASE(links_are_made_good),
+        CASE(links_are_repaired),
         CASE(a_chosen_generation_has_no_substitute),
         CASE(unfinished_generations_do_not_count),
         CASE(states_refuse_what_does_not_fit),

@@ -138,7 +138,7 @@ static void every_call_may_fail(void **state) {
     assert_true(refused > 100);
 }
 
-static void disk_full_says_how_much(void **state) {
+static void disk_full_reports_how_much(void **state) {
     (void)state;
     assert_int_equal(state_save(run, 1, 1, false), SR_OK);
     crash.root = run;
@@ -218,7 +218,7 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(killed_before_every_call),    CASE(every_call_may_fail),
-        CASE(disk_full_says_how_much),     CASE(short_writes_are_completed),
+        CASE(disk_full_reports_how_much),  CASE(short_writes_are_completed),
         CASE(power_lost_after_every_call), CASE(power_lost_with_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

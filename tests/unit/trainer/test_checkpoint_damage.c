@@ -62,11 +62,11 @@ static const char *const files[] = {
 };
 enum { FILES = sizeof files / sizeof *files };
 
-typedef struct looks {
+typedef struct checkpoint_check {
     const char *folder;
     bool manifest;
     long fallbacks;
-} looks;
+} checkpoint_check;
 
 static void expect(const char *by, sr_status status, const char *text, const damage *d) {
     if (status != SR_E_CHECKSUM && status != SR_E_DATA)
@@ -76,14 +76,14 @@ static void expect(const char *by, sr_status status, const char *text, const dam
 }
 
 // Opens as train, val and predict do on rank 0.
-static void open_checked(const looks *l, const damage *d) {
+static void open_checked(const checkpoint_check *l, const damage *d) {
     sr_checkpoint *checkpoint = NULL;
     sr_status status = sr_checkpoint_open(l->folder, NULL, &checkpoint);
     expect("opening", status, sr_error_message(), d);
 }
 
 // Opens as the other ranks do after rank 0's check: data are compared while they are read.
-static void open_unchecked(const looks *l, const damage *d) {
+static void open_unchecked(const checkpoint_check *l, const damage *d) {
     const sr_checkpoint_open_options trusting = {.no_verify = true};
     sr_checkpoint *checkpoint = NULL;
     sr_status status = sr_checkpoint_open(l->folder, &trusting, &checkpoint);
@@ -99,7 +99,7 @@ static void open_unchecked(const looks *l, const damage *d) {
 }
 
 // Inspects as the commands verify, stat and show do.
-static void look_at(const looks *l, const damage *d) {
+static void look_at(const checkpoint_check *l, const damage *d) {
     sr_text text;
     char message[1024];
     sr_text_init(&text);
@@ -115,7 +115,7 @@ static void look_at(const looks *l, const damage *d) {
 }
 
 static void check(void *user, const damage *d) {
-    looks *l = user;
+    checkpoint_check *l = user;
     open_checked(l, d);
     open_unchecked(l, d);
     look_at(l, d);
@@ -129,7 +129,7 @@ static void damage_is_found_everywhere(void **state) {
     (void)state;
     char folder[400];
     (void)snprintf(folder, sizeof folder, "%s/checkpoints/00000002", run);
-    looks l = {.folder = folder};
+    checkpoint_check l = {.folder = folder};
     long count = 0;
     for (int f = 0; f < FILES; ++f) {
         char path[512];
@@ -208,7 +208,7 @@ static bool exists(int64_t generation) {
 
 // A damaged newest generation is skipped; the next checkpoint must not count it among those to
 // keep.
-static void the_last_whole_one_is_kept(void **state) {
+static void the_last_intact_one_is_kept(void **state) {
     (void)state;
     flip(in_run("checkpoints/00000002/model.safetensors"), 2000);
     assert_true(state_loads(run, 1));
@@ -253,9 +253,9 @@ int main(int argc, char **argv) {
         stride = 1;
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(damage_is_found_everywhere), CASE(the_damaged_tensor_is_named),
-        CASE(the_last_whole_one_is_kept), CASE(weights_are_checked_where_they_can_be),
-        CASE(a_lost_manifest_is_named),   CASE(a_renamed_generation_is_none),
+        CASE(damage_is_found_everywhere),  CASE(the_damaged_tensor_is_named),
+        CASE(the_last_intact_one_is_kept), CASE(weights_are_checked_where_they_can_be),
+        CASE(a_lost_manifest_is_named),    CASE(a_renamed_generation_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

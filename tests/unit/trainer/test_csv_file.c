@@ -73,7 +73,7 @@ static void writes_cells(void **state) {
     sr_csv_table_release(&table);
 }
 
-static void resume_drops_what_lies_behind(void **state) {
+static void resume_drops_later_rows(void **state) {
     (void)state;
     sr_csv *csv;
     put("samples,loss,note\n64,1.5,x\n128,1.25,\"y,z\"\n192,1,\n256,0.5,\n320,0.2");
@@ -151,7 +151,7 @@ int main(void) {
     (void)signal(SIGXFSZ, SIG_IGN); // a write beyond the limit then fails with EFBIG
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_cells),
-        cmocka_unit_test(resume_drops_what_lies_behind),
+        cmocka_unit_test(resume_drops_later_rows),
         cmocka_unit_test(other_columns_are_set_aside),
         cmocka_unit_test(refuses_broken_files),
         cmocka_unit_test(rows_wait_for_room),

@@ -75,17 +75,17 @@ static long resident_bytes(void) {
     return strtol(rest, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
-typedef struct fixture {
+typedef struct steady_fixture {
     sr_recipe *recipe;
     sr_comm *comm;
     sr_engine *engine;
     uint8_t images[LANES][SAMPLES * SIDE * SIDE * 3];
     int32_t labels[LANES][SAMPLES];
     int64_t steps;
-} fixture;
+} steady_fixture;
 
 static sr_status get(void *user, int lane, sr_lane_inputs *out) {
-    fixture *f = user;
+    steady_fixture *f = user;
     *out = (sr_lane_inputs){.image = f->images[lane], .label = f->labels[lane]};
     return SR_OK;
 }
@@ -95,7 +95,7 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
-static void begin(fixture *f, int lanes, const char *precision) {
+static void begin(steady_fixture *f, int lanes, const char *precision) {
     char batch[32], lane_count[32];
     (void)snprintf(batch, sizeof batch, "batch=%d", lanes * SAMPLES);
     (void)snprintf(lane_count, sizeof lane_count, "lanes=%d", lanes);
@@ -127,13 +127,13 @@ static void begin(fixture *f, int lanes, const char *precision) {
     }
 }
 
-static void end(fixture *f) {
+static void end(steady_fixture *f) {
     sr_engine_free(f->engine);
     sr_comm_free(f->comm);
     sr_recipe_free(f->recipe);
 }
 
-static void take_steps(fixture *f, int count) {
+static void take_steps(steady_fixture *f, int count) {
     const sr_lane_source source = {.get = get, .done = done, .user = f};
     const sr_ema_settings ema = {.decay = 0.9, .due = true};
     const int64_t batch = f->engine->batch;
@@ -145,7 +145,7 @@ static void take_steps(fixture *f, int count) {
 }
 
 // Another number of pictures than a lane has, with the average of the parameters.
-static void evaluate(fixture *f) {
+static void evaluate(steady_fixture *f) {
     float logits[SEEN_BLOCK * CLASSES];
     uint8_t pictures[SEEN_BLOCK * SIDE * SIDE * 3];
     memset(pictures, 99, sizeof pictures);
@@ -156,7 +156,7 @@ static void evaluate(fixture *f) {
 }
 
 static void steady(int lanes, const char *precision) {
-    fixture f = {0};
+    steady_fixture f = {0};
     begin(&f, lanes, precision);
     take_steps(&f, 1);
     const uint64_t after_one = allocations();

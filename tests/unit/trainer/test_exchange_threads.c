@@ -32,11 +32,11 @@ static const sr_segment segments[] = {
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
-typedef struct rank_run {
+typedef struct exchange_rank {
     int rank, ranks, lanes, threads;
     int64_t bucket_bytes;
     sr_comm *comm;
-    void *(*body)(struct rank_run *);
+    void *(*body)(struct exchange_rank *);
     float *values;
     sr_exchange *exchange; // of the body, for its lane threads
     int64_t step;
@@ -45,11 +45,11 @@ typedef struct rank_run {
     sr_status status;
     char message[512];
     atomic_int failed_checks;
-} rank_run;
+} exchange_rank;
 
 #define CHECK(run, condition) ((condition) ? 0 : atomic_fetch_add(&(run)->failed_checks, 1))
 
-static sr_status create(rank_run *run, const sr_segment *own_segments) {
+static sr_status create(exchange_rank *run, const sr_segment *own_segments) {
     sr_exchange_options options = {.lanes = run->lanes,
                                    .bucket_bytes = run->bucket_bytes,
                                    .segments = own_segments,
@@ -61,14 +61,14 @@ static sr_status create(rank_run *run, const sr_segment *own_segments) {
     return sr_exchange_create(run->comm, &options, &run->exchange);
 }
 
-static void keep_error(rank_run *run, sr_status status) {
+static void keep_error(exchange_rank *run, sr_status status) {
     run->status = status;
     snprintf(run->message, sizeof run->message, "%s", status == SR_OK ? "" : sr_error_message());
 }
 
 // Puts this rank's lanes until none is left.
 static void *give_lanes(void *argument) {
-    rank_run *run = argument;
+    exchange_rank *run = argument;
     static _Thread_local float scratch[1000];
     int first = sr_lanes_first(run->lanes, run->ranks, run->rank);
     int lanes = sr_lanes_first(run->lanes, run->ranks, run->rank + 1) - first;
@@ -81,7 +81,7 @@ static void *give_lanes(void *argument) {
     return NULL;
 }
 
-static sr_status one_step(rank_run *run, int64_t step) {
+static sr_status one_step(exchange_rank *run, int64_t step) {
     pthread_t threads[4] = {0};
     run->step = step;
     atomic_store(&run->next, 0);
@@ -94,7 +94,7 @@ static sr_status one_step(rank_run *run, int64_t step) {
     return sr_exchange_step_wait(run->exchange);
 }
 
-static void *train_body(rank_run *run) {
+static void *train_body(exchange_rank *run) {
     CHECK(run, create(run, segments) == SR_OK);
     for (int64_t step = 0; step < STEPS; step++)
         CHECK(run, one_step(run, step) == SR_OK);
@@ -115,7 +115,7 @@ static void *train_body(rank_run *run) {
 }
 
 static void *thread_body(void *argument) {
-    rank_run *run = argument;
+    exchange_rank *run = argument;
     void *result = run->body(run);
     sr_comm_free(run->comm);
     return result;
@@ -127,7 +127,7 @@ typedef struct layout {
     double act_seconds;
 } layout;
 
-static void run_ranks(const layout *l, void *(*body)(rank_run *), rank_run *runs) {
+static void run_ranks(const layout *l, void *(*body)(exchange_rank *), exchange_rank *runs) {
     sr_local_world *world = NULL;
     pthread_t threads[MAX_RANKS];
     sr_local_options local = {.size = l->ranks, .seed = 9, .max_delay_ns = l->max_delay_ns};
@@ -152,7 +152,7 @@ static void run_ranks(const layout *l, void *(*body)(rank_run *), rank_run *runs
     sr_local_world_free(world);
 }
 
-static void release(rank_run *runs, int ranks) {
+static void release(exchange_rank *runs, int ranks) {
     for (int r = 0; r < ranks; r++) {
         sr_free(runs[r].values);
         assert_int_equal(atomic_load(&runs[r].failed_checks), 0);
@@ -168,7 +168,7 @@ static void same_bits_for_ranks_threads_and_buckets(void **state) {
         {.lanes = 8, .ranks = 3, .threads = 2, .bucket_bytes = INT64_C(8) * SR_BLOCK_ELEMENTS},
         {.lanes = 8, .ranks = 4, .threads = 1, .bucket_bytes = 1, .max_delay_ns = 300000},
     };
-    rank_run runs[MAX_RANKS] = {0};
+    exchange_rank runs[MAX_RANKS] = {0};
     float *expected = sr_alloc_array(ELEMENTS, sizeof *expected, "expected");
     world_expect(8, STEPS, segments, SEGMENTS, expected);
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
@@ -181,7 +181,7 @@ static void same_bits_for_ranks_threads_and_buckets(void **state) {
 }
 
 // Rank 1 reads a bad record in step 1, while the others put their lanes and wait.
-static void *failing_body(rank_run *run) {
+static void *failing_body(exchange_rank *run) {
     CHECK(run, create(run, segments) == SR_OK);
     CHECK(run, one_step(run, 0) == SR_OK);
     if (run->rank != 1) {
@@ -198,7 +198,7 @@ static void *failing_body(rank_run *run) {
 
 static void a_failure_ends_the_step_everywhere(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    exchange_rank runs[MAX_RANKS] = {0};
     // One lane each: no put follows the notice of another rank's failure.
     layout l = {.lanes = 4, .ranks = 4, .threads = 1};
     run_ranks(&l, failing_body, runs);
@@ -211,7 +211,7 @@ static void a_failure_ends_the_step_everywhere(void **state) {
 }
 
 // Rank 0 leaves in the middle of a step without its own error.
-static void *leaving_body(rank_run *run) {
+static void *leaving_body(exchange_rank *run) {
     CHECK(run, create(run, segments) == SR_OK);
     if (run->rank == 0)
         CHECK(run, sr_exchange_step_begin(run->exchange, 0) == SR_OK);
@@ -223,7 +223,7 @@ static void *leaving_body(rank_run *run) {
 
 static void leaving_in_a_step_is_a_failure(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    exchange_rank runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1};
     run_ranks(&l, leaving_body, runs);
     assert_int_equal(runs[1].status, SR_E_PEER);
@@ -233,7 +233,7 @@ static void leaving_in_a_step_is_a_failure(void **state) {
 }
 
 // Rank 1 hangs: most of its lanes are never put, until it learns that the others have given up.
-static void *hanging_body(rank_run *run) {
+static void *hanging_body(exchange_rank *run) {
     CHECK(run, create(run, segments) == SR_OK);
     CHECK(run, one_step(run, 0) == SR_OK);
     if (run->rank != 1) {
@@ -251,7 +251,7 @@ static void *hanging_body(rank_run *run) {
 
 static void a_hanging_rank_is_named(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    exchange_rank runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.5};
     sr_log_set_level(SR_LOG_ERROR);
     run_ranks(&l, hanging_body, runs);
@@ -266,7 +266,7 @@ static void a_hanging_rank_is_named(void **state) {
 
 // ---- ranks that were started with different settings
 
-static void *other_segments_body(rank_run *run) {
+static void *other_segments_body(exchange_rank *run) {
     sr_segment own[SEGMENTS];
     memcpy(own, segments, sizeof own);
     if (run->rank == 2)
@@ -275,7 +275,7 @@ static void *other_segments_body(rank_run *run) {
     return NULL;
 }
 
-static void *other_values_body(rank_run *run) {
+static void *other_values_body(exchange_rank *run) {
     run->values[77] = run->rank == 1 ? 1.0f : 0.0f;
     keep_error(run, create(run, segments));
     return NULL;
@@ -283,7 +283,7 @@ static void *other_values_body(rank_run *run) {
 
 static void unequal_ranks_are_refused(void **state) {
     (void)state;
-    rank_run runs[MAX_RANKS] = {0};
+    exchange_rank runs[MAX_RANKS] = {0};
     layout l = {.lanes = 3, .ranks = 3};
     run_ranks(&l, other_segments_body, runs);
     for (int r = 0; r < 3; r++) {

@@ -7,7 +7,7 @@
 #include "kernels/kernel.h"
 #include "trainer/engine/fingerprint.h"
 
-static void holds_every_part(void **state) {
+static void contains_every_part(void **state) {
     char text[SR_FINGERPRINT_BYTES], part[SR_PROVIDER_TEXT + 2], numerics[SR_PROVIDER_TEXT];
     char data[SR_DATA_NUMERICS_TEXT], features[80];
     const uint32_t decide = sr_cpu_features() & sr_providers_features();
@@ -81,7 +81,7 @@ static void names_what_differs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_every_part),
+        cmocka_unit_test(contains_every_part),
         cmocka_unit_test(features_that_decide_are_known),
         cmocka_unit_test(knows_the_loaded_libjpeg),
         cmocka_unit_test(names_what_differs),

@@ -92,7 +92,7 @@ static int reset(void **state) {
 
 // ---- tests ----
 
-static void setting_it_mends_all(void **state) {
+static void setting_it_restores_all(void **state) {
     (void)state;
     const uint64_t right = compute();
     for (int i = 0; i < DISTURBANCES; i++) {
@@ -139,7 +139,7 @@ static void run_share(void *user, int64_t item, int worker) {
 }
 
 // An item that changes the control does not affect later items (except x87, which no kernel uses).
-static void items_do_not_bequeath_it(void **state) {
+static void items_do_not_affect_later_ones(void **state) {
     (void)state;
     const uint64_t right = compute();
     for (int threads = 1; threads <= THREADS; threads += THREADS - 1) {
@@ -191,9 +191,9 @@ static void digests_do_not_depend_on_it(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(setting_it_mends_all, reset),
+        cmocka_unit_test_teardown(setting_it_restores_all, reset),
         cmocka_unit_test_teardown(threads_do_not_inherit_it, reset),
-        cmocka_unit_test_teardown(items_do_not_bequeath_it, reset),
+        cmocka_unit_test_teardown(items_do_not_affect_later_ones, reset),
         cmocka_unit_test_teardown(digests_do_not_depend_on_it, reset),
         cmocka_unit_test_teardown(plugins_do_not_change_it, reset), // runs last: it stays loaded
     };

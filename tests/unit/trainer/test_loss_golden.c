@@ -28,14 +28,14 @@ typedef struct golden {
     double loss[STEPS];
 } golden;
 
-typedef struct job {
+typedef struct training_rank {
     const golden *g;
     sr_recipe *recipe;
     sr_comm *comm;
     sr_engine *engine;
     uint8_t *images;
     int32_t *labels;
-} job;
+} training_rank;
 
 static golden read_golden(const char *name) {
     golden g = {.name = name};
@@ -55,7 +55,7 @@ static golden read_golden(const char *name) {
     return g;
 }
 
-static void load_recipe(job *j, const char *precision) {
+static void load_recipe(training_rank *j, const char *precision) {
     const golden *g = j->g;
     char text[6][160];
     const char *overrides[6];
@@ -77,10 +77,10 @@ static void load_recipe(job *j, const char *precision) {
     assert_ok(sr_recipe_check(j->recipe));
 }
 
-static void begin(job *j, const golden *g, const char *precision) {
+static void begin(training_rank *j, const golden *g, const char *precision) {
     const sr_comm_options comm = {.backend = "self"};
     const sr_task_desc *task;
-    *j = (job){.g = g};
+    *j = (training_rank){.g = g};
     load_recipe(j, precision);
     assert_ok(sr_choose_task(j->recipe, &task));
     assert_ok(sr_comm_create(&comm, &j->comm));
@@ -104,7 +104,7 @@ static void begin(job *j, const golden *g, const char *precision) {
     assert_non_null(j->labels);
 }
 
-static void end(job *j) {
+static void end(training_rank *j) {
     sr_engine_free(j->engine);
     sr_comm_free(j->comm);
     sr_recipe_free(j->recipe);
@@ -113,7 +113,7 @@ static void end(job *j) {
 }
 
 static sr_status get(void *user, int lane, sr_lane_inputs *out) {
-    const job *j = user;
+    const training_rank *j = user;
     const golden *g = j->g;
     int64_t first = lane * (g->batch / g->lanes);
     *out = (sr_lane_inputs){.image = j->images + first * g->side * g->side * 3,
@@ -126,7 +126,7 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
-static double step(job *j, int number) {
+static double step(training_rank *j, int number) {
     const golden *g = j->g;
     const sr_lane_source source = {.get = get, .done = done, .user = j};
     const sr_ema_settings no_average = {.decay = 0};
@@ -139,7 +139,7 @@ static double step(job *j, int number) {
 }
 
 static void train(const golden *g, const char *precision, double *worst, double *rms) {
-    job j;
+    training_rank j;
     double squares = 0;
     begin(&j, g, precision);
     *worst = 0;

@@ -68,7 +68,7 @@ static void unusual_values(void **state) {
 
 // Blocks give the same bits when they are added in block order, whichever rank computes them and
 // when.
-static void blocks_make_ranks_invisible(void **state) {
+static void blocks_do_not_depend_on_ranks(void **state) {
     (void)state;
     enum { ROWS = 96, CLASSES = 10, BLOCKS = 12 };
     static float logits[ROWS * CLASSES];
@@ -162,7 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_hand),
         cmocka_unit_test(unusual_values),
-        cmocka_unit_test(blocks_make_ranks_invisible),
+        cmocka_unit_test(blocks_do_not_depend_on_ranks),
         cmocka_unit_test(confusion_file),
         cmocka_unit_test(progress_line),
         cmocka_unit_test(rates),

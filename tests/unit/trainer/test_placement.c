@@ -11,16 +11,16 @@
 
 enum { MOST_RANKS = 8 };
 
-typedef struct rank {
+typedef struct placed_rank {
     sr_comm *comm;
     const sr_cpu_set *mask; // its own, or NULL
     sr_status status;
     sr_placement placement;
     sr_cpu_set after; // of its thread
-} rank;
+} placed_rank;
 
 static void *place(void *user) {
-    rank *r = user;
+    placed_rank *r = user;
     r->status = r->mask ? sr_cpu_set_bind(r->mask) : SR_OK;
     if (r->status == SR_OK)
         r->status = sr_placement_make(r->comm, &r->placement);
@@ -30,12 +30,12 @@ static void *place(void *user) {
 }
 
 // masks: of each rank, or NULL for those of this thread.
-static void place_ranks(int count, const sr_cpu_set *masks, rank *ranks) {
+static void place_ranks(int count, const sr_cpu_set *masks, placed_rank *ranks) {
     sr_local_world *world;
     pthread_t threads[MOST_RANKS];
     assert_ok(sr_local_world_create(&(sr_local_options){.size = count}, &world));
     for (int r = 0; r < count; r++) {
-        ranks[r] = (rank){.mask = masks ? &masks[r] : NULL};
+        ranks[r] = (placed_rank){.mask = masks ? &masks[r] : NULL};
         assert_ok(sr_local_world_join(world, r, &(sr_comm_options){0}, &ranks[r].comm));
     }
     for (int r = 0; r < count; r++)
@@ -61,7 +61,7 @@ static void two_processors(sr_cpu_set one[2]) {
 static void test_ranks_with_one_mask_share_it(void **state) {
     (void)state;
     sr_cpu_set one[2], masks[2] = {{{0}}};
-    rank ranks[2];
+    placed_rank ranks[2];
     two_processors(one);
     for (size_t i = 0; i < SR_CPU_WORDS; i++)
         masks[0].words[i] = masks[1].words[i] = one[0].words[i] | one[1].words[i];
@@ -80,7 +80,7 @@ static void test_ranks_with_one_mask_share_it(void **state) {
 static void test_a_mask_of_ones_own_stays(void **state) {
     (void)state;
     sr_cpu_set one[2];
-    rank ranks[2];
+    placed_rank ranks[2];
     two_processors(one);
     place_ranks(2, one, ranks);
     for (int r = 0; r < 2; r++) {
@@ -93,7 +93,7 @@ static void test_a_mask_of_ones_own_stays(void **state) {
 static void test_more_ranks_than_cores_run_anywhere(void **state) {
     (void)state;
     sr_cpu_set one[2], masks[MOST_RANKS];
-    rank ranks[MOST_RANKS];
+    placed_rank ranks[MOST_RANKS];
     two_processors(one);
     for (int r = 0; r < 3; r++) // of one processor
         masks[r] = one[0];
@@ -108,7 +108,7 @@ static void test_more_ranks_than_cores_run_anywhere(void **state) {
 static void test_settings_of_the_environment(void **state) {
     (void)state;
     const sr_cpu_set before = sr_cpu_set_of_thread();
-    rank ranks[2];
+    placed_rank ranks[2];
     assert_int_equal(0, setenv("SERRIED_PIN", "0", 1));
     assert_int_equal(0, setenv("SERRIED_THREADS", "5", 1));
     place_ranks(2, NULL, ranks);

@@ -212,7 +212,7 @@ static void lists_mistakes(void **state) {
     sr_confusion_release(&confusion);
 }
 
-static void says_what_is_missing(void **state) {
+static void reports_what_is_missing(void **state) {
     (void)state;
     if (sr_plots_available())
         return;
@@ -226,7 +226,7 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(draws_results),   CASE(odd_metrics),    CASE(axis_of_steps),
-        CASE(draws_confusion), CASE(lists_mistakes), CASE(says_what_is_missing),
+        CASE(draws_confusion), CASE(lists_mistakes), CASE(reports_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

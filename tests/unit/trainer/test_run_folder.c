@@ -329,7 +329,7 @@ static void exit_file(void **state) {
 
 // The identity file has no checksum of its own, but the checkpoint's manifest contains the
 // identity.
-static void a_damaged_identity_is_mended(void **state) {
+static void a_damaged_identity_is_repaired(void **state) {
     (void)state;
     sr_run_options named_run = usual("aa"), resumed = usual("aa"), sought = usual("aa"),
                    other = usual("cc"); // the fixture's manifest has "aa"
@@ -366,7 +366,7 @@ int main(void) {
         CASE(environment_without_secrets),
         CASE(logs),
         CASE(exit_file),
-        CASE(a_damaged_identity_is_mended),
+        CASE(a_damaged_identity_is_repaired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
