@@ -14,7 +14,7 @@
 enum { MAX_INPUTS = SR_OP_MAX_INPUTS };
 static const double step = 1e-5;
 
-typedef struct check {
+typedef struct gradient_check {
     sr_context *context;
     const sr_info *infos;
     const double *const *values;
@@ -26,9 +26,9 @@ typedef struct check {
     double *weights; // of the outputs: the scalar is sum(weights * y)
     double *output;
     int64_t outputs;
-} check;
+} gradient_check;
 
-static sr_tensor record(check *c, sr_tensor *inputs) {
+static sr_tensor record(gradient_check *c, sr_tensor *inputs) {
     sr_context_begin_step(c->context);
     for (int i = 0; i < c->count; i++) {
         // Integer inputs (labels, keys) pass through unchanged.
@@ -39,7 +39,7 @@ static sr_tensor record(check *c, sr_tensor *inputs) {
     return c->build(c->context, inputs, c->user);
 }
 
-static sr_status evaluate(check *c, double t, double *sum) {
+static sr_status evaluate(gradient_check *c, double t, double *sum) {
     sr_tensor inputs[MAX_INPUTS];
     for (int i = 0; i < c->count; i++)
         for (int64_t k = 0; c->differentiable[i] && k < sr_info_count(&c->infos[i]); k++)
@@ -52,7 +52,7 @@ static sr_status evaluate(check *c, double t, double *sum) {
     return SR_OK;
 }
 
-static sr_status read_gradients(check *c) {
+static sr_status read_gradients(gradient_check *c) {
     sr_tensor inputs[MAX_INPUTS], xs[MAX_INPUTS], grads[MAX_INPUTS];
     int which[MAX_INPUTS], n = 0;
     sr_tensor y = record(c, inputs);
@@ -75,7 +75,7 @@ static sr_status read_gradients(check *c) {
     return SR_OK;
 }
 
-static sr_status one_direction(check *c, sr_rng *rng, double *worst) {
+static sr_status one_direction(gradient_check *c, sr_rng *rng, double *worst) {
     double up, down, exact = 0, scale = 0;
     for (int i = 0; i < c->count; i++) {
         for (int64_t k = 0; c->differentiable[i] && k < sr_info_count(&c->infos[i]); k++) {
@@ -94,7 +94,7 @@ static sr_status one_direction(check *c, sr_rng *rng, double *worst) {
     return SR_OK;
 }
 
-static sr_status prepare(check *c, sr_rng *rng) {
+static sr_status prepare(gradient_check *c, sr_rng *rng) {
     for (int i = 0; i < c->count; i++) {
         size_t n = (size_t)sr_info_count(&c->infos[i]);
         c->point[i] = sr_alloc_array(n, sizeof(double), "gradient check");
@@ -112,7 +112,7 @@ static sr_status prepare(check *c, sr_rng *rng) {
                    ? sr_context_status(c->context)
                    : SR_FAIL(SR_E_ARGUMENT, "gradient check: the function returned no tensor");
     if (info.dtype != SR_F64)
-        return SR_FAIL(SR_E_ARGUMENT, "gradient check: the function must be in f64");
+        return SR_FAIL(SR_E_ARGUMENT, "gradient check: the result of the function must be f64");
     c->outputs = sr_info_count(&info);
     c->weights = sr_alloc_array((size_t)c->outputs, sizeof(double), "gradient check");
     c->output = sr_alloc_array((size_t)c->outputs, sizeof(double), "gradient check");
@@ -128,13 +128,13 @@ sr_status sr_gradient_check(sr_context *context, const sr_info *infos, const dou
                             uint64_t seed, int directions, double *worst) {
     if (count < 1 || count > MAX_INPUTS)
         return SR_FAIL(SR_E_ARGUMENT, "gradient check: 1 to %d inputs, not %d", MAX_INPUTS, count);
-    check c = {.context = context,
-               .infos = infos,
-               .values = values,
-               .count = count,
-               .differentiable = differentiable,
-               .build = build,
-               .user = user};
+    gradient_check c = {.context = context,
+                        .infos = infos,
+                        .values = values,
+                        .count = count,
+                        .differentiable = differentiable,
+                        .build = build,
+                        .user = user};
     sr_rng rng;
     sr_rng_init(&rng, seed, 0, 0, 0);
     *worst = 0;

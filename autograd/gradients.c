@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse walk over the derivative rules of a record (reverse accumulation, Linnainmaa 1970).
+// Reverse-mode differentiation over the derivative rules of a recording (reverse accumulation,
+// Linnainmaa 1970).
 //
 // Every rule records ordinary nodes, so forward and backward are one program: planned together,
-// pruned together, differentiable again. Where a value has several users their gradients are added
-// in the reverse order of the uses. Nothing is computed here.
+// pruned together, differentiable again. If a value has several users, their gradients are added in
+// the reverse order of the uses. Nothing is computed here.
 #ifndef SR_OPS_PLAIN
-#define SR_OPS_PLAIN // nodes that are recorded here belong to the line of the node or of the call
+#define SR_OPS_PLAIN // recorded nodes get the line of the node or of the call
 #endif
 #include "autograd/gradients.h"
 
@@ -16,7 +17,7 @@
 
 typedef struct walk {
     sr_context *context;
-    uint32_t nodes, values, variables;               // of the record when the walk began
+    uint32_t nodes, values, variables;               // of the recording when the walk began
     unsigned char *value_reaches, *variable_reaches; // depends on one of the xs
     sr_tensor *value_grad, *variable_grad;
 } walk;
@@ -61,7 +62,7 @@ static void accumulate(walk *w, uint32_t ref, sr_tensor more) {
     *grad = sr_is_none(*grad) ? more : sr_add(*grad, more);
 }
 
-// Whether the rule of a node can be asked; an error sticks where it cannot.
+// Whether a node has a rule for these gradients; otherwise an error sticks.
 static bool has_rule(sr_context *context, const sr_node *node, const sr_tensor *grad_out) {
     if (!node->op->derivative) {
         sr_context_stick(context, SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s has no derivative rule",
@@ -79,7 +80,7 @@ static bool has_rule(sr_context *context, const sr_node *node, const sr_tensor *
     return true;
 }
 
-// Adds what one node passes on to its inputs.
+// Adds the gradients of one node to those of its inputs.
 static void step_back(walk *w, uint32_t index) {
     sr_context *context = w->context;
     sr_node node = context->recording.nodes[index]; // a copy: recording moves the array
@@ -100,7 +101,7 @@ static void step_back(walk *w, uint32_t index) {
     sr_node_view view;
     unsigned char attr[SR_OP_ATTR_BYTES];
     sr_context_view(context, index, &arrays, &view);
-    memcpy(attr, view.attr, node.op->attr_size); // likewise
+    memcpy(attr, view.attr, node.op->attr_size); // a copy, too
     view.attr = attr;
     sr_at(node.file, node.line);
     node.op->derivative(context, &view, grad_out, wanted, grad_in);
@@ -109,7 +110,8 @@ static void step_back(walk *w, uint32_t index) {
             accumulate(w, node.input[i], grad_in[i]);
 }
 
-// dy in the shape of y. An addition, say, would hand on any other shape unseen.
+// Whether dy has the shape of y. The rule of an addition, for example, would pass on any other
+// shape unnoticed.
 static bool gradient_fits(sr_context *context, uint32_t y, uint32_t dy) {
     const sr_info *have = sr_context_info(context, dy), *want = sr_context_info(context, y);
     if (memcmp(have, want, sizeof *have) == 0)
@@ -143,8 +145,8 @@ static sr_status allocate(walk *w) {
     return SR_OK;
 }
 
-// The ref of a float; SR_REF_NONE with the error sticking otherwise. 'what' is built by 'index'
-// (-1: y), and only for an error.
+// The ref of a float tensor; SR_REF_NONE and an error that sticks otherwise. 'index' (-1: y) is for
+// the message.
 static uint32_t float_ref(sr_context *context, sr_tensor tensor, int index) {
     char what[48] = "sr_gradients: y", text[96];
     const char *fault = sr_context_fault(context, tensor);

@@ -10,22 +10,21 @@ extern "C" {
 #endif
 
 // Writes to grads[i] the gradient of sum(y * dy) with respect to xs[i], in its shape and dtype. dy
-// has the shape of y; SR_NONE stands for ones. The recorded nodes are ordinary nodes: gradients of
+// has the shape of y; SR_NONE means ones. The recorded nodes are ordinary nodes: gradients of
 // gradients work wherever the rules are differentiable themselves.
 //
-// Where y does not depend on xs[i], or does so only through inputs at which gradients stop (labels,
-// random keys, steps of a staircase), the gradient is a tensor of zeros. Where the way leads
-// through an operator without a derivative rule (softmax, gradients of operators that are
-// differentiable once), it is an error naming that operator. `serried info ops` shows for each
-// operator which inputs take part (sr_op_gradient_text). y and xs are floats: integers have no
-// gradient.
+// If y does not depend on xs[i], or only through inputs at which gradients stop (labels, random
+// keys, step functions), the gradient is a tensor of zeros. If it depends on xs[i] through an
+// operator without a derivative rule (softmax, gradients of operators that are differentiable
+// once), the call fails and names that operator. `serried info ops` shows which inputs of each
+// operator have gradients (sr_op_gradient_text). y and xs are floats: integers have no gradient.
 //
 // Errors, SR_NONE in y or xs among them, stick to the context.
 void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_tensor *grads);
 
-// Gradient check by central differences in f64 (reference kernels): 'build' records the function of
-// the given inputs and returns a tensor; compares directional derivatives along 'directions' random
-// directions. *worst gets the largest relative error. For tests and users' own operators.
+// Gradient check by central differences in f64 (reference kernels): 'build' records a function of
+// the given inputs and returns its result. Directional derivatives are compared along 'directions'
+// random directions; *worst is the largest relative error. For tests, and for operators of users.
 typedef sr_tensor (*sr_check_fn)(sr_context *context, const sr_tensor *inputs, void *user);
 // infos, values, differentiable: [count], the shapes (f64), elements and which of them are checked.
 // The caller compares *worst with its own bound.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a canonical program to a plan: kernels are chosen and prepared, lives of values found,
-// passes run. Everything here happens once per distinct record.
+// Compiles a canonical program to a plan: chooses and prepares kernels, finds the lifetimes of
+// values, runs the passes. This happens once per distinct program.
 //
-// Order is the record's own, but for what pass_chain.c puts before a chain. A target is handed to
-// the sink after the step that completes it and, where it has one, after the last step that reads
-// its 'after' variable.
+// The order is that of the recording, except for launches that pass_chain.c moves before a chain. A
+// target is passed to the sink after the step that completes it and, if it has an 'after' variable,
+// after the last step that reads that variable.
 #include <stdatomic.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static sr_status take(sr_plan *plan, void **out, size_t count, size_t size) {
 static sr_status allocate(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     TAKE(plan, program, p->byte_count);
-    TAKE(plan, values, p->value_count + p->node_count); // and one workspace a node at most
+    TAKE(plan, values, p->value_count + p->node_count); // and at most one workspace per node
     TAKE(plan, launches, p->node_count);
     TAKE(plan, items, p->node_count * SR_KERNEL_STAGES);
     TAKE(plan, steps, p->node_count * SR_KERNEL_STAGES);
@@ -48,11 +48,11 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     return SR_OK;
 }
 
-static void place_leaf(sr_plan_value *value, const sr_program_value *leaf) {
-    static const sr_storage places[] = {[SR_LEAF_VARIABLE] = SR_STORAGE_VARIABLE,
-                                        [SR_LEAF_INPUT] = SR_STORAGE_INPUT,
-                                        [SR_LEAF_MEMORY] = SR_STORAGE_MEMORY};
-    value->storage = places[leaf->leaf_kind];
+static void store_leaf(sr_plan_value *value, const sr_program_value *leaf) {
+    static const sr_storage storages[] = {[SR_LEAF_VARIABLE] = SR_STORAGE_VARIABLE,
+                                          [SR_LEAF_INPUT] = SR_STORAGE_INPUT,
+                                          [SR_LEAF_MEMORY] = SR_STORAGE_MEMORY};
+    value->storage = storages[leaf->leaf_kind];
     value->index = leaf->leaf;
     value->pinned = true;
 }
@@ -65,8 +65,9 @@ static void mark_updated(const sr_program *p, sr_plan *plan) {
                 plan->values[p->nodes[i].input[k]].updated = true;
 }
 
-// Values and their roots: aliases share the memory of what they rename. A kept alias is its own
-// root and gets a copy; so is a name for a variable that the program updates: it was taken before.
+// Values and their roots: an alias shares the memory of its input. A kept alias is its own root and
+// gets a copy; so is an alias of a variable that the program updates, as it has the value before
+// the update.
 static void make_values(const sr_program *p, sr_plan *plan) {
     plan->value_count = (uint32_t)p->value_count;
     for (uint32_t i = 0; i < plan->value_count; i++) {
@@ -77,7 +78,7 @@ static void make_values(const sr_program *p, sr_plan *plan) {
                              .root = i,
                              .first = SR_NO_STEP};
         if (from->node == SR_REF_NONE)
-            place_leaf(v, from);
+            store_leaf(v, from);
     }
     mark_updated(p, plan);
     for (uint32_t i = 0; i < plan->value_count; i++) {
@@ -108,7 +109,7 @@ static void node_view(const sr_program *p, const sr_program_node *node, sr_view_
                            .out = arrays->out};
 }
 
-// Equal requests share one prepared kernel: its state is immutable while it runs.
+// Equal requests share one prepared kernel, whose state is immutable.
 static sr_status prepare(sr_plan *plan, const sr_kernel_request *request, uint32_t *out) {
     for (uint32_t i = 0; i < plan->prepared_count; i++) {
         if (memcmp(&plan->prepared[i].request, request, sizeof *request) == 0) {
@@ -153,7 +154,7 @@ static void count_cost(const sr_node_view *view, sr_launch *launch) {
         view->op->cost(view, &launch->flops, &launch->bytes);
 }
 
-// An alias is usually free. It needs a copy only where it has memory of its own.
+// An alias usually needs no kernel; it needs a copy only if it is its own root.
 static bool needs_launch(const sr_plan *plan, const sr_program_node *node) {
     return !node->op->alias || plan->values[node->output[0]].root == node->output[0];
 }
@@ -197,10 +198,7 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     else if (node->op->lower)
         status = node->op->lower(&view, &request);
     sr_launch *launch = &plan->launches[plan->launch_count];
-    *launch = (sr_launch){.op = node->op,
-                          .recorded_node = node->recorded,
-                          .file = recorded->file,
-                          .line = recorded->line};
+    *launch = (sr_launch){.op = node->op, .file = recorded->file, .line = recorded->line};
     if (status == SR_OK)
         status = prepare(plan, &request, &launch->prepared);
     if (status != SR_OK) {
@@ -232,12 +230,12 @@ static void mark_targets(const sr_program *p, sr_plan *plan) {
         plan->values[plan->values[p->targets[t].value].root].delivered = true;
 }
 
-// When targets are complete. Steps are counted from 1 here; 0 is before all of them.
+// When targets are complete. Steps are numbered from 1 here; 0 is before all of them.
 typedef struct positions {
-    uint32_t *written; // step that writes a root last
-    uint32_t *read;    // step that touches a variable last
-    uint32_t *target;  // step after which a target may go to the sink
-    uint32_t *next;    // place of a step's next one in plan->sinks
+    uint32_t *written; // last step that writes a root
+    uint32_t *read;    // last step that accesses a variable
+    uint32_t *target;  // step after which a target may be passed to the sink
+    uint32_t *next;    // next free entry of a step in plan->sinks
 } positions;
 
 static void find_last_uses(const sr_plan *plan, const positions *at) {
@@ -258,8 +256,8 @@ static void find_last_uses(const sr_plan *plan, const positions *at) {
     }
 }
 
-// A target waits for what completes it and for the last reader of its 'after' variable.
-static void place_target(const sr_program *p, sr_plan *plan, const positions *at, uint32_t t) {
+// A target waits for the step that completes it and for the last reader of its 'after' variable.
+static void schedule_target(const sr_program *p, sr_plan *plan, const positions *at, uint32_t t) {
     const sr_program_target *target = &p->targets[t];
     sr_plan_value *root = &plan->values[plan->values[target->value].root];
     uint32_t step = at->written[plan->values[target->value].root];
@@ -271,10 +269,10 @@ static void place_target(const sr_program *p, sr_plan *plan, const positions *at
     at->next[step]++;
 }
 
-static void place_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
+static void schedule_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
     find_last_uses(plan, at);
     for (uint32_t t = 0; t < p->target_count; t++)
-        place_target(p, plan, at, t);
+        schedule_target(p, plan, at, t);
     for (uint32_t n = 0; n <= plan->step_count; n++) {
         const uint32_t count = at->next[n];
         if (n == 0)
@@ -299,7 +297,7 @@ static sr_status add_sinks(const sr_program *p, sr_plan *plan) {
         sr_alloc_array(plan->step_count + 1, sizeof *at.next, "plan"),
     };
     if (at.written && at.read && at.target && at.next) {
-        place_sinks(p, plan, &at);
+        schedule_sinks(p, plan, &at);
         status = SR_OK;
     }
     sr_free(at.written);

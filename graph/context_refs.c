@@ -2,12 +2,13 @@
 // What every call on a context uses: which context and value a tensor refers to, the error of the
 // step, and memory of the step.
 //
-// A tensor is (context number, slot, generation). Contexts are in a global table so that the 8-byte
-// value is enough; the generation makes a tensor of an earlier step a clear error.
+// A tensor is (context number, slot, generation). Contexts are in a global table, so that the
+// 8-byte value is sufficient; the generation makes use of a tensor of an earlier step a clear
+// error.
 //
-// The first error sticks until the next step. A call that is given no tensor at all belongs to the
-// context that its thread used last: model code of one context runs on one thread, and what failed
-// before carries the number of its context.
+// The first error sticks until the next step. A call without any tensor belongs to the context that
+// its thread used last: model code of one context runs on one thread, and the result of a failed
+// call has the number of its context.
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ enum { MAX_CONTEXTS = 1024, STEP_CHUNK = 1 << 20 };
 static struct {
     pthread_mutex_t lock;
     sr_context *table[MAX_CONTEXTS];
-    // Generations go on when a number is given again, so that tensors of a freed context are stale.
+    // Generations continue when a number is reused, so that tensors of a freed context are stale.
     uint16_t generation[MAX_CONTEXTS];
-    uint64_t serial[MAX_CONTEXTS]; // no two contexts of a process have the same
+    uint64_t serial[MAX_CONTEXTS]; // unique in the process
     uint64_t created;
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -34,7 +35,7 @@ static _Thread_local struct {
     int line;
 } call_site = {"", 0};
 
-// The context that this thread used last. It may have been freed, and its number given again.
+// The context that this thread used last. It may have been freed, and its number reused.
 static _Thread_local struct {
     uint16_t number;
     uint64_t serial;

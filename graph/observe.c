@@ -2,22 +2,21 @@
 // Observations of a context: reading values (cuts) and running updates, on the context's own
 // executor.
 //
-// A cut runs the part of the record that it needs. What the recorded derivative rules read, and
-// what sr_keep marks, stays in memory of the step; other values are computed again from the record
-// when somebody uses them later.
+// A cut runs the part of the recording that it needs. What recorded derivative rules read, and what
+// sr_keep marks, stays in memory of the step; other values are recomputed if they are used later.
 #include "graph/ops/op_internal.h"
 #include "graph/recording_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
-// After a run: which values of the record now lie in memory.
+// After a run: marks the nodes that ran and the values that are now in memory.
 static void mark_executed(sr_context *context) {
     const sr_program *p = context->recording.program;
     context->recording.marked = true;
     for (size_t i = 0; i < p->node_count; i++) {
         sr_node *node = &context->recording.nodes[p->nodes[i].recorded];
         node->executed = true;
-        // What is computed again has the outputs of sr_op.again.
+        // A recomputing node has the outputs of sr_op.again.
         for (int k = 0; k < p->nodes[i].op->outputs; k++) {
             uint32_t kept = p->values[p->nodes[i].output[k]].kept;
             if (kept)
@@ -70,7 +69,7 @@ static sr_status check_size(const sr_context *context, uint32_t ref, size_t byte
     if (have == bytes)
         return SR_OK;
     char text[96];
-    return SR_FAIL(SR_E_SHAPE, "%s: the tensor is %s, %zu bytes, the memory given has %zu", what,
+    return SR_FAIL(SR_E_SHAPE, "%s: the tensor is %s with %zu bytes, but the buffer has %zu", what,
                    sr_info_text(sr_context_info(context, ref), text), have, bytes);
 }
 
@@ -114,8 +113,8 @@ void sr_read_later(sr_tensor tensor, void *data, size_t bytes) {
     context->deliveries[context->delivery_count++] = (sr_delivery){ref, data, bytes};
 }
 
-// Values in memory that assignments read: a variable that another assignment overwrites is saved
-// first.
+// Runs the assignments in two phases: variables that are assigned to others are saved first, as
+// another assignment may overwrite them.
 static sr_status assign(sr_context *context) {
     for (int phase = 0; phase < 2; phase++) {
         for (size_t i = 0; i < context->variable_count; i++) {
@@ -137,7 +136,7 @@ static sr_status assign(sr_context *context) {
     return SR_OK;
 }
 
-// After an update, values that were computed from the old variables and not kept are gone.
+// After an update, values that were computed from the old variables and not kept are lost.
 static void lose_values(sr_context *context) {
     context->recording.marked = true;
     for (size_t i = 0; i < context->recording.value_count; i++)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operator descriptors: everything about one operator in one table row, in one file
+// Operator descriptors: everything about an operator is in one descriptor, in one file
 // graph/ops/op_X.c.
 //
-// No switch over operators exists anywhere: shape inference, lowering to a kernel, derivative, cost
-// and in-place permission are found here. Adding an operator: one file, one line in
+// There is no switch over operators: shape inference, lowering to a kernel, derivative, cost and
+// in-place permission are fields of the descriptor. Adding an operator: one file, one line in
 // graph/ops/op_list.def, its public function in graph/ops.h, one case in tests (the suite fails
 // without it).
 #ifndef SR_GRAPH_OP_H
@@ -16,15 +16,15 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 3          // of sr_op, checked for operators from outside
+#define SR_OP_ABI 3          // of sr_op, checked for operators of plug-ins
 #define SR_OP_MAX_INPUTS 8   // of one operator
 #define SR_OP_MAX_OUTPUTS 4  // of one operator
 #define SR_OP_ATTR_BYTES 128 // of an operator's attributes
 
 typedef struct sr_context sr_context; // graph/context.h
 
-// A recorded node as inference, lowering and derivative rules see it. Absent optional inputs are
-// SR_NONE and have dtype SR_DTYPE_COUNT in 'in'.
+// A recorded node, as passed to inference, lowering and derivative rules. Absent optional inputs
+// are SR_NONE and have dtype SR_DTYPE_COUNT in 'in'.
 typedef struct sr_node_view {
     const struct sr_op *op;
     const void *attr;
@@ -35,14 +35,14 @@ typedef struct sr_node_view {
     const sr_tensor *output; // [op->outputs]; likewise
 } sr_node_view;
 
-// An operator's descriptor. Immutable. Its rules are functions of what they are given and nothing
-// else: a step that repeats an earlier one does not ask them again.
+// An operator's descriptor. Immutable. Its rules are functions of their arguments and nothing else:
+// a step that repeats an earlier one does not call them again.
 typedef struct sr_op {
     uint32_t struct_size, abi;
     const char *name; // "conv2d"
     const char *help; // one line
     int inputs;       // number of input positions; trailing and optional ones may be SR_NONE
-    const char *input_name[SR_OP_MAX_INPUTS]; // "x", as the formula in 'help' has it; for messages
+    const char *input_name[SR_OP_MAX_INPUTS]; // "x", as in the formula of 'help'; for messages
     int required;                             // the first 'required' inputs must be present
     int outputs;
     size_t
@@ -54,9 +54,8 @@ typedef struct sr_op {
 
     // The kernel that computes the node. Arguments are the inputs by position, then the outputs;
     // the default (request->args, dtypes) is filled before the call: rules fill 'kernel' and
-    // 'params'. NULL for operators that only rename their input (alias).
-    // An operator with kernels of its own has 'kernel' filled, too, and needs a rule (may be NULL)
-    // for 'params' alone.
+    // 'params'. NULL for operators that only rename their input (alias). For an operator with its
+    // own kernels, 'kernel' is filled, too; the rule only fills 'params' and may be NULL.
     sr_status (*lower)(const sr_node_view *node, sr_kernel_request *request);
 
     // Records nodes that compute the gradients of the inputs: grad_out[i] is the gradient of output
@@ -66,48 +65,50 @@ typedef struct sr_op {
     void (*derivative)(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                        const bool *wanted, sr_tensor *grad_in);
     uint32_t keeps_inputs, keeps_outputs; // bit i: the derivative rule reads input / output i
-    // Where differentiation ends (sr_op_gradient_text puts it into words). Integers never have a
-    // gradient, be they inputs or outputs.
-    uint32_t stops;  // bit i: the gradient of input i is zero: labels, keys, steps of a staircase
-    uint32_t hidden; // bit i: output i is for the rule alone: a gradient of it is an error
-    bool once;       // the rule records an operator without one: there is no second derivative
+    // Where differentiation ends (sr_op_gradient_text describes it). Integer inputs and outputs
+    // never have a gradient.
+    uint32_t stops;  // bit i: the gradient of input i is zero: labels, keys, step functions
+    uint32_t hidden; // bit i: output i is only for the rule; a gradient of it is an error
+    bool once;       // the rule records an operator without a rule: no second derivative
 
-    // Bit (8 * output + input): the output may take the memory of that input when it dies there.
+    // Bit (8 * output + input): the output may reuse the memory of that input if this is its last
+    // use.
     uint32_t in_place;
     // Inputs that the kernel updates in place (variables only), bit mask: optimiser steps. The node
-    // has then no outputs of its own and is never pruned.
+    // then has no outputs and is never pruned.
     uint32_t updates;
     bool alias; // output 0 is input 0 under another shape: no kernel, no memory
 
-    // Computes output 0 again with the same bits, from the inputs and then the outputs 1, 2, ... of
-    // the node, under the same attributes; NULL: too dear. Lets a plan give memory back in between.
+    // An operator that recomputes output 0 with the same bits, from the inputs and then the outputs
+    // 1, 2, ... of the node, with the same attributes. It lets a plan free the memory in between.
+    // NULL: recomputing is too expensive.
     const struct sr_op *again;
 
     // Floating-point operations of one run and bytes that it must read and write; NULL: 0 and the
     // sum of the arguments' sizes.
     void (*cost)(const sr_node_view *node, double *flops, double *bytes);
 
-    // Kernels of its own, for an operator outside the tree: [kernel_count] entries with 'kernel'
-    // SR_KERNEL_OWN, of which the last that supports a request serves it. One for f64 makes
-    // sr_gradient_check possible. They keep the rule of blocks (kernels/kernel.h).
+    // Kernels of an operator outside the tree: [kernel_count] entries with 'kernel' SR_KERNEL_OWN;
+    // the last one that supports a request serves it. One for f64 makes sr_gradient_check possible.
+    // They must follow the rule of blocks (kernels/kernel.h).
     const sr_kernel_entry *kernels;
     size_t kernel_count;
 } sr_op;
 
 // All operators: those of op_list.def in order, then those of plug-ins. Operators need not be in
-// the table to be recorded: it is for listings and for finding them by name.
+// the table to be recorded: it is for listings and look-up by name.
 const sr_op *const *sr_ops(size_t *count);
 // The operator of a name, or NULL.
 const sr_op *sr_op_find(const char *name);
-// Adds a plug-in's (trainer/engine/plugins.h); 'origin' must live on.
+// Adds a plug-in's operators (trainer/engine/plugins.h); 'origin' must stay valid.
 SR_NODISCARD sr_status sr_ops_add(const sr_op *const *list, const char *origin);
 
-// Whether no gradient flows through the operator at all, without an error: all inputs stop.
+// Whether the gradients of all inputs are zero, so that differentiation ends here without an error.
 static inline bool sr_op_stops(const sr_op *op) {
     return !op->derivative && op->stops == (1u << op->inputs) - 1;
 }
 #define SR_OP_GRADIENT_TEXT 128 // bytes of that text
-// Where differentiation ends, in words ("x, once; none to labels") into 'out'; returns it.
+// Writes where differentiation ends ("x, once; none to labels") to 'out' and returns it.
 char *sr_op_gradient_text(const sr_op *op, char out[SR_OP_GRADIENT_TEXT]);
 
 // Records a node. 'input' has op->inputs entries. Writes op->outputs tensors to 'output' (none
@@ -117,14 +118,14 @@ void sr_op_record(const sr_op *op, const void *attr, const sr_tensor *input, sr_
 // The same for operators with one output.
 sr_tensor sr_op_record_one(const sr_op *op, const void *attr, const sr_tensor *input);
 
-// For calls that look at an argument before they record. Dtype and shape of 'x'; false with the
-// error sticking, where the call returns sr_op_failed(). what: "flatten: x", for the message. out
-// may be NULL.
+// For calls that examine an argument before they record: dtype and shape of 'x'. False if an error
+// sticks; the call then returns sr_op_failed(). what: "flatten: x", for the message. out may be
+// NULL.
 bool sr_op_argument(sr_tensor x, const char *what, sr_info *out);
-// What a call returns that failed: no tensor, which says in which context.
+// The result of a failed call: no tensor, with the number of its context.
 sr_tensor sr_op_failed(void);
-// Sticks a failure that has its message, with the place of the call and its name in front; returns
-// sr_op_failed().
+// Makes a failure that has its message stick, prefixed with file, line and name of the call;
+// returns sr_op_failed().
 sr_tensor sr_op_refused(sr_status status, const char *name);
 
 #ifdef __cplusplus

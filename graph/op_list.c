@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of operators: graph/ops/op_list.def, and those of plug-ins.
+// The table of operators: those of graph/ops/op_list.def, and those of plug-ins.
 #include <stdio.h>
 
 #include "graph/ops/op_internal.h"
@@ -16,8 +16,8 @@ static sr_status check_kernels(const sr_op *op) {
         const sr_kernel_entry *entry = &op->kernels[i];
         if (entry->abi != SR_KERNEL_ABI || entry->struct_size != sizeof *entry) {
             return SR_FAIL(SR_E_UNSUPPORTED,
-                           "kernel %zu is for interface %u with %u bytes, but this serried has "
-                           "interface %d with %zu; rebuild it against the installed headers",
+                           "kernel %zu has interface version %u and %u bytes, but this serried has "
+                           "version %d and %zu bytes; rebuild it against the installed headers",
                            i, entry->abi, entry->struct_size, SR_KERNEL_ABI, sizeof *entry);
         }
         if (entry->kernel != SR_KERNEL_OWN || !entry->name || !entry->supports || !entry->prepare)
@@ -33,17 +33,19 @@ static sr_status check(const void *descriptor) {
     if (op->inputs < 1 || op->inputs > SR_OP_MAX_INPUTS || op->outputs < 1 ||
         op->outputs > SR_OP_MAX_OUTPUTS || op->required < 1 || op->required > op->inputs ||
         op->attr_size > SR_OP_ATTR_BYTES) {
-        return SR_FAIL(SR_E_USAGE,
-                       "%d inputs, %d required, %d outputs and %zu bytes of attributes; at least 1 "
-                       "and at most %d, %d and %d are possible",
-                       op->inputs, op->required, op->outputs, op->attr_size, SR_OP_MAX_INPUTS,
-                       SR_OP_MAX_OUTPUTS, SR_OP_ATTR_BYTES);
+        return SR_FAIL(
+            SR_E_USAGE,
+            "%d inputs, %d required, %d outputs and %zu bytes of attributes; there must be "
+            "at least 1 of each of the first three, and at most %d inputs, %d outputs and %d "
+            "bytes",
+            op->inputs, op->required, op->outputs, op->attr_size, SR_OP_MAX_INPUTS,
+            SR_OP_MAX_OUTPUTS, SR_OP_ATTR_BYTES);
     }
     for (int i = 0; i < op->inputs; i++)
         if (!op->input_name[i] || !*op->input_name[i])
-            return SR_FAIL(SR_E_USAGE, "input %d has no name: messages need one", i);
+            return SR_FAIL(SR_E_USAGE, "input %d has no name, which messages need", i);
     if (!op->infer || (!op->lower && !op->kernel_count && !op->alias))
-        return SR_FAIL(SR_E_USAGE, "it needs a rule 'infer', and a rule 'lower' or kernels");
+        return SR_FAIL(SR_E_USAGE, "it needs the rule 'infer', and the rule 'lower' or kernels");
     return check_kernels(op);
 }
 

@@ -2,14 +2,14 @@
 // Operators for model code. Each call records one node and returns its tensor; a wrong shape sticks
 // to the context as the first error (sr_context_status), later calls do nothing.
 //
-// T stands for f32, bf16, f16 (f64 in tests). Parameters are f32 (f64 with T = f64) and are rounded
-// to T where they are used. Images are [N,H,W,C]; convolution weights [K,C/groups,R,S] as torch has
-// them. Options are structs whose zero is the usual value.
+// T is f32, bf16 or f16 (f64 in tests). Parameters are f32 (f64 with T = f64) and are rounded to T
+// where they are used. Images are [N,H,W,C]; convolution weights are [K,C/groups,R,S], as in torch.
+// Options are structs in which zero is the default.
 //
-// Results are new values of the step: no call changes its inputs, but for the updates at the end of
+// Results are new values of the step: no call changes its inputs, except the updates at the end of
 // this file. Elementwise results have the shape and dtype of the first input; a second one must
-// have the same. Everything is differentiable, most of it as often as wanted; where not, it is
-// said. NaN in gives NaN out.
+// have the same. Operators are differentiable to any order unless their comment says otherwise. NaN
+// inputs give NaN results.
 #ifndef SR_GRAPH_OPS_H
 #define SR_GRAPH_OPS_H
 
@@ -19,14 +19,14 @@
 extern "C" {
 #endif
 
-// Notes the place of the next operator call for error messages (the macros at the end of this file
-// do it).
+// Sets the file and line of the next operator call, for error messages (the macros at the end of
+// this file call it).
 void sr_at(const char *file, int line);
 
 // Geometry of a convolution, in pixels; all zero is stride 1 without padding.
 typedef struct sr_conv2d_opts {
     int stride, stride_w; // 0: 1; stride_w 0: as stride
-    int pad, pad_w;       // both sides; pad_w is added only where has_pad_w
+    int pad, pad_w;       // on both sides; pad_w: only used if has_pad_w, else as pad
     bool has_pad_w;
     int dilation; // 0: 1
     int groups;   // 0: 1
@@ -39,7 +39,7 @@ sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts);
 sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts);
 // Transposed convolution (the gradient of sr_conv2d with respect to x): x[N,P,Q,K],
 // w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad + dilation (R - 1) + 1 + output_pad,
-// 0 <= output_pad < stride: which of the sizes of y that sr_conv2d would map to x's.
+// 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to that of x.
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
 
 // y[N,K] = x[N,C] w[K,C]^T + bias[K]; bias may be SR_NONE.
@@ -58,7 +58,7 @@ typedef struct sr_batchnorm_out {
     sr_tensor y, mean, var; // statistics of this lane: f32[C], var is the biased one
 } sr_batchnorm_out;
 // y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself. Differentiable
-// once in y, as often as wanted in mean and var.
+// once in y, to any order in mean and var.
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
 // The same with given statistics, f32[C].
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
@@ -66,7 +66,7 @@ sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_te
 
 sr_tensor sr_relu(sr_tensor x);                     // max(x, 0); its gradient at 0 is 0
 sr_tensor sr_leaky_relu(sr_tensor x, double slope); // x where x > 0, else slope x
-sr_tensor sr_tanh_op(sr_tensor x);                  // not sr_tanh: that is a number's (math.h)
+sr_tensor sr_tanh_op(sr_tensor x);                  // sr_tanh is the function of numbers (math.h)
 sr_tensor sr_sigmoid(sr_tensor x);                  // 1 / (1 + exp(-x))
 sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without overflow
 // x Phi(x), exact erf form (Hendrycks & Gimpel 2016). Differentiable once.
@@ -76,19 +76,19 @@ sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
 sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
-// x times a scalar, f32 (f64 beside f64) of rank 0 or [1].
+// x times a scalar, f32 (f64 with f64) of rank 0 or [1].
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
 // A tensor of T whose every element is such a scalar.
 sr_tensor sr_fill_by(sr_tensor scalar, sr_dtype dtype, int rank, const int64_t *dim);
-// Any dtype to a float dtype, rounded once to nearest even. No gradient flows into integers.
+// Any dtype to a float dtype, rounded once to nearest even. Integers get no gradient.
 sr_tensor sr_cast(sr_tensor x, sr_dtype dtype);
 // u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std [C] in units of 0..1.
 // Gradients stop here.
 sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dtype dtype);
-// 0 with this probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014). key: i32[4] of
-// (seed low, seed high, step, lane); scope: stable number of the call site. The draw of an element
-// is a function of these and its index (Philox), so gradients and recomputation see the same ones.
-// No gradient into the key.
+// Dropout: 0 with this probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014). key:
+// i32[4] of (seed low, seed high, step, lane); scope: stable number of the call site. The draw of
+// an element is a function of these and its index (Philox), so gradients and recomputation use the
+// same draws. The key gets no gradient.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
 // Standard normal draws; key and scope as in sr_dropout. Gradients stop here.
@@ -102,16 +102,16 @@ typedef struct sr_mix_opts {
     double probability; // that the lane's samples are mixed in this step
     uint32_t scope;     // as in sr_dropout
 } sr_mix_opts;
-// Mixed samples and what their targets are: 'weight' times the own label and 1 - weight times
+// Mixed samples and their targets: 'weight' times the sample's own label and 1 - weight times
 // 'partner'.
 typedef struct sr_mixed {
-    sr_tensor x;       // as given
+    sr_tensor x;       // as the input
     sr_tensor partner; // i32 [N]: the label of the sample that was mixed in
-    sr_tensor weight;  // f32 [N] (f64 beside f64), one value for the lane
+    sr_tensor weight;  // f32 [N] (f64 with f64), one value for the lane
 } sr_mixed;
 // Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019) of x [N,H,W,C], labels i32 [N]: partners
-// are a permutation of the samples, one lambda from Beta(alpha, alpha) and one box serve them all.
-// key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
+// are a permutation of the samples; one lambda from Beta(alpha, alpha) and one box are used for all
+// samples. key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
 
 // Geometry of a square pooling window, in pixels.
@@ -119,15 +119,15 @@ typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;
 } sr_pool2d_opts;
-// The maximum, padding never wins; the window has at most 255 pixels. Differentiable once: the
-// gradient goes to the first maximum of a window.
+// Maximum of each window; padding is never chosen; a window has at most 255 pixels. Differentiable
+// once: the gradient goes to the first maximum of a window.
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts);
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // padding is not counted
 sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
 sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]; once
 sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
 
-// The same elements under another shape (equal count); costs nothing.
+// The same elements with another shape (equal count); needs no kernel.
 sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
 sr_tensor sr_flatten(sr_tensor x); // [N, rest]
 // Sum of all elements, f32 scalar (rank 0).
@@ -135,38 +135,38 @@ sr_tensor sr_reduce_sum(sr_tensor x);
 
 // loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
 // classes (Szegedy et al. 2016), smoothing 0..1; labels i32[N], negative ones are ignored (loss 0,
-// no gradient), one of K or more fails the run with SR_E_DATA. Differentiable once; no gradient
-// into the labels.
+// no gradient), a label of K or more fails the run with SR_E_DATA. Differentiable once; labels get
+// no gradient.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
 // prob[N,K], f32. Not differentiable (use the loss above).
 sr_tensor sr_softmax(sr_tensor logits);
-// f32[2]: how many labels are the best class, among the five best. Gradients stop here.
+// f32[2]: number of labels that are the best class, and that are among the five best. Gradients
+// stop here.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
 // Binary cross-entropy on logits x against a constant target t in [0, 1]: softplus(x) - t x,
 // elementwise.
 sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 
-// Updates of f32 variables in place, run by sr_context_run (see there) in the order of the record:
-// what was recorded before reads the old values, what was recorded after the new ones (sr_read
-// refuses it until the update has run). p, m, g, e of one shape; m and e are variables like p.
-// hyper: f32[8], a value like any other, so that it may change between steps. No gradient.
-// Stochastic gradient descent with momentum m, as torch.optim.SGD. hyper[0..7]: learning rate,
-// momentum, weight decay, Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0.
-// With g' = scale g + decay p: m = momentum m + (1 - dampening) g', in the first step m = g'; p -=
-// rate m, with Nesterov rate (g' + momentum m). With momentum 0, m is not touched and p -= rate g'.
-// 'first step' tells the two apart: with dampening 0 and m zero before they agree, so that it may
-// stay 0.
+// Updates of f32 variables in place, run by sr_context_run in the order of recording: calls
+// recorded before read the old values, calls recorded after the new ones (sr_read refuses these
+// until the update has run). p, m, g and e have one shape; m and e are variables like p. hyper:
+// f32[8], an ordinary value, so that it may change between steps. No gradient. Stochastic gradient
+// descent with momentum m, as torch.optim.SGD. hyper[0..7]: learning rate, momentum, weight decay,
+// Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0. With g' = scale g + decay
+// p: m = momentum m + (1 - dampening) g', in the first step m = g'; p -= rate m, with Nesterov rate
+// (g' + momentum m). With momentum 0, m is not touched and p -= rate g'. 'first step' selects the
+// second form. With dampening 0 and m zero initially both forms agree, so it may stay 0.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
 // Exponential moving average: e = d e + (1 - d) p with d = hyper[0]; the other seven are not read.
-// e begins at p, or at zeros with a decay that grows.
+// Initialise e with p, or with zeros and use a growing decay.
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 
 #ifdef __cplusplus
 }
 #endif
 
-// Errors name the line of the call: each name is also a macro that notes it first. The files that
-// define the operators switch that off.
+// Errors name the line of the call: each function is also a macro that sets it first. The files
+// that define the operators switch the macros off.
 #ifndef SR_OPS_PLAIN
 #define sr_conv2d(...) (sr_at(__FILE__, __LINE__), sr_conv2d(__VA_ARGS__))
 #define sr_conv2d_bias(...) (sr_at(__FILE__, __LINE__), sr_conv2d_bias(__VA_ARGS__))

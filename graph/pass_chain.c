@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains: stages of consecutive launches that walk over the same rows run block by block.
+// Chains: stages of consecutive launches that stream over the same rows run block by block.
 //
-// A kernel is up to three stages, and a stage of independent blocks may say which arguments its
-// blocks walk over (kernels/kernel.h). Where the next stage walks over the same rows, both become
-// one step: for every unit of rows first the blocks of the one, then those of the other, while the
-// rows are in the second-level cache. So normalisation, addition and relu go over memory once; so
-// do the gradient of relu and the sums of batch normalisation's gradient. It is fusion of loops,
-// not of arithmetic: the same blocks of the same kernels give the same bits, in every dtype, and
-// kernels of plug-ins take part by saying how they walk.
+// A kernel has up to three stages, and a stage of independent blocks may declare which arguments
+// its blocks stream over (kernels/kernel.h). If the next stage streams over the same rows, both
+// become one step: for every unit of rows the blocks of the first stage run, then those of the
+// second, while the rows are in the second-level cache. So normalisation, addition and relu read
+// memory once, and so do the gradient of relu and the sums of batch normalisation's gradient. Loops
+// are fused, not arithmetic: the same blocks of the same kernels give the same bits, in every
+// dtype, and kernels of plug-ins take part by declaring their streams.
 //
-// Two stages may share a step when no unit of the one needs another unit of the other: every array
-// that both touch and one writes is walked over by both. Blocks of sums are fixed, as their order
-// is part of the result; they set the unit. Others take what the unit asks for.
+// Two stages may share a step if no unit of one needs a different unit of the other: both must
+// stream over every array that both access and one of them writes. Blocks of sums are fixed, as
+// their order is part of the result; they determine the unit. Other stages adapt their blocks to
+// the unit.
 #include "graph/plan_internal.h"
 
-// What a unit of rows touches in memory, at most: half of a second-level cache of 1 MiB, so that
-// the next unit's first reads do not drive it out.
+// Most memory that a unit of rows accesses: half of a second-level cache of 1 MiB, so that the
+// first reads of the next unit do not evict it.
 #define UNIT_BYTES (INT64_C(512) << 10)
-// Units at least, so that a team has work.
+// Fewest units, so that all threads of a team have work.
 #define UNITS 8
-// Launches between two of a chain, at most.
+// Most launches between two of a chain.
 #define LOOK_AHEAD 3
 
 typedef struct chain {
@@ -45,9 +46,9 @@ static bool writes(const sr_launch *l, int arg) {
 }
 
 typedef enum relation {
-    APART,    // one may run before, behind or beside the other
-    TOGETHER, // they touch the same rows unit by unit: in turn
-    ORDERED,  // the one must be through before the other begins
+    APART,    // may run in any order, or at the same time
+    TOGETHER, // they access the same rows unit by unit: in order within a unit
+    ORDERED,  // the first must end before the second begins
 } relation;
 
 static relation relation_of_args(const sr_plan *plan, const sr_item *a, int i, const sr_item *b,
@@ -56,18 +57,18 @@ static relation relation_of_args(const sr_plan *plan, const sr_item *a, int i, c
     const sr_plan_value *va = &plan->values[la->arg[i]], *vb = &plan->values[lb->arg[k]];
     if (va->root != vb->root)
         return APART;
-    const bool walked = (stage_of(plan, a)->streams >> i & 1) &&
-                        (stage_of(plan, b)->streams >> k & 1) && va->bytes == vb->bytes;
-    *shared = *shared || walked;
+    const bool streamed = (stage_of(plan, a)->streams >> i & 1) &&
+                          (stage_of(plan, b)->streams >> k & 1) && va->bytes == vb->bytes;
+    *shared = *shared || streamed;
     if (!writes(la, i) && !writes(lb, k))
         return APART;
-    return walked ? TOGETHER : ORDERED;
+    return streamed ? TOGETHER : ORDERED;
 }
 
-// 'shared' becomes true where both walk over one array.
+// Sets *shared if both stream over one array.
 static relation relation_of(const sr_plan *plan, const sr_item *a, const sr_item *b, bool *shared) {
     const sr_launch *la = &plan->launches[a->launch], *lb = &plan->launches[b->launch];
-    relation most = la == lb ? ORDERED : APART; // stages of a kernel follow one another
+    relation most = la == lb ? ORDERED : APART; // stages of a kernel run one after the other
     for (int i = 0; i < la->args && most != ORDERED; i++) {
         for (int k = 0; sr_item_touches(plan, a, i) && k < lb->args; k++) {
             if (!sr_item_touches(plan, b, k))
@@ -89,7 +90,7 @@ static relation relation_to_chain(const chain *c, const sr_item *item, bool *sha
     return most;
 }
 
-// Bytes of a row of everything that the chain walks over.
+// Bytes per row of all arrays that the chain streams over.
 static int64_t row_bytes(const chain *c) {
     size_t bytes = 0;
     for (int n = 0; n < c->count; n++) {
@@ -109,14 +110,15 @@ static int64_t row_bytes(const chain *c) {
     return (int64_t)bytes / c->rows;
 }
 
-// The larger of two blocks where it is a multiple of the smaller, else 0.
+// The larger of two blocks if it is a multiple of the smaller, else 0.
 static int64_t common_block(int64_t a, int64_t b) {
     const int64_t large = a > b ? a : b, small = a > b ? b : a;
     return large % small ? 0 : large;
 }
 
-// Rows of a unit, in the chain's rows: what fits in the cache, a multiple of all granules and of
-// fixed blocks, whose one may be too large to fit; 0 where they disagree.
+// Rows of a unit, in rows of the chain: as many as fit in the cache, in multiples of all granules
+// and fixed blocks, and at least one such multiple, even if it does not fit; 0 if granules and
+// blocks are incompatible.
 static int64_t fit_unit(const chain *c) {
     int64_t fixed = 1, granule = 1;
     for (int i = 0; i < c->count; i++) {
@@ -140,7 +142,7 @@ static int64_t fit_unit(const chain *c) {
     return unit < step ? step : unit / step * step;
 }
 
-// Adds a stage that walks over rows, if it fits.
+// Adds a stage that streams over rows to the chain, if possible.
 static bool join(chain *c, sr_item item) {
     const sr_kernel_stage *s = stage_of(c->plan, &item);
     bool shared;
@@ -195,7 +197,8 @@ static int stages_of(const sr_plan *plan, uint32_t launch) {
     return plan->prepared[plan->launches[launch].prepared].prepared.stages;
 }
 
-// Stages [0, count) of a launch that the chain neither needs nor feeds run before it.
+// Whether stages [0, count) of a launch may run before the chain: they share no written array with
+// it.
 static bool may_precede(const chain *c, uint32_t launch, int count) {
     for (int s = 0; s < count; s++) {
         bool shared;
@@ -205,13 +208,13 @@ static bool may_precede(const chain *c, uint32_t launch, int count) {
     return true;
 }
 
-static void put_before(sr_plan *plan, uint32_t launch, int count) {
+static void schedule_before(sr_plan *plan, uint32_t launch, int count) {
     for (int s = 0; s < count; s++)
         add_single(plan, (sr_item){.launch = launch, .stage = s});
 }
 
-// The number of stages of a launch up to the one that continues the chain, which joins it; 0 where
-// none does. Those before it (they pack weights) may precede the chain.
+// Adds the first suitable stage of a launch to the chain and returns the number of stages up to it,
+// or 0. The stages before it (which pack weights) may run before the chain.
 static int join_launch(chain *c, uint32_t launch) {
     for (int s = 0; s < stages_of(c->plan, launch); s++) {
         chain longer = *c;
@@ -223,18 +226,18 @@ static int join_launch(chain *c, uint32_t launch) {
     return 0;
 }
 
-// Continues the chain with launch 't', or with one of the next ones where those between may precede
-// it (a running average beside a normalisation, the gradient of weights beside that of pictures).
-// Returns the launch that joined and, in '*stages', how many of its stages are placed; 0 where none
-// did.
+// Continues the chain with launch 't', or with a later one if those between may run before the
+// chain (the running average of a normalisation, the gradient of weights next to that of images).
+// Returns the launch that joined and, in *stages, how many of its stages are scheduled; 0 if none
+// joined.
 static uint32_t continue_chain(sr_plan *plan, chain *c, uint32_t t, int *stages) {
     *stages = 0;
     for (uint32_t k = t; k < plan->launch_count && k <= t + LOOK_AHEAD; k++) {
         *stages = join_launch(c, k);
         if (*stages) {
             for (uint32_t i = t; i < k; i++)
-                put_before(plan, i, stages_of(plan, i));
-            put_before(plan, k, *stages - 1);
+                schedule_before(plan, i, stages_of(plan, i));
+            schedule_before(plan, k, *stages - 1);
             return k;
         }
         if (!may_precede(c, k, stages_of(plan, k)))
@@ -259,7 +262,7 @@ static void make_steps(sr_plan *plan) {
     close_chain(plan, &c);
 }
 
-// Lives of values, until now counted in launches, counted in steps.
+// Extends the lifetime of a value, now in steps instead of launches.
 static void live_until(sr_plan *plan, uint32_t value, uint32_t step) {
     sr_plan_value *root = &plan->values[plan->values[value].root];
     if (root->first == SR_NO_STEP || step < root->first)

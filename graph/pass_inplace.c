@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place: an output takes the memory of an input that dies at the same launch, where the
-// operator's descriptor allows it; not that of a target, which goes to the sink later. Bit-neutral:
-// kernels so marked give the same bits either way.
+// In place: an output reuses the memory of an input whose last use is the same launch, if the
+// operator's descriptor allows it; not that of a target, which is passed to the sink later.
+// Bit-neutral: such kernels give the same bits either way.
 #include "graph/plan_internal.h"
 
-// While this pass runs, the root of a value is at the end of a chain of a few.
+// While this pass runs, the root of a value is at the end of a short chain.
 static uint32_t root_of(const sr_plan *plan, uint32_t value) {
     while (plan->values[value].root != value)
         value = plan->values[value].root;

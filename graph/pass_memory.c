@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory plan: an offset for every value of forward and backward together.
+// The memory plan: an offset for every value, of the forward and the backward pass together.
 //
-// A value lives from the step that writes it to the last that reads it; its bytes are free for
-// others before and after (reverse-mode garbage collection at compile time). Planners are tried and
-// the smallest result is taken: largest first (Pisarchyk & Lee 2020, "greedy by size"); in the
-// order of birth with the best-fitting gap; and, where both stay above the bound, largest first but
-// for values that made the peak of such an order before, which go first. Bit-neutral.
+// A value is alive from the step that writes it to the last that reads it; before and after, other
+// values may use its bytes (reverse-mode garbage collection at compile time). Several planners are
+// tried and the smallest result is used: largest first (Pisarchyk & Lee 2020, "greedy by size"); in
+// the order of first use with the best-fitting gap; and, if both stay above the bound, largest
+// first after moving the values that determined the peak of an earlier attempt to the front.
+// Bit-neutral.
 //
-// All take the smallest gap between the neighbours in time that is large enough. In the order of
-// birth those are the ones alive just then, a short list kept in the order of offsets. Largest
-// first has to look at everything placed so far; that walk is in the order of offsets, too, over a
-// few words per value, a nanosecond each, and ends where a gap fits exactly. So planning costs less
-// than a microsecond per operator for a thousand of them, and grows with their number.
+// All choose the smallest gap that is large enough between values that are alive at the same time.
+// In the order of first use these are the values alive at that moment, a short list sorted by
+// offset. Largest first must look at all values placed so far; that scan is sorted by offset, too,
+// reads a few words per value, about a nanosecond each, and ends when a gap fits exactly. So
+// planning costs less than a microsecond per operator for a thousand operators, and the cost per
+// operator grows with their number.
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/plan_internal.h"
 
-#define NEAR 64 // an excess over the bound of one in so many is not worth another order
+#define NEAR 64 // an excess over the bound of 1 / NEAR is not worth another attempt
 
-enum { PLACED_AGAIN = 8192 }; // values in further orders, at most
+enum { PLACED_AGAIN = 8192 }; // most values placed in further attempts
 
 typedef struct item {
     uint32_t value;
@@ -27,7 +29,7 @@ typedef struct item {
     size_t bytes, offset;
 } item;
 
-// An item that has its place.
+// An item with its offset.
 typedef struct block {
     size_t offset, end;
     uint32_t first, last;
@@ -36,7 +38,7 @@ typedef struct block {
 typedef struct planner {
     item *items;
     uint32_t count;
-    block *placed; // in the order of offsets
+    block *placed; // sorted by offset
     uint32_t placed_count;
 } planner;
 
@@ -44,7 +46,7 @@ static block block_of(const item *it) {
     return (block){it->offset, it->offset + it->bytes, it->first, it->last};
 }
 
-// The smallest gap between neighbours in time that is large enough, else the end.
+// The offset of the smallest large enough gap between items alive at the same time, else the end.
 static size_t best_gap(const planner *p, const item *it) {
     size_t end = 0, best = SIZE_MAX, best_offset = 0;
     for (uint32_t i = 0; i < p->placed_count && best > it->bytes; i++) {
@@ -61,7 +63,7 @@ static size_t best_gap(const planner *p, const item *it) {
     return best == SIZE_MAX ? end : best_offset;
 }
 
-// Where a block with this offset goes: behind those that begin no later.
+// Index of a block with this offset in the sorted list: after those that begin no later.
 static uint32_t position(const planner *p, size_t offset) {
     uint32_t low = 0, high = p->placed_count;
     while (low < high) {
@@ -97,15 +99,15 @@ static int by_size(const void *a, const void *b) {
     return x->value < y->value ? -1 : 1;
 }
 
-static int by_birth(const void *a, const void *b) {
+static int by_first_use(const void *a, const void *b) {
     const item *x = a, *y = b;
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
     return by_size(a, b);
 }
 
-// Gives every item its place, in the order in which they stand; returns the peak. With 'births'
-// they stand in the order of birth.
+// Assigns an offset to every item, in the order of the array; returns the peak. 'births': the array
+// is in the order of first use.
 static size_t place_all(planner *p, bool births) {
     size_t peak = 0;
     uint32_t now = 0;
@@ -128,7 +130,7 @@ enum { LARGEST_FIRST, IN_ORDER_OF_BIRTH, PEAKS_FIRST };
 const char *const sr_planner_names[SR_PLANNERS] = {"largest first", "in order of birth",
                                                    "peaks first"};
 
-// Keeps the offsets of a planner where no smaller peak was found before.
+// Keeps the offsets of a planner if its peak is the smallest so far.
 static void offer(sr_plan *plan, const planner *p, size_t peak, int number) {
     if (peak < plan->peaks[number])
         plan->peaks[number] = peak;
@@ -149,7 +151,7 @@ static void move_peak_forward(planner *p, size_t peak) {
     p->items[0] = moved;
 }
 
-// Largest first; then what made the peak goes before all others, again and again.
+// Largest first; then repeatedly moves the item that determined the peak to the front.
 static void run_largest_and_peaks_first(sr_plan *plan, planner *p) {
     const size_t near = plan->live_bound + plan->live_bound / NEAR;
     qsort(p->items, p->count, sizeof *p->items, by_size);
@@ -167,13 +169,13 @@ static void run_planners(sr_plan *plan, planner *p) {
     plan->range_bytes = SIZE_MAX;
     for (int i = 0; i < SR_PLANNERS; i++)
         plan->peaks[i] = SIZE_MAX;
-    qsort(p->items, p->count, sizeof *p->items, by_birth);
+    qsort(p->items, p->count, sizeof *p->items, by_first_use);
     offer(plan, p, place_all(p, true), IN_ORDER_OF_BIRTH);
     run_largest_and_peaks_first(plan, p);
 }
 
 static sr_status find_live_bound(sr_plan *plan, const planner *p) {
-    // Differences first: unsigned sums wrap and come out right.
+    // Differences first: unsigned sums wrap around and give the right result.
     size_t *live = sr_alloc_array((size_t)plan->step_count + 2, sizeof *live, "memory plan");
     if (!live)
         return SR_E_MEMORY;
@@ -228,10 +230,10 @@ sr_status sr_pass_memory(sr_plan *plan) {
     return status == SR_OK ? sr_plan_check(plan) : status;
 }
 
-// Values in the order of birth; those alive lie in the order of offsets, so that a new one can only
-// meet its two neighbours.
+// Goes through the items in the order of first use, with those alive sorted by offset, so that a
+// new item can only overlap its two neighbours.
 static sr_status check(planner *p) {
-    qsort(p->items, p->count, sizeof *p->items, by_birth);
+    qsort(p->items, p->count, sizeof *p->items, by_first_use);
     for (uint32_t i = 0, now = 0; i < p->count; i++) {
         const item *it = &p->items[i];
         if (it->first > now)
@@ -239,8 +241,8 @@ static sr_status check(planner *p) {
         const uint32_t at = position(p, it->offset);
         if ((at > 0 && p->placed[at - 1].end > it->offset) ||
             (at < p->placed_count && p->placed[at].offset < it->offset + it->bytes))
-            return SR_FAIL(SR_E_INTERNAL, "memory plan: value %u overlaps one that lives with it",
-                           it->value);
+            return SR_FAIL(SR_E_INTERNAL,
+                           "memory plan: value %u overlaps another one that is alive", it->value);
         insert(p, it);
     }
     return SR_OK;

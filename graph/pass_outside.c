@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values outside the range (inputs, variables, memory of the step) and the arguments that read
-// them: those are all that an executor looks at again when it replays a plan whose calls it has.
+// Values outside the range (inputs, variables, memory of the step) and the arguments that use them:
+// an executor updates only these when it replays a plan for which it has calls.
 #include "graph/plan_internal.h"
 
 static bool is_outside(const sr_plan *plan, uint32_t value) {
     return plan->values[value].root == value && plan->values[value].storage != SR_STORAGE_RANGE;
 }
 
-// Counts the uses of each root outside the range, whose place in 'outside' is its 'number'; with
-// 'list', notes them where first_use says.
+// Counts the uses of each root outside the range; 'number' is its index in 'outside'. With 'list',
+// also stores them from first_use on.
 static void walk_uses(sr_plan *plan, const uint32_t *number, bool list) {
     for (uint32_t t = 0; t < plan->launch_count; t++) {
         const sr_launch *l = &plan->launches[t];

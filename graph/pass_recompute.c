@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recomputing what is cheap: values of normalisations and activations are computed again in the
-// backward pass instead of being kept from the forward pass to there.
+// Recomputation: cheap values of normalisations and activations are recomputed in the backward pass
+// instead of being kept from the forward pass.
 //
-// A value with a long gap between two uses that spans the moment of the highest memory gives its
-// memory back in between, where its operator says how to compute it again from what is alive then
-// anyway (sr_op.again). The operator's kernels give the same bits, so this is bit-neutral; it costs
-// the traffic of one more walk over memory, of which GOAL and COST say how much is worth it.
-// Largest values go first (Chen et al. 2016 choose segments, which would recompute convolutions,
-// too: here the most that a step may lose is a few per cent).
+// A value with a long gap between two uses that spans the peak of memory use is freed in the gap,
+// if its operator can recompute it from values that are alive then anyway (sr_op.again). The
+// operator's kernels give the same bits, so this is bit-neutral. It costs the memory traffic of one
+// more pass over the operator's arrays, which GOAL and COST limit. The largest values are chosen
+// first. (Chen et al. 2016 choose segments, which would recompute convolutions, too; here a step
+// loses at most a few per cent.)
 #include <string.h>
 
 #include "graph/plan_internal.h"
 
-#define LEAST_BYTES ((size_t)64 << 10) // of a value
-#define LEAST_PEAK ((size_t)1 << 20)   // of a program
-#define GOAL 0.8                       // of the peak without recomputing
-#define COST 0.08                      // of all bytes that kernels read and write
-#define DEPTH 3                        // operators computed again for one value
+#define LEAST_BYTES ((size_t)64 << 10) // smallest value
+#define LEAST_PEAK ((size_t)1 << 20)   // smallest peak
+#define GOAL 0.8                       // fraction of the peak without recomputing
+#define COST 0.08                      // fraction of all bytes that kernels read and write
+#define DEPTH 3                        // operators recomputed for one value
 
 enum { MOST = 256 }; // values that are recomputed
 
-// A value's absence: after node 'from', until node 'to', which wants it again.
+// A gap of a value: it is freed after node 'from' and recomputed for node 'to'.
 typedef struct gap {
     uint32_t value, from, to;
 } gap;
 
-typedef struct work {
+typedef struct recomputation {
     sr_program *p;
     uint32_t *first, *last; // nodes between which a value is alive; of roots
     uint32_t *root;         // aliases share memory
-    uint32_t *from, *to;    // last use before the peak and first one behind it; of roots
+    uint32_t *from, *to;    // last use before the peak and first one after it; of roots
     size_t *live;           // bytes at each node
-    uint32_t *now;          // while nodes are inserted: what stands for a value
+    uint32_t *now;          // while nodes are inserted: the value that replaces a value
     gap gaps[MOST];
     uint32_t count;
-    uint32_t first_update; // no value is computed again behind a change of variables
+    uint32_t first_update; // no value is recomputed after a variable was updated
     double cost, most;
-} work;
+} recomputation;
 
-static size_t bytes_of(const work *w, uint32_t value) {
+static size_t bytes_of(const recomputation *w, uint32_t value) {
     return sr_info_bytes(&w->p->values[value].info);
 }
 
-static bool in_range(const work *w, uint32_t value) {
+static bool in_range(const recomputation *w, uint32_t value) {
     return w->p->values[value].node != SR_REF_NONE && !w->p->values[value].kept &&
            w->root[value] == value;
 }
 
-static void use(work *w, uint32_t value, uint32_t node) {
+static void use(recomputation *w, uint32_t value, uint32_t node) {
     if (value != SR_REF_NONE && node > w->last[w->root[value]])
         w->last[w->root[value]] = node;
 }
 
-static void find_lives(work *w) {
+static void find_lives(recomputation *w) {
     const sr_program *p = w->p;
     for (uint32_t v = 0; v < p->value_count; v++) {
         const uint32_t node = p->values[v].node;
@@ -73,8 +73,8 @@ static void find_lives(work *w) {
         use(w, p->targets[t].value, w->first[w->root[p->targets[t].value]]);
 }
 
-// Bytes of one walk over a node's arrays.
-static double traffic(const work *w, const sr_program_node *node) {
+// Bytes of one pass over a node's arrays.
+static double traffic(const recomputation *w, const sr_program_node *node) {
     double bytes = 0;
     for (int k = 0; k < node->op->inputs; k++)
         if (node->input[k] != SR_REF_NONE)
@@ -85,7 +85,7 @@ static double traffic(const work *w, const sr_program_node *node) {
 }
 
 // Fills 'live'; returns the node of the peak.
-static uint32_t find_peak(work *w) {
+static uint32_t find_peak(recomputation *w) {
     const uint32_t n = (uint32_t)w->p->node_count;
     memset(w->live, 0, (n + 1) * sizeof *w->live);
     for (uint32_t v = 0; v < w->p->value_count; v++) {
@@ -107,26 +107,28 @@ static uint32_t find_peak(work *w) {
     return peak;
 }
 
-static bool is_absent(const work *w, uint32_t value, uint32_t node) {
+static bool is_absent(const recomputation *w, uint32_t value, uint32_t node) {
     for (uint32_t i = 0; i < w->count; i++)
         if (w->gaps[i].value == value && w->gaps[i].from < node && node < w->gaps[i].to)
             return true;
     return false;
 }
 
-// Input k of what computes output 0 of a node again: its inputs, then its outputs behind the first.
+// Input k of the operator that recomputes output 0 of a node: its inputs, then its outputs after
+// the first.
 static uint32_t source(const sr_program_node *node, int k) {
     return k < node->op->inputs ? node->input[k] : node->output[k - node->op->inputs + 1];
 }
 
-static bool is_there(const work *w, uint32_t value, uint32_t node) {
+static bool is_there(const recomputation *w, uint32_t value, uint32_t node) {
     const uint32_t root = w->root[value];
     return w->p->values[root].node == SR_REF_NONE || w->p->values[root].kept ||
            (w->last[root] >= node && !is_absent(w, root, node));
 }
 
-// Whether a value can be computed again before a node; adds the bytes that this moves.
-static bool can_recompute(const work *w, uint32_t value, uint32_t at, int depth, double *cost) {
+// Whether a value can be recomputed before a node; adds the bytes of memory traffic.
+static bool can_recompute(const recomputation *w, uint32_t value, uint32_t at, int depth,
+                          double *cost) {
     if (w->p->values[value].node == SR_REF_NONE)
         return false;
     const sr_program_node *node = &w->p->nodes[w->p->values[value].node];
@@ -142,8 +144,8 @@ static bool can_recompute(const work *w, uint32_t value, uint32_t at, int depth,
     return true;
 }
 
-// What lies between two uses around the peak, for all values.
-static void find_gaps(work *w, uint32_t peak) {
+// Finds the last use before the peak and the first one after it, for all values.
+static void find_gaps(recomputation *w, uint32_t peak) {
     const sr_program *p = w->p;
     for (uint32_t v = 0; v < p->value_count; v++) {
         w->from[v] = w->first[v];
@@ -161,7 +163,7 @@ static void find_gaps(work *w, uint32_t peak) {
                 w->to[root] = i;
         }
     }
-    // What is computed again from a value wants it as well.
+    // Recomputation uses the values that it recomputes from.
     for (uint32_t i = 0; i < w->count; i++) {
         const sr_program_node *node = &p->nodes[p->values[w->gaps[i].value].node];
         for (int k = 0; k < node->op->again->inputs; k++) {
@@ -172,15 +174,15 @@ static void find_gaps(work *w, uint32_t peak) {
     }
 }
 
-// Whether the value's absence would lower the peak.
-static bool spans(const work *w, uint32_t value, uint32_t peak) {
+// Whether freeing the value would lower the peak.
+static bool spans(const recomputation *w, uint32_t value, uint32_t peak) {
     return in_range(w, value) && w->p->nodes[w->p->values[value].node].op->again != NULL &&
            w->from[value] < peak && w->last[value] > peak && w->to[value] <= w->first_update &&
            !is_absent(w, value, peak);
 }
 
-// The largest value whose absence lowers the peak; false where there is none.
-static bool choose(work *w, uint32_t peak, gap *out, double *cost) {
+// Finds the largest value that lowers the peak when it is freed; false if there is none.
+static bool choose(recomputation *w, uint32_t peak, gap *out, double *cost) {
     size_t best = LEAST_BYTES;
     bool found = false;
     find_gaps(w, peak);
@@ -199,8 +201,8 @@ static bool choose(work *w, uint32_t peak, gap *out, double *cost) {
 
 // ---- Inserting nodes ----
 
-static sr_status recompute_before(work *w, sr_program_node *nodes, uint32_t *count, uint32_t value,
-                                  uint32_t at) {
+static sr_status recompute_before(recomputation *w, sr_program_node *nodes, uint32_t *count,
+                                  uint32_t value, uint32_t at) {
     sr_program *p = w->p;
     const sr_program_node *from = &p->nodes[p->values[value].node];
     sr_program_node node;
@@ -229,7 +231,7 @@ static sr_status recompute_before(work *w, sr_program_node *nodes, uint32_t *cou
     return SR_OK;
 }
 
-static sr_status insert(work *w) {
+static sr_status insert(recomputation *w) {
     sr_program *p = w->p;
     const uint32_t before = (uint32_t)p->value_count;
     const size_t room = p->node_count + (size_t)w->count * DEPTH;
@@ -262,7 +264,7 @@ static sr_status insert(work *w) {
     return status;
 }
 
-static sr_status recompute(work *w) {
+static sr_status recompute(recomputation *w) {
     double all = 0;
     for (uint32_t i = 0; i < w->p->node_count; i++)
         all += traffic(w, &w->p->nodes[i]);
@@ -284,7 +286,7 @@ static sr_status recompute(work *w) {
 sr_status sr_pass_recompute(sr_program *p) {
     sr_arena arena;
     sr_arena_init(&arena);
-    work w = {.p = p};
+    recomputation w = {.p = p};
     w.first = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.first);
     w.last = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.last);
     w.root = sr_arena_alloc(&arena, (p->value_count + 1) * sizeof *w.root);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a context by the hash of their record, least recently used ones dropped over a
-// limit.
+// The plans of a context by the hash of their program; the least recently used ones are dropped
+// over a limit.
 //
-// A hit is only a hit when the whole canonical record is equal: a collision costs a compile, never
-// a wrong result.
+// A hit requires that the whole canonical program is equal: a collision costs a compile, never a
+// wrong result.
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
@@ -41,8 +41,8 @@ static size_t bytes_of(const sr_plan *plan) {
     return sizeof *plan + sr_arena_bytes(&plan->arena);
 }
 
-// Drops the plans that longest were not used until the limit holds. Those of this step stay: they
-// are lent to whoever compiled them.
+// Drops the least recently used plans until the limit is met. Those of this step stay: they are
+// borrowed by callers.
 static void drop_over_limit(sr_plan_cache *cache, sr_context *context) {
     while (cache->bytes > context->plan_cache_bytes) {
         size_t oldest = 0;
@@ -83,8 +83,8 @@ static sr_status add_compiled(sr_context *context, sr_plan_cache *cache, sr_plan
     return SR_OK;
 }
 
-// Bindings differ from step to step under the same record: memory of constants and kept values, and
-// of variables that were moved.
+// Sets bindings, which differ between steps with the same program: memory of constants and kept
+// values, and of variables that were moved.
 static void bind(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     if (p->memory_count)
@@ -123,8 +123,8 @@ sr_status sr_plan_get(sr_context *context, sr_plan **out) {
     return SR_OK;
 }
 
-// The plan runs the recorded updates at every replay, so the context must not; assignments stay
-// its.
+// The plan runs the recorded updates at every replay, so the context must not run them; assignments
+// remain its task.
 static void hand_over_updates(sr_context *context) {
     const sr_program *p = context->recording.program;
     context->recording.marked = true;

@@ -8,11 +8,11 @@
 #define SR_NO_STEP UINT32_MAX
 #define SR_PLAN_ALIGN ((size_t)64) // of values in the range
 
-// Planners of pass_memory.c: the smallest result is taken.
+// Planners of pass_memory.c: the smallest result is used.
 enum { SR_PLANNERS = 3 };
 extern const char *const sr_planner_names[SR_PLANNERS];
 
-// Where a value of the plan lies when it runs.
+// Where a value of the plan is stored when it runs.
 typedef enum sr_storage {
     SR_STORAGE_RANGE = 0, // at 'offset' in the executor's range
     SR_STORAGE_VARIABLE,  // memory of variable 'index'
@@ -23,10 +23,10 @@ typedef enum sr_storage {
 typedef struct sr_plan_value {
     sr_info info;
     size_t bytes;
-    uint32_t root;  // the value whose memory this one is (itself, or through aliases and in-place)
-    uint32_t first; // step that touches it first (roots: over all values on it); a launch until
-    uint32_t last;  // pass_chain.c, and the last one that does
-    bool pinned;    // leaves and kept values: their memory is never given away
+    uint32_t root;  // the value whose memory it uses (itself, or another by alias or in place)
+    uint32_t first; // first step that accesses it (roots: all values stored there); a launch before
+    uint32_t last;  // pass_chain.c; and the last one
+    bool pinned;    // leaves and kept values: their memory is never reused
     bool delivered; // roots of targets
     bool updated;   // leaves that a node updates in place
     sr_storage storage;
@@ -36,22 +36,21 @@ typedef struct sr_plan_value {
 
 typedef struct sr_launch {
     const sr_op *op;
-    uint32_t recorded_node; // of the record that was compiled, for messages
     const char *file;
     int line;
     uint32_t prepared;  // index in plan->prepared
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
-    uint32_t first_pointer;           // of them, among the arguments of all launches
+    uint32_t first_pointer;           // number of its first argument among those of all launches
     double flops, bytes;
 } sr_launch;
 
-// A stage of a launch as one of a step.
+// A stage of a launch, as part of a step.
 typedef struct sr_item {
     uint32_t launch;
     int stage;
-    int64_t blocks, per_unit; // in all, and in one unit of the step
+    int64_t blocks, per_unit; // in total, and in one unit of the step
     int64_t block_rows;
 } sr_item;
 
@@ -73,7 +72,7 @@ typedef struct sr_sink_entry {
     uint32_t target, value;
 } sr_sink_entry;
 
-// A root outside the range and who reads it: replays may find it elsewhere.
+// A root outside the range and its uses: its address may change between replays.
 typedef struct sr_outside {
     uint32_t value;
     uint32_t first_use, use_count; // in plan->uses
@@ -81,9 +80,9 @@ typedef struct sr_outside {
 
 struct sr_plan {
     sr_arena arena;  // everything below
-    uint64_t number; // no two plans of a process have the same
+    uint64_t number; // unique in the process
     uint64_t hash;
-    unsigned char *program; // the canonical bytes it was made from
+    unsigned char *program; // canonical bytes of the program it was compiled from
     size_t program_bytes;
     uint64_t last_use;   // of the cache
     uint16_t generation; // of the step that used it last
@@ -100,49 +99,50 @@ struct sr_plan {
     sr_shared_prepared *prepared;
     uint32_t prepared_count;
     sr_sink_entry *sinks;
-    uint32_t sink_count, leading_sinks; // the first ones need no launch
+    uint32_t sink_count, leading_sinks; // the first leading_sinks need no launch
     sr_outside *outside;
     uint32_t outside_count;
-    uint32_t *uses; // places among the arguments of all launches
+    uint32_t *uses; // numbers of arguments, among those of all launches
     void **memory;  // bindings of this compile
     uint32_t memory_count;
     void **variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
     uint64_t variable_moves; // of the context, when 'variables' was filled
 
-    size_t range_bytes; // executor memory
-    size_t live_bound;  // most bytes alive at once: no planner can need less
+    size_t range_bytes; // memory of the executor
+    size_t live_bound;  // most bytes alive at once: no planner can use less
     size_t peaks[SR_PLANNERS];
-    int planner;          // whose plan was taken
+    int planner;          // the one whose plan is used
     size_t scratch_bytes; // per worker
     double flops, bytes;
-    int64_t prepare_ns; // that providers took to make its kernels ready
+    int64_t prepare_ns; // time in which providers prepared its kernels
     bool optimize;
 };
 
 static inline size_t sr_plan_aligned(size_t bytes) {
     return (bytes + SR_PLAN_ALIGN - 1) & ~(SR_PLAN_ALIGN - 1);
 }
-// Whether the value has memory of its own in the range.
+// Whether the value has its own memory in the range.
 static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     const sr_plan_value *v = &plan->values[value];
     return v->root == value && v->storage == SR_STORAGE_RANGE && v->first != SR_NO_STEP;
 }
 
-// Passes, in order; one file each.
-// pass_recompute.c: computes cheap values again in the backward pass instead of keeping them.
+// Passes, in order; one file each. pass_recompute.c: recomputes cheap values in the backward pass
+// instead of keeping them.
 SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 // pass_inplace.c: lets outputs take the memory of inputs that die there.
 void sr_pass_in_place(sr_plan *plan);
-// pass_chain.c: steps of stages that walk over the same rows.
+// pass_chain.c: joins stages that stream over the same rows into steps.
 void sr_pass_chain(sr_plan *plan);
-// Whether the stage of an item touches an argument of its launch.
+// Whether the stage of an item accesses an argument of its launch.
 bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg);
-// pass_memory.c: offsets of all values in the range; tries several planners and takes the smallest.
+// pass_memory.c: offsets of all values in the range; tries several planners and uses the smallest
+// result.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
 // pass_outside.c: where values outside the range are used.
 SR_NODISCARD sr_status sr_pass_outside(sr_plan *plan);
-// Checks that no two values that live at the same time overlap. For tests and the dev build.
+// Checks that no two values that are alive at the same time overlap. Runs on every plan.
 SR_NODISCARD sr_status sr_plan_check(const sr_plan *plan);
 
 // compile.c

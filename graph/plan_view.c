@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking into a plan (see plan_view.h).
+// Inspecting a plan (see plan_view.h).
 #include "graph/plan_view.h"
 
 #include "graph/plan_internal.h"
 
-static uint32_t holder(const sr_plan *plan, uint32_t value) {
+static uint32_t memory_of(const sr_plan *plan, uint32_t value) {
     return value == SR_REF_NONE ? SR_PLAN_NO_VALUE : plan->values[value].root;
 }
 
@@ -31,10 +31,10 @@ void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *ou
                                  .bytes = l->bytes,
                                  .args = l->args,
                                  .inputs = l->op->inputs,
-                                 .workspace = holder(plan, l->workspace),
+                                 .workspace = memory_of(plan, l->workspace),
                                  .first_step = -1};
     for (int i = 0; i < l->args; i++) {
-        out->value[i] = holder(plan, l->arg[i]);
+        out->value[i] = memory_of(plan, l->arg[i]);
         out->info[i] = l->arg[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
                                                 : plan->values[l->arg[i]].info;
     }

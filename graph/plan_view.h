@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking into a plan: its launches, the values that take memory of the range and where they lie.
-// For reports and traces; borrowed from the plan, which is immutable.
+// Inspecting a plan: its launches, and the values in the range with their offsets. For reports and
+// traces; borrowed from the plan, which is immutable.
 #ifndef SR_GRAPH_PLAN_VIEW_H
 #define SR_GRAPH_PLAN_VIEW_H
 
@@ -16,7 +16,7 @@ typedef struct sr_plan_launch_view {
     double flops, bytes;
     int args, inputs;                   // the first 'inputs' arguments are read, the others written
     sr_info info[SR_KERNEL_MAX_ARGS];   // dtype SR_DTYPE_COUNT: absent
-    uint32_t value[SR_KERNEL_MAX_ARGS]; // whose memory it is; SR_PLAN_NO_VALUE: absent
+    uint32_t value[SR_KERNEL_MAX_ARGS]; // the value whose memory it uses; SR_PLAN_NO_VALUE: absent
     uint32_t workspace;                 // likewise
     int first_step, last_step;          // in which its stages run
 } sr_plan_launch_view;
@@ -24,30 +24,32 @@ typedef struct sr_plan_launch_view {
 // launch: 0 .. sr_plan_node_count - 1.
 void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *out);
 
-// Steps of a replay: what runs together, unit by unit (graph/pass_chain.c).
+// Number of steps of a replay; the stages of a step run together, unit by unit
+// (graph/pass_chain.c).
 int sr_plan_step_count(const sr_plan *plan);
-// The launch that a step begins with.
+// The first launch of a step.
 int sr_plan_step_launch(const sr_plan *plan, int step);
 
-// Memory of the range that one value holds, or several that follow each other in place.
+// Memory of one value in the range, or of several that reuse it in place.
 typedef struct sr_plan_memory_view {
-    size_t offset, bytes; // bytes as they are planned: rounded up
-    int first, last;      // steps between which the memory is held, both included
+    size_t offset, bytes; // bytes are rounded up, as planned
+    int first, last;      // steps between which the memory is in use, inclusive
     bool workspace;       // of one kernel
 } sr_plan_memory_view;
 
 uint32_t sr_plan_value_count(const sr_plan *plan);
-// False where the value takes no memory of the range: variables, inputs, what lies on another.
+// False if the value has no memory in the range: variables, inputs, values that use the memory of
+// another.
 bool sr_plan_get_memory(const sr_plan *plan, uint32_t value, sr_plan_memory_view *out);
 
-// Planners of the range that were tried, with what each needs; the smallest was taken.
+// Planners of the range that were tried, with the memory each needs; the smallest is used.
 typedef struct sr_planner_view {
     const char *name;
     size_t bytes;
     bool taken;
 } sr_planner_view;
 
-// Returns false behind the last one.
+// Returns false after the last one.
 bool sr_plan_get_planner(const sr_plan *plan, int planner, sr_planner_view *out);
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Canonical programs: the part of a record that an observation needs, under numbers of its own.
+// Canonical programs: the part of a recording that an observation needs, with its values
+// renumbered.
 //
-// Walking back from what is wanted and stopping at values that are already in memory gives the
-// nodes; numbering values in the order of their first appearance gives a form in which equal steps
-// are equal bytes. That form is hashed, compared in full, and compiled on a miss. Pruning of dead
-// nodes is this walk; a node that is needed computes all its outputs.
+// A walk back from the requested values, which stops at values that are in memory already, gives
+// the nodes. Numbering values in the order of their first appearance gives a form in which equal
+// steps are equal bytes. That form is hashed, compared in full, and compiled on a miss. The walk
+// also prunes dead nodes; a needed node computes all its outputs.
 #include <string.h>
 
 #include "graph/recording_internal.h"
@@ -25,7 +26,7 @@ void sr_program_release(sr_program *p) {
     sr_free(p->targets);
     sr_free(p->memory);
     sr_free(p->memory_value);
-    sr_free(p->wish);
+    sr_free(p->request);
     sr_free(p->bytes);
     sr_free(p->value_number);
     sr_free(p->variable_number);
@@ -37,7 +38,7 @@ static bool is_leaf(const sr_context *context, uint32_t ref) {
            context->recording.values[ref].node == SR_REF_NONE;
 }
 
-// Marks the producer of a value as needed; an error sticks for values that were lost.
+// Marks the producer of a value as needed; fails for values that were lost.
 static sr_status need_value(sr_context *context, uint32_t ref) {
     if (is_leaf(context, ref))
         return SR_OK;
@@ -52,7 +53,7 @@ static sr_status need_value(sr_context *context, uint32_t ref) {
     return SR_OK;
 }
 
-// An update of this variable that has not run.
+// Whether the node is an update of this variable that has not run.
 static bool will_update(const sr_node *node, uint32_t variable) {
     for (int k = 0; k < node->op->inputs; k++)
         if ((node->op->updates >> k & 1) && node->input[k] == variable)
@@ -60,8 +61,8 @@ static bool will_update(const sr_node *node, uint32_t variable) {
     return false;
 }
 
-// A node that was recorded behind an update reads what the update leaves: without it, it would read
-// the old value without a word.
+// A node recorded after an update reads the updated variable. Without running the update it would
+// silently read the old value, which is refused.
 static sr_status check_order(const sr_context *context, size_t index, uint32_t variable) {
     const sr_node *reader = &context->recording.nodes[index], *update = context->recording.nodes;
     while (update < reader && !will_update(update, variable))
@@ -69,8 +70,8 @@ static sr_status check_order(const sr_context *context, size_t index, uint32_t v
     if (update == reader)
         return SR_OK;
     return SR_FAIL(SR_E_ARGUMENT,
-                   "%s:%d: %s: reads variable '%s' behind its update in line %d, which has not "
-                   "run; ask with sr_read_later, or record it after sr_context_run",
+                   "%s:%d: %s: reads variable '%s' after its update in line %d, which has not "
+                   "run; use sr_read_later, or record it after sr_context_run",
                    reader->file, reader->line, reader->op->name,
                    context->variables[variable & ~SR_REF_VARIABLE].name, update->line);
 }
@@ -140,7 +141,7 @@ static sr_status number_leaf(sr_context *context, uint32_t ref, uint32_t *out) {
     return SR_OK;
 }
 
-// The canonical number of a ref; leaves get theirs at first sight.
+// The canonical number of a ref; leaves are numbered at their first use.
 static sr_status number_of(sr_context *context, uint32_t ref, uint32_t *out) {
     sr_program *p = context->recording.program;
     uint32_t *number = (ref & SR_REF_VARIABLE) ? &p->variable_number[ref & ~SR_REF_VARIABLE]
@@ -154,7 +155,7 @@ static sr_status number_of(sr_context *context, uint32_t ref, uint32_t *out) {
 static sr_status add_node(sr_context *context, uint32_t index) {
     sr_program *p = context->recording.program;
     const sr_node *node = &context->recording.nodes[index];
-    size_t attr_room = (node->op->attr_size + 7) & ~(size_t)7;
+    const size_t attr_room = sr_attr_room(node->op);
     RESERVE(p, nodes, node_capacity, p->node_count + 1);
     RESERVE(p, attrs, attr_capacity, p->attr_count + attr_room + 1); // never NULL
     sr_program_node *out = &p->nodes[p->node_count];
@@ -176,8 +177,8 @@ static sr_status add_node(sr_context *context, uint32_t index) {
             (sr_program_value){.info = context->recording.values[ref].info,
                                .node = (uint32_t)p->node_count,
                                .leaf = (uint32_t)i};
-        // A value in memory keeps its number as a leaf where others read it; only values that this
-        // program computes for somebody are numbered here.
+        // A value that is in memory keeps its number as a leaf, which its readers use; only values
+        // that this program computes for its readers are numbered here.
         if (!context->recording.values[ref].memory)
             p->value_number[ref] = out->output[i];
     }
@@ -189,8 +190,7 @@ static sr_status add_node(sr_context *context, uint32_t index) {
     return SR_OK;
 }
 
-// A value that must survive gets memory of the step; every other value of the record stays as it
-// is.
+// Gives memory of the step to a value that must survive, unless it has some.
 static sr_status keep_value(sr_context *context, uint32_t ref) {
     sr_program *p = context->recording.program;
     if (is_leaf(context, ref))
@@ -238,7 +238,7 @@ static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
             const char *fault = sr_context_fault(context, t->after);
             if (fault || t->after.generation != 0) {
                 sr_context_refuse(context, SR_E_ARGUMENT, "sr_compile: targets[%d].after: %s", i,
-                                  fault ? fault : "the tensor is no variable");
+                                  fault ? fault : "the tensor is not a variable");
                 return sr_context_status(context);
             }
             out->after = t->after.slot - 1;
@@ -247,8 +247,8 @@ static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
     return SR_OK;
 }
 
-// Identity: operators, attributes, references and shapes of leaves; where a node was called from
-// and addresses of memory are not part of it.
+// The identity: operators, attributes, references and shapes of leaves. File and line of calls and
+// addresses of memory are not part of it.
 static sr_status write_bytes(sr_context *context) {
     sr_program *p = context->recording.program;
     size_t room = 64 + p->value_count * sizeof(sr_program_value) +
@@ -279,15 +279,16 @@ static sr_status write_bytes(sr_context *context) {
 
 // ---- Programs that repeat ----
 
-enum { WISH_UPDATES = 1, WISH_KEEPS = 2, WISH_HAS_UPDATES = 4 };
+enum { REQUEST_UPDATES = 1, REQUEST_KEEPS = 2, REQUEST_HAS_UPDATES = 4 };
 
-static unsigned wish_flags(const sr_context *context, const sr_wanted *wanted) {
-    return (wanted->updates ? WISH_UPDATES : 0u) | (wanted->keep_for_gradients ? WISH_KEEPS : 0u) |
-           (context->has_updates ? WISH_HAS_UPDATES : 0u);
+static unsigned request_flags(const sr_context *context, const sr_wanted *wanted) {
+    return (wanted->updates ? REQUEST_UPDATES : 0u) |
+           (wanted->keep_for_gradients ? REQUEST_KEEPS : 0u) |
+           (context->has_updates ? REQUEST_HAS_UPDATES : 0u);
 }
 
-// The ref of a tensor for comparing: one that is absent or faulty equals no ref of a program.
-static uint32_t wish_ref(const sr_context *context, sr_tensor tensor) {
+// The ref of a tensor for comparison: an absent or invalid one equals no ref of a program.
+static uint32_t request_ref(const sr_context *context, sr_tensor tensor) {
     if (sr_is_absent(tensor))
         return SR_REF_NONE;
     if (sr_context_fault(context, tensor))
@@ -295,44 +296,45 @@ static uint32_t wish_ref(const sr_context *context, sr_tensor tensor) {
     return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
 }
 
-static bool same_wish(const sr_context *context, const sr_wanted *wanted) {
+static bool same_request(const sr_context *context, const sr_wanted *wanted) {
     const sr_program *p = context->recording.program;
-    if (p->wish_flags != wish_flags(context, wanted) ||
-        p->wish_count != 2 * (size_t)wanted->target_count + wanted->keep_count)
+    if (p->request_flags != request_flags(context, wanted) ||
+        p->request_count != 2 * (size_t)wanted->target_count + wanted->keep_count)
         return false;
-    const uint32_t *at = p->wish;
+    const uint32_t *at = p->request;
     for (int i = 0; i < wanted->target_count; i++, at += 2)
-        if (at[0] != wish_ref(context, wanted->targets[i].tensor) ||
-            at[1] != wish_ref(context, wanted->targets[i].after))
+        if (at[0] != request_ref(context, wanted->targets[i].tensor) ||
+            at[1] != request_ref(context, wanted->targets[i].after))
             return false;
     return wanted->keep_count == 0 ||
            memcmp(at, wanted->keep, wanted->keep_count * sizeof *at) == 0;
 }
 
-static sr_status note_wish(sr_context *context, const sr_wanted *wanted) {
+static sr_status store_request(sr_context *context, const sr_wanted *wanted) {
     sr_program *p = context->recording.program;
-    RESERVE(p, wish, wish_capacity, 2 * (size_t)wanted->target_count + wanted->keep_count + 1);
-    p->wish_flags = wish_flags(context, wanted);
-    p->wish_count = 0;
+    RESERVE(p, request, request_capacity,
+            2 * (size_t)wanted->target_count + wanted->keep_count + 1);
+    p->request_flags = request_flags(context, wanted);
+    p->request_count = 0;
     for (int i = 0; i < wanted->target_count; i++) {
-        p->wish[p->wish_count++] = wish_ref(context, wanted->targets[i].tensor);
-        p->wish[p->wish_count++] = wish_ref(context, wanted->targets[i].after);
+        p->request[p->request_count++] = request_ref(context, wanted->targets[i].tensor);
+        p->request[p->request_count++] = request_ref(context, wanted->targets[i].after);
     }
     for (size_t i = 0; i < wanted->keep_count; i++)
-        p->wish[p->wish_count++] = wanted->keep[i];
+        p->request[p->request_count++] = wanted->keep[i];
     p->built_nodes = context->recording.node_count;
     p->built_values = context->recording.value_count;
     p->repeats = !context->recording.marked;
     return SR_OK;
 }
 
-// The same record, of which nothing has run, and the same wish give the same program: a program is
-// a function of these. Only where memory lies is new.
+// The same recording, of which nothing has run, and the same request give the same program, which
+// is a function of these. Only memory addresses are new.
 static bool program_repeats(const sr_context *context, const sr_wanted *wanted) {
     const sr_recording *r = &context->recording;
     const sr_program *p = r->program;
     return p->repeats && !r->marked && p->built_nodes == r->node_count &&
-           p->built_values == r->value_count && same_wish(context, wanted);
+           p->built_values == r->value_count && same_request(context, wanted);
 }
 
 static sr_status bind_again(sr_context *context) {
@@ -383,5 +385,5 @@ sr_status sr_program_build(sr_context *context, const sr_wanted *wanted) {
     p->repeats = false;
     p->plan = NULL;
     SR_TRY(build(context, wanted));
-    return note_wish(context, wanted);
+    return store_request(context, wanted);
 }

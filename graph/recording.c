@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a step: writing down nodes, constants and inputs.
+// Recording nodes, constants and inputs of a step.
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
@@ -10,7 +10,7 @@ static bool grow_array(sr_context *context, void **array, size_t *capacity, size
                        size_t size) {
     if (need <= *capacity)
         return true;
-    sr_status status = sr_grow(array, capacity, need, size, "record of a step");
+    sr_status status = sr_grow(array, capacity, need, size, "recording of a step");
     sr_context_stick(context, status);
     return status == SR_OK;
 }
@@ -19,7 +19,7 @@ static bool grow_array(sr_context *context, void **array, size_t *capacity, size
     grow_array((context), (void **)&(context)->recording.array, &(context)->recording.capacity,    \
                (context)->recording.count + (more), sizeof *(context)->recording.array)
 
-// Room for a value at the end of the record, which is where the cursor is.
+// Appends a value to the recording; the cursor is at its end.
 static uint32_t add_value(sr_context *context, const sr_info *info, uint32_t node,
                           uint32_t output) {
     if (!GROW(context, values, value_count, value_capacity, 1))
@@ -114,7 +114,8 @@ static bool infer_outputs(sr_context *context, const sr_op *op, const void *attr
     return false;
 }
 
-// The context of a call: that of its first present input, or the one that this thread used last.
+// The context of a call: that of its first input that is present, or the one that this thread used
+// last.
 static sr_context *context_of_call(const sr_op *op, const sr_tensor *input) {
     sr_context *context = NULL;
     for (int i = 0; i < op->inputs && !context; i++)
@@ -122,7 +123,7 @@ static sr_context *context_of_call(const sr_op *op, const sr_tensor *input) {
     return context ? context : sr_context_for(SR_NONE);
 }
 
-// Writes a new node behind the last one; false when an error sticks.
+// Appends a new node; false when an error sticks.
 static bool append_node(sr_context *context, const sr_op *op, const void *attr,
                         const uint32_t *ref) {
     sr_info out[SR_OP_MAX_OUTPUTS] = {{0}};
@@ -187,7 +188,8 @@ sr_tensor sr_op_record_one(const sr_op *op, const void *attr, const sr_tensor *i
 
 // ---- Leaves ----
 
-// A leaf at the cursor: what stood there, or a new one. SR_REF_NONE with the error sticking.
+// A leaf at the cursor: the recorded one if it repeats, or a new one. SR_REF_NONE if an error
+// sticks.
 static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
     const uint32_t index = (uint32_t)context->recording.value_count;
     if (sr_recording_repeats_leaf(context, info, slot) ||

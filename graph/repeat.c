@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that repeat: what an earlier step recorded is kept, and a call that records the same again
-// only moves a cursor over it.
+// Steps that repeat: the recording of an earlier step is kept, and a call that records the same
+// again only moves a cursor.
 //
-// The record of a step lies where that of the last one lay. Each call is compared in full with the
-// node at the cursor: operator, attributes, inputs and place in the source. Where all before it
-// were equal, equal inputs are equal values, so the shapes that stand there are right and nothing
-// is inferred again. Where a call differs, the step goes over to one of a few other records with
-// the same beginning (the phases of a step take turns), or what stands behind the cursor is given
-// up.
+// A step is recorded over the recording of the last one. Each call is compared in full with the
+// node at the cursor: operator, attributes, inputs, file and line. If all calls before it were
+// equal, equal inputs are equal values, so the recorded shapes are right and nothing is inferred
+// again. If a call differs, the step switches to one of a few other recordings with the same
+// beginning (the phases of a step alternate), or what follows the cursor is discarded.
 //
-// What sr_gradients recorded is a function of the record before it and of y, dy and xs, as
-// derivative rules are functions of what they are given (op.h). Where all of these repeat, so do
-// its nodes, and no rule is asked. A program is likewise a function of the record and of what is
-// wanted from it (program.c). So a repeated step is known to be equal by comparison, without its
+// What sr_gradients records is a function of the recording before it and of y, dy and xs, as
+// derivative rules are functions of their arguments (op.h). If all of these repeat, so do its
+// nodes, and no rule is called. A program is likewise a function of the recording and of the
+// request (program.c). So a repeated step is found to be equal by comparison, without computing its
 // hash.
 #include <string.h>
 
@@ -33,7 +32,7 @@ void sr_recording_release(sr_recording *record) {
     *record = (sr_recording){0};
 }
 
-// The program is built again, too: compiling it changed it.
+// The program must be built again, too: compiling changed it.
 static void forget_plan(sr_recording *record, const sr_plan *plan) {
     if (!record->program || record->program->plan != plan)
         return;
@@ -47,7 +46,7 @@ void sr_recordings_forget_plan(sr_context *context, const sr_plan *plan) {
         forget_plan(&context->other_recordings[i], plan);
 }
 
-// What ran, was kept or was lost in the step before, in the whole record.
+// Clears what ran, was kept or was lost in the last step, in the whole recording.
 static void unmark(sr_recording *r) {
     for (size_t i = 0; i < r->node_stored; i++)
         r->nodes[i].executed = false;
@@ -107,7 +106,7 @@ bool sr_recording_repeats_leaf(sr_context *context, const sr_info *info, int slo
     return true;
 }
 
-// ---- Where a step goes another way ----
+// ---- Steps that differ ----
 
 static bool same_nodes(const sr_recording *a, const sr_recording *b, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -136,7 +135,7 @@ static bool same_beginning(const sr_recording *a, const sr_recording *b) {
            (a->attr_count == 0 || memcmp(a->attrs, b->attrs, a->attr_count) == 0);
 }
 
-// Makes 'other' the record of the step, with the cursor where it is.
+// Makes 'other' the recording of the step, with the same cursor.
 static void take_over(sr_context *context, sr_recording *other) {
     const sr_recording from = context->recording;
     for (size_t i = 0; i < from.value_count; i++)
@@ -149,7 +148,7 @@ static void take_over(sr_context *context, sr_recording *other) {
     context->recording.last_step = context->steps;
 }
 
-// Gives up what stands behind the cursor, and what was made of it.
+// Discards what follows the cursor, and what was built from it.
 static void cut_off(sr_recording *r) {
     int kept = 0;
     r->node_stored = r->node_count;
@@ -158,7 +157,7 @@ static void cut_off(sr_recording *r) {
         const sr_gradient_span span = r->spans[i];
         if (span.end_node > r->node_count || span.end_value > r->value_count)
             continue;
-        r->spans[i] = r->spans[kept]; // its arrays stay for the next one
+        r->spans[i] = r->spans[kept]; // its arrays are reused by the next one
         r->spans[kept++] = span;
     }
     r->span_count = kept;
@@ -169,7 +168,7 @@ static void cut_off(sr_recording *r) {
 
 // False when an error sticks.
 static bool grow(sr_context *context, void **array, size_t *capacity, size_t need, size_t size) {
-    const sr_status status = sr_grow(array, capacity, need, size, "record of a step");
+    const sr_status status = sr_grow(array, capacity, need, size, "recording of a step");
     sr_context_stick(context, status);
     return status == SR_OK;
 }
@@ -183,9 +182,9 @@ static bool copy_array(sr_context *context, void **array, size_t *capacity, cons
     return true;
 }
 
-// The beginning of the step in a record of its own, in place of the one that was used least lately,
-// so that what stands behind it is still there when a later step goes that way. An error sticks
-// where there is no memory for that.
+// Copies the beginning of the step into the least recently used other recording and continues
+// there, so that what follows the cursor is kept for a later step. An error sticks if memory is
+// out.
 static void branch(sr_context *context) {
     const sr_recording *from = &context->recording;
     sr_recording *to = &context->other_recordings[0];
@@ -214,7 +213,7 @@ bool sr_recording_diverge(sr_context *context, const sr_op *op, const void *attr
                           const uint32_t *ref, const sr_info *leaf, int slot) {
     sr_recording *r = &context->recording;
     if (r->node_count == r->node_stored && r->value_count == r->value_stored)
-        return false; // this is the end
+        return false; // the cursor is at the end
     for (int i = 0; i < SR_OTHER_RECORDINGS && !r->marked && !context->noting; i++) {
         sr_recording *other = &context->other_recordings[i];
         if (other->marked)
@@ -225,7 +224,7 @@ bool sr_recording_diverge(sr_context *context, const sr_op *op, const void *attr
         if (op ? sr_recording_repeats(context, op, attr, ref)
                : sr_recording_repeats_leaf(context, leaf, slot))
             return true;
-        take_over(context, other); // back: it goes yet another way
+        take_over(context, other); // switch back: it differs, too
     }
     if (!r->marked && !context->noting)
         branch(context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes: their size, their text, and which ones memory can hold.
+// Shapes: size, text, and validity.
 #include "graph/tensor.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ sr_status sr_info_check(const sr_info *info) {
     if ((unsigned)info->dtype >= (unsigned)SR_DTYPE_COUNT)
         return SR_FAIL(SR_E_SHAPE, "a tensor has no dtype (%d)", (int)info->dtype);
     if (info->rank < 0 || info->rank > SR_MAX_RANK)
-        return SR_FAIL(SR_E_SHAPE, "a tensor has %d dimensions; 0 to %d are possible",
+        return SR_FAIL(SR_E_SHAPE, "a tensor has %d dimensions; it must have 0 to %d",
                        (int)info->rank, SR_MAX_RANK);
     int64_t count = 1;
     for (int i = 0; i < info->rank; i++) {
@@ -23,7 +23,7 @@ sr_status sr_info_check(const sr_info *info) {
             return SR_FAIL(SR_E_SHAPE, "%s: dimensions must be at least 1",
                            sr_info_text(info, text));
         if (info->dim[i] > SR_MAX_ELEMENTS / count)
-            return SR_FAIL(SR_E_SHAPE, "%s: its bytes overflow; at most 2^48 elements are possible",
+            return SR_FAIL(SR_E_SHAPE, "%s: too large; a tensor has at most 2^48 elements",
                            sr_info_text(info, text));
         count *= info->dim[i];
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as model code sees them: 8-byte values.
+// Tensors in model code: 8-byte values.
 #ifndef SR_GRAPH_TENSOR_H
 #define SR_GRAPH_TENSOR_H
 
@@ -14,9 +14,10 @@ extern "C" {
 
 #define SR_MAX_RANK 5 // dimensions of a tensor
 
-// A value of a recording context: slot in its record, and the generation (step) it belongs to, so
-// that use after its step is a clear error. Copied freely. Slot and generation 0 are "no tensor":
-// SR_NONE, or what a call returns that failed, which still says in which context.
+// A value of a recording context: its number in the recording (slot), and the generation (step) it
+// belongs to, so that use after its step is a clear error. Copied freely. Slot and generation 0
+// mean "no tensor": SR_NONE, or the result of a failed call, which still has the number of its
+// context.
 typedef struct sr_tensor {
     uint32_t slot;
     uint16_t context;    // 1-based number of the context
@@ -26,8 +27,8 @@ typedef struct sr_tensor {
 #ifdef __cplusplus
 #define SR_NONE (sr_tensor{0, 0, 0})
 #else
-// No tensor: what stands for an absent optional input. Anywhere else it is an error of the call
-// that is given it, which sticks to the context that this thread used last (sr_context_status).
+// No tensor: an absent optional input. Any other call that gets it fails, and the error sticks to
+// the context that this thread used last (sr_context_status).
 #define SR_NONE ((sr_tensor){0})
 #endif
 
@@ -36,16 +37,16 @@ static inline bool sr_is_none(sr_tensor t) {
     return t.slot == 0 && t.generation == 0;
 }
 
-// Dtype and shape. Dimensions are at least 1 (a tensor of changing size has a capacity and a
-// count), unused ones are 0. rank 0 is a scalar of one element.
+// Dtype and shape. Dimensions are at least 1 (a tensor of variable size has a capacity and a
+// count); unused ones are 0. rank 0 is a scalar with one element.
 typedef struct sr_info {
     sr_dtype dtype;
     int32_t rank;
     int64_t dim[SR_MAX_RANK];
 } sr_info;
 
-// Dtype and shape of a tensor of the current step; false (and the error sticks) for a stale one and
-// for none.
+// Dtype and shape of a tensor of the current step; false (and an error sticks) for a stale tensor
+// and for SR_NONE.
 bool sr_tensor_info(sr_tensor tensor, sr_info *out);
 
 // "[32, 56, 56, 64] bf16" into out (at least 96 bytes), for messages.

@@ -63,7 +63,7 @@ static sr_variable_entry *variable_entry(sr_tensor tensor, const char *what, sr_
         return NULL;
     if (ref & SR_REF_VARIABLE)
         return &(*out)->variables[ref & ~SR_REF_VARIABLE];
-    sr_context_refuse(*out, SR_E_ARGUMENT, "%s: the tensor is no variable", what);
+    sr_context_refuse(*out, SR_E_ARGUMENT, "%s: the tensor is not a variable", what);
     return NULL;
 }
 

@@ -3,10 +3,9 @@
 // the lane's statistics, its gradient, and the form with given statistics. channel_dot: the sums
 // that are the gradients of the factors and shifts of channels.
 //
-// The training form is differentiable once. The infer form is affine in x and its rule is written
-// with itself, channel_dot and channel_sum; the rule of channel_dot is written with the infer form.
-// So both are differentiable as often as wanted. Products in channel_dot are not rounded to T, as
-// those of mul would be.
+// The training form is differentiable once. The infer form is affine in x, and its rule uses the
+// infer form, channel_dot and channel_sum; the rule of channel_dot uses the infer form. So both are
+// differentiable to any order. Products in channel_dot are not rounded to T, unlike those of mul.
 #include "graph/ops/op_internal.h"
 
 typedef struct batchnorm_attr {
@@ -186,7 +185,7 @@ static sr_tensor scaled_vector(sr_context *context, const sr_node_view *node, sr
 // With s = 1 / sqrt(var + eps):
 //   dx = gamma s dy, dgamma = s sum dy (x - mean), dbeta = sum dy, dmean = -gamma s sum dy,
 //   dvar = -1/2 gamma s^3 sum dy (x - mean).
-// Sums are of dy as it came, so that nothing is rounded to T before it is added.
+// Sums are over the unmodified dy, so that nothing is rounded to T before it is added.
 static void given_derivative(sr_context *context, const sr_node_view *node,
                              const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     const double eps = ((const batchnorm_attr *)node->attr)->eps;

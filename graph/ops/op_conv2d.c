@@ -113,7 +113,7 @@ static void forward_cost(const sr_node_view *node, double *flops, double *bytes)
 }
 
 // The three derivative rules; 'attr' of the new node is that of the old one plus the sizes that the
-// new node cannot see.
+// new node cannot derive from its inputs.
 static sr_tensor record_dx(const sr_node_view *node, sr_tensor dy, sr_tensor w, const sr_info *x) {
     conv_attr attr = *(const conv_attr *)node->attr;
     attr.h = x->dim[1];
@@ -232,11 +232,12 @@ static sr_status dw_infer(const sr_node_view *node, sr_info *out) {
     if (x->dtype != dy->dtype || a->r < 1 || a->s < 1 || a->groups < 1 ||
         x->dim[3] % a->groups != 0) {
         char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
-        return SR_FAIL(SR_E_SHAPE,
-                       "%s: x %s and dy %s must have one dtype, filters of %lld x %lld be positive "
-                       "and groups %d divide the channels of x",
-                       node->op->name, sr_info_text(x, left), sr_info_text(dy, right),
-                       (long long)a->r, (long long)a->s, a->groups);
+        return SR_FAIL(
+            SR_E_SHAPE,
+            "%s: x %s and dy %s must have the same dtype, the filter size %lld x %lld must be "
+            "positive, and groups %d must divide the channels of x",
+            node->op->name, sr_info_text(x, left), sr_info_text(dy, right), (long long)a->r,
+            (long long)a->s, a->groups);
     }
     const sr_info w = {.dtype = sr_op_parameter_dtype(x->dtype),
                        .rank = 4,
@@ -306,8 +307,8 @@ sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opt
     return sr_op_record_one(&sr_op_conv2d, &attr, (sr_tensor[]){x, w, bias});
 }
 
-// The size of the transposed convolution's image into attr->h and attr->w. The caller names other
-// arguments than conv2d_dx does, so what can be wrong with them is said here.
+// Sets attr->h and attr->w to the size of the result of the transposed convolution. Its arguments
+// have other names than those of conv2d_dx, so they are checked here, for the messages.
 static sr_status transposed_size(const sr_info *x, const sr_info *w, int output_pad,
                                  conv_attr *attr) {
     char xt[SR_INFO_TEXT], wt[SR_INFO_TEXT];
@@ -321,10 +322,11 @@ static sr_status transposed_size(const sr_info *x, const sr_info *w, int output_
     if (attr->stride_h < 1 || attr->stride_w < 1)
         return SR_FAIL(SR_E_SHAPE, "stride %dx%d must be positive", attr->stride_h, attr->stride_w);
     if (output_pad < 0 || output_pad >= attr->stride_h || output_pad >= attr->stride_w)
-        return SR_FAIL(SR_E_SHAPE,
-                       "output_pad %d must be at least 0 and less than the stride, %dx%d: more "
-                       "pixels than that would be another x's",
-                       output_pad, attr->stride_h, attr->stride_w);
+        return SR_FAIL(
+            SR_E_SHAPE,
+            "output_pad %d must be at least 0 and less than the stride, %dx%d: with more "
+            "pixels sr_conv2d would give a larger x",
+            output_pad, attr->stride_h, attr->stride_w);
     attr->h = (x->dim[1] - 1) * attr->stride_h - 2 * (int64_t)attr->pad_h +
               attr->dilation_h * (w->dim[2] - 1) + 1 + output_pad;
     attr->w = (x->dim[2] - 1) * attr->stride_w - 2 * (int64_t)attr->pad_w +

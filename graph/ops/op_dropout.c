@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dropout with counter-based draws (Srivastava et al. 2014, inverted scaling): the mask is a
-// function of key, scope and element, so the derivative is dropout itself with the same key and
-// nothing is kept but the key.
+// function of key, scope and element, so the derivative is dropout with the same key, and only the
+// key is kept.
 #include "graph/ops/op_internal.h"
 
 typedef struct dropout_attr {

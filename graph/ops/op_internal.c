@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and lowering that several operators share; see op_internal.h.
+// Checks and lowering shared by operators; see op_internal.h.
 #include "graph/ops/op_internal.h"
 
 #include <assert.h>
@@ -63,7 +63,7 @@ sr_status sr_op_expect_parameter(const sr_node_view *node, int input, const char
     if (info->dtype == expected.dtype && sr_op_same_shape(info, &expected))
         return SR_OK;
     char got[SR_INFO_TEXT], want[SR_INFO_TEXT], first[SR_INFO_TEXT];
-    return SR_FAIL(SR_E_SHAPE, "%s: %s is %s, expected %s to go with %s", node->op->name, name,
+    return SR_FAIL(SR_E_SHAPE, "%s: %s is %s, expected %s to match %s", node->op->name, name,
                    sr_info_text(info, got), sr_info_text(&expected, want),
                    sr_info_text(&node->in[0], first));
 }

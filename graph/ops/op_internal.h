@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operator files share: descriptor heads, shape and dtype checks, lowering helpers.
+// Shared by the operator files: descriptor heads, shape and dtype checks, lowering helpers.
 #ifndef SR_GRAPH_OPS_OP_INTERNAL_H
 #define SR_GRAPH_OPS_OP_INTERNAL_H
 
 #ifndef SR_OPS_PLAIN
-#define SR_OPS_PLAIN // these files define the functions, so the note-taking macros are off
+#define SR_OPS_PLAIN // these files define the functions, so the macros are off
 #endif
 #include "graph/context.h"
 #include "graph/op.h"
@@ -17,7 +17,7 @@
 
 #define SR_OP_HEAD .struct_size = sizeof(sr_op), .abi = SR_OP_ABI
 
-// Bit of sr_op.in_place: output 'o' may take the memory of input 'i'.
+// Bit of sr_op.in_place: output 'o' may reuse the memory of input 'i'.
 #define SR_IN_PLACE(o, i) (1u << (8 * (o) + (i)))
 
 #define SR_INFO_TEXT 96
@@ -25,7 +25,7 @@
 // ---- Dtypes ----
 // f32, bf16, f16 or f64.
 bool sr_op_is_float(sr_dtype dtype);
-// The dtype of the parameters that go with an activation: f32, or f64 for f64.
+// The dtype of the parameters of an activation: f32, or f64 for f64.
 sr_dtype sr_op_parameter_dtype(sr_dtype activation);
 bool sr_op_present(const sr_node_view *node, int input);
 
@@ -41,12 +41,12 @@ sr_status sr_op_expect_activation(const sr_node_view *node, int input, const cha
 // Dtype of the parameters of 'activation', and exactly this shape.
 sr_status sr_op_expect_parameter(const sr_node_view *node, int input, const char *name,
                                  sr_dtype activation, int rank, const int64_t *dim);
-// A parameter vector [channels]; absent ones pass.
+// A parameter vector [channels], or absent.
 sr_status sr_op_expect_vector(const sr_node_view *node, int input, const char *name,
                               sr_dtype activation, int64_t channels);
 // Input 'b' has the dtype and shape of input 'a'.
 sr_status sr_op_expect_equal(const sr_node_view *node, int a, int b);
-// A single f32 (f64 beside f64) number of rank 0 or 1.
+// A single f32 (f64 with f64) number of rank 0 or 1.
 sr_status sr_op_expect_scalar(const sr_node_view *node, int input, sr_dtype activation);
 
 // ---- Common inference: out[0] is in[0]; all inputs are equal floats ----
@@ -55,7 +55,7 @@ sr_status sr_op_infer_like(const sr_node_view *node, sr_info *out);
 // ---- Lowering ----
 sr_status sr_op_lower(sr_kernel_request *request, sr_kernel_id kernel, const void *params,
                       size_t bytes);
-// Kernels that know nothing but the number of elements of input 0.
+// For kernels whose only parameter is the number of elements of input 0.
 sr_status sr_op_lower_count(const sr_node_view *node, sr_kernel_request *request,
                             sr_kernel_id kernel);
 

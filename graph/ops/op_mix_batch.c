@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mix_batch: mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019) of a lane's samples with a
 // permutation of them, drawn by counter as in dropout. Gradients end here: the samples are data,
-// and what stands above the network's input is not learnt.
+// and nothing before the network's input is learnt.
 #include "graph/ops/op_internal.h"
 
 typedef struct mix_attr {
@@ -27,7 +27,7 @@ static sr_status infer(const sr_node_view *node, sr_info *out) {
     char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
     SR_TRY(sr_op_expect_activation(node, X, "x", 4));
     if (labels->dtype != SR_I32 || labels->rank != 1 || labels->dim[0] != x->dim[0])
-        return SR_FAIL(SR_E_SHAPE, "%s: labels %s must be i32 [%lld] to go with %s", node->op->name,
+        return SR_FAIL(SR_E_SHAPE, "%s: labels %s must be i32 [%lld] to match %s", node->op->name,
                        sr_info_text(labels, left), (long long)x->dim[0], sr_info_text(x, right));
     if (key->dtype != SR_I32 || key->rank != 1 || key->dim[0] != 4)
         return SR_FAIL(SR_E_SHAPE, "%s: key %s must be i32 [4] (seed low, seed high, step, lane)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// normalize: pictures of bytes to floats, (x / 255 - mean) / std per channel. Gradients stop here.
+// normalize: images of bytes to floats, (x / 255 - mean) / std per channel. Gradients stop here.
 #include "graph/ops/op_internal.h"
 
 typedef struct normalize_attr {
@@ -37,7 +37,7 @@ static sr_status lower(const sr_node_view *node, sr_kernel_request *request) {
 const sr_op sr_op_normalize = {
     SR_OP_HEAD,
     .name = "normalize",
-    .help = "u8 pictures to floats: (x / 255 - mean) / std per channel",
+    .help = "u8 images to floats: (x / 255 - mean) / std per channel",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

@@ -64,7 +64,7 @@ static sr_status lower_gradient(const sr_node_view *node, sr_kernel_request *req
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
-// dx of a pooling gradient: the size stands in the attributes.
+// dx of a pooling gradient: its size is in the attributes.
 static sr_status infer_gradient(const sr_node_view *node, sr_info *out) {
     const pool_attr *a = node->attr;
     sr_pool_params p;
@@ -98,7 +98,8 @@ static sr_status max_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
     SR_TRY(pool_params(node, &node->in[0], NULL, &p));
     if ((int64_t)a->window_h * a->window_w > MAX_WINDOW)
-        return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d has more than %d elements: pool in steps",
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: a window of %dx%d has more than %d elements; pool in several steps",
                        node->op->name, a->window_h, a->window_w, MAX_WINDOW);
     out[0] = (sr_info){.dtype = node->in[0].dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
     out[1] = out[0];
@@ -272,8 +273,8 @@ sr_tensor sr_global_avgpool(sr_tensor x) {
     return without_pixels(sr_op_unary(&sr_op_avgpool2d, &attr, x), &info);
 }
 
-// Windows that do not fit the one-byte index are pooled along rows, then along the column: the
-// maximum is the same, and so is the first place where it stands.
+// Windows that are too large for the one-byte index are pooled along rows, then along the column:
+// the maximum is the same, and so is its first position.
 sr_tensor sr_global_maxpool(sr_tensor x) {
     sr_info info;
     if (!sr_op_argument(x, "global_maxpool: x", &info))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// relu: max(x, 0). Its gradient is read off the result, so x need not be kept.
+// relu: max(x, 0). Its gradient is computed from the result, so x need not be kept.
 #include "graph/ops/op_internal.h"
 
 static sr_status relu_lower(const sr_node_view *node, sr_kernel_request *request) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reshape: the same elements under another shape. No kernel and no memory: an alias.
+// reshape: the same elements with another shape. An alias: no kernel and no memory.
 #include "graph/ops/op_internal.h"
 
 typedef struct reshape_attr {
@@ -12,7 +12,7 @@ static sr_status infer(const sr_node_view *node, sr_info *out) {
     const sr_info *x = &node->in[0];
     char from[SR_INFO_TEXT], to[SR_INFO_TEXT];
     if (a->rank < 0 || a->rank > SR_MAX_RANK)
-        return SR_FAIL(SR_E_SHAPE, "%s: %d dimensions, at most %d are possible", node->op->name,
+        return SR_FAIL(SR_E_SHAPE, "%s: %d dimensions; a tensor has at most %d", node->op->name,
                        a->rank, SR_MAX_RANK);
     out[0] = sr_op_info(x->dtype, a->rank, a->dim);
     bool positive = true;
@@ -35,7 +35,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_reshape = {
     SR_OP_HEAD,
     .name = "reshape",
-    .help = "the same elements under another shape",
+    .help = "the same elements with another shape",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scale_by: x times a scalar tensor. Its derivative is written with channel_dot, which leaves
-// products unrounded.
+// scale_by: x times a scalar tensor. Its derivative uses channel_dot, which does not round
+// products.
 #include "graph/ops/op_internal.h"
 
 static sr_status infer(const sr_node_view *node, sr_info *out) {

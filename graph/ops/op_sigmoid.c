@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sigmoid and softplus, whose derivative it is. Differentiable to any order.
+// sigmoid, and softplus, whose derivative is sigmoid. Differentiable to any order.
 #include "graph/ops/op_internal.h"
 
 // ---- sigmoid ----
@@ -108,8 +108,7 @@ static void softplus_grad_derivative(sr_context *context, const sr_node_view *no
         grad_in[1] = sr_op_binary(&sr_op_softplus_grad, NULL, x, g);
 }
 
-// An operator of its own, as a sigmoid that is stored in 16 bits loses digits where it is
-// subnormal.
+// A separate operator, as a sigmoid stored in 16 bits loses digits when it is subnormal.
 const sr_op sr_op_softplus_grad = {
     SR_OP_HEAD,
     .name = "softplus_grad",
@@ -131,7 +130,8 @@ sr_tensor sr_softplus(sr_tensor x) {
 
 // softplus(x) - t x is written as (1 - t) softplus(x) + t softplus(-x), as softplus(x) - x is
 // softplus(-x): no term is larger than the loss, and none larger than the gradient. The other form
-// cancels where a sample is right: in bf16 neither its loss nor its gradient has a correct digit.
+// cancels when a sample is classified correctly: in bf16 neither its loss nor its gradient has a
+// correct digit.
 sr_tensor sr_bce_with_logits(sr_tensor x, double target) {
     sr_info info;
     if (!sr_op_argument(x, "bce_with_logits: x", &info))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, cross-entropy with label smoothing (Szegedy et al. 2016) and the counts of correct
-// labels. The loss is differentiable once.
+// Softmax, cross-entropy with label smoothing (Szegedy et al. 2016), and counts of correct
+// predictions. The loss is differentiable once.
 #include "graph/ops/op_internal.h"
 
 typedef struct xent_attr {
@@ -14,13 +14,13 @@ static sr_status lower(const sr_node_view *node, sr_kernel_request *request, sr_
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
-// labels i32 [N] beside rows [N,K]
+// Labels are i32 [N] for rows [N,K].
 static sr_status expect_labels(const sr_node_view *node, int input) {
     const sr_info *labels = &node->in[input], *rows = &node->in[0];
     if (labels->dtype == SR_I32 && labels->rank == 1 && labels->dim[0] == rows->dim[0])
         return SR_OK;
     char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
-    return SR_FAIL(SR_E_SHAPE, "%s: labels %s must be i32 [%lld] to go with %s", node->op->name,
+    return SR_FAIL(SR_E_SHAPE, "%s: labels %s must be i32 [%lld] to match %s", node->op->name,
                    sr_info_text(labels, left), (long long)rows->dim[0], sr_info_text(rows, right));
 }
 
@@ -165,7 +165,7 @@ static sr_status hits_lower(const sr_node_view *node, sr_kernel_request *request
 const sr_op sr_op_topk_hits = {
     SR_OP_HEAD,
     .name = "topk_hits",
-    .help = "how many labels are the best class, among the five best",
+    .help = "number of labels that are the best class, and among the five best",
     .inputs = 2,
     .input_name = {"logits", "labels"},
     .required = 2,

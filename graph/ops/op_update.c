@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of variables in place: SGD with momentum (as torch.optim.SGD has it) and the exponential
-// moving average of parameters. They have no outputs and no gradient.
+// Updates of variables in place: SGD with momentum, as torch.optim.SGD, and the exponential moving
+// average of parameters. They have no outputs and no gradient.
 #include "graph/ops/op_internal.h"
 
 static sr_status expect_update(const sr_node_view *node, int tensors) {

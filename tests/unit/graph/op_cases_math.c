@@ -371,7 +371,7 @@ const op_case op_cases_math[] = {
      .want_count = 4,
      .gradient = GRADIENT_STOPS,
      .wrong = mix_labels,
-     .message = "mix_batch: labels [2] i32 must be i32 [3] to go with [3, 2, 2, 1] f32"},
+     .message = "mix_batch: labels [2] i32 must be i32 [3] to match [3, 2, 2, 1] f32"},
 
     // Shapes, sums, losses
     {.op = "reshape",

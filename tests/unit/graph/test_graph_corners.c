@@ -139,7 +139,7 @@ static void test_a_value_after_an_update_is_never_the_old_one(void **state) {
         expect_all(before, 15);
         if (early) {
             assert_status(SR_E_ARGUMENT, sr_read(behind, got, sizeof got));
-            assert_message("scale: reads variable 'p' behind its update");
+            assert_message("scale: reads variable 'p' after its update");
             sr_context_begin_step(context);
             continue;
         }
@@ -224,7 +224,7 @@ static void test_shapes_that_no_memory_holds(void **state) {
         {{.dtype = SR_F32, .rank = SR_MAX_RANK + 1}, "6 dimensions"},
         {{.dtype = SR_F32, .rank = -1}, "-1 dimensions"},
         {{.dtype = SR_DTYPE_COUNT, .rank = 0}, "no dtype"},
-        {{.dtype = SR_F64, .rank = 3, .dim = {1 << 30, 1 << 30, 1 << 30}}, "bytes overflow"},
+        {{.dtype = SR_F64, .rank = 3, .dim = {1 << 30, 1 << 30, 1 << 30}}, "at most 2^48 elements"},
     };
     static const float data[4] = {0};
     sr_context *context = context_new();
