@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# sr_room(NAME SOURCES a.c b.c LIBRARIES x y): the objects of one room, compiled with the house's
-# flags and only the libraries that the room may use. All rooms together make libserried.
+# sr_room(NAME SOURCES a.c b.c LIBRARIES x y): the objects of one room, compiled with the common
+# flags and only the libraries that the room may use. All rooms together form libserried.
 function(sr_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_library(sr_${name} OBJECT ${ARG_SOURCES})

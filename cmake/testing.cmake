@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions that register tests. Each program runs in the root of the repository; exit code 77 and a
 # line "NOT RUN: reason" mean that it could not run here. Labels: short, long, dist, fuzz, gpu; tree
-# for checks that are the same in every build; beside long the part of tests/long-parts that runs it.
+# for checks that are the same in every build; with long, also the part of tests/long-parts that runs it.
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(SERRIED_FUZZ_SECONDS 60 CACHE STRING "Seconds for each fuzz target where they fuzz")
@@ -25,9 +25,9 @@ endif()
 
 function(sr_test_properties name timeout labels)
   math(EXPR timeout "${timeout} * ${SERRIED_TIMEOUT_FACTOR}")
-  if(SERRIED_SANITIZE MATCHES "thread") # vector kernels cost it a factor of fifty
+  if(SERRIED_SANITIZE MATCHES "thread") # slows vector kernels by a factor of fifty
     math(EXPR timeout "${timeout} * 25")
-  elseif(SERRIED_SANITIZE) # the others a factor of about five
+  elseif(SERRIED_SANITIZE) # the others slow tests by about five
     math(EXPR timeout "${timeout} * 5")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
@@ -65,7 +65,7 @@ endfunction()
 
 # sr_fuzz(NAME SOURCES fuzz/fuzz_x.c CORPUS fuzz/corpus/x): a libFuzzer target. In the fuzz preset it
 # fuzzes for SERRIED_FUZZ_SECONDS (label fuzz); elsewhere it runs once over its committed corpus
-# (label short), so that what was once found stays fixed.
+# (label short), so that earlier findings stay fixed.
 function(sr_fuzz name)
   cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LIBRARIES" ${ARGN})
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_CORPUS})
@@ -74,7 +74,7 @@ function(sr_fuzz name)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set(found ${CMAKE_CURRENT_BINARY_DIR}/${name}-corpus)
     file(MAKE_DIRECTORY ${found})
-    # Seed 0 has libFuzzer draw one. By itself it ends with 77 on a finding, which means "not run" here.
+    # With seed 0 libFuzzer draws one. Its default exit code for a finding is 77, which means "not run" here.
     add_test(NAME ${name} COMMAND sh -c
       "echo seed \${SERRIED_TEST_SEED:=0}; exec \"$0\" -seed=$SERRIED_TEST_SEED \"$@\"" $<TARGET_FILE:${name}>
       -error_exitcode=1 -max_total_time=${SERRIED_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
@@ -90,7 +90,7 @@ function(sr_fuzz name)
   target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} m)
 endfunction()
 
-# Stacks of allocations are whole, at a cost, where suppressions must find who called libc for them.
+# Complete stacks of allocations, which are slow, where suppressions must match the caller of libc.
 function(sr_whole_stacks name)
   if(SERRIED_SANITIZE)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT_MODIFICATION
@@ -105,8 +105,8 @@ function(sr_mpi_program name)
   target_link_libraries(${name} PRIVATE sr_flags serried ${ARG_LIBRARIES} m)
 endfunction()
 
-# sr_mpi_test(NAME PROGRAM p RANKS 4 EXIT_CODE 3 [TEXT "..."] [ARGS ...]): p under mpirun ends with
-# this code and says this text. Without EXIT_CODE, RANKS "1 2 4" is a list: every run ends with 0 and
+# sr_mpi_test(NAME PROGRAM p RANKS 4 EXIT_CODE 3 [TEXT "..."] [ARGS ...]): p under mpirun must end
+# with this code and print this text. Without EXIT_CODE, RANKS "1 2 4" is a list: every run ends with 0 and
 # writes the same to stdout. See tests/dist/mpirun.sh.
 function(sr_mpi_test name)
   cmake_parse_arguments(ARG "" "PROGRAM;RANKS;EXIT_CODE;TEXT;TIMEOUT" "ARGS" ${ARGN})

@@ -10,7 +10,7 @@ target_compile_options(sr_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
   -Wdouble-promotion -Wcast-qual -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla
   -Wswitch-enum -Wformat=2)
-# gcc 12 takes what a function stored through &p for the address of p.
+# gcc 12 mistakes what a function stored through &p for the address of p.
 target_compile_options(sr_flags INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-dangling-pointer>)
 if(SERRIED_WERROR)
   target_compile_options(sr_flags INTERFACE -Werror)

@@ -21,7 +21,7 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
     if (request->kernel == SR_KERNEL_OWN)
-        return SR_FAIL(SR_E_UNSUPPORTED, "no kernel of its own (%s, ...) takes (%s)",
+        return SR_FAIL(SR_E_UNSUPPORTED, "none of the operator's kernels (%s, ...) takes (%s)",
                        request->own_count ? request->own[0].name : "none", dtypes);
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;

@@ -271,7 +271,7 @@ static int reduce_large(double x, double *r) {
         f1 = ~f1 + (f2 == 0);
         f0 = ~f0 + (f2 == 0 && f1 == 0);
     }
-    // The fraction in pieces of 53 bits, of which the first ones may be zero.
+    // The fraction in pieces of 53 bits; the first ones may be zero.
     double a = (double)(f0 >> 11) * 0x1p-53;
     double b = (double)((f0 & 0x7ff) << 42 | f1 >> 22) * 0x1p-106;
     double c = (double)((f1 & 0x3fffff) << 31 | f2 >> 33) * 0x1p-159;

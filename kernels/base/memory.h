@@ -62,7 +62,7 @@ char *sr_arena_strdup(sr_arena *arena, const char *text);
 void sr_arena_reset(sr_arena *arena);
 // Frees all memory; the arena is then as after sr_arena_init.
 void sr_arena_release(sr_arena *arena);
-// Bytes of memory that the arena holds.
+// Bytes of memory of the arena.
 size_t sr_arena_bytes(const sr_arena *arena);
 
 #ifdef __cplusplus

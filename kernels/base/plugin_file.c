@@ -47,7 +47,7 @@ static sr_status check_permissions(const struct stat *st, const char *shown, con
     return SR_OK;
 }
 
-// Checks an open folder or file. Takes over the descriptor: *out, or closed on failure.
+// Checks an open folder or file. Owns the descriptor: returns it in *out, or closes it on failure.
 static sr_status check_open(int fd, const char *shown, const char *what, const char *plugin,
                             int *out) {
     struct stat st;

@@ -2,9 +2,9 @@
 // Measured limits of this machine (see machine_limits.h).
 //
 // The arithmetic limit is a loop of independent fused multiply-adds, one in four with an operand
-// from memory, as matrix kernels have at best: processors lower their clock under such loops, so a
-// loop on registers alone promises too much. The best of several short runs counts: others may be
-// using the machine.
+// from memory, as matrix kernels have at best: processors lower their clock in such loops, so a
+// loop on registers only would overestimate. The best of several short runs counts, as other
+// processes may use the machine.
 #include "kernels/cpu/machine_limits.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@
 #define LOOPS 200000
 #define COPY_BYTES ((size_t)64 << 20)
 
-// Each returns the number of floating-point operations it did.
+// Each returns the number of its floating-point operations.
 typedef double (*flop_loop)(float *buffer);
 
 static double plain_loop(float *buffer) {

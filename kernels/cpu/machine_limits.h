@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured: benchmarks give their results as a share of it.
+// Measured limits of this machine: benchmarks report their results as a share of them.
 #ifndef SR_KERNELS_CPU_MACHINE_LIMITS_H
 #define SR_KERNELS_CPU_MACHINE_LIMITS_H
 

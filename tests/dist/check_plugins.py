@@ -161,7 +161,7 @@ class Plugins(suite.Suite):
                     "another")
         self.expect("an operator's kernels lack a dtype",
                     [self.serried, "train", recipe, "--dry-run", "precision=bf16", "data.train=" + self.data], [2],
-                    "swish: no kernel of its own (swish/own, ...) takes (bf16, bf16)")
+                    "swish: none of the operator's kernels (swish/own, ...) takes (bf16, bf16)")
         self.expect("info lists what a plug-in brings", [self.serried, "info", "plugins", self.path("op_swish.so")],
                     [0])
 

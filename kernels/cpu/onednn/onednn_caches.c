@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache sizes that oneDNN computes with.
+// The cache sizes that oneDNN uses.
 //
 // oneDNN 2.6 chooses blocks, loop orders and the number of partial sums of its convolutions and
 // products by the size of the first three data caches for each core (platform.cpp,
 // get_per_core_cache_size), so its bits may depend on them. It reads them with Xbyak's
-// setCacheHierarchy, which knows Intel's processors alone: leaf 4 of CPUID, shared among the
-// threads that leaf 0xB counts. On others it takes constants, whatever their caches. What it does
-// is repeated here, its narrow bit fields included, as the library has no call for it: the sizes
-// are part of the fingerprint (trainer/engine/fingerprint.h). serried's own kernels read no cache
-// size.
+// setCacheHierarchy, which only supports Intel processors: leaf 4 of CPUID, divided by the threads
+// of leaf 0xB. On others it uses constants, whatever their caches. The same is done here, including
+// its narrow bit fields, as the library has no function for it: the sizes are part of the
+// fingerprint (trainer/engine/fingerprint.h). serried's own kernels do not use cache sizes.
 #include <string.h>
 
 #include "kernels/cpu/onednn/onednn_internal.h"
@@ -31,7 +30,7 @@ static uint32_t bits(uint32_t value, int begin, int end) {
     return value >> begin & ((1u << (end - begin)) - 1);
 }
 
-// Logical processors of a core and of a package; zeros where leaf 0xB is not there.
+// Logical processors of a core and of a package; zeros without leaf 0xB.
 static void read_topology(sr_onednn_cpuid read, uint32_t highest, uint32_t *core,
                           uint32_t *package) {
     uint32_t r[4], threads[2] = {0, 0};
@@ -67,7 +66,7 @@ bool sr_onednn_read_caches(sr_onednn_cpuid read, uint32_t bytes[SR_ONEDNN_CACHES
         if (package != 0 && sharing > package)
             sharing = package;
         if (core == 0)
-            core = sharing; // of the first level: nobody shares it
+            core = sharing; // of the first level, which is not shared
         const uint32_t cores = sharing / core;
         bytes[level++] = (bits(r[1], 22, 31) + 1) * (bits(r[1], 12, 21) + 1) *
                          (bits(r[1], 0, 11) + 1) * (r[2] + 1) / (cores > 1 ? cores : 1);

@@ -3,11 +3,10 @@
 //
 // Three forms of one task, "images in, packed weights, images out":
 //   forward    y = conv(x, w)
-//   mirrored   dx of a convolution with stride 1 is the convolution of dy with the weights'
-//   channels
-//              exchanged and their taps reversed; of a strided 1x1, the same on the grid of
-//              outputs, spread over a dx of zeros. oneDNN's forward kernels are up to twice as fast
-//              as its gradient kernels on NHWC (measured: 110-130 against 60-110 GFLOP/s).
+//   mirrored   dx of a convolution with stride 1 is the convolution of dy with the weights, their
+//              channels exchanged and their taps reversed; of a strided 1x1, the same on the grid
+//              of outputs, spread over a dx of zeros. oneDNN's forward kernels are up to twice as
+//              fast as its gradient kernels on NHWC (measured: 110-130 against 60-110 GFLOP/s).
 //   gradient   oneDNN's own backward-data primitive, for everything else.
 //
 // Stage 0 packs the weights into the primitive's layout, in pieces of output channels (of the
@@ -19,7 +18,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cpu/onednn/onednn_internal.h"
 
-// f32 copies of the images of one call, where T is bf16: about a second-level cache.
+// Size of the f32 copies of the images of one call, if T is bf16: about a second-level cache.
 #define COPY_BYTES (INT64_C(3) << 20)
 
 typedef enum conv_form { FORWARD, MIRRORED, GRADIENT } conv_form;
@@ -34,7 +33,7 @@ typedef struct conv_state {
     conv_form form;
     bool copies;         // T is bf16, arithmetic f32
     bool bf16;           // T is bf16
-    bool spread;         // outputs go to every stride-th place of a larger image of zeros
+    bool spread;         // outputs are written to every stride-th pixel of a larger image of zeros
     conv_images in, out; // as the primitive sees them
     int64_t final_count; // elements of one image of the result (more than out.count with 'spread')
     int64_t step;        // images of one call
@@ -98,7 +97,7 @@ static void choose_form(conv_state *s, bool gradient) {
     s->final_count = gradient ? x.count : y.count;
 }
 
-// The largest number of images per call whose f32 copies fit, and the split of the batch.
+// Chooses the largest number of images per call whose f32 copies fit, and divides the batch.
 static void choose_calls(conv_state *s) {
     const int64_t n = s->p.n, block = (n + SR_ONEDNN_BLOCKS - 1) / SR_ONEDNN_BLOCKS;
     s->step = block;
@@ -203,7 +202,8 @@ static sr_status gradient_desc(const conv_state *s, const conv_descs *d,
     return SR_OK;
 }
 
-// run[which] for n images. The first one chooses the layout of the weights, the second takes it.
+// run[which] for n images. The first one chooses the layout of the weights, the second uses it,
+// too.
 static sr_status make_run(conv_state *s, int which, int64_t n, bool bias,
                           const_dnnl_primitive_attr_t attr) {
     const dnnl_data_type_t type = arithmetic_type(s);
@@ -298,8 +298,8 @@ static sr_status canonical_part(const conv_state *s, dnnl_memory_desc_t *part) {
     return SR_OK;
 }
 
-// Whether all pieces have the layout of the first, so that one primitive serves them: blocks of
-// output channels (16 to 64, also 48) must not be cut, nor the last one be padded.
+// Whether all pieces have the same layout, so that one primitive serves them: blocks of output
+// channels (16 to 64, also 48) must not be divided, and the last one must not be padded.
 static bool pieces_possible(conv_state *s, int64_t pieces) {
     s->pieces = pieces;
     s->piece_k = s->p.k / pieces;
@@ -361,7 +361,8 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
 
 // ---- images ----
 
-// Rows of n small images to every stride-th place of n large ones, zeros elsewhere.
+// Copies the pixels of n small images to every stride-th pixel of n large ones, with zeros
+// elsewhere.
 static void spread_images(const conv_state *s, int64_t n, const char *from, char *to) {
     const sr_conv_params *p = &s->p;
     const size_t pixel = (size_t)p->c * (s->bf16 ? 2 : 4);
@@ -381,7 +382,7 @@ static void spread_images(const conv_state *s, int64_t n, const char *from, char
 }
 
 typedef struct conv_buffers {
-    char *in, *out, *result; // what the primitive reads and writes; where T's images are built
+    char *in, *out, *result; // what the primitive reads and writes; the result in T
     char *scratchpad;
 } conv_buffers;
 

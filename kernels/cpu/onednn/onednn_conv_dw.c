@@ -2,12 +2,12 @@
 // conv2d_dw by oneDNN's backward-weights primitive: for grouped convolutions, for bf16 on AMX, and
 // for builds without the x86 provider (whose own kernel is faster elsewhere).
 //
-// Stage 0: a group of images each, into partial results in the primitive's layout. Stage 1 adds
-// them as a binary tree, in pieces. Stage 2 brings the sum into canonical OIHW.
+// Stage 0 computes a partial result for each group of images, in the primitive's layout. Stage 1
+// adds them as a binary tree, in pieces. Stage 2 converts the sum to canonical OIHW.
 //
-// A 1x1 filter with a stride reads some pixels of x. They are gathered here and the primitive has
-// no stride: oneDNN 2.6 gathers them beyond the end of its scratchpad for some numbers of channels
-// (8 to 16 channels in f32, 1 to 2 in bf16).
+// A 1x1 filter with a stride reads only some pixels of x. They are gathered here, and the primitive
+// has no stride: for some numbers of channels, oneDNN 2.6 gathers them beyond the end of its
+// scratchpad (8 to 16 channels in f32, 1 to 2 in bf16).
 #include <string.h>
 
 #include "kernels/base/memory.h"
@@ -17,7 +17,7 @@
 #define PIECE 65536                      // floats
 
 typedef struct dw_state {
-    sr_conv_params p, asked; // of the primitive; of the request, where pixels are gathered
+    sr_conv_params p, asked; // of the primitive; of the request (differs if pixels are gathered)
     bool gathers, copies, bf16;
     int64_t images, groups; // images of a group (the last may have fewer), groups of images
     sr_onednn_primitive run[2];
@@ -123,7 +123,7 @@ static void choose_groups(dw_state *s) {
     s->groups = (p->n + s->images - 1) / s->images;
 }
 
-// The problem of the primitive.
+// Chooses the parameters of the primitive.
 static void choose_problem(dw_state *s, const sr_conv_params *asked) {
     s->p = s->asked = *asked;
     const bool strided = asked->stride_h > 1 || asked->stride_w > 1;

@@ -8,7 +8,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/cpu/onednn/onednn_internal.h"
 
-// OpenMP 4.5, 3.2.1 and 3.2.3. <omp.h> is a compiler's own header; libdnnl brings the library.
+// OpenMP 4.5, 3.2.1 and 3.2.3. <omp.h> belongs to a compiler; the library comes with libdnnl.
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
@@ -38,8 +38,8 @@ static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
 
-// oneDNN is held to the features that serried admits (SERRIED_CPU_MASK, ranks' common set) and to
-// fp32 arithmetic in full: what its environment variables say of these would change bits.
+// Limits oneDNN to the features that serried allows (SERRIED_CPU_MASK, the common set of the ranks)
+// and to full fp32 arithmetic: its environment variables for these would change bits.
 static void make_engine(void) {
     const uint32_t features = sr_cpu_features();
     const dnnl_cpu_isa_t isa = features & SR_CPU_AMX_BF16 ? dnnl_cpu_isa_avx512_core_amx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of provider "onednn" share: primitives that any number of threads run at once, and
-// conversions between bf16 and f32 through the kernel table.
+// Shared by the files of provider "onednn": primitives that any number of threads can run at once,
+// and conversions between bf16 and f32 with kernels of the table.
 #ifndef SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 #define SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 
@@ -12,8 +12,8 @@
 
 #define SR_ONEDNN_NUMERICS 4 // sr_provider.numerics
 #define SR_ONEDNN_ARGS 4
-// Blocks that a batch of images is cut into where it has as many images: enough for eight threads,
-// few enough that the weights are read seldom.
+// Number of blocks of a batch, if it has as many images: enough for eight threads, few enough that
+// the weights are read seldom.
 #define SR_ONEDNN_BLOCKS 8
 
 sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const char *what);
@@ -24,26 +24,26 @@ sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const
             return sr_onednn_fail(__FILE__, __LINE__, dnnl_status_, #call);                        \
     } while (0)
 
-// Bytes of the first three levels of data caches for each core, as oneDNN reads and computes with
-// them; false where it reads none.
+// Bytes per core of the first three levels of data caches, as oneDNN reads them; false if it does
+// not read them.
 #define SR_ONEDNN_CACHES 3
 bool sr_onednn_caches(uint32_t bytes[SR_ONEDNN_CACHES]);
-// The same by this way to read a leaf of CPUID: eax, ebx, ecx, edx into out.
+// The same with this function to read a leaf of CPUID: eax, ebx, ecx, edx into out.
 typedef void (*sr_onednn_cpuid)(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
 bool sr_onednn_read_caches(sr_onednn_cpuid read, uint32_t bytes[SR_ONEDNN_CACHES]);
 
-// The CPU engine, made at first use; lives as long as the process.
+// The CPU engine, created at first use and never freed.
 sr_status sr_onednn_engine(dnnl_engine_t *out);
 // Limits oneDNN's threads to the calling one; returns the limit before.
 int sr_onednn_single_thread(void);
 void sr_onednn_restore_threads(int threads);
 
-// True where bf16 products run on AMX tiles. Elsewhere bf16 is a storage format and arithmetic is
+// Whether bf16 products run on AMX tiles. Otherwise bf16 is only a storage format and arithmetic is
 // f32 (vdpbf16ps without AMX has half the rate of f32 multiply-adds).
 bool sr_onednn_native_bf16(void);
 
-// A primitive and what one execution needs. Immutable after init but for the list of idle calls,
-// which has a lock: a call is a stream and memory objects whose handles one thread sets.
+// A primitive, and calls: what one execution needs, a stream and memory objects whose handles one
+// thread sets. Immutable after init except for the list of idle calls, which has a lock.
 typedef struct sr_onednn_call {
     dnnl_stream_t stream;
     dnnl_memory_t memory[SR_ONEDNN_ARGS + 1]; // the last one is the scratchpad
@@ -51,7 +51,7 @@ typedef struct sr_onednn_call {
 } sr_onednn_call;
 
 typedef struct sr_onednn_primitive {
-    dnnl_primitive_t primitive; // NULL: not there
+    dnnl_primitive_t primitive; // NULL: none
     int args;
     int id[SR_ONEDNN_ARGS]; // DNNL_ARG_...
     dnnl_memory_desc_t desc[SR_ONEDNN_ARGS + 1];
@@ -59,8 +59,8 @@ typedef struct sr_onednn_primitive {
     struct sr_onednn_idle *idle;
 } sr_onednn_primitive;
 
-// Takes over 'desc' (destroys it, also on failure). Its attributes must ask for a user scratchpad
-// (sr_onednn_attr). ids: DNNL_ARG_... of the arguments that runs will give.
+// Owns 'desc' and destroys it, also on failure. Its attributes must ask for a user scratchpad
+// (sr_onednn_attr). ids: DNNL_ARG_... of the arguments of a run.
 sr_status sr_onednn_primitive_init(sr_onednn_primitive *p, dnnl_primitive_desc_t desc,
                                    const int *ids, int args);
 // Executes on the calling thread. data: one pointer per id; scratchpad: p->scratchpad bytes.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear, linear_dx and linear_dw by oneDNN's single-precision matrix product (row-major).
 //
-// A block is a range of columns of the result (rows of dw): each reads its part of the weights once
-// and all of the small activations, and no partial sums arise. Where T is bf16, activations are
-// widened (stage 0, once) and weights rounded to bf16, and results rounded once at the end.
+// A block is a range of columns of the result (rows of dw): it reads its part of the weights once
+// and all of the activations, which are small, and there are no partial sums. Where T is bf16,
+// activations are widened (stage 0, once) and weights rounded to bf16, and results rounded once at
+// the end.
 #include <string.h>
 
 #include "kernels/base/memory.h"
@@ -38,7 +39,7 @@ static float rounded(float value, bool bf16) {
     return bf16 ? sr_bf16_to_f32(sr_f32_to_bf16(value)) : value;
 }
 
-// A block's part of w as T holds it: w itself, or rounded into scratch ('rows' by 'width').
+// A block's part of w, rounded to T: w itself, or a copy in scratch ('rows' by 'width').
 static const float *weights_of(const linear_state *s, const float *w, int64_t rows, int64_t width,
                                int64_t *stride, sr_worker *worker) {
     if (!s->bf16)
@@ -121,8 +122,8 @@ static sr_status widen_block(const sr_kernel_args *args, int64_t block, sr_worke
 static sr_status prepare(const sr_kernel_request *request, sr_kernel_fn run, int64_t columns,
                          int64_t first_count, int64_t second_count, size_t scratch,
                          sr_prepared *out) {
-    // dnnl_sgemm needs no engine, but making it limits oneDNN to the processor features that
-    // serried admits, which oneDNN refuses once it has computed anything.
+    // dnnl_sgemm needs no engine, but creating it limits oneDNN to the processor features that
+    // serried allows, which oneDNN refuses after its first computation.
     dnnl_engine_t engine = NULL;
     SR_TRY(sr_onednn_engine(&engine));
     linear_state *s = sr_alloc(sizeof *s, "a oneDNN linear layer");

@@ -111,8 +111,8 @@ sr_status sr_onednn_primitive_init(sr_onednn_primitive *p, dnnl_primitive_desc_t
     if (p->idle == NULL)
         return SR_E_MEMORY;
     (void)pthread_mutex_init(&p->idle->lock, NULL);
-    // As many as threads may run it at once, so that no step takes memory, whatever the timing;
-    // more come where teams are larger than the machine.
+    // One call for each thread that may run it at the same time, so that no step allocates memory,
+    // whatever the timing; more are created if teams are larger than the machine.
     for (int i = threads_at_once(); i > 0 && status == SR_OK; i--) {
         sr_onednn_call *call = NULL;
         status = call_create(p, &call);

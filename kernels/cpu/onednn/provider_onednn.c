@@ -37,7 +37,7 @@ static bool processor_fits(void) {
     return (sr_cpu_features() & SR_CPU_AVX2) != 0;
 }
 
-// By number of arguments and place of the weights: T f32 or bf16, F f32, f f32 or absent.
+// Dtypes of the arguments: T f32 or bf16, F f32, f f32 or absent.
 static bool dtypes_fit(const sr_kernel_request *request) {
     static const char *const signatures[SR_KERNEL_COUNT] = {
         [SR_KERNEL_conv2d] = "TFfT",   [SR_KERNEL_linear] = "TFfT",   [SR_KERNEL_conv2d_dx] = "TFT",
@@ -46,7 +46,7 @@ static bool dtypes_fit(const sr_kernel_request *request) {
     return processor_fits() && signature_fits(request, signatures[request->kernel]);
 }
 
-// Arithmetic in f32, whatever T.
+// Arithmetic in f32, for every T.
 static bool supports_gemm(const sr_kernel_request *request) {
     return dtypes_fit(request);
 }

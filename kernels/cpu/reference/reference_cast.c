@@ -2,7 +2,7 @@
 // Reference cast: every dtype to every float dtype, rounded once to nearest even; equal dtypes are
 // copied.
 //
-// Values pass through f64, which holds every source exactly but i64 beyond 2^53.
+// Values are converted through f64, which represents every source exactly except i64 beyond 2^53.
 #include <string.h>
 
 #include "kernels/cpu/reference/reference_internal.h"
@@ -10,7 +10,7 @@
 #define CHUNK 256
 
 // f64 to f32 rounded to odd: an inexact result has its last bit set, so that a second rounding to
-// bf16 or f16 gives what one rounding would (Boldo & Melquiond 2008).
+// bf16 or f16 gives the same result as a single one (Boldo & Melquiond 2008).
 static float odd_f32(double value) {
     float f = (float)value;
     if ((double)f == value || value != value)
@@ -19,7 +19,7 @@ static float odd_f32(double value) {
     memcpy(&bits, &f, sizeof bits);
     const double magnitude = value < 0 ? -value : value;
     if ((double)(f < 0 ? -f : f) > magnitude)
-        bits--; // back to the neighbour towards zero
+        bits--; // step to the neighbour towards zero
     bits |= 1u;
     memcpy(&f, &bits, sizeof f);
     return f;

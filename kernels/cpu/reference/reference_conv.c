@@ -7,9 +7,9 @@
 //
 // in chains and a tree (reference_sum.inc), the last of the named indices running fastest. Inner
 // loops run over neighbouring outputs (channels), four terms at a time and in the order of the sum,
-// so they vectorise without changing a bit. The first two begin with a stage that rounds
-// the weights to T and transposes them for that. A linear layer is a 1 x 1 convolution of one image
-// of one row. Not here: Winograd, FFT, im2col; other providers may.
+// so they vectorise without changing a bit. The first two begin with a stage that rounds the
+// weights to T and transposes them for this. A linear layer is a 1 x 1 convolution of one image
+// with one row. Not here: Winograd, FFT, im2col; other providers may use them.
 #include <math.h>
 #include <string.h>
 
@@ -34,15 +34,15 @@ static inline int64_t input_position(int64_t out, int64_t tap, int32_t stride, i
     return at >= 0 && at < size ? at : -1;
 }
 
-// The other way round: the output position that sees input 'in' through 'tap', or -1.
+// The inverse: the output position that reads input 'in' with 'tap', or -1.
 static inline int64_t output_position(int64_t in, int64_t tap, int32_t stride, int32_t dilation,
                                       int32_t pad, int64_t size) {
     const int64_t at = in + pad - tap * dilation;
     return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
 }
 
-// Levels of the tree of a tile's sums over 'in' channels, which takes in SR_REFERENCE_TERMS terms
-// of a tap at a time, at most.
+// Levels of the tree of a tile's sums over 'in' channels, to which at most SR_REFERENCE_TERMS terms
+// of a tap are added at a time.
 static inline int64_t tile_levels(const sr_conv_params *p, int64_t in) {
     return sr_reference_levels(p->r * p->s * sr_blocks_of(in / p->groups, SR_REFERENCE_TERMS));
 }
@@ -67,12 +67,12 @@ static inline int64_t filter_sums(const sr_conv_params *p) {
     return p->r * p->s * (is_depthwise(p) ? DEPTHWISE_CHUNK : FILTER_CHUNK * (p->c / p->groups));
 }
 
-// Levels of the tree of these sums, which takes in a part of an output row at a time.
+// Levels of the tree of these sums, to which a part of an output row is added at a time.
 static inline int64_t filter_levels(const sr_conv_params *p) {
     return sr_reference_levels(p->n * p->p * sr_blocks_of(p->q, SR_REFERENCE_TERMS));
 }
 
-// Columns q of 'part' whose tap s lies inside the picture.
+// Columns q of 'part' whose tap s is inside the picture.
 static sr_block_range columns_of(const sr_conv_params *p, int64_t s, sr_block_range part) {
     int64_t begin = part.begin, end = part.end;
     while (begin < end &&
@@ -84,7 +84,7 @@ static sr_block_range columns_of(const sr_conv_params *p, int64_t s, sr_block_ra
     return (sr_block_range){begin, end};
 }
 
-// Columns of the picture that some tap sees from columns 'part' of the output.
+// Columns of the picture that some tap reads for columns 'part' of the output.
 static sr_block_range columns_seen(const sr_conv_params *p, sr_block_range part) {
     const int64_t begin = part.begin * p->stride_w - p->pad_left;
     const int64_t end = (part.end - 1) * p->stride_w + (p->s - 1) * p->dilation_w - p->pad_left + 1;
@@ -95,7 +95,7 @@ static sr_block_range columns_seen(const sr_conv_params *p, sr_block_range part)
 #define SR_TYPED_BODY "kernels/cpu/reference/reference_conv.inc"
 #include "kernels/cpu/reference/reference_typed.inc"
 
-// ---- Preparing: the shape goes into the state, so that linear layers share the functions ----
+// ---- Preparing: the shape is in the state, so that linear layers can use the same functions ----
 
 static sr_status set_shape(const sr_conv_params *p, sr_prepared *out) {
     sr_conv_params *state = sr_alloc(sizeof *state, "convolution");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference kernels, element by element: activations and their gradients, arithmetic, scaling,
-// dropout, pictures to floats, casts. Blocks of 64 Ki elements; output may be an input.
+// Elementwise reference kernels: activations and their gradients, arithmetic, scaling, dropout,
+// pictures to floats, casts. Blocks of 64 Ki elements; output may be an input.
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ sr_status sr_reference_prepare_normalize(const sr_kernel_request *request, sr_pr
     static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(normalize);
     const sr_normalize_params *p = (const void *)request->params;
     if (p->channels < 1 || p->channels > SR_NORMALIZE_MAX_CHANNELS)
-        return SR_FAIL(SR_E_UNSUPPORTED, "normalize: %lld channels, at most %d are possible",
+        return SR_FAIL(SR_E_UNSUPPORTED, "normalize: %lld channels; the limit is %d",
                        (long long)p->channels, SR_NORMALIZE_MAX_CHANNELS);
     return prepare(variants, request->dtype[1], p->rows * p->channels, out);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference kernel files share.
+// Shared by the reference kernel files.
 //
-// The reference is written to be obviously right and to give the same bits with every compiler and
-// instruction set: sums have a fixed order that is written out, vectorised loops are elementwise,
-// exp and log are our own, products and sums are rounded separately (-ffp-contract=off). It
-// accumulates in f32 for f32, bf16 and f16, and in f64 for f64.
+// The reference is written to be obviously correct and to give the same bits with every compiler
+// and instruction set: sums have a fixed, explicit order, vectorised loops are elementwise, exp and
+// log are those of kernels/base/math.h, products and sums are rounded separately
+// (-ffp-contract=off). It accumulates in f32 for f32, bf16 and f16, and in f64 for f64.
 #ifndef SR_KERNELS_CPU_REFERENCE_INTERNAL_H
 #define SR_KERNELS_CPU_REFERENCE_INTERNAL_H
 
@@ -19,7 +19,7 @@
 #define SR_REFERENCE_ROWS 1024
 // Most terms of a sum that are added one after the other (reference_sum.inc).
 #define SR_REFERENCE_TERMS 32
-// Neighbouring elements that are added at a time, and the sums that they go to in turn.
+// Number of interleaved sums to which neighbouring elements are added in turn.
 #define SR_REFERENCE_CHUNK 1024
 #define SR_REFERENCE_WAYS 16
 #define SR_REFERENCE_LEVELS 63 // of a tree of sums

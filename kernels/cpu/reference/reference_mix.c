@@ -3,10 +3,11 @@
 // 2018) and CutMix (Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
 // Localizable Features", ICCV 2019) of the samples of one lane.
 //
-// The first stage draws what happens to the lane and keeps it in the workspace; the second does it,
-// one block a sample. All draws come from one stream whose seed is the first draw of (key, scope),
-// in double precision on own elementary functions. No other provider has an entry: in fp32 this one
-// runs at the speed of memory, and in bf16 it is below a thousandth of a network's step.
+// The first stage draws the mix of the lane and stores it in the workspace; the second applies it,
+// one block per sample. All draws are from one stream whose seed is the first draw of (key, scope),
+// in double precision with the functions of math.h. No other provider has an entry: in fp32 this
+// kernel is bound by memory bandwidth, and in bf16 it takes less than a thousandth of a network's
+// step.
 #include <math.h>
 #include <string.h>
 
@@ -14,9 +15,9 @@
 #include "kernels/base/rng.h"
 #include "kernels/cpu/reference/reference_internal.h"
 
-// What happens to a lane. Without mixing, every sample is its own partner and the box is empty.
+// How a lane is mixed. Without mixing, every sample is its own partner and the box is empty.
 typedef struct mix_plan {
-    double weight;                    // of the own sample
+    double weight;                    // of the sample itself
     int64_t top, bottom, left, right; // the partner's part of the picture
     bool blend;                       // mixup
     uint32_t partner[];               // a permutation of the samples
@@ -50,23 +51,23 @@ static double log_gamma_above_one(sr_rng *rng, double shape) {
 }
 
 // A draw from Beta(alpha, alpha), a / (a + b) of two from Gamma(alpha), which is Gamma(alpha + 1)
-// times a uniform draw to the power of 1 / alpha. In logarithms, because a small alpha takes both
-// below the smallest number.
+// times a uniform draw to the power of 1 / alpha. In logarithms, because for small alpha both
+// underflow.
 static double draw_beta(sr_rng *rng, double alpha) {
     const double a = log_gamma_above_one(rng, alpha), log_u = log_uniform(rng);
     const double b = log_gamma_above_one(rng, alpha), log_v = log_uniform(rng);
     return 1 / (1 + sr_exp((b - a) + (log_v - log_u) / alpha));
 }
 
-// From 'centre' half a side to both sides, as far as there is picture.
+// Half a side on both sides of 'centre', clipped to the picture.
 static void cut_side(int64_t centre, double side, int64_t size, int64_t *begin, int64_t *end) {
     const int64_t half = (int64_t)(0.5 * side);
     *begin = centre > half ? centre - half : 0;
     *end = centre + half < size ? centre + half : size;
 }
 
-// A box of the share 1 - lambda about a uniform centre (Yun et al., eq. 2); the weight is what the
-// box leaves, in pixels, after it was cut at the border.
+// A box with the share 1 - lambda of the area around a uniform centre (Yun et al., eq. 2); the
+// weight is the share of pixels outside the box, after it was clipped at the border.
 static void draw_box(sr_rng *rng, double lambda, const sr_mix_params *p, mix_plan *plan) {
     const double ratio = sqrt(1 - lambda), pixels = (double)p->h * (double)p->w;
     const int64_t x = sr_rng_below(rng, (uint32_t)p->w), y = sr_rng_below(rng, (uint32_t)p->h);
@@ -97,7 +98,7 @@ static void draw_plan(const sr_mix_params *p, const int32_t *key, mix_plan *plan
 
 // ---- Stages ----
 
-// Rows of the box come from 'other', all the rest from 'own'.
+// Pixels in the box are from 'other', all others from 'own'.
 static void paste_box(const sr_mix_params *p, const mix_plan *plan, size_t element, const char *own,
                       const char *other, char *y) {
     const size_t pixel = (size_t)p->c * element, row = (size_t)p->w * pixel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference pooling and nearest upsampling. One block is one row of the output (of dx in the
-// gradients, which gather, so that no two blocks write one place).
+// gradients, which gather, so that no two blocks write the same element).
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 typedef struct pool_window {
     int64_t begin, end; // input positions inside the picture
-    int64_t first;      // input position of offset 0, perhaps in the padding
+    int64_t first;      // input position of offset 0, possibly in the padding
 } pool_window;
 
 static inline pool_window window_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
@@ -18,7 +18,7 @@ static inline pool_window window_of(int64_t out, int32_t window, int32_t stride,
     return (pool_window){first < 0 ? 0 : first, end < size ? end : size, first};
 }
 
-// Outputs whose windows see input position 'in'.
+// Outputs whose windows contain input position 'in'.
 static inline sr_block_range outputs_of(int64_t in, int32_t window, int32_t stride, int32_t pad,
                                         int64_t outputs) {
     const int64_t at = in + pad;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference provider: one entry for every kernel of kernel_list.def, and the dtypes that each
-// argument may have. It serves every shape and is what every other provider is checked against.
+// argument may have. It serves every shape; every other provider is checked against it.
 #include "kernels/cpu/reference/reference_internal.h"
 
 // One letter per argument:
-//   T activation (f32, bf16, f16, f64; the same in all places)
-//   P parameter (f32, or f64 beside f64)      p the same, or absent
+//   T activation (f32, bf16, f16, f64; the same for all T)
+//   P parameter (f32, or f64 with f64)      p the same, or absent
 //   F f32   I i32   U u8   * any float, or the dtype of the first argument   ? any dtype
 static const char *const signatures[SR_KERNEL_COUNT] = {
     [SR_KERNEL_conv2d] = "TPpT",

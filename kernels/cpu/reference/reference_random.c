@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_normal, reference: Box-Muller on Philox draws with own log, sine and cosine.
+// random_normal, reference: Box-Muller on Philox draws, with the log, sine and cosine of math.h.
 //
 // Element e is half e % 2 of the pair e / 2, whose two uniforms are the first two words of the
 // counter (e / 2, scope, step, lane) under the key's seed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference softmax, cross-entropy with label smoothing and ignored labels, its gradient, and
-// counts of correct labels. Sums over classes are those of reference_sum.inc.
+// counts of correct predictions. Sums over classes are those of reference_sum.inc.
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference updates of parameters in place, f32: SGD with momentum in the form of torch.optim.SGD
-// (weight decay into the gradient, first momentum is the gradient), and moving averages.
+// (weight decay is added to the gradient, the first momentum is the gradient), and moving averages.
 #include "kernels/cpu/reference/reference_internal.h"
 
 // hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0

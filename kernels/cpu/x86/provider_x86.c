@@ -2,11 +2,11 @@
 // Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
 // weights, for AVX2 and AVX-512 in f32 and bf16.
 //
-// Both instruction sets give the same bits, so an entry is one numerics class; which set runs is
-// decided when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products
-// of rows for 1x1 convolutions exist on AVX-512 alone: networks differ between the two all the
-// same. A row of the table says what dtypes a kernel takes, which further requests it refuses, and
-// how it is cut into blocks; the arithmetic is in the x86_*_internal.h files.
+// Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
+// when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
+// for 1x1 convolutions exist only for AVX-512, so networks differ between the two sets
+// nevertheless. A row of the table contains the dtypes that a kernel takes, the further requests
+// that it refuses, and how it is cut into blocks; the arithmetic is in the x86_*_internal.h files.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
@@ -19,7 +19,7 @@ typedef struct x86_row {
     sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
 } x86_row;
 
-// Elements that the kernels take at a time, of dropout four draws of sixteen elements.
+// Elements that the kernels process at a time; for dropout, four draws of sixteen elements.
 #define ELEMENTS_GRANULE 64
 
 static int64_t count_of(const sr_kernel_request *request) {
@@ -29,7 +29,7 @@ static int64_t count_of(const sr_kernel_request *request) {
 // Arguments of a stage as bits.
 #define ARG(i) (1u << (i))
 
-// A stage whose blocks walk over the rows of the arguments 'streams' and touch 'touches'.
+// A stage whose blocks stream over the rows of the arguments 'streams' and access 'touches'.
 static void walk(sr_kernel_stage *stage, int64_t rows, int64_t block_rows, int64_t granule,
                  uint32_t streams, uint32_t touches) {
     stage->blocks = sr_x86_ceil_div(rows, block_rows);
@@ -154,7 +154,7 @@ static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepa
     return SR_OK;
 }
 
-// The statistics of no rows are nobody's business.
+// Requests without rows are left to the reference.
 static bool fits_channels(const sr_kernel_request *request) {
     const sr_rows_params *p = (const void *)request->params;
     return p->rows >= 1 && p->channels >= 1;
@@ -330,7 +330,8 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
 #define POINTWISE(id)                                                                              \
     ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare, NULL, SR_CPU_AVX512)
 
-// "reference": the reference's bits. The others have their own order of sums or polynomials.
+// "reference": the bits of the reference. The other classes have their own order of sums, or
+// polynomials.
 static const sr_kernel_entry entries[] = {
     ENTRY(relu, "reference"),
     ENTRY(relu_grad, "reference"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu and its gradient in fp32 elements: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, and
-// Phi(x) + x phi(x).
+// gelu and its gradient in fp32: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, and Phi(x) + x
+// phi(x).
 //
 // erf is a polynomial below 1 and 1 - exp(q(x)) above, q a polynomial for log erfc on [1, 4];
 // beyond 4 it is 1 in fp32. exp is Cody and Waite's reduction (1980) and a polynomial. Coefficients
 // are weighted Chebyshev fits made for this file; in fp32 erf is within 2^-23 absolute, exp within
-// 2 ulp. The reference computes erf in fp64, so results differ from it in the last bits: a numerics
-// class of its own.
+// 2 ulp. The reference computes erf in fp64, so results differ from it in the last bits and form a
+// separate numerics class.
 #ifndef SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 
@@ -25,7 +25,7 @@ SR_INLINE sr_vf exp_negative(sr_vf x) {
     static const float c[] = {0x1p-1f, 0x1.5554dcp-3f, 0x1.5554b8p-5f, 0x1.120b7p-7f,
                               0x1.6d753cp-10f}; // (e^r - 1 - r) / r^2
     const sr_vf low = sr_v_set(-87.0f);
-    const sr_vf a = sr_v_max(x, low); // NaN becomes -87 here and is put back below
+    const sr_vf a = sr_v_max(x, low); // NaN becomes -87 here and is restored below
     const sr_vf k = sr_v_round(sr_v_mul(a, sr_v_set(0x1.715476p+0f)));
     sr_vf r = sr_v_fma(k, sr_v_set(-0x1.62e4p-1f), a); // ln 2 = 0x1.62e4p-1 + 0x1.7f7d1cp-20
     r = sr_v_fma(k, sr_v_set(-0x1.7f7d1cp-20f), r);
@@ -48,7 +48,7 @@ SR_INLINE sr_vf erf_elements(sr_vf x) {
     const sr_vf near = sr_v_fma(x, poly_elements(small_c, 7, sr_v_mul(x, x)), x);
     const sr_vf clamped = sr_v_min(a, sr_v_set(4.0f));
     const sr_vf far = sr_v_sub(one, exp_negative(poly_elements(log_c, 8, clamped)));
-    return sr_v_pick(sr_v_ge(a, one), sr_v_sign(far, x), near); // NaN takes 'near', which is NaN
+    return sr_v_pick(sr_v_ge(a, one), sr_v_sign(far, x), near); // 'near' for NaN: it is NaN
 }
 
 SR_INLINE sr_vf normal_cdf(sr_vf x) {

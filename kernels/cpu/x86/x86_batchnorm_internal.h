@@ -4,9 +4,9 @@
 //
 // Batch statistics: a group of eight rows gives its mean and, around that, M2 = sum (x - mean)^2,
 // both from registers; groups, folded rows and blocks are merged by the update of Chan, Golub and
-// LeVeque 1983, and x is read once. Every square is of a distance from a mean of its own
-// neighbours, so squares do not cancel, whatever the mean of the data and wherever a stray value
-// lies; what is left is the rounding of the means, a share of eps mean / std of the variance.
+// LeVeque 1983, and x is read once. Every squared difference is from a mean of neighbouring values,
+// so squares do not cancel, whatever the mean of the data and wherever outliers are. What remains
+// is the rounding of the means, a share of eps mean / std of the variance.
 #ifndef SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 
@@ -70,7 +70,7 @@ SR_INLINE void moments_part(const void *x, rows_part p, bool half, float *mean, 
                       m2);
 }
 
-// Merges n results b into a (na and nb rows each); M2 lies 'padded' floats behind the mean.
+// Merges n results b into a (na and nb rows each); M2 is 'padded' floats after the mean.
 SR_INLINE void merge_moments(float *a, const float *b, int64_t padded, int64_t na, int64_t nb,
                              sr_x86_range channels) {
     const float share = (float)nb / (float)(na + nb), weight = (float)na * share;

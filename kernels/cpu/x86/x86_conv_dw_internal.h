@@ -2,20 +2,20 @@
 // The gradient of a convolution with respect to its weights:
 // dw[k,c,r,s] = sum over output pixels m of dy[m,k] x[pixel(m) + (r,s), c].
 //
-// A block owns a partial dw for a group of images and a range of output channels, stored as
-// [output panel][input panel][tap][32][32]. It walks over its images in passes of about a
-// hundred output pixels. A pass copies dy and x into panels of 32 channels, x with its halo of
-// zeros, contiguous and (from bf16) widened to f32; then for each pair of panels and each tap a
-// tile of 32 x 32 sums, in parts that registers hold, runs over all pixels of the pass, and is
-// added to the partial dw once. Panels make every tap a mere offset, fit the first-level cache and
-// avoid the cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack
-// for the same reasons). Meanwhile the pass fetches what the next one will pack, a line per pixel:
-// on early layers memory and arithmetic take equally long.
+// A block owns a partial dw for a group of images and a range of output channels, stored as [output
+// panel][input panel][tap][32][32]. It processes its images in passes of about a hundred output
+// pixels. A pass copies dy and x into panels of 32 channels, x with a border of zeros, contiguous
+// and (from bf16) widened to f32. Then for each pair of panels and each tap a tile of 32 x 32 sums,
+// in parts that fit in registers, runs over all pixels of the pass and is added to the partial dw
+// once. With panels every tap is only an offset; they fit in the first-level cache and avoid the
+// cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack for the same
+// reasons). Meanwhile the pass prefetches what the next one packs, one line per pixel: on early
+// layers memory and arithmetic take equally long.
 //
-// With few channels (the first layer) the S C neighbouring floats of a row are the elements.
+// With few channels (the first layer) the vector elements are the S C neighbouring floats of a row.
 //
 // Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
-// a chain of fused multiply-adds over the pixels of a pass in order, whatever the vector width.
+// a chain of fused multiply-adds over the pixels of a pass in order, for every vector width.
 //
 // Not here: groups > 1 (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_CONV_DW_INTERNAL_H
@@ -24,7 +24,7 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Registers hold a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
+// Registers contain a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
 // AVX2, whose vectors are two registers, six or five rows by one.
 #if defined(__AVX512F__)
 #define DW_PARTS 3
@@ -35,7 +35,8 @@
 #endif
 #define DW_MAX_ROWS 11
 
-// Source bytes of the next pass, as two ranges. Fetching beyond an end is harmless.
+// Source bytes of the next pass, as two ranges, to be prefetched. Prefetching beyond an end is
+// harmless.
 typedef struct dw_prefetch {
     const char *at, *end;
     const char *next, *last;
@@ -44,9 +45,9 @@ typedef struct dw_prefetch {
 // One pass: images, rows and pixels of a row that it computes, and its panels.
 typedef struct dw_pass {
     int64_t image, row;      // first image, first output row
-    int64_t images, rows, q; // how many
+    int64_t images, rows, q; // their numbers
     int64_t pixels;
-    bool first; // of its block: results replace what is in memory
+    bool first; // first pass of its block: results overwrite memory
     float *x, *dy;
 } dw_pass;
 
@@ -101,7 +102,7 @@ SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel,
     }
 }
 
-// The same with all channels of a pixel side by side.
+// The same with all channels of a pixel contiguous.
 SR_INLINE void dw_pack_merged_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, float *to,
                                   bool half) {
     const int64_t c = d->p.c, columns = d->x_width;
@@ -237,7 +238,7 @@ SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range
 
 // ---- passes ----
 
-// What the pass after this one reads. A unit is an output row, or a pixel where 'flat'.
+// Source of the next pass. A unit is an output row, or a pixel where 'flat'.
 SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, const char *x,
                                    const char *dy, bool half) {
     const sr_conv_params *p = &d->p;
@@ -251,7 +252,7 @@ SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, cons
         return (dw_prefetch){x, x, x, x};
     dw_prefetch f = {x + begin * in / units, x + end * in / units, dy + begin * out / units,
                      dy + end * out / units};
-    if (d->ranges > 1) // the other ranges' blocks read most of dy; the pictures are small then
+    if (d->ranges > 1) // blocks of other ranges read most of dy, and the pictures are small
         f.next = f.last;
     return f;
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the gradient of a convolution's weights is cut into blocks, passes and panels (see
+// Divides the gradient of a convolution's weights into blocks, passes and panels (see
 // x86_conv_dw_internal.h). A function of the shape alone.
 #include "kernels/base/cpuid.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
-// Output pixels of one pass: their panels stay in the second-level cache, most of a panel of x in
-// the first; enough of them that reading and writing a tile of dw costs little (measured: 64 to 112
-// differ by under 3 %).
+// Output pixels of one pass: few enough that their panels fit in the second-level cache, and most
+// of a panel of x in the first; enough that reading and writing a tile of dw costs little
+// (measured: 64 to 112 differ by under 3 %).
 #define PASS_PIXELS 112
 // Blocks of stage 0: enough for eight threads.
 #define BLOCKS 8
-// Partial results of all groups together; a large dw is cut by output channels instead.
+// Limit of the partial results of all groups; a large dw is divided by output channels instead.
 #define PARTIAL_BYTES (INT64_C(16) << 20)
 
 bool sr_x86_dw_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
     if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
         return false;
     return p->groups == 1;
@@ -67,7 +67,7 @@ static void plan_packing(sr_x86_dw *d) {
     d->pixel_floats = d->merged ? p->c : SR_X86_DW_SIDE;
     d->row_floats = sr_x86_ceil_div(d->x_width * d->pixel_floats, 16) * 16;
     d->x_floats = d->flat ? pixels * SR_X86_DW_SIDE : d->images * d->x_height * d->row_floats;
-    d->x_floats += SR_X86_DW_SIDE; // a merged panel's last vectors reach beyond its last pixel
+    d->x_floats += SR_X86_DW_SIDE; // the last vectors of a merged panel extend beyond its end
     d->dy_floats = sr_x86_ceil_div(d->out_panels, d->ranges) * sr_x86_dw_dy_panel(pixels);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels: the arithmetic of the reference kernels in sixteen elements, hence its bits.
+// Elementwise kernels: the arithmetic of the reference kernels on sixteen elements at a time, hence
+// its bits.
 //
 // NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the f32 and bf16 block
 // functions of it. Every params struct used here begins with 'int64_t count'; rows of a block are
@@ -33,7 +34,7 @@ SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
     ELEMENTWISE_AS(name, bf16, true)
 
 SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, half); // NaN and -0 stay
+    const sr_vf x = sr_v_get(args->p[0], i, n, half); // keeps NaN and -0
     sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(sr_v_zero(), x), sr_v_zero(), x), n, half);
 }
 ELEMENTWISE(relu)

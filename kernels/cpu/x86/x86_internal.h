@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What provider_x86.c and the two compilations of its kernels share: the table of stage functions,
-// the sizes of blocks, and the plans of kernels that need more than one stage.
+// Shared by provider_x86.c and the two compilations of its kernels: the table of stage functions,
+// block sizes, and plans of kernels with several stages.
 #ifndef SR_KERNELS_CPU_X86_INTERNAL_H
 #define SR_KERNELS_CPU_X86_INTERNAL_H
 
@@ -14,8 +14,8 @@
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
 #define SR_X86_BLOCK 65536
-// The same of a kernel over rows of channels; its rows, at least and at most; the rows that
-// statistics take at a time; and the least width of a row: narrower ones are laid side by side.
+// The same for a kernel over rows of channels; its fewest and most rows; the rows that statistics
+// process at a time; and the smallest width of a row: narrower rows are placed side by side.
 #define SR_X86_ROWS_BLOCK 32768
 #define SR_X86_ROWS_LEAST 32
 #define SR_X86_ROWS_MOST 64
@@ -24,7 +24,7 @@
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
-// Places in the tables: those of the kernels, then those of Winograd and of 1x1 convolutions.
+// Indices in the tables: those of the kernels, then those of Winograd and of 1x1 convolutions.
 #define SR_X86_WINOGRAD(kernel) (SR_KERNEL_COUNT + (kernel)-SR_KERNEL_conv2d)
 #define SR_X86_WINOGRAD_DW_POINTS (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
 #define SR_X86_POINTWISE(kernel) (SR_X86_WINOGRAD_DW_POINTS + 1 + (kernel)-SR_KERNEL_conv2d)
@@ -57,21 +57,21 @@ static inline int64_t sr_x86_ceil_div(int64_t a, int64_t b) {
 static inline sr_x86_range sr_x86_block_range(int64_t count, int64_t block, int64_t size) {
     return (sr_x86_range){block * size, sr_x86_min(count, (block + 1) * size)};
 }
-// Part 'part' of 'count' things cut into nearly equal parts.
+// Range 'part' when 'count' items are divided into nearly equal ranges.
 static inline sr_x86_range sr_x86_share(int64_t count, int64_t part, int64_t parts) {
     return (sr_x86_range){count * part / parts, count * (part + 1) / parts};
 }
-// Rows of x[M,C] that sums over rows take side by side as one row of fold C elements: a power of
-// two, 1 where there are channels enough.
+// Number of rows of x[M,C] that sums over rows treat as one row of fold C elements: a power of two,
+// 1 if there are enough channels.
 static inline int64_t sr_x86_fold(int64_t channels) {
     int64_t fold = 1;
     while (fold * channels < SR_X86_ROWS_WIDTH)
         fold *= 2;
     return fold;
 }
-// Rows of one block of a kernel over x[M,C], whole groups of them after folding: so few that a
+// Rows of one block of a kernel over x[M,C], whole groups of them after folding: few enough that a
 // chain (graph/pass_chain.c) of kernels on four or five arrays, some with four times the channels,
-// stays in a second-level cache, and no sum has more than SR_X86_ROWS_MOST terms; and so many that
+// fits in a second-level cache and no sum has more than SR_X86_ROWS_MOST terms; enough that the
 // partial sums of the channels are a small part of it.
 static inline int64_t sr_x86_block_rows(int64_t channels) {
     const int64_t fold = sr_x86_fold(channels);
@@ -112,7 +112,7 @@ typedef struct sr_x86_dw {
 #define SR_X86_DW_SIDE 32
 
 // Floats of one output panel of a pass of 'pixels' pixels: an odd number of pairs of cache lines,
-// so that the panels' writes of one pixel fall into different sets.
+// so that the writes of one pixel to the panels use different cache sets.
 static inline int64_t sr_x86_dw_dy_panel(int64_t pixels) {
     return (pixels | 1) * SR_X86_DW_SIDE;
 }
@@ -128,28 +128,28 @@ sr_x86_dw sr_x86_dw_plan(const sr_conv_params *params);
 #define SR_X86_WINOGRAD_SIDE 32 // channels of a panel
 
 typedef struct sr_x86_winograd {
-    int64_t h, w, c;                 // pictures that are read; of conv2d_dx these are dy's
+    int64_t h, w, c;                 // pictures that are read; for conv2d_dx: dy
     int64_t p, q, k;                 // pictures that are written
-    int64_t top, left;               // padding; negative: rows and columns that are left out
+    int64_t top, left;               // padding; negative: rows and columns that are skipped
     bool mirrored;                   // conv2d_dx: weights with channels exchanged and taps reversed
     int64_t tiles_h, tiles_w, tiles; // of a picture; of all pictures
     int64_t in_panels, out_panels;
     int64_t block_tiles;          // of one block or pass, a multiple of four
     int64_t range_panels, ranges; // output panels multiplied at a time, and how many times
     int64_t shares;               // parts of the ranges; blocks are groups of tiles times shares
-    // conv2d_dw with few channels: a block has a group of the tiles, which it takes 'block_tiles'
-    // at a time, and a range of input and of output panels. With many: a point and a range of
-    // output panels, and takes 'pass_tiles' at a time.
+    // conv2d_dw with few channels: a block has a group of tiles, of which it processes
+    // 'block_tiles' at a time, and a range of input and of output panels. With many channels: a
+    // point and a range of output panels, and it processes 'pass_tiles' at a time.
     int64_t groups, in_range_panels, in_ranges, pass_tiles;
 } sr_x86_winograd;
 
 // Floats of 'panels' panels of 'rows' rows at one point: whole cache lines, an odd number of them,
-// so that the points of one place fall into different sets.
+// so that the points of one position use different cache sets.
 static inline int64_t sr_x86_winograd_point(int64_t panels, int64_t rows) {
     return panels * rows * SR_X86_WINOGRAD_SIDE + 16;
 }
 
-// Zeros that stand for the pixels outside of a picture.
+// Zeros, read in place of pixels outside a picture.
 static inline int64_t sr_x86_winograd_zeros(const sr_x86_winograd *g) {
     return (g->in_panels > g->out_panels ? g->in_panels : g->out_panels) * SR_X86_WINOGRAD_SIDE;
 }
@@ -172,11 +172,11 @@ sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepa
 // Products of rows with weights (x86_pointwise_internal.h, x86_pointwise_plan.c).
 #define SR_X86_POINTWISE_VECTORS 3 // of sixteen outputs in a wide panel; narrow ones have fewer
 #define SR_X86_POINTWISE_ROWS 14   // of a tile, at most
-#define SR_X86_POINTWISE_PIECE 512 // inputs that are summed up before sums go to memory
-// Rows of a pass, at most: enough of them that weights, which stream from the cache that cores
-// share, are used often.
+#define SR_X86_POINTWISE_PIECE 512 // inputs that are added before sums are stored
+// Most rows of a pass: enough that weights, which stream from the shared cache, are reused often.
 #define SR_X86_POINTWISE_PASS 144
-// Floats from one packed row to the next: an odd number of lines, which fall into different sets.
+// Floats from one packed row to the next: an odd number of cache lines, so that rows use different
+// cache sets.
 #define SR_X86_POINTWISE_PITCH (SR_X86_POINTWISE_PIECE + 16)
 #define SR_X86_POINTWISE_DIRECT 4 // numbers of channels for which rows are read in place
 
@@ -185,15 +185,15 @@ typedef struct sr_x86_pointwise {
     int64_t rows;                        // pixels of all pictures, after the stride
     int64_t columns;                     // outputs of all panels, a multiple of sixteen
     int64_t panels;                      // of outputs
-    int64_t wide_panels, narrow_vectors; // the first ones; of each of the others
+    int64_t wide_panels, narrow_vectors; // wide panels, which are first; vectors of a narrow one
     int64_t piece;                       // inputs that are summed up at a time
     int64_t grain;                       // rows of a block, unless a chain sets others
     int64_t fetch_step; // bytes of the next pass that are fetched at each step of a tile
-    int64_t sum_rows;   // that scratch has room for: of a pass, and of a tile
+    int64_t sum_rows;   // rows that fit in scratch: of a pass, and of a tile
     bool mirrored;      // weights are [in][out] (conv2d_dx), not [out][in]
-    int direct;         // 0: rows are packed; or 1 + place in sr_x86_pointwise_direct
-    bool strided;       // pictures [h][w] hold a pixel of [p][q] at every stride-th place
-    bool spread;        // strided, and it is the results that are spread (conv2d_dx)
+    int direct;         // 0: rows are packed; else 1 + index in sr_x86_pointwise_direct
+    bool strided;       // pictures [h][w] have a pixel of [p][q] at every stride-th position
+    bool spread;        // strided, and the results are spread (conv2d_dx)
     int64_t h, w, p, q; // of the convolution
     int64_t stride_h, stride_w;
 } sr_x86_pointwise;

@@ -5,20 +5,20 @@
 // of 'out' channels.
 //
 // Stage 0 packs the weights: [piece of inputs][panel of outputs][input][output of the panel],
-// rounded to bf16 where T is. A block of stage 1 is a range of rows, taken in passes. For each
+// rounded to bf16 where T is. A block of stage 1 is a range of rows, processed in passes. For each
 // panel a tile of sums, 9 rows by 48 outputs, stays in registers while it runs over the inputs of a
-// piece: three vectors of the panel and one number of each row a step (Goto and van de Geijn 2008;
-// Van Zee and van de Geijn 2015). Tiles of 14 by 32, which outputs are left to that no panel of 48
-// takes, need a sixth more instructions for the same products: a tenth more time where two threads
-// share a core. A piece of x stays in the second-level cache, panels stream through the first.
-// Between pieces sums wait in scratch as fp32. Rows are copied to scratch, piece by piece, where T
-// is bf16 (and widened), where stride leaves pixels out, and where they lie so that the cache would
-// map many of them to one set; for usual numbers of channels they are otherwise read in place.
-// Meanwhile the kernel fetches what the next pass will read, a line a step: on early layers memory
-// and arithmetic take equally long.
+// piece: each step uses three vectors of the panel and one number of each row (Goto and van de
+// Geijn 2008; Van Zee and van de Geijn 2015). Outputs that do not fill a panel of 48 use tiles of
+// 14 by 32, which need a sixth more instructions for the same products: a tenth more time when two
+// threads share a core. A piece of x stays in the second-level cache, panels stream through the
+// first. Between pieces, sums are kept in scratch as fp32. Rows are copied to scratch, piece by
+// piece, when T is bf16 (and widened), when a stride skips pixels, and when the cache would map
+// many of them to one set; otherwise, for common numbers of channels, they are read in place.
+// Meanwhile the kernel prefetches what the next pass reads, one line per step: on early layers
+// memory and arithmetic take equally long.
 //
-// Each sum is one chain of fused multiply-adds over the inputs in order, from zero, whatever the
-// vector width, the cut into pieces and the size of blocks; the bias is added at the end.
+// Each sum is one chain of fused multiply-adds over the inputs in order, from zero, for every
+// vector width, division into pieces and block size; the bias is added at the end.
 //
 // With stride, conv2d reads every stride-th pixel, and conv2d_dx writes there, and zeros between.
 //
@@ -29,8 +29,8 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Registers hold the sums of some rows and the vectors of a panel. The last rows of a pass are
-// taken a few at a time.
+// Registers contain the sums of some rows and the vectors of a panel. The last rows of a pass are
+// processed a few at a time.
 #define PW_VECTORS SR_X86_POINTWISE_VECTORS
 #define PW_ROWS 9         // of a panel of three vectors
 #define PW_NARROW_ROWS 14 // of one or two
@@ -38,7 +38,7 @@
 #define PW_FEW_ROWS 4
 _Static_assert(PW_NARROW_ROWS <= SR_X86_POINTWISE_ROWS, "scratch has room for a tile more");
 
-// Some outputs: where they begin and how many vectors they are.
+// A range of outputs: its begin and number of vectors.
 typedef struct pw_panel {
     int64_t first;
     int vectors;
@@ -51,7 +51,7 @@ SR_INLINE pw_panel pw_panel_of(const sr_x86_pointwise *g, int64_t panel) {
                       panel < g->wide_panels ? SR_X86_POINTWISE_VECTORS : (int)g->narrow_vectors};
 }
 
-// Rows of a tile where 'left' are left.
+// Rows of the next tile when 'left' rows are left.
 SR_INLINE int pw_tile_rows(int vectors, int64_t left) {
     if (left <= PW_LAST_ROWS)
         return PW_FEW_ROWS;
@@ -146,7 +146,7 @@ typedef struct pw_tile {
     void *to;            // [rows][to_pitch]; 'place' is its first element
     int64_t place, to_pitch;
     const float *bias; // of the tile's outputs; NULL: none
-    const char *fetch; // 'fetch_step' bytes of it a step; advanced. Beyond any end is harmless.
+    const char *fetch; // prefetched, 'fetch_step' bytes per step; may go beyond an end
     int64_t fetch_step;
 } pw_tile;
 
@@ -155,7 +155,7 @@ SR_INLINE const void *pw_address(const void *base, int64_t i, bool half) {
                 : (const void *)((const float *)base + i);
 }
 
-// What the sums of a row begin with; their places in the result are fetched.
+// Initial values of the sums of a row; prefetches their location in the result.
 SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, bool half) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
@@ -176,8 +176,8 @@ SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bo
     }
 }
 
-// One tile; rows, vectors, pitch (0: that of the tile) and half are constants. With a pitch that is
-// not, the addresses of many rows would need more registers than there are.
+// One tile; rows, vectors, pitch (0: that of the tile) and half are constants. With a variable
+// pitch the addresses of many rows would need too many registers.
 SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, bool half) {
     pw_tile t = *tile;
     t.pitch = pitch > 0 ? pitch : t.pitch;
@@ -202,7 +202,7 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
                 sum[r][v] = sr_v_fma(in, weight[v], sum[r][v]);
         }
     }
-    __asm__("" : "+r"(tile)); // or compilers keep addresses in registers that sums need
+    __asm__("" : "+r"(tile)); // else compilers keep addresses in registers that the sums need
     const pw_tile end = *tile;
     tile->fetch = fetch;
     SR_UNROLL
@@ -252,7 +252,7 @@ SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, bool
 
 // ---- rows ----
 
-// The pixel of row m, counted in the large pictures where a stride leaves pixels out.
+// The pixel of row m, counted in the large pictures if a stride skips pixels.
 SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
     if (!g->strided)
         return m;
@@ -290,7 +290,7 @@ SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const floa
     }
 }
 
-// Zeros in the pixels of dx that a stride left out, each with the row before it in its picture.
+// Clears the pixels of dx that a stride skips, together with the row before them in the picture.
 SR_INLINE void pw_clear(const sr_x86_pointwise *g, sr_x86_range rows, void *y, bool half) {
     const size_t pixel = (size_t)g->out * (half ? sizeof(uint16_t) : sizeof(float));
     for (int64_t m = rows.begin; m < rows.end; m++) {
@@ -307,7 +307,7 @@ SR_INLINE void pw_clear(const sr_x86_pointwise *g, sr_x86_range rows, void *y, b
 
 // ---- passes ----
 
-// What is worked on: a pass's rows, and a piece of the inputs of them.
+// The current work: the rows of a pass, and a piece of their inputs.
 typedef struct pw_pass {
     const void *x;
     void *y;
@@ -318,7 +318,7 @@ typedef struct pw_pass {
     int64_t pitch;                // of from
     int direct;                   // of from
     float *packed, *sums, *spare; // scratch: rows, sums of unfinished pieces, of one tile
-    const char *fetch, *end;      // what the next pass reads
+    const char *fetch, *end;      // what the next pass reads, to be prefetched
 } pw_pass;
 
 SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
@@ -356,7 +356,7 @@ SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel
 // All panels of one piece of the inputs.
 SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
     const int64_t count = p->rows.end - p->rows.begin;
-    // Tiles reach beyond the rows, so the last ones are packed in any case.
+    // Tiles extend beyond the rows, so the last ones are always packed.
     const int64_t whole =
         g->direct > 0 && count > SR_X86_POINTWISE_ROWS ? count - SR_X86_POINTWISE_ROWS : 0;
     const sr_x86_range rest = {p->rows.begin + whole, p->rows.end};
@@ -376,8 +376,8 @@ SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
     }
 }
 
-// What the next pass reads is fetched from where fetching it has come to. Beyond the block, too:
-// then it is most often the same thread that reads it, and otherwise all threads share a cache.
+// Continues prefetching what the next pass reads, also beyond the block: usually the same thread
+// reads it, and otherwise all threads share a cache.
 SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, bool half) {
     if (g->strided && !g->spread)
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which convolutions are products of rows with weights, and how these are cut into blocks (see
-// x86_pointwise_internal.h). A function of the shape alone.
+// Chooses the convolutions that are computed as products of rows with weights, and their blocks
+// (see x86_pointwise_internal.h). A function of the shape alone.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
@@ -8,24 +8,24 @@
 // Rows of a block: this many, or that times a power of two; a multiple of most tiles' rows and of
 // four.
 #define LEAST_ROWS 36
-// Rows of a block where there are plenty: x and y of them, as fp32.
+// Bytes of x and y of a block with many rows, as fp32.
 #define BLOCK_BYTES (INT64_C(512) << 10)
 // Bytes of a line, and outputs with which one must be fetched at every step: 48 9 / 16 = 27 steps
-// of a tile use a line of x for one output, and some more in time. Fetched faster, lines from
-// memory would keep weights waiting.
+// of a tile use a line of x for one output, and some more in time. Faster prefetching from memory
+// would delay the weights.
 #define FETCH_BYTES 64
 #define FETCH_OUTPUTS 32
-// Blocks at least, where there are few rows: enough for eight threads.
+// Fewest blocks when there are few rows: enough for eight threads.
 #define BLOCKS 8
 
 const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT] = {64, 128, 256, 512};
 
 bool sr_x86_pointwise_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    // With AVX2's sixteen registers oneDNN's are faster (resnet50: 1.15x in a step).
+    // With the sixteen registers of AVX2, oneDNN's kernels are faster (resnet50: 1.15x per step).
     if ((sr_cpu_features() & SR_CPU_AVX512) == 0)
         return false;
-    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
     if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
         return false;
     return p->groups == 1 && p->r == 1 && p->s == 1 && p->pad_top == 0 && p->pad_left == 0 &&
@@ -51,7 +51,7 @@ static sr_x86_pointwise geometry_of(const sr_kernel_request *request) {
     return g;
 }
 
-// Rows whose x and y are nearly BLOCK_BYTES, but so that there are enough blocks.
+// Rows whose x and y are about BLOCK_BYTES, but few enough to get enough blocks.
 static int64_t grain_of(const sr_x86_pointwise *g) {
     const int64_t fit = BLOCK_BYTES / (int64_t)sizeof(float) / (g->in + g->out);
     int64_t rows = LEAST_ROWS;
@@ -60,7 +60,7 @@ static int64_t grain_of(const sr_x86_pointwise *g) {
     return rows;
 }
 
-// Wide panels, and one or two narrow ones of two vectors; one vector where there is no other.
+// Wide panels, and one or two narrow ones of two vectors; of one vector if there are no others.
 static void plan_panels(sr_x86_pointwise *g) {
     const int64_t vectors = sr_x86_ceil_div(g->out, 16);
     g->columns = vectors * 16;
@@ -72,7 +72,7 @@ static void plan_panels(sr_x86_pointwise *g) {
     g->panels = g->wide_panels + rest / g->narrow_vectors;
 }
 
-// Blocks walk over rows of x and y; with stride, over rows of neither.
+// Blocks stream over rows of x and y; with a stride, over rows of neither.
 static void plan_walk(const sr_x86_pointwise *g, sr_kernel_id kernel, sr_kernel_stage *stage) {
     const uint32_t x = 1, w = 2, y = kernel == SR_KERNEL_conv2d ? 8 : 4;
     stage->blocks = sr_x86_ceil_div(g->rows, g->grain);

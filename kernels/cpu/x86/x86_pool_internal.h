@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling over NHWC, sixteen channels at a time, with the reference's order of operations and hence
 // its bits. A block is a run of output rows (rows of dx in the gradients, which gather over the
-// windows that saw an input: no two blocks write one place, nothing is cleared first).
+// windows that contain an input: no two blocks write the same element, and nothing is cleared
+// first).
 #ifndef SR_KERNELS_CPU_X86_POOL_INTERNAL_H
 #define SR_KERNELS_CPU_X86_POOL_INTERNAL_H
 
@@ -10,17 +11,17 @@
 
 typedef struct pool_span {
     int64_t begin, end; // positions inside the picture
-    int64_t first;      // position of offset 0 of the window, perhaps in the padding
+    int64_t first;      // position of offset 0 of the window, possibly in the padding
 } pool_span;
 
-// Inputs that an output's window sees.
+// Inputs in the window of an output.
 SR_INLINE pool_span inputs_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
                               int64_t size) {
     const int64_t first = out * stride - pad;
     return (pool_span){first < 0 ? 0 : first, sr_x86_min(first + window, size), first};
 }
 
-// Outputs whose windows see an input.
+// Outputs whose windows contain an input.
 SR_INLINE pool_span outputs_of(int64_t in, int32_t window, int32_t stride, int32_t pad,
                                int64_t outputs) {
     const int64_t at = in + pad;
@@ -28,14 +29,16 @@ SR_INLINE pool_span outputs_of(int64_t in, int32_t window, int32_t stride, int32
     return (pool_span){begin, sr_x86_min(at / stride + 1, outputs), 0};
 }
 
-// A place of the output: picture n, row and column, its first element, sixteen channels, and the
-// rows and columns on the other side that belong to it (found once for all channels: divisions).
+// A position of the output: picture n, row and column, its first element, sixteen channels, and the
+// corresponding rows and columns on the other side (computed once for all channels, as it needs
+// divisions).
 typedef struct pool_place {
     int64_t n, row, column, element, c;
     pool_span rows, columns;
 } pool_place;
 
-// span finds what belongs to a place on the other side, which has other_h rows, other_w columns.
+// 'span' finds the corresponding positions on the other side, which has other_h rows and other_w
+// columns.
 #define POOL_AS(name, suffix, half, height, width, span, other_h, other_w)                         \
     static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
                                      sr_worker *worker) {                                          \

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over the channels of x[M,C]: bias_add, channel_sum and channel_dot; and how sums over
-// rows are formed, also those of batch normalisation (x86_batchnorm_internal.h).
+// Kernels over the channels of x[M,C]: bias_add, channel_sum and channel_dot; and sums over rows,
+// which batch normalisation uses, too (x86_batchnorm_internal.h).
 //
-// Rows are cut into blocks of sr_x86_block_rows(C). A block's rows are taken a few at a time: these
-// are added up in registers, by a tree, and then to one accumulator per channel in the block's own
-// row of the workspace (first-level cache). Few channels would leave most elements of a
-// vector empty, and their chains long: then 'fold' rows count as one row of fold C elements, whose
-// accumulators are joined at the end of the block. So no sum has more than 64 terms; blocks are
-// joined by a binary tree, and the order of every sum is a function of the shape alone.
+// Rows are cut into blocks of sr_x86_block_rows(C). A few rows of a block at a time are added in
+// registers, as a tree, and then to one accumulator per channel in the block's row of the workspace
+// (first-level cache). With few channels most elements of a vector would be unused and chains would
+// be long: then 'fold' rows are treated as one row of fold C elements, whose accumulators are
+// joined at the end of the block. So no sum has more than 64 terms; blocks are joined by a binary
+// tree, and the order of every sum is a function of the shape alone.
 #ifndef SR_KERNELS_CPU_X86_ROWS_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ROWS_INTERNAL_H
 
@@ -52,12 +52,12 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool hal
 
 // ---- sums over rows ----
 
-// Rows that are added at a time: of two arrays, with channels that are a large power of two, more
-// would fall into one set of the first-level cache.
+// Rows that are added at a time: with two arrays and a large power of two as number of channels,
+// more rows would map to one set of the first-level cache.
 #define SUM_GROUP 4
 
-// Floats of the accumulators of a folded row, which is narrower than twice the least width; joining
-// them reads a vector more.
+// Floats of the accumulators of a folded row, which is narrower than twice the smallest width;
+// joining them reads one vector more.
 #define FOLDED_ROW (2 * SR_X86_ROWS_WIDTH + SR_ELEMENTS)
 
 // 'rows' rows of 'width' elements, which begin at element 'first'.
@@ -92,7 +92,7 @@ SR_INLINE void add_row(float *a, const float *b, int64_t begin, int64_t end) {
 }
 
 // sum += the accumulators of a folded row, those of a channel joined by a tree. A vector that
-// reaches beyond an end spoils only what has been added already.
+// extends beyond an end only overwrites accumulators that have been added already.
 SR_INLINE void add_folded(float *sum, float *folded, rows_shape s) {
     for (int64_t n = s.fold * s.channels / 2; n >= s.channels; n /= 2)
         add_row(folded, folded + n, 0, n);

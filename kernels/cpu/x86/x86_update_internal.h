@@ -42,7 +42,8 @@ SR_INLINE void tree_of_sums(float *sums, int64_t n) {
             sums[i] += sums[i + step];
 }
 
-// Stage 0: the sum of a block: chunks of 1,024 elements in sixteen elements, joined as a tree.
+// Stage 0: the sum of a block: chunks of 1,024 elements, each in sixteen interleaved sums, joined
+// as a tree.
 SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
     enum { CHUNK = 1024 };
     const sr_x86_range r = elements_of(args, block);

@@ -6,8 +6,8 @@
 // the same order, so they give the same bits and are one numerics class. Everything is static: no
 // function compiled with wide instructions can be linked into generic code.
 //
-// Elements beyond the end of an array are never touched: the *_first forms read zeros there and
-// leave memory alone. Rounding to bf16 is that of kernels/base/dtype.h in integer arithmetic (the
+// Elements beyond the end of an array are never accessed: the *_first forms read zeros there and do
+// not write. Rounding to bf16 is that of kernels/base/dtype.h in integer arithmetic (the
 // processor's own conversion flushes subnormal numbers).
 //
 // Source: Intel Intrinsics Guide. Deliberately not a general vector library: only what is used.
@@ -55,7 +55,7 @@ SR_INLINE sr_vf sr_v_load_first(const float *p, int n) {
 SR_INLINE void sr_v_store(float *p, sr_vf x) {
     _mm512_storeu_ps(p, x);
 }
-SR_INLINE void sr_v_stream(float *p, sr_vf x) { // past the caches; p is 64-byte aligned
+SR_INLINE void sr_v_stream(float *p, sr_vf x) { // bypasses the caches; p is 64-byte aligned
     _mm512_stream_ps(p, x);
 }
 SR_INLINE void sr_v_store_first(float *p, sr_vf x, int n) {
@@ -167,7 +167,7 @@ SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 // Rows of the 4 x 4 transposes inside each group of four elements: of w[j] = words j of sixteen
-// counters; afterwards w[j] holds, for each group g, the four words of counter element 4 g + j.
+// counters; afterwards w[j] contains, for each group g, the four words of counter 4 g + j.
 SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     __m512i a = _mm512_unpacklo_epi32(w[0], w[1]), b = _mm512_unpackhi_epi32(w[0], w[1]);
     __m512i c = _mm512_unpacklo_epi32(w[2], w[3]), d = _mm512_unpackhi_epi32(w[2], w[3]);

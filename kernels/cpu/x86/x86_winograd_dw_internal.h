@@ -3,17 +3,18 @@
 // adjoint of x86_winograd_internal.h in the weights:
 //     dw = G^T [ sum over tiles of (A dy A^T) . (B^T x B) ] G
 //
-// There are two ways. With few channels a block owns a group of tiles, a range of input channels
-// and one of output channels. It takes a few tiles at a time, transforms them to [point][panels of
-// x, panels of dy][tile][32], and adds to its sums [pair of panels][point][32][32] point by point:
-// all of it stays in the second-level cache. Transforms are repeated for each range of the other
-// side.
+// There are two methods. With few channels, a block owns a group of tiles, a range of input
+// channels and one of output channels. It transforms a few tiles at a time to [point][panels of x,
+// panels of dy][tile][32], and adds their products to its sums [pair of panels][point][32][32]
+// point by point: all of this fits in the second-level cache. Transforms are repeated for each
+// range of the other side.
 //
-// With many channels that costs more than memory: stage 0 stores all transforms, 2.25 and 4 times
-// as large as the pictures, and a block of stage 1 owns a point and a range of output channels.
+// With many channels this costs more than memory traffic: stage 0 stores all transforms, which are
+// 2.25 and 4 times as large as the pictures, and a block of stage 1 owns a point and a range of
+// output channels.
 //
 // The last stage adds the groups' sums as a binary tree and transforms them back. Each sum is a
-// chain of fused multiply-adds over some tiles, and these are added in order, whatever the vector
+// chain of fused multiply-adds over some tiles, and these are added in order, for every vector
 // width.
 #ifndef SR_KERNELS_CPU_X86_WINOGRAD_DW_INTERNAL_H
 #define SR_KERNELS_CPU_X86_WINOGRAD_DW_INTERNAL_H
@@ -95,7 +96,7 @@ static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *ze
 
 // ---- sums ----
 
-// Registers hold a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
+// Registers contain a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
 // AVX2, whose vectors are two registers, six or five rows by one.
 #if defined(__AVX512F__)
 #define WG_DW_PARTS 3
@@ -104,8 +105,8 @@ static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *ze
 #endif
 #define WG_DW_MAX_ROWS 11
 
-// out[row][32] (+)= sum over the tiles of dy[tile][row] x[tile][32], rows being a constant;
-// 'fetch' is a line per tile of what comes later.
+// out[row][32] (+)= sum over the tiles of dy[tile][row] x[tile][32], rows being a constant; 'fetch'
+// prefetches one line per tile for later.
 SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float *out, bool first,
                           const float *fetch, int rows) {
     sr_vf sum[WG_DW_MAX_ROWS][WG_VECTORS];

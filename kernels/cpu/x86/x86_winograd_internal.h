@@ -11,12 +11,12 @@
 // times that, and the largest errors are three times as large as here (Barabasz et al. 2018 on
 // points).
 //
-// Stage 0 transforms the weights: U[range][point][panel][C][32], panels of 32 output channels.
-// A block of stage 1 takes some tiles, counted through pictures, rows and columns as one index so
-// that small pictures fill it, transforms them to V[point][panel][tile][32], and for every range of
-// output channels multiplies point by point and transforms the products M back. M stays in the
-// second-level cache, V and U of a point stream through it. Each sum is one chain of fused
-// multiply-adds over the input channels, whatever the vector width and the size of a block.
+// Stage 0 transforms the weights: U[range][point][panel][C][32], panels of 32 output channels. A
+// block of stage 1 processes some tiles, which one index numbers through pictures, rows and
+// columns, so that small pictures fill a block. It transforms them to V[point][panel][tile][32],
+// and for every range of output channels multiplies point by point and transforms the products M
+// back. M stays in the second-level cache, V and U of a point stream through it. Each sum is one
+// chain of fused multiply-adds over the input channels, for every vector width and block size.
 //
 // Not here: strides, dilation, groups (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
@@ -89,7 +89,7 @@ SR_INLINE void wg_weights_1d(const sr_vf *g, sr_vf *u) {
 
 // ---- tiles of pictures ----
 
-// Where a tile begins in the pictures: rows and columns before 0 or from the height or width on are
+// Position of a tile in the pictures: rows and columns before 0 or from the height or width on are
 // zeros.
 typedef struct wg_place {
     int64_t image, row, column;
@@ -118,7 +118,7 @@ SR_INLINE int wg_elements(int64_t left) {
     return left < 0 ? 0 : left < SR_ELEMENTS ? (int)left : SR_ELEMENTS;
 }
 
-// One vector of a transform; past the caches where it is read much later.
+// Stores one vector of a transform; bypasses the caches if it is read much later.
 SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
     if (stream)
         sr_v_stream(to, x);
@@ -147,7 +147,7 @@ SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v
     }
 }
 
-// Calls of their own: in a loop over channels compilers keep and advance 72 addresses in memory.
+// Separate functions: in a loop over channels compilers keep and advance 72 addresses in memory.
 typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v, int64_t stride);
 #define WG_TILE(name, any, half, stream)                                                           \
     static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
@@ -167,7 +167,7 @@ WG_TILE(wg_input_stream_bf16, wg_input_any, true, true)
 typedef struct wg_panels {
     float *at;
     int64_t panel, point;
-    bool stream; // stored past the caches
+    bool stream; // stores bypass the caches
 } wg_panels;
 
 // B^T x B of the tiles, for these channels; zeros for channels that x does not have.
@@ -192,7 +192,7 @@ static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, 
         _mm_sfence();
 }
 
-// Where and how much of a tile of outputs is stored.
+// The part of a tile of outputs that is stored, and its location.
 typedef struct wg_target {
     void *y;
     int64_t first, row, pixel; // elements: the first one, to the next row, to the next pixel
@@ -261,8 +261,8 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
 
 // ---- stage 0: weights ----
 
-// Input channels transformed together: their taps and half-way results stay in the first-level
-// cache, and each point gets them as a kilobyte in one piece.
+// Input channels transformed together: their taps and intermediate results stay in the first-level
+// cache, and each point gets them as one contiguous kilobyte.
 #define WG_CHUNK 8
 
 // Output channels k .. k + 31 of 'count' input channels from c on, as [input channel][tap][32].
@@ -319,7 +319,7 @@ SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool 
     }
 }
 
-// Block: a panel of output channels. Stored past the caches, which are too small for them to stay:
+// Block: a panel of output channels. Stores bypass the caches, which are too small to keep them:
 // twice as fast (measured with 256 and 512 channels).
 SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) {
     const sr_x86_winograd *g = args->state;
@@ -361,9 +361,9 @@ static sr_status wg_weights_bf16(const sr_kernel_args *args, int64_t block, sr_w
 
 // ---- stage 1: products ----
 
-// Registers hold the sums of some tiles and 'vectors' times sixteen output channels. Numbers of
+// Registers contain the sums of some tiles and 'vectors' times sixteen output channels. Numbers of
 // tiles are multiples of four: parts of 12 and 8 (with AVX2, whose vectors are two registers, 6 and
-// 4), smaller only where they must be.
+// 4), smaller only if necessary.
 #if defined(__AVX512F__)
 #define WG_VECTORS 2
 #define WG_ROWS 12
@@ -378,7 +378,7 @@ SR_INLINE int wg_rows(int64_t left) {
 }
 #endif
 
-// What is fetched meanwhile: V's rows of the part after this one, and weights to come.
+// What is prefetched meanwhile: the rows of V of the next part, and later weights.
 typedef struct wg_fetch {
     const float *v, *u;
 } wg_fetch;
@@ -438,8 +438,8 @@ static void wg_rows_of_panel(const sr_x86_winograd *g, const float *v, const flo
     }
 }
 
-// M[point][panel][tile][32] of a range's panels. The first parts of a panel fetch the weights of
-// the next one, a line a step; the others look further ahead.
+// M[point][panel][tile][32] of a range's panels. The first parts of a panel prefetch the weights of
+// the next one, one line per step; the others look further ahead.
 SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float *u, float *m,
                            int64_t tiles, int64_t panels) {
     const int64_t v_stride = sr_x86_winograd_point(g->in_panels, g->block_tiles);

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which convolutions are computed by Winograd's filtering, and how these are cut into blocks (see
+// Chooses the convolutions that are computed by Winograd's filtering, and their blocks (see
 // x86_winograd_internal.h). A function of the shape alone.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
-// Channels, in and out, from which on transforms cost little beside the products they save.
+// Fewest channels, in and out: from there on transforms cost little compared with the products they
+// save.
 #define LEAST_CHANNELS 16
-// What transforming the weights costs for each pair of channels, in direct products.
+// Cost of transforming the weights of each pair of channels, in direct products.
 #define WEIGHTS_COST 3500
-// Channels, in and out, from which on conv2d_dw goes by points.
+// Channels, in and out, from which on conv2d_dw is divided by points.
 #define POINTS_CHANNELS 128
 // Tiles of a block: their transforms of 64 to 256 channels stay in a second-level cache of 1 MiB,
 // and the weights, which stream through it, are used often enough (measured: 12 to 128).
 #define BLOCK_TILES 24
-// The same of conv2d and conv2d_dx in a variant: up to 10 % faster with 64 channels where something
-// else uses the second-level cache, too (measured; 48 tiles, and other cuts of conv2d_dw by points,
-// are best nowhere).
+// The same in a variant of conv2d and conv2d_dx: up to 10 % faster with 64 channels when something
+// else uses the second-level cache, too (measured; 48 tiles, and other divisions of conv2d_dw by
+// points, are never the fastest).
 #define FEW_TILES 12
-// Tiles that conv2d_dw adds up at a time when it goes by points (measured: 48 to 192).
+// Tiles that conv2d_dw adds at a time when it is divided by points (measured: 48 to 192).
 #define PASS_TILES 64
 // Panels multiplied at a time: of outputs, with conv2d_dw of inputs too, and by points.
 #define RANGE_PANELS 2
 #define POINT_PANELS 8
-// Blocks at least, where there are few tiles: enough for eight threads.
+// Fewest blocks when there are few tiles: enough for eight threads.
 #define BLOCKS 8
 
-// Whether it is faster than the direct kernels: products of whole tiles, also where these reach
-// beyond the picture, 1.6 times as dear as direct ones (with the transforms; measured), and the
-// weights.
+// Whether it is faster than the direct kernels. Its cost: products of whole tiles, including their
+// parts outside the picture, each 1.6 times a direct product (with the transforms; measured), and
+// the weights.
 static bool pays(const sr_conv_params *p) {
     const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
                           sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
@@ -46,7 +47,7 @@ static bool by_points(const sr_conv_params *p) {
 
 bool sr_x86_winograd_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    // With AMX, bf16 products are several times as fast as fp32 ones: left to oneDNN.
+    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
     if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
         return false;
     return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
@@ -97,7 +98,7 @@ static sr_status finish(const sr_x86_winograd *plan, int64_t workspace, int64_t 
     return SR_OK;
 }
 
-// About 'most' tiles a block, of all blocks nearly the same number and a multiple of four.
+// About 'most' tiles per block: nearly the same number in all blocks, a multiple of four.
 static int64_t block_tiles(const sr_x86_winograd *g, int64_t most) {
     const int64_t equal = sr_x86_ceil_div(g->tiles, sr_x86_ceil_div(g->tiles, most));
     return sr_x86_ceil_div(equal, 4) * 4;
@@ -108,7 +109,8 @@ sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *ou
     sr_x86_winograd g = geometry_of(request);
     g.block_tiles = block_tiles(&g, most[out->variant]);
     if (out->variant > 0 && g.block_tiles == block_tiles(&g, BLOCK_TILES))
-        return SR_FAIL(SR_E_UNSUPPORTED, "blocks have no more than %lld tiles",
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "this variant is not possible: blocks have at most %lld tiles",
                        (long long)g.block_tiles);
     g.range_panels = sr_x86_min(g.out_panels, RANGE_PANELS);
     g.ranges = sr_x86_ceil_div(g.out_panels, g.range_panels);
