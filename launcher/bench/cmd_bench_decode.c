@@ -180,13 +180,12 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0}};
 
-static const char about[] = "Measure how many pictures one core decodes, transforms and normalises "
-                            "per second, and how long "
-                            "each stage takes."
-                            "\v"
-                            "SERRIED_PEER_PYTHON is the Python in which the other loaders are "
-                            "installed (tests/peers/install "
-                            "--data).";
+static const char about[] =
+    "Measure how many pictures one core decodes, transforms and normalises per second, and how "
+    "long each stage takes."
+    "\v"
+    "SERRIED_PEER_PYTHON is the Python in which the other loaders are installed "
+    "(tests/peers/install --data).";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     sr_decode_bench *b = state->input;

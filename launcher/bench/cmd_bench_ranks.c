@@ -220,8 +220,9 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char about[] =
-    "Measure how much slower ranks are because they train together: steps of one job on all ranks "
-    "alternate with steps of separate jobs, one on each rank at the same time. Run it under mpirun."
+    "Measure how much slower ranks are because they train together: steps of one job on all "
+    "ranks alternate with steps of separate jobs, one on each rank at the same time. Run it "
+    "under mpirun."
     "\v"
     "  mpirun -n 2 serried bench ranks resnet50\n"
     "  mpirun -n 2 serried bench ranks resnet50 --precision bf16 --json";

@@ -377,8 +377,7 @@ static const char about[] =
     "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n"
     "  serried bench step resnet18 --lanes 2 --peer-best\n\n"
     "SERRIED_PEER_PYTHON is the Python with PyTorch (default: /usr/bin/python3). Processor "
-    "features "
-    "hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
+    "features hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
 
 // One of two words.
 static const char *either(struct argp_state *state, const char *value, const char *a,

@@ -71,16 +71,15 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Pack SRC, a folder, archive or file, into the data set DST. The format of SRC is detected "
-    "from "
-    "its content: folders CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; Pascal VOC "
-    "XML; YOLO images and labels with data.yaml; pictures and masks in two parallel folders; "
-    "WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar (also "
-    "compressed) or a zip. Pictures are JPEG and PNG; their pixels do not change unless --max-size "
-    "is given."
+    "from its content: folders CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; "
+    "Pascal VOC XML; YOLO images and labels with data.yaml; pictures and masks in two parallel "
+    "folders; WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar "
+    "(also compressed) or a zip. Pictures are JPEG and PNG; their pixels do not change unless "
+    "--max-size is given."
     "\v"
     "Damaged files are refused and listed in DST/refused.csv; everything else is packed. The "
-    "result "
-    "is the same for any number of workers. If a pack is killed, the same command resumes it.";
+    "result is the same for any number of workers. If a pack is killed, the same command resumes "
+    "it.";
 
 static double parse_fraction(struct argp_state *state, const char *text) {
     char *end;

@@ -36,16 +36,15 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char about[] =
-    "Classify IMAGES with MODEL: a run folder, a checkpoint, or a recipe with weights=FILE. IMAGES "
-    "are JPEG or PNG files, folders (all pictures below them), or - to read names from stdin, one "
-    "per line."
+    "Classify IMAGES with MODEL: a run folder, a checkpoint, or a recipe with weights=FILE. "
+    "IMAGES are JPEG or PNG files, folders (all pictures below them), or - to read names from "
+    "stdin, one per line."
     "\v"
     "  serried predict runs/cifar10-fast/latest photo.jpg\n"
     "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
     "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
     "Arguments with '=' before the first picture override the recipe. A picture that cannot be "
-    "read "
-    "is reported and skipped; the exit code is then 3.";
+    "read is reported and skipped; the exit code is then 3.";
 
 typedef struct predict_arguments {
     sr_inference_options open;

@@ -26,8 +26,8 @@ static const char about[] =
     "  show    print a recipe with every value resolved, and where it comes from\n"
     "  check   read recipes, open the data and weights that they name, and report\n"
     "          every error at which training would stop\n\n"
-    "Shipped recipes are searched for in SERRIED_RECIPES (folders separated by ':') if it is set, "
-    "otherwise beside the program.";
+    "Shipped recipes are searched for in SERRIED_RECIPES (folders separated by ':') if it is "
+    "set, otherwise beside the program.";
 
 typedef struct recipe_arguments {
     const char *verb;

@@ -31,9 +31,8 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Draw samples of a shard or data set with their labels, boxes and masks into one picture, "
-    "which "
-    "is also shown if stdout is a terminal with colours and UTF-8. For a checkpoint or run folder, "
-    "list the tensors.";
+    "which is also shown if stdout is a terminal with colours and UTF-8. For a checkpoint or run "
+    "folder, list the tensors.";
 
 typedef struct arguments {
     const char *path, *output, *split;

@@ -13,8 +13,8 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Print what a shard, data set, checkpoint or run folder contains. Which of these PATH is, is "
-    "detected from its content. For data: records, classes, sizes, mean and standard deviation of "
-    "the channels; for a checkpoint: position in the run, metrics and weights.";
+    "detected from its content. For data: records, classes, sizes, mean and standard deviation "
+    "of the channels; for a checkpoint: position in the run, metrics and weights.";
 
 typedef struct arguments {
     const char *path;

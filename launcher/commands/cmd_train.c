@@ -46,13 +46,14 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char about[] =
-    "Train RECIPE, the name of a shipped recipe or a file; key=value overrides single values. The "
-    "same command resumes an unfinished run."
+    "Train RECIPE, the name of a shipped recipe or a file; key=value overrides single values. "
+    "The same command resumes an unfinished run."
     "\v"
     "  serried train cifar10-resnet -n 2 data.train=data\n"
     "  serried train my.yaml optimizer.lr=0.4 epochs=30\n"
     "  mpirun -np 64 serried train my.yaml\n\n"
-    "On Ctrl-C, SIGTERM, SIGHUP and SIGUSR1, training writes a checkpoint and exits with code 75.\n"
+    "On Ctrl-C, SIGTERM, SIGHUP and SIGUSR1, training writes a checkpoint and exits with code "
+    "75.\n"
     "Exit codes: 0 ok, 1 failure, 2 recipe or usage, 3 data, 4 device or numerics, 5 non-finite "
     "loss, 6 a rank was lost, 75 checkpointed: run the same command again.";
 

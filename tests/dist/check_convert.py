@@ -120,21 +120,21 @@ class Convert(suite.Suite):
     def refused(self):
         target = self.path("refused.safetensors")
         for name, said, *more in [
-                ("number", "number.pth: 'epoch' is of type int and no tensor"),
-                ("other", "'weights' is a dict of "), ("other", "--key=weights"), ("two", "--key=state_dict or --key=model says which"),
-                ("checkpoint", "there is no dictionary 'ema'; it holds: model, optimizer, epoch", "--key=ema"),
-                ("twice", "tensor 'module._orig_mod.x' would be called 'x', as another one is"),
-                ("list", "of type list where a dictionary of tensors is expected"), ("nothing", "there is no tensor in it"),
-                ("code", "code.pth: PyTorch does not load it as weights: Unsupported ")]:
+                ("number", "number.pth: 'epoch' is of type int, not a tensor"),
+                ("other", "'weights' is a dict of "), ("other", "--key=weights"), ("two", "choose one with --key=state_dict or --key=model"),
+                ("checkpoint", "it has no dictionary 'ema'; it contains: model, optimizer, epoch", "--key=ema"),
+                ("twice", "tensor 'module._orig_mod.x' would be named 'x', like another one"),
+                ("list", "of type list instead of a dictionary of tensors"), ("nothing", "it contains no tensors"),
+                ("code", "code.pth: PyTorch cannot load it with weights_only: Unsupported ")]:
             self.expect(f"{name}.pth {more}", [*more, self.path(name + ".pth"), target], 3, said)
         with open(self.path("damaged.pth"), "wb") as file:
             file.write(b"PK\x03\x04 no zip")
-        self.expect("damaged.pth", [self.path("damaged.pth"), target], 3, "PyTorch does not load it as weights")
+        self.expect("damaged.pth", [self.path("damaged.pth"), target], 3, "PyTorch cannot load it with weights_only")
         with open(self.weights, "rb") as file:
             data = file.read()
-        for name, content, said in [("short", data[:-5], "does not lie within the file"), ("head", data[:50], "header is longer"),
-                                    ("empty", b"", "header is longer"), ("text", struct.pack("<Q", 4) + b"abcd", "header is damaged"),
-                                    ("dtype", data.replace(b'"F32"', b'"F99"'), "is stored as 'F99'")]:
+        for name, content, said in [("short", data[:-5], "lies outside the file"), ("head", data[:50], "header is longer"),
+                                    ("empty", b"", "header is longer"), ("text", struct.pack("<Q", 4) + b"abcd", "invalid header"),
+                                    ("dtype", data.replace(b'"F32"', b'"F99"'), "has dtype 'F99'")]:
             with open(self.path(name + ".safetensors"), "wb") as file:
                 file.write(content)
             self.expect(name + ".safetensors", [self.path(name + ".safetensors"), self.path("refused.pth")], 3, said)
@@ -184,7 +184,7 @@ class Convert(suite.Suite):
     def versions(self):
         self.use("stand-in", sys.executable, True)
         self.expect("before 1.13", [self.path("a.pth"), self.path("x.safetensors")], 1,
-                    "PyTorch 1.12.0 can only load a file by running what is in it", TORCH_STUB="old")
+                    "PyTorch 1.12.0 can only load a file by running code in it", TORCH_STUB="old")
         os.makedirs(self.path("package/safetensors"))
         with open(self.path("package/safetensors/torch.py"), "w", encoding="utf-8") as file:
             file.write(PACKAGE)
@@ -197,7 +197,7 @@ class Convert(suite.Suite):
         self.use("without PyTorch", sys.executable, False)
         with open(self.path("package/torch.py"), "w", encoding="utf-8") as file:
             file.write("raise ImportError('not here')\n")
-        self.expect("said", [self.path("a.pth"), target], 1, "PyTorch is needed", first=[self.path("package")])
+        self.expect("said", [self.path("a.pth"), target], 1, "PyTorch could not be imported", first=[self.path("package")])
         self.expect("help", ["--help"], 0, "Usage: serried-convert", first=[self.path("package")])
 
 

@@ -247,7 +247,7 @@ static void test_quickstart(void **state) {
     (void)state;
     expect("launcher/quickstart --help", 0, "--no-install");
     expect("launcher/quickstart --wrong", 2, "unknown argument '--wrong'");
-    expect("launcher/quickstart --data /none", 2, "there is no '/none'");
+    expect("launcher/quickstart --data /none", 2, "'/none' does not exist");
     expect("launcher/quickstart --minutes soon", 2, "expected a whole number, got 'soon'");
 }
 
