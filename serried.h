@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that serried offers to other programs and to plug-ins, by what one looks for.
+// The public interface of serried, for programs and plug-ins, by topic.
 //
-// This list is the public interface: exactly these headers are installed. The others serve the
-// rooms among themselves.
+// Exactly these headers are installed; all others are internal.
 #ifndef SERRIED_H
 #define SERRIED_H
 
-// The ground: statuses and messages, memory, options, texts, randomness, numbers.
+// Basics: statuses and messages, memory, options, texts, random numbers, arithmetic.
 #include "kernels/base/dtype.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
@@ -25,7 +24,7 @@
 #include "kernels/chooser.h"
 #include "kernels/device/device.h"
 
-// An operator of one's own: its descriptor and its kernels.
+// Your own operator: its descriptor and its kernels.
 #include "graph/op.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
@@ -39,7 +38,7 @@
 #include "trainer/schedules/schedule.h"
 #include "trainer/tasks/task.h"
 
-// Own code: what a plug-in is, and how it comes to be used.
+// Plug-ins: what they contain, and how they are loaded.
 #include "kernels/base/plugin.h"
 #include "trainer/engine/plugins.h"
 
@@ -57,7 +56,7 @@
 #include "trainer/engine/fingerprint.h"
 #include "trainer/exchange/exchange.h"
 
-// Training: recipes, steps, checkpoints, and what was trained in use.
+// Training: recipes, steps, checkpoints, and inference with what was trained.
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/engine/choices.h"

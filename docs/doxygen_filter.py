@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Doxygen's INPUT_FILTER for the public headers, so that these keep their plain // comments.
+"""Doxygen's INPUT_FILTER for the public headers, which have plain // comments.
 
-doxygen_filter.py HEADER: prints the header, line by line, with what Doxygen looks for in it:
+doxygen_filter.py HEADER: prints the header, line by line, with the markup that Doxygen expects:
 
-- the comment at the top is the file's; the file belongs to the group of its section of serried.h;
-- a // block directly before a declaration is that declaration's, and so is a comment behind it;
-- a block that ends in a colon stands for every declaration up to the next blank line or block;
+- the comment at the top documents the file, which belongs to the group of its section of serried.h;
+- a // block directly before a declaration documents that declaration, as does a comment after it;
+- a block that ends in a colon documents every declaration up to the next blank line or block;
 - a block with a blank line after it is a heading and documents nothing.
 
-serried.h itself becomes the list of groups. Other files (the pages) pass through.
+serried.h itself becomes the list of groups. Other files (the pages) are not changed.
 """
 import os
 import re
@@ -82,8 +82,8 @@ class Header:
         self.lines = lines
         self.out = []
         self.group = ""       # text for every declaration of the run
-        self.documented = False  # the next declaration has a block of its own
-        self.inside = False      # a declaration that goes on over several lines
+        self.documented = False  # the next declaration has its own block
+        self.inside = False      # a declaration that continues over several lines
         self.parentheses = 0     # open ones
 
     def head(self, group):
@@ -97,7 +97,7 @@ class Header:
         return end
 
     def block(self, start):
-        """A block of comment lines; returns the line behind it."""
+        """A block of comment lines; returns the line after it."""
         end = start
         while end < len(self.lines) and self.lines[end].lstrip().startswith("//"):
             end += 1
@@ -114,7 +114,7 @@ class Header:
         return end
 
     def code(self, number):
-        """A line of code, perhaps with a comment behind it; returns the line behind both."""
+        """A line of code, perhaps with a comment after it; returns the line after both."""
         line, text, end = self.lines[number], "", number + 1
         trailing = TRAILING.match(line)
         if trailing:

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make_man.sh COMMAND CONVERT OUT: man pages of the command, from what its --help says: OUT/serried.1 and one
-# OUT/serried-NAME.1 for each sub-command. The help comes from the argp tables; nothing is written twice. The page
-# of CONVERT, a Python script whose help is its docstring, is made without Python.
+# make_man.sh COMMAND CONVERT OUT: makes man pages from the output of --help: OUT/serried.1, and OUT/serried-NAME.1
+# for each command. The help itself comes from the argp tables. The page of CONVERT, a Python script whose help is its
+# docstring, is made without running Python.
 set -eu
 command=$1 convert=$2 out=$3
 mkdir -p "$out"
 version=$("$command" version | head -n 1 | cut -d' ' -f2)
 
-# Usage lines are the synopsis; lines that begin with an option, the options (a deeper one goes on with it); what
-# stands before them, the description; after them, notes, in which indented lines stay as they are.
+# Usage lines become the synopsis, lines that begin with an option the options (deeper lines continue them), text
+# before them the description, text after them the notes, in which indented lines are kept as they are.
 page() { # name title; help on stdin
     printf '.TH %s 1 "" "serried %s" "serried"\n.SH NAME\n%s \\- %s\n' \
         "$(echo "$1" | tr '[:lower:]' '[:upper:]')" "$version" "$1" "$2"

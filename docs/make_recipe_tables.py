@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of recipe keys in the pages, from `serried info options`.
+"""Generates the tables of recipe keys in the pages from `serried info options`.
 
-make_recipe_tables.py SERRIED          compares them and lists what differs; ends with 1 where something does
+make_recipe_tables.py SERRIED          compares them, lists differences, and exits with 1 if there are any
 make_recipe_tables.py SERRIED --write  writes them
 
-A table stands between <!-- keys: PATTERN... --> and <!-- end of keys -->. A pattern is a key, or its beginning with a
-star. Of several patterns for a key the longest counts; every key is in one table.
+A table is between <!-- keys: PATTERN... --> and <!-- end of keys -->. A pattern is a key, or the beginning of one and a
+star. If several patterns match a key, the longest counts; every key is in exactly one table.
 """
 import difflib
 import json
@@ -41,7 +41,7 @@ def value(row):
 
 
 def key_of(row):
-    """With what must be chosen for it, where that is not part of the key."""
+    """The key, with the choice that it needs unless that is part of the key."""
     key = row["key"].replace("augment[].", "")
     return code(key) + (f" ({row['of']})" if row["of"] and key == row["key"] else "")
 
@@ -76,7 +76,7 @@ class Pages:
         found = []
         for name, text in self.texts.items():
             new = TABLE.sub(self.fill, text)
-            found += [] if write else difflib.unified_diff(text.splitlines(), new.splitlines(), name, "made anew", n=0,
+            found += [] if write else difflib.unified_diff(text.splitlines(), new.splitlines(), name, "generated", n=0,
                                                            lineterm="")
             if write and new != text:
                 with open(os.path.join(DOCS, name), "w", encoding="utf-8") as file:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the reference of the public headers and the pages: OUT/html/index.html, by Doxygen.
 
-make_reference.py OUT [ROOT]: prints Doxygen's warnings; ends with 1 where there are any, and with 77
-where Doxygen is not installed.
+make_reference.py OUT [ROOT]: prints Doxygen's warnings; exits with 1 if there are any, and with 77 if
+Doxygen is not installed.
 """
 import os
 import re
@@ -14,12 +14,12 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = ["index", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation", "own-model",
          "inference", "own-loop", "cluster", "performance"]
-# A member whose name and type say it all needs no comment where its struct or enum has one.
+# A member with an obvious name needs no comment if its struct or enum has one.
 PLAIN_MEMBER = re.compile(r"Member .*\((variable|enumvalue)\) of (struct|class|file) \S+ is not documented")
 
 
 def make(out, root=ROOT):
-    """The warnings of a run over a tree, as lines."""
+    """Runs Doxygen over a tree; returns its warnings as lines."""
     with open(os.path.join(root, "serried.h"), encoding="utf-8") as file:
         headers = re.findall(r'^#include "(.*)"', file.read(), re.M)
     pages = [f"docs/{page}.md" for page in PAGES if os.path.exists(f"{root}/docs/{page}.md")]
