@@ -18,7 +18,7 @@
 enum { AHEAD = 4 }; // slots that may be ready
 static const int64_t most_memory = INT64_C(1) << 30;
 
-typedef struct bench {
+typedef struct peers_bench {
     const sr_pipeline_options *options;
     sr_pipeline *pipeline;
     sr_kernel_request request; // for normalising a slot
@@ -26,9 +26,9 @@ typedef struct bench {
     float *floats;
     sr_series per_s[SR_LOADER_KINDS]; // images
     sr_loaders loaders;
-} bench;
+} peers_bench;
 
-static sr_status take_slot(bench *b, int kind) {
+static sr_status take_slot(peers_bench *b, int kind) {
     sr_slot slot;
     bool end;
     SR_TRY(sr_pipeline_next(b->pipeline, &slot, &end));
@@ -44,7 +44,7 @@ static sr_status take_slot(bench *b, int kind) {
     return status;
 }
 
-static sr_status take_block(bench *b, int kind) {
+static sr_status take_block(peers_bench *b, int kind) {
     const int64_t of_slot = b->options->batch / b->options->lanes;
     const int64_t slots = (SR_LOADER_PICTURES + of_slot - 1) / of_slot;
     for (int i = 0; i < 2 * AHEAD; i++)
@@ -57,7 +57,7 @@ static sr_status take_block(bench *b, int kind) {
     return SR_OK;
 }
 
-static sr_status measure(bench *b, double seconds) {
+static sr_status measure(peers_bench *b, double seconds) {
     const int64_t begin = sr_clock_ns();
     const int64_t length = (int64_t)(seconds * (double)SR_NS_PER_S);
     for (int round = 0; round == 0 || sr_clock_ns() - begin < length; round++) {
@@ -70,7 +70,7 @@ static sr_status measure(bench *b, double seconds) {
 
 // ---- The report ----
 
-static void add_table(const bench *b, sr_text *out) {
+static void add_table(const peers_bench *b, sr_text *out) {
     char name[64];
     sr_text_add(out,
                 "%s: %lld pictures to %lld px; one core, pipelines measured alternately\n%s\n\n",
@@ -88,7 +88,7 @@ static void add_table(const bench *b, sr_text *out) {
     sr_text_add(out, "\n");
 }
 
-static void add_json(const bench *b, sr_text *out) {
+static void add_json(const peers_bench *b, sr_text *out) {
     sr_text_add(out, "{\"benchmark\": \"data\", \"dataset\": ");
     sr_text_add_json_string(out, b->options->dataset);
     sr_text_add(out, ", \"processor\": ");
@@ -101,7 +101,7 @@ static void add_json(const bench *b, sr_text *out) {
     sr_text_add(out, "}\n");
 }
 
-static sr_status report(const bench *b, bool json) {
+static sr_status report(const peers_bench *b, bool json) {
     sr_text out;
     sr_text_init(&out);
     if (json)
@@ -113,7 +113,7 @@ static sr_status report(const bench *b, bool json) {
 
 // ---- The run ----
 
-static sr_status prepare(bench *b) {
+static sr_status prepare(peers_bench *b) {
     const sr_pipeline_options *p = b->options;
     const int64_t pixels = p->batch / p->lanes * p->image_height * p->image_width;
     b->floats = sr_alloc_array((size_t)pixels, 3 * sizeof *b->floats, "pixels");
@@ -122,7 +122,7 @@ static sr_status prepare(bench *b) {
     return sr_bench_normalise_prepare(pixels, &b->request, &b->normalise);
 }
 
-static sr_status run(bench *b, double seconds, bool json) {
+static sr_status run(peers_bench *b, double seconds, bool json) {
     const sr_pipeline_options *p = b->options;
     sr_loader_options others = {.dataset = p->dataset,
                                 .split = p->split,
@@ -139,7 +139,7 @@ static sr_status run(bench *b, double seconds, bool json) {
 }
 
 sr_status sr_bench_data_peers(sr_pipeline_options *options, double seconds, bool json) {
-    bench b = {.options = options};
+    peers_bench b = {.options = options};
     if (options->image_height != options->image_width || options->batch % options->lanes != 0)
         return SR_FAIL(SR_E_USAGE,
                        "peers are measured only with square images and lanes of equal size");

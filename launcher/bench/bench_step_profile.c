@@ -16,28 +16,28 @@
 #include "kernels/base/memory.h"
 #include "launcher/bench/bench_step_internal.h"
 
-typedef struct row {
+typedef struct profile_row {
     const char *op, *kernel;
     int64_t ns;
     double calls, flops, bytes; // of all runs
-} row;
+} profile_row;
 
 typedef struct table {
-    row *rows;
+    profile_row *rows;
     int count;
 } table;
 
-static row *find(table *t, const char *op, const char *kernel) {
+static profile_row *find(table *t, const char *op, const char *kernel) {
     for (int i = 0; i < t->count; i++)
         if (strcmp(t->rows[i].op, op) == 0 && strcmp(t->rows[i].kernel, kernel) == 0)
             return &t->rows[i];
-    t->rows[t->count] = (row){.op = op, .kernel = kernel};
+    t->rows[t->count] = (profile_row){.op = op, .kernel = kernel};
     return &t->rows[t->count++];
 }
 
 static void add(table *t, const sr_node_profile *nodes, int count) {
     for (int i = 0; i < count; i++) {
-        row *r = find(t, nodes[i].op, nodes[i].kernel);
+        profile_row *r = find(t, nodes[i].op, nodes[i].kernel);
         r->ns += nodes[i].ns;
         r->calls += (double)nodes[i].runs;
         r->flops += nodes[i].flops * (double)nodes[i].runs;
@@ -46,7 +46,7 @@ static void add(table *t, const sr_node_profile *nodes, int count) {
 }
 
 static int slower_first(const void *a, const void *b) {
-    int64_t x = ((const row *)a)->ns, y = ((const row *)b)->ns;
+    int64_t x = ((const profile_row *)a)->ns, y = ((const profile_row *)b)->ns;
     return (x < y) - (x > y);
 }
 
@@ -83,7 +83,7 @@ static void print(const table *t, int steps, double seconds, int executors,
     (void)printf("\n%-22s %-30s %6s %9s %6s %6s %6s %6s  %s\n", "operator", "kernel", "calls", "ms",
                  "share", "flops", "bytes", "limit", "bound by");
     for (int i = 0; i < t->count; i++) {
-        const row *r = &t->rows[i];
+        const profile_row *r = &t->rows[i];
         const double ms = (double)r->ns * 1e-6 / steps / executors;
         print_shares(r->op, r->kernel, r->calls / steps, ms, step,
                      shares_of(r->flops / steps, r->bytes / steps, 1e-3 * ms, limits));
@@ -119,7 +119,8 @@ sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
         capacity = count > capacity ? count : capacity;
     }
     size_t most = (size_t)capacity + 1;
-    table t = {.rows = sr_alloc_array(most * (size_t)e->executor_count, sizeof(row), "profile")};
+    table t = {
+        .rows = sr_alloc_array(most * (size_t)e->executor_count, sizeof(profile_row), "profile")};
     sr_node_profile *nodes = sr_alloc_array(most, sizeof *nodes, "profile");
     if (t.rows && nodes) {
         collect(e, nodes, capacity, &t);

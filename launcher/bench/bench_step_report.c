@@ -14,9 +14,9 @@ enum { COLUMNS = 9, NAME_WIDTH = 20, CELL = SR_STEP_TEXT };
 
 static const int widths[COLUMNS] = {NAME_WIDTH, 9, 9, 9, 11, 13, 11, 8, 0};
 
-typedef struct row {
+typedef struct table_row {
     char cell[COLUMNS][CELL]; // the last is a remark
-} row;
+} table_row;
 
 typedef struct report {
     const sr_step_result *r;
@@ -50,7 +50,7 @@ void sr_step_add_providers(sr_text *out) {
 
 // ---- The table ----
 
-static void add_row(report *p, const row *line) {
+static void add_row(report *p, const table_row *line) {
     for (int i = 0; i < COLUMNS; i++) {
         const char *cell = line->cell[i];
         if (p->markdown)
@@ -80,9 +80,9 @@ static void set_memory(char cell[CELL], double bytes) {
     set(cell, "%s", bytes > 0 ? sr_text_bytes((uint64_t)bytes, text) : "-");
 }
 
-static row series_row(const sr_step_result *r, const char *name, const sr_series *s,
-                      const sr_series *cpu) {
-    row line = {{{0}}};
+static table_row series_row(const sr_step_result *r, const char *name, const sr_series *s,
+                            const sr_series *cpu) {
+    table_row line = {{{0}}};
     double median = sr_series_median(s);
     set(line.cell[0], "%s", name);
     set(line.cell[1], "%.2f", median);
@@ -98,7 +98,7 @@ static void add_peer_row(report *p, int final) {
     const sr_step_final *f = &r->finals[final];
     if (f->reason[0] || f->per_s.count == 0)
         return;
-    row line = series_row(r, f->peers.name, &f->per_s, &f->cpu);
+    table_row line = series_row(r, f->peers.name, &f->per_s, &f->cpu);
     set(line.cell[7], "%.2fx", sr_step_ratio(r, final));
     set(line.cell[8], "%s", f->text);
     add_row(p, &line);
@@ -106,12 +106,12 @@ static void add_peer_row(report *p, int final) {
 
 static void add_table(report *p) {
     const sr_step_result *r = p->r;
-    static const row heads = {
+    static const table_row heads = {
         {"images/s", "median", "min", "max", "ms per step", "CPU ms", "memory", "ratio", ""}};
     add_row(p, &heads);
     if (p->markdown)
         sr_text_add(&p->text, "|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
-    row ours = series_row(r, "serried " SR_VERSION, &r->ours, &r->our_cpu);
+    table_row ours = series_row(r, "serried " SR_VERSION, &r->ours, &r->our_cpu);
     set_memory(ours.cell[6], r->our_memory);
     add_row(p, &ours);
     for (int i = 0; i < r->final_count; i++)

@@ -73,10 +73,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     }
 }
 
-typedef struct result {
+typedef struct rates {
     double seconds, images_per_s;
     sr_pipeline_stats stats; // of the measured period
-} result;
+} rates;
 
 static void subtract(sr_pipeline_stats *from, const sr_pipeline_stats *warm) {
     from->samples -= warm->samples;
@@ -89,7 +89,7 @@ static void subtract(sr_pipeline_stats *from, const sr_pipeline_stats *warm) {
     from->assemble_ns -= warm->assemble_ns;
 }
 
-static sr_status measure(sr_pipeline *pipeline, const arguments *a, result *out) {
+static sr_status measure(sr_pipeline *pipeline, const arguments *a, rates *out) {
     sr_pipeline_stats warm = {0};
     int64_t begin = 0, until = INT64_MAX, now = 0;
     for (int64_t slots = 0; now < until; slots++) {
@@ -116,11 +116,11 @@ static sr_status measure(sr_pipeline *pipeline, const arguments *a, result *out)
     return SR_OK;
 }
 
-static double rate(const result *r, int64_t busy_ns) {
+static double rate(const rates *r, int64_t busy_ns) {
     return busy_ns > 0 ? (double)r->stats.samples / ((double)busy_ns / 1e9) : 0;
 }
 
-static double bytes_per_seek(const result *r) {
+static double bytes_per_seek(const rates *r) {
     return (double)r->stats.bytes_read / (double)(r->stats.seeks > 0 ? r->stats.seeks : 1);
 }
 
@@ -131,14 +131,14 @@ typedef struct stage_row {
 
 #define STAGES 4
 
-static void stage_rows(const result *r, stage_row rows[STAGES]) {
+static void stage_rows(const rates *r, stage_row rows[STAGES]) {
     rows[0] = (stage_row){"read", r->stats.read_ns};
     rows[1] = (stage_row){"decode", r->stats.decode_ns};
     rows[2] = (stage_row){"augment", r->stats.augment_ns};
     rows[3] = (stage_row){"assemble", r->stats.assemble_ns};
 }
 
-static sr_status print_json(const result *r, const arguments *a) {
+static sr_status print_json(const rates *r, const arguments *a) {
     stage_row rows[STAGES];
     sr_text text;
     stage_rows(r, rows);
@@ -161,7 +161,7 @@ static sr_status print_json(const result *r, const arguments *a) {
     return status;
 }
 
-static void print_table(const result *r, const arguments *a) {
+static void print_table(const rates *r, const arguments *a) {
     stage_row rows[STAGES];
     char bytes[16], run[16];
     stage_rows(r, rows);
@@ -181,7 +181,7 @@ static void print_table(const result *r, const arguments *a) {
 
 static sr_status bench(arguments *a) {
     sr_pipeline *pipeline;
-    result r = {0};
+    rates r = {0};
     if (a->one_core) {
         sr_cpu_set all;
         int cpu;

@@ -35,7 +35,7 @@ typedef struct options {
     sr_dtype dtype; // SR_DTYPE_COUNT: both f32 and bf16
 } options;
 
-typedef struct bench {
+typedef struct op_bench {
     const options *o;
     sr_pool *pool;
     void **scratch; // per thread, of the kernel being timed
@@ -44,13 +44,13 @@ typedef struct bench {
     sr_text json;
     int found, rows; // cases to time, cases timed so far
     sr_status status;
-} bench;
+} op_bench;
 
-typedef struct result {
+typedef struct timing {
     const sr_kernel_entry *entry;
     double best, median; // seconds
     double flop_rate, byte_rate, share;
-} result;
+} timing;
 
 // ---- running one kernel ----
 
@@ -69,7 +69,7 @@ static void run_block(void *user, int64_t block, int worker) {
         l->status = status; // read after all threads are done
 }
 
-static sr_status run_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args) {
+static sr_status run_kernel(op_bench *b, const sr_prepared *prepared, sr_kernel_args *args) {
     launch l = {.args = args, .scratch = b->scratch};
     for (int s = 0; s < prepared->stages; s++) {
         args->block_rows = prepared->stage[s].block_rows;
@@ -84,8 +84,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static sr_status time_kernel(bench *b, const sr_prepared *prepared, sr_kernel_args *args,
-                             result *out) {
+static sr_status time_kernel(op_bench *b, const sr_prepared *prepared, sr_kernel_args *args,
+                             timing *out) {
     double *times = sr_alloc_array(MAX_RUNS, sizeof *times, "times of a benchmark");
     if (times == NULL)
         return SR_E_MEMORY;
@@ -140,7 +140,7 @@ static sr_status make_arrays(const sr_bench_case *c, void **p) {
     return SR_OK;
 }
 
-static sr_status make_scratch(bench *b, size_t bytes) {
+static sr_status make_scratch(op_bench *b, size_t bytes) {
     for (int i = 0; i < b->o->threads; i++) {
         b->scratch[i] = sr_alloc(bytes, "scratch of a benchmark");
         if (b->scratch[i] == NULL)
@@ -149,15 +149,15 @@ static sr_status make_scratch(bench *b, size_t bytes) {
     return SR_OK;
 }
 
-static void free_scratch(bench *b) {
+static void free_scratch(op_bench *b) {
     for (int i = 0; i < b->o->threads; i++) {
         sr_free(b->scratch[i]);
         b->scratch[i] = NULL;
     }
 }
 
-static sr_status measure(bench *b, const sr_bench_case *c, const sr_prepared *prepared,
-                         result *out) {
+static sr_status measure(op_bench *b, const sr_bench_case *c, const sr_prepared *prepared,
+                         timing *out) {
     void *p[SR_KERNEL_MAX_ARGS] = {0};
     void *workspace = sr_alloc(prepared->workspace, "workspace of a benchmark");
     sr_status status = workspace != NULL ? make_arrays(c, p) : SR_E_MEMORY;
@@ -175,7 +175,7 @@ static sr_status measure(bench *b, const sr_bench_case *c, const sr_prepared *pr
 
 // ---- reporting ----
 
-static void rate(const bench *b, const sr_bench_case *c, result *r) {
+static void rate(const op_bench *b, const sr_bench_case *c, timing *r) {
     const double bytes = sr_bench_case_bytes(c);
     const double least = c->flops / b->limits.flops, move = bytes / b->limits.copy_rate;
     r->flop_rate = c->flops / r->best;
@@ -183,7 +183,7 @@ static void rate(const bench *b, const sr_bench_case *c, result *r) {
     r->share = (least > move ? least : move) / r->best;
 }
 
-static void add_json(bench *b, const sr_bench_case *c, const result *r) {
+static void add_json(op_bench *b, const sr_bench_case *c, const timing *r) {
     sr_text_add(&b->json,
                 "%s\n  {\"kernel\": \"%s\", \"dtype\": \"%s\", \"shape\": \"%s\", "
                 "\"provider\": \"%s\", \"class\": \"%s\", \"seconds\": ",
@@ -202,7 +202,7 @@ static void add_json(bench *b, const sr_bench_case *c, const result *r) {
     sr_text_add(&b->json, "}");
 }
 
-static void print_row(const sr_bench_case *c, const result *r) {
+static void print_row(const sr_bench_case *c, const timing *r) {
     char flops[16] = "";
     if (c->flops > 0)
         (void)snprintf(flops, sizeof flops, "%.1f", r->flop_rate * 1e-9);
@@ -213,14 +213,14 @@ static void print_row(const sr_bench_case *c, const result *r) {
     (void)fflush(stdout);
 }
 
-static bool wanted(const bench *b, const sr_bench_case *c) {
+static bool wanted(const op_bench *b, const sr_bench_case *c) {
     const char *filter = b->o->filter;
     return filter == NULL || strstr(sr_kernel_name(c->request.kernel), filter) != NULL ||
            strstr(c->shape, filter) != NULL;
 }
 
 // The entry to time; NULL if the case is filtered out or the provider lacks it.
-static const sr_kernel_entry *entry_of(const bench *b, const sr_bench_case *c) {
+static const sr_kernel_entry *entry_of(const op_bench *b, const sr_bench_case *c) {
     if (!wanted(b, c))
         return NULL;
     return b->o->provider != NULL ? sr_kernel_find_in(&c->request, b->o->provider)
@@ -228,17 +228,17 @@ static const sr_kernel_entry *entry_of(const bench *b, const sr_bench_case *c) {
 }
 
 static bool count(void *user, const sr_bench_case *c) {
-    bench *b = user;
+    op_bench *b = user;
     b->found += entry_of(b, c) != NULL;
     return true;
 }
 
 static bool visit(void *user, const sr_bench_case *c) {
-    bench *b = user;
+    op_bench *b = user;
     const sr_kernel_entry *entry = entry_of(b, c);
     if (entry == NULL)
         return true;
-    result r = {.entry = entry};
+    timing r = {.entry = entry};
     sr_prepared prepared = {0};
     b->status = entry->prepare(&c->request, &prepared);
     if (b->status != SR_OK)
@@ -257,7 +257,7 @@ static bool visit(void *user, const sr_bench_case *c) {
     return true;
 }
 
-static void print_head(const bench *b) {
+static void print_head(const op_bench *b) {
     char features[80];
     if (b->o->json)
         return;
@@ -274,7 +274,7 @@ static void print_head(const bench *b) {
            "median", "GFLOP/s", "GB/s", "limit", "provider class");
 }
 
-static sr_status print_json(const bench *b) {
+static sr_status print_json(const op_bench *b) {
     sr_text out;
     sr_text_init(&out);
     sr_text_add(&out, "{\"processor\": ");
@@ -304,14 +304,14 @@ static void init_thread(void *user, int worker) {
     sr_kernels_thread_init();
 }
 
-static void offer_cases(bench *b, sr_bench_visit visitor) {
+static void offer_cases(op_bench *b, sr_bench_visit visitor) {
     static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
     for (int i = 0; i < 2 && b->status == SR_OK; i++)
         if (b->o->dtype == SR_DTYPE_COUNT || b->o->dtype == dtypes[i])
             sr_bench_op_cases(dtypes[i], b->o->batch, visitor, b);
 }
 
-static sr_status run_cases(bench *b) {
+static sr_status run_cases(op_bench *b) {
     offer_cases(b, count);
     if (b->found == 0) {
         return SR_FAIL(SR_E_USAGE,
@@ -329,7 +329,7 @@ static sr_status run_cases(bench *b) {
 }
 
 static sr_status run_bench(const options *o) {
-    bench b = {.o = o};
+    op_bench b = {.o = o};
     SR_TRY(sr_pool_create(o->threads, init_thread, NULL, &b.pool));
     b.scratch = sr_alloc_array((size_t)o->threads, sizeof *b.scratch, "scratch of a benchmark");
     sr_text_init(&b.json);

@@ -34,7 +34,7 @@ typedef struct block_times {
     double common, own, common_cpu, own_cpu;
 } block_times;
 
-typedef struct bench {
+typedef struct ranks_bench {
     const char *recipe, *precision;
     int64_t samples, image; // samples of a rank
     int pairs, steps;       // steps of a block
@@ -51,9 +51,9 @@ typedef struct bench {
     block_times times[MAX_RANKS];       // of a pair, of each rank
     sr_series mean, slowest, processor; // ratios
     sr_series common_ms, own_ms;        // of a step
-} bench;
+} ranks_bench;
 
-static sr_status load(const bench *b, int64_t lanes, sr_recipe **out) {
+static sr_status load(const ranks_bench *b, int64_t lanes, sr_recipe **out) {
     char text[FIXED_OVERRIDES][LINE];
     const char **list = sr_alloc_array((size_t)b->override_count + FIXED_OVERRIDES, sizeof *list,
                                        "overrides of a recipe");
@@ -74,7 +74,7 @@ static sr_status load(const bench *b, int64_t lanes, sr_recipe **out) {
     return status;
 }
 
-static sr_status create(bench *b) {
+static sr_status create(ranks_bench *b) {
     const sr_comm_options alone = {.backend = "self"};
     const int64_t classes = b->image > SMALL_IMAGE ? CLASSES : SMALL_CLASSES;
     double seconds;
@@ -91,7 +91,7 @@ static sr_status create(bench *b) {
 
 // ---- Pairs ----
 
-static sr_status take_block(bench *b, sr_bench_engine *e, double *seconds, double *cpu) {
+static sr_status take_block(ranks_bench *b, sr_bench_engine *e, double *seconds, double *cpu) {
     SR_TRY(sr_comm_barrier(b->comm, "block of steps"));
     const double before = sr_own_cpu_seconds();
     SR_TRY(sr_bench_engine_step(e, b->steps, seconds));
@@ -99,7 +99,7 @@ static sr_status take_block(bench *b, sr_bench_engine *e, double *seconds, doubl
     return SR_OK;
 }
 
-static sr_status take_pair(bench *b) {
+static sr_status take_pair(ranks_bench *b) {
     const int ranks = sr_comm_size(b->comm);
     block_times here, sum = {0};
     double common = 0, slowest = 0;
@@ -137,7 +137,7 @@ static void add_row(sr_text *out, const char *name, const sr_series *s, int digi
                 sr_series_min(s), digits, sr_series_max(s));
 }
 
-static void add_table(const bench *b, sr_text *out) {
+static void add_table(const ranks_bench *b, sr_text *out) {
     sr_text_add(out,
                 "%s: %lld px, %lld samples a rank, %s, %d ranks x %d thread%s%s, %d pairs of %d "
                 "step%s\n%s\n\n%-44s %9s %9s %9s\n",
@@ -152,7 +152,7 @@ static void add_table(const bench *b, sr_text *out) {
     add_row(out, "ratio of processor time", &b->processor, 4);
 }
 
-static sr_status report(const bench *b) {
+static sr_status report(const ranks_bench *b) {
     sr_text out;
     sr_text_init(&out);
     if (b->json) {
@@ -176,7 +176,7 @@ static sr_status report(const bench *b) {
     return sr_command_print(SR_OK, &out);
 }
 
-static sr_status run(bench *b) {
+static sr_status run(ranks_bench *b) {
     const int ranks = sr_comm_size(b->comm);
     if (ranks < 2 || ranks > MAX_RANKS)
         return SR_FAIL(SR_E_USAGE,
@@ -228,7 +228,7 @@ static const char about[] =
     "  mpirun -n 2 serried bench ranks resnet50 --precision bf16 --json";
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
-    bench *b = state->input;
+    ranks_bench *b = state->input;
     switch (key) {
     case KEY_BATCH:
         b->samples = sr_command_number(state, NULL, value, 1, 1 << 20);
@@ -268,7 +268,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     }
 }
 
-static void release(bench *b) {
+static void release(ranks_bench *b) {
     sr_bench_engine_release(&b->own);
     sr_bench_engine_release(&b->common);
     sr_comm_free(b->self);
@@ -281,7 +281,7 @@ static void release(bench *b) {
 int sr_bench_ranks(int argc, char **argv) {
     static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
                                        NULL,    NULL};
-    bench b = {
+    ranks_bench b = {
         .precision = "fp32", .samples = 16, .image = 224, .pairs = 15, .steps = 1, .seconds = 300};
     b.overrides = sr_alloc_array((size_t)argc + 1, sizeof *b.overrides, "overrides of a recipe");
     if (!b.overrides)

@@ -59,22 +59,22 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     }
 }
 
-typedef struct kind {
+typedef struct victim_kind {
     const char *name;
     sr_series stalls, lost; // milliseconds
-} kind;
+} victim_kind;
 
-typedef struct bench {
+typedef struct recover_bench {
     sr_pipeline *pipeline;
     sr_rng rng;
     sr_series waits; // for undisturbed slots, milliseconds
     int slots;       // that a kill may affect: all in flight, and one more step
     int workers;
-    kind kinds[KINDS];
-} bench;
+    victim_kind kinds[KINDS];
+} recover_bench;
 
 // Takes and returns the next slot; *ms: the wait for it.
-static sr_status take(bench *b, double *ms) {
+static sr_status take(recover_bench *b, double *ms) {
     sr_slot slot;
     bool end;
     const int64_t begin = sr_clock_ns();
@@ -85,7 +85,7 @@ static sr_status take(bench *b, double *ms) {
 }
 
 // The series keeps the first SR_SERIES_MAX values.
-static sr_status run_undisturbed(bench *b, int64_t ns) {
+static sr_status run_undisturbed(recover_bench *b, int64_t ns) {
     double ms;
     for (const int64_t until = sr_clock_ns() + ns; sr_clock_ns() < until;) {
         SR_TRY(take(b, &ms));
@@ -94,14 +94,14 @@ static sr_status run_undisturbed(bench *b, int64_t ns) {
     return SR_OK;
 }
 
-static pid_t choose_victim(bench *b, int k) {
+static pid_t choose_victim(recover_bench *b, int k) {
     const int first_transformer = 2;
     const int number =
         k < 2 ? k : first_transformer + (int)sr_rng_below(&b->rng, (uint32_t)b->workers);
     return sr_pipeline_stage_pid(b->pipeline, number);
 }
 
-static sr_status kill_one(bench *b, int k) {
+static sr_status kill_one(recover_bench *b, int k) {
     const double usual = sr_series_median(&b->waits);
     const int64_t restarts = sr_pipeline_get_stats(b->pipeline).restarts;
     double ms, worst = 0, lost = 0;
@@ -121,7 +121,7 @@ static sr_status kill_one(bench *b, int k) {
     return SR_OK;
 }
 
-static sr_status measure(bench *b, int kills) {
+static sr_status measure(recover_bench *b, int kills) {
     double ms;
     for (int i = 0; i < b->slots; i++) // warm
         SR_TRY(take(b, &ms));
@@ -135,7 +135,7 @@ static sr_status measure(bench *b, int kills) {
     return SR_OK;
 }
 
-static double worst_of_all(const bench *b) {
+static double worst_of_all(const recover_bench *b) {
     double worst = 0;
     for (int k = 0; k < KINDS; k++) {
         const double most = sr_series_max(&b->kinds[k].stalls);
@@ -144,7 +144,7 @@ static double worst_of_all(const bench *b) {
     return worst;
 }
 
-static void print_table(const bench *b) {
+static void print_table(const recover_bench *b) {
     const double worst = worst_of_all(b);
     printf("a slot without a kill: %.1f ms (median of %d)\n", sr_series_median(&b->waits),
            b->waits.count);
@@ -157,7 +157,7 @@ static void print_table(const bench *b) {
     printf("goal: below %d ms; worst %.1f ms\n", GOAL_MS, worst);
 }
 
-static sr_status print_json(const bench *b, const arguments *a) {
+static sr_status print_json(const recover_bench *b, const arguments *a) {
     sr_text text;
     sr_text_init(&text);
     sr_text_add(&text, "{\"bench\": \"recover\", \"dataset\": ");
@@ -165,7 +165,7 @@ static sr_status print_json(const bench *b, const arguments *a) {
     sr_text_add(&text, ", \"slot_ms\": %.3f, \"goal_ms\": %d, \"worst_ms\": %.3f",
                 sr_series_median(&b->waits), GOAL_MS, worst_of_all(b));
     for (int k = 0; k < KINDS; k++) {
-        const kind *one = &b->kinds[k];
+        const victim_kind *one = &b->kinds[k];
         sr_text_add(&text,
                     ", \"%s\": {\"kills\": %d, \"stall_median_ms\": %.3f, "
                     "\"stall_worst_ms\": %.3f, \"lost_median_ms\": %.3f}",
@@ -181,7 +181,8 @@ static sr_status print_json(const bench *b, const arguments *a) {
 }
 
 static sr_status run(arguments *a) {
-    bench b = {.kinds = {{.name = "reader"}, {.name = "iterator"}, {.name = "transformer"}}};
+    recover_bench b = {
+        .kinds = {{.name = "reader"}, {.name = "iterator"}, {.name = "transformer"}}};
     sr_pipeline_options *o = &a->pipeline.options;
     if (o->threads || o->order == SR_ORDER_SEQUENTIAL)
         return SR_FAIL(SR_E_USAGE,

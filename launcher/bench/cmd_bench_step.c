@@ -29,7 +29,7 @@ enum { WARM_STEPS = 2, TRACED_STEPS = 2, FIXED_OVERRIDES = 8 };
 
 static const double block_seconds = 2;
 
-typedef struct bench {
+typedef struct step_bench {
     const sr_step_options *o;
     sr_arena arena;
     sr_comm *comm;
@@ -39,18 +39,18 @@ typedef struct bench {
     int64_t our_steps;
     sr_trace *trace;
     sr_step_result result;
-} bench;
+} step_bench;
 
 // ---- Ours ----
 
-static sr_status create_engine(bench *b) {
+static sr_status create_engine(step_bench *b) {
     sr_step_result *r = &b->result;
     const sr_comm_options options = {.backend = "self"};
     SR_TRY(sr_comm_create(&options, &b->comm));
     return sr_bench_engine_create(r->recipe, b->comm, r->threads, r->classes, &b->own);
 }
 
-static sr_status warm_up(bench *b) {
+static sr_status warm_up(step_bench *b) {
     sr_step_result *r = &b->result;
     sr_plan *plan;
     SR_TRY(sr_bench_engine_step(&b->own, 1, &r->first_seconds));
@@ -76,7 +76,7 @@ static sr_status warm_up(bench *b) {
 
 // A block that only serves a comparison (!counts) does not change the result.
 static sr_status our_block(void *user, bool counts, double *images_per_s) {
-    bench *b = user;
+    step_bench *b = user;
     sr_step_result *r = &b->result;
     double seconds;
     uint64_t allocations = sr_memory_get_stats().allocations;
@@ -101,7 +101,7 @@ static sr_status our_block(void *user, bool counts, double *images_per_s) {
     return SR_OK;
 }
 
-static sr_status measure_limits(bench *b) {
+static sr_status measure_limits(step_bench *b) {
     sr_pool *pool;
     SR_TRY(sr_pool_create(b->result.threads, NULL, NULL, &pool));
     sr_status status = sr_machine_limits_measure(pool, &b->result.limits);
@@ -109,7 +109,7 @@ static sr_status measure_limits(bench *b) {
     return status;
 }
 
-static sr_status print_plans(bench *b) {
+static sr_status print_plans(step_bench *b) {
     sr_text text;
     sr_status status = SR_OK;
     sr_text_init(&text);
@@ -122,7 +122,7 @@ static sr_status print_plans(bench *b) {
     return sr_command_print(status, &text);
 }
 
-static sr_status profile(bench *b) {
+static sr_status profile(step_bench *b) {
     double seconds;
     for (int i = 0; i < b->own.engine->executor_count; i++)
         sr_executor_set_profiling(b->own.engine->executors[i], true);
@@ -133,7 +133,7 @@ static sr_status profile(bench *b) {
     return SR_OK;
 }
 
-static sr_status trace_steps(bench *b) {
+static sr_status trace_steps(step_bench *b) {
     double seconds;
     SR_TRY(sr_trace_create(0, b->result.recipe->name, &b->trace));
     SR_TRY(sr_engine_set_trace(b->own.engine, b->trace));
@@ -144,7 +144,7 @@ static sr_status trace_steps(bench *b) {
     return SR_OK;
 }
 
-static void per_step(bench *b) {
+static void per_step(step_bench *b) {
     sr_step_result *r = &b->result;
     double steps = (double)b->our_steps, nodes = (double)b->recorded;
     r->allocations = steps > 0 ? (double)b->allocations / steps : 0;
@@ -153,7 +153,7 @@ static void per_step(bench *b) {
     r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
 }
 
-static sr_status start_finals(bench *b, const sr_step_own *own) {
+static sr_status start_finals(step_bench *b, const sr_step_own *own) {
     sr_step_result *r = &b->result;
     if (b->o->no_peer) {
         (void)snprintf(r->peer_reason, sizeof r->peer_reason, "not requested");
@@ -169,7 +169,7 @@ static sr_status start_finals(bench *b, const sr_step_own *own) {
 }
 
 // A failing peer ends only its own series.
-static sr_status check_finals(bench *b) {
+static sr_status check_finals(step_bench *b) {
     sr_step_result *r = &b->result;
     if (r->final_count == 0 || sr_step_fastest(r, NULL) >= 0)
         return SR_OK;
@@ -178,7 +178,7 @@ static sr_status check_finals(bench *b) {
 }
 
 // A failure leaves the speeds as they are.
-static sr_status measure_peer_memory(bench *b) {
+static sr_status measure_peer_memory(step_bench *b) {
     sr_step_result *r = &b->result;
     sr_status status = sr_step_fastest(r, NULL) >= 0 ? sr_step_peers_memory(r) : SR_OK;
     if (status == SR_OK || b->o->needs_peer)
@@ -188,7 +188,7 @@ static sr_status measure_peer_memory(bench *b) {
 }
 
 // Speaks the protocol of bench_peer.c, as a peer of another serried.
-static sr_status serve(bench *b) {
+static sr_status serve(step_bench *b) {
     char line[64];
     double seconds;
     int steps;
@@ -202,12 +202,12 @@ static sr_status serve(bench *b) {
     return SR_OK;
 }
 
-static sr_status report(const bench *b) {
+static sr_status report(const step_bench *b) {
     return b->o->json ? sr_step_report_json(&b->result)
                       : sr_step_report(&b->result, b->o->markdown);
 }
 
-static sr_status run(bench *b) {
+static sr_status run(step_bench *b) {
     sr_step_result *r = &b->result;
     SR_TRY(sr_step_choose_cpus(r->threads, r));
     double before = sr_process_memory_get().resident;
@@ -237,9 +237,9 @@ static sr_status run(bench *b) {
 
 // ---- The recipe ----
 
-static sr_status override(bench *b, const char **list, int *count, const char *fmt, ...)
+static sr_status override(step_bench *b, const char **list, int *count, const char *fmt, ...)
     SR_PRINTF(4, 5);
-static sr_status override(bench *b, const char **list, int *count, const char *fmt, ...) {
+static sr_status override(step_bench *b, const char **list, int *count, const char *fmt, ...) {
     char text[64];
     va_list args;
     va_start(args, fmt);
@@ -250,7 +250,7 @@ static sr_status override(bench *b, const char **list, int *count, const char *f
 }
 
 // Without --lanes: one lane of the recipe.
-static sr_status load_recipe(bench *b) {
+static sr_status load_recipe(step_bench *b) {
     const sr_step_options *o = b->o;
     sr_step_result *r = &b->result;
     sr_recipe *plain;
@@ -287,7 +287,7 @@ static sr_status load_recipe(bench *b) {
     return SR_OK;
 }
 
-static void release(bench *b) {
+static void release(step_bench *b) {
     sr_step_finals_stop(&b->result);
     sr_bench_engine_release(&b->own);
     sr_trace_free(b->trace); // after the engine, which may still refer to it after a failure
@@ -501,7 +501,7 @@ int sr_bench_step(int argc, char **argv) {
     static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
                                        NULL,    NULL};
     sr_step_options o = {.blocks = 5, .seconds = 600, .peer_resident = SR_STEP_FINALS};
-    bench b = {.o = &o};
+    step_bench b = {.o = &o};
     sr_arena_init(&b.arena);
     o.overrides = sr_arena_alloc(&b.arena, ((size_t)argc + 1) * sizeof *o.overrides);
     if (!o.overrides)

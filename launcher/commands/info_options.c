@@ -103,29 +103,29 @@ typedef struct described {
 } described;
 
 // A kind of descriptor: where a recipe chooses one, and all that exist.
-typedef struct kind {
+typedef struct descriptor_kind {
     const char *section; // such as "optimizer"
     const char *what;    // "the optimizer's name"
     const described *items;
     size_t count;
     bool in_list; // of augment, whose entries are NAME: {options}
-} kind;
+} descriptor_kind;
 
 // The item's name, followed by those of later items with the same table.
-static void add_sharers(const kind *k, size_t first, sr_text *out) {
+static void add_sharers(const descriptor_kind *k, size_t first, sr_text *out) {
     for (size_t i = first; i < k->count; i++)
         if (i == first || k->items[i].options == k->items[first].options)
             sr_text_add(out, "%s%s", i == first ? "" : ", ", k->items[i].name);
 }
 
-static bool was_listed(const kind *k, size_t item) {
+static bool was_listed(const descriptor_kind *k, size_t item) {
     for (size_t i = 0; i < item; i++)
         if (k->items[i].options == k->items[item].options)
             return true;
     return false;
 }
 
-static void visit_name(const kind *k, const char *fallback, visit_row visit, void *user,
+static void visit_name(const descriptor_kind *k, const char *fallback, visit_row visit, void *user,
                        sr_arena *arena) {
     char prefix[64];
     const char **names = sr_arena_alloc(arena, (k->count + 1) * sizeof *names);
@@ -143,7 +143,7 @@ static void visit_name(const kind *k, const char *fallback, visit_row visit, voi
         visit(user, &row);
 }
 
-static void visit_kind(const kind *k, visit_row visit, void *user) {
+static void visit_kind(const descriptor_kind *k, visit_row visit, void *user) {
     char prefix[128];
     for (size_t i = 0; i < k->count; i++) {
         const sr_option_table *table = k->items[i].options;
@@ -176,7 +176,7 @@ static void visit_kind(const kind *k, visit_row visit, void *user) {
 
 enum { MODEL, LOSS, OPTIMIZER, SCHEDULE, TRANSFORM, KINDS };
 
-static sr_status list_kinds(kind kinds[KINDS], sr_arena *arena) {
+static sr_status list_kinds(descriptor_kind kinds[KINDS], sr_arena *arena) {
     size_t counts[KINDS];
     described *items[KINDS];
     const sr_model_desc *const *models = sr_models(&counts[MODEL]);
@@ -195,7 +195,7 @@ static sr_status list_kinds(kind kinds[KINDS], sr_arena *arena) {
     for (int k = 0; k < KINDS; k++) {
         if (!items[k])
             return SR_E_MEMORY;
-        kinds[k] = (kind){sections[k], what[k], items[k], counts[k], k == TRANSFORM};
+        kinds[k] = (descriptor_kind){sections[k], what[k], items[k], counts[k], k == TRANSFORM};
     }
     return SR_OK;
 }
@@ -211,7 +211,7 @@ static const char *fallback_of(const char *section) {
 }
 
 static sr_status visit_all(visit_row visit, void *user) {
-    kind kinds[KINDS];
+    descriptor_kind kinds[KINDS];
     sr_arena arena;
     sr_arena_init(&arena);
     const sr_status status = list_kinds(kinds, &arena);
