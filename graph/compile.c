@@ -187,7 +187,7 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     const sr_node *recorded = &context->recording.nodes[node->recorded];
     if (!needs_launch(plan, node))
         return SR_OK;
-    sr_view_arrays arrays;
+    sr_view_arrays arrays = {0};
     sr_node_view view;
     sr_kernel_request request;
     node_view(p, node, &arrays, &view);

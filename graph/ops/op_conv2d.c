@@ -321,12 +321,13 @@ static sr_status transposed_size(const sr_info *x, const sr_info *w, int output_
                        (long long)w->dim[0], xt, (long long)x->dim[3]);
     if (attr->stride_h < 1 || attr->stride_w < 1)
         return SR_FAIL(SR_E_SHAPE, "stride %dx%d must be positive", attr->stride_h, attr->stride_w);
-    if (output_pad < 0 || output_pad >= attr->stride_h || output_pad >= attr->stride_w)
+    if (output_pad < 0 || output_pad >= attr->stride_h || output_pad >= attr->stride_w) {
         return SR_FAIL(
             SR_E_SHAPE,
             "output_pad %d must be at least 0 and less than the stride, %dx%d: with more "
             "pixels sr_conv2d would give a larger x",
             output_pad, attr->stride_h, attr->stride_w);
+    }
     attr->h = (x->dim[1] - 1) * attr->stride_h - 2 * (int64_t)attr->pad_h +
               attr->dilation_h * (w->dim[2] - 1) + 1 + output_pad;
     attr->w = (x->dim[2] - 1) * attr->stride_w - 2 * (int64_t)attr->pad_w +

@@ -89,12 +89,13 @@ static sr_status check_kind(int fd, const char *path, size_t max_bytes, size_t *
         return sr_file_fail(path, "cannot stat", errno);
     if (S_ISDIR(info.st_mode))
         return SR_OK; // reading it fails
-    if (!S_ISREG(info.st_mode))
+    if (!S_ISREG(info.st_mode)) {
         return SR_FAIL(
             SR_E_IO,
             "%s: a pipe or a device, which may never end; copy its content to a file and "
             "use that",
             path);
+    }
     if ((uint64_t)info.st_size > max_bytes)
         return SR_FAIL(SR_E_LIMIT, "%s: %lld bytes, over the limit of %zu; is it the right file?",
                        path, (long long)info.st_size, max_bytes);
