@@ -158,8 +158,8 @@ class Checks:
         while not os.path.exists(os.path.join(root, "began")) and time.monotonic() < end:
             time.sleep(0.01)
         job.send_signal(number)
-        said = job.communicate(timeout=30)[0]
-        self.report(job.returncode == 1, f"ends after {number.name}", f"{job.returncode}: {said}")
+        output = job.communicate(timeout=30)[0]
+        self.report(job.returncode == 1, f"ends after {number.name}", f"{job.returncode}: {output}")
         os.remove(os.path.join(root, "began"))
 
     def long_lines(self):

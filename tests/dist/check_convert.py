@@ -108,37 +108,37 @@ class Convert(suite.Suite):
     def wrapped(self):
         done = self.run("-c", MAKE, self.folder, self.path("a.pth"))
         self.report(done.returncode == 0, f"{self.what}: files of PyTorch", done.stderr[-500:])
-        for name, said, *more in [("ddp", "'module."), ("compiled", "weights of the entry 'state_dict'"), ("averaged", "(left out)"),
+        for name, message, *more in [("ddp", "'module."), ("compiled", "weights of the entry 'state_dict'"), ("averaged", "(left out)"),
                                   ("checkpoint", "weights of the entry 'model'"), ("inner", "weights of the entry 'net'",
                                                                                    "--strip=backbone."),
                                   ("other", "tensors", "--key=weights"), ("two", "tensors", "--key=state_dict")]:
             target = self.path("t.safetensors")
-            self.expect(name, [*more, self.path(name + ".pth"), target], 0, said)
+            self.expect(name, [*more, self.path(name + ".pth"), target], 0, message)
             self.same(name, target)
             os.unlink(target)
 
     def refused(self):
         target = self.path("refused.safetensors")
-        for name, said, *more in [
+        for name, message, *more in [
                 ("number", "number.pth: 'epoch' is of type int, not a tensor"),
                 ("other", "'weights' is a dict of "), ("other", "--key=weights"), ("two", "choose one with --key=state_dict or --key=model"),
                 ("checkpoint", "it has no dictionary 'ema'; it contains: model, optimizer, epoch", "--key=ema"),
                 ("twice", "tensor 'module._orig_mod.x' would be named 'x', like another one"),
                 ("list", "of type list instead of a dictionary of tensors"), ("nothing", "it contains no tensors"),
                 ("code", "code.pth: PyTorch cannot load it with weights_only: Unsupported ")]:
-            self.expect(f"{name}.pth {more}", [*more, self.path(name + ".pth"), target], 3, said)
+            self.expect(f"{name}.pth {more}", [*more, self.path(name + ".pth"), target], 3, message)
         with open(self.path("damaged.pth"), "wb") as file:
             file.write(b"PK\x03\x04 no zip")
         self.expect("damaged.pth", [self.path("damaged.pth"), target], 3, "PyTorch cannot load it with weights_only")
         with open(self.weights, "rb") as file:
             data = file.read()
-        for name, content, said in [("short", data[:-5], "lies outside the file"), ("head", data[:50], "header is longer"),
+        for name, content, message in [("short", data[:-5], "lies outside the file"), ("head", data[:50], "header is longer"),
                                     ("empty", b"", "header is longer"), ("text", struct.pack("<Q", 4) + b"abcd", "invalid header"),
                                     ("dtype", data.replace(b'"F32"', b'"F99"'), "has dtype 'F99'")]:
             with open(self.path(name + ".safetensors"), "wb") as file:
                 file.write(content)
-            self.expect(name + ".safetensors", [self.path(name + ".safetensors"), self.path("refused.pth")], 3, said)
-        self.expect("a prefix that is not there", ["--strip=net.", self.path("a.pth"), target], 2, "begins with 'net.'")
+            self.expect(name + ".safetensors", [self.path(name + ".safetensors"), self.path("refused.pth")], 3, message)
+        self.expect("a prefix that does not occur", ["--strip=net.", self.path("a.pth"), target], 2, "begins with 'net.'")
         self.expect("two of one kind", [self.path("a.pth"), self.path("b.pth")], 2, "one of SOURCE and TARGET")
         self.expect("no such file", [self.path("none.pth"), target], 2, "none.pth: no such file")
         self.expect("one word", ["a.pth"], 2, "SOURCE and TARGET are needed")

@@ -58,17 +58,17 @@ class Damage(suite.Suite):
     def expect(self, what, done, codes, *words):
         """Expects one of the codes and all the words, also for failures whose message is not serried's own."""
         codes = codes if isinstance(codes, (tuple, range)) else (codes,)
-        told = done.stdout + done.stderr
-        good = done.returncode in codes and all(word in told for word in words)
-        good = good and (done.returncode == 0 or done.stderr.strip()) and "AddressSanitizer" not in told
-        self.report(good, f"{what}:{self.case}", f"exit code {done.returncode}, wanted {words}:\n{told[-1500:]}")
+        output = done.stdout + done.stderr
+        good = done.returncode in codes and all(word in output for word in words)
+        good = good and (done.returncode == 0 or done.stderr.strip()) and "AddressSanitizer" not in output
+        self.report(good, f"{what}:{self.case}", f"exit code {done.returncode}, wanted {words}:\n{output[-1500:]}")
 
     def goes_on(self, run, *words, ranks=1):
         """The run reaches the digest of the undisturbed run, and prints these words."""
         if os.path.exists(os.path.join(run, "exit.json")):
             os.remove(os.path.join(run, "exit.json"))
         done = self.train(run, ranks=ranks)
-        self.expect("train goes on", done, 0, *words)
+        self.expect("train continues", done, 0, *words)
         self.same_digest(run, done)
 
     def same_digest(self, run, done):
@@ -76,7 +76,7 @@ class Damage(suite.Suite):
             return
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
             digest = json.load(file)["digest"]
-        self.report(digest == self.digest, f"the same end:{self.case}", f"{digest} instead of {self.digest}")
+        self.report(digest == self.digest, f"the same result:{self.case}", f"{digest} instead of {self.digest}")
 
     # ---- kinds of files ----
 
@@ -141,12 +141,12 @@ class Damage(suite.Suite):
         with open(os.path.join(run, "recipe.yaml"), "rb") as file:
             before = file.read()
         self.flip(run, "recipe.yaml")
-        told = self.call("val", run)
-        self.expect("val", told, CODES)
+        done = self.call("val", run)
+        self.expect("val", done, CODES)
         self.goes_on(run)
         with open(os.path.join(run, "recipe.yaml"), "rb") as file:
             mended = file.read() == before
-        if told.returncode == 0 and "damaged or changed" in told.stderr:
+        if done.returncode == 0 and "damaged or changed" in done.stderr:
             self.report(mended, f"repaired:{self.case}", "the recipe is still the damaged one")
 
     def tables(self):

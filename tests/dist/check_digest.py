@@ -48,8 +48,8 @@ class Digests(suite.Suite):
 
     def result(self, run):
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
-            told = json.load(file)
-        return told["status"], (told["digest"], told["metrics"]["val_top1"], told["metrics"]["val_loss"])
+            exit_json = json.load(file)
+        return exit_json["status"], (exit_json["digest"], exit_json["metrics"]["val_top1"], exit_json["metrics"]["val_loss"])
 
     def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None):
         run = os.path.join(self.folder, name.replace(" ", "_"))

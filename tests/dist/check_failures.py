@@ -63,8 +63,8 @@ class Failures(suite.Suite):
 
     def result(self, name, ranks):
         with open(os.path.join(self.run_folder(name, ranks), "exit.json"), encoding="utf-8") as file:
-            told = json.load(file)
-        return told["digest"], told["metrics"]
+            parsed = json.load(file)
+        return parsed["digest"], parsed["metrics"]
 
     def rows(self, name, ranks):
         """metrics.csv without the columns that depend on a clock or an allocator."""
@@ -86,9 +86,9 @@ class Failures(suite.Suite):
             candidates = [(sign * float(row[metric]), -int(row["step"])) for row in self.rows(name, 1)
                           if row[metric] and row["step"] in saved]
             with open(os.path.join(folder, "best", "manifest.json"), encoding="utf-8") as file:
-                told = json.load(file)
-            good = done.returncode == 0 and told["metric"] == metric and told["step"] == -max(candidates)[1]
-            self.report(good, f"best by {metric}", f"{candidates} {told['metric']} {told['step']}\n{done.stderr[-800:]}")
+                parsed = json.load(file)
+            good = done.returncode == 0 and parsed["metric"] == metric and parsed["step"] == -max(candidates)[1]
+            self.report(good, f"best by {metric}", f"{candidates} {parsed['metric']} {parsed['step']}\n{done.stderr[-800:]}")
         self.expect("unknown metric", 1, 2, "did you mean 'val/top1'", ["checkpoint.metric=val/top2"])
 
     def success(self, what, line):
@@ -107,7 +107,7 @@ class Failures(suite.Suite):
         subprocess.run(self.line("weights", 1, []), env=suite.environment(), capture_output=True, timeout=100 * suite.SLOW, check=True)
         weights = "weights=" + os.path.join(self.run_folder("weights", 1), "last", "model.safetensors")
         self.expect("weights of other classes", 1, 2, "weights_reset", [weights], data=other)
-        self.success("weights of other classes, last layer anew",
+        self.success("weights of other classes, last layer reset",
                      self.line("anew", 1, [weights, "weights_reset=[fc]", "steps=2"], other))
         self.success("weights of the same classes", self.line("same", 1, [weights, "steps=2"]))
         done = subprocess.run([self.serried, "val", self.run_folder("weights", 1), "data.val=" + other],
@@ -141,9 +141,9 @@ class Failures(suite.Suite):
         content[data + begin:data + end] = b"\xff" * (end - begin)
         with open(broken, "wb") as file:
             file.write(content)
-        self.expect("not finite beside the loss", 1, 5, "bn1.running_mean", ["weights=" + broken])
-        self.report(not os.path.exists(os.path.join(self.run_folder("not finite beside the loss", 1), "last")),
-                    "not finite beside the loss: not saved", "there is a checkpoint")
+        self.expect("not finite except the loss", 1, 5, "bn1.running_mean", ["weights=" + broken])
+        self.report(not os.path.exists(os.path.join(self.run_folder("not finite except the loss", 1), "last")),
+                    "not finite except the loss: not saved", "there is a checkpoint")
 
     def first_values(self):
         """First values computed from data: from pictures of other shapes, and despite damaged pictures."""
@@ -195,23 +195,23 @@ class Failures(suite.Suite):
         """A rank that is delayed between steps for longer than deadline.act (here by a log that nobody reads) is waited
         for; and a run whose last session died before exit.json ends with all its metrics."""
         values = ["deadline.act=1s"]
-        whole = subprocess.run(self.line("held up", 2, []), env=suite.environment(), capture_output=True, timeout=100 * suite.SLOW,
+        whole = subprocess.run(self.line("delayed", 2, []), env=suite.environment(), capture_output=True, timeout=100 * suite.SLOW,
                                check=False)
-        before = self.result("held up", 2)
-        folder = self.run_folder("held up", 2)
+        before = self.result("delayed", 2)
+        folder = self.run_folder("delayed", 2)
         log = os.path.join(folder, "log.jsonl")
         os.remove(os.path.join(folder, "exit.json"))
         os.remove(log)
         os.mkfifo(log)
-        job = subprocess.Popen(self.line("held up", 2, values), env=suite.environment(), stdout=subprocess.DEVNULL,
+        job = subprocess.Popen(self.line("delayed", 2, values), env=suite.environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
         time.sleep(2.5)
         with open(log, encoding="utf-8"):
             _, errors = job.communicate(timeout=60 * suite.SLOW)
         code = job.returncode
-        self.report(whole.returncode == code == 0, "held up between steps", f"exit code {code}:\n{errors[-1500:]}")
+        self.report(whole.returncode == code == 0, "delayed between steps", f"exit code {code}:\n{errors[-1500:]}")
         if code == 0:
-            after = self.result("held up", 2)
+            after = self.result("delayed", 2)
             self.report(before == after, "ended without exit.json", f"{before}\n{after}")
 
     def other_numerics(self):
@@ -269,7 +269,7 @@ class Failures(suite.Suite):
         self.report(good, f"killed and resumed, {ranks} ranks", f"codes {code} {again.returncode}\n{again.stderr[-800:]}")
         if good:
             want, got = self.result("whole", ranks), self.result("killed", ranks)
-            self.report(want == got, f"killed and resumed, {ranks} ranks: the same end", f"{want}\n{got}")
+            self.report(want == got, f"killed and resumed, {ranks} ranks: the same result", f"{want}\n{got}")
 
     def interrupt(self, ranks):
         """Ctrl-C writes a checkpoint and ends with code 75; the same command reaches the undisturbed digest."""
@@ -300,11 +300,11 @@ class Failures(suite.Suite):
     def finish(self, process):
         """Returns its stderr; a process that does not end is killed, and the guard ends its job."""
         try:
-            _, said = process.communicate(timeout=60 * suite.SLOW)
+            _, output = process.communicate(timeout=60 * suite.SLOW)
         except subprocess.TimeoutExpired:
             process.kill()
-            _, said = process.communicate()
-        return said
+            _, output = process.communicate()
+        return output
 
     def hung_up(self, ranks):
         """Closing the terminal requests a checkpoint, but not under nohup."""
@@ -317,8 +317,8 @@ class Failures(suite.Suite):
             while job.poll() is None and not os.path.exists(os.path.join(self.run_folder(name, 1), "metrics.csv")):
                 time.sleep(0.01)
             job.send_signal(signal.SIGHUP)
-            said = self.finish(job)
-            self.report(job.returncode == code, f"{what}, {ranks} ranks", f"exit code {job.returncode}:\n{said[-800:]}")
+            output = self.finish(job)
+            self.report(job.returncode == code, f"{what}, {ranks} ranks", f"exit code {job.returncode}:\n{output[-800:]}")
 
     def other_mpirun(self, name, script, *values):
         """`serried train -n 2` with our own mpirun in PATH."""
@@ -336,27 +336,27 @@ class Failures(suite.Suite):
     def mpirun_hangs(self):
         """mpirun has no deadlines: one that outlives its ranks is ended, and a stop ends one without ranks."""
         process = self.other_mpirun("stays", f'{shutil.which("mpirun")} "$@"\nexec sleep 1000\n')
-        _, said = process.communicate(timeout=60 * suite.SLOW)
-        self.report(process.returncode == 6 and "did not exit within 10 s" in said, "mpirun that stays",
-                    f"exit code {process.returncode}:\n{said[-800:]}")
+        _, output = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 6 and "did not exit within 10 s" in output, "mpirun that stays",
+                    f"exit code {process.returncode}:\n{output[-800:]}")
         process = self.other_mpirun("idle", f"echo $$ > {self.folder}/idle\nexec sleep 1000\n")
         while not os.path.exists(os.path.join(self.folder, "idle")):
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60 * suite.SLOW)
-        self.report(process.returncode == 75, "mpirun that a stop ends", f"exit code {process.returncode}:\n{said[-800:]}")
+        _, output = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 75, "mpirun that a stop ends", f"exit code {process.returncode}:\n{output[-800:]}")
         # mpirun drops a request that arrives before its ranks are started; this one always drops it.
         process = self.other_mpirun("deaf", f"trap : USR1\ntouch {self.folder}/deaf\nsleep 1\ntrap - USR1\n"
                                     f'exec {shutil.which("mpirun")} "$@"\n', "steps=1000000")
         while not os.path.exists(os.path.join(self.folder, "deaf")):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        said = self.finish(process)
-        self.report(process.returncode == 75, "stop that mpirun drops", f"exit code {process.returncode}:\n{said[-800:]}")
+        output = self.finish(process)
+        self.report(process.returncode == 75, "stop that mpirun drops", f"exit code {process.returncode}:\n{output[-800:]}")
         process = self.other_mpirun("fails", "exit 243\n")
-        _, said = process.communicate(timeout=60 * suite.SLOW)
-        self.report(process.returncode == 1 and "mpirun failed with exit code 243" in said, "mpirun that fails",
-                    f"exit code {process.returncode}:\n{said[-800:]}")
+        _, output = process.communicate(timeout=60 * suite.SLOW)
+        self.report(process.returncode == 1 and "mpirun failed with exit code 243" in output, "mpirun that fails",
+                    f"exit code {process.returncode}:\n{output[-800:]}")
 
     def all(self, ranks):
         self.expect("unknown key", ranks, 2, "did you mean 'optimizer'", ["optimzier.lr=1"])

@@ -123,8 +123,8 @@ class Files(suite.Suite):
                 if fault == "full+" and done.returncode == 0 and contents(destination) == self.packed:
                     good += 1  # no call after this one takes space
                     continue
-                told = destination in done.stderr and (fault != "full+" or "free" in done.stderr)
-                if done.returncode != code or (code == 1 and not told):
+                named = destination in done.stderr and (fault != "full+" or "free" in done.stderr)
+                if done.returncode != code or (code == 1 and not named):
                     self.report(False, what, f"exit code {done.returncode}\n{done.stderr[-800:]}")
                     continue
                 if fault == "eio" and temporary_files(destination):
@@ -155,7 +155,7 @@ class Files(suite.Suite):
     def results(self, run):
         """The results that must not depend on interruptions."""
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
-            told = json.load(file)
+            parsed = json.load(file)
         with open(os.path.join(run, "metrics.csv"), encoding="utf-8") as file:
             rows = [{key: value for key, value in row.items()
                      if key in ("step", "samples", "epoch", "lr") or key.startswith(("train/", "val/"))}
@@ -163,7 +163,7 @@ class Files(suite.Suite):
         with open(os.path.join(run, "digests.csv"), encoding="utf-8") as file:
             digests = file.read()
         steps = [self.step_of(os.path.join(run, name)) for name in ("last", "best")]
-        return told["status"], told["digest"], told["metrics"], rows, digests, steps
+        return parsed["status"], parsed["digest"], parsed["metrics"], rows, digests, steps
 
     def unfit(self, run):
         """What is wrong with the folder of a finished run, whatever interrupted it; '' if nothing is."""
@@ -281,7 +281,7 @@ class Files(suite.Suite):
             good += self.finds_room(f"pack with {left} bytes left", line, left,
                                     lambda what, done, _=False: self.equal(what, done, contents(new), want),
                                     lambda: contents(old) == self.packed)
-        self.report(good == len(steps) > 3 and len(want) == 2, f"pack: disk full at {len(steps)} places", f"{good} good")
+        self.report(good == len(steps) > 3 and len(want) == 2, f"pack: disk full at {len(steps)} sizes", f"{good} good")
         shutil.rmtree(new)
         self.full_train()
         self.unmount()
@@ -304,7 +304,7 @@ class Files(suite.Suite):
             good += self.finds_room(f"train with {left} bytes left", line, left,
                                     lambda what, done, warned=False: self.judge(what, run, want, done, warned),
                                     lambda: self.verified(run))
-        self.report(good == len(steps) > 3, f"train: disk full at {len(steps)} places", f"{good} good")
+        self.report(good == len(steps) > 3, f"train: disk full at {len(steps)} sizes", f"{good} good")
 
     def verified(self, run):
         """All existing checkpoints, if any, are complete."""
@@ -388,7 +388,7 @@ class Files(suite.Suite):
                 holder = file.read().strip()
             self.refused(f"a second job in a run folder, {ranks} ranks", line, [holder, "another job"], 2)
             job.send_signal(signal.SIGINT if ranks == 1 else signal.SIGUSR1)
-            self.report(job.wait(60) == 75, f"the first job goes on, {ranks} ranks", str(job.returncode))
+            self.report(job.wait(60) == 75, f"the first job continues, {ranks} ranks", str(job.returncode))
         twice = os.path.join(self.folder, "twice")
         self.faulty(twice, "kill", 10, self.pack_line(twice))  # leaves what a pack at work has written
         folder = os.open(twice, os.O_RDONLY)
@@ -428,7 +428,7 @@ class Files(suite.Suite):
                                           timeout=60, check=False)
                     self.report(done.returncode == 2 and words in done.stderr, f"{words}, locks: {mode}",
                                 f"exit code {done.returncode}\n{done.stderr[-800:]}")
-            self.report(os.path.exists(os.path.join(packed, "pack.lock")), "the other pack's lock stays", "it is gone")
+            self.report(os.path.exists(os.path.join(packed, "pack.lock")), "the other pack's lock is kept", "it is gone")
 
 
 PARTS = {"pack": lambda tests: tests.pack(),

@@ -28,10 +28,10 @@ class Import(suite.Suite):
     def run(self, *line):
         """Returns the exit code, the output, and the largest resident set in KiB."""
         process = subprocess.Popen([self.serried, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        said = process.stdout.read()
+        output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode, said, usage.ru_maxrss
+        return process.returncode, output, usage.ru_maxrss
 
     # -- COCO ----------------------------------------------------------------------------------
 
@@ -45,11 +45,11 @@ class Import(suite.Suite):
                                    json, str(megabytes), *order], check=True, capture_output=True, text=True)
             data = os.path.join(self.folder, "coco-packed")
             begin = time.monotonic()
-            code, said, rss = self.run("pack", top, data)
+            code, output, rss = self.run("pack", top, data)
             print(f"        {os.path.getsize(json) / 1e6:.0f} MB of JSON: {time.monotonic() - begin:.1f} s, "
                   f"{rss / 1024:.0f} MiB resident")
-            self.report(code == 0 and "500 train; 4 classes" in said and f"{made.stdout.strip()} boxes" in said,
-                        f"COCO of {megabytes} MB {' '.join(order)}", said[-600:])
+            self.report(code == 0 and "500 train; 4 classes" in output and f"{made.stdout.strip()} boxes" in output,
+                        f"COCO of {megabytes} MB {' '.join(order)}", output[-600:])
             self.report(rss < RSS_LIMIT, f"in less than {RSS_LIMIT >> 10} MiB", f"{rss} KiB")
             shutil.rmtree(data, ignore_errors=True)
         self.broken(top, json)
@@ -72,18 +72,18 @@ class Import(suite.Suite):
                 ("a letter for a number", whole[:at + 9] + b"x" + whole[at + 10:], line)):
             with open(json, "wb") as file:
                 file.write(spoilt)
-            code, said, _ = self.run("pack", top, data)
-            good = code == 3 and re.search(rf"instances_train2017\.json:{place}:\d+: ", said) and not os.path.exists(data)
-            self.report(good, f"broken COCO: {name}, line {place}", f"exit code {code}: {said[-300:]}")
+            code, output, _ = self.run("pack", top, data)
+            good = code == 3 and re.search(rf"instances_train2017\.json:{place}:\d+: ", output) and not os.path.exists(data)
+            self.report(good, f"broken COCO: {name}, line {place}", f"exit code {code}: {output[-300:]}")
         os.replace(one_string, json)
-        code, said, _ = self.run("pack", top, data)
+        code, output, _ = self.run("pack", top, data)
         refused = ""
         if os.path.exists(os.path.join(data, "refused.csv")):
             with open(os.path.join(data, "refused.csv"), encoding="utf-8") as file:
                 refused = file.read()
-        good = code == 3 and "1 file was refused" in said and \
+        good = code == 3 and "1 file was refused" in output and \
             re.search(rf"annotation id \d+ of image id \d+, .*instances_train2017\.json:{line}:\d+: a string", refused)
-        self.report(good, f"broken COCO: a string for a number, line {line}", f"exit code {code}: {said[-300:]}{refused}")
+        self.report(good, f"broken COCO: a string for a number, line {line}", f"exit code {code}: {output[-300:]}{refused}")
 
     # -- many samples --------------------------------------------------------------------------
 
@@ -100,10 +100,10 @@ class Import(suite.Suite):
         whole, killed = os.path.join(self.folder, "whole"), os.path.join(self.folder, "killed")
         line = ["pack", source, None, "--val-fraction", "0.01", "--shard-size", f"{max(1, count // 50000)}MiB"]
         begin = time.monotonic()
-        code, said, rss = self.run(*[whole if word is None else word for word in line])
+        code, output, rss = self.run(*[whole if word is None else word for word in line])
         seconds = time.monotonic() - begin
         print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
-        self.report(code == 0 and "7 classes" in said, f"packs {count} samples", said[-600:])
+        self.report(code == 0 and "7 classes" in output, f"packs {count} samples", output[-600:])
         went_on, done, spent = 0, None, 0
         shard = os.path.join(killed, "train-00000.kpl")
         for _ in range(kills):
@@ -126,9 +126,9 @@ class Import(suite.Suite):
                 break
             if process.returncode == 0:  # it ended before it could be killed, which proves nothing
                 shutil.rmtree(killed)
-        code, said, _ = self.run(*[killed if word is None else word for word in line])
-        went_on += "resumed after" in said
-        self.report(code == 0 and went_on > 0, f"goes on after {spent} kills", said[-600:])
+        code, output, _ = self.run(*[killed if word is None else word for word in line])
+        went_on += "resumed after" in output
+        self.report(code == 0 and went_on > 0, f"resumes after {spent} kills", output[-600:])
         names = sorted(os.listdir(whole))
         same = names == sorted(os.listdir(killed)) and not filecmp.cmpfiles(whole, killed, names, shallow=False)[1]
         self.report(same, "byte for byte as undisturbed", str(sorted(os.listdir(killed))))

@@ -175,7 +175,7 @@ class Messages(suite.Suite):
                         "another job is writing to this run folder")
         job.send_signal(signal.SIGTERM)
         code, errors = self.ended(job, out)
-        self.report(code == 75 and "stopped at step" in errors, "the first one goes on, and stops at SIGTERM",
+        self.report(code == 75 and "stopped at step" in errors, "the first one continues, and stops at SIGTERM",
                     f"exit code {code}:\n{errors[-1500:]}")
 
     def killed(self):

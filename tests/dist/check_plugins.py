@@ -82,17 +82,17 @@ class Plugins(suite.Suite):
                 self.report(lines <= 100, f"{name} has at most 100 lines", str(lines))
 
     def programs(self):
-        self.expect("gradient check of an operator of one's own", [self.path("check_swish")], [0])
+        self.expect("gradient check of a custom operator", [self.path("check_swish")], [0])
         self.expect("LeNet by the imperative interface", [self.path("lenet")], [0])
         recipe = self.path("source.yaml", "model: tiny\nimage: 32\nbatch: 64\nlanes: 8\nsteps: 20\n"
                            "optimizer: {name: sgd, lr: 0.05, momentum: 0.9}\nema: {decay: 0.8}\n")
-        said = set()
+        outputs = set()
         for ranks in (1, 2):
             code, out, errors = self.run(suite.under_mpirun(ranks, [self.path("own_source"), recipe]))
             lines = sorted(line.split(", ", 1)[1] for line in out.splitlines() if line.startswith("rank 0, "))
-            said.add(f"{code}: {lines} {errors[-500:] if code else ''}")
-        self.report(len(said) == 1 and min(said).startswith("0: ['average: "),
-                    "a lane source of one's own, 1 and 2 ranks", str(said))
+            outputs.add(f"{code}: {lines} {errors[-500:] if code else ''}")
+        self.report(len(outputs) == 1 and min(outputs).startswith("0: ['average: "),
+                    "a custom lane source, 1 and 2 ranks", str(outputs))
 
     def classify(self):
         """The classes of `serried predict`, for files and for their pixels; only a damaged picture is left out."""
@@ -115,7 +115,7 @@ class Plugins(suite.Suite):
             code, out, errors = self.run([self.path("classify"), run, *files])
             found = [row.split(",") for row in out.splitlines()]
             self.report(code == 0 and len(found) > 5 and [row[1:] for row in found] == [row[1:] for row in expected],
-                        f"a program of one's own classifies {what}", f"{code}: {found} {expected} {errors[-500:]}")
+                        f"a custom program classifies {what}", f"{code}: {found} {expected} {errors[-500:]}")
         for name, content in (("cut.jpg", b"\xff\xd8\xff\xe0"), ("cut.ppm", b"P6\n32 32\n255\n" + frames[0][:-1])):
             with open(self.path(name), "wb") as file:
                 file.write(content)
@@ -123,7 +123,7 @@ class Plugins(suite.Suite):
             rows = out.splitlines()
             self.report(code == 0 and len(rows) == 3 and ",SR_E_DATA," in rows[1] and "SR_E" not in rows[0] + rows[2] and
                         name in errors, f"{name} beside good pictures", f"{code}: {rows} {errors[-500:]}")
-        self.expect("a run that is not there", [self.path("classify"), self.path("none"), pictures[0]], [2], "none")
+        self.expect("a run that does not exist", [self.path("classify"), self.path("none"), pictures[0]], [2], "none")
 
     def lion(self):
         recipe, digests = self.path("own.yaml"), set()
@@ -138,7 +138,7 @@ class Plugins(suite.Suite):
                     digests.add(json.load(file)["digest"])
             except (OSError, KeyError) as error:
                 digests.add(f"{code}: {error} {errors[-500:]}")
-        self.report(len(digests) == 1 and len(min(digests)) == 64, "an optimiser of one's own, 1 and 2 ranks",
+        self.report(len(digests) == 1 and len(min(digests)) == 64, "a custom optimiser, 1 and 2 ranks",
                     str(digests))
 
     def digests(self):
@@ -151,7 +151,7 @@ class Plugins(suite.Suite):
                 code, out, errors = self.run(suite.under_mpirun(ranks, words))
                 found = [text.split()[1] for text in out.splitlines() if text.startswith("digest ")]
                 digests[name, ranks] = found[0] if code == 0 and len(found) == 1 else f"{code}: {errors[-1500:]}"
-        self.report(len(set(digests.values())) == 1, "one digest: own loop and train, 1 and 2 ranks", str(digests))
+        self.report(len(set(digests.values())) == 1, "one digest: custom loop and train, 1 and 2 ranks", str(digests))
         val = [self.serried, "val", self.path("run-1"), "-d", self.data]
         self.expect("a run folder's recipe names code", val, [2], "--allow-plugins")
         self.expect("a run folder's recipe, allowed", val + ["--allow-plugins"], [0])

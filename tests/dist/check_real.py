@@ -32,12 +32,12 @@ class Real(suite.Suite):
             files = sum(member.isfile() for member in archive)
         done = self.call(self.serried, "pack", path, data)
         with open(os.path.join(data, "pack.txt"), encoding="utf-8") as file:
-            told = dict(row.split() for row in file)
-        count = sum(int(told.get(key, 0)) for key in ACCOUNTS)
+            summary = dict(row.split() for row in file)
+        count = sum(int(summary.get(key, 0)) for key in ACCOUNTS)
         self.report(done.returncode in (0, 3) and count == files, f"{name}: {files} files, all accounted for",
-                    f"{count}: {told} {done.stderr[-300:]}")
+                    f"{count}: {summary} {done.stderr[-300:]}")
         verified = self.call(self.serried, "verify", data)
-        self.report(verified.returncode == 0, f"{name}: whole", verified.stderr[-600:])
+        self.report(verified.returncode == 0, f"{name}: intact", verified.stderr[-600:])
         shutil.rmtree(data)
 
     def crops(self, path, test_crops):

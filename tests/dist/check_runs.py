@@ -65,7 +65,7 @@ class Runs(suite.Suite):
             ("val set without a split", [f"data.val={unsplit}"], None, "val"),
             ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),
             ("batch beyond memory", ["batch=16000000", "lanes=2"], None, "lower batch"),
-            ("device that is not there", ["device=cpux"], None, "unknown device 'cpux'"),
+            ("unknown device", ["device=cpux"], None, "unknown device 'cpux'"),
             ("device that is not built", ["device=cuda"], None, "is not built"),
         ]
         for what, values, data, words in rows:
@@ -168,7 +168,7 @@ class Runs(suite.Suite):
             with open(self.path(f"lookahead{number}", "last", "model.safetensors"), "rb") as file:
                 sums.append(hashlib.sha256(file.read()).hexdigest())
         self.report(sums[0] != sums[1], "lookahead over few steps", "ends on the first weights")
-        self.expect("lookahead over few steps: said", done, 0, "learns little")
+        self.expect("lookahead over few steps: warning", done, 0, "learns little")
 
     def removed(self):
         """A run whose folder is removed ends with an error."""
@@ -180,12 +180,12 @@ class Runs(suite.Suite):
             time.sleep(0.05)
         os.rename(folder, folder + "-elsewhere")
         try:
-            _, said = process.communicate(timeout=60 * suite.SLOW)
+            _, errors = process.communicate(timeout=60 * suite.SLOW)
         except subprocess.TimeoutExpired:
             process.kill()
-            _, said = process.communicate()
-        self.report(process.returncode == 1 and "was removed or moved" in said, "run folder removed",
-                    f"{process.returncode} {said[-800:]}")
+            _, errors = process.communicate()
+        self.report(process.returncode == 1 and "was removed or moved" in errors, "run folder removed",
+                    f"{process.returncode} {errors[-800:]}")
 
     def few_addresses(self):
         """ulimit -v below the size of memory: only the necessary address space is reserved."""
@@ -290,12 +290,12 @@ class Runs(suite.Suite):
 
     def json(self):
         done = self.train("json", "steps=2", options=("--json", "-o"))
-        told, kept = json.loads(done.stdout.splitlines()[-1]), self.exit_file("json")
-        self.report(told.pop("run") == self.path("json") and told["digest"] == kept["digest"] and
-                    told["metrics"] == kept["metrics"], "train --json", done.stdout)
+        parsed, kept = json.loads(done.stdout.splitlines()[-1]), self.exit_file("json")
+        self.report(parsed.pop("run") == self.path("json") and parsed["digest"] == kept["digest"] and
+                    parsed["metrics"] == kept["metrics"], "train --json", done.stdout)
         done = self.train("json-not-finite", "steps=30", "optimizer.lr=1e6", options=("--json", "-o"))
-        told = json.loads(done.stdout.splitlines()[-1])
-        self.report(done.returncode == told["exit_code"] == 5, "train --json of a failure", done.stdout)
+        parsed = json.loads(done.stdout.splitlines()[-1])
+        self.report(done.returncode == parsed["exit_code"] == 5, "train --json of a failure", done.stdout)
 
     def not_finite(self):
         """The message says where it happened and which checkpoint to resume from; rows up to the failure are kept."""

@@ -127,11 +127,11 @@ class Settings(suite.Suite):
     def verdicts(self, paths):
         """{path: None or the error message} of `recipe check`."""
         done = self.call([self.serried, "recipe", "check", *paths])
-        said = {path: "nothing was said about it" for path in paths}
-        said.update({path: None for path in re.findall(r"^(.*): ok$", done.stdout, re.M)})
+        verdicts = {path: "no message about it" for path in paths}
+        verdicts.update({path: None for path in re.findall(r"^(.*): ok$", done.stdout, re.M)})
         for path, message in reversed(re.findall(r"^(/\S+?\.yaml)\b(.*(?:\n  .*)*)", done.stderr, re.M)):
-            said[path] = message  # the first of several
-        return said
+            verdicts[path] = message  # the first of several
+        return verdicts
 
     # -- what is listed is accepted ----------------------------------------------------------------
 
@@ -147,16 +147,16 @@ class Settings(suite.Suite):
 
     def accepted(self, rows):
         cases = [(row, value, self.recipes_with(row, value)) for row in rows for value in self.values_to_accept(row)]
-        said = self.verdicts([paths[0] for _, _, paths in cases])
-        said.update(self.verdicts([path for row, _, paths in cases for path in paths[1:] if row["of"] or said[paths[0]]]))
+        verdicts = self.verdicts([paths[0] for _, _, paths in cases])
+        verdicts.update(self.verdicts([path for row, _, paths in cases for path in paths[1:] if row["of"] or verdicts[paths[0]]]))
         tried = {row["key"] for row, _, _ in cases}
         self.report(tried == {row["key"] for row in rows}, "every key has a value to try",
                     str(sorted({row["key"] for row in rows} - tried)))
         for row, value, paths in cases:
             every = row["of"] and not row["key"].startswith("augment")  # each of the descriptors that share the table
-            heard = [said[path] for path in paths if path in said]
-            good = (all if every else any)(message is None for message in heard)
-            self.report(good, f"{row['key']}: {value}", " | ".join(message or "ok" for message in heard))
+            found = [verdicts[path] for path in paths if path in verdicts]
+            good = (all if every else any)(message is None for message in found)
+            self.report(good, f"{row['key']}: {value}", " | ".join(message or "ok" for message in found))
 
     def beyond(self, row):
         """Values just outside of the range."""
@@ -170,11 +170,11 @@ class Settings(suite.Suite):
     def refused(self, rows):
         cases = [(row, value, self.recipes_with(row, value)[0]) for row in rows if row["range"]
                  for value in self.beyond(row)]
-        said = self.verdicts([path for _, _, path in cases])
+        verdicts = self.verdicts([path for _, _, path in cases])
         for row, value, path in cases:
             expected = f"must be {row['range'].removeprefix('each ')}"
-            self.report(expected in (said[path] or ""), f"{row['key']}: {value} is refused",
-                        f"'{expected}' expected: {said[path]}")
+            self.report(expected in (verdicts[path] or ""), f"{row['key']}: {value} is refused",
+                        f"'{expected}' expected: {verdicts[path]}")
         self.report(len(cases) > 80, "ranges are listed", str(len(cases)))
 
     # -- what is accepted is listed ----------------------------------------------------------------

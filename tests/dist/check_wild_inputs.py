@@ -32,8 +32,8 @@ import suite
 from wild_pictures import GREY, GREY_ALPHA, PALETTE, RGBA, cut, jpeg, png, scratched
 
 MIB = 1 << 20
-# path: as it is listed; make: its bytes; told: words of the summary, or the cause in refused.csv.
-Row = collections.namedtuple("Row", "path make told")
+# path: as it is listed; make: its bytes; words: those of the summary, or the cause in refused.csv.
+Row = collections.namedtuple("Row", "path make words")
 
 ACCEPTED = [
     Row("a/png.png", lambda: png(), ["1 png"]),
@@ -159,7 +159,7 @@ class WildInputs(suite.Suite):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         return path
 
-    def tell(self, what, faults, detail):
+    def note(self, what, faults, detail):
         self.report(not faults, what, "".join(f"\n    {fault}" for fault in faults) + "\n    " +
                     detail.strip().replace("\n", "\n    "))
 
@@ -173,7 +173,7 @@ class WildInputs(suite.Suite):
         faults = []
         if done.returncode != 0:
             faults.append(f"exit code {done.returncode}, not 0")
-        for words in [f"{records} train; 2 classes", *row.told]:
+        for words in [f"{records} train; 2 classes", *row.words]:
             if words not in done.stdout:
                 faults.append(f"the summary lacks '{words}'")
         if read_refused(data) or "serried:" in done.stderr:
@@ -190,8 +190,8 @@ class WildInputs(suite.Suite):
         if f"{len(SOUND)} train; 2 classes" not in done.stdout:
             faults.append("the rest is not packed")
         refused = read_refused(data)
-        if len(refused) != 1 or refused[0][0] != row.path or row.told not in refused[0][1]:
-            faults.append(f"refused.csv says {refused}, not {row.path} with '{row.told}'")
+        if len(refused) != 1 or refused[0][0] != row.path or row.words not in refused[0][1]:
+            faults.append(f"refused.csv says {refused}, not {row.path} with '{row.words}'")
         again = self.pack(source, data, "--allow-refused", "1")
         if again.returncode != 0 or "(was already packed)" not in again.stdout:
             faults.append(f"--allow-refused 1: exit code {again.returncode}")
@@ -200,13 +200,13 @@ class WildInputs(suite.Suite):
     def one(self, kind, row, source, form, records):
         data = self.fresh("data-" + form)
         done = self.pack(source, data)
-        refuses = isinstance(row.told, str)
+        refuses = isinstance(row.words, str)
         faults = (self.judge_refused(row, source, data, done) if refuses else
                   self.judge_accepted(row, data, done, records))
         left = [name for name in os.listdir(data) if not name.endswith((".kpl", ".csv", ".txt"))]
         if left:
             faults.append(f"left behind: {left}")
-        self.tell(f"{kind}, {form}: {row.path}", faults, done.stdout + done.stderr)
+        self.note(f"{kind}, {form}: {row.path}", faults, done.stdout + done.stderr)
         return data
 
     def files(self, kind, rows, more):
@@ -220,7 +220,7 @@ class WildInputs(suite.Suite):
             tar_data = self.one(kind, row, tar, "tar", len(SOUND) + more)
             shards = [os.path.join(data, "train-00000.kpl") for data in (folder_data, tar_data)]
             if not filecmp.cmp(*shards, shallow=False):
-                self.tell(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
+                self.note(f"{kind}: {row.path}", ["folder and tar give other shards"], "")
 
     def archives(self):
         """Zips, and tars from before tars had a format mark: the same shards as the folder's."""
@@ -253,13 +253,13 @@ class WildInputs(suite.Suite):
             if done.returncode == 0 and not filecmp.cmp(os.path.join(want, "train-00000.kpl"),
                                                         os.path.join(data, "train-00000.kpl"), shallow=False):
                 faults.append("other shards than the folder's")
-            self.tell(name, faults, done.stdout + done.stderr)
+            self.note(name, faults, done.stdout + done.stderr)
         bomb = self.fresh("bomb.zip")
         with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
             for number in range(4):
                 archive.writestr(f"a/{number}.jpg", jpeg() + bytes(64 * MIB))
         done = self.pack(bomb, self.fresh("data"), "--max-unpacked", "100MiB")
-        self.tell("zip that unfolds", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
+        self.note("zip that expands", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
     def spoil(self, path, entry, local, listed, method=zipfile.ZIP_STORED):
@@ -281,7 +281,7 @@ class WildInputs(suite.Suite):
 
     def entries_of_zips(self):
         """An entry that cannot be read is refused, and no other."""
-        for name, method, local, listed, told in (
+        for name, method, local, listed, expected in (
                 ("encrypted", zipfile.ZIP_STORED, {6: 1}, {8: 1}, "encrypted; unpack the archive with its password"),
                 ("of an unknown method", zipfile.ZIP_STORED, {8: 77}, {10: 77}, "cannot be read from the archive: "),
                 ("with a wrong checksum", zipfile.ZIP_STORED, {150: 0x55}, {},
@@ -292,34 +292,34 @@ class WildInputs(suite.Suite):
             self.spoil(path, 1, local, listed, method)
             done, refused = self.pack(path, data), read_refused(data)
             faults = [] if done.returncode == 3 and "3 train; 2 classes" in done.stdout else [f"code {done.returncode}"]
-            if len(refused) != 1 or refused[0][0] != "a/2.jpg" or told not in refused[0][1]:
+            if len(refused) != 1 or refused[0][0] != "a/2.jpg" or expected not in refused[0][1]:
                 faults.append(f"refused.csv says {refused}")
-            self.tell(f"zip with an entry {name}", faults, done.stdout + done.stderr)
+            self.note(f"zip with an entry {name}", faults, done.stdout + done.stderr)
         path = self.fresh("streams.zip")
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for number in range(130):
                 archive.writestr(f"a/{number:03}.jpg", jpeg(seed=number))
         with open(path, "rb") as file:
             whole = file.read()
-        for broken, code, told in ((99, 3, "31 train; 1 class"), (110, 3, "damaged archive")):
+        for broken, code, expected in ((99, 3, "31 train; 1 class"), (110, 3, "damaged archive")):
             content = bytearray(whole)
             for number in range(broken):
                 content[content.index(b"a/%03d.jpg" % number) + len("a/000.jpg")] = 7
             with open(path, "wb") as file:
                 file.write(content)
             done = self.pack(path, self.fresh("data"))
-            self.tell(f"zip with {broken} broken entries", [] if done.returncode == code and
-                      told in done.stdout + done.stderr else [f"exit code {done.returncode}"], done.stdout + done.stderr)
+            self.note(f"zip with {broken} broken entries", [] if done.returncode == code and
+                      expected in done.stdout + done.stderr else [f"exit code {done.returncode}"], done.stdout + done.stderr)
         source = self.fresh("source")
         os.makedirs(source)
         self.spoil(os.path.join(source, "all.zip"), 0, {}, {})
         done = self.pack(source, self.fresh("data"))
-        self.tell("zip in a folder", [] if done.returncode == 0 and "4 train; 2 classes" in done.stdout else
+        self.note("zip in a folder", [] if done.returncode == 0 and "4 train; 2 classes" in done.stdout else
                   [f"exit code {done.returncode}"], done.stdout + done.stderr)
         with zipfile.ZipFile(self.fresh("empty.zip"), "w"):
             pass
         done = self.pack(os.path.join(self.folder, "empty.zip"), self.fresh("data"))
-        self.tell("empty zip", [] if done.returncode == 3 and "empty archive" in done.stderr else
+        self.note("empty zip", [] if done.returncode == 3 and "empty archive" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
     def joined_tars(self):
@@ -344,14 +344,14 @@ class WildInputs(suite.Suite):
             if done.returncode == 0 and not filecmp.cmp(os.path.join(want, "train-00000.kpl"),
                                                         os.path.join(data, "train-00000.kpl"), shallow=False):
                 faults.append("other shards than the folder's")
-            self.tell(name, faults, done.stdout + done.stderr)
+            self.note(name, faults, done.stdout + done.stderr)
         path = self.fresh("zeros.tar.gz")
         with gzip.open(path, "wb", compresslevel=1) as file:
             file.write(plain)
             for _ in range(256):
                 file.write(bytes(MIB))
         done = self.pack(path, self.fresh("data"), "--max-unpacked", "100MiB")
-        self.tell("zeros behind a compressed tar", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
+        self.note("zeros after a compressed tar", [] if done.returncode == 3 and "more than 100 MiB" in done.stderr else
                   [f"exit code {done.returncode}"], done.stderr)
 
     def lists(self):
@@ -364,7 +364,7 @@ class WildInputs(suite.Suite):
             faults = [] if done.returncode == (3 if want else 0) else [f"exit code {done.returncode}"]
             if f"{records} train;" not in done.stdout or read_refused(data) != want:
                 faults.append(f"not {records} records, or refused: {read_refused(data)}")
-            self.tell(f"list with {name}", faults, done.stdout + done.stderr)
+            self.note(f"list with {name}", faults, done.stdout + done.stderr)
 
     def destinations(self):
         """An existing destination is left alone and refused with code 2; a folder inside the source is allowed."""
@@ -372,13 +372,13 @@ class WildInputs(suite.Suite):
         put_sound(source)
         with open(taken, "w", encoding="utf-8") as file:
             file.write("precious")
-        for name, path, told in (("a file", taken, "is not a folder"), ("a device", "/dev/null", "is not a folder"),
+        for name, path, expected in (("a file", taken, "is not a folder"), ("a device", "/dev/null", "is not a folder"),
                                  ("the source", source, "not made by serried pack")):
             done = self.pack(source, path)
-            self.tell(f"destination that is {name}", [] if done.returncode == 2 and told in done.stderr else
+            self.note(f"destination that is {name}", [] if done.returncode == 2 and expected in done.stderr else
                       [f"exit code {done.returncode}"], done.stderr)
         with open(taken, encoding="utf-8") as file:
-            self.tell("what stood there", [] if file.read() == "precious" else ["was changed"], "")
+            self.note("existing destination", [] if file.read() == "precious" else ["was changed"], "")
         data = self.fresh("data")
         self.pack(source, data, "--val-fraction", "0.5")
         shard = os.path.join(data, "val-00000.kpl")
@@ -388,27 +388,27 @@ class WildInputs(suite.Suite):
             spoil()
             done = subprocess.run([self.serried, "verify", data], env=suite.environment(), text=True, capture_output=True,
                                   timeout=60, check=False)
-            self.tell(f"verify of a split that was {name}", [] if done.returncode == 3 and "val" in done.stderr else
+            self.note(f"verify of a split that was {name}", [] if done.returncode == 3 and "val" in done.stderr else
                       [f"exit code {done.returncode}"], done.stderr)
             done = self.pack(source, data, "--val-fraction", "0.5")
             faults = [] if done.returncode == 0 and "is packed again" in done.stderr else [f"code {done.returncode}"]
             with open(shard, "rb") as file:
                 faults += [] if file.read() == want else ["other bytes"]
-            self.tell(f"destination with a shard {name}", faults, done.stderr)
+            self.note(f"destination with a shard {name}", faults, done.stderr)
         inside = os.path.join(source, "packed")
         codes = [self.pack(source, inside).returncode for _ in range(2)]
-        self.tell("destination inside of the source, twice", [] if codes == [0, 0] else [str(codes)], "")
+        self.note("destination inside of the source, twice", [] if codes == [0, 0] else [str(codes)], "")
         data = self.fresh("data")
         both = [subprocess.Popen([self.serried, "pack", source, data], stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE, text=True) for _ in range(4)]
-        said = [process.communicate()[1] for process in both]
+        output = [process.communicate()[1] for process in both]
         codes = [process.returncode for process in both]
         faults = [] if 0 in codes and set(codes) <= {0, 2} else [str(codes)]
-        if any(code == 2 and "another pack works on this folder" not in text for code, text in zip(codes, said)):
+        if any(code == 2 and "another pack works on this folder" not in text for code, text in zip(codes, output)):
             faults.append("without the reason")
         if subprocess.run([self.serried, "verify", data], capture_output=True, check=False).returncode != 0:
             faults.append("not whole")
-        self.tell("four at once into one folder", faults, "".join(said))
+        self.note("four at once into one folder", faults, "".join(output))
 
     def changes(self):
         """Only files that are truncated, emptied and removed after the listing and before their turn are refused."""
@@ -425,12 +425,12 @@ class WildInputs(suite.Suite):
             elif os.path.exists(path):
                 os.truncate(path, number % 200)
             number += 5
-        said = "".join(process.communicate())
+        output = "".join(process.communicate())
         whole = subprocess.run([self.serried, "verify", data], capture_output=True, check=False).returncode
-        packed = re.search(r"(\d+) train;", said)
+        packed = re.search(r"(\d+) train;", output)
         faults = [] if process.returncode in (0, 3) and whole == 0 and packed and int(packed[1]) >= 480 else [
             f"exit code {process.returncode}, verify {whole}"]
-        self.tell("a folder that changes", faults, said[-600:])
+        self.note("a folder that changes", faults, output[-600:])
 
     def fractions(self):
         for count, fraction, held in ((10, "0.3", 3), (100, "0.29", 29), (1, "0.9999999999", 0), (3, "0.9999999999", 2)):
@@ -439,7 +439,7 @@ class WildInputs(suite.Suite):
                 put(source, f"a/{number}.jpg", jpeg(8, 8, seed=number))
             done = self.pack(source, data, "--val-fraction", fraction)
             want = f"{count - held} train, {held} val;" if held else f"{count} train;"
-            self.tell(f"{fraction} of {count}", [] if done.returncode == 0 and want in done.stdout else
+            self.note(f"{fraction} of {count}", [] if done.returncode == 0 and want in done.stdout else
                       [f"exit code {done.returncode}, not {want}"], done.stdout + done.stderr)
 
     def many_classes(self):
@@ -451,13 +451,13 @@ class WildInputs(suite.Suite):
             "images": [{"id": 1, "file_name": "a/1.jpg"}], "categories": [{"id": i, "name": f"c{i}"} for i in many],
             "annotations": [{"id": i, "image_id": 1, "category_id": i, "bbox": [1, 2, 3, 4]} for i in many]}).encode())
         done = self.pack(source, data)
-        self.tell("100,000 categories", [] if done.returncode == 0 and "1 train; 100000 classes" in done.stdout else
+        self.note("100,000 categories", [] if done.returncode == 0 and "1 train; 100000 classes" in done.stdout else
                   [f"exit code {done.returncode}"], done.stdout + done.stderr)
         source, data = self.fresh("source"), self.fresh("data")
         for number in range(3000):
             put(source, f"c{number}/1.jpg", jpeg(8, 8))
         done = self.pack(source, data)
-        self.tell("3,000 folders", [] if done.returncode == 0 and "3000 train; 3000 classes" in done.stdout else
+        self.note("3,000 folders", [] if done.returncode == 0 and "3000 train; 3000 classes" in done.stdout else
                   [f"exit code {done.returncode}"], done.stdout + done.stderr)
 
     def names(self):
@@ -473,7 +473,7 @@ class WildInputs(suite.Suite):
         faults = [] if done.returncode == 3 and "5 train" in done.stdout else [f"exit code {done.returncode}"]
         if [row[0] for row in refused] != [odd + ".jpg"]:
             faults.append(f"refused.csv says {refused}")
-        self.tell("odd names, packed", faults, done.stderr)
+        self.note("odd names, packed", faults, done.stderr)
         self.train(data, 1, "steps=3")
         picture = os.path.join(self.folder, "\x1b[31m\x9b2J.jpg")
         put(self.folder, picture, jpeg(seed=1))
@@ -481,21 +481,21 @@ class WildInputs(suite.Suite):
         parent, child = pty.openpty()
         process = subprocess.Popen(words, stdout=child, stderr=child, env=suite.environment())
         os.close(child)
-        said = b""
+        output = b""
         try:
             while piece := os.read(parent, 65536):
-                said += piece
+                output += piece
         except OSError:  # the other end was closed
             pass
         os.close(parent)
         process.wait()
-        faults = [] if process.returncode == 3 and b"\\x1b[31m\\x9b2J.jpg" in said else [f"code {process.returncode}"]
-        if b"\x1b]0" in said or b"\x1b[31mred" in said or b"\xc2\x9b" in said:
+        faults = [] if process.returncode == 3 and b"\\x1b[31m\\x9b2J.jpg" in output else [f"code {process.returncode}"]
+        if b"\x1b]0" in output or b"\x1b[31mred" in output or b"\xc2\x9b" in output:
             faults.append("control characters reached the terminal")
-        self.tell("odd names, predicted on a terminal", faults, repr(said))
+        self.note("odd names, predicted on a terminal", faults, repr(output))
         done = subprocess.run(words[:-1], capture_output=True, text=True, env=suite.environment(), check=False)
         rows = list(csv.reader(io.StringIO(done.stdout)))
-        self.tell("odd names, predicted into a file", [] if done.returncode == 0 and rows[1][0] == picture else
+        self.note("odd names, predicted into a file", [] if done.returncode == 0 and rows[1][0] == picture else
                   [str(rows)], done.stderr)
 
     def predicted(self):
@@ -518,14 +518,14 @@ class WildInputs(suite.Suite):
                 stored = file.read()
             pixels.append(stored[8 + int.from_bytes(stored[:8], "little"):])
         half_turn = b"".join(pixels[0][at:at + 3] for at in range(len(pixels[0]) - 3, -1, -3))
-        self.tell("turned PNG, predicted", [] if pixels[1] == half_turn != pixels[0] else ["other pixels"], "")
+        self.note("turned PNG, predicted", [] if pixels[1] == half_turn != pixels[0] else ["other pixels"], "")
 
     def class_names(self):
         source = self.fresh("source").encode()
         put(source, b"caf\xe9/1.jpg", jpeg())
         put(source, b"b/1.jpg", jpeg())
         done = self.pack(source, self.fresh("data"))
-        self.tell("class that is not UTF-8", [] if done.returncode == 3 and "is not UTF-8; rename it" in done.stderr
+        self.note("class that is not UTF-8", [] if done.returncode == 3 and "is not UTF-8; rename it" in done.stderr
                   else [f"exit code {done.returncode}"], done.stderr)
 
     def entries(self, stride):
@@ -547,11 +547,11 @@ class WildInputs(suite.Suite):
         done = subprocess.run([self.serried, "train", self.recipe, "-n", str(ranks), "-o", run,
                                "data.train=" + data, "batch=16", "lanes=2", *values], env=suite.environment(),
                               text=True, capture_output=True, timeout=60 * suite.SLOW, check=False)
-        told = {}
+        parsed = {}
         if os.path.exists(os.path.join(run, "exit.json")):
             with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
-                told = json.load(file)
-        return done, told
+                parsed = json.load(file)
+        return done, parsed
 
     def all_in_one(self):
         """Everything in one folder: one pack, then more than an epoch of training, on 1 and 2 ranks."""
@@ -568,15 +568,15 @@ class WildInputs(suite.Suite):
         held = (len(ACCEPTED) + 2) // 4 # of class a; b is too small
         if f"{records - held} train, {held} val" not in done.stdout:
             faults.append(f"not {records - held} train, {held} val")
-        self.tell("all, packed", faults, done.stdout + done.stderr)
+        self.note("all, packed", faults, done.stdout + done.stderr)
         digests = []
         for ranks in (1, 2):
-            done, told = self.train(data, ranks, f"steps={records // 16 + 2}")
-            digests.append(told.get("digest"))
+            done, parsed = self.train(data, ranks, f"steps={records // 16 + 2}")
+            digests.append(parsed.get("digest"))
             faults = [] if done.returncode == 0 and "val_top1" in done.stdout else [f"code {done.returncode}"]
             if digests[-1] is None or digests[-1] != digests[0]:
                 faults.append(f"digests {digests}")
-            self.tell(f"all, trained on, {ranks} ranks", faults, done.stderr[-1500:])
+            self.note(f"all, trained on, {ranks} ranks", faults, done.stderr[-1500:])
 
     def store(self, row, places):
         """Shards of 24 pictures, some of which are the row's."""
@@ -589,14 +589,14 @@ class WildInputs(suite.Suite):
         return data
 
     def stored(self, row, ranks):
-        done, told = self.train(self.store(row, [13]), ranks, "steps=4")
+        done, parsed = self.train(self.store(row, [13]), ranks, "steps=4")
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
-        faults = [] if done.returncode == 3 == told.get("exit_code") else [f"exit code {done.returncode}"]
-        if len(errors) != 1 or "train-00000.kpl record 13" not in errors[0] or row.told not in errors[0]:
-            faults.append(f"{len(errors)} errors, not one of train-00000.kpl record 13 with '{row.told}'")
+        faults = [] if done.returncode == 3 == parsed.get("exit_code") else [f"exit code {done.returncode}"]
+        if len(errors) != 1 or "train-00000.kpl record 13" not in errors[0] or row.words not in errors[0]:
+            faults.append(f"{len(errors)} errors, not one of train-00000.kpl record 13 with '{row.words}'")
         if "rank 0 (" in done.stderr and ranks == 1:
             faults.append("a rank is named where there is only one")
-        self.tell(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
+        self.note(f"stored, {ranks} ranks: {row.path}", faults, done.stderr[-1500:])
 
     def too_many(self, row, ranks):
         """Two damaged samples are more than skip:1 allows, also where each of two ranks reads one."""
@@ -605,17 +605,17 @@ class WildInputs(suite.Suite):
         faults = [] if done.returncode == 3 else [f"exit code {done.returncode}"]
         if len(errors) != 1 or "2 damaged samples, more than on_corrupt: skip:1 allows" not in errors[0]:
             faults.append(f"{len(errors)} errors")
-        self.tell(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
+        self.note(f"stored, too many, {ranks} ranks", faults, done.stderr[-1500:])
 
     def skipped(self, row, ranks):
         """on_corrupt: skip: one damaged picture, read in every epoch, is skipped and reported once."""
-        done, told = self.train(self.store(row, [13]), ranks, "steps=4", "data.on_corrupt=skip:1")
+        done, parsed = self.train(self.store(row, [13]), ranks, "steps=4", "data.on_corrupt=skip:1")
         notes = [line for line in done.stderr.splitlines() if "skipped 1 damaged sample so far" in line]
         faults = [] if done.returncode == 0 else [f"exit code {done.returncode}"]
         if len(notes) != 1 or "train-00000.kpl record 13" not in notes[0]:
-            faults.append(f"not told once: {notes}")
-        self.tell(f"stored, skipped, {ranks} ranks", faults, done.stderr[-1500:])
-        return told.get("digest")
+            faults.append(f"not reported once: {notes}")
+        self.note(f"stored, skipped, {ranks} ranks", faults, done.stderr[-1500:])
+        return parsed.get("digest")
 
 
 def check(folder):
@@ -644,7 +644,7 @@ def check(folder):
     for ranks in (1, 2):
         tests.too_many(STORED[0], ranks)
     digests = [tests.skipped(STORED[0], ranks) for ranks in (1, 2)]
-    tests.tell("stored, skipped: one digest", [] if len(set(digests)) == 1 else [str(digests)], "")
+    tests.note("stored, skipped: one digest", [] if len(set(digests)) == 1 else [str(digests)], "")
     return tests
 
 

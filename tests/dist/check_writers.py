@@ -213,13 +213,13 @@ class Writers(suite.Suite):
         again = self.call([*self.train_line(link), "--fresh"])
         kept = [name for name in os.listdir(folder) if name.startswith("far.old-")]
         good = first.returncode == again.returncode == 0 and os.path.islink(link) and len(kept) == 1
-        self.report(good and os.path.isfile(os.path.join(far, "exit.json")), "a run folder behind a link",
+        self.report(good and os.path.isfile(os.path.join(far, "exit.json")), "a run folder through a link",
                     f"exit codes {first.returncode} {again.returncode}, {os.listdir(folder)}\n"
                     f"{first.stderr[-500:]}{again.stderr[-500:]}")
         os.symlink("there", os.path.join(folder, "packed"))
         done = self.call([self.serried, "pack", self.pictures, os.path.join(folder, "packed")])
         self.report(done.returncode == 0 and os.path.isfile(os.path.join(folder, "there", "train-00000.kpl")),
-                    "a data set behind a link", done.stderr[-800:])
+                    "a data set through a link", done.stderr[-800:])
 
     # -- files that no argument names ------------------------------------------------------------
 

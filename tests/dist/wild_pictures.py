@@ -52,8 +52,8 @@ def _scan(components, first, last, blocks):
 
 def jpeg(width=40, height=32, components=3, progressive=False, bands=1, adobe=None, orientation=0, seed=0,
          claims=None):
-    """bands: the AC coefficients of a progressive picture come in so many scans per component; adobe: the
-    transform of its marker (2: YCCK); claims: the size that the header tells, whatever follows."""
+    """bands: the number of scans per component for the AC coefficients of a progressive picture; adobe: the
+    transform of its marker (2: YCCK); claims: the size in the header, whatever follows."""
     draw = random.Random(seed)
     count = ((width + 7) // 8) * ((height + 7) // 8)
     blocks = [[draw.randint(-120, 120) for _ in range(count)] for _ in range(components)]
@@ -63,8 +63,8 @@ def jpeg(width=40, height=32, components=3, progressive=False, bands=1, adobe=No
     if orientation:
         out += _exif(orientation)
     out += _segment(0xdb, bytes([0] + [8] * 64))
-    told = claims or (width, height)
-    out += _segment(0xc2 if progressive else 0xc0, struct.pack(">BHHB", 8, told[1], told[0], components) +
+    size = claims or (width, height)
+    out += _segment(0xc2 if progressive else 0xc0, struct.pack(">BHHB", 8, size[1], size[0], components) +
                     b"".join(bytes([c + 1, 0x11, 0]) for c in range(components)))
     # Codes of 4 bits for the sizes 0 to 11 of DC steps; of 2 bits for the end of a block and one never used.
     out += _segment(0xc4, bytes([0x00, 0, 0, 0, 12] + [0] * 12 + list(range(12))))
@@ -92,8 +92,8 @@ def png(width=40, height=32, kind=RGB, depth=8, seed=0, claims=None):
     samples = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGBA: 4}[kind]
     row = width * samples * depth // 8
     body = b"".join(b"\0" + bytes(draw.randrange(256) for _ in range(row)) for _ in range(height))
-    told = claims or (width, height)
-    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", *told, depth, kind, 0, 0, 0))
+    size = claims or (width, height)
+    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", *size, depth, kind, 0, 0, 0))
     if kind == PALETTE:
         out += _chunk(b"PLTE", bytes(draw.randrange(256) for _ in range(768)))
     return out + _chunk(b"IDAT", zlib.compress(body)) + _chunk(b"IEND", b"")

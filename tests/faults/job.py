@@ -41,10 +41,10 @@ def result_of(run):
     """Digest and metrics of a run folder whose run is finished, else None."""
     try:
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
-            told = json.load(file)
+            parsed = json.load(file)
     except (OSError, ValueError):
         return None
-    return (told["digest"], told["metrics"]) if told["status"] == "finished" else None
+    return (parsed["digest"], parsed["metrics"]) if parsed["status"] == "finished" else None
 
 
 class Job:
@@ -138,13 +138,13 @@ class Job:
 
     def portrait(self):
         """What every process of a hanging job is waiting for; the stacks of its threads if gdb is installed."""
-        told = []
+        report = []
         for pid, (name, state) in sorted(processes(self.token).items()):
-            told.append(f"-- {pid} {name} {state}, in {read(f'/proc/{pid}/wchan').decode(errors='replace')}")
+            report.append(f"-- {pid} {name} {state}, in {read(f'/proc/{pid}/wchan').decode(errors='replace')}")
             if shutil.which("gdb") and state not in "Tt":
-                told.append(subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 12"],
+                report.append(subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 12"],
                                            capture_output=True, text=True, check=False).stdout)
-        return "\n".join(told)
+        return "\n".join(report)
 
     def end(self):
         for pid in self.everybody():
