@@ -93,8 +93,8 @@ static void require_inside(const sr_shared_memory *memory, const void *at, uint6
 }
 
 static void check_slot(const sr_shared_memory *memory, const sr_stage *stage, int64_t slot) {
-    const sr_place_map *m = &stage->plan.place;
-    sr_place_header *place = sr_stage_place(&stage->plan, slot);
+    const sr_slot_layout *m = &stage->plan.layout;
+    sr_slot_header *header = sr_stage_slot(&stage->plan, slot);
     uint64_t n = (uint64_t)stage->plan.samples;
     require_inside(memory, header, m->bytes);
     require_inside(memory, sr_stage_at(header, m->states), n * sizeof(sr_row_state));
