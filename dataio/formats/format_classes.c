@@ -47,7 +47,7 @@ static level look_at(const sr_source *source, int number) {
     return l;
 }
 
-static bool holds_splits(const level *l) {
+static bool contains_splits(const level *l) {
     bool any = l->splits[SR_SPLIT_TRAIN] || l->splits[SR_SPLIT_VAL] || l->splits[SR_SPLIT_TEST];
     bool pair = l->splits[SR_SPLIT_TRAIN] && (l->splits[SR_SPLIT_VAL] || l->splits[SR_SPLIT_TEST]);
     return (any && l->other_folders == 0) || pair;
@@ -60,9 +60,9 @@ static int find_level(const sr_source *source, bool *has_splits) {
         int folders = l.splits[0] + l.splits[1] + l.splits[2] + l.other_folders;
         bool leading = folders == 1 && !l.strays && l.deeper && number < MAX_LEVELS;
         level below = leading ? look_at(source, number + 1) : l;
-        *has_splits = holds_splits(&l);
+        *has_splits = contains_splits(&l);
         // A leading folder may itself be named "test" or "train".
-        if (*has_splits && !(leading && holds_splits(&below) && below.splits[SR_SPLIT_TRAIN]))
+        if (*has_splits && !(leading && contains_splits(&below) && below.splits[SR_SPLIT_TRAIN]))
             return number;
         if (!*has_splits && !leading)
             return number;

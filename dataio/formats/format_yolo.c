@@ -111,7 +111,7 @@ static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint
 }
 
 // Whether the label file is empty or its first line is valid.
-static bool is_sound(const sr_source *source, const sr_source_file *file) {
+static bool is_valid(const sr_source *source, const sr_source_file *file) {
     char head[SR_SOURCE_HEAD + 1] = {0};
     sr_yolo_object object = {0};
     const size_t bytes = file->bytes < SR_SOURCE_HEAD ? (size_t)file->bytes : SR_SOURCE_HEAD;
@@ -193,7 +193,7 @@ static size_t count_labelled(const sr_source *source) {
     size_t found = 0;
     for (size_t i = 0; i < source->files.count && found < PROBED; i++) {
         const sr_source_file *labels = find_labels(source, source->files.items[i].path);
-        found += labels != NULL && is_sound(source, labels);
+        found += labels != NULL && is_valid(source, labels);
     }
     return found;
 }
@@ -201,7 +201,7 @@ static size_t count_labelled(const sr_source *source) {
 // Whether there are label files and a file of classes; or valid label files without other
 // annotations.
 static sr_status recognises(sr_source *source, bool *fits) {
-    size_t found = 0, sound = 0, others = 0;
+    size_t found = 0, valid = 0, others = 0;
     bool described = false;
     *fits = false;
     for (size_t i = 0; i < source->wanted.count; i++) {
@@ -210,10 +210,10 @@ static sr_status recognises(sr_source *source, bool *fits) {
         described = described || is_yaml(file->path) || is_classes(file->path);
         others += !is_yaml(file->path) && !sr_text_ends_with(file->path, ".txt");
         if (label && found++ < PROBED)
-            sound += is_sound(source, file);
+            valid += is_valid(source, file);
     }
     if (described && found == 0)
-        found = sound = count_labelled(source);
+        found = valid = count_labelled(source);
     if (found == 0 || source->files.count == 0)
         return SR_OK;
     if (described) {
@@ -221,11 +221,11 @@ static sr_status recognises(sr_source *source, bool *fits) {
         const sr_status status = find_tables(&r);
         described = r.yaml != NULL || r.classes != NULL;
         sr_free(r.text);
-        if (status != SR_OK && sound == 0)
+        if (status != SR_OK && valid == 0)
             return SR_OK;
         SR_TRY(status);
     }
-    *fits = described || (sound > 0 && others == 0);
+    *fits = described || (valid > 0 && others == 0);
     return SR_OK;
 }
 

@@ -68,8 +68,7 @@ typedef struct sr_source {
     const struct sr_source_kind *kind;
     const struct sr_format *format; // what the files mean; set by sr_format_open
     sr_file_list files;             // pictures: JPEG or PNG by their first bytes
-    sr_file_list
-        wanted; // not pictures, but some format may want them: annotations, pixels, records
+    sr_file_list wanted;      // other files that some format may want: annotations, pixels, records
     sr_refused_file *refused; // named by the listing; packing adds to them
     size_t refused_count, refused_capacity;
     uint64_t hidden, other;        // ignored: hidden files; files that no format wants

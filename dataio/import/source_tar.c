@@ -53,7 +53,7 @@ typedef struct archive_reading {
     int reopenings;
     uint64_t next;     // offset of another archive after this one; 0: none
     uint64_t contents; // bytes of entries that were read
-    uint64_t unpacked; // of which the source has counted
+    uint64_t unpacked; // bytes of the archive that the source has counted
     // An entry whose offset is known only when the next header is found: its data, padded to 512
     // bytes, ends where that header begins.
     bool waiting, waiting_is_tar;

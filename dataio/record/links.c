@@ -54,8 +54,8 @@ static sr_status check_entry(const char *root, const char *path, int depth) {
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
                    "%s: this symbolic link leads out of the data set, to %s; replace it by what it "
-                   "points to, or allow it with " SR_LINKS_VARIABLE "=%s where you trust whoever "
-                   "made the link",
+                   "points to, or allow it with " SR_LINKS_VARIABLE "=%s if you trust the "
+                   "author of the link",
                    path, target, target);
 }
 
@@ -63,7 +63,7 @@ static sr_status check_folder(const char *root, const char *folder, int depth) {
     DIR *dir = opendir(folder);
     sr_status status = SR_OK;
     if (dir == NULL)
-        return SR_OK; // reported by whoever reads it
+        return SR_OK; // reported when it is read
     for (struct dirent *entry; status == SR_OK && (entry = readdir(dir)) != NULL;) {
         const unsigned char type = entry->d_type;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||

@@ -5,7 +5,7 @@
 
 #include "dataio/record/record.h"
 
-// A key with the kind it must have (NONE always passes) and where it goes.
+// Checks the kind of a key's value; an absent value (NONE) passes.
 static sr_status check_kind(const char *key, const sr_feature *feature, sr_feature_kind wanted) {
     sr_feature_kind kind = feature->kind == SR_FEATURE_STRING ? SR_FEATURE_BYTES : feature->kind;
     if (kind == SR_FEATURE_NONE || kind == wanted)

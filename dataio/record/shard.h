@@ -74,10 +74,9 @@ typedef struct sr_writer_options {
     const char *folder; // must exist
     const char *split;  // NULL: "train"
     const char *const *classes;
-    int class_count;      // 0: records have no class
-    const char *protocol; // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
-    uint64_t
-        target_bytes; // of a shard; 0: SR_SHARD_TARGET_BYTES. A larger record has its own shard.
+    int class_count;       // 0: records have no class
+    const char *protocol;  // as "{data: bytes, ...}"; NULL: SR_SAMPLE_PROTOCOL
+    uint64_t target_bytes; // of a shard, unless one record is larger; 0: SR_SHARD_TARGET_BYTES
     uint32_t first_shard;  // to resume: number of the first shard,
     uint64_t first_record; // and of its first record
     const char *format;    // the container: "shards" (NULL), "kpl-dir", "lmdb"
@@ -109,9 +108,9 @@ typedef struct sr_index_entry {
     uint64_t offset, bytes, hash;
 } sr_index_entry;
 
-// A file of records, or a folder of such files, of any container (container.h): the verified header
-// and index of a shard, or the same contents from elsewhere. No file descriptor is kept. Immutable
-// after loading.
+// A file of records in any container (container.h): a shard, an LMDB file, the N.data of a
+// KPLRecord directory. Its contents are the verified header and index of a shard, or their
+// equivalent. No file descriptor is kept. Immutable after loading.
 typedef struct sr_data_file {
     const char *path, *name; // whole path; as messages name it
     const char *split;

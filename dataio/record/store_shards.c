@@ -86,7 +86,7 @@ static void abort_shard(sr_writer *writer) {
 
 static sr_status end_shard(sr_writer *writer, bool last) {
     shards_state *state = writer->state;
-    (void)last; // the header says it
+    (void)last; // it is a flag of the header
     SR_TRY(write_index(writer));
     SR_TRY(write_header(writer));
     SR_TRY(sr_atomic_commit(&state->file));
