@@ -400,7 +400,7 @@ sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
     if (region->x < 0 || region->y < 0 || region->width < 1 || region->height < 1 ||
         region->x + region->width > canvas->width || region->y + region->height > canvas->height)
         return SR_FAIL(
-            SR_E_ARGUMENT, "crop (%lld, %lld, %lld, %lld) leaves a picture of %lld x %lld",
+            SR_E_ARGUMENT, "crop (%lld, %lld, %lld, %lld) exceeds a picture of %lld x %lld",
             (long long)region->x, (long long)region->y, (long long)region->width,
             (long long)region->height, (long long)canvas->width, (long long)canvas->height);
     if (!canvas->pending)

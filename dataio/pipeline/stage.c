@@ -1,249 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of a pipeline: planning its layout, attaching to it, access, waiting and
-// errors.
+// A stage's view of a pipeline's shared memory: attaching to it, access, waiting and errors.
 //
-// The creator writes everything but the counters before any stage starts. Locations are stored as
-// offsets, so the memory may be mapped at a different address in each process.
+// Locations are stored as offsets, so the memory may be mapped at a different address in each
+// process. Nothing in it is trusted: the plan is checked before use (see sr_stage_plan).
 #include "dataio/pipeline/stage_internal.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "dataio/pipeline/sampler.h"
-#include "kernels/base/clock.h"
-#include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
-#include "kernels/base/text.h"
 
-#define ALIGN UINT64_C(64)
-#define DEFAULT_MEMORY (INT64_C(256) << 20)
-#define RING_MOST (UINT64_C(32) << 20)
-#define BLOCK_BYTES (INT64_C(128) << 10) // pixels of a block: enough work for one wake-up
-#define BLOCKS_AHEAD 8
-#define MOST_SAMPLES (INT64_C(1) << 24) // of a slot: products of sizes cannot overflow
-
-static uint64_t take(uint64_t *at, uint64_t bytes) {
-    uint64_t begin = *at;
-    *at += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return begin;
-}
-
-static uint64_t row_bytes(const sr_array_spec *spec) {
+uint64_t sr_stage_row_bytes(const sr_array_spec *spec) {
     uint64_t bytes = sr_dtype_size(spec->dtype);
     for (int i = 0; i < spec->rank; i++)
         bytes *= (uint64_t)spec->shape[i];
     return bytes;
 }
 
-static void plan_layout(sr_stage_plan *plan, const sr_array_spec *specs, int arrays) {
-    uint64_t at = 0, n = (uint64_t)plan->samples;
-    sr_slot_layout *m = &plan->layout;
-    take(&at, sizeof(sr_slot_header));
-    for (int i = 0; i < arrays; i++) {
-        uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1;
-        m->row_bytes[i] = row_bytes(&specs[i]);
-        m->array[i] = take(&at, m->row_bytes[i] * rows * n);
-        m->count[i] = specs[i].capacity > 0 ? take(&at, n * sizeof(int32_t)) : 0;
-        m->staged[i] = specs[i].in_place ? 0 : take(&at, m->row_bytes[i] * rows * n);
-    }
-    m->states = take(&at, n * sizeof(sr_row_state));
-    m->errors = take(&at, n / (uint64_t)plan->block * sizeof(sr_stage_error));
-    m->bytes = (at + 4095) / 4096 * 4096;
-}
-
-// Samples of a block: near 128 KiB of pixels, and a divisor of the slot's samples.
-static int64_t plan_block(int64_t samples, int64_t pixel_bytes) {
-    int64_t most = pixel_bytes > 0 ? BLOCK_BYTES / pixel_bytes : 1, block = 1;
-    for (int64_t d = 1; d <= samples && d <= most; d++)
-        if (samples % d == 0)
-            block = d;
-    return block;
-}
-
-typedef struct record_sizes {
-    uint64_t total, largest;
-} record_sizes;
-
-static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
-    *out = (record_sizes){0};
-    for (int64_t i = 0; i < sr_dataset_count(dataset); i++) {
-        int shard;
-        uint64_t offset, bytes;
-        SR_TRY(sr_dataset_locate(dataset, i, &shard, &offset, &bytes));
-        out->total += bytes;
-        out->largest = bytes > out->largest ? bytes : out->largest;
-    }
-    return SR_OK;
-}
-
-// Each ring has room for the largest record twice and, memory permitting, for eight blocks.
-static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
-    uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
-    uint64_t together = 1 + (uint64_t)plan->foreign; // records of a cell
-    uint64_t least = 2 * together * (sizes->largest + ALIGN) + 4096;
-    uint64_t wanted = BLOCKS_AHEAD * (uint64_t)plan->block * together * (mean + ALIGN);
-    if (wanted < (UINT64_C(256) << 10))
-        wanted = UINT64_C(256) << 10;
-    uint64_t slots = (uint64_t)plan->slots * plan->layout.bytes;
-    bool stated = plan->options.memory > 0;
-    uint64_t memory = (uint64_t)(stated ? plan->options.memory : DEFAULT_MEMORY);
-    uint64_t left = memory > slots ? (memory - slots) / workers : 0;
-    if (stated && left < least) {
-        char a[16], b[16];
-        return SR_FAIL(SR_E_USAGE,
-                       "data.memory=%s is too little: %lld slots and %d rings for records of up to "
-                       "%llu bytes need %s; raise it, or lower data.workers or the prefetch",
-                       sr_text_bytes(memory, a), (long long)plan->slots, plan->workers,
-                       (unsigned long long)sizes->largest,
-                       sr_text_bytes(slots + workers * least, b));
-    }
-    uint64_t capacity = wanted < left ? wanted : left;
-    capacity = capacity < RING_MOST ? capacity : RING_MOST;
-    capacity = (capacity > least ? capacity : least) / ALIGN * ALIGN;
-    plan->ring_bytes = (sr_ring_bytes(capacity) + ALIGN - 1) / ALIGN * ALIGN;
-    return SR_OK;
-}
-
-static const char *string_of(const sr_pipeline_options *o, int i) {
-    const char *s = NULL;
-    if (i == 0)
-        s = o->dataset;
-    else if (i == 1)
-        s = o->split;
-    else if (i == 2)
-        s = o->transformer;
-    else if ((i - 3) % 2 == 0)
-        s = o->transforms[(i - 3) / 2].name;
-    else
-        s = o->transforms[(i - 3) / 2].arguments;
-    return s;
-}
-
-static int string_count(const sr_pipeline_options *o) {
+int sr_stage_string_count(const sr_pipeline_options *o) {
     return 3 + 2 * o->transform_count;
 }
-
-// A string is stored as a byte that is 0 for NULL, then its text with the terminator.
-static uint64_t strings_bytes(const sr_pipeline_options *o) {
-    uint64_t bytes = 0;
-    for (int i = 0; i < string_count(o); i++)
-        bytes += 2 + (string_of(o, i) ? strlen(string_of(o, i)) : 0);
-    return bytes;
-}
-
-static void write_strings(char *to, const sr_pipeline_options *o) {
-    for (int i = 0; i < string_count(o); i++) {
-        const char *s = string_of(o, i);
-        size_t n = s ? strlen(s) : 0;
-        *to++ = s != NULL;
-        memcpy(to, s ? s : "", n + 1);
-        to += n + 1;
-    }
-}
-
-// Class names are stored, too, so that transformers need not open the data set.
-static uint64_t classes_bytes(const sr_dataset *dataset) {
-    uint64_t bytes = 0;
-    for (int i = 0; i < sr_dataset_class_count(dataset); i++)
-        bytes += strlen(sr_dataset_class_name(dataset, i)) + 1;
-    return bytes;
-}
-
-static void write_classes(char *to, const sr_dataset *dataset) {
-    for (int i = 0; i < sr_dataset_class_count(dataset); i++) {
-        const char *name = sr_dataset_class_name(dataset, i);
-        size_t n = strlen(name) + 1;
-        memcpy(to, name, n);
-        to += n;
-    }
-}
-
-static int64_t plan_total(const sr_stage_plan *plan) {
-    const sr_pipeline_options *o = &plan->options;
-    int64_t lanes = o->lane_end - o->lane_begin;
-    if (o->order == SR_ORDER_SEQUENTIAL) {
-        int64_t left = plan->count > o->position ? plan->count - o->position : 0;
-        int64_t steps = (left + o->batch - 1) / o->batch;
-        return (o->steps > 0 && o->steps < steps ? o->steps : steps) * lanes;
-    }
-    return o->steps > 0 ? o->steps * lanes : INT64_MAX;
-}
-
-// Number of foreign samples that the transforms need.
-static sr_status plan_foreign(sr_stage_plan *plan) {
-    sr_transform_chain *chain;
-    SR_TRY(
-        sr_transform_chain_create(plan->options.transforms, plan->options.transform_count, &chain));
-    plan->foreign = sr_transform_chain_foreign(chain);
-    sr_transform_chain_free(chain);
-    return SR_OK;
-}
-
-static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
-    const sr_pipeline_options *o = &plan->options;
-    const sr_transformer *transformer;
-    sr_array_spec specs[SR_SLOT_MAX_ARRAYS];
-    record_sizes sizes;
-    SR_TRY(sr_transformer_find(o->transformer, &transformer));
-    SR_TRY(plan_foreign(plan));
-    SR_TRY(measure(dataset, &sizes));
-    plan->magic = SR_STAGE_MAGIC;
-    plan->parent = getpid();
-    plan->workers = o->workers;
-    plan->count = sr_dataset_count(dataset);
-    plan->samples = o->batch / o->lanes;
-    if (plan->samples > MOST_SAMPLES)
-        return SR_FAIL(SR_E_USAGE, "batch %lld: a lane has at most %lld samples",
-                       (long long)o->batch, (long long)MOST_SAMPLES);
-    plan->block = plan_block(plan->samples, o->image_height * o->image_width * 3);
-    plan->total = plan_total(plan);
-    plan->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);
-    plan->slots = plan->slots > 1 ? plan->slots : 2;
-    plan_layout(plan, specs, transformer->arrays(o, specs));
-    if (o->order == SR_ORDER_CHUNKS)
-        sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
-                               &plan->buffer);
-    plan->beyond_memory = sizes.total > sr_machine_get_memory().available;
-    SR_TRY(plan_rings(plan, &sizes));
-    uint64_t at = 0;
-    take(&at, sizeof(sr_stage_header) +
-                  (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
-    plan->strings_bytes = strings_bytes(o);
-    plan->strings = take(&at, plan->strings_bytes);
-    plan->class_count = sr_dataset_class_count(dataset);
-    plan->classes_bytes = classes_bytes(dataset);
-    plan->classes = take(&at, plan->classes_bytes);
-    plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
-    at = (at + 4095) / 4096 * 4096;
-    plan->slot_buffers = take(&at, plan->layout.bytes * (uint64_t)plan->slots);
-    return SR_OK;
-}
-
-sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
-                          sr_shared_memory *out) {
-    sr_stage_plan plan = {.options = *options};
-    SR_TRY(make_plan(&plan, dataset));
-    SR_TRY(sr_shared_create("serried-data",
-                            plan.slot_buffers + plan.layout.bytes * (uint64_t)plan.slots, out));
-    sr_stage_header *header = out->base;
-    header->plan = plan;
-    write_strings((char *)out->base + plan.strings, options);
-    write_classes((char *)out->base + plan.classes, dataset);
-    plan.base = out->base;
-    uint64_t capacity = sr_stage_ring_capacity(&plan);
-    uint64_t ahead = BLOCKS_AHEAD * (uint64_t)plan.block;
-    assert(ahead > 0);
-    for (int w = 0; w < plan.workers; w++)
-        sr_ring_init(sr_stage_ring(&plan, w), capacity, capacity / ahead);
-    for (int64_t s = 0; s < plan.slots; s++)
-        atomic_store(&sr_stage_slot(&plan, s)->free_for, (uint64_t)s);
-    return SR_OK;
-}
-
-// -- attaching -------------------------------------------------------------------------------
 
 sr_status sr_stage_corrupted(const char *what) {
     return SR_FAIL(SR_E_PEER,
@@ -259,7 +37,7 @@ static bool inside(uint64_t begin, uint64_t bytes, uint64_t end) {
 // Whether 'count' elements of 'bytes' from an aligned offset on end before 'end'.
 static bool array_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_t end) {
     uint64_t all;
-    return begin % ALIGN == 0 && !__builtin_mul_overflow(count, bytes, &all) &&
+    return begin % SR_STAGE_ALIGN == 0 && !__builtin_mul_overflow(count, bytes, &all) &&
            inside(begin, all, end);
 }
 
@@ -278,7 +56,7 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
                       (SR_STAGE_TRANSFORMER + SR_STAGE_MAX_WORKERS) * sizeof(sr_stage_state);
     if (plan->magic != SR_STAGE_MAGIC || plan->workers < 1 ||
         plan->workers > SR_STAGE_MAX_WORKERS || plan->slots < 1 || plan->total < 0 ||
-        plan->samples < 1 || plan->samples > MOST_SAMPLES || plan->block < 1 ||
+        plan->samples < 1 || plan->samples > SR_STAGE_MAX_SAMPLES || plan->block < 1 ||
         plan->samples % plan->block != 0 || plan->foreign < 0 || plan->foreign > SR_FOREIGN_MOST ||
         plan->count < 1 || plan->chunk < 0 || plan->buffer < 0 || !options_fit(plan))
         return false;
@@ -286,10 +64,10 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
     return plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
            plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
            plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
-           plan->rings >= states && plan->ring_bytes % ALIGN == 0 &&
+           plan->rings >= states && plan->ring_bytes % SR_STAGE_ALIGN == 0 &&
            plan->ring_bytes > sr_ring_bytes(0) &&
            array_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
-           plan->slot_buffers >= states && plan->layout.bytes % ALIGN == 0 &&
+           plan->slot_buffers >= states && plan->layout.bytes % SR_STAGE_ALIGN == 0 &&
            array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);
 }
 
@@ -302,8 +80,9 @@ static bool layout_fits(const sr_stage_plan *plan, const sr_array_spec *specs, i
                 m->errors >= begin;
     for (int i = 0; i < arrays && fits; i++) {
         uint64_t rows = specs[i].capacity > 0 ? (uint64_t)specs[i].capacity : 1, all;
-        fits = !__builtin_mul_overflow(rows, n, &all) && m->row_bytes[i] == row_bytes(&specs[i]) &&
-               m->array[i] >= begin && array_inside(m->array[i], all, m->row_bytes[i], end);
+        fits = !__builtin_mul_overflow(rows, n, &all) &&
+               m->row_bytes[i] == sr_stage_row_bytes(&specs[i]) && m->array[i] >= begin &&
+               array_inside(m->array[i], all, m->row_bytes[i], end);
         if (specs[i].capacity > 0)
             fits =
                 fits && m->count[i] >= begin && array_inside(m->count[i], n, sizeof(int32_t), end);
@@ -331,7 +110,7 @@ static void set_string(sr_stage *stage, int i, const char *s) {
 // False where a string has no terminator or a required one is missing.
 static bool split_strings(sr_stage *stage) {
     const char *at = stage->strings, *end = at + stage->plan.strings_bytes;
-    for (int i = 0; i < string_count(&stage->options); i++) {
+    for (int i = 0; i < sr_stage_string_count(&stage->options); i++) {
         const char *zero = end - at < 2 ? NULL : memchr(at + 1, 0, (size_t)(end - at - 1));
         if (!zero)
             return false;

@@ -27,6 +27,8 @@
 #define SR_STAGE_MAGIC UINT64_C(0x31617461642d7273) // "sr-data1"
 #define SR_STAGE_FD 3                               // of the shared memory in a data process
 #define SR_STAGE_MAX_WORKERS 256
+#define SR_STAGE_MAX_SAMPLES (INT64_C(1) << 24) // of a slot: products of sizes cannot overflow
+#define SR_STAGE_ALIGN UINT64_C(64)             // of everything in the shared memory
 
 typedef enum sr_stage_kind {
     SR_STAGE_READER = 0,
@@ -164,6 +166,11 @@ SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
 // Sandboxes the process of this stage with these rights. No effect on a stage that is a thread.
 SR_NODISCARD sr_status sr_stage_sandbox(sr_stage *stage, sr_sandbox_rights rights);
 
+// Bytes of a row of an array.
+uint64_t sr_stage_row_bytes(const sr_array_spec *spec);
+// Number of strings of the options in the shared memory: data set, split, transformer, then name
+// and arguments of each transform.
+int sr_stage_string_count(const sr_pipeline_options *options);
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker);
 uint64_t sr_stage_ring_capacity(const sr_stage_plan *plan);
 sr_slot_header *sr_stage_slot(const sr_stage_plan *plan, int64_t slot);
