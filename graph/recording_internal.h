@@ -216,9 +216,10 @@ bool sr_recording_repeats(sr_context *context, const sr_op *op, const void *attr
                           const uint32_t *ref);
 // The same for a leaf; slot -1: a constant.
 bool sr_recording_repeats_leaf(sr_context *context, const sr_info *info, int slot);
-// Called when the step records something else than what follows the cursor. Switches to a recording
-// of an earlier step that has the same beginning, followed by this node ('op' NULL: leaf), and
-// returns true. Otherwise makes room for new nodes and returns false; an error may stick.
+// Called when the step records something other than what follows the cursor. Switches to a
+// recording of an earlier step that has the same beginning, followed by this node ('op' NULL:
+// leaf), and returns true. Otherwise makes room for new nodes and returns false; an error may
+// stick.
 bool sr_recording_diverge(sr_context *context, const sr_op *op, const void *attr,
                           const uint32_t *ref, const sr_info *leaf, int slot);
 // Whether these gradients are recorded at the cursor; if so, writes them to grads and moves the

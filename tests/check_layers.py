@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler checks (ARCHITECTURE.md, "Rooms").
+"""The rules that no compiler checks: rooms and folders (ARCHITECTURE.md), lists, names, words, language.
 
     tests/check_layers.py [ROOT]
 
@@ -30,6 +30,16 @@ MAY_INCLUDE = [
     ("trainer/", BELOW_TRAINER),
     ("launcher/", BELOW_TRAINER + ("launcher/", "serried.h")),
 ]
+# Folders of a room, each of which may include itself and those before it.
+FOLDERS = {
+    "dataio/": ("record", "jpeg", "image", "import", "formats", "pack", "transforms", "pipeline"),
+    "trainer/": ("recipe", "models", "losses", "optimizers", "schedules", "tasks", "exchange", "checkpoint", "engine",
+                 "report", "run"),
+    "launcher/": ("start", "commands", "bench"),
+    "kernels/cpu/": ("reference", "x86", "onednn"),
+}
+SOURCES_MAX = 40  # .c files of a folder
+MANY = ("dataio/transforms", "graph/ops")  # may have more: one file for each row of a table
 # Single edges beyond that, with the reason.
 EDGES = {
     ("kernels/device/stream_cpu.c", "kernels/kernel.h"):
@@ -115,6 +125,31 @@ WORDS = [
      "a process killed inside would leave it locked: use the rings"),
 ]
 
+# Language (comments, messages, pages): a phrase, lines in which it is right, what to say instead.
+PROSE = CODE + (".py", ".sh", ".cmake", ".yaml", ".md")
+LANGUAGE = [
+    (r"\b[Pp]apers?\b", r"\(paper|[Tt]he paper|, paper\b|'s paper|\bpaper,|\bpaper's|paper\)", "an annotation file, if it is no publication"),
+    (r"\bknows? (it|them)sel(f|ves)\b", None, "is detected, is recognised"),
+    (r"\b[Bb]ehind (four )?walls\b|\bno walls\b", None, "sandboxed, not sandboxed"),
+    (r"\b(is|are|was) through\b", None, "complete"),
+    (r"\b[Tt]ells\b", r"tells .*apart", "prints, reports, shows"),
+    (r"\b[Uu]sual (JPEG|picture|PNG)s?\b", None, "baseline JPEG, ordinary picture"),
+    (r"\b(is|are|was) none\b", r"[Tt]here (is|are|was) none|none of", "invalid, missing, is not one"),
+    (r"\b[Tt]he ground\b", r"ground truth", "scratch, base"),
+    (r"\b(does|do|did) not go\b", None, "fails, does not work"),
+    (r"\b[Ll]ook whether\b", None, "check whether"),
+    (r"\blies? behind the end\b", None, "is after the end"),
+    (r"\bkeeps to 0\b", None, "is set to 0, stays 0"),
+    (r"\b1 findings\b", None, "1 finding"),
+    (r"\bsomething else than\b", None, "something other than"),
+    (r"\bof (its|their|one's) own where\b|\b[Ww]hat it is is\b", None, "a sentence with a subject"),
+    (r"\bstands? (nowhere|once)\b", None, "is, appears"),
+    (r"\bin silence\b", None, "without a message, silently"),
+]
+# Rewritten together with the kernel table, the executor and the exchange.
+LANGUAGE_EXEMPT = ("kernels/kernel.h", "trainer/engine/phase.h", "trainer/exchange/exchange.c",
+                   "trainer/exchange/exchange_machine.c")
+
 
 def list_files(root):
     """Files of the checkout, also new ones that git does not ignore; without git, all."""
@@ -163,6 +198,76 @@ def check_includes(name, text, report):
         for header, files in DOORS:
             if re.fullmatch(header, target) and not re.fullmatch(files, name):
                 report(name, number, "door", f"<{target}> belongs to {files.split('|')[0]} alone")
+
+
+def folder_rank(name):
+    """(room, position of the file's folder in the room's order, or None)."""
+    for room, folders in FOLDERS.items():
+        if name.startswith(room):
+            folder = name[len(room):].split("/")[0]
+            return room, folders.index(folder) if folder in folders else None
+    return None, None
+
+
+def check_folders(name, text, report):
+    """Folders of a room depend in one direction; what lies in the room itself may use all of them."""
+    room, rank = folder_rank(name)
+    if room is None or rank is None:
+        return
+    for number, line in enumerate(blank(text, strings=False).splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if not match or folder_rank(match.group(1))[0] != room:
+            continue
+        other = folder_rank(match.group(1))[1]
+        if other is None or other > rank:
+            report(name, number, "folder", f"may not include {match.group(1)}: {room} goes "
+                   + ", ".join(FOLDERS[room]))
+
+
+def check_sizes(files, report):
+    counts = {}
+    for name in files:
+        if name.endswith(".c"):
+            counts.setdefault(os.path.dirname(name), []).append(name)
+    for folder, names in counts.items():
+        if len(names) > SOURCES_MAX and folder not in MANY and "/corpus" not in folder:
+            report(names[0], 1, "size", f"{folder} has {len(names)} source files; at most {SOURCES_MAX}")
+    for room, folders in FOLDERS.items():
+        for name in files:
+            inside = name[len(room):].split("/") if name.startswith(room) else []
+            if len(inside) > 1 and inside[0] not in folders:
+                report(name, 1, "folder", f"{inside[0]} has no position in FOLDERS of tests/check_layers.py")
+
+
+def check_language(name, text, report):
+    """Phrases that an English-speaking reader would stop at, in comments, messages and pages."""
+    if name in LANGUAGE_EXEMPT or "/corpus/" in name or name.endswith((".csv", "LICENSE")):
+        return
+    prose = text if name.endswith((".md", ".txt")) else "\n".join(prose_lines(name, text))
+    for pattern, allowed, better in LANGUAGE:
+        for match in re.finditer(pattern, prose):
+            begin = prose.rfind("\n", 0, match.start()) + 1
+            end = prose.find("\n", match.end())
+            line = prose[begin:end if end >= 0 else None]
+            if not (allowed and re.search(allowed, line)):
+                report(name, prose[:match.start()].count("\n") + 1, "language",
+                       f"'{match.group(0)}': {better}")
+
+
+def prose_lines(name, text):
+    """Lines of which code is blanked, so that comments and strings remain."""
+    if not name.endswith(CODE):
+        return text.splitlines()
+    kept, end = [], 0
+    for match in TOKENS.finditer(text):
+        if match.group(0)[0] != "'" and not is_include(text, match.start()):
+            kept += [re.sub(r"[^\n]", " ", text[end:match.start()]), match.group(0)]
+            end = match.end()
+    return ("".join(kept) + re.sub(r"[^\n]", " ", text[end:])).splitlines()
+
+
+def is_include(text, at):
+    return text[text.rfind("\n", 0, at) + 1:at].lstrip().startswith("#")
 
 
 def check_joins(name, text, report):
@@ -321,14 +426,18 @@ def check_tree(root):
         if name.endswith(SOURCES) or os.path.basename(name) == "CMakeLists.txt":
             check_shape(name, read(name), report)
             check_not_run(name, read(name), report)
+        if name.endswith(PROSE) and not name.startswith("tests/check_layers"):
+            check_language(name, read(name), report)
         if name.endswith(CODE):
             text = read(name)
             check_includes(name, text, report)
+            check_folders(name, text, report)
             check_joins(name, text, report)
             check_words(name, text, report)
             check_writing(name, text, report)
         if name.startswith("recipes/") and not name.endswith((".yaml", ".md", ".txt")):
             report(name, 1, "recipes", "recipes hold YAML only")
+    check_sizes(files, report)
     check_names(files, report)
     check_lists(files, read, report)
     check_public(files, read, report)

@@ -2,7 +2,7 @@
 // Operations with a magnitude, as torchvision's autoaugment applies them (augment_ops.h).
 //
 // Geometric operations warp the canvas, including boxes and masks. Shears keep the first pixel
-// fixed, not the centre, as in the code of the AutoAugment paper.
+// fixed, not the centre, as in the code of the paper (AutoAugment).
 #include "dataio/image/augment_ops.h"
 
 #include "dataio/image/adjust.h"

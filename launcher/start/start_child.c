@@ -18,7 +18,7 @@
 
 #include "launcher/start/start_internal.h"
 
-// mpirun passes the ranks' stderr through pipes; this variable tells them that it ends in a
+// mpirun passes the ranks' stderr through pipes; this variable says that it ends in a
 // terminal, and how wide it is.
 static void pass_terminal(void) {
     struct winsize window;

@@ -37,7 +37,7 @@ int sr_sample_a(const sr_sample *sample, int first,
                 int second);
 int sr_sample_b(void); // the second
 
-// What it tells.
+// What it says.
 typedef enum sr_kind {
     // a group:
     SR_KIND_A = 0, // the first
@@ -58,7 +58,7 @@ BREAKS = [
     ("// Of all of them:\n", "\n", "sr_sample_a(const sr_sample *sample, int first, int second) (function)"),
     ("; // the second", ";\n\nint sr_sample_d(void);", "sr_sample_d(void) (function)"),
     (" // of something", "", "SR_SAMPLE (macro definition)"),
-    ("// What it tells.\n", "", "sr_kind (enumeration)"),
+    ("// What it says.\n", "", "sr_kind (enumeration)"),
     ("// What it does.\n", "", "sr_sample_c(int x) (function)"),
     ("} sr_kind;", "} sr_kind;\n\ntypedef struct sr_opaque sr_opaque;", "sr_opaque (typedef)"),
 ]
