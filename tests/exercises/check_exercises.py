@@ -62,6 +62,7 @@ EXERCISES = {
         ("docs/recipes.md", "| `data.train` |", "(written by docs/make_recipe_tables.py)"),
     ],
 }
+WRITTEN = ("pack.txt", "tasks/task_X.c")  # by a command, by whoever adds one
 MADE_BY_COMMAND = ("docs/augmentation.md", "docs/recipes.md", "tests/numerics/digests.txt")
 TARGETS = ["serried-command", "test_ops", "test_kernels_providers", "test_kernels_reference", "test_transform_table",
            "numerics_digests"]
@@ -96,6 +97,19 @@ def check_pages():
         findings += [f"'{title}' names {path}, which {name} does not touch" for path in sorted(set(listed) - touched)]
         findings += [f"{path}: the line '{anchor}' of {name} is not there once"
                      for path, anchor, _ in edits if anchor and count_lines(path, anchor) != 1]
+    return findings
+
+
+def check_rooms():
+    """Files that the pages of rooms name exist, there or from the root."""
+    findings = []
+    for room in ("kernels", "graph", "dataio", "trainer"):
+        with open(os.path.join(ROOT, room, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        for path in dict.fromkeys(re.findall(r"`([\w-]+(?:/[\w-]+)*\.(?:c|h|def|inc|py|txt))`", text)):
+            known = any(os.path.isfile(os.path.join(ROOT, base, path)) for base in (room, "."))
+            if not known and path not in WRITTEN:
+                findings.append(f"{room}/README.md names {path}, which does not exist")
     return findings
 
 
@@ -178,9 +192,9 @@ def main():
     if sys.argv[1] == "build":
         build(int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count())
         return 0
-    findings = check_pages()
+    findings = [f"ARCHITECTURE.md: {finding}" for finding in check_pages()] + check_rooms()
     for finding in findings:
-        print("ARCHITECTURE.md: " + finding)
+        print(finding)
     print(f"{len(findings)} findings" if findings else "walks and exercises: true")
     return 1 if findings else 0
 

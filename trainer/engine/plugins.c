@@ -4,6 +4,7 @@
 // written the file.
 #include "trainer/engine/plugins.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,7 +66,8 @@ static sr_status check_source(sr_recipe *recipe, const sr_recipe_source *source,
                               "the recipe in a run folder names code to run; give --allow-plugins "
                               "if you trust whoever made the folder");
     if (stat(source->name, &st) != 0)
-        return SR_FAIL(SR_E_IO, "the owner of %s cannot be read", source->name);
+        return SR_FAIL(SR_E_IO, "%s: cannot determine its owner: %s", source->name,
+                       strerror(errno));
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return sr_recipe_fail(recipe, "plugins",
                               "this recipe belongs to user %u and names code to run; give "

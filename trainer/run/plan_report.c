@@ -61,6 +61,7 @@ static void print_lanes(const sr_recipe *r, int ranks) {
     for (int rank = 0; rank < ranks; rank++)
         (void)printf("  rank %d: lanes %d..%d\n", rank, sr_lanes_first((int)r->lanes, ranks, rank),
                      sr_lanes_first((int)r->lanes, ranks, rank + 1) - 1);
+    (void)fflush(stdout); // the warning follows the report even if both go to one pipe
     if (samples < 16)
         SR_WARN("a lane has %lld sample%s: batch norm over fewer than 16 is noisy; lower lanes",
                 (long long)samples, samples == 1 ? "" : "s");
