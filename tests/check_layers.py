@@ -352,6 +352,20 @@ def check_names(files, report):
         seen.setdefault(base, name)
 
 
+def check_structs(files, read, report):
+    """No two structs of the rooms share a name that begins with sr_."""
+    seen = {}
+    for name in files:
+        if not name.endswith(CODE) or not name.startswith(ROOMS):
+            continue
+        text = blank(read(name))
+        for match in re.finditer(r"\b(?:struct|union|enum)\s+(sr_\w+)\s*\{", text):
+            where = seen.setdefault(match.group(1), name)
+            if where != name:
+                report(name, text[:match.start()].count("\n") + 1, "struct",
+                       f"{match.group(1)} is another type in {where}")
+
+
 def listed_names(text, prefix):
     # The first argument that is a name: SR_OP(sr_op_add), SR_COMMAND("train", sr_cmd_train, ...).
     names = re.findall(r"^\s*[A-Z]\w*\([\s,]*([A-Za-z_]\w*)", blank(text), re.M)
@@ -439,6 +453,7 @@ def check_tree(root):
             report(name, 1, "recipes", "recipes hold YAML only")
     check_sizes(files, report)
     check_names(files, report)
+    check_structs(files, read, report)
     check_lists(files, read, report)
     check_public(files, read, report)
     return [line for _, _, line in sorted(set(findings))]

@@ -27,7 +27,7 @@ GOOD = {
     "trainer/exchange/exchange.c": SPDX + '#include "collective/comm.h"\n#include "graph/tensor.h"\n',
     "launcher/main.c": SPDX + '#include "launcher/bench/bench.h"\nint main(void) { exit(exp(0)); }\n',
     "dataio/pipeline/step.c": SPDX + '// The paper calls it a step; two marks tell them apart.\n#include "dataio/record/record.h"\n'
-                                     "int tells = 1;\n",
+                                     "int tells = 1;\ntypedef struct sr_step {\n    int x;\n} sr_step;\n",
     "tests/run.py": "#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n",
     "recipes/tiny.yaml": "# SPDX-License-Identifier: Apache-2.0\nmodel: tiny\n",
 }
@@ -88,6 +88,7 @@ BAD = [
     ("trainer/engine/x.h", SPDX + '#include "trainer/run/train.h"\n', "folder"),
     ("launcher/start/x.c", SPDX + '#include "launcher/commands/command.h"\n', "folder"),
     ("dataio/other/x.c", SPDX + "int x;\n", "folder"),
+    ("graph/x.c", SPDX + "struct sr_step {\n    int x;\n};\n", "struct"),
     ("graph/x.c", SPDX + "// It tells what happened.\n", "language"),
     ("graph/x.c", SPDX + 'const char *s = "what is none";\n', "language"),
     ("docs/x.md", "Papers lie beside the pictures.\n", "language"),

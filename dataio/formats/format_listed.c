@@ -19,7 +19,7 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const sr_listed_picture *)a)->path, ((const sr_listed_picture *)b)->path);
 }
 
-static sr_status assign(sr_source *source, const sr_picture_list *list, bool *met,
+static sr_status assign(sr_source *source, const sr_list_file *list, bool *met,
                         sr_label_texts *labels, sr_layout *out) {
     const sr_listed_picture *entries = list->entries;
     for (size_t i = 0; i < out->count; i++) {
@@ -49,16 +49,16 @@ static sr_status assign(sr_source *source, const sr_picture_list *list, bool *me
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
-    sr_picture_list list;
+    sr_list_file list;
     sr_label_texts labels = {0};
     SR_TRY(sr_layout_begin(out, source));
-    SR_TRY(sr_picture_list_read(source->list, &list));
-    sr_picture_list_sort(&list);
+    SR_TRY(sr_list_file_read(source->list, &list));
+    sr_list_file_sort(&list);
     bool *met = sr_alloc_array(list.count, sizeof *met, "list");
     sr_status status = met ? assign(source, &list, met, &labels, out) : SR_E_MEMORY;
     sr_free(met);
     sr_label_texts_release(&labels);
-    sr_picture_list_release(&list);
+    sr_list_file_release(&list);
     return status;
 }
 

@@ -23,7 +23,7 @@ static int cut(char *line, char *fields[4]) {
     return count;
 }
 
-static sr_status take_line(sr_picture_list *list, const char *name, size_t number, char *line) {
+static sr_status take_line(sr_list_file *list, const char *name, size_t number, char *line) {
     char *fields[4];
     const int count = cut(line, fields);
     if (count < 2 || count > 3 || fields[0][0] == '\0' || fields[1][0] == '\0')
@@ -40,8 +40,8 @@ static sr_status take_line(sr_picture_list *list, const char *name, size_t numbe
     return SR_OK;
 }
 
-sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes, sr_picture_list *out) {
-    sr_picture_list list = {.text = text};
+sr_status sr_list_file_parse(const char *name, void *text, size_t bytes, sr_list_file *out) {
+    sr_list_file list = {.text = text};
     sr_status status = SR_OK;
     size_t number = 1;
     if (memchr(text, 0, bytes) != NULL)
@@ -62,18 +62,18 @@ sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes, sr_p
     if (status == SR_OK && list.count == 0)
         status = SR_FAIL(SR_E_DATA, "%s: an empty list", name);
     if (status != SR_OK) {
-        sr_picture_list_release(&list);
+        sr_list_file_release(&list);
         return status;
     }
     *out = list;
     return SR_OK;
 }
 
-sr_status sr_picture_list_read(const char *path, sr_picture_list *out) {
+sr_status sr_list_file_read(const char *path, sr_list_file *out) {
     void *text;
     size_t bytes;
-    SR_TRY(sr_file_read(path, SR_PICTURE_LIST_MAX_BYTES, &text, &bytes));
-    return sr_picture_list_parse(path, text, bytes, out);
+    SR_TRY(sr_file_read(path, SR_LIST_FILE_MAX_BYTES, &text, &bytes));
+    return sr_list_file_parse(path, text, bytes, out);
 }
 
 static int by_path(const void *a, const void *b) {
@@ -83,7 +83,7 @@ static int by_path(const void *a, const void *b) {
     return order ? order : x->split - y->split;
 }
 
-void sr_picture_list_sort(sr_picture_list *list) {
+void sr_list_file_sort(sr_list_file *list) {
     sr_listed_picture *entries = list->entries;
     size_t kept = 0;
     if (list->count > 0)
@@ -97,8 +97,8 @@ void sr_picture_list_sort(sr_picture_list *list) {
     list->count = kept;
 }
 
-void sr_picture_list_release(sr_picture_list *list) {
+void sr_list_file_release(sr_list_file *list) {
     sr_free(list->text);
     sr_free(list->entries);
-    *list = (sr_picture_list){0};
+    *list = (sr_list_file){0};
 }

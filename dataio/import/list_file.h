@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SR_PICTURE_LIST_MAX_BYTES ((size_t)4 << 30)
+#define SR_LIST_FILE_MAX_BYTES ((size_t)4 << 30)
 
 typedef struct sr_listed_picture {
     const char *path, *label;
@@ -22,21 +22,21 @@ typedef struct sr_listed_picture {
 } sr_listed_picture;
 
 // A list in memory; its strings point into a copy of the file.
-typedef struct sr_picture_list {
+typedef struct sr_list_file {
     void *text;
     void *entries; // sr_listed_picture, in the order of the file
     size_t count, capacity;
-} sr_picture_list;
+} sr_list_file;
 
 // SR_E_DATA "path:line: what was expected".
-SR_NODISCARD sr_status sr_picture_list_read(const char *path, sr_picture_list *out);
+SR_NODISCARD sr_status sr_list_file_read(const char *path, sr_list_file *out);
 // Parses 'bytes' bytes that were allocated with sr_alloc and are followed by a zero; the list takes
 // them over, also on failure. name: for messages.
-SR_NODISCARD sr_status sr_picture_list_parse(const char *name, void *text, size_t bytes,
-                                             sr_picture_list *out);
+SR_NODISCARD sr_status sr_list_file_parse(const char *name, void *text, size_t bytes,
+                                          sr_list_file *out);
 // Sorts by path and keeps one entry of each path.
-void sr_picture_list_sort(sr_picture_list *list);
-void sr_picture_list_release(sr_picture_list *list);
+void sr_list_file_sort(sr_list_file *list);
+void sr_list_file_release(sr_list_file *list);
 
 #ifdef __cplusplus
 }

@@ -48,13 +48,13 @@ static sr_status take_path(sr_source *source, const char *path) {
 }
 
 sr_status sr_source_list_listed(sr_source *source) {
-    sr_picture_list list;
-    SR_TRY(sr_picture_list_read(source->list, &list));
-    sr_picture_list_sort(&list);
+    sr_list_file list;
+    SR_TRY(sr_list_file_read(source->list, &list));
+    sr_list_file_sort(&list);
     const sr_listed_picture *entries = list.entries;
     sr_status status = SR_OK;
     for (size_t i = 0; i < list.count && status == SR_OK; i++)
         status = take_path(source, entries[i].path);
-    sr_picture_list_release(&list);
+    sr_list_file_release(&list);
     return status;
 }

@@ -354,9 +354,9 @@ static void fuzz_yolo_line(const uint8_t *data, size_t size) {
 // -- lists -------------------------------------------------------------------------------------
 
 static void fuzz_list(const uint8_t *data, size_t size) {
-    sr_picture_list first, second;
+    sr_list_file first, second;
     sr_text plain;
-    sr_status status = sr_picture_list_parse("x.tsv", copy_text(data, size), size, &first);
+    sr_status status = sr_list_file_parse("x.tsv", copy_text(data, size), size, &first);
     if (status != SR_OK) {
         require_refusal(status);
         return;
@@ -366,16 +366,16 @@ static void fuzz_list(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < first.count; i++)
         sr_text_add(&plain, "%s\t%s%s%s\r\n", a[i].path, a[i].label, a[i].split < 0 ? "" : "\t",
                     a[i].split < 0 ? "" : sr_split_names[a[i].split]);
-    require(sr_picture_list_parse("x.tsv", copy_text(plain.data, plain.length), plain.length,
-                                  &second) == SR_OK);
+    require(sr_list_file_parse("x.tsv", copy_text(plain.data, plain.length), plain.length,
+                               &second) == SR_OK);
     const sr_listed_picture *b = second.entries;
     require(first.count == second.count);
     for (size_t i = 0; i < first.count; i++)
         require(strcmp(a[i].path, b[i].path) == 0 && strcmp(a[i].label, b[i].label) == 0 &&
                 a[i].split == b[i].split);
     sr_text_release(&plain);
-    sr_picture_list_release(&first);
-    sr_picture_list_release(&second);
+    sr_list_file_release(&first);
+    sr_list_file_release(&second);
 }
 
 // -- pixels ------------------------------------------------------------------------------------
