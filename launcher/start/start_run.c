@@ -24,7 +24,7 @@
 // until it exits after its ranks (Open MPI 4.1.4 may deadlock on its own lock).
 #define START_NS (120 * SR_NS_PER_S)
 #define STOP_NS (30 * SR_NS_PER_S)
-#define END_NS (10 * SR_NS_PER_S)
+#define END_NS (5 * SR_NS_PER_S)
 #define ASK_NS (SR_NS_PER_S / 5)
 
 typedef struct supervision {
@@ -91,8 +91,10 @@ static void handle_signals(supervision *s) {
 static void pass_output(supervision *s) {
     char buffer[4096];
     ssize_t got = -1;
-    while (s->output >= 0 && (got = read(s->output, buffer, sizeof buffer)) > 0)
-        (void)fwrite(buffer, 1, (size_t)got, stdout);
+    while (s->output >= 0 && (got = read(s->output, buffer, sizeof buffer)) > 0) {
+        (void)fwrite(buffer, 1, (size_t)got, stdout); // may wait for its reader
+        s->stage_ns = sr_clock_ns();
+    }
     (void)fflush(stdout);
     if (s->output >= 0 && got == 0) { // end of file
         (void)close(s->output);
@@ -135,7 +137,7 @@ static void check_mpirun(supervision *s) {
     else if (stage == SR_RANKS_STARTING && waited > START_NS)
         end_mpirun(s, "did not start its ranks within 120 s");
     else if (stage == SR_RANKS_GONE && waited > END_NS)
-        end_mpirun(s, "did not exit within 10 s of its last rank");
+        end_mpirun(s, "did not exit within 5 s of its last rank");
 }
 
 static int wait_for_child(supervision *s) {

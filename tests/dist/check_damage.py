@@ -125,7 +125,7 @@ class Damage(suite.Suite):
         self.flip(run, GENERATION, self.dice.choice(WEIGHTS))
         name = self.flip(run, OLDER, self.dice.choice(WEIGHTS))
         os.remove(os.path.join(run, "exit.json"))
-        self.expect("train", self.train(run, ranks=self.dice.choice((1, 2))), 3, "none of its 2 checkpoints is whole", name)
+        self.expect("train", self.train(run, ranks=self.dice.choice((1, 2))), 3, "none of its 2 checkpoints is complete", name)
         self.expect("val", self.call("val", run), 3, name)
         self.expect("verify", self.call("verify", run), 3, name)
 

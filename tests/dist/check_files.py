@@ -345,7 +345,7 @@ class Files(suite.Suite):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 10, 20 << 10))
         limited = os.path.join(self.folder, "limited")
-        words = ["File too large", "at most 20 KiB (ulimit -f)", "ulimit -f unlimited"]
+        words = ["File too large", "file sizes is 20 KiB (ulimit -f)", "ulimit -f unlimited"]
         self.refused("pack: over ulimit -f", self.pack_line(limited), [*words, limited], 1, small_files)
         for name, values in (("processes", []), ("threads", ["data.processes=0"]), ("async", ["device=cpu-async"])):
             run = os.path.join(self.folder, "limited-" + name)

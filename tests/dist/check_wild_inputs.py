@@ -70,7 +70,7 @@ REFUSED = [
     Row("a/pixels.jpg", lambda: jpeg(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
     Row("a/pixels.png", lambda: png(claims=(60000, 60000)), "60000 x 60000 is over the limit of 64 Mpx"),
     Row("a/scans.jpg", lambda: jpeg(progressive=True, bands=63), "JPEG: more than 100 scans"),
-    Row("a/memory.jpg", lambda: jpeg(claims=(8000, 8000)), "JPEG: needs more than 256 MiB of memory"),
+    Row("a/memory.jpg", lambda: jpeg(claims=(8000, 8000)), "JPEG: decoding needs more than 256 MiB of memory"),
     Row("a/file.jpg", lambda: (jpeg(), 257 * MIB), "over the limit of 256 MiB"),
     Row("loose.jpg", lambda: jpeg(), "is not in a class folder"),
 ]
