@@ -434,12 +434,13 @@ static sr_status compare_text(sr_pack_state *state, const char *text, sr_pack_re
         state->begun = same && strstr(text, "\nposition ") != NULL;
         return state->begun ? parse_progress(text, &state->progress) : SR_OK;
     }
-    if (!ours || !same)
+    if (!ours || !same) {
         return SR_FAIL(
             SR_E_EXISTS,
             "%s contains another data set, or the source or options have changed since it "
             "was packed; name another folder, or: rm -r %s",
             state->folder, state->folder);
+    }
     state->complete = true;
     parse_report(text, report);
     report->was_complete = true;

@@ -105,12 +105,13 @@ static sr_status check_state(const sr_checkpoint_state *state, int64_t *owned) {
     *owned = 0;
     for (int i = 0; i < state->range_count; ++i) {
         const sr_range *range = &state->ranges[i];
-        if (range->begin < end || range->end < range->begin || range->end > state->elements)
+        if (range->begin < end || range->end < range->begin || range->end > state->elements) {
             return SR_FAIL(SR_E_ARGUMENT,
                            "optimiser state '%s': range [%" PRId64 ", %" PRId64
                            ") is not in order within "
                            "%" PRId64 " elements",
                            state->name, range->begin, range->end, state->elements);
+        }
         end = range->end;
         *owned += range->end - range->begin;
     }

@@ -243,11 +243,21 @@ static void folders(void **state) {
     assert_status(SR_E_IO, sr_make_folders(blocked));
     assert_message("a: cannot make the folder");
     assert_status(SR_E_IO, sr_make_folders(file));
-    assert_ok(sr_check_folder_writable(path));
+    sr_free(path);
+    sr_free(file);
+    sr_free(blocked);
+}
+
+static void writable_folders(void **state) {
+    (void)state;
+    char *file = in_folder("a"), *blocked = in_folder("a/b"), *closed = in_folder("closed"),
+         *below = in_folder("closed/below/far");
+    assert_ok(sr_file_write_atomic(file, "x", 1));
+    assert_ok(sr_check_folder_writable(folder));
+    assert_ok(sr_check_folder_writable("none-at-all"));
     assert_status(SR_E_IO, sr_check_folder_writable(file));
     assert_status(SR_E_IO, sr_check_folder_writable(blocked));
     assert_message("a: cannot make the folder: File exists");
-    char *closed = in_folder("x/closed"), *below = in_folder("x/closed/below/far");
     assert_int_equal(0, mkdir(closed, 0555));
     if (geteuid() != 0) {
         assert_status(SR_E_IO, sr_check_folder_writable(closed));
@@ -256,12 +266,10 @@ static void folders(void **state) {
         assert_message("below/far: cannot make the folder: Permission denied");
     }
     assert_int_equal(0, rmdir(closed));
-    sr_free(closed);
-    sr_free(below);
-    assert_ok(sr_check_folder_writable("none-at-all"));
-    sr_free(path);
     sr_free(file);
     sr_free(blocked);
+    sr_free(closed);
+    sr_free(below);
 }
 
 static void joining(void **state) {
@@ -287,6 +295,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_and_leftovers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(writable_folders, set_up, tear_down),
         cmocka_unit_test(joining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
