@@ -124,3 +124,45 @@ sr_status sr_container_check_split(const sr_data_file *file, const char *split) 
     return SR_FAIL(SR_E_NOT_FOUND, "%s contains split '%s', not '%s'", file->path, file->split,
                    split);
 }
+
+typedef struct folder_check {
+    const char *path;
+    sr_load_folder_fn load;
+    sr_locate_fn locate;
+    sr_damage_fn damage;
+    void *user;
+} folder_check;
+
+static sr_status verify_folder(const folder_check *check, const char *folder,
+                               sr_verify_result *result) {
+    sr_data_file file = {0};
+    sr_status status = check->load(folder, check->path, &file);
+    if (status >= SR_E_DATA && status < SR_E_PEER) {
+        check->damage(check->user, sr_error_message());
+        result->damaged++;
+        result->files++;
+        return SR_OK;
+    }
+    SR_TRY(status);
+    status = sr_data_file_verify(&file, check->locate, check->damage, check->user, result);
+    sr_data_file_release(&file);
+    return status;
+}
+
+sr_status sr_container_verify_folders(const char *path, bool (*matches)(const char *),
+                                      sr_load_folder_fn load, sr_locate_fn locate,
+                                      sr_damage_fn damage, void *user, sr_verify_result *result) {
+    const folder_check check = {path, load, locate, damage, user};
+    sr_split_list list = {0};
+    if (matches(path))
+        return verify_folder(&check, path, result);
+    SR_TRY(sr_container_list_folders(path, matches, &list));
+    sr_split_list_sort(&list);
+    for (int i = 0; i < list.count; i++) {
+        char *folder = sr_path_join(path, list.names[i]);
+        const sr_status status = folder ? verify_folder(&check, folder, result) : SR_E_MEMORY;
+        sr_free(folder);
+        SR_TRY(status);
+    }
+    return SR_OK;
+}

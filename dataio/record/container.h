@@ -98,6 +98,15 @@ SR_NODISCARD sr_status sr_data_file_verify(const sr_data_file *file, sr_locate_f
                                            sr_damage_fn damage, void *user,
                                            sr_verify_result *result);
 
+// Loads the file of a folder; 'path' is the data set's, which messages and names leave out.
+typedef sr_status (*sr_load_folder_fn)(const char *folder, const char *path, sr_data_file *out);
+// The same for 'path' where it matches, or else for all of its folders that do. A file that cannot
+// be loaded because it is damaged is reported and counted, too.
+SR_NODISCARD sr_status sr_container_verify_folders(const char *path, bool (*matches)(const char *),
+                                                   sr_load_folder_fn load, sr_locate_fn locate,
+                                                   sr_damage_fn damage, void *user,
+                                                   sr_verify_result *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -161,36 +161,13 @@ static sr_status kpl_splits(const char *path, sr_split_list *out) {
 // -- verify ------------------------------------------------------------------------------------
 
 // A directory without checksums gets them if all its records are valid.
-static sr_status verify_folder(const char *folder, const char *path, sr_damage_fn damage,
-                               void *user, sr_verify_result *result) {
-    sr_data_file file = {0};
-    sr_status status = load_folder(folder, path, false, &file);
-    if (status >= SR_E_DATA && status < SR_E_PEER) {
-        damage(user, sr_error_message());
-        result->damaged++;
-        result->files++;
-        return SR_OK;
-    }
-    SR_TRY(status);
-    status = sr_data_file_verify(&file, NULL, damage, user, result);
-    sr_data_file_release(&file);
-    return status;
+static sr_status load_to_verify(const char *folder, const char *path, sr_data_file *out) {
+    return load_folder(folder, path, false, out);
 }
 
 static sr_status kpl_verify(const char *path, sr_damage_fn damage, void *user,
                             sr_verify_result *result) {
-    sr_split_list list = {0};
-    if (is_kpl(path))
-        return verify_folder(path, path, damage, user, result);
-    SR_TRY(sr_container_list_folders(path, is_kpl, &list));
-    sr_split_list_sort(&list);
-    for (int i = 0; i < list.count; i++) {
-        char *folder = sr_path_join(path, list.names[i]);
-        sr_status status = folder ? verify_folder(folder, path, damage, user, result) : SR_E_MEMORY;
-        sr_free(folder);
-        SR_TRY(status);
-    }
-    return SR_OK;
+    return sr_container_verify_folders(path, is_kpl, load_to_verify, NULL, damage, user, result);
 }
 
 const sr_container sr_container_kpl = {

@@ -133,37 +133,14 @@ static sr_status lmdb_splits(const char *path, sr_split_list *out) {
 
 // -- verify ------------------------------------------------------------------------------------
 
-static sr_status verify_store(const char *store, size_t skip, sr_damage_fn damage, void *user,
-                              sr_verify_result *result) {
-    sr_data_file file = {0};
-    sr_status status = load_store(store, skip, &file);
-    if (status >= SR_E_DATA && status < SR_E_PEER) {
-        damage(user, sr_error_message());
-        result->damaged++;
-        result->files++;
-        return SR_OK;
-    }
-    SR_TRY(status);
-    status = sr_data_file_verify(&file, lmdb_locate, damage, user, result);
-    sr_data_file_release(&file);
-    return status;
+static sr_status load_to_verify(const char *store, const char *path, sr_data_file *out) {
+    return load_store(store, strlen(path), out);
 }
 
 static sr_status lmdb_verify(const char *path, sr_damage_fn damage, void *user,
                              sr_verify_result *result) {
-    sr_split_list list = {0};
-    if (is_store(path))
-        return verify_store(path, strlen(path), damage, user, result);
-    SR_TRY(sr_container_list_folders(path, is_store, &list));
-    sr_split_list_sort(&list);
-    for (int i = 0; i < list.count; i++) {
-        char *store = sr_path_join(path, list.names[i]);
-        sr_status status =
-            store ? verify_store(store, strlen(path), damage, user, result) : SR_E_MEMORY;
-        sr_free(store);
-        SR_TRY(status);
-    }
-    return SR_OK;
+    return sr_container_verify_folders(path, is_store, load_to_verify, lmdb_locate, damage, user,
+                                       result);
 }
 
 const sr_container sr_container_lmdb = {
