@@ -60,8 +60,8 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
                     sr_text_bytes(result.bytes, size));
     }
     if (status == SR_OK && f.any)
-        return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " damaged part%s; the first: %s", result.damaged,
-                       result.damaged == 1 ? "" : "s", f.first);
+        return SR_FAIL(SR_E_CHECKSUM, "%" PRIu64 " finding%s of damage; the first: %s",
+                       result.damaged, result.damaged == 1 ? "" : "s", f.first);
     return status;
 }
 
