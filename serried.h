@@ -23,6 +23,7 @@
 #include "graph/tensor.h"
 #include "kernels/chooser.h"
 #include "kernels/device/device.h"
+#include "kernels/device/stream.h"
 
 // Your own operator: its descriptor and its kernels.
 #include "graph/op.h"

@@ -157,5 +157,6 @@ void sr_comm_free(sr_comm *comm) {
     sr_free(comm->names);
     sr_free(comm->pids);
     sr_free(comm->control);
+    sr_free(comm->staged);
     sr_free(comm);
 }

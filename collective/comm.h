@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/base/status.h"
+#include "kernels/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,6 +37,7 @@ typedef struct sr_comm_request {
     void *backend[3];
     int peer, tag;
     bool receives, active;
+    struct sr_comm_staged *staged; // NULL: the message is in host memory
 } sr_comm_request;
 
 // Tags 0..0x0fff are for callers, the rest are this room's own.
@@ -75,6 +76,18 @@ SR_NODISCARD sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void 
 // SR_E_PEER if the peer sends another number of bytes.
 SR_NODISCARD sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t bytes,
                                      sr_comm_request *request);
+// As sr_comm_isend, from memory of a device, which no stream writes until the message is complete.
+// It is copied through host memory if the backend cannot reach it (comm_staging.c).
+SR_NODISCARD sr_status sr_comm_isend_device(sr_comm *comm, int to, int tag, sr_device *device,
+                                            sr_address data, size_t bytes,
+                                            sr_comm_request *request);
+// As sr_comm_irecv, into memory of a device.
+SR_NODISCARD sr_status sr_comm_irecv_device(sr_comm *comm, int from, int tag, sr_device *device,
+                                            sr_address data, size_t bytes,
+                                            sr_comm_request *request);
+// Frees what the communicator keeps on a device, before that is closed. No message of it is under
+// way.
+void sr_comm_release_device(sr_comm *comm, const sr_device *device);
 // When the message is complete, *done is true and the request becomes inactive. Makes progress. A
 // peer's abort message (sr_comm_abort) is returned here as the peer's status and message.
 SR_NODISCARD sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done);

@@ -156,7 +156,10 @@ void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count) {
     for (int i = 0; i < count; i++) {
         if (!requests[i].active)
             continue;
-        comm->backend->cancel(comm->state, &requests[i]);
+        if (requests[i].staged)
+            sr_comm_staged_cancel(comm, &requests[i]);
+        else
+            comm->backend->cancel(comm->state, &requests[i]);
         requests[i].active = false;
         comm->under_way--;
     }

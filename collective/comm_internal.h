@@ -40,12 +40,21 @@ struct sr_comm {
     pid_t *pids;    // of the ranks on this host; 0 elsewhere
     unsigned tests; // calls of sr_comm_test, to check for a notice now and then
     int64_t under_way;
+    struct sr_comm_staged **staged; // buffers of comm_staging.c
+    size_t staged_count, staged_capacity;
 
     sr_status failed; // sticks; the message is failure.text, the cause failure.cause
     sr_comm_notice failure, incoming;
     bool announced, settled, met; // peers notified; no more progress; all peers have settled, too
     sr_comm_request *control;     // one per rank, for notices
 };
+
+// comm_staging.c, for requests of device memory: the calls of a backend.
+typedef struct sr_comm_staged sr_comm_staged;
+sr_status sr_comm_staged_start(sr_comm *comm, sr_device *device, sr_address memory, size_t bytes,
+                               sr_comm_request *request);
+sr_status sr_comm_staged_test(sr_comm *comm, sr_comm_request *request, bool *done);
+void sr_comm_staged_cancel(sr_comm *comm, sr_comm_request *request);
 
 // The sticky failure as the calling thread's error, "rank 1 (host b, pid 7): ...".
 sr_status sr_comm_failure(sr_comm *comm);

@@ -9,7 +9,7 @@
 
 #define LOOK_FOR_NOTICE_EVERY 16u // tests between two checks
 
-static sr_status check_message(const sr_comm *comm, int peer, int tag, const void *data,
+static sr_status check_message(const sr_comm *comm, int peer, int tag, bool has_memory,
                                size_t bytes, const sr_comm_request *request) {
     if (peer < 0 || peer >= comm->size)
         return SR_FAIL(SR_E_ARGUMENT, "a message to or from rank %d, but there are %d ranks", peer,
@@ -17,7 +17,7 @@ static sr_status check_message(const sr_comm *comm, int peer, int tag, const voi
     if (tag < 0 || tag > SR_COMM_TAG_GATHER)
         return SR_FAIL(SR_E_ARGUMENT, "a message with tag %d; valid tags are 0 to %d", tag,
                        SR_COMM_MAX_TAG);
-    if (!data && bytes > 0)
+    if (!has_memory && bytes > 0)
         return SR_FAIL(SR_E_ARGUMENT, "a message of %zu bytes with a NULL buffer", bytes);
     if (request->active)
         return SR_FAIL(SR_E_ARGUMENT, "a request is reused before its message is complete");
@@ -36,7 +36,7 @@ sr_status sr_comm_isend(sr_comm *comm, int to, int tag, const void *data, size_t
                         sr_comm_request *request) {
     if (comm->failed != SR_OK)
         return sr_comm_failure(comm);
-    SR_TRY(check_message(comm, to, tag, data, bytes, request));
+    SR_TRY(check_message(comm, to, tag, data != NULL, bytes, request));
     *request = (sr_comm_request){.peer = to, .tag = tag, .receives = false};
     return posted(comm, comm->backend->isend(comm->state, to, tag, data, bytes, request), request);
 }
@@ -45,10 +45,32 @@ sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t byt
                         sr_comm_request *request) {
     if (comm->failed != SR_OK)
         return sr_comm_failure(comm);
-    SR_TRY(check_message(comm, from, tag, data, bytes, request));
+    SR_TRY(check_message(comm, from, tag, data != NULL, bytes, request));
     *request = (sr_comm_request){.peer = from, .tag = tag, .receives = true};
     return posted(comm, comm->backend->irecv(comm->state, from, tag, data, bytes, request),
                   request);
+}
+
+sr_status sr_comm_isend_device(sr_comm *comm, int to, int tag, sr_device *device, sr_address data,
+                               size_t bytes, sr_comm_request *request) {
+    if (sr_device_get_properties(device)->unified)
+        return sr_comm_isend(comm, to, tag, (const void *)data.at, bytes, request);
+    if (comm->failed != SR_OK)
+        return sr_comm_failure(comm);
+    SR_TRY(check_message(comm, to, tag, !sr_address_is_none(data), bytes, request));
+    *request = (sr_comm_request){.peer = to, .tag = tag, .receives = false};
+    return posted(comm, sr_comm_staged_start(comm, device, data, bytes, request), request);
+}
+
+sr_status sr_comm_irecv_device(sr_comm *comm, int from, int tag, sr_device *device, sr_address data,
+                               size_t bytes, sr_comm_request *request) {
+    if (sr_device_get_properties(device)->unified)
+        return sr_comm_irecv(comm, from, tag, (void *)data.at, bytes, request);
+    if (comm->failed != SR_OK)
+        return sr_comm_failure(comm);
+    SR_TRY(check_message(comm, from, tag, !sr_address_is_none(data), bytes, request));
+    *request = (sr_comm_request){.peer = from, .tag = tag, .receives = true};
+    return posted(comm, sr_comm_staged_start(comm, device, data, bytes, request), request);
 }
 
 sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done) {
@@ -59,7 +81,8 @@ sr_status sr_comm_test(sr_comm *comm, sr_comm_request *request, bool *done) {
     *done = true;
     if (!request->active)
         return SR_OK;
-    sr_status status = comm->backend->test(comm->state, request, done);
+    sr_status status = request->staged ? sr_comm_staged_test(comm, request, done)
+                                       : comm->backend->test(comm->state, request, done);
     if (status != SR_OK)
         return sr_comm_fail_here(comm, status);
     if (*done) {

@@ -159,8 +159,10 @@ static bool needs_launch(const sr_plan *plan, const sr_program_node *node) {
     return !node->op->alias || plan->values[node->output[0]].root == node->output[0];
 }
 
-static void init_request(sr_kernel_request *request, const sr_node_view *node) {
+static void init_request(const sr_context *context, sr_kernel_request *request,
+                         const sr_node_view *node) {
     memset(request, 0, sizeof *request);
+    request->device = sr_device_get_properties(context->device)->kind;
     request->args = node->inputs + node->op->outputs;
     for (int i = 0; i < node->inputs; i++)
         request->dtype[i] = node->in[i].dtype;
@@ -174,7 +176,6 @@ static void init_request(sr_kernel_request *request, const sr_node_view *node) {
 }
 
 static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request) {
-    init_request(request, view);
     request->kernel = SR_KERNEL_cast;
     int64_t count = sr_info_count(&view->in[0]);
     memcpy(request->params, &count, sizeof count);
@@ -191,7 +192,7 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     sr_node_view view;
     sr_kernel_request request;
     node_view(p, node, &arrays, &view);
-    init_request(&request, &view);
+    init_request(context, &request, &view);
     sr_status status = SR_OK;
     if (node->op->alias)
         status = lower_copy(&view, &request);
@@ -316,6 +317,7 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
         SR_TRY(add_launch(context, plan, i));
     mark_targets(p, plan);
     plan->optimize = context->optimize >= 0;
+    plan->asynchronous = sr_device_get_properties(context->device)->asynchronous;
     if (plan->optimize)
         sr_pass_in_place(plan);
     sr_pass_chain(plan);

@@ -11,6 +11,7 @@
 #include "graph/ops.h"
 #include "graph/tensor.h"
 #include "kernels/base/status.h"
+#include "kernels/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,7 +21,6 @@ extern "C" {
 typedef struct sr_context sr_context;
 // A compiled program: kernels in order and the location of their memory. Immutable.
 typedef struct sr_plan sr_plan;
-typedef struct sr_device sr_device; // kernels/device/device.h
 
 // Settings of a context; all zeros are the defaults.
 typedef struct sr_context_options {
@@ -48,13 +48,14 @@ void sr_context_begin_step(sr_context *context);
 
 // A variable outlives steps. data: host memory with the first value, or NULL for zeros.
 sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info, const void *data);
-// The same in memory of the caller (device memory, 64-byte aligned, valid until sr_context_free).
-sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info, void *memory);
+// The same in device memory of the caller (64-byte aligned, valid until sr_context_free).
+sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info,
+                         sr_address memory);
 // Moves a variable to other device memory of the same size (which must stay valid as long); the
 // value is not copied. Takes effect at the next compile or observation.
-void sr_variable_move(sr_tensor variable, void *memory);
-// Device memory of a variable.
-void *sr_variable_memory(sr_tensor variable);
+void sr_variable_move(sr_tensor variable, sr_address memory);
+// Where a variable lies.
+sr_address sr_variable_memory(sr_tensor variable);
 // The name that a variable was made with. Borrowed until sr_context_free.
 const char *sr_variable_name(sr_tensor variable);
 // Copies host memory into a variable now (after everything that was observed before). Values
@@ -121,14 +122,16 @@ SR_NODISCARD sr_status sr_executor_create(sr_device *device, int threads, sr_exe
 // Waits for its replay first; NULL is legal.
 void sr_executor_free(sr_executor *executor);
 
-// Called on the executor's thread as soon as target 'index' is complete (and all reads of its
-// 'after' are done). 'data' is host-readable memory, valid during the call.
-typedef sr_status (*sr_sink_fn)(void *user, int index, const void *data, size_t bytes);
+// Called for target 'index', possibly on a thread of the executor. What the call puts on 'stream'
+// (copies, kernels) runs when the target is complete and all reads of its 'after' are done, and
+// before its memory is used for something else.
+typedef sr_status (*sr_sink_fn)(void *user, int index, sr_address data, size_t bytes,
+                                sr_stream *stream);
 
 // Inputs of one replay, and the sink of its targets.
 typedef struct sr_run {
-    void *const *inputs; // device or host memory of each input slot used (array of 64)
-    sr_sink_fn sink;     // may be NULL
+    const sr_address *inputs; // device memory of each input slot used (array of 64)
+    sr_sink_fn sink;          // may be NULL
     void *user;
 } sr_run;
 

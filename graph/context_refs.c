@@ -236,13 +236,13 @@ void *sr_context_scratch(sr_context *context, size_t bytes) {
     return context->scratch;
 }
 
-sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out) {
+sr_status sr_context_step_alloc(sr_context *context, size_t bytes, sr_address *out) {
     bytes = (bytes + 63) & ~(size_t)63;
     for (size_t i = 0; i < context->chunk_count; i++) {
         sr_step_chunk *chunk = &context->chunks[i];
         if (chunk->bytes - chunk->used < bytes)
             continue;
-        *out = (unsigned char *)chunk->memory + chunk->used;
+        *out = sr_address_add(chunk->memory, chunk->used);
         chunk->used += bytes;
         return SR_OK;
     }

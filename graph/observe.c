@@ -43,14 +43,14 @@ static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {
     return SR_OK;
 }
 
-static void *memory_of(const sr_context *context, uint32_t ref) {
+static sr_address memory_of(const sr_context *context, uint32_t ref) {
     return (ref & SR_REF_VARIABLE) ? context->variables[ref & ~SR_REF_VARIABLE].memory
                                    : context->recording.values[ref].memory;
 }
 
 // Inputs have memory only when a compiled plan runs.
 static sr_status check_bound(const sr_context *context, uint32_t ref, const char *what) {
-    if (memory_of(context, ref))
+    if (!sr_address_is_none(memory_of(context, ref)))
         return SR_OK;
     return SR_FAIL(SR_E_ARGUMENT,
                    "%s: input slot %d has no value here; it is bound when a compiled plan runs",
@@ -59,8 +59,7 @@ static sr_status check_bound(const sr_context *context, uint32_t ref, const char
 
 static sr_status copy_out(sr_context *context, uint32_t ref, void *data, size_t bytes) {
     SR_TRY(check_bound(context, ref, "read"));
-    sr_device_copy(context->device, data, memory_of(context, ref), bytes);
-    return SR_OK;
+    return sr_device_download(context->device, data, memory_of(context, ref), bytes);
 }
 
 static sr_status check_size(const sr_context *context, uint32_t ref, size_t bytes,
@@ -77,7 +76,7 @@ static sr_status read_now(sr_context *context, uint32_t ref, void *data, size_t 
     SR_TRY(check_size(context, ref, bytes, "sr_read"));
     if ((ref & SR_REF_VARIABLE) && context->has_updates)
         SR_TRY(sr_context_run(context));
-    if (!memory_of(context, ref)) {
+    if (sr_address_is_none(memory_of(context, ref))) {
         sr_wanted wanted = {.keep = &ref, .keep_count = 1, .keep_for_gradients = true};
         SR_TRY(run_wanted(context, &wanted));
     }
@@ -113,25 +112,28 @@ void sr_read_later(sr_tensor tensor, void *data, size_t bytes) {
     context->deliveries[context->delivery_count++] = (sr_delivery){ref, data, bytes};
 }
 
-// Runs the assignments in two phases: variables that are assigned to others are saved first, as
-// another assignment may overwrite them.
+// Copies what a variable takes from another one, which an assignment may overwrite.
+static sr_status save_source(sr_context *context, sr_variable_entry *v) {
+    const size_t bytes = sr_info_bytes(&v->info);
+    SR_TRY(check_bound(context, v->assigned, "sr_variable_assign"));
+    v->source = memory_of(context, v->assigned);
+    if (!(v->assigned & SR_REF_VARIABLE))
+        return SR_OK;
+    const sr_address from = v->source;
+    SR_TRY(sr_context_step_alloc(context, bytes, &v->source));
+    return sr_device_copy(context->device, v->source, from, bytes);
+}
+
 static sr_status assign(sr_context *context) {
-    for (int phase = 0; phase < 2; phase++) {
-        for (size_t i = 0; i < context->variable_count; i++) {
-            sr_variable_entry *v = &context->variables[i];
-            if (v->assigned == SR_REF_NONE)
-                continue;
-            SR_TRY(check_bound(context, v->assigned, "sr_variable_assign"));
-            void *from = memory_of(context, v->assigned);
-            if (phase == 1) {
-                sr_device_copy(context->device, v->memory, from, sr_info_bytes(&v->info));
-                v->assigned = SR_REF_NONE;
-            } else if (v->assigned & SR_REF_VARIABLE) {
-                sr_tensor saved = sr_constant(context, &v->info, from);
-                SR_TRY(sr_context_status(context));
-                v->assigned = saved.slot;
-            }
-        }
+    for (size_t i = 0; i < context->variable_count; i++)
+        if (context->variables[i].assigned != SR_REF_NONE)
+            SR_TRY(save_source(context, &context->variables[i]));
+    for (size_t i = 0; i < context->variable_count; i++) {
+        sr_variable_entry *v = &context->variables[i];
+        if (v->assigned == SR_REF_NONE)
+            continue;
+        SR_TRY(sr_device_copy(context->device, v->memory, v->source, sr_info_bytes(&v->info)));
+        v->assigned = SR_REF_NONE;
     }
     return SR_OK;
 }
@@ -141,7 +143,7 @@ static void lose_values(sr_context *context) {
     context->recording.marked = true;
     for (size_t i = 0; i < context->recording.value_count; i++)
         if (context->recording.values[i].node != SR_REF_NONE &&
-            !context->recording.values[i].memory)
+            sr_address_is_none(context->recording.values[i].memory))
             context->recording.values[i].lost = true;
 }
 

@@ -157,8 +157,9 @@ sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 // (g' + momentum m). With momentum 0, m is not touched and p -= rate g'. 'first step' selects the
 // second form. With dampening 0 and m zero initially both forms agree, so it may stay 0.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
-// Exponential moving average: e = d e + (1 - d) p with d = hyper[0]; the other seven are not read.
-// Initialise e with p, or with zeros and use a growing decay.
+// Exponential moving average: e = keep e + take (scale p) with hyper = keep, take, scale and five
+// that are not read; usually d, 1 - d and 1. Initialise e with p, or with zeros and use a growing
+// d.
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 
 #ifdef __cplusplus

@@ -37,8 +37,9 @@ static const sr_kernel_stage *stage_of(const sr_plan *plan, const sr_item *item)
 }
 
 bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg) {
-    return plan->launches[item->launch].arg[arg] != SR_REF_NONE &&
-           !(stage_of(plan, item)->leaves >> arg & 1);
+    if (plan->launches[item->launch].arg[arg] == SR_REF_NONE)
+        return false;
+    return item->stage == SR_ALL_STAGES || !(stage_of(plan, item)->leaves >> arg & 1);
 }
 
 static bool writes(const sr_launch *l, int arg) {
@@ -246,6 +247,11 @@ static uint32_t continue_chain(sr_plan *plan, chain *c, uint32_t t, int *stages)
     return t;
 }
 
+static void make_launch_steps(sr_plan *plan) {
+    for (uint32_t t = 0; t < plan->launch_count; t++)
+        add_step(plan, &(sr_item){.launch = t, .stage = SR_ALL_STAGES}, 1, 1);
+}
+
 static void make_steps(sr_plan *plan) {
     chain c = {.plan = plan};
     for (uint32_t t = 0; t < plan->launch_count; t++) {
@@ -285,7 +291,10 @@ static void live_in_step(sr_plan *plan, uint32_t step) {
 }
 
 void sr_pass_chain(sr_plan *plan) {
-    make_steps(plan);
+    if (plan->asynchronous)
+        make_launch_steps(plan);
+    else
+        make_steps(plan);
     for (uint32_t i = 0; i < plan->value_count; i++) {
         plan->values[i].first = SR_NO_STEP;
         plan->values[i].last = 0;

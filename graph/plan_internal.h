@@ -46,7 +46,9 @@ typedef struct sr_launch {
     double flops, bytes;
 } sr_launch;
 
-// A stage of a launch, as part of a step.
+#define SR_ALL_STAGES (-1)
+
+// A stage of a launch, or all of them, as part of a step.
 typedef struct sr_item {
     uint32_t launch;
     int stage;
@@ -102,10 +104,10 @@ struct sr_plan {
     uint32_t sink_count, leading_sinks; // the first leading_sinks need no launch
     sr_outside *outside;
     uint32_t outside_count;
-    uint32_t *uses; // numbers of arguments, among those of all launches
-    void **memory;  // bindings of this compile
+    uint32_t *uses;     // numbers of arguments, among those of all launches
+    sr_address *memory; // bindings of this compile
     uint32_t memory_count;
-    void **variables; // memory of the variables that the context had when it was compiled
+    sr_address *variables; // memory of the variables that the context had when it was compiled
     uint32_t variable_count;
     uint64_t variable_moves; // of the context, when 'variables' was filled
 
@@ -117,6 +119,7 @@ struct sr_plan {
     double flops, bytes;
     int64_t prepare_ns; // time in which providers prepared its kernels
     bool optimize;
+    bool asynchronous; // its device runs launches one by one, so that a step is one launch
 };
 
 static inline size_t sr_plan_aligned(size_t bytes) {

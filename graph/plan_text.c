@@ -7,7 +7,7 @@ static void add_item(const sr_plan *plan, const sr_item *item, sr_text *out) {
     const sr_launch *l = &plan->launches[item->launch];
     const sr_prepared *prepared = &plan->prepared[l->prepared].prepared;
     sr_text_add(out, " %s", prepared->entry->name);
-    if (prepared->stages > 1)
+    if (prepared->stages > 1 && item->stage != SR_ALL_STAGES)
         sr_text_add(out, ":%d", item->stage);
 }
 

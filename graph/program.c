@@ -34,7 +34,7 @@ void sr_program_release(sr_program *p) {
 }
 
 static bool is_leaf(const sr_context *context, uint32_t ref) {
-    return (ref & SR_REF_VARIABLE) || context->recording.values[ref].memory ||
+    return (ref & SR_REF_VARIABLE) || !sr_address_is_none(context->recording.values[ref].memory) ||
            context->recording.values[ref].node == SR_REF_NONE;
 }
 
@@ -113,7 +113,7 @@ static sr_status mark_needed(sr_context *context, const sr_wanted *wanted) {
     return SR_OK;
 }
 
-static sr_status add_memory(sr_program *p, uint32_t value, void *memory, uint32_t *number) {
+static sr_status add_memory(sr_program *p, uint32_t value, sr_address memory, uint32_t *number) {
     RESERVE(p, memory, memory_capacity, p->memory_count + 1);
     RESERVE(p, memory_value, memory_value_capacity, p->memory_count + 1);
     p->memory_value[p->memory_count] = value;
@@ -128,7 +128,7 @@ static sr_status number_leaf(sr_context *context, uint32_t ref, uint32_t *out) {
     if (ref & SR_REF_VARIABLE) {
         value.leaf_kind = SR_LEAF_VARIABLE;
         value.leaf = ref & ~SR_REF_VARIABLE;
-    } else if (context->recording.values[ref].memory) {
+    } else if (!sr_address_is_none(context->recording.values[ref].memory)) {
         value.leaf_kind = SR_LEAF_MEMORY;
         SR_TRY(add_memory(p, ref, context->recording.values[ref].memory, &value.leaf));
     } else {
@@ -179,7 +179,7 @@ static sr_status add_node(sr_context *context, uint32_t index) {
                                .leaf = (uint32_t)i};
         // A value that is in memory keeps its number as a leaf, which its readers use; only values
         // that this program computes for its readers are numbered here.
-        if (!context->recording.values[ref].memory)
+        if (sr_address_is_none(context->recording.values[ref].memory))
             p->value_number[ref] = out->output[i];
     }
     p->node_count++;
@@ -198,7 +198,7 @@ static sr_status keep_value(sr_context *context, uint32_t ref) {
     uint32_t number = p->value_number[ref];
     if (number == SR_REF_NONE || p->values[number].kept)
         return SR_OK;
-    void *memory;
+    sr_address memory;
     uint32_t binding;
     SR_TRY(sr_context_step_alloc(context, sr_info_bytes(&context->recording.values[ref].info),
                                  &memory));

@@ -202,18 +202,19 @@ static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
 }
 
 sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data) {
-    void *memory = NULL;
+    sr_address memory = sr_address_none();
     sr_info own;
     sr_context_use(context);
     if (context->status != SR_OK || !sr_context_take_info(context, "sr_constant", info, &own))
         return sr_context_none(context);
     const size_t bytes = sr_info_bytes(&own);
     sr_status status = sr_context_step_alloc(context, bytes, &memory);
+    if (status == SR_OK)
+        status = sr_device_upload(context->device, memory, data, bytes);
     if (status != SR_OK) {
         sr_context_stick(context, status);
         return sr_context_none(context);
     }
-    sr_device_copy(context->device, memory, data, bytes);
     const uint32_t index = leaf(context, &own, -1);
     if (index == SR_REF_NONE)
         return sr_context_none(context);

@@ -19,12 +19,12 @@
 
 typedef struct sr_value {
     sr_info info;
-    uint32_t node;   // producer, or SR_REF_NONE for leaves
-    uint32_t output; // which of its outputs
-    int32_t slot;    // number given to sr_input; -1 otherwise
-    bool keep;       // sr_keep
-    bool lost;       // computed before an update and not kept: can no longer be used
-    void *memory;    // device memory with the value, once it is materialised
+    uint32_t node;     // producer, or SR_REF_NONE for leaves
+    uint32_t output;   // which of its outputs
+    int32_t slot;      // number given to sr_input; -1 otherwise
+    bool keep;         // sr_keep
+    bool lost;         // computed before an update and not kept: can no longer be used
+    sr_address memory; // where the value lies, once it is materialised
 } sr_value;
 
 typedef struct sr_node {
@@ -45,9 +45,10 @@ static inline size_t sr_attr_room(const sr_op *op) {
 typedef struct sr_variable_entry {
     char *name;
     sr_info info;
-    void *memory;
+    sr_address memory;
     bool owned;
     uint32_t assigned; // ref of the value it takes at the end of the step, or SR_REF_NONE
+    sr_address source; // where that value lies while assignments run
 } sr_variable_entry;
 
 typedef struct sr_delivery { // sr_read_later
@@ -57,7 +58,7 @@ typedef struct sr_delivery { // sr_read_later
 } sr_delivery;
 
 typedef struct sr_step_chunk {
-    void *memory;
+    sr_address memory;
     size_t bytes, used;
 } sr_step_chunk;
 
@@ -200,7 +201,7 @@ void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *a
 // with the error set when memory is out.
 void *sr_context_scratch(sr_context *context, size_t bytes);
 // Device memory that is valid until the next step.
-SR_NODISCARD sr_status sr_context_step_alloc(sr_context *context, size_t bytes, void **out);
+SR_NODISCARD sr_status sr_context_step_alloc(sr_context *context, size_t bytes, sr_address *out);
 // SR_E_SHAPE unless the shape is valid: a dtype, at most SR_MAX_RANK dimensions of at least 1, at
 // most SR_MAX_ELEMENTS elements.
 SR_NODISCARD sr_status sr_info_check(const sr_info *info);
@@ -288,7 +289,7 @@ typedef struct sr_program {
     size_t attr_count, attr_capacity;
     sr_program_target *targets;
     size_t target_count, target_capacity;
-    void **memory; // bindings: constants and values kept by earlier cuts, then values to keep
+    sr_address *memory; // bindings: constants and values kept by earlier cuts, then values to keep
     size_t memory_count, memory_capacity;
     uint32_t *memory_value; // of the recording, for each binding
     size_t memory_value_capacity;

@@ -52,7 +52,7 @@ static void unmark(sr_recording *r) {
         r->nodes[i].executed = false;
     for (size_t i = 0; i < r->value_stored; i++) {
         r->values[i].keep = r->values[i].lost = false;
-        r->values[i].memory = NULL;
+        r->values[i].memory = sr_address_none();
     }
     r->marked = false;
 }
@@ -101,7 +101,7 @@ bool sr_recording_repeats_leaf(sr_context *context, const sr_info *info, int slo
     if (value->node != SR_REF_NONE || value->slot != slot ||
         memcmp(&value->info, info, sizeof *info) != 0)
         return false;
-    value->memory = NULL; // of the earlier step
+    value->memory = sr_address_none(); // of the earlier step
     r->value_count++;
     return true;
 }
@@ -266,13 +266,14 @@ bool sr_recording_repeats_gradients(sr_context *context, uint32_t y, uint32_t dy
         return false;
     for (size_t i = 0; i < span->constant_count; i++) {
         const sr_gradient_constant *c = &span->constants[i];
-        void *memory;
-        const sr_status status = sr_context_step_alloc(context, c->bytes, &memory);
+        sr_address memory;
+        sr_status status = sr_context_step_alloc(context, c->bytes, &memory);
+        if (status == SR_OK)
+            status = sr_device_upload(context->device, memory, c->data, c->bytes);
         if (status != SR_OK) {
             sr_context_stick(context, status);
             return true;
         }
-        sr_device_copy(context->device, memory, c->data, c->bytes);
         r->values[c->value].memory = memory;
     }
     context->stats.nodes_recorded += span->end_node - r->node_count;

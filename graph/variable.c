@@ -7,7 +7,7 @@
 #include "kernels/device/device.h"
 
 static sr_tensor add_variable(sr_context *context, const char *name, const sr_info *info,
-                              void *memory, bool owned) {
+                              sr_address memory, bool owned) {
     void *variables = context->variables;
     char *copy = NULL;
     sr_status status = sr_grow(&variables, &context->variable_capacity, context->variable_count + 1,
@@ -28,27 +28,29 @@ static sr_tensor add_variable(sr_context *context, const char *name, const sr_in
 
 sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info,
                       const void *data) {
-    void *memory = NULL;
+    sr_address memory = sr_address_none();
     sr_info own;
     sr_context_use(context);
     if (!sr_context_take_info(context, name ? name : "sr_variable", info, &own))
         return sr_context_none(context);
     size_t bytes = sr_info_bytes(&own);
     sr_status status = sr_device_alloc(context->device, bytes, "variables", &memory);
+    if (status == SR_OK && data)
+        status = sr_device_upload(context->device, memory, data, bytes);
     if (status != SR_OK) {
+        sr_device_free(context->device, memory);
         sr_error_prefix("%s", name ? name : "sr_variable");
         sr_context_stick(context, status);
         return sr_context_none(context);
     }
-    if (data)
-        sr_device_copy(context->device, memory, data, bytes);
     sr_tensor variable = add_variable(context, name, &own, memory, true);
     if (sr_is_none(variable))
         sr_device_free(context->device, memory);
     return variable;
 }
 
-sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info, void *memory) {
+sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info,
+                         sr_address memory) {
     sr_info own;
     sr_context_use(context);
     if (!sr_context_take_info(context, name ? name : "sr_variable", info, &own))
@@ -67,7 +69,7 @@ static sr_variable_entry *variable_entry(sr_tensor tensor, const char *what, sr_
     return NULL;
 }
 
-void sr_variable_move(sr_tensor variable, void *memory) {
+void sr_variable_move(sr_tensor variable, sr_address memory) {
     sr_context *context;
     sr_variable_entry *entry = variable_entry(variable, "sr_variable_move", &context);
     if (!entry)
@@ -79,10 +81,10 @@ void sr_variable_move(sr_tensor variable, void *memory) {
     context->variable_moves++;
 }
 
-void *sr_variable_memory(sr_tensor variable) {
+sr_address sr_variable_memory(sr_tensor variable) {
     sr_context *context;
     sr_variable_entry *entry = variable_entry(variable, "sr_variable_memory", &context);
-    return entry ? entry->memory : NULL;
+    return entry ? entry->memory : sr_address_none();
 }
 
 const char *sr_variable_name(sr_tensor variable) {
@@ -96,8 +98,7 @@ sr_status sr_variable_write(sr_tensor variable, const void *data) {
     sr_variable_entry *entry = variable_entry(variable, "sr_variable_write", &context);
     if (!entry)
         return context ? sr_context_status(context) : SR_E_ARGUMENT;
-    sr_device_copy(context->device, entry->memory, data, sr_info_bytes(&entry->info));
-    return SR_OK;
+    return sr_device_upload(context->device, entry->memory, data, sr_info_bytes(&entry->info));
 }
 
 void sr_variable_assign(sr_tensor variable, sr_tensor value) {

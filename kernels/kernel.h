@@ -28,6 +28,7 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/base/status.h"
+#include "kernels/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +59,7 @@ typedef struct sr_worker {
 // What an operator asks for. Arguments stand in the order of the kernel's documentation
 // (kernel_params.h); an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
 typedef struct sr_kernel_request {
+    sr_device_kind device; // that it shall run on; 0: a CPU
     sr_kernel_id kernel;
     int args;
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
@@ -79,14 +81,14 @@ typedef struct sr_kernel_args {
 // Runs one block of one stage.
 typedef sr_status (*sr_kernel_fn)(const sr_kernel_args *args, int64_t block, sr_worker *worker);
 
-// A number of independent blocks, run when the stage before is through.
+// A number of independent blocks, run when the stage before is complete.
 //
 // A stage may say that its blocks walk over arguments in order (zeros say nothing, which is always
 // true): of an argument in 'streams', which has so many elements in each of 'rows' rows, block b
 // reads and writes the rows [b * block_rows, (b + 1) * block_rows) alone. Stages of several kernels
 // that walk over the same rows are then run block by block, while the rows are in cache
 // (graph/pass_chain.c). With a granule, the caller may choose other blocks: any multiple of it,
-// which sr_kernel_args.block_rows then tells, with the same bits.
+// given in sr_kernel_args.block_rows, with the same bits.
 typedef struct sr_kernel_stage {
     sr_kernel_fn run;
     int64_t blocks;
@@ -95,17 +97,45 @@ typedef struct sr_kernel_stage {
     uint32_t leaves;  // bit i: argument i is not touched
 } sr_kernel_stage;
 
-// A kernel made ready for one request; runs any number of times.
+// What a launch is given.
+typedef struct sr_kernel_launch {
+    const sr_address *p; // one address per argument of the request
+    const void *params;  // of the request
+    void *state;         // of prepare
+    sr_address workspace;
+    void *stream; // of the device's own interface, as cudaStream_t
+} sr_kernel_launch;
+
+// A kernel made ready for one request; runs any number of times. On a CPU it has stages, on other
+// devices a launch.
 typedef struct sr_prepared {
     int stages;
     sr_kernel_stage stage[SR_KERNEL_STAGES];
+    // Enqueues the kernel. How it is cut into parts follows from the request, as blocks do.
+    sr_status (*launch)(const sr_kernel_launch *launch);
     size_t workspace; // bytes
-    size_t scratch;   // bytes per worker
+    size_t scratch;   // bytes per worker of a CPU
     void *state;      // immutable while running: several threads run blocks at once
     void (*state_free)(void *state);
     const struct sr_kernel_entry *entry; // filled by sr_kernel_prepare
     int variant;                         // of the entry's; stands there when the entry prepares
 } sr_prepared;
+
+// Names work in messages: "model.c:12: conv2d".
+typedef struct sr_kernel_site {
+    const char *what; // the operator; NULL: the entry's name
+    const char *file; // of model code; NULL: none
+    int line;
+} sr_kernel_site;
+
+// A prepared kernel with its arguments, for sr_stream_launch (kernels/device/stream.h).
+typedef struct sr_kernel_call {
+    const sr_prepared *prepared;      // both stay valid until the kernel has run
+    const sr_kernel_request *request; //
+    const sr_address *p;              // one address per argument; copied
+    sr_address workspace;
+    sr_kernel_site site;
+} sr_kernel_call;
 
 // One row of the table. In-place use: a kernel whose documentation allows output == input must
 // cope with p[output] == p[input].
@@ -127,8 +157,8 @@ typedef struct sr_kernel_entry {
     // Names of further ways to prepare a request, NULL after the last; NULL: none. Variant 0 is the
     // default, variant i is variants[i - 1]. All give the same bits, for every request: they may
     // cut it into other blocks or passes, and use other memory, but leave each sum as it is. Which
-    // one is fastest is measured (kernels/chooser.h). SR_E_UNSUPPORTED where one is none for this
-    // request.
+    // one is fastest is measured (kernels/chooser.h). SR_E_UNSUPPORTED where this request has
+    // no such variant.
     const char *const *variants;
 } sr_kernel_entry;
 
@@ -136,6 +166,7 @@ typedef struct sr_kernel_entry {
 typedef struct sr_provider {
     uint32_t struct_size, abi;
     const char *name;
+    sr_device_kind device; // whose kernels these are
     const sr_kernel_entry *entries;
     size_t count;
     // Called once per thread that will run kernels (limits a library's own threads); may be NULL.
@@ -178,7 +209,8 @@ SR_NODISCARD sr_status sr_kernel_prepare_as(const sr_kernel_request *request,
 const char *sr_kernel_variant(const sr_kernel_entry *entry, int variant);
 // Frees what prepare made; no run may be under way.
 void sr_prepared_release(sr_prepared *prepared);
-// Runs all stages and blocks on the calling thread (tests, host code). Scratch is the caller's.
+// Runs all stages and blocks of a CPU's kernel on the calling thread (tests). Scratch is the
+// caller's.
 SR_NODISCARD sr_status sr_prepared_run(const sr_prepared *prepared,
                                        const sr_kernel_request *request, void *const *p,
                                        void *workspace, void *scratch);

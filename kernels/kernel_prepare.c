@@ -21,17 +21,20 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
     if (request->kernel == SR_KERNEL_OWN)
-        return SR_FAIL(SR_E_UNSUPPORTED, "none of the operator's kernels (%s, ...) takes (%s)",
-                       request->own_count ? request->own[0].name : "none", dtypes);
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "none of the operator's kernels (%s, ...) takes (%s) on a %s",
+                       request->own_count ? request->own[0].name : "none", dtypes,
+                       sr_device_kind_name(request->device));
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;
     for (size_t i = 0; i < count && used < sizeof served; i++)
-        used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", i ? ", " : "",
-                                 providers[i]->name);
+        if (providers[i]->device == request->device)
+            used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
+                                     providers[i]->name);
     return SR_FAIL(SR_E_UNSUPPORTED,
-                   "no kernel on device cpu for %s (%s), it computes %s; providers here: %s",
-                   sr_kernel_name(request->kernel), dtypes, sr_kernel_doc(request->kernel),
-                   count ? served : "none");
+                   "no kernel on a %s for %s (%s), it computes %s; providers here: %s",
+                   sr_device_kind_name(request->device), sr_kernel_name(request->kernel), dtypes,
+                   sr_kernel_doc(request->kernel), used ? served : "none");
 }
 
 sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {

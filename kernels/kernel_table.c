@@ -2,7 +2,6 @@
 // The kernel table: finding the entry that serves a request, preparing it, running it whole on one
 // thread. Lookups are linear scans over a few dozen rows: they happen when plans are made, never in
 // a step.
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,14 +68,18 @@ uint32_t sr_providers_features(void) {
 
 static const sr_kernel_entry *find_in(const sr_provider *provider,
                                       const sr_kernel_request *request) {
-    return find_among(provider->entries, provider->count, request);
+    return provider->device == request->device
+               ? find_among(provider->entries, provider->count, request)
+               : NULL;
 }
 
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    if (request->kernel == SR_KERNEL_OWN)
-        return find_among(request->own, request->own_count, request);
+    if (request->kernel == SR_KERNEL_OWN) // of a plug-in: for CPUs
+        return request->device == SR_DEVICE_CPU
+                   ? find_among(request->own, request->own_count, request)
+                   : NULL;
     while (count > 0) {
         const sr_kernel_entry *entry = find_in(providers[--count], request);
         if (entry)
@@ -107,9 +110,10 @@ sr_status sr_kernel_prepare_as(const sr_kernel_request *request, const sr_kernel
                                int variant, sr_prepared *out) {
     sr_prepared prepared = {.variant = variant};
     SR_TRY(entry->prepare(request, &prepared));
-    assert(request->kernel == SR_KERNEL_OWN ||
-           (prepared.stages >= 1 && prepared.stages <= SR_KERNEL_STAGES));
-    if (prepared.stages < 1 || prepared.stages > SR_KERNEL_STAGES)
+    if (request->device != SR_DEVICE_CPU && !prepared.launch)
+        return SR_FAIL(SR_E_INTERNAL, "kernel %s prepares no launch", entry->name);
+    if (request->device == SR_DEVICE_CPU &&
+        (prepared.stages < 1 || prepared.stages > SR_KERNEL_STAGES))
         return SR_FAIL(SR_E_ARGUMENT, "kernel %s prepares %d stages; 1 to %d are possible",
                        entry->name, prepared.stages, SR_KERNEL_STAGES);
     prepared.entry = entry;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: memory, streams of work, copies. One table per kind of device, one line in
-// device_list.def; CUDA's comes from the loadable module.
+// Devices: memory, copies and what a device is. Streams of work are in stream.h.
 //
-// A stream runs what it is given in order, beside the caller. On a CPU a stream is a thread that
-// leads a team; "cpu-async" is the same with delays between launches and with memory that the host
-// cannot read through the addresses it holds, so that no code comes to rely on a CPU's synchronous,
-// shared memory before a GPU is there.
+// One table of calls per kind of device, one line in device_list.def; tables of modules (CUDA) are
+// added at run time. One process drives one device.
 //
-// Threads: memory is taken and given back by one thread while no other uses the device; addresses
-// may be asked for by several at once. A stream takes work from one thread at a time. Memory and
-// streams are freed before their device is closed (memory that is not goes with it); events end
-// with their stream.
+// Memory of a device is identified by addresses, which are not pointers: only kernels and copies
+// reach what lies there, whether or not the device is the CPU. "cpu-async" enforces this: it is a
+// CPU whose streams pause at random and whose memory faults when the host touches it, so that no
+// code comes to rely on a CPU's synchronous, shared memory.
+//
+// Threads: any thread may allocate, free and copy. Memory and streams are freed before their device
+// is closed; memory that is not is freed with it.
 #ifndef SR_KERNELS_DEVICE_DEVICE_H
 #define SR_KERNELS_DEVICE_DEVICE_H
 
@@ -26,75 +26,109 @@ extern "C" {
 
 // An opened device.
 typedef struct sr_device sr_device;
-// A queue of work on a device, run in order beside the caller.
-typedef struct sr_stream sr_stream;
 
-// name: "cpu", "cpu-async"; NULL: SERRIED_TEST_DEVICE where set, else "cpu". An unknown name is
-// SR_E_USAGE with the known ones.
+// An address in the memory of a device; 0: none.
+typedef struct sr_address {
+    uintptr_t at;
+} sr_address;
+
+// No address.
+static inline sr_address sr_address_none(void) {
+    sr_address none = {0};
+    return none;
+}
+// Whether this is no address.
+static inline bool sr_address_is_none(sr_address address) {
+    return address.at == 0;
+}
+// The address so many bytes behind another.
+static inline sr_address sr_address_add(sr_address address, size_t bytes) {
+    address.at += bytes;
+    return address;
+}
+// Whether two addresses are the same.
+static inline bool sr_address_equal(sr_address a, sr_address b) {
+    return a.at == b.at;
+}
+
+// Whose kernels a device runs.
+typedef enum sr_device_kind { SR_DEVICE_CPU = 0, SR_DEVICE_CUDA, SR_DEVICE_KINDS } sr_device_kind;
+
+#define SR_DEVICE_TEXT 96 // bytes of the texts below, terminator included
+
+// What a device is.
+typedef struct sr_device_properties {
+    sr_device_kind kind;
+    char name[SR_DEVICE_TEXT];  // as opened: "cpu", "cuda:1"
+    char model[SR_DEVICE_TEXT]; // "AMD EPYC 9654"
+    int ordinal;                // among the devices of this kind
+    uint64_t memory;            // bytes that it has in total
+    size_t alignment;           // of allocations
+    // Its memory is the host's: kernels read host memory in place (sr_device_host_address), and
+    // copies between the two are not needed.
+    bool unified;
+    // Runs beside the host: kernels are put on streams one by one. Otherwise a launcher on the host
+    // walks their blocks.
+    bool asynchronous;
+    // Executors that are worth having; 0: one for each core of the rank. Lanes of one executor run
+    // one after the other.
+    int executors;
+} sr_device_properties;
+
+// "cpu", "gpu": what messages and tables call the kind. Static storage.
+const char *sr_device_kind_name(sr_device_kind kind);
+
+// name: "cpu", "cpu-async", or a row of a module, where ":N" selects one of several; NULL:
+// SERRIED_TEST_DEVICE if set, else "cpu". An unknown name is SR_E_USAGE with the known ones.
 SR_NODISCARD sr_status sr_device_open(const char *name, sr_device **out);
 // Closes the device, after its memory and streams were freed; NULL is legal.
 void sr_device_close(sr_device *device);
+// What the device is. Borrowed.
+const sr_device_properties *sr_device_get_properties(const sr_device *device);
 // The name it was opened by, as "cpu".
 const char *sr_device_name(const sr_device *device);
-// The host may read and write device memory through the addresses of alloc and reserve.
-bool sr_device_host_access(const sr_device *device);
 
-// Zero-filled device memory, 64-byte aligned at least. SR_E_MEMORY and reports of memory name
+// Device memory, zero-filled, aligned as its properties say. SR_E_MEMORY and reports of memory name
 // 'what'.
 SR_NODISCARD sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what,
-                                       void **out);
-// Frees memory of sr_device_alloc or a range of sr_device_reserve; NULL is legal.
-void sr_device_free(sr_device *device, void *memory);
+                                       sr_address *out);
+// Frees memory of sr_device_alloc or a range of sr_device_reserve, which no stream uses any more;
+// no address is legal.
+void sr_device_free(sr_device *device, sr_address memory);
 
 // One address range that grows in place: 'limit' bytes of addresses, of which the first 'bytes' of
 // the largest commit are memory, zero where nothing was written yet. Freed with sr_device_free.
 // 'what' names it in reports of memory. SR_E_MEMORY when the limit or the machine has no more.
 SR_NODISCARD sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what,
-                                         void **out);
+                                         sr_address *out);
 // Makes the first 'bytes' bytes of a reserved range memory; fewer than before changes nothing.
-SR_NODISCARD sr_status sr_device_commit(sr_device *device, void *range, size_t bytes);
+SR_NODISCARD sr_status sr_device_commit(sr_device *device, sr_address range, size_t bytes);
 
-// The address by which kernels on this device reach memory of alloc, reserve, or, where the device
-// allows it, of the host.
-void *sr_device_kernel_address(sr_device *device, void *memory);
+// Copies from the host, complete when the call returns. Like the next two, it must not be called
+// while a stream uses the device memory.
+SR_NODISCARD sr_status sr_device_upload(sr_device *device, sr_address to, const void *from,
+                                        size_t bytes);
+// Copies to the host.
+SR_NODISCARD sr_status sr_device_download(sr_device *device, void *to, sr_address from,
+                                          size_t bytes);
+// Copies inside the device.
+SR_NODISCARD sr_status sr_device_copy(sr_device *device, sr_address to, sr_address from,
+                                      size_t bytes);
 
-// Copies now, on the calling thread; dst and src are device or host addresses that no stream uses
-// meanwhile.
-void sr_device_copy(sr_device *device, void *dst, const void *src, size_t bytes);
-
-// A stream with a team of 'threads' (0: all processors of this process) for CPU kernels.
-SR_NODISCARD sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out);
-void sr_stream_free(sr_stream *stream); // waits first
-// Threads of its team.
-int sr_stream_threads(const sr_stream *stream);
-// Its device. Borrowed.
-sr_device *sr_stream_device(sr_stream *stream);
-
-// Runs fn(user) on the host in the stream's order. A failure sticks: later work is skipped and
-// sr_stream_wait returns it.
-typedef sr_status (*sr_stream_fn)(void *user);
-// Puts a call on the stream and returns at once.
-SR_NODISCARD sr_status sr_stream_call(sr_stream *stream, sr_stream_fn fn, void *user);
-// Copies in the stream's order; dst and src are device or host addresses and must live until then.
-SR_NODISCARD sr_status sr_stream_copy(sr_stream *stream, void *dst, const void *src, size_t bytes);
-// Waits until the stream is empty; returns and clears its first failure (message adopted).
-SR_NODISCARD sr_status sr_stream_wait(sr_stream *stream);
-
-// An event: done when everything that was on the stream at record is done.
-typedef struct sr_event {
-    sr_stream *stream;
-    uint64_t ticket;
-} sr_event;
-// Marks the present end of the stream.
-void sr_event_record(sr_stream *stream, sr_event *out);
-// Whether the stream has come that far.
-bool sr_event_done(const sr_event *event);
-
-// For the executor, on the stream's own thread (inside sr_stream_call): blocks 0..count-1 of fn
-// over the team. The device's delays happen here.
-typedef void (*sr_team_fn)(void *user, int64_t block, int worker);
-// Runs the blocks and waits for them; 'worker' is 0 .. threads - 1.
-void sr_stream_team_run(sr_stream *stream, int64_t count, sr_team_fn fn, void *user);
+// Host access to device memory that no stream uses meanwhile: the memory itself if the device is
+// unified, else a copy. Every map is followed by an unmap.
+SR_NODISCARD sr_status sr_device_map(sr_device *device, sr_address memory, size_t bytes,
+                                     void **out);
+// Ends the access; writes the copy back if 'write'.
+SR_NODISCARD sr_status sr_device_unmap(sr_device *device, sr_address memory, size_t bytes,
+                                       void *mapped, bool write);
+// The address by which kernels read this host memory in place; none unless the device is unified.
+sr_address sr_device_host_address(const sr_device *device, const void *memory);
+// Prepares host memory for fast copies to and from the device, until it is unregistered. Devices
+// that gain nothing by it do nothing.
+SR_NODISCARD sr_status sr_device_register_host(sr_device *device, void *memory, size_t bytes);
+// Takes that back; no copy of the memory may be under way.
+void sr_device_unregister_host(sr_device *device, void *memory);
 
 #ifdef __cplusplus
 }

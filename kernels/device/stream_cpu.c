@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of the CPU devices: a thread that takes commands from a bounded queue and leads a team.
+// Streams and events of the CPU devices.
 //
-// The leader creates its pool itself, so that it is worker 0 of it. Commands are host functions and
-// copies; a replayed plan is one command. The queue is bounded: a full one makes the caller wait.
-#include <pthread.h>
+// A stream is a thread that takes commands from a bounded queue and leads a team; a full queue
+// makes the caller wait. The thread creates its pool itself, so that it is worker 0 of it. A direct
+// stream has neither thread nor queue: its commands run at once, on the calling thread.
+//
+// An event counts its marks. Recording it puts a command on the stream that notes the number of the
+// mark; who waits, waits for the number that was the last one when it began to.
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/float_control.h"
@@ -13,28 +18,69 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
 #include "kernels/base/thread.h"
-#include "kernels/device/device_internal.h"
+#include "kernels/device/cpu_internal.h"
+#include "kernels/device/cpu_stream.h"
 #include "kernels/kernel.h"
 
-enum { QUEUE = 64 };
+enum { QUEUE = 1024 };
+
+typedef struct cpu_stream cpu_stream;
+
+typedef struct cpu_event {
+    sr_event head;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t recorded, reached; // numbers of marks
+    int64_t at_ns;              // when the last mark was reached
+} cpu_event;
+
+typedef struct copy {
+    void *to;
+    const void *from; // NULL: zeros
+    size_t bytes;
+} copy;
+
+typedef struct launch {
+    const sr_prepared *prepared;
+    const sr_kernel_request *request;
+    void *p[SR_KERNEL_MAX_ARGS];
+    void *workspace;
+    sr_kernel_site site;
+} launch;
+
+typedef struct mark {
+    cpu_event *event;
+    uint64_t number;
+} mark;
+
+typedef struct call {
+    sr_cpu_stream_fn fn;
+    void *user;
+} call;
 
 typedef struct command {
-    sr_stream_fn fn; // NULL: a copy
-    void *user;
-    void *dst;
-    const void *src;
-    size_t bytes;
+    sr_status (*run)(cpu_stream *stream, const struct command *c);
+    bool always; // also behind a failure
+    union {
+        copy copy;
+        launch launch;
+        mark mark;
+        call call;
+    } as;
 } command;
 
-struct sr_stream {
-    sr_device *device;
+struct cpu_stream {
+    sr_stream head;
+    bool direct;
     int threads;
     sr_pool *pool;
+    void **scratch; // of each worker
+    size_t scratch_bytes;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    command queue[QUEUE];
-    uint64_t put, done; // tickets: commands queued, commands finished
+    command *queue;
+    uint64_t put, done; // commands queued, commands finished
     bool ready, stopping;
     sr_status status;
     char message[1024];
@@ -42,27 +88,182 @@ struct sr_stream {
     sr_rng delays;
 };
 
-static void keep_failure(sr_stream *stream, sr_status status) {
-    if (stream->status != SR_OK)
-        return;
-    stream->status = status;
-    (void)snprintf(stream->message, sizeof stream->message, "%s", sr_error_message());
-    (void)snprintf(stream->where, sizeof stream->where, "%s", sr_error_where());
+static cpu_stream *own(sr_stream *stream) {
+    return (cpu_stream *)stream;
 }
 
-static void pause_at_random(sr_stream *stream) {
-    if (stream->device->ops->delays && sr_rng_below(&stream->delays, 16) == 0)
-        sr_clock_sleep_ns((int64_t)sr_rng_below(&stream->delays, 100) * 1000);
+static bool is_async(const sr_device *device) {
+    return device->properties.asynchronous;
 }
 
-static sr_status run_command(sr_stream *stream, const command *c) {
-    sr_float_control();
-    if (c->fn)
-        return c->fn(c->user);
-    pause_at_random(stream);
-    memcpy(c->dst, c->src, c->bytes);
+// ---- Pointers and scratch ----
+
+sr_status sr_cpu_pointer(sr_device *device, sr_address address, void **out) {
+    sr_device_range range;
+    if (!is_async(device)) {
+        *out = (void *)address.at;
+        return SR_OK;
+    }
+    if (!sr_device_find_range(device, address, &range))
+        return SR_FAIL(SR_E_ARGUMENT, "%p is not memory of device %s", (void *)address.at,
+                       device->properties.name);
+    *out = (unsigned char *)range.mapping + (address.at - range.base.at);
     return SR_OK;
 }
+
+int sr_cpu_stream_threads(const sr_stream *stream) {
+    return ((const cpu_stream *)stream)->threads;
+}
+
+sr_status sr_cpu_stream_reserve_scratch(sr_stream *stream, size_t bytes) {
+    cpu_stream *s = own(stream);
+    if (bytes <= s->scratch_bytes)
+        return SR_OK;
+    s->scratch_bytes = 0;
+    for (int i = 0; i < s->threads; i++) {
+        sr_free(s->scratch[i]);
+        s->scratch[i] = sr_alloc(bytes, "kernel scratch");
+        if (!s->scratch[i])
+            return SR_E_MEMORY;
+    }
+    s->scratch_bytes = bytes;
+    return SR_OK;
+}
+
+void *sr_cpu_stream_scratch(const sr_stream *stream, int worker) {
+    return ((const cpu_stream *)stream)->scratch[worker];
+}
+
+// ---- Commands ----
+
+static void keep_failure(cpu_stream *s, sr_status status) {
+    if (s->status != SR_OK)
+        return;
+    s->status = status;
+    (void)snprintf(s->message, sizeof s->message, "%s", sr_error_message());
+    (void)snprintf(s->where, sizeof s->where, "%s", sr_error_where());
+}
+
+static void pause_at_random(cpu_stream *s) {
+    if (is_async(s->head.device) && sr_rng_below(&s->delays, 16) == 0)
+        sr_clock_sleep_ns((int64_t)sr_rng_below(&s->delays, 100) * 1000);
+}
+
+static sr_status run_call(cpu_stream *s, const command *c) {
+    (void)s;
+    return c->as.call.fn(c->as.call.user);
+}
+
+static sr_status run_copy(cpu_stream *s, const command *c) {
+    pause_at_random(s);
+    if (c->as.copy.from)
+        memcpy(c->as.copy.to, c->as.copy.from, c->as.copy.bytes);
+    else
+        memset(c->as.copy.to, 0, c->as.copy.bytes);
+    return SR_OK;
+}
+
+// A stage of a kernel on the team of a stream.
+typedef struct stage_run {
+    cpu_stream *stream;
+    const sr_kernel_stage *stage;
+    const sr_kernel_args *args;
+    sr_status status; // of the first block that failed, under the stream's lock
+    char message[1024], where[64];
+} stage_run;
+
+static void run_block(void *user, int64_t block, int worker) {
+    stage_run *r = user;
+    sr_worker w = {.index = worker, .scratch = r->stream->scratch[worker]};
+    const sr_status status = r->stage->run(r->args, block, &w);
+    if (status == SR_OK)
+        return;
+    (void)pthread_mutex_lock(&r->stream->lock);
+    if (r->status == SR_OK) {
+        r->status = status;
+        (void)snprintf(r->message, sizeof r->message, "%s", sr_error_message());
+        (void)snprintf(r->where, sizeof r->where, "%s", sr_error_where());
+    }
+    (void)pthread_mutex_unlock(&r->stream->lock);
+}
+
+static sr_status run_stages(cpu_stream *s, const launch *l) {
+    sr_kernel_args args = {.p = l->p,
+                           .params = l->request->params,
+                           .state = l->prepared->state,
+                           .workspace = l->workspace};
+    for (int i = 0; i < l->prepared->stages; i++) {
+        stage_run r = {.stream = s, .stage = &l->prepared->stage[i], .args = &args};
+        args.block_rows = r.stage->block_rows;
+        if (s->pool) {
+            sr_pool_run(s->pool, r.stage->blocks, run_block, &r);
+        } else {
+            for (int64_t block = 0; block < r.stage->blocks && r.status == SR_OK; block++)
+                run_block(&r, block, 0);
+        }
+        if (r.status != SR_OK)
+            return sr_error_adopt(r.status, r.where, r.message);
+    }
+    return SR_OK;
+}
+
+static sr_status run_launch(cpu_stream *s, const command *c) {
+    const launch *l = &c->as.launch;
+    pause_at_random(s);
+    const sr_status status = run_stages(s, l);
+    if (status != SR_OK && l->site.file)
+        sr_error_prefix("%s:%d: %s", l->site.file, l->site.line, l->site.what);
+    else if (status != SR_OK)
+        sr_error_prefix("%s", l->site.what ? l->site.what : l->prepared->entry->name);
+    return status;
+}
+
+static sr_status run_mark(cpu_stream *s, const command *c) {
+    cpu_event *event = c->as.mark.event;
+    (void)s;
+    (void)pthread_mutex_lock(&event->lock);
+    if (c->as.mark.number > event->reached)
+        event->reached = c->as.mark.number;
+    event->at_ns = sr_clock_ns();
+    (void)pthread_cond_broadcast(&event->changed);
+    (void)pthread_mutex_unlock(&event->lock);
+    return SR_OK;
+}
+
+static sr_status run_wait(cpu_stream *s, const command *c) {
+    cpu_event *event = c->as.mark.event;
+    (void)s;
+    (void)pthread_mutex_lock(&event->lock);
+    while (event->reached < c->as.mark.number)
+        (void)pthread_cond_wait(&event->changed, &event->lock);
+    (void)pthread_mutex_unlock(&event->lock);
+    return SR_OK;
+}
+
+static sr_status run(cpu_stream *s, const command *c) {
+    sr_float_control();
+    return c->run(s, c);
+}
+
+static sr_status enqueue(cpu_stream *s, const command *c) {
+    if (s->direct) {
+        if (s->status == SR_OK || c->always) {
+            const sr_status status = run(s, c);
+            if (status != SR_OK)
+                keep_failure(s, status);
+        }
+        return SR_OK;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put - s->done == QUEUE)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->queue[s->put++ % QUEUE] = *c;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SR_OK;
+}
+
+// ---- The thread ----
 
 // Every thread that runs kernels lets the providers limit their libraries' own threads.
 static void start_worker(void *user, int worker) {
@@ -72,131 +273,249 @@ static void start_worker(void *user, int worker) {
 }
 
 static void *stream_main(void *user) {
-    sr_stream *stream = user;
-    sr_status status = sr_pool_create(stream->threads, start_worker, NULL, &stream->pool);
-    (void)pthread_mutex_lock(&stream->lock);
+    cpu_stream *s = user;
+    sr_status status = sr_pool_create(s->threads, start_worker, NULL, &s->pool);
+    (void)pthread_mutex_lock(&s->lock);
     if (status != SR_OK)
-        keep_failure(stream, status);
-    stream->ready = true;
-    (void)pthread_cond_broadcast(&stream->changed);
+        keep_failure(s, status);
+    s->ready = true;
+    (void)pthread_cond_broadcast(&s->changed);
     for (;;) {
-        while (stream->put == stream->done && !stream->stopping)
-            (void)pthread_cond_wait(&stream->changed, &stream->lock);
-        if (stream->put == stream->done)
+        while (s->put == s->done && !s->stopping)
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+        if (s->put == s->done)
             break;
-        command c = stream->queue[stream->done % QUEUE];
-        bool skip = stream->status != SR_OK;
-        (void)pthread_mutex_unlock(&stream->lock);
-        status = skip ? SR_OK : run_command(stream, &c);
-        (void)pthread_mutex_lock(&stream->lock);
+        const command *c = &s->queue[s->done % QUEUE]; // nobody overwrites it before it is done
+        const bool skip = s->status != SR_OK && !c->always;
+        (void)pthread_mutex_unlock(&s->lock);
+        status = skip ? SR_OK : run(s, c);
+        (void)pthread_mutex_lock(&s->lock);
         if (status != SR_OK)
-            keep_failure(stream, status);
-        stream->done++;
-        (void)pthread_cond_broadcast(&stream->changed);
+            keep_failure(s, status);
+        s->done++;
+        (void)pthread_cond_broadcast(&s->changed);
     }
-    (void)pthread_mutex_unlock(&stream->lock);
-    sr_pool_free(stream->pool);
+    (void)pthread_mutex_unlock(&s->lock);
+    sr_pool_free(s->pool);
     return NULL;
 }
 
-static void release(sr_stream *stream) {
-    (void)pthread_mutex_destroy(&stream->lock);
-    (void)pthread_cond_destroy(&stream->changed);
-    sr_free(stream);
+static void release(cpu_stream *s) {
+    for (int i = 0; s->scratch && i < s->threads; i++)
+        sr_free(s->scratch[i]);
+    sr_free(s->scratch);
+    sr_free(s->queue);
+    (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_cond_destroy(&s->changed);
+    sr_free(s);
 }
 
-sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out) {
-    sr_stream *stream = sr_alloc(sizeof *stream, "stream");
-    if (!stream)
+static sr_status start(cpu_stream *s) {
+    s->queue = sr_alloc_array(QUEUE, sizeof *s->queue, "stream");
+    if (!s->queue)
         return SR_E_MEMORY;
-    stream->device = device;
-    stream->threads = threads > 0 ? threads : sr_cpu_count();
-    sr_rng_init(&stream->delays, (uint64_t)sr_clock_ns(), 0, 0, 0);
-    (void)pthread_mutex_init(&stream->lock, NULL);
-    (void)pthread_cond_init(&stream->changed, NULL);
-    sr_status status = sr_thread_start(&stream->thread, "sr-stream", stream_main, stream);
+    return sr_thread_start(&s->thread, "sr-stream", stream_main, s);
+}
+
+static sr_status wait_until_ready(cpu_stream *s) {
+    (void)pthread_mutex_lock(&s->lock);
+    while (!s->ready)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    const bool failed = s->status != SR_OK;
+    (void)pthread_mutex_unlock(&s->lock);
+    return failed ? sr_cpu_stream_wait(&s->head) : SR_OK;
+}
+
+sr_status sr_cpu_stream_create(sr_device *device, const sr_stream_options *options,
+                               sr_stream **out) {
+    cpu_stream *s = sr_alloc(sizeof *s, "stream");
+    if (!s)
+        return SR_E_MEMORY;
+    s->head.device = device;
+    s->direct = options->direct && !is_async(device);
+    s->threads = options->direct ? 1 : options->threads > 0 ? options->threads : sr_cpu_count();
+    sr_rng_init(&s->delays, (uint64_t)sr_clock_ns(), 0, 0, 0);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_cond_init(&s->changed, NULL);
+    s->scratch = sr_alloc_array((size_t)s->threads, sizeof *s->scratch, "stream");
+    sr_status status = s->scratch ? SR_OK : SR_E_MEMORY;
+    if (status == SR_OK && !s->direct)
+        status = start(s);
     if (status != SR_OK) {
-        release(stream);
+        release(s);
         return status;
     }
-    (void)pthread_mutex_lock(&stream->lock);
-    while (!stream->ready)
-        (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    bool failed = stream->status != SR_OK;
-    (void)pthread_mutex_unlock(&stream->lock);
-    if (failed) {
-        status = sr_stream_wait(stream);
-        sr_stream_free(stream);
+    status = s->direct ? SR_OK : wait_until_ready(s);
+    if (status != SR_OK) {
+        sr_stream_free(&s->head);
         return status;
     }
-    *out = stream;
+    *out = &s->head;
     return SR_OK;
 }
 
-void sr_stream_free(sr_stream *stream) {
-    if (!stream)
-        return;
-    (void)pthread_mutex_lock(&stream->lock);
-    stream->stopping = true;
-    (void)pthread_cond_broadcast(&stream->changed);
-    (void)pthread_mutex_unlock(&stream->lock);
-    (void)pthread_join(stream->thread, NULL);
-    release(stream);
+void sr_cpu_stream_free(sr_stream *stream) {
+    cpu_stream *s = own(stream);
+    if (!s->direct) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->stopping = true;
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+        (void)pthread_join(s->thread, NULL);
+    }
+    release(s);
 }
 
-int sr_stream_threads(const sr_stream *stream) {
-    return stream->threads;
+// ---- Putting work on a stream ----
+
+sr_status sr_cpu_stream_call(sr_stream *stream, sr_cpu_stream_fn fn, void *user) {
+    return enqueue(own(stream), &(command){.run = run_call, .as.call = {fn, user}});
 }
 
-sr_device *sr_stream_device(sr_stream *stream) {
-    return stream->device;
+void sr_cpu_team_run(sr_stream *stream, int64_t count, sr_cpu_team_fn fn, void *user) {
+    pause_at_random(own(stream));
+    sr_pool_run(own(stream)->pool, count, fn, user);
 }
 
-static sr_status enqueue(sr_stream *stream, command c) {
-    (void)pthread_mutex_lock(&stream->lock);
-    while (stream->put - stream->done == QUEUE)
-        (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    stream->queue[stream->put++ % QUEUE] = c;
-    (void)pthread_cond_broadcast(&stream->changed);
-    (void)pthread_mutex_unlock(&stream->lock);
+static sr_status put_copy(sr_stream *stream, void *to, const void *from, size_t bytes) {
+    if (stream)
+        return enqueue(own(stream), &(command){.run = run_copy, .as.copy = {to, from, bytes}});
+    memcpy(to, from, bytes);
     return SR_OK;
 }
 
-sr_status sr_stream_call(sr_stream *stream, sr_stream_fn fn, void *user) {
-    return enqueue(stream, (command){.fn = fn, .user = user});
+sr_status sr_cpu_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,
+                        size_t bytes) {
+    void *p = NULL;
+    SR_TRY(sr_cpu_pointer(device, to, &p));
+    return put_copy(stream, p, from, bytes);
 }
 
-sr_status sr_stream_copy(sr_stream *stream, void *dst, const void *src, size_t bytes) {
-    return enqueue(stream, (command){.dst = sr_device_kernel_address(stream->device, dst),
-                                     .src = sr_device_source_address(stream->device, src),
-                                     .bytes = bytes});
+sr_status sr_cpu_download(sr_device *device, sr_stream *stream, void *to, sr_address from,
+                          size_t bytes) {
+    void *p = NULL;
+    SR_TRY(sr_cpu_pointer(device, from, &p));
+    return put_copy(stream, to, p, bytes);
 }
 
-sr_status sr_stream_wait(sr_stream *stream) {
-    (void)pthread_mutex_lock(&stream->lock);
-    while (stream->put != stream->done)
-        (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    sr_status status = stream->status;
-    stream->status = SR_OK;
-    (void)pthread_mutex_unlock(&stream->lock);
-    return status == SR_OK ? SR_OK : sr_error_adopt(status, stream->where, stream->message);
+sr_status sr_cpu_copy(sr_device *device, sr_stream *stream, sr_address to, sr_address from,
+                      size_t bytes) {
+    void *p = NULL, *q = NULL;
+    SR_TRY(sr_cpu_pointer(device, to, &p));
+    SR_TRY(sr_cpu_pointer(device, from, &q));
+    return put_copy(stream, p, q, bytes);
 }
 
-void sr_event_record(sr_stream *stream, sr_event *out) {
-    (void)pthread_mutex_lock(&stream->lock);
-    *out = (sr_event){.stream = stream, .ticket = stream->put};
-    (void)pthread_mutex_unlock(&stream->lock);
+sr_status sr_cpu_stream_clear(sr_stream *stream, sr_address memory, size_t bytes) {
+    void *p = NULL;
+    SR_TRY(sr_cpu_pointer(stream->device, memory, &p));
+    return enqueue(own(stream), &(command){.run = run_copy, .as.copy = {p, NULL, bytes}});
 }
 
-bool sr_event_done(const sr_event *event) {
-    sr_stream *stream = event->stream;
-    (void)pthread_mutex_lock(&stream->lock);
-    bool done = stream->done >= event->ticket;
-    (void)pthread_mutex_unlock(&stream->lock);
+sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from) {
+    cpu_stream *s = own(stream);
+    command c = {
+        .run = run_launch,
+        .as.launch = {.prepared = from->prepared, .request = from->request, .site = from->site}};
+    launch *l = &c.as.launch;
+    for (int i = 0; i < from->request->args; i++)
+        if (!sr_address_is_none(from->p[i]))
+            SR_TRY(sr_cpu_pointer(stream->device, from->p[i], &l->p[i]));
+    if (!sr_address_is_none(from->workspace))
+        SR_TRY(sr_cpu_pointer(stream->device, from->workspace, &l->workspace));
+    if (from->prepared->scratch > s->scratch_bytes) {
+        if (!s->direct) // its thread may be using the present one
+            SR_TRY(sr_cpu_stream_wait(stream));
+        SR_TRY(sr_cpu_stream_reserve_scratch(stream, from->prepared->scratch));
+    }
+    return enqueue(s, &c);
+}
+
+sr_status sr_cpu_stream_wait(sr_stream *stream) {
+    cpu_stream *s = own(stream);
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put != s->done)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    const sr_status status = s->status;
+    s->status = SR_OK;
+    (void)pthread_mutex_unlock(&s->lock);
+    return status == SR_OK ? SR_OK : sr_error_adopt(status, s->where, s->message);
+}
+
+// ---- Events ----
+
+sr_status sr_cpu_event_create(sr_device *device, sr_event **out) {
+    pthread_condattr_t monotonic;
+    cpu_event *event = sr_alloc(sizeof *event, "event");
+    if (!event)
+        return SR_E_MEMORY;
+    event->head.device = device;
+    (void)pthread_mutex_init(&event->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&event->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    *out = &event->head;
+    return SR_OK;
+}
+
+void sr_cpu_event_free(sr_event *event) {
+    cpu_event *e = (cpu_event *)event;
+    (void)pthread_mutex_destroy(&e->lock);
+    (void)pthread_cond_destroy(&e->changed);
+    sr_free(e);
+}
+
+sr_status sr_cpu_event_record(sr_event *event, sr_stream *stream) {
+    cpu_event *e = (cpu_event *)event;
+    (void)pthread_mutex_lock(&e->lock);
+    const uint64_t number = ++e->recorded;
+    (void)pthread_mutex_unlock(&e->lock);
+    return enqueue(own(stream),
+                   &(command){.run = run_mark, .always = true, .as.mark = {e, number}});
+}
+
+bool sr_cpu_event_done(const sr_event *event) {
+    union {
+        const sr_event *in;
+        cpu_event *out;
+    } e = {.in = event}; // only its lock changes
+    (void)pthread_mutex_lock(&e.out->lock);
+    const bool done = e.out->reached >= e.out->recorded;
+    (void)pthread_mutex_unlock(&e.out->lock);
     return done;
 }
 
-void sr_stream_team_run(sr_stream *stream, int64_t count, sr_team_fn fn, void *user) {
-    pause_at_random(stream);
-    sr_pool_run(stream->pool, count, fn, user);
+sr_status sr_cpu_stream_wait_event(sr_stream *stream, sr_event *event) {
+    cpu_event *e = (cpu_event *)event;
+    (void)pthread_mutex_lock(&e->lock);
+    const uint64_t number = e->recorded;
+    const bool done = e->reached >= number;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (done)
+        return SR_OK;
+    return enqueue(own(stream),
+                   &(command){.run = run_wait, .always = true, .as.mark = {e, number}});
+}
+
+sr_status sr_cpu_event_wait(sr_event *event, double seconds) {
+    cpu_event *e = (cpu_event *)event;
+    struct timespec at;
+    int error = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t end = (int64_t)at.tv_nsec + (int64_t)(seconds * (double)SR_NS_PER_S);
+    at.tv_sec += (time_t)(end / SR_NS_PER_S);
+    at.tv_nsec = (long)(end % SR_NS_PER_S);
+    (void)pthread_mutex_lock(&e->lock);
+    while (e->reached < e->recorded && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&e->changed, &e->lock, &at);
+    const bool done = e->reached >= e->recorded;
+    (void)pthread_mutex_unlock(&e->lock);
+    return done ? SR_OK
+                : SR_FAIL(SR_E_TIMEOUT, "device %s has not finished its work after %.0f s",
+                          event->device->properties.name, seconds);
+}
+
+int64_t sr_cpu_event_elapsed_ns(const sr_event *begin, const sr_event *end) {
+    return ((const cpu_event *)end)->at_ns - ((const cpu_event *)begin)->at_ns;
 }

@@ -38,6 +38,8 @@ typedef struct mpi_run {
     sr_exchange *exchange;
     float *values, *scratch;
     int rank, size;
+    sr_device *device;
+    sr_stream *stream;
 } mpi_run;
 
 // Modes other than "digest" send few, cheap values.
@@ -49,18 +51,18 @@ static bool fails_here(const mpi_run *r, const char *mode, int64_t step) {
     return is_mode(r, mode) && step == FAILING_STEP && r->rank == 1;
 }
 
-static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, const float *sum,
-                        float *values) {
+static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                        sr_address values, sr_stream *stream) {
     const mpi_run *r = user;
     if (fails_here(r, "update", step))
         return SR_FAIL(SR_E_NON_FINITE, "the gradient is not finite");
-    return world_update(NULL, step, begin, end, sum, values);
+    return world_update(NULL, step, begin, end, sum, values, stream);
 }
 
 static sr_status give(mpi_run *r, int64_t step, int lane, int segment) {
     if (is_mode(r, "digest"))
-        return world_put(r->exchange, segments, step, lane, segment, r->scratch);
-    return sr_exchange_put(r->exchange, lane, segment, r->scratch);
+        return world_put(r->stream, r->exchange, segments, step, lane, segment, r->scratch);
+    return world_put_data(r->stream, r->exchange, segments, lane, segment, r->scratch);
 }
 
 static sr_status give_lanes(mpi_run *r, int64_t step) {
@@ -115,7 +117,7 @@ static sr_status check_collectives(mpi_run *r) {
     for (int i = 0; i < count; i++)
         memcpy(state + owned[i].begin, r->values + owned[i].begin,
                (size_t)(owned[i].end - owned[i].begin) * sizeof *state);
-    sr_status status = sr_exchange_gather(r->exchange, state, "a gather");
+    sr_status status = sr_exchange_gather(r->exchange, world_address(state), "a gather");
     if (status == SR_OK && hash_of(state) != hash_of(r->values))
         status = SR_FAIL(SR_E_INTERNAL, "the gathered values differ");
     sr_free(state);
@@ -128,6 +130,8 @@ static sr_status work(mpi_run *r) {
     bool hangs = is_mode(r, "hang");
     sr_comm_options comm_options = {.act_seconds = hangs ? 1 : 60, .split_bytes = 100000};
     SR_TRY(sr_comm_create(&comm_options, &r->comm));
+    SR_TRY(sr_device_open("cpu", &r->device));
+    SR_TRY(world_stream(r->device, &r->stream));
     r->rank = sr_comm_rank(r->comm);
     r->size = sr_comm_size(r->comm);
     r->values = sr_alloc_array(ELEMENTS, sizeof *r->values, "values");
@@ -138,12 +142,13 @@ static sr_status work(mpi_run *r) {
     memcpy(own, segments, sizeof own);
     if (is_mode(r, "unequal") && r->rank == 1)
         own[1].name = "bigger";
-    sr_exchange_options options = {.lanes = LANES,
+    sr_exchange_options options = {.device = r->device,
+                                   .lanes = LANES,
                                    .bucket_bytes =
                                        is_mode(r, "digest") ? 1 : 0, // one or three blocks
                                    .segments = own,
                                    .segment_count = SEGMENTS,
-                                   .values = r->values,
+                                   .values = world_address(r->values),
                                    .elements = ELEMENTS,
                                    .update = update,
                                    .user = r,
@@ -167,6 +172,8 @@ int main(int argc, char **argv) {
     }
     sr_exchange_free(r.exchange);
     sr_comm_free(r.comm);
+    sr_stream_free(r.stream);
+    sr_device_close(r.device);
     sr_free(r.values);
     sr_free(r.scratch);
     return sr_status_exit_code(status);

@@ -561,7 +561,8 @@ def ema_scales(case, truth):
 
 def ema(case, d):
     case.formula = ema_scales
-    return update(case, d, "ema", "ep", (d.choice((0.9, 0.999, 0.5)), *[0] * 7))
+    decay = d.choice((0.9, 0.999, 0.5))
+    return update(case, d, "ema", "ep", (decay, 1 - decay, d.choice((1, 1, 1 / 256)), *[0] * 5))
 
 
 KINDS_OF_CASES = {

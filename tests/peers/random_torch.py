@@ -295,8 +295,8 @@ def sgd(e, x, n, dtype):
 
 
 def ema(e, x, n, dtype):
-    decay = x[2][0]
-    e.values[e.step.inputs[0]] = decay * x[0] + (1 - decay) * x[1]
+    keep, take, scale = x[2][0], x[2][1], x[2][2]
+    e.values[e.step.inputs[0]] = keep * x[0] + take * (scale * x[1])
     return []
 
 

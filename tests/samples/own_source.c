@@ -69,7 +69,7 @@ static sr_status train(const sr_recipe *r, source *s, const char *weights) {
     sr_phase *phase = s->engine->phases[0];
     const sr_ema_settings ema = {.decay = r->ema.decay, .due = true};
     const int64_t batch = s->engine->batch;
-    sr_phase_start_average(phase);
+    SR_TRY(sr_phase_start_average(phase));
     if (weights)
         SR_TRY(load(s->engine, weights));
     for (s->step = 0; s->step < r->steps; s->step++) {

@@ -11,14 +11,23 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "kernels/chooser.h"
-#include "kernels/device/device.h"
 #include "trainer/engine/engine_trace_internal.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/engine/input_set.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/stop.h"
 
-enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, INPUT_SLOTS = 64 };
+enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, SLOT_STOP };
+
+// Most time that copies of a lane's inputs may take.
+#define COPY_SECONDS 120.0
+
+// What a lane gets beside its samples, in host memory.
+typedef struct lane_settings {
+    _Alignas(64) int32_t key[4];
+    _Alignas(64) float stop[SR_FLAT_ALIGN];
+} lane_settings;
 
 // One executor's current lane.
 typedef struct sr_lane_run {
@@ -26,9 +35,11 @@ typedef struct sr_lane_run {
     sr_phase *phase;
     int lane, target_count;
     bool busy;
-    int32_t *key; // i32[4], host memory
-    void *inputs[INPUT_SLOTS];
-    float *out; // of an inference
+    bool holds_inputs;       // the source's memory is read until the lane is complete
+    lane_settings *settings; // [2], for each set
+    sr_input_set inputs[2];  // one is filled while the other is read
+    int next;                // the set to fill
+    float *out;              // of an inference
     size_t out_bytes;
 } sr_lane_run;
 
@@ -73,7 +84,6 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
 }
 
 static sr_status create_targets(sr_engine *e) {
-    int64_t largest = SR_FLAT_ALIGN;
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
         if (phase->segment_count > e->target_capacity)
@@ -81,9 +91,6 @@ static sr_status create_targets(sr_engine *e) {
         for (int i = 0; i < phase->model->param_count; i++)
             if (phase->model->params[i].variable.slot >= e->report_capacity)
                 e->report_capacity = phase->model->params[i].variable.slot + 1;
-        for (int i = 0; i < phase->segment_count; i++)
-            if (phase->segments[i].count > largest)
-                largest = phase->segments[i].count;
     }
     e->targets = sr_alloc_array((size_t)e->target_capacity, sizeof *e->targets, "targets");
     e->target_segment =
@@ -91,9 +98,7 @@ static sr_status create_targets(sr_engine *e) {
     e->lane_values =
         sr_alloc_array(3 * (size_t)e->target_capacity, sizeof *e->lane_values, "targets");
     e->report = sr_alloc_array((size_t)e->report_capacity + 1, sizeof *e->report, "targets");
-    e->zeros = sr_alloc_array((size_t)largest, sizeof *e->zeros, "zero gradient");
-    return e->targets && e->target_segment && e->lane_values && e->report && e->zeros ? SR_OK
-                                                                                      : SR_E_MEMORY;
+    return e->targets && e->target_segment && e->lane_values && e->report ? SR_OK : SR_E_MEMORY;
 }
 
 // Threads that an executor starts compute where this one does meanwhile.
@@ -109,20 +114,30 @@ static sr_status create_executor(sr_engine *e, int index) {
     return status == SR_OK ? back : status;
 }
 
-// As many lanes at a time as there are cores; left-over cores join the lanes' teams.
+static sr_status create_run(sr_engine *e, int index) {
+    sr_lane_run *run = &e->runs[index];
+    run->engine = e;
+    for (int i = 0; i < 2; i++)
+        sr_input_set_init(&run->inputs[i], e->device);
+    run->settings = sr_alloc_array(2, sizeof *run->settings, "lane settings");
+    return run->settings ? SR_OK : SR_E_MEMORY;
+}
+
+// As many lanes at a time as the device takes; on a CPU as there are cores, and left-over cores
+// join the lanes' teams.
 static sr_status create_executors(sr_engine *e, bool one) {
+    const int most = sr_device_get_properties(e->device)->executors;
     int local = e->lane_end - e->lane_begin;
     e->executor_count = one ? 1 : local < e->threads ? local : e->threads;
+    if (most && e->executor_count > most)
+        e->executor_count = most;
     e->executors = sr_alloc_array((size_t)e->executor_count, sizeof *e->executors, "executors");
     e->runs = sr_alloc_array((size_t)e->executor_count, sizeof *e->runs, "executors");
     if (!e->executors || !e->runs)
         return SR_E_MEMORY;
     for (int i = 0; i < e->executor_count; i++) {
+        SR_TRY(create_run(e, i));
         SR_TRY(create_executor(e, i));
-        e->runs[i].engine = e;
-        e->runs[i].key = sr_alloc(64, "lane key");
-        if (!e->runs[i].key)
-            return SR_E_MEMORY;
     }
     for (int p = 0; p < e->phase_count && !one; p++)
         SR_TRY(sr_exchange_reserve(e->phases[p]->exchange, e->executor_count));
@@ -157,7 +172,10 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         e->std[c] = e->recipe->data.std.items[c];
     }
     use_chooser(o->recipe);
+    static const sr_stream_options direct = {.direct = true};
     SR_TRY(sr_device_open(o->device, &e->device));
+    SR_TRY(sr_stream_create(e->device, &direct, &e->copies));
+    SR_TRY(sr_event_create(e->device, &e->copied));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
     SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
@@ -187,21 +205,22 @@ void sr_engine_free(sr_engine *e) {
         return;
     for (int i = 0; i < e->executor_count && e->executors; i++) {
         sr_executor_free(e->executors[i]);
+        for (int k = 0; k < 2 && e->runs && e->runs[i].engine; k++)
+            sr_input_set_release(&e->runs[i].inputs[k]);
         if (e->runs)
-            sr_free(e->runs[i].key);
+            sr_free(e->runs[i].settings);
     }
     for (int i = 0; i < SR_MAX_PHASES; i++)
         sr_phase_free(e->phases[i]);
     sr_context_free(e->context);
-    if (e->device_average)
-        sr_device_free(e->device, e->device_average);
+    sr_event_free(e->copied);
+    sr_stream_free(e->copies);
     sr_device_close(e->device);
     sr_free(e->executors);
     sr_free(e->runs);
     sr_free(e->targets);
     sr_free(e->target_segment);
     sr_free(e->lane_values);
-    sr_free(e->zeros);
     sr_free(e->statistics.items);
     sr_free(e->report);
     sr_free(e->trace);
@@ -258,8 +277,13 @@ static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
     return i < s->count && s->items[i].buffer.slot == buffer.slot ? s->items[i].value : SR_NONE;
 }
 
+static sr_tensor stop_request(sr_engine *e) {
+    const sr_info info = {.dtype = SR_F32, .rank = 1, .dim = {SR_FLAT_ALIGN}};
+    return sr_input(e->context, SLOT_STOP, &info);
+}
+
 // What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
-// statistic, and the stop request.
+// statistic.
 static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *values) {
     const sr_phase *phase = e->phases[r->phase];
     sr_tensor *xs = values + phase->segment_count; // scratch behind
@@ -279,7 +303,7 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *val
         else if (i == phase->loss_segment)
             values[i] = sr_reduce_sum(r->loss);
         else
-            values[i] = i == phase->stop_segment ? SR_NONE : r->scalars[use->param - 1];
+            values[i] = i == phase->stop_segment ? stop_request(e) : r->scalars[use->param - 1];
     }
 }
 
@@ -308,37 +332,30 @@ static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int
 
 // ---- Running ----
 
-static sr_status sink(void *user, int index, const void *data, size_t bytes) {
-    sr_lane_run *run = user;
-    sr_phase *phase = run->phase;
-    int segment = run->engine->target_segment[index];
-    float scalar[SR_FLAT_ALIGN] = {0};
-    if (phase->uses[segment].kind == SR_SEGMENT_SCALAR) {
-        if (bytes > sizeof scalar) {
-            return SR_FAIL(SR_E_SHAPE, "scalar '%s' of task %s has %zu bytes; at most %zu travel",
-                           phase->segments[segment].name, run->engine->task->name, bytes,
-                           sizeof scalar);
-        }
-        memcpy(scalar, data, bytes);
-        data = scalar;
-    }
-    return sr_exchange_put(phase->exchange, run->lane, segment, data);
-}
-
-// Segments that the program does not compute: the stop request, and zeros for buffers that nobody
-// reported.
-static sr_status put_others(sr_engine *e, const sr_lane_run *run) {
+// Buffers that the program does not compute get zeros.
+static sr_status put_unreported(const sr_lane_run *run, sr_stream *stream) {
     const sr_phase *phase = run->phase;
-    float stop[SR_FLAT_ALIGN] = {sr_stop_requested() ? 1.0f : 0.0f};
     for (int i = 0, t = 0; i < phase->segment_count; i++) {
-        if (t < run->target_count && e->target_segment[t] == i) {
+        if (t < run->target_count && run->engine->target_segment[t] == i)
             t++;
-            continue;
-        }
-        SR_TRY(sr_exchange_put(phase->exchange, run->lane, i,
-                               i == phase->stop_segment ? stop : e->zeros));
+        else
+            SR_TRY(sr_exchange_put(phase->exchange, run->lane, i, sr_address_none(), 0, stream));
     }
     return SR_OK;
+}
+
+static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
+    const sr_lane_run *run = user;
+    const sr_phase *phase = run->phase;
+    const int segment = run->engine->target_segment[index];
+    const int64_t count = (int64_t)(bytes / sizeof(float));
+    if (segment == phase->stop_segment)
+        SR_TRY(put_unreported(run, stream));
+    if (phase->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
+        return SR_FAIL(SR_E_SHAPE, "scalar '%s' of task %s has %zu bytes; at most %zu travel",
+                       phase->segments[segment].name, run->engine->task->name, bytes,
+                       SR_FLAT_ALIGN * sizeof(float));
+    return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);
 }
 
 static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
@@ -350,7 +367,8 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     sr_watch_begin_work(&watch, "lane %d to be computed", run->lane);
     sr_status status = sr_executor_wait(e->executors[i]);
     sr_watch_end(&watch);
-    source->done(source->user, run->lane);
+    if (run->holds_inputs)
+        source->done(source->user, run->lane);
     return status;
 }
 
@@ -360,23 +378,59 @@ static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
     memcpy(key, words, sizeof words);
 }
 
+static sr_status wait_for_copies(sr_engine *e) {
+    SR_TRY(sr_event_record(e->copied, e->copies));
+    SR_TRY(sr_event_wait(e->copied, COPY_SECONDS));
+    return sr_stream_wait(e->copies);
+}
+
+// Fills the next set of an executor with a lane's inputs. Returns when they are there.
+static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, int64_t step, int lane,
+                             const sr_lane_inputs *inputs) {
+    sr_input_set *set = &run->inputs[run->next];
+    lane_settings *settings = &run->settings[run->next];
+    const size_t samples = (size_t)e->lane_samples;
+    set_key(e, step, lane, settings->key);
+    settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
+    SR_TRY(sr_input_set_fill(set, SLOT_IMAGE, inputs->image,
+                             samples * (size_t)(e->image_height * e->image_width * 3), e->copies));
+    SR_TRY(sr_input_set_fill(set, SLOT_LABEL, inputs->label, samples * sizeof(int32_t), e->copies));
+    SR_TRY(sr_input_set_fill(set, SLOT_KEY, settings->key, sizeof settings->key, e->copies));
+    SR_TRY(sr_input_set_fill(set, SLOT_STOP, settings->stop, sizeof settings->stop, e->copies));
+    return wait_for_copies(e);
+}
+
+// Where inputs are copied, that happens while the executor still computes its lane before; where
+// they are read in place, the executor is waited for first, so that the source gives out as few
+// lanes at a time as there are executors.
+static sr_status load_lane(sr_engine *e, int i, int64_t step, int lane,
+                           const sr_lane_source *source) {
+    sr_lane_run *run = &e->runs[i];
+    sr_lane_inputs inputs;
+    const bool in_place = sr_input_set_in_place(&run->inputs[0]);
+    if (in_place)
+        SR_TRY(finish(e, i, source));
+    SR_TRY(source->get(source->user, lane, &inputs));
+    const sr_status status = fill_inputs(e, run, step, lane, &inputs);
+    if (status != SR_OK || !in_place)
+        source->done(source->user, lane);
+    SR_TRY(status);
+    SR_TRY(finish(e, i, source));
+    run->holds_inputs = in_place;
+    return SR_OK;
+}
+
 static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lane, sr_plan *plan,
                             int target_count, const sr_lane_source *source) {
     int i = (lane - e->lane_begin) % e->executor_count;
     sr_lane_run *run = &e->runs[i];
-    sr_lane_inputs inputs;
-    SR_TRY(finish(e, i, source));
-    SR_TRY(source->get(source->user, lane, &inputs));
+    SR_TRY(load_lane(e, i, step, lane, source));
     run->phase = phase;
     run->lane = lane;
     run->target_count = target_count;
-    SR_TRY(put_others(e, run));
     run->busy = true;
-    set_key(e, step, lane, run->key);
-    run->inputs[SLOT_IMAGE] = inputs.image;
-    run->inputs[SLOT_LABEL] = inputs.label;
-    run->inputs[SLOT_KEY] = run->key;
-    const sr_run replay = {.inputs = run->inputs, .sink = sink, .user = run};
+    const sr_run replay = {.inputs = run->inputs[run->next].slots, .sink = sink, .user = run};
+    run->next = !run->next;
     return sr_executor_begin(e->executors[i], plan, &replay);
 }
 
@@ -410,6 +464,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     int count;
     sr_float_control();
     SR_TRY(sr_engine_trace_begin(e->trace));
+    SR_TRY(sr_phase_begin_step(phase));
     SR_TRY(sr_exchange_step_begin(phase->exchange, step));
     sr_status status = record_phase(e, phase_index, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
@@ -419,7 +474,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     if (status != SR_OK)
         sr_exchange_fail(phase->exchange, status, sr_error_message());
     SR_TRY(sr_exchange_step_wait(phase->exchange));
-    sr_phase_upload(phase);
+    SR_TRY(sr_phase_end_step(phase));
     sr_engine_trace_end(e->trace, SR_STEP_WAITS);
     return SR_OK;
 }
@@ -431,18 +486,37 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
 
 // ---- Inference ----
 
-static sr_status inference_sink(void *user, int index, const void *data, size_t bytes) {
-    sr_lane_run *run = user;
+// Replays a plan on the first executor with inputs in host memory.
+typedef struct host_input {
+    int slot;
+    const void *memory;
+    size_t bytes;
+} host_input;
+
+static sr_status replay_once(sr_engine *e, sr_plan *plan, const host_input *inputs, int count,
+                             sr_sink_fn to, void *user) {
+    sr_input_set *set = &e->runs[0].inputs[0];
+    for (int i = 0; i < count; i++)
+        SR_TRY(
+            sr_input_set_fill(set, inputs[i].slot, inputs[i].memory, inputs[i].bytes, e->copies));
+    SR_TRY(wait_for_copies(e));
+    const sr_run replay = {.inputs = set->slots, .sink = to, .user = user};
+    SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
+    return sr_executor_wait(e->executors[0]);
+}
+
+static sr_status inference_sink(void *user, int index, sr_address data, size_t bytes,
+                                sr_stream *stream) {
+    const sr_lane_run *run = user;
     (void)index;
     if (bytes != run->out_bytes)
         return SR_FAIL(SR_E_SHAPE, "the model gives %zu bytes where %zu are expected", bytes,
                        run->out_bytes);
-    memcpy(run->out, data, bytes);
-    return SR_OK;
+    return sr_stream_download(stream, run->out, data, bytes);
 }
 
-sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t width, void *image,
-                          float *out, size_t bytes) {
+sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                          const void *image, float *out, size_t bytes) {
     sr_plan *plan;
     sr_lane_run *run = &e->runs[0];
     sr_float_control();
@@ -454,24 +528,24 @@ sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t
     SR_TRY(sr_compile(e->context, &target, 1, &plan));
     run->out = out;
     run->out_bytes = bytes;
-    run->inputs[SLOT_IMAGE] = image;
-    const sr_run replay = {.inputs = run->inputs, .sink = inference_sink, .user = run};
-    SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
-    return sr_executor_wait(e->executors[0]);
+    const host_input input = {SLOT_IMAGE, image, (size_t)(samples * height * width * 3)};
+    return replay_once(e, plan, &input, 1, inference_sink, run);
 }
 
-static sr_status mix_sink(void *user, int index, const void *data, size_t bytes) {
-    const sr_mixed_lane *out = user;
-    void *const to[] = {out->x, out->partner, out->weight};
-    memcpy(to[index], data, bytes);
-    return SR_OK;
+typedef struct mix_targets {
+    void *to[3];
+} mix_targets;
+
+static sr_status mix_sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
+    const mix_targets *targets = user;
+    return sr_stream_download(stream, targets->to[index], data, bytes);
 }
 
 sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_lane_inputs *inputs,
                         const sr_mixed_lane *out) {
     sr_plan *plan;
-    sr_lane_run *run = &e->runs[0];
-    sr_mixed_lane into = *out;
+    int32_t *key = e->runs[0].settings[0].key;
+    mix_targets into = {{out->x, out->partner, out->weight}};
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
@@ -482,39 +556,25 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_lane_inpu
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, targets, 3, &plan));
-    set_key(e, step, lane, run->key);
-    run->inputs[SLOT_IMAGE] = inputs->image;
-    run->inputs[SLOT_LABEL] = inputs->label;
-    run->inputs[SLOT_KEY] = run->key;
-    const sr_run replay = {.inputs = run->inputs, .sink = mix_sink, .user = &into};
-    SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
-    return sr_executor_wait(e->executors[0]);
-}
-
-static sr_status average_memory(sr_engine *e, sr_phase *phase, float **out) {
-    SR_TRY(sr_phase_gather_average(phase));
-    *out = phase->ema;
-    if (sr_device_host_access(e->device))
-        return SR_OK;
-    size_t bytes = (size_t)phase->elements * sizeof(float);
-    if (!e->device_average) {
-        void *memory;
-        SR_TRY(sr_device_alloc(e->device, bytes, "average of parameters", &memory));
-        e->device_average = memory;
-    }
-    sr_device_copy(e->device, e->device_average, phase->ema, bytes);
-    *out = e->device_average;
-    return SR_OK;
+    set_key(e, step, lane, key);
+    const int64_t samples = e->lane_samples;
+    const host_input from[] = {
+        {SLOT_IMAGE, inputs->image, (size_t)(samples * e->image_height * e->image_width * 3)},
+        {SLOT_LABEL, inputs->label, (size_t)samples * sizeof(int32_t)},
+        {SLOT_KEY, key, 4 * sizeof *key}};
+    return replay_once(e, plan, from, 3, mix_sink, &into);
 }
 
 sr_status sr_engine_use_average(sr_engine *e, bool average) {
     sr_phase *phase = e->phases[0];
-    float *flat = phase->device_values;
-    if (average && phase->ema)
-        SR_TRY(average_memory(e, phase, &flat));
+    sr_address flat = phase->values;
+    if (average && sr_phase_has_average(phase)) {
+        SR_TRY(sr_phase_gather_average(phase));
+        flat = phase->ema;
+    }
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *p = &phase->model->params[i];
-        sr_variable_move(p->variable, flat + p->offset);
+        sr_variable_move(p->variable, sr_address_add(flat, (size_t)p->offset * sizeof(float)));
     }
     return SR_OK;
 }

@@ -29,7 +29,7 @@ typedef struct sr_engine_options {
     uint64_t seed;
 } sr_engine_options;
 
-// Memory of one lane's inputs, in the order of a slot: host or device.
+// One lane's inputs in host memory, 64-byte aligned.
 typedef struct sr_lane_inputs {
     void *image; // u8 [n,H,W,3]
     void *label; // i32 [n]
@@ -64,8 +64,8 @@ typedef struct sr_engine {
     sr_statistics statistics;
     int *report; // number of a buffer's first report in 'statistics', by the variable's slot
     uint32_t report_capacity;
-    float *zeros; // of the largest segment, for buffers that nobody reported
-    float *device_average;
+    sr_stream *copies; // of inputs
+    sr_event *copied;
     struct sr_engine_trace *trace; // NULL: none
 } sr_engine;
 
@@ -98,7 +98,7 @@ SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan *
 // into 'out' of 'bytes' bytes. With the values that sr_engine_use_average chose, running statistics
 // fixed.
 SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64_t height,
-                                       int64_t width, void *image, float *out, size_t bytes);
+                                       int64_t width, const void *image, float *out, size_t bytes);
 // A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.
 typedef struct sr_mixed_lane {
     float *x;         // [n,H,W,3], normalised by data.mean and data.std

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases: layout of the flat space and the update that owners run on it (phase.h).
 //
-// The update runs on the exchange's communication thread with prepared kernels, one for each length
-// of piece that occurs; they are prepared the first time and kept, so a steady step allocates
-// nothing. The kernels are elementwise: how a segment is cut into pieces changes no bit.
+// The update is put on the exchange's stream, a block at a time, with prepared kernels, one for
+// each length of piece that occurs; they are prepared the first time and kept, so a steady step
+// allocates nothing. On a CPU they run at once, while the block is in the cache. The kernels are
+// elementwise: how a segment is cut into pieces changes no bit.
 #include "trainer/engine/phase.h"
 
 #include <string.h>
 
 #include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
-#include "kernels/device/device.h"
 #include "kernels/kernel_params.h"
+#include "kernels/prepared_cache.h"
 #include "trainer/engine/param_groups.h"
 
 static int64_t aligned(int64_t count) {
@@ -20,95 +21,108 @@ static int64_t aligned(int64_t count) {
 
 // ---- The update ----
 
-static sr_status prepare_update(sr_phase *phase, int64_t count, sr_prepared_update **out) {
-    for (size_t i = 0; i < phase->update_count; i++) {
-        if (phase->updates[i].count == count) {
-            *out = &phase->updates[i];
-            return SR_OK;
-        }
-    }
-    void *updates = phase->updates;
-    SR_TRY(sr_grow(&updates, &phase->update_capacity, phase->update_count + 1,
-                   sizeof *phase->updates, "updates"));
-    phase->updates = updates;
-    sr_prepared_update *u = &phase->updates[phase->update_count];
-    *u = (sr_prepared_update){.count = count};
-    u->request.kernel = phase->optimizer->kernel;
-    u->request.own = phase->optimizer->kernels;
-    u->request.own_count = phase->optimizer->kernel_count;
-    u->request.args = phase->optimizer->states + 3;
-    for (int i = 0; i < u->request.args; i++)
-        u->request.dtype[i] = SR_F32;
-    const sr_count_params params = {.count = count};
-    memcpy(u->request.params, &params, sizeof params);
-    SR_TRY(sr_kernel_prepare(&u->request, &u->prepared));
-    size_t scratch = u->prepared.scratch + u->prepared.workspace + 128;
-    if (scratch > phase->update_scratch_bytes) {
-        sr_free(phase->update_scratch);
-        phase->update_scratch = sr_alloc(scratch, "update scratch");
-        phase->update_scratch_bytes = phase->update_scratch ? scratch : 0;
-        if (!phase->update_scratch)
-            return SR_E_MEMORY;
-    }
-    phase->update_count++;
-    *out = u;
+// Rows of 'hyper', whole cache lines: those of groups, that of the average, those of segments that
+// are buffers.
+#define HYPER_ROW 16
+#define HYPER_AVERAGE SR_MAX_GROUPS
+#define HYPER_SETTINGS (SR_MAX_GROUPS + 1) // rows that change every step
+#define HYPER_BUFFERS HYPER_SETTINGS
+
+static sr_address element(sr_address base, int64_t index) {
+    return sr_address_add(base, (size_t)index * sizeof(float));
+}
+
+static sr_address hyper_row(const sr_phase *phase, int row) {
+    return element(phase->hyper, (int64_t)row * HYPER_ROW);
+}
+
+// The row of a kernel that computes a = keep a + take (scale x).
+static void fill_average(double keep, double take, double scale, float *row) {
+    row[0] = (float)keep;
+    row[1] = (float)take;
+    row[2] = (float)scale;
+}
+
+// Streams may still use the present workspace.
+static sr_status grow_workspace(sr_phase *phase, size_t bytes, sr_stream *stream) {
+    if (bytes <= phase->workspace_bytes)
+        return SR_OK;
+    SR_TRY(sr_stream_wait(stream));
+    sr_device_free(phase->device, phase->workspace);
+    phase->workspace = sr_address_none();
+    phase->workspace_bytes = 0;
+    SR_TRY(sr_device_alloc(phase->device, bytes, "update workspace", &phase->workspace));
+    phase->workspace_bytes = bytes;
     return SR_OK;
+}
+
+// Puts a kernel over 'count' elements on the stream; 'request' has the kernel.
+static sr_status launch(sr_phase *phase, sr_kernel_request *request, int64_t count, int args,
+                        const sr_address *p, const char *what, sr_stream *stream) {
+    const sr_prepared_entry *kernel;
+    const sr_count_params params = {.count = count};
+    request->device = sr_device_get_properties(phase->device)->kind;
+    request->args = args;
+    for (int i = 0; i < args; i++)
+        request->dtype[i] = SR_F32;
+    memcpy(request->params, &params, sizeof params);
+    SR_TRY(sr_prepared_cache_get(phase->kernels, request, &kernel));
+    SR_TRY(grow_workspace(phase, kernel->prepared.workspace, stream));
+    const sr_kernel_call call = {.prepared = &kernel->prepared,
+                                 .request = &kernel->request,
+                                 .p = p,
+                                 .workspace = phase->workspace,
+                                 .site = {.what = what}};
+    return sr_stream_launch(stream, &call);
 }
 
 static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t count,
-                              const float *sum, float *values) {
-    sr_group_settings *g = &phase->groups[group];
-    sr_prepared_update *u;
-    if (g->rests)
+                              sr_address sum, sr_address values, sr_stream *stream) {
+    const sr_optimizer_desc *optimizer = phase->optimizer;
+    const int states = optimizer->states;
+    sr_kernel_request request;
+    sr_address p[SR_OPTIMIZER_MAX_STATES + 3] = {values};
+    if (phase->groups[group].rests)
         return SR_OK;
-    SR_TRY(prepare_update(phase, count, &u));
-    union {
-        const float *in;
-        void *any;
-    } gradient = {.in = sum};
-    void *p[SR_OPTIMIZER_MAX_STATES + 3] = {values};
-    int states = phase->optimizer->states;
     for (int i = 0; i < states; i++)
-        p[1 + i] = phase->states[i] + begin;
-    p[1 + states] = gradient.any; // only read
-    p[2 + states] = g->hyper;
-    unsigned char *scratch = phase->update_scratch;
-    size_t workspace = (u->prepared.workspace + 63) & ~(size_t)63;
-    return sr_prepared_run(&u->prepared, &u->request, p, scratch, scratch + workspace);
+        p[1 + i] = element(phase->states[i], begin);
+    p[1 + states] = sum; // only read
+    p[2 + states] = hyper_row(phase, group);
+    memset(&request, 0, sizeof request);
+    request.kernel = optimizer->kernel;
+    request.own = optimizer->kernels;
+    request.own_count = optimizer->kernel_count;
+    return launch(phase, &request, count, states + 3, p, optimizer->name, stream);
 }
 
-static void update_buffer(const sr_phase *phase, double momentum, int64_t count, const float *sum,
-                          float *values) {
-    const float keep = (float)(1 - momentum), take = (float)momentum;
-    const float scale = (float)(1.0 / phase->lanes);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = keep * values[i] + take * (sum[i] * scale);
-}
-
-static void update_ema(const sr_ema_settings *ema, int64_t count, float *average, float *values) {
-    const float keep = (float)ema->decay, take = (float)(1 - ema->decay);
-    for (int64_t i = 0; i < count; i++) {
-        average[i] = keep * average[i] + take * values[i];
-        if (ema->lookahead)
-            values[i] = average[i];
-    }
+// a = keep a + take (scale x)
+static sr_status update_average(sr_phase *phase, sr_address a, sr_address x, int row, int64_t count,
+                                const char *what, sr_stream *stream) {
+    const sr_address p[] = {a, x, hyper_row(phase, row)};
+    sr_kernel_request request;
+    memset(&request, 0, sizeof request);
+    request.kernel = SR_KERNEL_ema;
+    return launch(phase, &request, count, 3, p, what, stream);
 }
 
 static sr_status update_piece(sr_phase *phase, int segment, int64_t begin, int64_t end,
-                              const float *sum, float *values) {
+                              sr_address sum, sr_address values, sr_stream *stream) {
     const sr_segment_use *use = &phase->uses[segment];
-    int64_t count = end - begin;
-    if (use->kind == SR_SEGMENT_SCALAR) {
-        memcpy(values, sum, (size_t)count * sizeof *values);
-        return SR_OK;
-    }
+    const int64_t count = end - begin;
+    const size_t bytes = (size_t)count * sizeof(float);
+    if (use->kind == SR_SEGMENT_SCALAR)
+        return sr_stream_copy(stream, values, sum, bytes);
     if (use->kind == SR_SEGMENT_BUFFER)
-        update_buffer(phase, phase->model->params[use->param].momentum, count, sum, values);
+        SR_TRY(update_average(phase, values, sum, HYPER_BUFFERS + segment, count,
+                              "running statistics", stream));
     else
-        SR_TRY(update_param(phase, use->group, begin, count, sum, values));
-    if (phase->ema && phase->ema_now.due)
-        update_ema(&phase->ema_now, count, phase->ema + begin, values);
-    return SR_OK;
+        SR_TRY(update_param(phase, use->group, begin, count, sum, values, stream));
+    if (!sr_phase_has_average(phase) || !phase->ema_now.due)
+        return SR_OK;
+    const sr_address average = element(phase->ema, begin);
+    SR_TRY(update_average(phase, average, values, HYPER_AVERAGE, count, "average of parameters",
+                          stream));
+    return phase->ema_now.lookahead ? sr_stream_copy(stream, values, average, bytes) : SR_OK;
 }
 
 // The first segment that ends after an element.
@@ -125,8 +139,8 @@ static int segment_after(const sr_phase *phase, int64_t element) {
     return low;
 }
 
-static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, const float *sum,
-                        float *values) {
+static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                        sr_address values, sr_stream *stream) {
     sr_phase *phase = user;
     (void)step;
     for (int i = segment_after(phase, begin); i < phase->segment_count; i++) {
@@ -135,7 +149,8 @@ static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, co
             break;
         int64_t from = s->begin > begin ? s->begin : begin;
         int64_t to = s->begin + s->count < end ? s->begin + s->count : end;
-        SR_TRY(update_piece(phase, i, from, to, sum + (from - begin), values + (from - begin)));
+        SR_TRY(update_piece(phase, i, from, to, element(sum, from - begin),
+                            element(values, from - begin), stream));
     }
     return SR_OK;
 }
@@ -196,27 +211,47 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o) {
     return SR_OK;
 }
 
-static sr_status flat(int64_t elements, const char *what, float **out) {
-    *out = sr_alloc_array((size_t)elements, sizeof **out, what);
-    return *out ? SR_OK : SR_E_MEMORY;
+static sr_status flat(const sr_phase *phase, const char *what, sr_address *out) {
+    return sr_device_alloc(phase->device, (size_t)phase->elements * sizeof(float), what, out);
+}
+
+static sr_status make_hyper(sr_phase *phase) {
+    const size_t floats = (size_t)(HYPER_BUFFERS + phase->segment_count) * HYPER_ROW;
+    float *rows = NULL;
+    SR_TRY(sr_prepared_cache_create(&phase->kernels));
+    phase->settings = sr_alloc_array(HYPER_SETTINGS * HYPER_ROW, sizeof(float), "settings");
+    if (!phase->settings)
+        return SR_E_MEMORY;
+    SR_TRY(sr_device_alloc(phase->device, floats * sizeof(float), "settings", &phase->hyper));
+    void *mapped = NULL;
+    SR_TRY(sr_device_map(phase->device, phase->hyper, floats * sizeof(float), &mapped));
+    rows = mapped;
+    for (int i = 0; i < phase->segment_count; i++) {
+        if (phase->uses[i].kind != SR_SEGMENT_BUFFER)
+            continue;
+        const double momentum = phase->model->params[phase->uses[i].param].momentum;
+        fill_average(1 - momentum, momentum, 1.0 / phase->lanes,
+                     rows + (size_t)(HYPER_BUFFERS + i) * HYPER_ROW);
+    }
+    return sr_device_unmap(phase->device, phase->hyper, floats * sizeof(float), mapped, true);
 }
 
 static sr_status make_memory(sr_phase *phase, const sr_phase_options *o) {
-    SR_TRY(flat(phase->elements, "parameters", &phase->values));
+    float *values = NULL;
+    SR_TRY(flat(phase, "parameters", &phase->values));
     for (int i = 0; i < phase->optimizer->states; i++)
-        SR_TRY(flat(phase->elements, "optimiser state", &phase->states[i]));
+        SR_TRY(flat(phase, "optimiser state", &phase->states[i]));
     if (o->has_ema)
-        SR_TRY(flat(phase->elements, "average of parameters", &phase->ema));
-    phase->device_values = phase->values;
-    if (!sr_device_host_access(o->device)) {
-        void *memory;
-        SR_TRY(sr_device_alloc(o->device, (size_t)phase->elements * sizeof(float), "parameters",
-                               &memory));
-        phase->device_values = memory;
-    }
-    sr_model_init_values(phase->model, o->seed, phase->values);
-    sr_phase_upload(phase);
-    return sr_model_bind(phase->model, o->context, phase->device_values);
+        SR_TRY(flat(phase, "average of parameters", &phase->ema));
+    phase->scalars = sr_alloc_array((size_t)(phase->elements - phase->scalar_begin),
+                                    sizeof *phase->scalars, "scalars of a step");
+    if (!phase->scalars)
+        return SR_E_MEMORY;
+    SR_TRY(make_hyper(phase));
+    SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &values));
+    sr_model_init_values(phase->model, o->seed, values);
+    SR_TRY(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
+    return sr_model_bind(phase->model, o->context, phase->values);
 }
 
 sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
@@ -239,6 +274,7 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
                                           .bucket_bytes = o->bucket_bytes,
                                           .segments = phase->segments,
                                           .segment_count = phase->segment_count,
+                                          .device = phase->device,
                                           .values = phase->values,
                                           .elements = phase->elements,
                                           .update = update,
@@ -257,18 +293,17 @@ void sr_phase_free(sr_phase *phase) {
     if (!phase)
         return;
     sr_exchange_free(phase->exchange);
-    for (size_t i = 0; i < phase->update_count; i++)
-        sr_prepared_release(&phase->updates[i].prepared);
-    if (phase->device_values != phase->values)
-        sr_device_free(phase->device, phase->device_values);
+    sr_prepared_cache_free(phase->kernels);
+    sr_device_free(phase->device, phase->hyper);
+    sr_device_free(phase->device, phase->workspace);
+    sr_device_free(phase->device, phase->values);
     for (int i = 0; i < SR_OPTIMIZER_MAX_STATES; i++)
-        sr_free(phase->states[i]);
-    sr_free(phase->values);
-    sr_free(phase->ema);
+        sr_device_free(phase->device, phase->states[i]);
+    sr_device_free(phase->device, phase->ema);
+    sr_free(phase->settings);
+    sr_free(phase->scalars);
     sr_free(phase->segments);
     sr_free(phase->uses);
-    sr_free(phase->updates);
-    sr_free(phase->update_scratch);
     sr_model_free(phase->model);
     sr_free(phase);
 }
@@ -287,34 +322,58 @@ void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double l
                                           .weight_decay = phase->weight_decay * g->decay_scale,
                                           .gradient_scale = gradient_scale,
                                           .step = step};
-        phase->optimizer->fill(phase->optimizer_options, &request, g->hyper);
+        phase->optimizer->fill(phase->optimizer_options, &request,
+                               phase->settings + (size_t)i * HYPER_ROW);
         g->rests = g->until_samples > 0 && (double)position >= g->until_samples;
     }
     phase->ema_now = ema;
+    fill_average(ema.decay, 1 - ema.decay, 1, phase->settings + HYPER_AVERAGE * HYPER_ROW);
 }
 
-void sr_phase_upload(sr_phase *phase) {
-    if (phase->device_values != phase->values)
-        sr_device_copy(phase->device, phase->device_values, phase->values,
-                       (size_t)phase->elements * sizeof(float));
+sr_status sr_phase_begin_step(sr_phase *phase) {
+    return sr_device_upload(phase->device, phase->hyper, phase->settings,
+                            HYPER_SETTINGS * HYPER_ROW * sizeof(float));
 }
 
-void sr_phase_download(sr_phase *phase) {
-    if (phase->device_values != phase->values)
-        sr_device_copy(phase->device, phase->values, phase->device_values,
-                       (size_t)phase->elements * sizeof(float));
+sr_status sr_phase_end_step(sr_phase *phase) {
+    return sr_device_download(phase->device, phase->scalars,
+                              element(phase->values, phase->scalar_begin),
+                              (size_t)(phase->elements - phase->scalar_begin) * sizeof(float));
+}
+
+static sr_address address_of(const sr_phase *phase, int array) {
+    return array == SR_PHASE_VALUES    ? phase->values
+           : array == SR_PHASE_AVERAGE ? phase->ema
+                                       : phase->states[array - SR_PHASE_STATE];
+}
+
+sr_status sr_phase_map(const sr_phase *phase, int array, float **out) {
+    void *mapped = NULL;
+    SR_TRY(sr_device_map(phase->device, address_of(phase, array),
+                         (size_t)phase->elements * sizeof(float), &mapped));
+    *out = mapped;
+    return SR_OK;
+}
+
+sr_status sr_phase_unmap(const sr_phase *phase, int array, float *mapped, bool write) {
+    return sr_device_unmap(phase->device, address_of(phase, array),
+                           (size_t)phase->elements * sizeof(float), mapped, write);
+}
+
+static float scalar(const sr_phase *phase, int segment, int element) {
+    return phase->scalars[phase->segments[segment].begin - phase->scalar_begin + element];
 }
 
 double sr_phase_scalar(const sr_phase *phase, int which, int element) {
-    return (double)phase->values[phase->segments[phase->loss_segment + 1 + which].begin + element];
+    return (double)scalar(phase, phase->loss_segment + 1 + which, element);
 }
 
 double sr_phase_loss_sum(const sr_phase *phase) {
-    return (double)phase->values[phase->segments[phase->loss_segment].begin];
+    return (double)scalar(phase, phase->loss_segment, 0);
 }
 
 bool sr_phase_stop_agreed(const sr_phase *phase) {
-    return phase->values[phase->segments[phase->stop_segment].begin] > 0;
+    return scalar(phase, phase->stop_segment, 0) > 0;
 }
 
 bool sr_phase_trains(const sr_phase *phase, int param) {
@@ -324,9 +383,15 @@ bool sr_phase_trains(const sr_phase *phase, int param) {
     return false;
 }
 
-void sr_phase_start_average(sr_phase *phase) {
-    if (phase->ema)
-        memcpy(phase->ema, phase->values, (size_t)phase->elements * sizeof(float));
+bool sr_phase_has_average(const sr_phase *phase) {
+    return !sr_address_is_none(phase->ema);
+}
+
+sr_status sr_phase_start_average(sr_phase *phase) {
+    if (!sr_phase_has_average(phase))
+        return SR_OK;
+    return sr_device_copy(phase->device, phase->ema, phase->values,
+                          (size_t)phase->elements * sizeof(float));
 }
 
 sr_status sr_phase_gather_average(sr_phase *phase) {
@@ -334,8 +399,9 @@ sr_status sr_phase_gather_average(sr_phase *phase) {
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *p = &phase->model->params[i];
         if (!sr_phase_trains(phase, i))
-            memcpy(phase->ema + p->offset, phase->values + p->offset,
-                   (size_t)sr_info_count(&p->info) * sizeof(float));
+            SR_TRY(sr_device_copy(phase->device, element(phase->ema, p->offset),
+                                  element(phase->values, p->offset),
+                                  (size_t)sr_info_count(&p->info) * sizeof(float)));
     }
     return SR_OK;
 }

@@ -40,14 +40,7 @@ typedef struct sr_group_settings {
     sr_length until;      // updated until then; 0: to the end
     double until_samples; // the same in samples, set by sr_phase_set_lengths
     bool rests;           // in this step
-    float hyper[SR_HYPER];
 } sr_group_settings;
-
-typedef struct sr_prepared_update { // of one length
-    int64_t count;
-    sr_kernel_request request;
-    sr_prepared prepared;
-} sr_prepared_update;
 
 // The average of the parameters in one step, e = decay e + (1 - decay) p. The phase has one where
 // its options say has_ema (the recipe's ema.decay). It begins where sr_phase_start_average was
@@ -57,6 +50,8 @@ typedef struct sr_ema_settings {
     bool due;       // this step updates it
     bool lookahead; // the parameters take the average's value, where it is due
 } sr_ema_settings;
+
+typedef struct sr_prepared_cache sr_prepared_cache; // kernels/prepared_cache.h
 
 // A phase of the engine. Its fields are for reading.
 typedef struct sr_phase {
@@ -71,10 +66,10 @@ typedef struct sr_phase {
 
     int64_t elements;     // of the whole flat space
     int64_t scalar_begin; // first element after the model
-    float *values;        // V on the host, which the exchange fills
-    float *device_values; // what kernels read; the same memory where the device allows it
-    float *states[SR_OPTIMIZER_MAX_STATES];
-    float *ema; // NULL where there is none
+    // On the device, f32 and 'elements' long: V, which the exchange fills, the optimiser's states,
+    // and the average, if there is one.
+    sr_address values, states[SR_OPTIMIZER_MAX_STATES], ema;
+    float *scalars; // on the host: V from scalar_begin on, after a step
 
     sr_segment *segments;
     sr_segment_use *uses;
@@ -83,10 +78,12 @@ typedef struct sr_phase {
 
     int lanes;
     sr_ema_settings ema_now;
-    sr_prepared_update *updates;
-    size_t update_count, update_capacity;
-    void *update_scratch;
-    size_t update_scratch_bytes;
+    // Updates: their kernels, and numbers that these read on the device ('hyper', by rows). What
+    // changes every step is uploaded from settings[].
+    sr_prepared_cache *kernels;
+    sr_address hyper, workspace;
+    size_t workspace_bytes;
+    float *settings;
     sr_exchange *exchange;
 } sr_phase;
 
@@ -119,16 +116,30 @@ void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
 // sr_exchange_step_begin).
 void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
                        double gradient_scale, sr_ema_settings ema);
-// Brings the host values to the device, where they are different memory.
-void sr_phase_upload(sr_phase *phase);
-// Brings device values (written by init_from_data) back to the host.
-void sr_phase_download(sr_phase *phase);
+// Brings the settings of the step to the device, before its first lane.
+SR_NODISCARD sr_status sr_phase_begin_step(sr_phase *phase);
+// Brings the scalars of the step to the host, after its exchange.
+SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
+
+// Arrays of a phase; SR_PHASE_STATE + i is state i of the optimiser.
+typedef enum sr_phase_array {
+    SR_PHASE_VALUES = 0,
+    SR_PHASE_AVERAGE,
+    SR_PHASE_STATE
+} sr_phase_array;
+// Host access to an array between steps, 'elements' long: for checkpoints, digests and reports.
+// Every map is followed by an unmap.
+SR_NODISCARD sr_status sr_phase_map(const sr_phase *phase, int array, float **out);
+// Ends the access; 'write': the array was changed.
+SR_NODISCARD sr_status sr_phase_unmap(const sr_phase *phase, int array, float *mapped, bool write);
 // Value of a scalar after a step: 'which' of the task's, element.
 double sr_phase_scalar(const sr_phase *phase, int which, int element);
 // Sum of the losses of the step's samples, over all lanes.
 double sr_phase_loss_sum(const sr_phase *phase);
 // The average starts at the parameters (a new run, or weights that were loaded).
-void sr_phase_start_average(sr_phase *phase);
+SR_NODISCARD sr_status sr_phase_start_average(sr_phase *phase);
+// Whether the phase has an average of its parameters.
+bool sr_phase_has_average(const sr_phase *phase);
 // All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
 // part in the exchange, stand in it with their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);

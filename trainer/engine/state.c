@@ -13,6 +13,51 @@
 #include "trainer/checkpoint/json_tree.h"
 #include "trainer/engine/digest.h"
 
+// ---- Host access ----
+
+enum { ARRAYS = SR_PHASE_STATE + SR_OPTIMIZER_MAX_STATES };
+
+// Arrays of all phases on the host; NULL: not mapped.
+typedef struct host_arrays {
+    float *flat[SR_MAX_PHASES][ARRAYS];
+} host_arrays;
+
+static bool exists(const sr_phase *phase, int array) {
+    if (array == SR_PHASE_AVERAGE)
+        return sr_phase_has_average(phase);
+    return array < SR_PHASE_STATE + phase->optimizer->states;
+}
+
+static sr_status unmap(const sr_engine *e, const host_arrays *host, bool write) {
+    sr_status status = SR_OK;
+    for (int p = 0; p < e->phase_count; p++) {
+        for (int a = 0; a < ARRAYS; a++) {
+            if (!host->flat[p][a])
+                continue;
+            const sr_status other = sr_phase_unmap(e->phases[p], a, host->flat[p][a], write);
+            status = status == SR_OK ? other : status;
+        }
+    }
+    return status;
+}
+
+// Maps the arrays [first, end) of every phase, as far as they exist.
+static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
+    *out = (host_arrays){0};
+    for (int p = 0; p < e->phase_count; p++) {
+        for (int a = first; a < end; a++) {
+            if (!exists(e->phases[p], a))
+                continue;
+            const sr_status status = sr_phase_map(e->phases[p], a, &out->flat[p][a]);
+            if (status != SR_OK) {
+                (void)unmap(e, out, false);
+                return status;
+            }
+        }
+    }
+    return SR_OK;
+}
+
 // ---- Lists of tensors ----
 
 static int count_tensors(const sr_engine *e) {
@@ -31,12 +76,12 @@ static sr_stored_tensor stored_param(const sr_param *p, const float *flat) {
 }
 
 // Parameters, buffers and PyTorch's step counters, with the values or the averages.
-static int list_tensors(const sr_engine *e, bool average, const int64_t *steps,
-                        sr_stored_tensor *out) {
+static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
+                        const int64_t *steps, sr_stored_tensor *out) {
     int count = 0;
     for (int p = 0; p < e->phase_count; p++) {
         const sr_model *model = e->models[p];
-        const float *flat = average ? e->phases[p]->ema : e->phases[p]->values;
+        const float *flat = host->flat[p][array];
         for (int i = 0; i < model->param_count; i++)
             out[count++] = stored_param(&model->params[i], flat);
         for (int i = 0; i < model->counter_count; i++)
@@ -47,7 +92,7 @@ static int list_tensors(const sr_engine *e, bool average, const int64_t *steps,
 }
 
 static bool has_average(const sr_engine *e) {
-    return e->phases[0]->ema != NULL;
+    return sr_phase_has_average(e->phases[0]);
 }
 
 static sr_status gather_averages(sr_engine *e) {
@@ -95,25 +140,25 @@ static void add_array(digest_list *list, const char *prefix, const char *name, s
     list->arrays[list->count++] = (sr_digest_array){full, dtype, elements, hashes};
 }
 
-static void add_model_arrays(digest_list *list, const sr_phase *phase) {
+static void add_model_arrays(digest_list *list, const sr_phase *phase, float *const flat[ARRAYS]) {
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *p = &phase->model->params[i];
         int64_t n = sr_info_count(&p->info);
-        add_array(list, "", p->name, SR_F32, n, phase->values + p->offset);
-        if (phase->ema)
-            add_array(list, "ema", p->name, SR_F32, n, phase->ema + p->offset);
+        add_array(list, "", p->name, SR_F32, n, flat[SR_PHASE_VALUES] + p->offset);
+        if (flat[SR_PHASE_AVERAGE])
+            add_array(list, "ema", p->name, SR_F32, n, flat[SR_PHASE_AVERAGE] + p->offset);
         if (!sr_phase_trains(phase, i) || p->kind == SR_PARAM_BUFFER)
             continue;
         for (int s = 0; s < phase->optimizer->states; s++) {
             char prefix[SR_NAME_BYTES];
             state_name(phase, s, prefix);
-            add_array(list, prefix, p->name, SR_F32, n, phase->states[s] + p->offset);
+            add_array(list, prefix, p->name, SR_F32, n, flat[SR_PHASE_STATE + s] + p->offset);
         }
     }
 }
 
-static sr_status digest_here(sr_engine *e, int64_t position, int64_t steps,
-                             char hex[SR_SHA256_HEX]) {
+static sr_status digest_arrays(const sr_engine *e, const host_arrays *host, int64_t position,
+                               int64_t steps, char hex[SR_SHA256_HEX]) {
     digest_list list = {.status = SR_OK};
     sr_arena_init(&list.arena);
     size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + 1;
@@ -121,12 +166,21 @@ static sr_status digest_here(sr_engine *e, int64_t position, int64_t steps,
     if (!list.arrays)
         list.status = SR_E_MEMORY;
     for (int p = 0; p < e->phase_count; p++)
-        add_model_arrays(&list, e->phases[p]);
+        add_model_arrays(&list, e->phases[p], host->flat[p]);
     add_array(&list, "", "steps", SR_I64, 1, &steps);
     if (list.status == SR_OK)
         list.status = sr_digest_combine(list.arrays, list.count, position, hex);
     sr_arena_release(&list.arena);
     return list.status;
+}
+
+static sr_status digest_here(const sr_engine *e, int64_t position, int64_t steps,
+                             char hex[SR_SHA256_HEX]) {
+    host_arrays host;
+    SR_TRY(map(e, 0, ARRAYS, &host));
+    const sr_status status = digest_arrays(e, &host, position, steps, hex);
+    const sr_status end = unmap(e, &host, false);
+    return status == SR_OK ? end : status;
 }
 
 sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char hex[SR_SHA256_HEX]) {
@@ -140,7 +194,8 @@ sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char he
 
 // ---- Saving ----
 
-static sr_status write_shard(sr_engine *e, sr_checkpoint_writer *writer) {
+static sr_status write_states(const sr_engine *e, const host_arrays *host,
+                              sr_checkpoint_writer *writer) {
     sr_checkpoint_state states[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES];
     char names[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES][SR_NAME_BYTES];
     int count = 0;
@@ -151,28 +206,45 @@ static sr_status write_shard(sr_engine *e, sr_checkpoint_writer *writer) {
             states[count] = (sr_checkpoint_state){.name = names[count],
                                                   .dtype = SR_F32,
                                                   .elements = phase->elements,
-                                                  .data = phase->states[s]};
+                                                  .data = host->flat[p][SR_PHASE_STATE + s]};
             states[count].ranges = sr_exchange_owned(phase->exchange, &states[count].range_count);
         }
     }
     return sr_checkpoint_write_optimizer(writer, states, count);
 }
 
-static sr_status write_weights(sr_engine *e, sr_checkpoint_writer *writer,
-                               const sr_manifest *manifest) {
+static sr_status write_shard(const sr_engine *e, sr_checkpoint_writer *writer) {
+    host_arrays host;
+    SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
+    const sr_status status = write_states(e, &host, writer);
+    const sr_status end = unmap(e, &host, false);
+    return status == SR_OK ? end : status;
+}
+
+static sr_status write_models(const sr_engine *e, const host_arrays *host,
+                              sr_checkpoint_writer *writer, const sr_manifest *manifest) {
     sr_stored_tensor *tensors =
         sr_alloc_array((size_t)count_tensors(e) + 1, sizeof *tensors, "checkpoint tensors");
     if (!tensors)
         return SR_E_MEMORY;
-    int count = list_tensors(e, false, &manifest->step, tensors);
+    int count = list_tensors(e, host, SR_PHASE_VALUES, &manifest->step, tensors);
     sr_status status =
         sr_checkpoint_write_model(writer, SR_WEIGHTS_MODEL, tensors, count, manifest);
     if (status == SR_OK && has_average(e)) {
-        count = list_tensors(e, true, &manifest->step, tensors);
+        count = list_tensors(e, host, SR_PHASE_AVERAGE, &manifest->step, tensors);
         status = sr_checkpoint_write_model(writer, SR_WEIGHTS_EMA, tensors, count, manifest);
     }
     sr_free(tensors);
     return status;
+}
+
+static sr_status write_weights(const sr_engine *e, sr_checkpoint_writer *writer,
+                               const sr_manifest *manifest) {
+    host_arrays host;
+    SR_TRY(map(e, SR_PHASE_VALUES, SR_PHASE_AVERAGE + 1, &host));
+    const sr_status status = write_models(e, &host, writer, manifest);
+    const sr_status end = unmap(e, &host, false);
+    return status == SR_OK ? end : status;
 }
 
 typedef struct write_result {
@@ -325,15 +397,15 @@ static sr_status check_report(const load_report *report, const char *path) {
                    report->mismatched_count ? " of another shape:" : "", report->mismatched.data);
 }
 
-static sr_status load_file(sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
-                           bool average, bool verbose) {
+static sr_status load_arrays(const sr_engine *e, const host_arrays *host, sr_safetensors *file,
+                             const sr_string_list *reset, int array, bool verbose) {
     load_report report = {.loaded = 0};
     sr_status status = SR_OK;
     sr_text_init(&report.missing);
     sr_text_init(&report.mismatched);
     sr_text_init(&report.unexpected);
     for (int p = 0; p < e->phase_count; p++) {
-        float *flat = average ? e->phases[p]->ema : e->phases[p]->values;
+        float *flat = host->flat[p][array];
         for (int i = 0; i < e->models[p]->param_count && status == SR_OK; i++)
             status = load_param(&e->models[p]->params[i], file, reset, flat, &report);
     }
@@ -351,12 +423,20 @@ static sr_status load_file(sr_engine *e, sr_safetensors *file, const sr_string_l
     return status;
 }
 
+// Reads one array of all phases from a file.
+static sr_status load_file(const sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
+                           int array, bool verbose) {
+    host_arrays host;
+    SR_TRY(map(e, array, array + 1, &host));
+    const sr_status status = load_arrays(e, &host, file, reset, array, verbose);
+    const sr_status end = unmap(e, &host, true);
+    return status == SR_OK ? end : status;
+}
+
 sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
-    SR_TRY(load_file(e, file, reset, false, true));
-    for (int p = 0; p < e->phase_count; p++) {
-        sr_phase_upload(e->phases[p]);
-        sr_phase_start_average(e->phases[p]);
-    }
+    SR_TRY(load_file(e, file, reset, SR_PHASE_VALUES, true));
+    for (int p = 0; p < e->phase_count; p++)
+        SR_TRY(sr_phase_start_average(e->phases[p]));
     return SR_OK;
 }
 
@@ -384,31 +464,37 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     return status;
 }
 
-static sr_status load_states(sr_engine *e, sr_checkpoint *checkpoint) {
+static sr_status read_states(const sr_engine *e, const host_arrays *host,
+                             sr_checkpoint *checkpoint) {
     for (int p = 0; p < e->phase_count; p++) {
-        sr_phase *phase = e->phases[p];
+        const sr_phase *phase = e->phases[p];
         int ranges;
         const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
         for (int s = 0; s < phase->optimizer->states; s++) {
             char name[SR_NAME_BYTES];
             state_name(phase, s, name);
             SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned,
-                                            ranges, false, phase->states[s]));
+                                            ranges, false, host->flat[p][SR_PHASE_STATE + s]));
         }
     }
     return SR_OK;
 }
 
+static sr_status load_states(const sr_engine *e, sr_checkpoint *checkpoint) {
+    host_arrays host;
+    SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
+    const sr_status status = read_states(e, &host, checkpoint);
+    const sr_status end = unmap(e, &host, true);
+    return status == SR_OK ? end : status;
+}
+
 sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
     sr_safetensors *file;
     SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_MODEL, &file));
-    SR_TRY(load_file(e, file, NULL, false, false));
+    SR_TRY(load_file(e, file, NULL, SR_PHASE_VALUES, false));
     if (has_average(e)) {
         SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &file));
-        SR_TRY(load_file(e, file, NULL, true, false));
+        SR_TRY(load_file(e, file, NULL, SR_PHASE_AVERAGE, false));
     }
-    SR_TRY(load_states(e, checkpoint));
-    for (int p = 0; p < e->phase_count; p++)
-        sr_phase_upload(e->phases[p]);
-    return SR_OK;
+    return load_states(e, checkpoint);
 }

@@ -18,6 +18,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/thread.h"
 #include "kernels/base/watch.h"
+#include "kernels/kernel.h"
 #include "trainer/exchange/exchange_internal.h"
 
 #define IDLE_NS (50 * SR_NS_PER_MS)
@@ -25,6 +26,14 @@
 #define LONGEST_LOOK_NS INT64_C(200000)
 #define PATIENT_LOOK_NS SR_NS_PER_MS
 #define PATIENT_AFTER_NS (20 * SR_NS_PER_MS)
+
+static int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 // ---- the thread
 
@@ -39,7 +48,7 @@ static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t
 
 // How long to sleep after a turn in which nothing moved. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
-    if (x->started == x->finished)
+    if (x->started == x->finished && x->ready_prefix <= x->started)
         return IDLE_NS;
     if (idle_ns > PATIENT_AFTER_NS && !x->waiting)
         return PATIENT_LOOK_NS;
@@ -49,6 +58,7 @@ static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
 static void *communicate(void *argument) {
     sr_exchange *x = argument;
     int64_t look = SHORTEST_LOOK_NS, moved_ns = sr_clock_ns();
+    sr_kernels_thread_init(); // on a CPU, sums and updates run here
     pthread_mutex_lock(&x->lock);
     for (;;) {
         bool to_tell = x->failed != SR_OK && !x->told;
@@ -107,6 +117,23 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     return sr_exchange_build(x, options, block_elements);
 }
 
+// Whether a lane is added to its sibling or copied depends on which comes first, so all kernels are
+// prepared beforehand.
+static sr_status prepare_adds(sr_exchange *x) {
+    for (int s = 0; s < x->segment_count; s++) {
+        const sr_segment *segment = &x->segments[s];
+        for (int b = 0; b < x->bucket_count; b++) {
+            const int64_t begin = max64(segment->begin, x->buckets[b].begin);
+            const int64_t end = min64(segment->begin + segment->count, x->buckets[b].end);
+            if (begin < end)
+                SR_TRY(sr_lane_pool_prepare(x->pool, end - begin));
+        }
+    }
+    for (int b = 0; b < x->bucket_count; b++)
+        SR_TRY(sr_lane_pool_prepare(x->pool, x->buckets[b].end - x->buckets[b].begin));
+    return SR_OK;
+}
+
 // A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
 // one more for each further sub-tree and each further lane at a time; never more than lanes.
 sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
@@ -115,6 +142,7 @@ sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
     int further = sr_lane_subtrees(x->lanes, x->lane_first, x->lane_last, subtrees) - 1;
     while (lanes >> (levels + 1))
         levels++;
+    SR_TRY(prepare_adds(x));
     int most = levels + 1 + further + (lanes_at_once > 1 ? lanes_at_once - 1 : 0);
     for (int i = 0; i < x->bucket_count; i++)
         trees += x->buckets[i].tree != NULL;
@@ -165,7 +193,7 @@ void sr_exchange_free(sr_exchange *x) {
         (void)pthread_join(x->thread,
                            NULL); // it ends within the second that telling the peers may take
     } else {
-        sr_exchange_progress(x, 0); // tells the peers of a failure
+        sr_exchange_progress(x, 0); // notifies the peers of a failure
     }
     if (x->failed != SR_OK)
         sr_comm_settle(x->comm, x->requests, x->request_count);
@@ -224,13 +252,16 @@ static void bucket_is_ready(sr_exchange *x, int bucket) {
     pthread_mutex_unlock(&x->lock);
 }
 
-static sr_status check_put(sr_exchange *x, int lane, int segment, const float *data) {
+static sr_status check_put(sr_exchange *x, int lane, int segment, sr_address data, int64_t count) {
     if (lane < x->lane_first || lane >= x->lane_last || segment < 0 || segment >= x->segment_count)
         return SR_FAIL(SR_E_ARGUMENT,
                        "lane %d gives segment %d; this rank has lanes %d to %d and %d segments",
                        lane, segment, x->lane_first, x->lane_last - 1, x->segment_count);
     const sr_segment *s = &x->segments[segment];
-    if (!data && s->count > 0)
+    if (count < 0 || count > s->count)
+        return SR_FAIL(SR_E_ARGUMENT, "lane %d gives %lld elements of segment '%s', which has %lld",
+                       lane, (long long)count, s->name, (long long)s->count);
+    if (sr_address_is_none(data) && count > 0)
         return SR_FAIL(SR_E_ARGUMENT, "lane %d gives segment '%s' without data", lane, s->name);
     if (!atomic_load_explicit(&x->accepting, memory_order_acquire))
         return SR_FAIL(SR_E_ARGUMENT, "lane %d gives segment '%s' outside a step", lane, s->name);
@@ -240,30 +271,39 @@ static sr_status check_put(sr_exchange *x, int lane, int segment, const float *d
     return SR_OK;
 }
 
-sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *data) {
-    if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
-        return sr_exchange_failure(x);
-    SR_TRY(check_put(x, lane, segment, data));
-    const sr_segment *s = &x->segments[segment];
-    int64_t end = s->begin + s->count;
+// Elements [from, to) of the flat space, which lie in one segment.
+static sr_status put_range(sr_exchange *x, int lane, int64_t from, int64_t to, sr_address data,
+                           sr_stream *stream) {
     // Below bucket 0 (which ends with the flat space) buckets have equal sizes.
-    int64_t top = x->buckets[0].begin, last = end - 1;
+    const int64_t top = x->buckets[0].begin, last = to - 1;
     int bucket = last >= top ? 0 : (int)((top - 1 - last) / x->bucket_elements) + 1;
-    for (; s->count > 0 && bucket < x->bucket_count; bucket++) {
+    for (; from < to; bucket++) {
         const sr_exchange_bucket *b = &x->buckets[bucket];
-        int64_t from = s->begin > b->begin ? s->begin : b->begin;
-        int64_t to = end < b->end ? end : b->end;
-        if (from >= to)
-            break;
+        const int64_t begin = from > b->begin ? from : b->begin;
         bool complete = false;
-        sr_status status = sr_lane_tree_put(b->tree, lane, from - b->begin, to - from,
-                                            data + (from - s->begin), &complete);
-        if (status != SR_OK) {
-            sr_exchange_fail(x, status, sr_error_message());
-            return sr_exchange_failure(x);
-        }
+        SR_TRY(sr_lane_tree_put(b->tree, lane, begin - b->begin, to - begin,
+                                sr_address_add(data, (size_t)(begin - from) * sizeof(float)),
+                                stream, &complete));
         if (complete)
             bucket_is_ready(x, bucket);
+        to = begin;
+    }
+    return SR_OK;
+}
+
+sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data, int64_t count,
+                          sr_stream *stream) {
+    if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
+        return sr_exchange_failure(x);
+    SR_TRY(check_put(x, lane, segment, data, count));
+    const sr_segment *s = &x->segments[segment];
+    const int64_t middle = s->begin + count;
+    sr_status status = put_range(x, lane, s->begin, middle, data, stream);
+    if (status == SR_OK)
+        status = put_range(x, lane, middle, s->begin + s->count, x->zeros, stream);
+    if (status != SR_OK) {
+        sr_exchange_fail(x, status, sr_error_message());
+        return sr_exchange_failure(x);
     }
     atomic_fetch_add_explicit(&x->puts, 1, memory_order_relaxed);
     return SR_OK;
@@ -309,19 +349,35 @@ const sr_range *sr_exchange_owned(const sr_exchange *x, int *count) {
     return x->owned;
 }
 
-sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what) {
+// One bucket of sr_exchange_gather: every rank sends what it owns to all others.
+static sr_status gather_bucket(sr_exchange *x, int bucket, sr_address buffer, const char *what) {
+    const sr_range own = sr_exchange_bucket_range(x, bucket, x->rank);
+    int count = 0;
+    for (int distance = 1; distance < x->size; distance++) {
+        const int from = (x->rank - distance + x->size) % x->size;
+        const int to = (x->rank + distance) % x->size;
+        const sr_range part = sr_exchange_bucket_range(x, bucket, from);
+        if (part.begin < part.end)
+            SR_TRY(sr_comm_irecv_device(x->comm, from, 0, x->device,
+                                        sr_address_add(buffer, (size_t)part.begin * sizeof(float)),
+                                        (size_t)(part.end - part.begin) * sizeof(float),
+                                        &x->requests[count++]));
+        if (own.begin < own.end)
+            SR_TRY(sr_comm_isend_device(x->comm, to, 0, x->device,
+                                        sr_address_add(buffer, (size_t)own.begin * sizeof(float)),
+                                        (size_t)(own.end - own.begin) * sizeof(float),
+                                        &x->requests[count++]));
+    }
+    return sr_comm_wait(x->comm, x->requests, count, what);
+}
+
+sr_status sr_exchange_gather(sr_exchange *x, sr_address buffer, const char *what) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
         return sr_exchange_failure(x);
     if (atomic_load_explicit(&x->accepting, memory_order_acquire))
         return SR_FAIL(SR_E_ARGUMENT, "%s is gathered in the middle of a step", what);
     for (int b = 0; b < x->bucket_count && x->size > 1; b++) {
-        for (int r = 0; r < x->size; r++) {
-            sr_range part = sr_exchange_bucket_range(x, b, r);
-            x->gather_offset[r] = (size_t)part.begin * sizeof *buffer;
-            x->gather_size[r] = (size_t)(part.end - part.begin) * sizeof *buffer;
-        }
-        sr_status status =
-            sr_comm_all_gather_v(x->comm, buffer, x->gather_offset, x->gather_size, what);
+        const sr_status status = gather_bucket(x, b, buffer, what);
         if (status != SR_OK) {
             sr_exchange_set_failure(x, status, sr_error_message(), NULL);
             return sr_exchange_failure(x);

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "collective/comm.h"
+#include "kernels/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,12 +42,13 @@ typedef struct sr_segment {
 // First lane of a rank; lanes of rank r are [first(r), first(r + 1)).
 int sr_lanes_first(int lanes, int ranks, int rank);
 
-// Computes values[0, end - begin), which are V[begin, end), in place from sum[0, end - begin), on
-// the communication thread of the owner; each element of a segment exactly once a step, at most one
-// block a call. The range may cover several segments or parts of them, and elements between
-// segments, whose sum is 0. It must not use the communicator or the exchange.
+// Puts on the stream what computes values[0, end - begin), which are V[begin, end), in place from
+// sum[0, end - begin). Called on the communication thread of the owner; each element of a segment
+// exactly once a step, at most one block a call. The range may cover several segments or parts of
+// them, and elements between segments, whose sum is 0. It must not use the communicator or the
+// exchange.
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
-                                           const float *sum, float *values);
+                                           sr_address sum, sr_address values, sr_stream *stream);
 
 // What is exchanged, and what the owner makes of it.
 typedef struct sr_exchange_options {
@@ -54,7 +56,8 @@ typedef struct sr_exchange_options {
     int64_t bucket_bytes;       // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
     const sr_segment *segments; // copied
     int segment_count;
-    float *values; // V, 'elements' long, owned by the caller until free, equal on all ranks
+    sr_device *device; // whose memory V and the contributions are in
+    sr_address values; // V, f32, 'elements' long, the caller's until free, equal on all ranks
     int64_t elements;
     sr_exchange_update_fn update;
     void *user;
@@ -80,12 +83,14 @@ void sr_exchange_free(sr_exchange *x);
 
 // Starts a step: expects every segment once from each local lane.
 SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
-// Contribution of one lane to one segment, copied or added before return. Any thread; different
-// (lane, segment) pairs may come at the same time and in any order. It says also that this lane
-// reads V of the segment no more in this step: V may change from the moment in which all lanes of
-// this rank have given every segment of a bucket. Messages are sent in order of buckets (from the
-// end of the flat space), so what is complete first should lie last.
-SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, const float *data);
+// Contribution of one lane to one segment: the first 'count' elements, f32, the others are zero.
+// What copies or adds it is on the stream when the call returns. Lanes may come at the same time
+// and segments in any order; all those of a lane come on one stream, from one thread at a time. The
+// call also says that work put on the stream later does not read V of the segment in this step: V
+// may change when all lanes of this rank have given every segment of a bucket. Messages are sent in
+// order of buckets (from the end of the flat space), so what is complete first should lie last.
+SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data,
+                                       int64_t count, sr_stream *stream);
 // Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout:
 // on all ranks the same status and message ("rank 1 (host b, pid 7): ..."). After a failure every
 // call returns it; only sr_exchange_free and sr_comm_free are left to do.
@@ -100,9 +105,9 @@ typedef struct sr_range {
 } sr_range;
 // This rank's ranges. Borrowed until free.
 const sr_range *sr_exchange_owned(const sr_exchange *x, int *count);
-// Fills the other ranks' parts of a flat buffer ('elements' long) whose owned ranges are up to date
-// (EMA, optimiser state). Collective, between steps.
-SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, float *buffer, const char *what);
+// Fills the other ranks' parts of a flat buffer of the device ('elements' long, f32) whose owned
+// ranges are up to date (EMA, optimiser state). Collective, between steps.
+SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, sr_address buffer, const char *what);
 
 // Counters of this rank.
 typedef struct sr_exchange_stats {

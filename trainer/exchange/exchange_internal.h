@@ -33,12 +33,14 @@ typedef struct sr_message_group {
 // A bucket under way.
 typedef struct sr_exchange_transfer {
     int bucket;
-    bool reduced;  // the owned part is summed and updated
+    bool reducing; // what sums and updates the owned part is on the stream,
+    bool reduced;  // and has run
     bool released; // the lane buffers are given back
     int64_t started_ns;
     sr_message_group sums_in, sums_out, values_in, values_out;
-    float *received;  // sub-trees of the other ranks, owned elements of each
-    float **partials; // sub-trees of all ranks in lane order
+    sr_event *updated;    // end of that work
+    sr_address received;  // sub-trees of the other ranks, owned elements of each
+    sr_address *partials; // sub-trees of all ranks in lane order
 } sr_exchange_transfer;
 
 // Rows of a trace: the thread's work, and the messages of each transfer.
@@ -55,7 +57,9 @@ struct sr_exchange {
     sr_segment *segments;
     int segment_count;
     char *segment_names;
-    float *values;
+    sr_device *device;
+    sr_stream *stream; // of folds and updates; direct
+    sr_address values, zeros;
     sr_exchange_update_fn update;
     void *user;
     int64_t report_ns, act_ns;
@@ -67,7 +71,6 @@ struct sr_exchange {
     sr_range *owned;
     int owned_count;
     sr_lane_pool *pool;
-    size_t *gather_offset, *gather_size;
 
     // Shared between threads.
     pthread_mutex_t lock;

@@ -30,9 +30,15 @@ static size_t bytes_of(sr_range range) {
     return (size_t)(range.end - range.begin) * sizeof(float);
 }
 
+// The address so many elements behind another.
+static sr_address element(sr_address base, int64_t index) {
+    return sr_address_add(base, (size_t)index * sizeof(float));
+}
+
 static sr_status post_send(sr_exchange *x, sr_message_group *group, int to, int tag,
-                           const float *data, size_t bytes) {
-    SR_TRY(sr_comm_isend(x->comm, to, tag, data, bytes, &group->requests[group->count]));
+                           sr_address data, size_t bytes) {
+    SR_TRY(sr_comm_isend_device(x->comm, to, tag, x->device, data, bytes,
+                                &group->requests[group->count]));
     group->count++;
     x->stats.messages++;
     x->stats.bytes_sent += (int64_t)bytes;
@@ -40,8 +46,9 @@ static sr_status post_send(sr_exchange *x, sr_message_group *group, int to, int 
 }
 
 static sr_status post_receive(sr_exchange *x, sr_message_group *group, int from, int tag,
-                              float *data, size_t bytes) {
-    SR_TRY(sr_comm_irecv(x->comm, from, tag, data, bytes, &group->requests[group->count]));
+                              sr_address data, size_t bytes) {
+    SR_TRY(sr_comm_irecv_device(x->comm, from, tag, x->device, data, bytes,
+                                &group->requests[group->count]));
     group->count++;
     x->stats.bytes_received += (int64_t)bytes;
     return SR_OK;
@@ -51,17 +58,17 @@ static sr_status post_receive(sr_exchange *x, sr_message_group *group, int from,
 static sr_status expect_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
     const sr_exchange_bucket *b = &x->buckets[transfer->bucket];
     sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    float *place = transfer->received;
+    sr_address place = transfer->received;
     for (int r = 0; r < x->size; r++) {
         for (int i = x->first_partial[r]; i < x->first_partial[r + 1]; i++) {
             if (r == x->rank) {
                 int mine = i - x->first_partial[r];
                 transfer->partials[i] =
-                    sr_lane_tree_partial(b->tree, mine) + (own.begin - b->begin);
+                    element(sr_lane_tree_partial(b->tree, mine), own.begin - b->begin);
                 continue;
             }
             transfer->partials[i] = place;
-            place += own.end - own.begin;
+            place = element(place, own.end - own.begin);
             if (own.begin < own.end)
                 SR_TRY(post_receive(x, &transfer->sums_in, r, tag_of(transfer->bucket, false),
                                     transfer->partials[i], bytes_of(own)));
@@ -79,7 +86,7 @@ static sr_status send_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
         sr_range part = sr_exchange_bucket_range(x, transfer->bucket, to);
         for (int i = 0; i < mine && part.begin < part.end; i++)
             SR_TRY(post_send(x, &transfer->sums_out, to, tag_of(transfer->bucket, false),
-                             sr_lane_tree_partial(b->tree, i) + (part.begin - b->begin),
+                             element(sr_lane_tree_partial(b->tree, i), part.begin - b->begin),
                              bytes_of(part)));
     }
     return SR_OK;
@@ -91,7 +98,7 @@ static sr_status expect_values(sr_exchange *x, sr_exchange_transfer *transfer) {
         sr_range part = sr_exchange_bucket_range(x, transfer->bucket, from);
         if (part.begin < part.end)
             SR_TRY(post_receive(x, &transfer->values_in, from, tag_of(transfer->bucket, true),
-                                x->values + part.begin, bytes_of(part)));
+                                element(x->values, part.begin), bytes_of(part)));
     }
     return SR_OK;
 }
@@ -100,7 +107,8 @@ static sr_status send_values(sr_exchange *x, sr_exchange_transfer *transfer) {
     sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
     for (int distance = 1; distance < x->size && own.begin < own.end; distance++)
         SR_TRY(post_send(x, &transfer->values_out, (x->rank + distance) % x->size,
-                         tag_of(transfer->bucket, true), x->values + own.begin, bytes_of(own)));
+                         tag_of(transfer->bucket, true), element(x->values, own.begin),
+                         bytes_of(own)));
     return SR_OK;
 }
 
@@ -116,6 +124,7 @@ static sr_status start_bucket(sr_exchange *x, int bucket) {
     clear(&transfer->values_in);
     clear(&transfer->values_out);
     transfer->reduced = transfer->released = x->buckets[bucket].tree == NULL;
+    transfer->reducing = transfer->reduced;
     x->started = bucket + 1; // before the messages: what is posted is found again when one fails
     if (transfer->released)
         return SR_OK;
@@ -126,25 +135,45 @@ static sr_status start_bucket(sr_exchange *x, int bucket) {
     return send_sums(x, transfer);
 }
 
+// Puts the work of one block on the stream.
+static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
+                              int64_t end, int64_t offset) {
+    const int adds = x->first_partial[x->size] - 1;
+    for (int i = 0; i < adds; i++)
+        SR_TRY(sr_lane_pool_add(x->pool, x->stream,
+                                element(transfer->partials[x->plan[i].into], offset),
+                                element(transfer->partials[x->plan[i].from], offset), end - begin));
+    SR_TRY(x->update(x->user, x->step, begin, end, element(transfer->partials[0], offset),
+                     element(x->values, begin), x->stream));
+    // On a CPU the work is done by now: its failure ends the step here.
+    return sr_device_get_properties(x->device)->asynchronous ? SR_OK : sr_stream_wait(x->stream);
+}
+
+static sr_status fail_reduce(sr_exchange *x, sr_status status) {
+    char text[SR_EXCHANGE_TEXT_BYTES];
+    snprintf(text, sizeof text, "step %lld: %s", (long long)x->step, sr_error_message());
+    sr_exchange_fail(x, status, text);
+    return status;
+}
+
 // Folds and updates the owned part, one block at a time while it is in the cache.
 static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
     sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    int adds = x->first_partial[x->size] - 1;
     for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
         int64_t end = begin + x->block < own.end ? begin + x->block : own.end;
-        int64_t offset = begin - own.begin;
-        for (int i = 0; i < adds; i++)
-            sr_lane_sum(transfer->partials[x->plan[i].into] + offset,
-                        transfer->partials[x->plan[i].from] + offset, end - begin);
-        sr_status status = x->update(x->user, x->step, begin, end, transfer->partials[0] + offset,
-                                     x->values + begin);
-        if (status != SR_OK) {
-            char text[SR_EXCHANGE_TEXT_BYTES];
-            snprintf(text, sizeof text, "step %lld: %s", (long long)x->step, sr_error_message());
-            sr_exchange_fail(x, status, text);
-            return status;
-        }
+        sr_status status = reduce_block(x, transfer, begin, end, begin - own.begin);
+        if (status != SR_OK)
+            return fail_reduce(x, status);
     }
+    transfer->reducing = true;
+    return sr_event_record(transfer->updated, x->stream);
+}
+
+// Sends the new values when the work that computes them has run.
+static sr_status finish_reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
+    const sr_status status = sr_stream_wait(x->stream);
+    if (status != SR_OK)
+        return fail_reduce(x, status);
     transfer->reduced = true;
     return send_values(x, transfer);
 }
@@ -174,11 +203,15 @@ static sr_status advance(sr_exchange *x, sr_exchange_transfer *transfer, bool *m
     SR_TRY(test_group(x, &transfer->sums_in, moved));
     SR_TRY(test_group(x, &transfer->sums_out, moved));
     SR_TRY(test_group(x, &transfer->values_in, moved));
-    if (!transfer->reduced && all_done(&transfer->sums_in)) {
+    if (!transfer->reducing && all_done(&transfer->sums_in)) {
         const int64_t start = x->trace ? sr_clock_ns() : 0;
         SR_TRY(reduce(x, transfer));
         if (x->trace)
             sr_trace_span(x->trace->work, x->trace->sums[transfer->bucket], start, sr_clock_ns());
+        *moved = true;
+    }
+    if (transfer->reducing && !transfer->reduced && sr_event_done(transfer->updated)) {
+        SR_TRY(finish_reduce(x, transfer));
         *moved = true;
     }
     if (!transfer->released && transfer->reduced && all_done(&transfer->sums_out)) {
@@ -189,7 +222,7 @@ static sr_status advance(sr_exchange *x, sr_exchange_transfer *transfer, bool *m
     return test_group(x, &transfer->values_out, moved);
 }
 
-// A bucket is through: its messages were under way since it was started.
+// A bucket is complete: its messages were under way since it was started.
 static void trace_bucket(const sr_exchange *x, int bucket) {
     const int transfer = bucket % x->transfer_count;
     if (x->trace && x->trace->messages[transfer] && x->buckets[bucket].tree)
@@ -198,7 +231,8 @@ static void trace_bucket(const sr_exchange *x, int bucket) {
 }
 
 static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
-    while (x->started < ready_prefix && x->started - x->finished < x->transfer_count) {
+    while (x->started < ready_prefix && x->started - x->finished < x->transfer_count &&
+           (!x->buckets[x->started].tree || sr_lane_tree_ready(x->buckets[x->started].tree))) {
         SR_TRY(start_bucket(x, x->started));
         *moved = true;
     }
@@ -333,8 +367,8 @@ static void finish_step(sr_exchange *x) {
     pthread_mutex_unlock(&x->lock);
 }
 
-// Tells the peers of this rank's failure. Where theirs came first it counts here too, so that all
-// ranks end with the same status.
+// Notifies the peers of this rank's failure. Where theirs came first it counts here too, so that
+// all ranks end with the same status.
 static void tell(sr_exchange *x, sr_status failed) {
     sr_comm_abort(x->comm, failed, x->own_failure);
     sr_status status = sr_comm_poll(x->comm);

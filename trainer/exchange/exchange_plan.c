@@ -41,10 +41,10 @@ sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank) {
 }
 
 static sr_status check_options(const sr_exchange *x, const sr_exchange_options *o) {
-    if (o->lanes < 1 || o->elements < 1 || !o->values || !o->update || o->segment_count < 1 ||
-        !o->segments || o->bucket_bytes < 0)
-        return SR_FAIL(SR_E_ARGUMENT, "an exchange needs lanes, elements, segments, values and an "
-                                      "update");
+    if (o->lanes < 1 || o->elements < 1 || !o->device || sr_address_is_none(o->values) ||
+        !o->update || o->segment_count < 1 || !o->segments || o->bucket_bytes < 0)
+        return SR_FAIL(SR_E_ARGUMENT, "an exchange needs lanes, elements, segments, a device, "
+                                      "values and an update");
     if (x->size > o->lanes)
         return SR_FAIL(SR_E_USAGE,
                        "%d ranks need at least %d lanes, but lanes is %d; start fewer ranks, or "
@@ -90,6 +90,14 @@ static sr_status copy_segments(sr_exchange *x, const sr_exchange_options *o) {
     return SR_OK;
 }
 
+// What a lane gives to the end of a segment of which it computes less.
+static sr_status make_zeros(sr_exchange *x) {
+    int64_t most = 1;
+    for (int i = 0; i < x->segment_count; i++)
+        most = max64(most, x->segments[i].count);
+    return sr_device_alloc(x->device, (size_t)most * sizeof(float), "zero gradient", &x->zeros);
+}
+
 // Elements of segments inside [begin, end).
 static int64_t covered(const sr_exchange *x, int64_t begin, int64_t end) {
     int64_t sum = 0;
@@ -110,7 +118,7 @@ static sr_status cut_buckets(sr_exchange *x, int64_t bucket_bytes) {
     x->buckets = sr_alloc_array((size_t)x->bucket_count, sizeof *x->buckets, "buckets");
     if (!x->buckets)
         return SR_E_MEMORY;
-    SR_TRY(sr_lane_pool_create(x->bucket_elements, &x->pool));
+    SR_TRY(sr_lane_pool_create(x->device, x->bucket_elements, &x->pool));
     for (int i = 0; i < x->bucket_count; i++) {
         sr_exchange_bucket *b = &x->buckets[i];
         b->begin = max64(0, blocks - (i + 1) * per_bucket) * x->block;
@@ -188,11 +196,13 @@ static sr_status make_transfers(sr_exchange *x) {
         place = make_group(&transfer->values_out, place, others);
         transfer->partials =
             sr_alloc_array((size_t)all, sizeof *transfer->partials, "partial sums");
-        transfer->received =
-            sr_alloc_array((size_t)(all - mine) * (size_t)largest, sizeof *transfer->received,
-                           "partial sums of other ranks");
-        if (!transfer->partials || !transfer->received)
+        if (!transfer->partials)
             return SR_E_MEMORY;
+        SR_TRY(sr_event_create(x->device, &transfer->updated));
+        if (all > mine && largest > 0)
+            SR_TRY(sr_device_alloc(x->device,
+                                   (size_t)(all - mine) * (size_t)largest * sizeof(float),
+                                   "partial sums of other ranks", &transfer->received));
     }
     return SR_OK;
 }
@@ -204,27 +214,29 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     x->lane_last = sr_lanes_first(o->lanes, x->size, x->rank + 1);
     x->block = block_elements ? block_elements : SR_BLOCK_ELEMENTS;
     x->elements = o->elements;
+    x->device = o->device;
     x->values = o->values;
     x->update = o->update;
     x->user = o->user;
     x->report_ns = (int64_t)((o->report_seconds > 0 ? o->report_seconds : 10) * 1e9);
     x->act_ns = (int64_t)((o->act_seconds > 0 ? o->act_seconds : 120) * 1e9);
+    static const sr_stream_options direct = {.direct = true};
+    SR_TRY(sr_stream_create(x->device, &direct, &x->stream));
     SR_TRY(copy_segments(x, o));
+    SR_TRY(make_zeros(x));
     SR_TRY(cut_buckets(x, o->bucket_bytes));
     SR_TRY(plan_adds(x));
     SR_TRY(list_owned(x));
-    x->gather_offset = sr_alloc_array((size_t)x->size, sizeof *x->gather_offset, "gather");
-    x->gather_size = sr_alloc_array((size_t)x->size, sizeof *x->gather_size, "gather");
-    if (!x->gather_offset || !x->gather_size)
-        return SR_E_MEMORY;
     return make_transfers(x);
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
+    sr_stream_free(x->stream); // waits
     for (int i = 0; i < SR_EXCHANGE_WINDOW; i++) {
         sr_exchange_transfer *transfer = &x->transfers[i];
         sr_free(transfer->partials);
-        sr_free(transfer->received);
+        sr_event_free(transfer->updated);
+        sr_device_free(x->device, transfer->received);
     }
     for (int i = 0; x->buckets && i < x->bucket_count; i++)
         sr_lane_tree_free(x->buckets[i].tree);
@@ -234,8 +246,9 @@ void sr_exchange_unbuild(sr_exchange *x) {
     sr_free(x->first_partial);
     sr_free(x->plan);
     sr_free(x->owned);
-    sr_free(x->gather_offset);
-    sr_free(x->gather_size);
+    sr_device_free(x->device, x->zeros);
+    if (x->device)
+        sr_comm_release_device(x->comm, x->device);
     sr_free(x->segments);
     sr_free(x->segment_names);
     sr_free(x->given);
@@ -253,11 +266,19 @@ static uint64_t hash_options(const sr_exchange *x) {
     return hash;
 }
 
+static sr_status hash_values(const sr_exchange *x, uint64_t *out) {
+    const size_t bytes = (size_t)x->elements * sizeof(float);
+    void *values = NULL;
+    SR_TRY(sr_device_map(x->device, x->values, bytes, &values));
+    *out = sr_hash64(values, bytes);
+    return sr_device_unmap(x->device, x->values, bytes, values, false);
+}
+
 sr_status sr_exchange_compare(sr_exchange *x) {
     if (x->size == 1)
         return SR_OK;
-    uint64_t mine[2] = {hash_options(x),
-                        sr_hash64(x->values, (size_t)x->elements * sizeof *x->values)};
+    uint64_t mine[2] = {hash_options(x), 0};
+    SR_TRY(hash_values(x, &mine[1]));
     uint64_t(*all)[2] = sr_alloc_array((size_t)x->size, sizeof *all, "hashes of ranks");
     if (!all)
         return SR_E_MEMORY;

@@ -9,13 +9,12 @@
 // Not here: messages between ranks (exchange.c).
 #include "trainer/exchange/lane_tree.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "kernels/base/memory.h"
-
-#define VECTOR 16 // floats that one turn of the sum adds; a fixed count lets compilers vectorise
+#include "kernels/kernel_params.h"
+#include "kernels/prepared_cache.h"
 
 typedef struct lane_node {
     int begin, level;
@@ -90,41 +89,55 @@ sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
     return SR_OK;
 }
 
-void sr_lane_sum(float *restrict into, const float *restrict from, int64_t count) {
-    int64_t i = 0;
-    for (; i + VECTOR <= count; i += VECTOR) {
-        for (int j = 0; j < VECTOR; j++)
-            into[i + j] += from[i + j];
-    }
-    for (; i < count; i++)
-        into[i] += from[i];
-}
-
 // ---- buffers
+
+// A buffer, and the end of what was put on streams for it.
+typedef struct lane_buffer {
+    sr_address memory;
+    sr_event *used;
+} lane_buffer;
 
 struct sr_lane_pool {
     pthread_mutex_t lock;
+    sr_device *device;
     int64_t elements;
-    float **unused; // the last one given back is the first one taken: it is warm
-    size_t count, capacity, made, peak;
+    lane_buffer **unused; // the last one given back is the first one taken: it is warm
+    size_t count, capacity;
+    lane_buffer **all;
+    size_t made, all_capacity, peak;
+    sr_prepared_cache *kernels;
 };
 
-sr_status sr_lane_pool_create(int64_t elements, sr_lane_pool **out) {
+sr_status sr_lane_pool_create(sr_device *device, int64_t elements, sr_lane_pool **out) {
     sr_lane_pool *pool = sr_alloc(sizeof *pool, "lane buffers");
     if (!pool)
         return SR_E_MEMORY;
     pthread_mutex_init(&pool->lock, NULL);
+    pool->device = device;
     pool->elements = elements;
+    const sr_status status = sr_prepared_cache_create(&pool->kernels);
+    if (status != SR_OK) {
+        sr_lane_pool_free(pool);
+        return status;
+    }
     *out = pool;
     return SR_OK;
+}
+
+static void free_buffer(sr_lane_pool *pool, lane_buffer *buffer) {
+    sr_event_free(buffer->used);
+    sr_device_free(pool->device, buffer->memory);
+    sr_free(buffer);
 }
 
 void sr_lane_pool_free(sr_lane_pool *pool) {
     if (!pool)
         return;
-    for (size_t i = 0; i < pool->count; i++)
-        sr_free(pool->unused[i]);
+    for (size_t i = 0; i < pool->made; i++)
+        free_buffer(pool, pool->all[i]);
+    sr_free(pool->all);
     sr_free(pool->unused);
+    sr_prepared_cache_free(pool->kernels);
     pthread_mutex_destroy(&pool->lock);
     sr_free(pool);
 }
@@ -133,21 +146,38 @@ size_t sr_lane_pool_peak(const sr_lane_pool *pool) {
     return pool->peak;
 }
 
-static sr_status make_buffer(sr_lane_pool *pool, float **out) {
-    // Room to give it back is made now, so that giving back never fails.
-    void *unused = pool->unused;
+// Room in both lists is made first, so that giving back never fails.
+static sr_status make_room(sr_lane_pool *pool) {
+    void *unused = pool->unused, *all = pool->all;
     sr_status status = sr_grow(&unused, &pool->capacity, pool->made + 1, sizeof *pool->unused,
                                "list of lane buffers");
     pool->unused = unused;
     SR_TRY(status);
-    *out = sr_alloc_array((size_t)pool->elements, sizeof **out, "partial sum over lanes");
-    if (!*out)
+    status = sr_grow(&all, &pool->all_capacity, pool->made + 1, sizeof *pool->all,
+                     "list of lane buffers");
+    pool->all = all;
+    return status;
+}
+
+static sr_status make_buffer(sr_lane_pool *pool, lane_buffer **out) {
+    SR_TRY(make_room(pool));
+    lane_buffer *buffer = sr_alloc(sizeof *buffer, "partial sum over lanes");
+    if (!buffer)
         return SR_E_MEMORY;
-    pool->made++;
+    sr_status status = sr_event_create(pool->device, &buffer->used);
+    if (status == SR_OK)
+        status = sr_device_alloc(pool->device, (size_t)pool->elements * sizeof(float),
+                                 "partial sum over lanes", &buffer->memory);
+    if (status != SR_OK) {
+        free_buffer(pool, buffer);
+        return status;
+    }
+    pool->all[pool->made++] = buffer;
+    *out = buffer;
     return SR_OK;
 }
 
-static sr_status take_buffer(sr_lane_pool *pool, float **out) {
+static sr_status take_buffer(sr_lane_pool *pool, lane_buffer **out) {
     sr_status status = SR_OK;
     pthread_mutex_lock(&pool->lock);
     if (pool->count > 0)
@@ -164,7 +194,7 @@ sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count) {
     sr_status status = SR_OK;
     pthread_mutex_lock(&pool->lock);
     while (pool->made < count && status == SR_OK) {
-        float *buffer;
+        lane_buffer *buffer;
         status = make_buffer(pool, &buffer);
         if (status == SR_OK)
             pool->unused[pool->count++] = buffer;
@@ -173,22 +203,52 @@ sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count) {
     return status;
 }
 
-static void give_buffer(sr_lane_pool *pool, float *buffer) {
+static void give_buffer(sr_lane_pool *pool, lane_buffer *buffer) {
     pthread_mutex_lock(&pool->lock);
     pool->unused[pool->count++] = buffer;
     pthread_mutex_unlock(&pool->lock);
 }
 
+static sr_status get_add(sr_lane_pool *pool, int64_t count, const sr_prepared_entry **out) {
+    sr_kernel_request request;
+    memset(&request, 0, sizeof request);
+    request.device = sr_device_get_properties(pool->device)->kind;
+    request.kernel = SR_KERNEL_add;
+    request.args = 3;
+    for (int i = 0; i < request.args; i++)
+        request.dtype[i] = SR_F32;
+    const sr_count_params params = {.count = count};
+    memcpy(request.params, &params, sizeof params);
+    return sr_prepared_cache_get(pool->kernels, &request, out);
+}
+
+sr_status sr_lane_pool_prepare(sr_lane_pool *pool, int64_t count) {
+    const sr_prepared_entry *kernel;
+    return get_add(pool, count, &kernel);
+}
+
+sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address into, sr_address from,
+                           int64_t count) {
+    const sr_prepared_entry *kernel;
+    SR_TRY(get_add(pool, count, &kernel));
+    const sr_address p[] = {into, from, into};
+    const sr_kernel_call call = {.prepared = &kernel->prepared,
+                                 .request = &kernel->request,
+                                 .p = p,
+                                 .site = {.what = "sum over lanes"}};
+    return sr_stream_launch(stream, &call);
+}
+
 // ---- one bucket
 
 typedef struct lane_leaf {
-    float *buffer; // being written; NULL before the first part and after the last
-    bool adds;     // 'buffer' is the sibling's, and this lane is added to it
-    int64_t left;  // elements still to come
+    lane_buffer *buffer; // being written; NULL before the first part and after the last
+    bool adds;           // 'buffer' is the sibling's, and this lane is added to it
+    int64_t left;        // elements still to come
 } lane_leaf;
 
 typedef struct waiting {
-    float *buffer; // NULL: no complete node begins here
+    lane_buffer *buffer; // NULL: no complete node begins here
     int level;
 } waiting;
 
@@ -264,63 +324,77 @@ static waiting *entry_of(sr_lane_tree *tree, int begin) {
 }
 
 // Takes the buffer of a complete node out of the table; NULL when it is not (yet) there.
-static float *take_node(sr_lane_tree *tree, int begin, int level) {
+static lane_buffer *take_node(sr_lane_tree *tree, int begin, int level) {
     waiting *entry = entry_of(tree, begin);
     if (!entry || !entry->buffer || entry->level != level)
         return NULL;
-    float *buffer = entry->buffer;
+    lane_buffer *buffer = entry->buffer;
     entry->buffer = NULL;
     return buffer;
 }
 
-// A lane's place to write: its complete sibling, to be added to, or a buffer of its own.
-static sr_status open_leaf(sr_lane_tree *tree, int lane) {
+// A lane's buffer to write: its complete sibling, to be added to, or one of its own. What else
+// streams do with it comes first.
+static sr_status open_leaf(sr_lane_tree *tree, int lane, sr_stream *stream) {
     lane_leaf *own = &tree->leaves[lane - tree->first];
     own->buffer = take_node(tree, lane ^ 1, 0);
     own->adds = own->buffer != NULL;
-    if (own->adds)
+    if (!own->adds)
+        SR_TRY(take_buffer(tree->pool, &own->buffer));
+    SR_TRY(sr_stream_wait_event(stream, own->buffer->used));
+    if (own->adds || tree->covered == tree->elements)
         return SR_OK;
-    SR_TRY(take_buffer(tree->pool, &own->buffer));
-    if (tree->covered < tree->elements)
-        memset(own->buffer, 0, (size_t)tree->elements * sizeof *own->buffer);
-    return SR_OK;
+    return sr_stream_clear(stream, own->buffer->memory, (size_t)tree->elements * sizeof(float));
+}
+
+// Adds a complete node to its sibling, whose buffer is free afterwards.
+static sr_status merge(sr_lane_tree *tree, lane_buffer *into, lane_buffer *from,
+                       sr_stream *stream) {
+    SR_TRY(sr_stream_wait_event(stream, from->used));
+    SR_TRY(sr_lane_pool_add(tree->pool, stream, into->memory, from->memory, tree->elements));
+    return sr_event_record(from->used, stream);
 }
 
 // With the lock held: a node is complete. Adds pairs of siblings upwards as long as there are.
-// Returns whether all sub-trees are final now.
-static bool complete_node(sr_lane_tree *tree, lane_node at, float *buffer) {
+// *complete: all sub-trees are final now.
+static sr_status complete_node(sr_lane_tree *tree, lane_node at, lane_buffer *buffer,
+                               sr_stream *stream, bool *complete) {
+    sr_status status = SR_OK;
     for (;;) {
         at = promote(at, tree->lanes);
         bool is_root = width(at.level) >= tree->lanes;
         int other = is_root ? -1 : sibling_begin(at);
-        float *sibling = is_root ? NULL : take_node(tree, other, at.level);
-        if (!sibling)
+        lane_buffer *sibling = is_root ? NULL : take_node(tree, other, at.level);
+        if (!sibling || status != SR_OK)
             break;
         tree->merging++;
         pthread_mutex_unlock(&tree->lock);
-        sr_lane_sum(buffer, sibling, tree->elements);
+        status = merge(tree, buffer, sibling, stream);
         give_buffer(tree->pool, sibling);
         pthread_mutex_lock(&tree->lock);
         tree->merging--;
         at.begin = at.begin < other ? at.begin : other;
         at.level++;
     }
+    if (status == SR_OK)
+        status = sr_event_record(buffer->used, stream);
     *entry_of(tree, at.begin) = (waiting){.buffer = buffer, .level = at.level};
-    return tree->leaves_done == tree->last - tree->first && tree->merging == 0;
+    *complete = tree->leaves_done == tree->last - tree->first && tree->merging == 0;
+    return status;
 }
 
-static bool close_leaf(sr_lane_tree *tree, int lane) {
+static sr_status close_leaf(sr_lane_tree *tree, int lane, sr_stream *stream, bool *complete) {
     lane_leaf *own = &tree->leaves[lane - tree->first];
-    float *buffer = own->buffer;
+    lane_buffer *buffer = own->buffer;
     own->buffer = NULL;
     tree->leaves_done++;
     lane_node at =
         own->adds ? (lane_node){.begin = lane & ~1, .level = 1} : (lane_node){.begin = lane};
-    return complete_node(tree, at, buffer);
+    return complete_node(tree, at, buffer, stream, complete);
 }
 
 sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
-                           const float *data, bool *complete) {
+                           sr_address data, sr_stream *stream, bool *complete) {
     *complete = false;
     if (lane < tree->first || lane >= tree->last || offset < 0 || count < 0 ||
         offset + count > tree->elements)
@@ -334,38 +408,37 @@ sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t
     if (own->left < count)
         status = SR_FAIL(SR_E_ARGUMENT, "lane %d gives more elements than it has", lane);
     else if (!own->buffer)
-        status = open_leaf(tree, lane);
-    float *place = own->buffer ? own->buffer + offset : NULL;
-    bool adds = own->adds;
+        status = open_leaf(tree, lane, stream);
+    const sr_address memory = own->buffer ? own->buffer->memory : sr_address_none();
+    const bool adds = own->adds;
     pthread_mutex_unlock(&tree->lock);
-    if (status != SR_OK)
-        return status;
-    assert(place);
+    SR_TRY(status);
 
+    const sr_address to = sr_address_add(memory, (size_t)offset * sizeof(float));
     if (adds)
-        sr_lane_sum(place, data, count);
+        SR_TRY(sr_lane_pool_add(tree->pool, stream, to, data, count));
     else
-        memcpy(place, data, (size_t)count * sizeof *data);
+        SR_TRY(sr_stream_copy(stream, to, data, (size_t)count * sizeof(float)));
 
     pthread_mutex_lock(&tree->lock);
     own->left -= count;
     if (own->left == 0)
-        *complete = close_leaf(tree, lane);
+        status = close_leaf(tree, lane, stream, complete);
     pthread_mutex_unlock(&tree->lock);
-    return SR_OK;
+    return status;
 }
 
-float *sr_lane_tree_partial(const sr_lane_tree *tree, int i) {
+static lane_buffer *subtree(const sr_lane_tree *tree, int i) {
     return tree->waiting[tree->subtrees[i].begin - tree->first].buffer;
 }
 
-int sr_lane_tree_missing(sr_lane_tree *tree) {
-    int missing = -1;
-    pthread_mutex_lock(&tree->lock);
-    for (int i = 0; i < tree->last - tree->first && missing < 0; i++) {
-        if (tree->leaves[i].left > 0)
-            missing = tree->first + i;
-    }
-    pthread_mutex_unlock(&tree->lock);
-    return missing;
+bool sr_lane_tree_ready(const sr_lane_tree *tree) {
+    for (int i = 0; i < tree->subtree_count; i++)
+        if (!sr_event_done(subtree(tree, i)->used))
+            return false;
+    return true;
+}
+
+sr_address sr_lane_tree_partial(const sr_lane_tree *tree, int i) {
+    return subtree(tree, i)->memory;
 }

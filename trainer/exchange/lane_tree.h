@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/base/status.h"
+#include "kernels/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,18 +40,21 @@ int sr_lane_subtrees(int lanes, int first, int last, sr_lane_range *out);
 // into partial 0. Writes count - 1 of them; SR_E_INTERNAL when the ranges are not such sub-trees.
 SR_NODISCARD sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
                                          sr_lane_add *out);
-// into[i] += from[i]
-void sr_lane_sum(float *into, const float *from, int64_t count);
-
-// Buffers of equal size that trees share. Grows on demand, keeps what it has. Locked inside.
+// Buffers of equal size on a device, which trees share. Grows on demand, keeps what it has. Locked
+// inside.
 typedef struct sr_lane_pool sr_lane_pool;
-SR_NODISCARD sr_status sr_lane_pool_create(int64_t elements, sr_lane_pool **out);
+SR_NODISCARD sr_status sr_lane_pool_create(sr_device *device, int64_t elements, sr_lane_pool **out);
 void sr_lane_pool_free(sr_lane_pool *pool);
 // Makes buffers until there are 'count', so that no later use allocates. Large ones take addresses
 // only, until they are first written.
 SR_NODISCARD sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count);
+// Prepares what adds 'count' elements, so that no later use allocates.
+SR_NODISCARD sr_status sr_lane_pool_prepare(sr_lane_pool *pool, int64_t count);
 // Most buffers in use at once so far.
 size_t sr_lane_pool_peak(const sr_lane_pool *pool);
+// Puts into[i] += from[i] on the stream.
+SR_NODISCARD sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address into,
+                                        sr_address from, int64_t count);
 
 // One bucket of 'elements' elements, of which each lane gives 'covered' (the others are zero).
 // Buffers in use: at most one per node that is complete without its sibling, and one per lane that
@@ -61,16 +64,17 @@ typedef struct sr_lane_tree sr_lane_tree;
 SR_NODISCARD sr_status sr_lane_tree_create(int lanes, int first, int last, int64_t elements,
                                            int64_t covered, sr_lane_pool *pool, sr_lane_tree **out);
 void sr_lane_tree_free(sr_lane_tree *tree);
-// Elements [offset, offset + count) of one lane, copied or added before return. Any thread;
-// different parts of a lane may come at the same time. *complete becomes true in the one call
-// after which all sub-trees are final.
+// Elements [offset, offset + count) of one lane: what copies or adds them is on the stream when the
+// call returns. All parts of a lane come on one stream, from one thread at a time; lanes may come
+// at the same time. *complete becomes true in the one call after which all sub-trees are final, as
+// soon as sr_lane_tree_ready.
 SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
-                                        const float *data, bool *complete);
+                                        sr_address data, sr_stream *stream, bool *complete);
+// Whether the device has done all that was put on streams for a complete tree.
+bool sr_lane_tree_ready(const sr_lane_tree *tree);
 // Buffer of the i-th sub-tree of a complete tree; the caller may overwrite it.
-float *sr_lane_tree_partial(const sr_lane_tree *tree, int i);
-// First lane that has not given everything, -1 when all have.
-int sr_lane_tree_missing(sr_lane_tree *tree);
-// Gives all buffers back; the tree then expects every lane anew.
+sr_address sr_lane_tree_partial(const sr_lane_tree *tree, int i);
+// Gives all buffers back; the tree then expects every lane anew. No stream may use them any more.
 void sr_lane_tree_reset(sr_lane_tree *tree);
 
 #ifdef __cplusplus

@@ -52,7 +52,7 @@ SR_NODISCARD sr_status sr_model_create(const sr_model_build *build, sr_model **o
 // NULL is legal.
 void sr_model_free(sr_model *model);
 // Puts variables on flat[0..elements) and fills the model's fields.
-SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat);
+SR_NODISCARD sr_status sr_model_bind(sr_model *model, sr_context *context, sr_address flat);
 // Writes all initial values to flat[0..elements) in host memory.
 void sr_model_init_values(const sr_model *model, uint64_t seed, float *flat);
 // The parameter of a variable, or -1.

@@ -171,10 +171,11 @@ void sr_model_free(sr_model *model) {
     sr_free(model);
 }
 
-sr_status sr_model_bind(sr_model *model, sr_context *context, float *flat) {
+sr_status sr_model_bind(sr_model *model, sr_context *context, sr_address flat) {
     for (int i = 0; i < model->param_count; i++) {
         sr_param *p = &model->params[i];
-        p->variable = sr_variable_on(context, p->name, &p->info, flat + p->offset);
+        p->variable = sr_variable_on(context, p->name, &p->info,
+                                     sr_address_add(flat, (size_t)p->offset * sizeof(float)));
         *p->field = p->variable;
     }
     return sr_context_status(context);

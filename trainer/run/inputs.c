@@ -132,7 +132,7 @@ sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
     const sr_machine_memory memory = sr_machine_get_memory();
     uint64_t activations = 0, state = 0;
     char need[16], lane[16], have[16];
-    if (!sr_device_host_access(e->device))
+    if (!sr_device_get_properties(e->device)->unified)
         return SR_OK; // the device's own memory counts, and its allocation fails if it is too small
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
@@ -141,7 +141,7 @@ sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
         if (sr_plan_peak_bytes(plan) > activations)
             activations = sr_plan_peak_bytes(plan);
         state += (uint64_t)phase->elements * sizeof(float) *
-                 (2 + (uint64_t)phase->optimizer->states + (phase->ema ? 1 : 0));
+                 (2 + (uint64_t)phase->optimizer->states + (sr_phase_has_average(phase) ? 1 : 0));
     }
     const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e->executor_count + state);
     if (all <= memory.total)

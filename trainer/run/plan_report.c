@@ -47,7 +47,7 @@ static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_pla
     (void)printf("  optimiser state                 %s\n",
                  sr_text_bytes(flat * (uint64_t)phase->optimizer->states, text));
     (void)printf("  average                         %s\n",
-                 sr_text_bytes(phase->ema ? flat : 0, text));
+                 sr_text_bytes(sr_phase_has_average(phase) ? flat : 0, text));
     (void)printf("  activations of a lane           %s",
                  sr_text_bytes(sr_plan_peak_bytes(plan), text));
     (void)printf(" (live bound %s), %d at a time\n",

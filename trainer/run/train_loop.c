@@ -75,14 +75,18 @@ static sr_ema_settings average_settings(const sr_training *t) {
 // The first buffer (statistics of activations), in the model's order, with a value that is not
 // finite: such values arose there. NULL if all are finite.
 static const char *find_not_finite(const sr_phase *phase) {
-    for (int i = 0; i < phase->model->param_count; i++) {
+    const char *found = NULL;
+    float *values;
+    if (sr_phase_map(phase, SR_PHASE_VALUES, &values) != SR_OK)
+        return NULL;
+    for (int i = 0; i < phase->model->param_count && !found; i++) {
         const sr_param *param = &phase->model->params[i];
         const int64_t count = sr_info_count(&param->info);
-        for (int64_t k = 0; param->kind == SR_PARAM_BUFFER && k < count; k++)
-            if (!isfinite(phase->values[param->offset + k]))
-                return param->name;
+        for (int64_t k = 0; param->kind == SR_PARAM_BUFFER && k < count && !found; k++)
+            if (!isfinite(values[param->offset + k]))
+                found = param->name;
     }
-    return NULL;
+    return sr_phase_unmap(phase, SR_PHASE_VALUES, values, false) == SR_OK ? found : NULL;
 }
 
 static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {

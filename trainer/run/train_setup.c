@@ -133,7 +133,6 @@ static sr_status init_from_data(sr_training *t) {
                                                  r->image_width, t->engine->mean, t->engine->std);
         sr_free(pictures);
         SR_TRY(status);
-        sr_phase_download(t->engine->phases[p]);
     }
     return SR_OK;
 }
@@ -143,7 +142,7 @@ static sr_status first_state(sr_training *t) {
     SR_TRY(
         sr_inputs_load_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
     for (int p = 0; p < t->engine->phase_count; p++)
-        sr_phase_start_average(t->engine->phases[p]);
+        SR_TRY(sr_phase_start_average(t->engine->phases[p]));
     return SR_OK;
 }
 

@@ -26,16 +26,16 @@ static sr_status sgd(const sr_kernel_args *args, int64_t block, sr_worker *worke
     return SR_OK;
 }
 
-// hyper: decay
+// hyper: keep, take, scale
 static sr_status ema(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
     const sr_count_params *params = args->params;
     float *e = args->p[0];
     const float *p = args->p[1], *hyper = args->p[2];
-    const float decay = hyper[0], fresh = 1.0f - decay;
+    const float keep = hyper[0], take = hyper[1], scale = hyper[2];
     const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
     for (int64_t i = r.begin; i < r.end; i++)
-        e[i] = decay * e[i] + fresh * p[i];
+        e[i] = keep * e[i] + take * (p[i] * scale);
     return SR_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 3 // sr_provider.numerics
+#define SR_X86_NUMERICS 4 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.

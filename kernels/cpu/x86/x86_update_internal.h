@@ -25,13 +25,12 @@ SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
 }
 ELEMENTWISE_AS(sgd, f32, false)
 
-// hyper: decay
+// hyper: keep, take, scale
 SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     const float *hyper = args->p[2];
-    const sr_vf decay = sr_v_set(hyper[0]), fresh = sr_v_set(1.0f - hyper[0]);
-    const sr_vf e = sr_v_mul(decay, sr_v_get(args->p[0], i, n, half));
-    sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(fresh, sr_v_get(args->p[1], i, n, half))), n,
-             half);
+    const sr_vf e = sr_v_mul(sr_v_set(hyper[0]), sr_v_get(args->p[0], i, n, half));
+    const sr_vf p = sr_v_mul(sr_v_get(args->p[1], i, n, half), sr_v_set(hyper[2]));
+    sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(sr_v_set(hyper[1]), p)), n, half);
 }
 ELEMENTWISE_AS(ema, f32, false)
 

@@ -482,7 +482,7 @@ static void run_ema(void) {
     sr_context *context;
     assert_ok(sr_context_create(NULL, &context));
     sr_context_begin_step(context);
-    const float e0[2] = {2, -4}, p0[2] = {4, 4}, hyper[8] = {0.75f};
+    const float e0[2] = {2, -4}, p0[2] = {4, 4}, hyper[8] = {0.75f, 0.5f, 0.5f};
     sr_tensor e = sr_variable(context, "e", &pair, e0), p = sr_variable(context, "p", &pair, p0);
     sr_ema_update(e, p, sr_constant(context, &eight, hyper));
     assert_ok(sr_context_run(context));

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph's single path: recording, cuts, updates, plans, replay.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "autograd/gradients.h"
 #include "graph/context.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
+#include "tests/unit/support/device_support.h"
 
 static const sr_info vec4 = {.dtype = SR_F32, .rank = 1, .dim = {4}};
 
@@ -172,16 +167,15 @@ typedef struct deliveries {
     float value[8];
 } deliveries;
 
-static sr_status sink(void *user, int index, const void *data, size_t bytes) {
+static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
     deliveries *d = user;
     assert_int_equal(bytes, 16);
     d->order[d->count] = index;
-    memcpy(&d->value[d->count++], data, sizeof(float));
-    return SR_OK;
+    return sr_stream_download(stream, &d->value[d->count++], data, sizeof(float));
 }
 
 static void run_compiled(sr_context *c, sr_tensor w, sr_executor *e, float input, deliveries *d) {
-    _Alignas(64) float memory[4] = {input, input, input, input};
+    const float values[4] = {input, input, input, input};
     sr_plan *plan;
     sr_context_begin_step(c);
     sr_tensor x = sr_input(c, 3, &vec4);
@@ -189,7 +183,7 @@ static void run_compiled(sr_context *c, sr_tensor w, sr_executor *e, float input
     sr_tensor z = sr_mul(sr_add(y, w), w);
     const sr_target targets[2] = {{.tensor = y, .after = w}, {.tensor = z}};
     assert_int_equal(sr_compile(c, targets, 2, &plan), SR_OK);
-    void *inputs[64] = {[3] = memory};
+    const sr_address inputs[64] = {[3] = device_copy(sr_context_device(c), values, sizeof values)};
     const sr_run run = {.inputs = inputs, .sink = sink, .user = d};
     assert_int_equal(sr_executor_begin(e, plan, &run), SR_OK);
     assert_int_equal(sr_executor_wait(e), SR_OK);
@@ -264,10 +258,10 @@ static void test_memory_passes_are_bit_neutral(void **state) {
 // ---- A steady step ----
 
 // A miniature training step: recorded, found in the cache, replayed.
-static void take_step(sr_context *c, sr_executor *e, sr_tensor w, sr_tensor bias) {
+static void take_step(sr_context *c, sr_executor *e, sr_address pictures, sr_tensor w,
+                      sr_tensor bias) {
     const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {4, 8, 8, 8}};
-    static float x[2048];
-    void *inputs[64] = {x};
+    const sr_address inputs[64] = {pictures};
     sr_tensor xs[2] = {w, bias}, grads[2];
     sr_plan *plan;
     sr_context_begin_step(c);
@@ -295,9 +289,11 @@ static void test_a_thousand_steps_allocate_nothing(void **state) {
     const int threads = sr_cpu_count() > 1 ? 2 : 1;
     assert_int_equal(sr_executor_create(sr_context_device(c), threads, &e), SR_OK);
     sr_tensor w = sr_variable(c, "w", &filter, NULL), b = sr_variable(c, "b", &channels, NULL);
+    static const float zeros[2048];
+    const sr_address pictures = device_copy(sr_context_device(c), zeros, sizeof zeros);
     uint64_t allocations = 0;
     for (int step = 0; step < STEPS; step++) {
-        take_step(c, e, w, b);
+        take_step(c, e, pictures, w, b);
         if (step == 0)
             allocations = sr_memory_get_stats().allocations;
     }

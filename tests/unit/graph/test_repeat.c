@@ -5,7 +5,7 @@
 #include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 #include "kernels/device/device.h"
-#include "tests/unit/support/test_support.h"
+#include "tests/unit/support/device_support.h"
 
 static const sr_info four = {.dtype = SR_F32, .rank = 1, .dim = {4}};
 static const float ramp[4] = {1, -2, 3, -4};
@@ -49,10 +49,13 @@ static void take(int index, const float *data) {
     memcpy(taken[index], data, sizeof taken[index]);
 }
 
-static sr_status sink(void *user, int index, const void *data, size_t bytes) {
+static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
+    float host[4];
     (void)user;
-    assert_int_equal(sizeof taken[0], bytes);
-    collect(index, data);
+    assert_int_equal(sizeof host, bytes);
+    SR_TRY(sr_stream_download(stream, host, data, bytes));
+    SR_TRY(sr_stream_wait(stream));
+    collect(index, host);
     return SR_OK;
 }
 
@@ -66,8 +69,9 @@ static sr_plan *compile_square(sr_context *context, double alpha) {
     return plan;
 }
 
-static void replay(sr_executor *executor, sr_plan *plan) {
-    void *inputs[SR_MAX_INPUT_SLOTS] = {(void *)(uintptr_t)ramp};
+static void replay(sr_context *context, sr_executor *executor, sr_plan *plan) {
+    const sr_address inputs[SR_MAX_INPUT_SLOTS] = {
+        device_copy(sr_context_device(context), ramp, sizeof ramp)};
     const sr_run run = {.inputs = inputs, .sink = sink};
     collect = take;
     assert_ok(sr_executor_begin(executor, plan, &run));
@@ -86,7 +90,7 @@ static void test_a_repeated_step_is_neither_built_nor_looked_for(void **state) {
         sr_context_begin_step(context);
         if (step == 3)
             assert_ok(sr_variable_write(weight, three));
-        replay(executor, compile_square(context, 0.5));
+        replay(context, executor, compile_square(context, 0.5));
         const float w = step == 3 ? 3 : 2;
         for (int i = 0; i < 4; i++)
             assert_true(taken[0][i] == 0.5f * w * w * ramp[i] && taken[1][i] == w * ramp[i]);
@@ -107,14 +111,13 @@ static void test_a_repeated_plan_is_bound_again(void **state) {
     sr_context *context;
     const sr_context_options options = {.threads = 1, .plan_cache_bytes = 1};
     sr_executor *executor;
-    void *memory[2];
+    sr_address memory[2];
     assert_ok(sr_context_create(&options, &context));
     assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
     sr_device *device = sr_context_device(context);
     for (int i = 0; i < 2; i++) {
         const float values[4] = {2 + (float)i, 2 + (float)i, 2 + (float)i, 2 + (float)i};
-        assert_ok(sr_device_alloc(device, sizeof values, "test", &memory[i]));
-        sr_device_copy(device, memory[i], values, sizeof values);
+        memory[i] = device_copy(device, values, sizeof values);
     }
     weight = sr_variable_on(context, "w", &four, memory[0]);
     for (int step = 0; step < 6; step++) {
@@ -122,11 +125,11 @@ static void test_a_repeated_plan_is_bound_again(void **state) {
         sr_context_begin_step(context);
         sr_variable_move(weight, memory[step & 1]);
         if (step >= 3) { // another program replaces it in the cache
-            replay(executor, compile_square(context, 7));
+            replay(context, executor, compile_square(context, 7));
             assert_true(taken[0][0] == 7 * w * w * ramp[0]);
             sr_context_begin_step(context);
         }
-        replay(executor, compile_square(context, 0.5));
+        replay(context, executor, compile_square(context, 0.5));
         for (int i = 0; i < 4; i++)
             assert_true(taken[0][i] == 0.5f * w * w * ramp[i] && taken[1][i] == w * ramp[i]);
     }
@@ -194,7 +197,7 @@ static void test_another_request_is_another_program(void **state) {
         sr_tensor y[2] = {sr_scale(x, 2, 0), sr_scale(x, 3, 0)}, grad;
         const sr_target target = {.tensor = y[step & 1]};
         assert_ok(sr_compile(context, &target, 1, &plan));
-        replay(executor, plan);
+        replay(context, executor, plan);
         for (int i = 0; i < 4; i++)
             assert_true(taken[0][i] == (float)(2 + (step & 1)) * ramp[i]);
         sr_context_begin_step(context);

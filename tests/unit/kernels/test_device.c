@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and streams, each test on every device: memory, ranges that grow in place, order of work,
-// failures that persist until the wait, events, and that the host cannot access the memory of
-// "cpu-async".
+// failures that persist until the wait, events, kernels, and that the host cannot access the memory
+// of "cpu-async".
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
-#include "kernels/device/device.h"
-#include "tests/unit/support/test_support.h"
+#include "kernels/device/cpu_stream.h"
+#include "kernels/kernel.h"
+#include "kernels/kernel_params.h"
+#include "tests/unit/support/device_support.h"
 
 static const char *const names[] = {"cpu", "cpu-async"};
 
@@ -23,9 +27,10 @@ static sr_device *open_device(int which) {
 }
 
 static sr_stream *open_stream(sr_device *device) {
+    static const sr_stream_options two = {.threads = 2};
     sr_stream *stream;
-    assert_ok(sr_stream_create(device, 2, &stream));
-    assert_int_equal(2, sr_stream_threads(stream));
+    assert_ok(sr_stream_create(device, &two, &stream));
+    assert_int_equal(2, sr_cpu_stream_threads(stream));
     assert_ptr_equal(device, sr_stream_device(stream));
     return stream;
 }
@@ -37,23 +42,34 @@ static void test_names(void **state) {
     assert_null(device);
     assert_message("unknown device 'cpu-asinc'");
     assert_message("did you mean 'cpu-async'?");
-    assert_message("cpu, cpu-async");
+    assert_status(SR_E_USAGE, sr_device_open("cpu:1", &device));
+    assert_message("all processors of a machine are one device");
+    assert_status(SR_E_USAGE, sr_device_open("cpu:one", &device));
+    assert_message("the number of a device");
     assert_int_equal(0, setenv("SERRIED_TEST_DEVICE", "cpu-async", 1));
     assert_ok(sr_device_open(NULL, &device));
     assert_string_equal("cpu-async", sr_device_name(device));
-    assert_false(sr_device_host_access(device));
+    assert_false(sr_device_get_properties(device)->unified);
     sr_device_close(device);
     assert_int_equal(0, unsetenv("SERRIED_TEST_DEVICE"));
+    assert_ok(sr_device_open("cpu:0", &device));
+    assert_string_equal("cpu:0", sr_device_name(device));
+    sr_device_close(device);
     assert_ok(sr_device_open(NULL, &device));
+    const sr_device_properties *p = sr_device_get_properties(device);
     assert_string_equal("cpu", sr_device_name(device));
-    assert_true(sr_device_host_access(device));
+    assert_true(p->unified && !p->asynchronous && p->kind == SR_DEVICE_CPU);
+    assert_true(p->memory > 0 && p->model[0]);
     sr_device_close(device);
     sr_device_close(NULL);
 }
 
-static void expect_bytes(const unsigned char *memory, size_t begin, size_t end, int value) {
-    for (size_t i = begin; i < end; i++)
-        assert_int_equal(value, memory[i]);
+static void expect_bytes(sr_device *device, sr_address memory, size_t bytes, int value) {
+    void *mapped;
+    assert_ok(sr_device_map(device, memory, bytes, &mapped));
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(value, ((unsigned char *)mapped)[i]);
+    assert_ok(sr_device_unmap(device, memory, bytes, mapped, false));
 }
 
 static void test_memory(void **state) {
@@ -61,27 +77,48 @@ static void test_memory(void **state) {
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         static const size_t sizes[] = {0, 1, 4096, 100000};
-        void *memory[4];
+        sr_address memory[4], much = sr_address_none();
         for (int i = 0; i < 4; i++) {
             assert_ok(sr_device_alloc(device, sizes[i], "a test", &memory[i]));
-            assert_int_equal(0, (uintptr_t)memory[i] % 64);
-            expect_bytes(sr_device_kernel_address(device, memory[i]), 0, sizes[i], 0);
-            sr_device_copy(device, memory[i], "12345678901234567890", i ? 1 : 0);
+            assert_int_equal(0, memory[i].at % 64);
+            expect_bytes(device, memory[i], sizes[i], 0);
+            assert_ok(sr_device_upload(device, memory[i], "1234567890", i ? 1 : 0));
         }
-        unsigned char *inside = (unsigned char *)memory[3] + 777;
+        const sr_address inside = sr_address_add(memory[3], 777);
         char text[4] = "";
-        sr_device_copy(device, inside, "abc", 4);
-        sr_device_copy(device, text, inside, 4);
+        assert_ok(sr_device_upload(device, inside, "abc", 4));
+        assert_ok(sr_device_copy(device, memory[2], inside, 4));
+        assert_ok(sr_device_download(device, text, memory[2], 4));
         assert_string_equal("abc", text);
-        assert_ptr_equal(text, sr_device_kernel_address(device, text)); // host memory: unchanged
         sr_device_free(device, memory[1]);
-        sr_device_copy(device, text, inside, 4); // the others remain
+        memset(text, 0, sizeof text);
+        assert_ok(sr_device_download(device, text, inside, 4)); // the others remain
         assert_string_equal("abc", text);
-        sr_device_free(device, NULL);
-        void *much;
+        sr_device_free(device, sr_address_none());
         assert_status(SR_E_MEMORY, sr_device_alloc(device, (size_t)1 << 60, "a giant", &much));
         assert_message("a giant: ");
         sr_device_close(device); // frees the rest
+    }
+}
+
+// A map is the memory itself or a copy; either way the device has what was written.
+static void test_host_access(void **state) {
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        sr_device *device = open_device(which);
+        sr_address memory;
+        void *mapped;
+        char text[8] = "";
+        assert_ok(sr_device_alloc(device, 100, "a test", &memory));
+        assert_ok(sr_device_map(device, memory, 8, &mapped));
+        memcpy(mapped, "serried", 8);
+        assert_ok(sr_device_unmap(device, memory, 8, mapped, true));
+        assert_ok(sr_device_download(device, text, memory, 8));
+        assert_string_equal("serried", text);
+        assert_int_equal(which == 0, !sr_address_is_none(sr_device_host_address(device, text)));
+        assert_ok(sr_device_register_host(device, text, sizeof text));
+        sr_device_unregister_host(device, text);
+        sr_device_close(device);
     }
 }
 
@@ -89,17 +126,18 @@ static void test_a_range_grows_in_place(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
-        void *range;
-        assert_ok(sr_device_reserve(device, 1 << 20, "range of a test", &range));
-        unsigned char *memory = sr_device_kernel_address(device, range);
-        assert_ok(sr_device_commit(device, range, 5000));
-        memset(memory, 7, 5000);
+        const size_t limit = 1 << 20;
+        unsigned char sevens[5000];
+        sr_address range;
+        memset(sevens, 7, sizeof sevens);
+        assert_ok(sr_device_reserve(device, limit, "range of a test", &range));
+        assert_ok(sr_device_commit(device, range, sizeof sevens));
+        assert_ok(sr_device_upload(device, range, sevens, sizeof sevens));
         assert_ok(sr_device_commit(device, range, 100)); // never shrinks
-        assert_ok(sr_device_commit(device, range, 1 << 20));
-        assert_ptr_equal(memory, sr_device_kernel_address(device, range));
-        expect_bytes(memory, 0, 5000, 7);
-        expect_bytes(memory, 8192, 1 << 20, 0);
-        assert_status(SR_E_MEMORY, sr_device_commit(device, range, (1 << 20) + 1));
+        assert_ok(sr_device_commit(device, range, limit));
+        expect_bytes(device, range, sizeof sevens, 7);
+        expect_bytes(device, sr_address_add(range, 8192), limit - 8192, 0);
+        assert_status(SR_E_MEMORY, sr_device_commit(device, range, limit + 1));
         assert_message("over the");
         sr_device_free(device, range);
         sr_device_close(device);
@@ -110,14 +148,14 @@ static void test_a_range_grows_in_place(void **state) {
 static void test_the_host_cannot_read_cpu_async(void **state) {
     (void)state;
     sr_device *device = open_device(1);
-    void *memory;
+    sr_address memory;
     assert_ok(sr_device_alloc(device, 64, "a test", &memory));
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit no_core = {0, 0};
         (void)setrlimit(RLIMIT_CORE, &no_core);
         (void)signal(SIGSEGV, SIG_DFL);
-        _exit(atomic_load((atomic_uchar *)memory));
+        _exit(atomic_load((atomic_uchar *)memory.at));
     }
     int status = 0;
     assert_int_equal(child, waitpid(child, &status, 0));
@@ -126,11 +164,24 @@ static void test_the_host_cannot_read_cpu_async(void **state) {
     sr_device_close(device);
 }
 
+// cpu-async takes no address of the host, nor one that was freed.
+static void test_cpu_async_refuses_foreign_addresses(void **state) {
+    (void)state;
+    sr_device *device = open_device(1);
+    char text[8] = "";
+    sr_address memory;
+    assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+    assert_status(SR_E_ARGUMENT, sr_device_copy(device, memory, (sr_address){(uintptr_t)text}, 8));
+    assert_message("is not memory of device cpu-async");
+    sr_device_free(device, memory);
+    assert_status(SR_E_ARGUMENT, sr_device_upload(device, memory, text, 8));
+    sr_device_close(device);
+}
+
 // ---- Streams ----
 
 typedef struct log {
-    int order[256], count;
-    sr_status fail; // what fail_now returns
+    int order[2048], count;
 } log_of_calls;
 
 typedef struct stream_call {
@@ -151,19 +202,21 @@ static sr_status fail_now(void *user) {
 
 // More than the queue's capacity: the caller waits for space, nothing is lost or reordered.
 static void test_work_runs_in_order(void **state) {
+    enum { CALLS = 2000 };
+    static log_of_calls log;
+    static stream_call calls[CALLS];
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
-        log_of_calls log = {.count = 0};
-        stream_call calls[200];
-        for (int i = 0; i < 200; i++) {
+        log.count = 0;
+        for (int i = 0; i < CALLS; i++) {
             calls[i] = (stream_call){&log, i};
-            assert_ok(sr_stream_call(stream, note, &calls[i]));
+            assert_ok(sr_cpu_stream_call(stream, note, &calls[i]));
         }
         assert_ok(sr_stream_wait(stream));
-        assert_int_equal(200, log.count);
-        for (int i = 0; i < 200; i++)
+        assert_int_equal(CALLS, log.count);
+        for (int i = 0; i < CALLS; i++)
             assert_int_equal(i, log.order[i]);
         sr_stream_free(stream);
         sr_device_close(device);
@@ -171,25 +224,34 @@ static void test_work_runs_in_order(void **state) {
 }
 
 static void test_a_failure_persists_until_the_wait(void **state) {
+    static log_of_calls log;
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
-        log_of_calls log = {.count = 0};
         stream_call first = {&log, 1}, bad = {&log, 2}, worse = {&log, 3}, last = {&log, 4};
-        unsigned char from[4] = {1, 2, 3, 4}, to[4] = {0};
-        assert_ok(sr_stream_call(stream, note, &first));
-        assert_ok(sr_stream_call(stream, fail_now, &bad));
-        assert_ok(sr_stream_call(stream, fail_now, &worse));
-        assert_ok(sr_stream_call(stream, note, &last));
-        assert_ok(sr_stream_copy(stream, to, from, sizeof from));
+        sr_address memory;
+        sr_event *behind;
+        char text[8] = "";
+        log.count = 0;
+        assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+        assert_ok(sr_event_create(device, &behind));
+        assert_ok(sr_cpu_stream_call(stream, note, &first));
+        assert_ok(sr_cpu_stream_call(stream, fail_now, &bad));
+        assert_ok(sr_cpu_stream_call(stream, fail_now, &worse));
+        assert_ok(sr_cpu_stream_call(stream, note, &last));
+        assert_ok(sr_stream_upload(stream, memory, "skipped", 8));
+        assert_ok(sr_event_record(behind, stream));
+        assert_ok(sr_event_wait(behind, 60)); // who waits for a failed stream is not left hanging
         assert_status(SR_E_DATA, sr_stream_wait(stream));
         assert_string_equal("call 2 went wrong", sr_error_message());
         assert_int_equal(1, log.count);
-        assert_int_equal(0, to[3]);
-        assert_ok(sr_stream_call(stream, note, &last)); // the stream works again
+        assert_ok(sr_device_download(device, text, memory, 8));
+        assert_int_equal(0, text[0]);
+        assert_ok(sr_cpu_stream_call(stream, note, &last)); // the stream works again
         assert_ok(sr_stream_wait(stream));
         assert_int_equal(2, log.count);
+        sr_event_free(behind);
         sr_stream_free(stream);
         sr_device_close(device);
     }
@@ -207,24 +269,164 @@ static void test_copies_and_events(void **state) {
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
-        sr_event before, after;
+        sr_event *before, *after;
         atomic_bool go = false;
-        void *memory;
+        sr_address memory;
         char text[8] = "";
         assert_ok(sr_device_alloc(device, 64, "a test", &memory));
-        sr_event_record(stream, &before);
-        assert_true(sr_event_done(&before)); // nothing was on the stream
-        assert_ok(sr_stream_call(stream, hold, &go));
-        assert_ok(sr_stream_copy(stream, memory, "serried", 8));
-        assert_ok(sr_stream_copy(stream, text, memory, 8));
-        sr_event_record(stream, &after);
-        assert_true(sr_event_done(&before));
-        assert_false(sr_event_done(&after));
+        assert_ok(sr_event_create(device, &before));
+        assert_ok(sr_event_create(device, &after));
+        assert_true(sr_event_done(before)); // never recorded
+        assert_ok(sr_event_record(before, stream));
+        assert_ok(sr_cpu_stream_call(stream, hold, &go));
+        assert_ok(sr_stream_upload(stream, memory, "serried", 8));
+        assert_ok(sr_stream_copy(stream, sr_address_add(memory, 8), memory, 8));
+        assert_ok(sr_stream_clear(stream, memory, 8));
+        assert_ok(sr_stream_download(stream, text, sr_address_add(memory, 8), 8));
+        assert_ok(sr_event_record(after, stream));
+        assert_ok(sr_event_wait(before, 60));
+        assert_false(sr_event_done(after));
+        assert_status(SR_E_TIMEOUT, sr_event_wait(after, 0.02));
         atomic_store(&go, true);
-        while (!sr_event_done(&after)) // CTest's deadline ends the test
-            sr_clock_sleep_ns(SR_NS_PER_MS / 10);
+        assert_ok(sr_event_wait(after, 60));
+        assert_true(sr_event_done(after));
+        assert_true(sr_event_elapsed_ns(before, after) > 0);
         assert_string_equal("serried", text);
+        expect_bytes(device, memory, 8, 0);
         assert_ok(sr_stream_wait(stream));
+        sr_event_free(before);
+        sr_event_free(after);
+        sr_stream_free(stream);
+        sr_device_close(device);
+    }
+}
+
+// A stream waits for the mark that an event has when the wait is put on it, not for a later one.
+static void test_a_stream_waits_for_an_event(void **state) {
+    static log_of_calls log;
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        sr_device *device = open_device(which);
+        sr_stream *first = open_stream(device), *second = open_stream(device);
+        stream_call one = {&log, 1}, two = {&log, 2};
+        atomic_bool go = false, later = false;
+        sr_event *event;
+        log.count = 0;
+        assert_ok(sr_event_create(device, &event));
+        assert_ok(sr_cpu_stream_call(first, hold, &go));
+        assert_ok(sr_cpu_stream_call(first, note, &one));
+        assert_ok(sr_event_record(event, first));
+        assert_ok(sr_stream_wait_event(second, event));
+        assert_ok(sr_cpu_stream_call(second, note, &two));
+        assert_ok(sr_cpu_stream_call(first, hold, &later));
+        assert_ok(sr_event_record(event, first));
+        atomic_store(&go, true);
+        assert_ok(sr_stream_wait(second));
+        assert_false(sr_event_done(event));
+        assert_int_equal(2, log.count);
+        assert_int_equal(1, log.order[0]);
+        atomic_store(&later, true);
+        assert_ok(sr_stream_wait(first));
+        assert_true(sr_event_done(event));
+        sr_stream_free(first);
+        sr_stream_free(second);
+        sr_event_free(event);
+        sr_device_close(device);
+    }
+}
+
+// A direct stream of the CPU has run its work when a call returns; cpu-async has none.
+static void test_direct_streams(void **state) {
+    static const sr_stream_options direct = {.direct = true};
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        sr_device *device = open_device(which);
+        sr_stream *stream;
+        sr_event *event;
+        sr_address memory;
+        char text[8] = "";
+        assert_ok(sr_stream_create(device, &direct, &stream));
+        assert_ok(sr_event_create(device, &event));
+        assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+        assert_ok(sr_stream_upload(stream, memory, "serried", 8));
+        assert_ok(sr_stream_download(stream, text, memory, 8));
+        assert_ok(sr_event_record(event, stream));
+        if (which == 0) {
+            assert_true(sr_event_done(event));
+            assert_string_equal("serried", text);
+        }
+        assert_ok(sr_stream_wait(stream));
+        assert_string_equal("serried", text);
+        sr_event_free(event);
+        sr_stream_free(stream);
+        sr_device_close(device);
+    }
+}
+
+// ---- Kernels ----
+
+static void prepare_add(int64_t count, sr_kernel_request *request, sr_prepared *prepared) {
+    const sr_count_params params = {.count = count};
+    memset(request, 0, sizeof *request);
+    request->kernel = SR_KERNEL_add;
+    request->args = 3;
+    for (int i = 0; i < 3; i++)
+        request->dtype[i] = SR_F32;
+    memcpy(request->params, &params, sizeof params);
+    assert_ok(sr_kernel_prepare(request, prepared));
+}
+
+static void test_launches(void **state) {
+    enum { COUNT = 200000 };
+    static float a[COUNT], b[COUNT], sum[COUNT];
+    static const sr_stream_options team = {.threads = 2}, direct = {.direct = true};
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = (float)i;
+        b[i] = 0.5f;
+    }
+    for (int which = 0; which < 4; which++) {
+        sr_device *device = open_device(which % 2);
+        const sr_address x = device_copy(device, a, sizeof a), y = device_copy(device, b, sizeof b);
+        const sr_address p[] = {x, y, x};
+        sr_kernel_request request;
+        sr_prepared prepared;
+        sr_stream *stream;
+        assert_ok(sr_stream_create(device, which < 2 ? &team : &direct, &stream));
+        prepare_add(COUNT, &request, &prepared);
+        const sr_kernel_call call = {.prepared = &prepared, .request = &request, .p = p};
+        assert_ok(sr_stream_launch(stream, &call));
+        assert_ok(sr_stream_launch(stream, &call));
+        assert_ok(sr_stream_download(stream, sum, x, sizeof sum));
+        assert_ok(sr_stream_wait(stream));
+        for (int i = 0; i < COUNT; i++)
+            assert_true(sum[i] == (float)i + 1);
+        sr_stream_free(stream);
+        sr_prepared_release(&prepared);
+        sr_device_close(device);
+    }
+}
+
+static sr_status fail_block(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)args;
+    (void)worker;
+    return block == 5 ? SR_FAIL(SR_E_DATA, "block 5 went wrong") : SR_OK;
+}
+
+// The failure of a kernel names the operator and the line of model code.
+static void test_a_failing_launch_is_named(void **state) {
+    const sr_prepared prepared = {.stages = 1, .stage = {{.run = fail_block, .blocks = 9}}};
+    const sr_kernel_request request = {.args = 0};
+    const sr_kernel_call call = {.prepared = &prepared,
+                                 .request = &request,
+                                 .site = {.what = "conv2d", .file = "model.c", .line = 12}};
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        sr_device *device = open_device(which);
+        sr_stream *stream = open_stream(device);
+        assert_ok(sr_stream_launch(stream, &call));
+        assert_status(SR_E_DATA, sr_stream_wait(stream));
+        assert_string_equal("model.c:12: conv2d: block 5 went wrong", sr_error_message());
         sr_stream_free(stream);
         sr_device_close(device);
     }
@@ -245,7 +447,7 @@ static void count_block(void *user, int64_t block, int worker) {
 
 static sr_status run_team(void *user) {
     team *t = user;
-    sr_stream_team_run(t->stream, 100, count_block, t);
+    sr_cpu_team_run(t->stream, 100, count_block, t);
     return SR_OK;
 }
 
@@ -255,7 +457,7 @@ static void test_a_team(void **state) {
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         team t = {.stream = open_stream(device)};
-        assert_ok(sr_stream_call(t.stream, run_team, &t));
+        assert_ok(sr_cpu_stream_call(t.stream, run_team, &t));
         assert_ok(sr_stream_wait(t.stream));
         for (int i = 0; i < 100; i++)
             assert_int_equal(1, atomic_load(&t.blocks[i]));
@@ -276,7 +478,7 @@ static void test_signals_are_not_a_streams_business(void **state) {
     sr_stream *stream = open_stream(device);
     sigset_t mask;
     (void)sigemptyset(&mask);
-    assert_ok(sr_stream_call(stream, read_mask, &mask));
+    assert_ok(sr_cpu_stream_call(stream, read_mask, &mask));
     assert_ok(sr_stream_wait(stream));
     assert_int_equal(1, sigismember(&mask, SIGTERM));
     assert_int_equal(1, sigismember(&mask, SIGINT));
@@ -290,13 +492,14 @@ static void test_failed_allocations_leak_nothing(void **state) {
     for (uint64_t n = 1; n < 12; n++) {
         sr_device *device = NULL;
         sr_stream *stream = NULL;
-        void *memory = NULL;
+        sr_address memory = sr_address_none();
+        static const sr_stream_options two = {.threads = 2};
         sr_memory_fail_nth(n);
         sr_status status = sr_device_open("cpu", &device);
         if (status == SR_OK)
             status = sr_device_alloc(device, 100, "a test", &memory);
         if (status == SR_OK)
-            status = sr_stream_create(device, 2, &stream);
+            status = sr_stream_create(device, &two, &stream);
         sr_memory_fail_nth(0);
         assert_true(status == SR_OK || status == SR_E_MEMORY);
         sr_stream_free(stream);
@@ -309,11 +512,17 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_host_access),
         cmocka_unit_test(test_a_range_grows_in_place),
         cmocka_unit_test(test_the_host_cannot_read_cpu_async),
+        cmocka_unit_test(test_cpu_async_refuses_foreign_addresses),
         cmocka_unit_test(test_work_runs_in_order),
         cmocka_unit_test(test_a_failure_persists_until_the_wait),
         cmocka_unit_test(test_copies_and_events),
+        cmocka_unit_test(test_a_stream_waits_for_an_event),
+        cmocka_unit_test(test_direct_streams),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_a_failing_launch_is_named),
         cmocka_unit_test(test_a_team),
         cmocka_unit_test(test_signals_are_not_a_streams_business),
         cmocka_unit_test(test_failed_allocations_leak_nothing),

@@ -55,7 +55,7 @@ void engine_begin(engine_fixture *f, const char *recipe, int threads, const char
                                        .seed = 3};
     assert_ok(sr_engine_create(&options, &f->engine));
     for (int p = 0; p < f->engine->phase_count; p++)
-        sr_phase_start_average(f->engine->phases[p]);
+        assert_ok(sr_phase_start_average(f->engine->phases[p]));
     fill_pictures(f);
 }
 

@@ -41,22 +41,44 @@ static inline void world_expect(int lanes, int64_t steps, const sr_segment *segm
     }
 }
 
+// These tests run on the CPU, whose device memory is the host's: addresses are those of arrays.
+static inline sr_address world_address(const void *memory) {
+    return (sr_address){(uintptr_t)memory};
+}
+
 static inline sr_status world_update(void *user, int64_t step, int64_t begin, int64_t end,
-                                     const float *sum, float *values) {
+                                     sr_address sum, sr_address values, sr_stream *stream) {
+    const float *from = (const float *)sum.at;
+    float *to = (float *)values.at;
     (void)user;
     (void)step;
+    (void)stream; // direct: what is on it has run
     for (int64_t i = 0; i < end - begin; i++)
-        values[i] = world_new_value(values[i], sum[i]);
+        to[i] = world_new_value(to[i], from[i]);
     return SR_OK;
 }
 
+// Puts data of one segment of one lane; the stream is direct.
+static inline sr_status world_put_data(sr_stream *stream, sr_exchange *exchange,
+                                       const sr_segment *segments, int lane, int segment,
+                                       const float *data) {
+    return sr_exchange_put(exchange, lane, segment, world_address(data), segments[segment].count,
+                           stream);
+}
+
+static inline sr_status world_stream(sr_device *device, sr_stream **out) {
+    static const sr_stream_options direct = {.direct = true};
+    return sr_stream_create(device, &direct, out);
+}
+
 // Puts one segment of one lane; 'scratch' has room for the longest segment.
-static inline sr_status world_put(sr_exchange *exchange, const sr_segment *segments, int64_t step,
-                                  int lane, int segment, float *scratch) {
+static inline sr_status world_put(sr_stream *stream, sr_exchange *exchange,
+                                  const sr_segment *segments, int64_t step, int lane, int segment,
+                                  float *scratch) {
     const sr_segment *s = &segments[segment];
     for (int64_t i = 0; i < s->count; i++)
         scratch[i] = world_value(step, lane, s->begin + i);
-    return sr_exchange_put(exchange, lane, segment, scratch);
+    return world_put_data(stream, exchange, segments, lane, segment, scratch);
 }
 
 #endif

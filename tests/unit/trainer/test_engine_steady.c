@@ -117,7 +117,7 @@ static void begin(steady_fixture *f, int lanes, const char *precision) {
                                        .image_width = SIDE,
                                        .seed = 3};
     assert_ok(sr_engine_create(&options, &f->engine));
-    sr_phase_start_average(f->engine->phases[0]);
+    assert_ok(sr_phase_start_average(f->engine->phases[0]));
     sr_rng_init(&rng, 7, 0, 0, 0);
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < SAMPLES; i++)

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange as a simulation: all ranks in one thread, messages that are delayed and reordered,
 // an injected clock, dead ranks; every run can be repeated from its seed.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "collective/backend_local_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/exchange_world.h"
 #include "trainer/exchange/exchange_internal.h"
 
@@ -22,6 +17,23 @@
 #define MAX_RANKS 7
 #define MAX_LANES 64
 #define NEVER 1000000
+
+static sr_device *device;
+static sr_stream *stream; // direct
+
+static int open_device(void **state) {
+    (void)state;
+    assert_ok(sr_device_open("cpu", &device));
+    assert_ok(world_stream(device, &stream));
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    sr_stream_free(stream);
+    sr_device_close(device);
+    return 0;
+}
 
 static const sr_segment segments[] = {
     {"first", 0, 10},
@@ -92,11 +104,12 @@ static void open_world(world *w, const setting *s) {
                               .eager_bytes = 16};
     assert_int_equal(sr_local_world_create(&local, &w->local), SR_OK);
     for (int r = 0; r < s->ranks; r++) {
-        sr_exchange_options options = {.lanes = s->lanes,
+        sr_exchange_options options = {.device = device,
+                                       .lanes = s->lanes,
                                        .bucket_bytes = s->bucket_bytes,
                                        .segments = segments,
                                        .segment_count = SEGMENTS,
-                                       .values = w->values[r],
+                                       .values = world_address(w->values[r]),
                                        .elements = ELEMENTS,
                                        .update = s->update ? s->update : world_update,
                                        .user = s->user};
@@ -124,7 +137,7 @@ static void give_next(world *w, int rank) {
     int lane = sr_lanes_first(w->lanes, w->ranks, rank) + (int)(at / SEGMENTS);
     int segment = SEGMENTS - 1 - (int)(at % SEGMENTS);
     sr_status status =
-        world_put(w->exchanges[rank], segments, w->step[rank], lane, segment, scratch);
+        world_put(stream, w->exchanges[rank], segments, w->step[rank], lane, segment, scratch);
     assert_int_not_equal(status, SR_E_ARGUMENT); // other errors are a failure that ends the step
 }
 
@@ -258,7 +271,7 @@ static void a_failing_rank_fails_all(void **state) {
             turn(&w, NEVER, 50000);
         sr_exchange_fail(w.exchanges[1], SR_E_DATA, "record 9 is damaged");
         float none[ELEMENTS] = {0};
-        assert_int_equal(sr_exchange_put(w.exchanges[1], 0, 0, none), SR_E_DATA);
+        assert_int_equal(world_put_data(stream, w.exchanges[1], segments, 0, 0, none), SR_E_DATA);
         run(&w, NEVER, 50000);
         expect_failure_everywhere(&w, SR_E_DATA, "rank 1 (rank 1): record 9 is damaged", true);
         for (int r = 0; r < s.ranks; r++)
@@ -268,12 +281,12 @@ static void a_failing_rank_fails_all(void **state) {
 }
 
 static sr_status failing_update(void *user, int64_t step, int64_t begin, int64_t end,
-                                const float *sum, float *values) {
+                                sr_address sum, sr_address values, sr_stream *on) {
     int *left = user;
     if ((*left)-- == 0)
         return SR_FAIL(SR_E_NON_FINITE, "the gradient of element %lld is not finite",
                        (long long)begin);
-    return world_update(NULL, step, begin, end, sum, values);
+    return world_update(NULL, step, begin, end, sum, values, on);
 }
 
 static void a_failing_update_fails_all(void **state) {
@@ -397,11 +410,12 @@ static void survives_each_failing_allocation(void **state) {
         sr_local_world *local = NULL;
         sr_comm *comm = NULL;
         sr_exchange *x = NULL;
-        sr_exchange_options options = {.lanes = 2,
+        sr_exchange_options options = {.device = device,
+                                       .lanes = 2,
                                        .bucket_bytes = 4 * BLOCK * 4,
                                        .segments = segments,
                                        .segment_count = SEGMENTS,
-                                       .values = values,
+                                       .values = world_address(values),
                                        .elements = ELEMENTS,
                                        .update = world_update};
         assert_int_equal(sr_local_world_create(&(sr_local_options){.size = 1}, &local), SR_OK);
@@ -412,7 +426,7 @@ static void survives_each_failing_allocation(void **state) {
             status = sr_exchange_step_begin(x, 0);
         float scratch[ELEMENTS];
         for (int i = 0; i < 2 * SEGMENTS && status == SR_OK; i++)
-            status = world_put(x, segments, 0, i % 2, i / 2, scratch);
+            status = world_put(stream, x, segments, 0, i % 2, i / 2, scratch);
         for (int i = 0; i < 100 && status == SR_OK && !sr_exchange_is_over(x); i++)
             sr_exchange_progress(x, now_ns);
         sr_memory_fail_nth(0);
@@ -437,21 +451,25 @@ static void mistakes_are_named(void **state) {
     setting s = {.lanes = 4, .ranks = 2, .seed = 1};
     open_world(&w, &s);
     sr_exchange *x = w.exchanges[1]; // lanes 2 and 3
-    assert_int_equal(sr_exchange_put(x, 1, 0, data), SR_E_ARGUMENT);
-    assert_int_equal(sr_exchange_put(x, 2, SEGMENTS, data), SR_E_ARGUMENT);
-    assert_int_equal(sr_exchange_put(x, 2, 0, NULL), SR_E_ARGUMENT);
-    assert_int_equal(sr_exchange_put(x, 2, 0, data), SR_OK);
-    assert_int_equal(sr_exchange_put(x, 2, 0, data), SR_E_ARGUMENT);
+    assert_int_equal(world_put_data(stream, x, segments, 1, 0, data), SR_E_ARGUMENT);
+    assert_int_equal(sr_exchange_put(x, 2, SEGMENTS, world_address(data), 1, stream),
+                     SR_E_ARGUMENT);
+    assert_int_equal(world_put_data(stream, x, segments, 2, 0, NULL), SR_E_ARGUMENT);
+    assert_int_equal(sr_exchange_put(x, 2, 0, world_address(data), segments[0].count + 1, stream),
+                     SR_E_ARGUMENT);
+    assert_int_equal(world_put_data(stream, x, segments, 2, 0, data), SR_OK);
+    assert_int_equal(world_put_data(stream, x, segments, 2, 0, data), SR_E_ARGUMENT);
     assert_non_null(strstr(sr_error_message(), "'first' twice"));
     assert_int_equal(sr_exchange_step_begin(x, 1), SR_E_ARGUMENT);
-    assert_int_equal(sr_exchange_gather(x, data, "moments"), SR_E_ARGUMENT);
+    assert_int_equal(sr_exchange_gather(x, world_address(data), "moments"), SR_E_ARGUMENT);
 
     sr_exchange *none = NULL;
     sr_segment bad[] = {{"a", 0, 10}, {"b", 9, 1}};
-    sr_exchange_options options = {.lanes = 1,
+    sr_exchange_options options = {.device = device,
+                                   .lanes = 1,
                                    .segments = segments,
                                    .segment_count = SEGMENTS,
-                                   .values = data,
+                                   .values = world_address(data),
                                    .elements = ELEMENTS,
                                    .update = world_update};
     assert_int_equal(sr_exchange_create_manual(w.comms[0], &options, 0, &none), SR_E_USAGE);
@@ -506,5 +524,5 @@ int main(void) {
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(every_element_has_one_owner),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

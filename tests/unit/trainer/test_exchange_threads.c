@@ -2,20 +2,15 @@
 // The exchange as the trainer uses it: a communication thread per rank, several threads that put
 // lanes, blocking calls; ranks are threads too. Also meant to be run under a thread checker.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "collective/backend_local_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/exchange_world.h"
 
 #define ELEMENTS (INT64_C(3) * SR_BLOCK_ELEMENTS + 1000)
@@ -24,6 +19,20 @@
 
 // Most elements belong to no segment, so that the expected values are computed quickly; segments
 // cross the borders of blocks.
+static sr_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    assert_ok(sr_device_open("cpu", &device));
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    sr_device_close(device);
+    return 0;
+}
+
 static const sr_segment segments[] = {
     {"a", 0, 40},
     {"b", SR_BLOCK_ELEMENTS - 100, 200},
@@ -50,11 +59,12 @@ typedef struct exchange_rank {
 #define CHECK(run, condition) ((condition) ? 0 : atomic_fetch_add(&(run)->failed_checks, 1))
 
 static sr_status create(exchange_rank *run, const sr_segment *own_segments) {
-    sr_exchange_options options = {.lanes = run->lanes,
+    sr_exchange_options options = {.device = device,
+                                   .lanes = run->lanes,
                                    .bucket_bytes = run->bucket_bytes,
                                    .segments = own_segments,
                                    .segment_count = SEGMENTS,
-                                   .values = run->values,
+                                   .values = world_address(run->values),
                                    .elements = ELEMENTS,
                                    .update = world_update,
                                    .act_seconds = run->act_seconds};
@@ -70,14 +80,17 @@ static void keep_error(exchange_rank *run, sr_status status) {
 static void *give_lanes(void *argument) {
     exchange_rank *run = argument;
     static _Thread_local float scratch[1000];
+    sr_stream *stream = NULL;
+    CHECK(run, world_stream(device, &stream) == SR_OK);
     int first = sr_lanes_first(run->lanes, run->ranks, run->rank);
     int lanes = sr_lanes_first(run->lanes, run->ranks, run->rank + 1) - first;
     for (int i = atomic_fetch_add(&run->next, 1); i < lanes * SEGMENTS;
          i = atomic_fetch_add(&run->next, 1)) {
-        sr_status status = world_put(run->exchange, segments, run->step, first + i / SEGMENTS,
-                                     SEGMENTS - 1 - i % SEGMENTS, scratch);
+        sr_status status = world_put(stream, run->exchange, segments, run->step,
+                                     first + i / SEGMENTS, SEGMENTS - 1 - i % SEGMENTS, scratch);
         CHECK(run, status == SR_OK);
     }
+    sr_stream_free(stream);
     return NULL;
 }
 
@@ -106,7 +119,7 @@ static void *train_body(exchange_rank *run) {
         for (int64_t e = owned[i].begin; e < owned[i].end; e++)
             state[e] = (float)(e + 1);
     }
-    CHECK(run, sr_exchange_gather(run->exchange, state, "state") == SR_OK);
+    CHECK(run, sr_exchange_gather(run->exchange, world_address(state), "state") == SR_OK);
     for (int64_t e = 0; e < ELEMENTS; e += 97)
         CHECK(run, state[e] == (float)(e + 1));
     sr_free(state);
@@ -240,10 +253,13 @@ static void *hanging_body(exchange_rank *run) {
         keep_error(run, one_step(run, 1));
     } else {
         float data[40] = {0};
+        sr_stream *stream = NULL;
+        CHECK(run, world_stream(device, &stream) == SR_OK);
         CHECK(run, sr_exchange_step_begin(run->exchange, 1) == SR_OK);
-        while (sr_exchange_put(run->exchange, 1, 0, data) != SR_E_TIMEOUT)
+        while (world_put_data(stream, run->exchange, segments, 1, 0, data) != SR_E_TIMEOUT)
             sr_clock_sleep_ns(5 * SR_NS_PER_MS);
         keep_error(run, sr_exchange_step_wait(run->exchange));
+        sr_stream_free(stream);
     }
     sr_exchange_free(run->exchange);
     return NULL;
@@ -307,5 +323,5 @@ int main(void) {
         cmocka_unit_test(a_hanging_rank_is_named),
         cmocka_unit_test(unequal_ranks_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lane tree: sub-trees, fold plans, and sums whose bits do not depend on the order of arrival.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/support/test_support.h"
 #include "trainer/exchange/lane_tree.h"
 
 #define ELEMENTS 133
 #define MAX_LANES 64
+
+static sr_device *device; // the CPU, whose memory is the host's
+static sr_stream *stream; // direct
+
+static int open_device(void **state) {
+    static const sr_stream_options direct = {.direct = true};
+    (void)state;
+    assert_ok(sr_device_open("cpu", &device));
+    assert_ok(sr_stream_create(device, &direct, &stream));
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    sr_stream_free(stream);
+    sr_device_close(device);
+    return 0;
+}
+
+static float *floats(sr_address address) {
+    return (float *)address.at;
+}
 
 // Values of very different sizes, so that any other order of additions changes the bits.
 static float value(int lane, int i) {
@@ -97,7 +114,9 @@ static void put_all(sr_lane_tree *tree, const arrival *arrivals, int count) {
         bool complete = false;
         fill(arrivals[i].lane, data);
         assert_int_equal(sr_lane_tree_put(tree, arrivals[i].lane, arrivals[i].offset,
-                                          arrivals[i].count, data + arrivals[i].offset, &complete),
+                                          arrivals[i].count,
+                                          sr_device_host_address(device, data + arrivals[i].offset),
+                                          stream, &complete),
                          SR_OK);
         assert_int_equal(complete, i == count - 1);
     }
@@ -109,10 +128,10 @@ static void fold_and_compare(int lanes, int ranks, uint64_t seed) {
     sr_lane_tree *trees[MAX_LANES] = {0};
     sr_lane_range ranges[4 * MAX_LANES];
     sr_lane_add plan[4 * MAX_LANES] = {0};
-    float *partials[4 * MAX_LANES] = {0};
+    sr_address partials[4 * MAX_LANES] = {0};
     arrival arrivals[MAX_LANES * 3] = {0};
     int count = 0;
-    assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
     for (int r = 0; r < ranks; r++) {
         int first = r * lanes / ranks, last = (r + 1) * lanes / ranks;
         assert_int_equal(
@@ -125,10 +144,11 @@ static void fold_and_compare(int lanes, int ranks, uint64_t seed) {
     }
     assert_int_equal(sr_lane_fold_plan(lanes, ranges, count, plan), SR_OK);
     for (int i = 0; i < count - 1; i++)
-        sr_lane_sum(partials[plan[i].into], partials[plan[i].from], ELEMENTS);
+        assert_ok(sr_lane_pool_add(pool, stream, partials[plan[i].into], partials[plan[i].from],
+                                   ELEMENTS));
     for (int i = 0; i < ELEMENTS; i += 11) {
         float expected = reference(lanes, 0, root_width(lanes), i);
-        assert_memory_equal(&partials[0][i], &expected, sizeof expected);
+        assert_memory_equal(&floats(partials[0])[i], &expected, sizeof expected);
     }
     for (int r = 0; r < ranks; r++)
         sr_lane_tree_free(trees[r]);
@@ -157,7 +177,7 @@ static void lanes_in_order_need_few_buffers(void **state) {
         sr_lane_pool *pool = NULL;
         sr_lane_tree *tree = NULL;
         int lanes = cases[c].lanes;
-        assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
+        assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
         assert_int_equal(sr_lane_tree_create(lanes, 0, lanes, ELEMENTS, ELEMENTS, pool, &tree),
                          SR_OK);
         int count = shuffled_arrivals(0, lanes, 0, arrivals);
@@ -178,14 +198,17 @@ static void reserved_buffers_are_used(void **state) {
     sr_lane_tree *tree = NULL;
     float data[8] = {1};
     bool complete;
-    assert_int_equal(sr_lane_pool_create(8, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_create(device, 8, &pool), SR_OK);
     assert_int_equal(sr_lane_pool_reserve(pool, 2), SR_OK);
+    assert_int_equal(sr_lane_pool_prepare(pool, 8), SR_OK);
     assert_int_equal(sr_lane_pool_peak(pool), 0);
     assert_int_equal(sr_lane_tree_create(4, 0, 4, 8, 8, pool, &tree), SR_OK);
     uint64_t before = sr_memory_get_stats().allocations;
     assert_int_equal(sr_lane_pool_reserve(pool, 1), SR_OK);
     for (int lane = 0; lane < 4; lane++)
-        assert_int_equal(sr_lane_tree_put(tree, lane, 0, 8, data, &complete), SR_OK);
+        assert_int_equal(sr_lane_tree_put(tree, lane, 0, 8, sr_device_host_address(device, data),
+                                          stream, &complete),
+                         SR_OK);
     assert_true(complete);
     assert_int_equal(sr_memory_get_stats().allocations, before);
     assert_int_equal(sr_lane_pool_peak(pool), 2);
@@ -199,13 +222,16 @@ static void elements_that_nobody_gives_are_zero(void **state) {
     sr_lane_tree *tree = NULL;
     float data[4] = {1, 2, 3, 4};
     bool complete = false;
-    assert_int_equal(sr_lane_pool_create(8, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_create(device, 8, &pool), SR_OK);
     assert_int_equal(sr_lane_tree_create(2, 0, 2, 8, 4, pool, &tree), SR_OK);
     for (int turn = 0; turn < 2; turn++) {
         for (int lane = 0; lane < 2; lane++)
-            assert_int_equal(sr_lane_tree_put(tree, lane, 2, 4, data, &complete), SR_OK);
+            assert_int_equal(sr_lane_tree_put(tree, lane, 2, 4,
+                                              sr_device_host_address(device, data), stream,
+                                              &complete),
+                             SR_OK);
         assert_true(complete);
-        float *sum = sr_lane_tree_partial(tree, 0);
+        float *sum = floats(sr_lane_tree_partial(tree, 0));
         assert_true(sum[1] == 0.0f && sum[2] == 2.0f && sum[5] == 8.0f && sum[6] == 0.0f);
         sum[1] = 5.0f; // buffers are dirty in the next round
         sr_lane_tree_reset(tree);
@@ -220,14 +246,21 @@ static void refuses_too_much_and_foreign_lanes(void **state) {
     sr_lane_tree *tree = NULL;
     float data[ELEMENTS] = {0};
     bool complete = true;
-    assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
     assert_int_equal(sr_lane_tree_create(4, 2, 4, ELEMENTS, ELEMENTS, pool, &tree), SR_OK);
-    assert_int_equal(sr_lane_tree_put(tree, 1, 0, 1, data, &complete), SR_E_ARGUMENT);
+    assert_int_equal(
+        sr_lane_tree_put(tree, 1, 0, 1, sr_device_host_address(device, data), stream, &complete),
+        SR_E_ARGUMENT);
     assert_false(complete);
-    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS + 1, data, &complete), SR_E_ARGUMENT);
-    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS, data, &complete), SR_OK);
-    assert_int_equal(sr_lane_tree_put(tree, 2, 0, 1, data, &complete), SR_E_ARGUMENT);
-    assert_int_equal(sr_lane_tree_missing(tree), 3);
+    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS + 1,
+                                      sr_device_host_address(device, data), stream, &complete),
+                     SR_E_ARGUMENT);
+    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS, sr_device_host_address(device, data),
+                                      stream, &complete),
+                     SR_OK);
+    assert_int_equal(
+        sr_lane_tree_put(tree, 2, 0, 1, sr_device_host_address(device, data), stream, &complete),
+        SR_E_ARGUMENT);
     sr_lane_tree_free(tree);
     sr_lane_pool_free(pool);
 }
@@ -242,15 +275,21 @@ typedef struct worker {
 static void *put_some(void *argument) {
     worker *w = argument;
     float data[ELEMENTS];
+    static const sr_stream_options direct = {.direct = true};
+    sr_stream *own = NULL;
+    if (sr_stream_create(device, &direct, &own) != SR_OK)
+        return NULL;
     for (int i = w->begin; i < w->end; i++) {
         bool complete = false;
         const arrival *a = &w->arrivals[i];
         fill(a->lane, data);
-        if (sr_lane_tree_put(w->tree, a->lane, a->offset, a->count, data + a->offset, &complete) !=
-            SR_OK)
+        if (sr_lane_tree_put(w->tree, a->lane, a->offset, a->count,
+                             sr_device_host_address(device, data + a->offset), own,
+                             &complete) != SR_OK)
             w->completions = -1000;
         w->completions += complete ? 1 : 0;
     }
+    sr_stream_free(own);
     return NULL;
 }
 
@@ -260,7 +299,7 @@ static void same_bits_from_many_threads(void **state) {
     arrival arrivals[MAX_LANES * 3] = {0};
     sr_lane_pool *pool = NULL;
     sr_lane_tree *tree = NULL;
-    assert_int_equal(sr_lane_pool_create(ELEMENTS, &pool), SR_OK);
+    assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
     assert_int_equal(sr_lane_tree_create(LANES, 0, LANES, ELEMENTS, ELEMENTS, pool, &tree), SR_OK);
     for (uint64_t seed = 1; seed <= 20; seed++) {
         int count = shuffled_arrivals(0, LANES, seed, arrivals), completions = 0;
@@ -278,7 +317,8 @@ static void same_bits_from_many_threads(void **state) {
         assert_int_equal(completions, 1);
         for (int i = 0; i < ELEMENTS; i += 11) {
             float expected = reference(LANES, 0, LANES, i);
-            assert_memory_equal(&sr_lane_tree_partial(tree, 0)[i], &expected, sizeof expected);
+            assert_memory_equal(&floats(sr_lane_tree_partial(tree, 0))[i], &expected,
+                                sizeof expected);
         }
         sr_lane_tree_reset(tree);
     }
@@ -290,18 +330,18 @@ static void survives_each_failing_allocation(void **state) {
     (void)state;
     uint64_t live = sr_memory_get_stats().live_blocks;
     int failures = 0;
-    for (uint64_t n = 1; n <= 12; n++) {
+    for (uint64_t n = 1; n <= 40; n++) {
         sr_lane_pool *pool = NULL;
         sr_lane_tree *tree = NULL;
         float data[ELEMENTS] = {0};
         bool complete = false;
         sr_memory_fail_nth(n);
-        sr_status status = sr_lane_pool_create(ELEMENTS, &pool);
+        sr_status status = sr_lane_pool_create(device, ELEMENTS, &pool);
         if (status == SR_OK)
             status = sr_lane_tree_create(4, 0, 4, ELEMENTS, ELEMENTS, pool, &tree);
         for (int lane = 0; lane < 4 && status == SR_OK; lane++)
-            status =
-                sr_lane_tree_put(tree, (lane * 2) % 4 + lane / 2, 0, ELEMENTS, data, &complete);
+            status = sr_lane_tree_put(tree, (lane * 2) % 4 + lane / 2, 0, ELEMENTS,
+                                      sr_device_host_address(device, data), stream, &complete);
         sr_memory_fail_nth(0);
         assert_true(status == SR_OK || status == SR_E_MEMORY);
         failures += status == SR_E_MEMORY ? 1 : 0;
@@ -309,7 +349,7 @@ static void survives_each_failing_allocation(void **state) {
         sr_lane_pool_free(pool);
         assert_int_equal(sr_memory_get_stats().live_blocks, live);
     }
-    assert_in_range(failures, 6, 11);
+    assert_in_range(failures, 12, 39);
 }
 
 int main(void) {
@@ -324,5 +364,5 @@ int main(void) {
         cmocka_unit_test(same_bits_from_many_threads),
         cmocka_unit_test(survives_each_failing_allocation),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -95,9 +95,11 @@ static void begin(training_rank *j, const golden *g, const char *precision) {
                                        .seed = SEED};
     assert_ok(sr_engine_create(&options, &j->engine));
     sr_phase *phase = j->engine->phases[0];
+    float *values = NULL;
+    assert_ok(sr_phase_map(phase, SR_PHASE_VALUES, &values));
     for (int i = 0; i < phase->model->param_count; i++)
-        golden_fill_param(phase->model, i, phase->values + phase->model->params[i].offset);
-    sr_phase_upload(phase);
+        golden_fill_param(phase->model, i, values + phase->model->params[i].offset);
+    assert_ok(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
     j->images = sr_alloc((size_t)(g->batch * g->side * g->side * 3), "pictures");
     j->labels = sr_alloc_array((size_t)g->batch, sizeof *j->labels, "labels");
     assert_non_null(j->images);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executors and the launchers behind them.
+//
+// The executor finds addresses: of its range, of variables, inputs and bindings. A launcher runs
+// the plan's launches with them: executor_cpu.c walks blocks over a team, executor_stream.c puts
+// one launch after the other on a stream.
+#ifndef SR_GRAPH_EXECUTOR_INTERNAL_H
+#define SR_GRAPH_EXECUTOR_INTERNAL_H
+
+#include "graph/executor_trace_internal.h"
+#include "kernels/device/stream.h"
+
+typedef struct sr_launcher {
+    // Sets the executor's stream, and 'state' for the calls below.
+    sr_status (*create)(sr_executor *e, int threads);
+    // Waits for what runs.
+    void (*free)(sr_executor *e);
+    // All arguments are those of another plan than before.
+    sr_status (*prepare)(sr_executor *e, const sr_plan *plan);
+    // Argument 'index' of the plan has moved.
+    sr_status (*moved)(sr_executor *e, uint32_t index);
+    // Puts a replay of e->plan on the stream.
+    sr_status (*replay)(sr_executor *e);
+    sr_status (*wait)(sr_executor *e);
+    // Workers that a trace has rows for.
+    int (*workers)(const sr_executor *e);
+} sr_launcher;
+
+extern const sr_launcher sr_launcher_cpu, sr_launcher_stream;
+
+struct sr_executor {
+    sr_device *device;
+    const sr_launcher *launcher;
+    void *state; // of the launcher
+    sr_stream *stream;
+
+    sr_address range;
+    size_t range_bytes, range_limit; // in use; reserved
+    uint64_t filled;                 // number of the plan that the tables are of; 0: none
+    sr_address *table;               // of every root of the plan
+    size_t table_capacity;
+    sr_address *arguments; // of all launches
+    size_t argument_capacity;
+
+    sr_plan *plan;
+    sr_run run;
+    bool running; // between begin and wait
+
+    bool profiling;
+    uint64_t profiled; // number of the plan whose rows these are; it may be gone from the cache
+    sr_node_profile *profile;
+    size_t profile_capacity;
+    uint32_t profile_count;
+    sr_executor_tracing *tracing; // NULL: none
+};
+
+// The address of a launch's workspace; none if it needs none.
+static inline sr_address sr_executor_workspace(const sr_executor *e, const sr_launch *l) {
+    return l->workspace == SR_REF_NONE ? sr_address_none() : e->table[l->workspace];
+}
+// Calls the sink for targets; what it puts on 'stream' finds them complete.
+SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,
+                                                         const sr_sink_entry *sinks, uint32_t count,
+                                                         sr_stream *stream) {
+    for (uint32_t i = 0; e->run.sink && i < count; i++) {
+        const sr_plan_value *value = &e->plan->values[sinks[i].value];
+        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[value->root], value->bytes,
+                           stream));
+    }
+    return SR_OK;
+}
+
+#endif

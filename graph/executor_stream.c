@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of devices that run beside the host: every launch of the plan is put on the
+// executor's stream, one after the other, and so are the copies and kernels of sinks.
+//
+// When it measures, it puts an event behind every launch and reads the times after the wait.
+#include "graph/executor_internal.h"
+#include "kernels/base/clock.h"
+#include "kernels/device/stream.h"
+
+typedef struct stream_launcher {
+    sr_event **events; // [0] before the first launch, then behind each
+    size_t event_capacity, event_count;
+    int64_t begin_ns; // when the first event was recorded
+    bool measured;
+} stream_launcher;
+
+static stream_launcher *own(const sr_executor *e) {
+    return e->state;
+}
+
+static sr_status create(sr_executor *e, int threads) {
+    const sr_stream_options team = {.threads = threads};
+    e->state = sr_alloc(sizeof(stream_launcher), "executor");
+    if (!e->state)
+        return SR_E_MEMORY;
+    return sr_stream_create(e->device, &team, &e->stream);
+}
+
+static void release(sr_executor *e) {
+    stream_launcher *l = own(e);
+    sr_stream_free(e->stream);
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->event_count; i++)
+        sr_event_free(l->events[i]);
+    sr_free(l->events);
+    sr_free(l);
+}
+
+static int workers(const sr_executor *e) {
+    (void)e;
+    return 1;
+}
+
+static sr_status prepare(sr_executor *e, const sr_plan *plan) {
+    (void)e;
+    (void)plan;
+    return SR_OK;
+}
+
+static sr_status moved(sr_executor *e, uint32_t index) {
+    (void)e;
+    (void)index;
+    return SR_OK;
+}
+
+// ---- Measuring ----
+
+static sr_status make_events(sr_executor *e, size_t count) {
+    stream_launcher *l = own(e);
+    void *events = l->events;
+    SR_TRY(sr_grow(&events, &l->event_capacity, count, sizeof *l->events, "events of a replay"));
+    l->events = events;
+    for (; l->event_count < count; l->event_count++)
+        SR_TRY(sr_event_create(e->device, &l->events[l->event_count]));
+    return SR_OK;
+}
+
+static sr_status record(const sr_executor *e, uint32_t index) {
+    return own(e)->measured ? sr_event_record(own(e)->events[index], e->stream) : SR_OK;
+}
+
+static void read_times(sr_executor *e) {
+    const stream_launcher *l = own(e);
+    for (uint32_t i = 0; i < e->plan->step_count; i++) {
+        const uint32_t launch = e->plan->items[e->plan->steps[i].first].launch;
+        const int64_t begin = sr_event_elapsed_ns(l->events[0], l->events[i]);
+        const int64_t end = sr_event_elapsed_ns(l->events[0], l->events[i + 1]);
+        if (e->profiling) {
+            e->profile[launch].ns += end - begin;
+            e->profile[launch].runs++;
+        }
+        if (e->tracing)
+            sr_executor_tracing_add(e->tracing, 0, launch, l->begin_ns + begin, l->begin_ns + end);
+    }
+}
+
+// ---- Replay ----
+
+static sr_status launch(sr_executor *e, uint32_t number) {
+    const sr_launch *l = &e->plan->launches[number];
+    const sr_shared_prepared *shared = &e->plan->prepared[l->prepared];
+    const sr_kernel_call call = {.prepared = &shared->prepared,
+                                 .request = &shared->request,
+                                 .p = e->arguments + l->first_pointer,
+                                 .workspace = sr_executor_workspace(e, l),
+                                 .site = {l->op->name, l->file, l->line}};
+    return sr_stream_launch(e->stream, &call);
+}
+
+static sr_status replay(sr_executor *e) {
+    const sr_plan *plan = e->plan;
+    own(e)->measured = e->profiling || e->tracing;
+    if (own(e)->measured)
+        SR_TRY(make_events(e, plan->step_count + 1));
+    own(e)->begin_ns = sr_clock_ns();
+    SR_TRY(record(e, 0));
+    SR_TRY(sr_executor_deliver(e, plan->sinks, plan->leading_sinks, e->stream));
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const sr_step *step = &plan->steps[i];
+        SR_TRY(launch(e, plan->items[step->first].launch));
+        SR_TRY(record(e, i + 1));
+        SR_TRY(sr_executor_deliver(e, plan->sinks + step->first_sink, step->sink_count, e->stream));
+    }
+    return SR_OK;
+}
+
+static sr_status wait(sr_executor *e) {
+    SR_TRY(sr_stream_wait(e->stream));
+    if (own(e)->measured)
+        read_times(e);
+    return SR_OK;
+}
+
+const sr_launcher sr_launcher_stream = {
+    .create = create,
+    .free = release,
+    .prepare = prepare,
+    .moved = moved,
+    .replay = replay,
+    .wait = wait,
+    .workers = workers,
+};

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events of a device.
+//
+// A stream runs what is put on it in order, beside the caller; streams run beside each other. An
+// event marks a position in a stream: other streams and the host can wait for it.
+//
+// A *direct* stream of a CPU runs its work on the calling thread, before the call returns. It is
+// for threads that have nothing else to do, and costs nothing; other devices make it an ordinary
+// one, so callers treat it as such.
+//
+// Threads: one thread at a time puts work on a stream and records an event. Any thread may ask for
+// an event or wait for it. Streams and events are freed before their device is closed.
+#ifndef SR_KERNELS_DEVICE_STREAM_H
+#define SR_KERNELS_DEVICE_STREAM_H
+
+#include "kernels/device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A queue of work on a device, run in order beside the caller.
+typedef struct sr_stream sr_stream;
+// A position in a stream.
+typedef struct sr_event sr_event;
+
+// Settings of a stream; all zeros are the defaults.
+typedef struct sr_stream_options {
+    int threads; // of the team of a CPU's stream; 0: all processors of this process
+    bool direct; // see above
+} sr_stream_options;
+
+// SR_E_MEMORY. options may be NULL.
+SR_NODISCARD sr_status sr_stream_create(sr_device *device, const sr_stream_options *options,
+                                        sr_stream **out);
+// Waits first; NULL is legal.
+void sr_stream_free(sr_stream *stream);
+// Its device. Borrowed.
+sr_device *sr_stream_device(const sr_stream *stream);
+
+// Copies from the host in the stream's order. The host memory stays as it is until then.
+SR_NODISCARD sr_status sr_stream_upload(sr_stream *stream, sr_address to, const void *from,
+                                        size_t bytes);
+// Copies to the host in the stream's order.
+SR_NODISCARD sr_status sr_stream_download(sr_stream *stream, void *to, sr_address from,
+                                          size_t bytes);
+// Copies inside the device in the stream's order.
+SR_NODISCARD sr_status sr_stream_copy(sr_stream *stream, sr_address to, sr_address from,
+                                      size_t bytes);
+// Sets bytes to zero in the stream's order.
+SR_NODISCARD sr_status sr_stream_clear(sr_stream *stream, sr_address memory, size_t bytes);
+
+typedef struct sr_kernel_call sr_kernel_call; // kernels/kernel.h
+// Runs a prepared kernel in the stream's order.
+SR_NODISCARD sr_status sr_stream_launch(sr_stream *stream, const sr_kernel_call *call);
+
+// Waits until the stream is empty. Returns and clears its first failure (message adopted); what was
+// put on the stream behind a failure was skipped.
+SR_NODISCARD sr_status sr_stream_wait(sr_stream *stream);
+
+// An event that was never recorded counts as reached. SR_E_MEMORY.
+SR_NODISCARD sr_status sr_event_create(sr_device *device, sr_event **out);
+// No stream may wait for it any more; NULL is legal.
+void sr_event_free(sr_event *event);
+// Marks the present end of the stream; an earlier mark of the event is forgotten.
+SR_NODISCARD sr_status sr_event_record(sr_event *event, sr_stream *stream);
+// Whether the stream has come that far, or failed.
+bool sr_event_done(const sr_event *event);
+// Work put on 'stream' from now on runs after the event's present mark.
+SR_NODISCARD sr_status sr_stream_wait_event(sr_stream *stream, sr_event *event);
+// Waits on the host. SR_E_TIMEOUT after 'seconds'; a failure of the stream is left to its wait.
+SR_NODISCARD sr_status sr_event_wait(sr_event *event, double seconds);
+// Nanoseconds on the device's clock between two events that were reached.
+int64_t sr_event_elapsed_ns(const sr_event *begin, const sr_event *end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

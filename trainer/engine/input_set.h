@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of a replay on the device.
+//
+// A set has fixed memory for each input slot of a program, so that addresses stay the same from
+// replay to replay; an executor has two, of which one is filled while the other is read. Where
+// kernels read host memory in place, a set only notes where it lies.
+#ifndef SR_TRAINER_INPUT_SET_H
+#define SR_TRAINER_INPUT_SET_H
+
+#include "kernels/device/stream.h"
+
+#define SR_INPUT_SLOTS 64 // of a program (graph/context.h)
+
+typedef struct sr_input_set {
+    sr_device *device;
+    sr_address slots[SR_INPUT_SLOTS]; // for sr_run.inputs
+    sr_address memory[SR_INPUT_SLOTS];
+    size_t capacity[SR_INPUT_SLOTS];
+} sr_input_set;
+
+void sr_input_set_init(sr_input_set *set, sr_device *device);
+// No replay may use it any more.
+void sr_input_set_release(sr_input_set *set);
+// Whether host memory is read in place, so that it must stay as it is until the replay is complete;
+// otherwise until what was put on the stream has run.
+bool sr_input_set_in_place(const sr_input_set *set);
+// Gives a slot its value: 'bytes' bytes of host memory, 64-byte aligned. Copies are put on the
+// stream.
+SR_NODISCARD sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host,
+                                         size_t bytes, sr_stream *stream);
+
+#endif
