@@ -158,5 +158,6 @@ void sr_comm_free(sr_comm *comm) {
     sr_free(comm->pids);
     sr_free(comm->control);
     sr_free(comm->staged);
+    sr_free(comm->unsent);
     sr_free(comm);
 }

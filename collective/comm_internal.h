@@ -42,6 +42,8 @@ struct sr_comm {
     int64_t under_way;
     struct sr_comm_staged **staged; // buffers of comm_staging.c
     size_t staged_count, staged_capacity;
+    sr_comm_request **unsent; // sends whose memory is being copied, in the order of their calls
+    size_t unsent_count, unsent_capacity;
 
     sr_status failed; // sticks; the message is failure.text, the cause failure.cause
     sr_comm_notice failure, incoming;

@@ -3,8 +3,9 @@
 // reach a device's memory.
 //
 // A message to be sent is downloaded to a host buffer and given to the backend when it is there; a
-// received one is uploaded when it has arrived. Buffers are kept for later messages. Memory of a
-// unified device is the host's and is given to the backend as it is.
+// received one is uploaded when it has arrived. Copies overtake each other, messages must not:
+// those of one sender with one tag are matched in order, so sends are given to the backend in the
+// order of their calls. Buffers are kept for later messages.
 #include "collective/comm_internal.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/stream.h"
@@ -91,13 +92,41 @@ static void give_back(sr_comm_request *request) {
     request->staged = NULL;
 }
 
+static void forget_unsent(sr_comm *comm, const sr_comm_request *request) {
+    size_t kept = 0;
+    for (size_t i = 0; i < comm->unsent_count; i++)
+        if (comm->unsent[i] != request)
+            comm->unsent[kept++] = comm->unsent[i];
+    comm->unsent_count = kept;
+}
+
+// Gives the backend what has been copied, up to the first that has not.
+static sr_status send_copied(sr_comm *comm) {
+    while (comm->unsent_count > 0) {
+        sr_comm_request *request = comm->unsent[0];
+        sr_comm_staged *s = request->staged;
+        if (!sr_event_done(s->copied))
+            return SR_OK;
+        forget_unsent(comm, request);
+        SR_TRY(sr_stream_wait(s->stream)); // returns the copy's failure
+        SR_TRY(comm->backend->isend(comm->state, request->peer, request->tag, s->host, s->bytes,
+                                    request));
+        s->stage = MESSAGE;
+    }
+    return SR_OK;
+}
+
 static sr_status start_send(sr_comm *comm, sr_comm_request *request) {
     sr_comm_staged *s = request->staged;
+    void *unsent = comm->unsent;
+    SR_TRY(sr_grow(&unsent, &comm->unsent_capacity, comm->unsent_count + 1, sizeof *comm->unsent,
+                   "message staging"));
+    comm->unsent = unsent;
     SR_TRY(sr_stream_download(s->stream, s->host, s->memory, s->bytes));
     SR_TRY(sr_event_record(s->copied, s->stream));
     s->stage = COPIED_FROM_DEVICE;
-    bool done;
-    return sr_comm_staged_test(comm, request, &done);
+    comm->unsent[comm->unsent_count++] = request;
+    return send_copied(comm);
 }
 
 static sr_status start_receive(sr_comm *comm, sr_comm_request *request) {
@@ -112,8 +141,10 @@ sr_status sr_comm_staged_start(sr_comm *comm, sr_device *device, sr_address memo
     SR_TRY(take_staged(comm, device, memory, bytes, &request->staged));
     const sr_status status =
         request->receives ? start_receive(comm, request) : start_send(comm, request);
-    if (status != SR_OK)
+    if (status != SR_OK) {
+        forget_unsent(comm, request);
         give_back(request);
+    }
     return status;
 }
 
@@ -131,14 +162,7 @@ static sr_status test_message(sr_comm *comm, sr_comm_request *request, bool *arr
 sr_status sr_comm_staged_test(sr_comm *comm, sr_comm_request *request, bool *done) {
     sr_comm_staged *s = request->staged;
     *done = false;
-    if (s->stage == COPIED_FROM_DEVICE) {
-        if (!sr_event_done(s->copied))
-            return SR_OK;
-        SR_TRY(sr_stream_wait(s->stream)); // returns the copy's failure
-        SR_TRY(comm->backend->isend(comm->state, request->peer, request->tag, s->host, s->bytes,
-                                    request));
-        s->stage = MESSAGE;
-    }
+    SR_TRY(send_copied(comm));
     if (s->stage == MESSAGE) {
         bool arrived = false;
         SR_TRY(test_message(comm, request, &arrived));
@@ -154,6 +178,7 @@ sr_status sr_comm_staged_test(sr_comm *comm, sr_comm_request *request, bool *don
 }
 
 void sr_comm_staged_cancel(sr_comm *comm, sr_comm_request *request) {
+    forget_unsent(comm, request);
     // A buffer that the backend may still use is not taken again.
     if (request->staged->stage != MESSAGE || comm->backend->cancel(comm->state, request))
         give_back(request);

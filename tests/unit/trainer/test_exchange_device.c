@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange with memory that the host cannot reach: contributions, sums and values on the
+// device, the update as a kernel, messages staged through the host. Ranks are threads; the lanes of
+// a rank come on two streams, in turns. The values are those of the definition, on every device.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "collective/backend_local_internal.h"
+#include "kernels/base/memory.h"
+#include "kernels/kernel_params.h"
+#include "kernels/prepared_cache.h"
+#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/exchange_world.h"
+
+#define ELEMENTS (INT64_C(2) * SR_BLOCK_ELEMENTS + 500)
+#define MAX_RANKS 3
+#define LANES 6
+#define STEPS 3
+#define STREAMS 2
+
+// Segments cross borders of blocks; the last one has more elements than lanes give.
+static const sr_segment segments[] = {
+    {"a", 0, 48},
+    {"b", SR_BLOCK_ELEMENTS - 96, 208},
+    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS + 16, 64},
+};
+enum { SEGMENTS = sizeof segments / sizeof segments[0], LONGEST = 208, GIVEN = 40 };
+
+typedef struct device_rank {
+    const char *device_name;
+    int rank, ranks;
+    sr_comm *comm;
+    sr_device *device;
+    sr_stream *streams[STREAMS];
+    sr_address data[LANES][SEGMENTS]; // contributions
+    sr_address values, hyper, state;
+    sr_prepared_cache *kernels;
+    sr_exchange *exchange;
+    float result[ELEMENTS];
+    sr_status status;
+    char message[256];
+} device_rank;
+
+// new = 0.75 old - 0.0625 sum, by the kernel of moving averages
+static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                        sr_address values, sr_stream *stream) {
+    device_rank *r = user;
+    const sr_prepared_entry *kernel;
+    const sr_count_params params = {.count = end - begin};
+    const sr_address p[] = {values, sum, r->hyper};
+    sr_kernel_request request;
+    (void)step;
+    memset(&request, 0, sizeof request);
+    request.kernel = SR_KERNEL_ema;
+    request.args = 3;
+    for (int i = 0; i < 3; i++)
+        request.dtype[i] = SR_F32;
+    memcpy(request.params, &params, sizeof params);
+    SR_TRY(sr_prepared_cache_get(r->kernels, &request, &kernel));
+    const sr_kernel_call call = {
+        .prepared = &kernel->prepared, .request = &kernel->request, .p = p};
+    return sr_stream_launch(stream, &call);
+}
+
+static sr_status allocate(device_rank *r) {
+    static const float hyper[16] = {0.75f, -0.0625f, 1};
+    static const sr_stream_options one = {.threads = 1};
+    SR_TRY(sr_device_open(r->device_name, &r->device));
+    SR_TRY(sr_prepared_cache_create(&r->kernels));
+    for (int i = 0; i < STREAMS; i++)
+        SR_TRY(sr_stream_create(r->device, &one, &r->streams[i]));
+    SR_TRY(sr_device_alloc(r->device, ELEMENTS * sizeof(float), "values", &r->values));
+    SR_TRY(sr_device_alloc(r->device, ELEMENTS * sizeof(float), "state", &r->state));
+    SR_TRY(sr_device_alloc(r->device, sizeof hyper, "hyper", &r->hyper));
+    SR_TRY(sr_device_upload(r->device, r->hyper, hyper, sizeof hyper));
+    for (int lane = 0; lane < LANES; lane++)
+        for (int s = 0; s < SEGMENTS; s++)
+            SR_TRY(
+                sr_device_alloc(r->device, LONGEST * sizeof(float), "gradient", &r->data[lane][s]));
+    const sr_exchange_options options = {.lanes = LANES,
+                                         .bucket_bytes = 1, // one block
+                                         .segments = segments,
+                                         .segment_count = SEGMENTS,
+                                         .device = r->device,
+                                         .values = r->values,
+                                         .elements = ELEMENTS,
+                                         .update = update,
+                                         .user = r,
+                                         .act_seconds = 60};
+    SR_TRY(sr_exchange_create(r->comm, &options, &r->exchange));
+    return sr_exchange_reserve(r->exchange, STREAMS);
+}
+
+static int64_t given(int segment) {
+    return segment == SEGMENTS - 1 ? GIVEN : segments[segment].count;
+}
+
+// The gradient arrives on the lane's stream; the memory of it is written again right behind.
+static sr_status give(device_rank *r, int64_t step, int lane, int segment, float *host) {
+    sr_stream *stream = r->streams[lane % STREAMS];
+    const sr_segment *s = &segments[segment];
+    const sr_address data = r->data[lane][segment];
+    for (int64_t i = 0; i < given(segment); i++)
+        host[i] = world_value(step, lane, s->begin + i);
+    SR_TRY(sr_stream_upload(stream, data, host, (size_t)given(segment) * sizeof *host));
+    SR_TRY(sr_exchange_put(r->exchange, lane, segment, data, given(segment), stream));
+    return sr_stream_clear(stream, data, LONGEST * sizeof *host);
+}
+
+static sr_status one_step(device_rank *r, int64_t step) {
+    static _Thread_local float host[LANES][SEGMENTS][LONGEST];
+    const int first = sr_lanes_first(LANES, r->ranks, r->rank);
+    const int last = sr_lanes_first(LANES, r->ranks, r->rank + 1);
+    SR_TRY(sr_exchange_step_begin(r->exchange, step));
+    for (int s = SEGMENTS - 1; s >= 0; s--) // the lanes in turns
+        for (int lane = first; lane < last; lane++)
+            SR_TRY(give(r, step, lane, s, host[lane][s]));
+    SR_TRY(sr_exchange_step_wait(r->exchange));
+    for (int i = 0; i < STREAMS; i++)
+        SR_TRY(sr_stream_wait(r->streams[i]));
+    return SR_OK;
+}
+
+// Each owner has its part of a state; a gather collects all of it.
+static sr_status gather(device_rank *r) {
+    static _Thread_local float state[ELEMENTS];
+    int count = 0;
+    const sr_range *owned = sr_exchange_owned(r->exchange, &count);
+    memset(state, 0, sizeof state);
+    for (int i = 0; i < count; i++)
+        for (int64_t e = owned[i].begin; e < owned[i].end; e++)
+            state[e] = (float)(e + 1);
+    SR_TRY(sr_device_upload(r->device, r->state, state, sizeof state));
+    SR_TRY(sr_exchange_gather(r->exchange, r->state, "state"));
+    SR_TRY(sr_device_download(r->device, state, r->state, sizeof state));
+    for (int64_t e = 0; e < ELEMENTS; e++)
+        if (state[e] != (float)(e + 1))
+            return SR_FAIL(SR_E_INTERNAL, "element %d of the gathered state differs", (int)e);
+    return SR_OK;
+}
+
+static sr_status work(device_rank *r) {
+    SR_TRY(allocate(r));
+    for (int64_t step = 0; step < STEPS; step++)
+        SR_TRY(one_step(r, step));
+    SR_TRY(gather(r));
+    return sr_device_download(r->device, r->result, r->values, sizeof r->result);
+}
+
+static void *run_rank(void *argument) {
+    device_rank *r = argument;
+    r->status = work(r);
+    (void)snprintf(r->message, sizeof r->message, "%s",
+                   r->status == SR_OK ? "" : sr_error_message());
+    for (int i = 0; i < STREAMS; i++)
+        sr_stream_free(r->streams[i]);
+    sr_exchange_free(r->exchange);
+    sr_prepared_cache_free(r->kernels);
+    sr_device_close(r->device);
+    sr_comm_free(r->comm);
+    return NULL;
+}
+
+static void expect(float *out) {
+    memset(out, 0, ELEMENTS * sizeof *out);
+    world_expect(LANES, STEPS, segments, SEGMENTS, out);
+    const sr_segment *last = &segments[SEGMENTS - 1];
+    memset(out + last->begin + GIVEN, 0, (size_t)(last->count - GIVEN) * sizeof *out);
+}
+
+static void run_world(const char *device_name, int ranks, const float *expected) {
+    static device_rank all[MAX_RANKS];
+    pthread_t threads[MAX_RANKS];
+    sr_local_world *world = NULL;
+    const sr_local_options options = {.size = ranks, .seed = 5, .eager_bytes = 16};
+    assert_ok(sr_local_world_create(&options, &world));
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < ranks; i++) {
+        all[i].device_name = device_name;
+        all[i].rank = i;
+        all[i].ranks = ranks;
+        assert_ok(sr_local_world_join(world, i, NULL, &all[i].comm));
+    }
+    for (int i = 0; i < ranks; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, run_rank, &all[i]));
+    for (int i = 0; i < ranks; i++) {
+        (void)pthread_join(threads[i], NULL);
+        assert_string_equal("", all[i].message);
+        assert_ok(all[i].status);
+        assert_memory_equal(expected, all[i].result, sizeof all[i].result);
+    }
+    sr_local_world_free(world);
+}
+
+static void same_bits_on_every_device_and_number_of_ranks(void **state) {
+    static float expected[ELEMENTS];
+    (void)state;
+    expect(expected);
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
+        run_world("cpu", ranks, expected);
+        run_world("cpu-async", ranks, expected);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_on_every_device_and_number_of_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
