@@ -191,11 +191,11 @@ static void run_walk(walk *w, uint32_t y, sr_tensor dy, const sr_tensor *xs, int
         *grad_of(w, y) = sr_is_absent(dy) ? filled(context, y, 1) : dy;
         const char *file = sr_call_file();
         const int line = sr_call_line();
-        for (uint32_t i = w->nodes; i-- > 0 && context->status == SR_OK;)
+        for (uint32_t i = w->nodes; i-- > 0 && context->failure.status == SR_OK;)
             step_back(w, i);
         sr_at(file, line);
     }
-    for (int i = 0; i < count && context->status == SR_OK; i++) {
+    for (int i = 0; i < count && context->failure.status == SR_OK; i++) {
         const uint32_t ref = sr_context_ref(context, xs[i], "sr_gradients: xs");
         sr_tensor *grad = grad_of(w, ref);
         if (sr_is_none(*grad))
@@ -214,12 +214,12 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
                           "no context");
         return;
     }
-    if (context->status != SR_OK)
+    if (context->failure.status != SR_OK)
         return;
     const bool ones = sr_is_absent(dy);
     const uint32_t ref = float_ref(context, y, -1);
     const uint32_t dy_ref = ones ? SR_REF_NONE : sr_context_ref(context, dy, "sr_gradients: dy");
-    if (context->status != SR_OK ||
+    if (context->failure.status != SR_OK ||
         sr_recording_repeats_gradients(context, ref, dy_ref, xs, count, grads) ||
         (!ones && !gradient_fits(context, ref, dy_ref)))
         return;

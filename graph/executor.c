@@ -45,8 +45,7 @@ struct sr_executor {
     pthread_mutex_t lock;
     atomic_int failed;
     uint32_t failed_launch;
-    char message[1024];
-    char where[64];
+    sr_kept_error failure; // under lock
 
     bool running; // between begin and wait
     bool profiling;
@@ -256,8 +255,8 @@ typedef struct step_run {
 static void keep_failure(sr_executor *e, sr_status status, uint32_t launch) {
     (void)pthread_mutex_lock(&e->lock);
     if (atomic_load_explicit(&e->failed, memory_order_relaxed) == SR_OK) {
-        (void)snprintf(e->message, sizeof e->message, "%s", sr_error_message());
-        (void)snprintf(e->where, sizeof e->where, "%s", sr_error_where());
+        e->failure.status = SR_OK; // of an earlier run
+        sr_error_keep(&e->failure, status);
         e->failed_launch = launch;
         atomic_store_explicit(&e->failed, (int)status, memory_order_relaxed);
     }
@@ -332,7 +331,7 @@ static sr_status run_step(sr_executor *e, const sr_step *step) {
     if (status == SR_OK)
         return SR_OK;
     const sr_launch *l = &e->plan->launches[e->failed_launch];
-    status = sr_error_adopt(status, e->where, e->message);
+    status = sr_error_restore(&e->failure);
     sr_error_prefix("%s:%d: %s", l->file, l->line, l->op->name);
     return status;
 }

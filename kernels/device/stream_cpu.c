@@ -36,19 +36,9 @@ struct sr_stream {
     command queue[QUEUE];
     uint64_t put, done; // tickets: commands queued, commands finished
     bool ready, stopping;
-    sr_status status;
-    char message[1024];
-    char where[64];
+    sr_kept_error failure;
     sr_rng delays;
 };
-
-static void keep_failure(sr_stream *stream, sr_status status) {
-    if (stream->status != SR_OK)
-        return;
-    stream->status = status;
-    (void)snprintf(stream->message, sizeof stream->message, "%s", sr_error_message());
-    (void)snprintf(stream->where, sizeof stream->where, "%s", sr_error_where());
-}
 
 static void pause_at_random(sr_stream *stream) {
     if (stream->device->ops->delays && sr_rng_below(&stream->delays, 16) == 0)
@@ -75,8 +65,7 @@ static void *stream_main(void *user) {
     sr_stream *stream = user;
     sr_status status = sr_pool_create(stream->threads, start_worker, NULL, &stream->pool);
     (void)pthread_mutex_lock(&stream->lock);
-    if (status != SR_OK)
-        keep_failure(stream, status);
+    sr_error_keep(&stream->failure, status);
     stream->ready = true;
     (void)pthread_cond_broadcast(&stream->changed);
     for (;;) {
@@ -85,12 +74,11 @@ static void *stream_main(void *user) {
         if (stream->put == stream->done)
             break;
         command c = stream->queue[stream->done % QUEUE];
-        bool skip = stream->status != SR_OK;
+        bool skip = stream->failure.status != SR_OK;
         (void)pthread_mutex_unlock(&stream->lock);
         status = skip ? SR_OK : run_command(stream, &c);
         (void)pthread_mutex_lock(&stream->lock);
-        if (status != SR_OK)
-            keep_failure(stream, status);
+        sr_error_keep(&stream->failure, status);
         stream->done++;
         (void)pthread_cond_broadcast(&stream->changed);
     }
@@ -122,7 +110,7 @@ sr_status sr_stream_create(sr_device *device, int threads, sr_stream **out) {
     (void)pthread_mutex_lock(&stream->lock);
     while (!stream->ready)
         (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    bool failed = stream->status != SR_OK;
+    bool failed = stream->failure.status != SR_OK;
     (void)pthread_mutex_unlock(&stream->lock);
     if (failed) {
         status = sr_stream_wait(stream);
@@ -176,10 +164,10 @@ sr_status sr_stream_wait(sr_stream *stream) {
     (void)pthread_mutex_lock(&stream->lock);
     while (stream->put != stream->done)
         (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    sr_status status = stream->status;
-    stream->status = SR_OK;
+    sr_status status = sr_error_restore(&stream->failure);
+    stream->failure.status = SR_OK;
     (void)pthread_mutex_unlock(&stream->lock);
-    return status == SR_OK ? SR_OK : sr_error_adopt(status, stream->where, stream->message);
+    return status;
 }
 
 void sr_event_record(sr_stream *stream, sr_event *out) {
