@@ -34,11 +34,6 @@ static sr_tensor *grad_of(walk *w, uint32_t ref) {
                                    : &w->value_grad[ref];
 }
 
-static bool is_float(const sr_info *info) {
-    return info->dtype == SR_F32 || info->dtype == SR_BF16 || info->dtype == SR_F16 ||
-           info->dtype == SR_F64;
-}
-
 // Whether the gradient of an output flows into input k.
 static bool passes(const walk *w, const sr_node *node, int k) {
     return !(node->op->stops >> k & 1) && reaches(w, node->input[k]);
@@ -52,7 +47,7 @@ static void mark_reaching(walk *w) {
             any = any || passes(w, node, k);
         for (int k = 0; any && k < node->op->outputs; k++) {
             const uint32_t ref = node->first_output + (uint32_t)k;
-            w->value_reaches[ref] = is_float(&w->context->recording.values[ref].info);
+            w->value_reaches[ref] = sr_dtype_is_float(w->context->recording.values[ref].info.dtype);
         }
     }
 }
@@ -155,7 +150,7 @@ static uint32_t float_ref(sr_context *context, sr_tensor tensor, int index) {
     if (!fault) {
         ref = sr_context_ref(context, tensor, what);
         info = sr_context_info(context, ref);
-        if (is_float(info))
+        if (sr_dtype_is_float(info->dtype))
             return ref;
     }
     if (index >= 0)

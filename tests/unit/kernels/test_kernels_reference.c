@@ -538,6 +538,39 @@ static void test_mixed_types_are_refused(void **state) {
     }
 }
 
+// What the list says about arguments: names, roles, numbers of elements.
+static void test_arguments_of_the_list(void **state) {
+    (void)state;
+    const sr_conv_params p = {
+        .n = 2, .h = 5, .w = 4, .c = 6, .k = 8, .r = 3, .s = 1, .p = 3, .q = 2, .groups = 2};
+    const int64_t want[] = {240, 72, 0, 96};
+    sr_kernel_request request = {
+        .kernel = SR_KERNEL_conv2d, .args = 4, .dtype = {SR_F16, SR_F32, SR_DTYPE_COUNT, SR_F16}};
+    int count;
+    memcpy(request.params, &p, sizeof p);
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request.kernel, &count);
+    assert_int_equal(4, count);
+    assert_string_equal("bias", arguments[2].name);
+    assert_int_equal(SR_ARG_OPT, arguments[2].role);
+    assert_int_equal(SR_ARG_OUT, arguments[3].role);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(want[i], sr_kernel_argument_count(&request, i));
+    assert_int_equal(-1, sr_kernel_argument_count(&request, 4));
+    assert_int_equal(-1, sr_kernel_argument_count(&request, -1));
+    assert_int_equal(SR_F16, sr_kernel_activation(&request));
+    assert_true(sr_kernel_fits(&request));
+    request.dtype[2] = SR_F32;
+    assert_int_equal(8, sr_kernel_argument_count(&request, 2));
+    assert_true(sr_kernel_fits(&request));
+    request.dtype[1] = SR_DTYPE_COUNT; // not optional
+    assert_false(sr_kernel_fits(&request));
+    request.kernel = SR_KERNEL_OWN;
+    assert_null(sr_kernel_arguments(request.kernel, &count));
+    assert_int_equal(0, count);
+    assert_int_equal(-1, sr_kernel_argument_count(&request, 0));
+    assert_false(sr_kernel_fits(&request));
+}
+
 // Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
@@ -564,6 +597,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_digest, arrays_free),
         cmocka_unit_test_teardown(test_table, arrays_free),
         cmocka_unit_test_teardown(test_mixed_types_are_refused, arrays_free),
+        cmocka_unit_test(test_arguments_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of the kernels in kernel_list.def: types, roles, numbers of elements.
+#include "kernels/kernel.h"
+#include "kernels/kernel_params.h"
+
+// A table of arguments for each kernel.
+#define ARGUMENT(type, name, role) {#name, SR_ARG_##type, SR_ARG_##role},
+#define IN(type, name, elements) ARGUMENT(type, name, IN)
+#define OPT(type, name, elements) ARGUMENT(type, name, OPT)
+#define OUT(type, name, elements) ARGUMENT(type, name, OUT)
+#define UPD(type, name, elements) ARGUMENT(type, name, UPD)
+#define SR_KERNEL(id, params, doc, arguments)                                                      \
+    static const sr_kernel_argument arguments_of_##id[] = {arguments};                             \
+    _Static_assert(sizeof arguments_of_##id <= SR_KERNEL_MAX_ARGS * sizeof(sr_kernel_argument),    \
+                   "too many arguments: " #id);                                                    \
+    _Static_assert(sizeof(params) <= SR_KERNEL_PARAMS_BYTES, "too large: " #params);
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+#undef IN
+#undef OPT
+#undef OUT
+#undef UPD
+
+// A function for each kernel that computes the elements of its arguments.
+#define IN(type, name, elements) elements,
+#define OPT(type, name, elements) elements,
+#define OUT(type, name, elements) elements,
+#define UPD(type, name, elements) elements,
+#define SR_KERNEL(id, params, doc, arguments)                                                      \
+    static int64_t count_of_##id(const void *request_params, int i) {                              \
+        const params *p = request_params;                                                          \
+        const int64_t count[] = {arguments};                                                       \
+        return count[i];                                                                           \
+    }
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+
+static const struct {
+    const sr_kernel_argument *arguments;
+    int count;
+    int64_t (*count_of)(const void *request_params, int i);
+} rows[] = {
+#define SR_KERNEL(id, params, doc, arguments)                                                      \
+    {arguments_of_##id, sizeof arguments_of_##id / sizeof arguments_of_##id[0], count_of_##id},
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+const sr_kernel_argument *sr_kernel_arguments(sr_kernel_id kernel, int *count) {
+    const bool listed = (unsigned)kernel < (unsigned)SR_KERNEL_COUNT;
+    *count = listed ? rows[kernel].count : 0;
+    return listed ? rows[kernel].arguments : NULL;
+}
+
+int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i) {
+    int count;
+    if (sr_kernel_arguments(request->kernel, &count) == NULL || i < 0 || i >= count)
+        return -1;
+    return request->dtype[i] == SR_DTYPE_COUNT ? 0
+                                               : rows[request->kernel].count_of(request->params, i);
+}
+
+sr_dtype sr_kernel_activation(const sr_kernel_request *request) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
+    for (int i = 0; i < count; i++)
+        if (arguments[i].type == SR_ARG_T)
+            return request->dtype[i];
+    return request->dtype[0];
+}
+
+static bool type_fits(sr_argument_type type, sr_dtype dtype, const sr_kernel_request *request) {
+    const sr_dtype activation = sr_kernel_activation(request);
+    switch (type) {
+    case SR_ARG_T:
+        return dtype == activation && sr_dtype_is_float(dtype);
+    case SR_ARG_P:
+        return dtype == (activation == SR_F64 ? SR_F64 : SR_F32);
+    case SR_ARG_F32:
+        return dtype == SR_F32;
+    case SR_ARG_I32:
+        return dtype == SR_I32;
+    case SR_ARG_U8:
+        return dtype == SR_U8;
+    case SR_ARG_ANY:
+        return (unsigned)dtype < (unsigned)SR_DTYPE_COUNT;
+    case SR_ARG_CAST:
+        return sr_dtype_is_float(dtype) || dtype == request->dtype[0];
+    }
+    return false;
+}
+
+bool sr_kernel_fits(const sr_kernel_request *request) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
+    if (arguments == NULL || request->args != count)
+        return false;
+    for (int i = 0; i < count; i++) {
+        const bool absent = request->dtype[i] == SR_DTYPE_COUNT;
+        if (absent ? arguments[i].role != SR_ARG_OPT
+                   : !type_fits(arguments[i].type, request->dtype[i], request))
+            return false;
+    }
+    return true;
+}
