@@ -215,6 +215,9 @@ const char *sr_kernel_name(sr_kernel_id kernel);
 const char *sr_kernel_doc(sr_kernel_id kernel);
 // Its arguments there, in order; NULL and 0 for SR_KERNEL_OWN. Static storage.
 const sr_kernel_argument *sr_kernel_arguments(sr_kernel_id kernel, int *count);
+// The dtype of an argument beside activations of this one, which is also taken where any is
+// possible.
+sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype activation);
 // Elements of argument i of a request, from its params: 0 where it is absent, -1 where the kernel
 // has no such argument or is not of the list.
 int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);

@@ -69,25 +69,32 @@ sr_dtype sr_kernel_activation(const sr_kernel_request *request) {
     return request->dtype[0];
 }
 
-static bool type_fits(sr_argument_type type, sr_dtype dtype, const sr_kernel_request *request) {
-    const sr_dtype activation = sr_kernel_activation(request);
-    switch (type) {
-    case SR_ARG_T:
-        return dtype == activation && sr_dtype_is_float(dtype);
+sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype activation) {
+    switch (argument->type) {
     case SR_ARG_P:
-        return dtype == (activation == SR_F64 ? SR_F64 : SR_F32);
+        return activation == SR_F64 ? SR_F64 : SR_F32;
     case SR_ARG_F32:
-        return dtype == SR_F32;
+        return SR_F32;
     case SR_ARG_I32:
-        return dtype == SR_I32;
+        return SR_I32;
     case SR_ARG_U8:
-        return dtype == SR_U8;
+        return SR_U8;
+    case SR_ARG_T:
     case SR_ARG_ANY:
-        return (unsigned)dtype < (unsigned)SR_DTYPE_COUNT;
     case SR_ARG_CAST:
-        return sr_dtype_is_float(dtype) || dtype == request->dtype[0];
+        break;
     }
-    return false;
+    return activation;
+}
+
+static bool type_fits(const sr_kernel_argument *argument, sr_dtype dtype,
+                      const sr_kernel_request *request) {
+    if (argument->type == SR_ARG_ANY)
+        return (unsigned)dtype < (unsigned)SR_DTYPE_COUNT;
+    if (argument->type == SR_ARG_CAST)
+        return sr_dtype_is_float(dtype) || dtype == request->dtype[0];
+    return dtype == sr_kernel_argument_dtype(argument, sr_kernel_activation(request)) &&
+           (argument->type != SR_ARG_T || sr_dtype_is_float(dtype));
 }
 
 bool sr_kernel_fits(const sr_kernel_request *request) {
@@ -98,7 +105,7 @@ bool sr_kernel_fits(const sr_kernel_request *request) {
     for (int i = 0; i < count; i++) {
         const bool absent = request->dtype[i] == SR_DTYPE_COUNT;
         if (absent ? arguments[i].role != SR_ARG_OPT
-                   : !type_fits(arguments[i].type, request->dtype[i], request))
+                   : !type_fits(&arguments[i], request->dtype[i], request))
             return false;
     }
     return true;
