@@ -131,7 +131,7 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
         request->kernel == SR_KERNEL_OWN || !only_numbers(request))
         return;
     const int count = sr_chooser_candidates(request, *entry, candidates);
-    if (!worth_a_race(candidates, count))
+    if (count < 2 || !worth_a_race(candidates, count))
         return;
     (void)pthread_mutex_lock(&lock);
     sr_chooser_question(request, workspace_limit, &item);
