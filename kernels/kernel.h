@@ -41,7 +41,7 @@ extern "C" {
 // What a kernel computes: a row of kernel_list.def.
 typedef enum sr_kernel_id {
 // One enumerator for each row; the macro ends with the list.
-#define SR_KERNEL(id, params, doc, arguments) SR_KERNEL_##id,
+#define SR_KERNEL(id, params, doc, ...) SR_KERNEL_##id,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
     SR_KERNEL_COUNT,

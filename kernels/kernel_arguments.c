@@ -9,8 +9,8 @@
 #define OPT(type, name, elements) ARGUMENT(type, name, OPT)
 #define OUT(type, name, elements) ARGUMENT(type, name, OUT)
 #define UPD(type, name, elements) ARGUMENT(type, name, UPD)
-#define SR_KERNEL(id, params, doc, arguments)                                                      \
-    static const sr_kernel_argument arguments_of_##id[] = {arguments};                             \
+#define SR_KERNEL(id, params, doc, ...)                                                            \
+    static const sr_kernel_argument arguments_of_##id[] = {__VA_ARGS__};                           \
     _Static_assert(sizeof arguments_of_##id <= SR_KERNEL_MAX_ARGS * sizeof(sr_kernel_argument),    \
                    "too many arguments: " #id);                                                    \
     _Static_assert(sizeof(params) <= SR_KERNEL_PARAMS_BYTES, "too large: " #params);
@@ -26,10 +26,10 @@
 #define OPT(type, name, elements) elements,
 #define OUT(type, name, elements) elements,
 #define UPD(type, name, elements) elements,
-#define SR_KERNEL(id, params, doc, arguments)                                                      \
+#define SR_KERNEL(id, params, doc, ...)                                                            \
     static int64_t count_of_##id(const void *request_params, int i) {                              \
         const params *p = request_params;                                                          \
-        const int64_t count[] = {arguments};                                                       \
+        const int64_t count[] = {__VA_ARGS__};                                                     \
         return count[i];                                                                           \
     }
 #include "kernels/kernel_list.def"
@@ -40,7 +40,7 @@ static const struct {
     int count;
     int64_t (*count_of)(const void *request_params, int i);
 } rows[] = {
-#define SR_KERNEL(id, params, doc, arguments)                                                      \
+#define SR_KERNEL(id, params, doc, ...)                                                            \
     {arguments_of_##id, sizeof arguments_of_##id / sizeof arguments_of_##id[0], count_of_##id},
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

@@ -119,7 +119,7 @@ static void offer_rows(maker *m, sr_kernel_id kernel) {
 
 // 56 x 56 x 256 images.
 static void offer_elements(maker *m, sr_kernel_id kernel) {
-    const sr_scale_params p = {m->batch * 56 * 56 * 256, 0.5, 0.25};
+    const sr_expression_params p = {.count = m->batch * 56 * 56 * 256, .constant = {0.5, 0.25}};
     sr_bench_case c = case_of(m, kernel, &p, sizeof p);
     (void)snprintf(c.shape, sizeof c.shape, "56x56 256");
     if (kernel == SR_KERNEL_cast)

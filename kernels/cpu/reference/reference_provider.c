@@ -17,7 +17,7 @@
 #define UPD(type, name, elements) VARIES_##type |
 
 static const sr_kernel_entry entries[] = {
-#define SR_KERNEL(id, params, doc, arguments)                                                      \
+#define SR_KERNEL(id, params, doc, ...)                                                            \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry),                                                    \
         .abi = SR_KERNEL_ABI,                                                                      \
@@ -27,7 +27,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = "reference",                                                             \
         .supports = sr_kernel_fits,                                                                \
         .prepare = sr_reference_prepare_##id,                                                      \
-        .dtypes = (arguments 0) ? "f32 bf16 f16 f64" : "f32",                                      \
+        .dtypes = (__VA_ARGS__ 0) ? "f32 bf16 f16 f64" : "f32",                                    \
     },
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

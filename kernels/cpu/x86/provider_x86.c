@@ -185,6 +185,11 @@ static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out
     return SR_OK;
 }
 
+// Formulas of inputs of the output's shape.
+static bool fits_whole(const sr_kernel_request *request) {
+    return ((const sr_expression_params *)(const void *)request->params)->dims == 0;
+}
+
 // The arithmetic of other pairs of dtypes is left to the reference.
 static bool fits_cast(const sr_kernel_request *request) {
     return request->dtype[1] == (request->dtype[0] == SR_F32 ? SR_BF16 : SR_F32);

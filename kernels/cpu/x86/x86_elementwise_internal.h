@@ -39,17 +39,17 @@ SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool h
 ELEMENTWISE(relu_grad)
 
 SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
+    const sr_expression_params *params = args->params;
     const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), x);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), x);
     sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, half);
 }
 ELEMENTWISE(leaky_relu)
 
 SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
+    const sr_expression_params *params = args->params;
     const sr_vf x = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), dy);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), dy);
     sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, half);
 }
 ELEMENTWISE(leaky_relu_grad)
@@ -73,8 +73,9 @@ SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
 ELEMENTWISE(mul)
 
 SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
-    const sr_vf alpha = sr_v_set((float)params->alpha), beta = sr_v_set((float)params->beta);
+    const sr_expression_params *params = args->params;
+    const sr_vf alpha = sr_v_set((float)params->constant[0]),
+                beta = sr_v_set((float)params->constant[1]);
     const sr_vf x = sr_v_get(args->p[0], i, n, half);
     sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, half);
 }
