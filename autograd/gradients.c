@@ -34,11 +34,6 @@ static sr_tensor *grad_of(walk *w, uint32_t ref) {
                                    : &w->value_grad[ref];
 }
 
-static bool is_float(const sr_info *info) {
-    return info->dtype == SR_F32 || info->dtype == SR_BF16 || info->dtype == SR_F16 ||
-           info->dtype == SR_F64;
-}
-
 // Whether the gradient of an output flows into input k.
 static bool passes(const walk *w, const sr_node *node, int k) {
     return !(node->op->stops >> k & 1) && reaches(w, node->input[k]);
@@ -52,7 +47,7 @@ static void mark_reaching(walk *w) {
             any = any || passes(w, node, k);
         for (int k = 0; any && k < node->op->outputs; k++) {
             const uint32_t ref = node->first_output + (uint32_t)k;
-            w->value_reaches[ref] = is_float(&w->context->recording.values[ref].info);
+            w->value_reaches[ref] = sr_dtype_is_float(w->context->recording.values[ref].info.dtype);
         }
     }
 }
@@ -155,7 +150,7 @@ static uint32_t float_ref(sr_context *context, sr_tensor tensor, int index) {
     if (!fault) {
         ref = sr_context_ref(context, tensor, what);
         info = sr_context_info(context, ref);
-        if (is_float(info))
+        if (sr_dtype_is_float(info->dtype))
             return ref;
     }
     if (index >= 0)
@@ -191,11 +186,11 @@ static void run_walk(walk *w, uint32_t y, sr_tensor dy, const sr_tensor *xs, int
         *grad_of(w, y) = sr_is_absent(dy) ? filled(context, y, 1) : dy;
         const char *file = sr_call_file();
         const int line = sr_call_line();
-        for (uint32_t i = w->nodes; i-- > 0 && context->status == SR_OK;)
+        for (uint32_t i = w->nodes; i-- > 0 && context->failure.status == SR_OK;)
             step_back(w, i);
         sr_at(file, line);
     }
-    for (int i = 0; i < count && context->status == SR_OK; i++) {
+    for (int i = 0; i < count && context->failure.status == SR_OK; i++) {
         const uint32_t ref = sr_context_ref(context, xs[i], "sr_gradients: xs");
         sr_tensor *grad = grad_of(w, ref);
         if (sr_is_none(*grad))
@@ -214,12 +209,12 @@ void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_
                           "no context");
         return;
     }
-    if (context->status != SR_OK)
+    if (context->failure.status != SR_OK)
         return;
     const bool ones = sr_is_absent(dy);
     const uint32_t ref = float_ref(context, y, -1);
     const uint32_t dy_ref = ones ? SR_REF_NONE : sr_context_ref(context, dy, "sr_gradients: dy");
-    if (context->status != SR_OK ||
+    if (context->failure.status != SR_OK ||
         sr_recording_repeats_gradients(context, ref, dy_ref, xs, count, grads) ||
         (!ones && !gradient_fits(context, ref, dy_ref)))
         return;

@@ -55,13 +55,13 @@ endif()
 install(PROGRAMS launcher/serried-convert DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/launcher/serried-convert ${CMAKE_BINARY_DIR}/serried-convert SYMBOLIC)
 
-# Public headers are those that serried.h includes, and kernel_list.def, which one of them includes.
+# Public headers are those that serried.h includes, and the lists that one of them includes.
 # They keep their rooms: #include "graph/tensor.h" under include/serried.
 set(SERRIED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/serried)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS serried.h)
 file(STRINGS serried.h public_headers REGEX "^#include \"")
 list(TRANSFORM public_headers REPLACE "^#include \"(.*)\"$" "\\1")
-foreach(header IN ITEMS ${public_headers} kernels/kernel_list.def)
+foreach(header IN ITEMS ${public_headers} kernels/kernel_list.def kernels/expression_list.def)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${SERRIED_HEADERS}/${folder})
 endforeach()

@@ -74,7 +74,7 @@ void sr_context_begin_step(sr_context *context) {
     sr_recording_rewind(context);
     context->delivery_count = 0;
     context->has_updates = false;
-    context->status = SR_OK;
+    context->failure.status = SR_OK;
     for (size_t i = 0; i < context->chunk_count; i++)
         context->chunks[i].used = 0;
     for (size_t i = 0; i < context->variable_count; i++)

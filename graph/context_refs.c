@@ -89,16 +89,12 @@ void sr_context_unregister(const sr_context *context) {
 // ---- Errors ----
 
 void sr_context_stick(sr_context *context, sr_status status) {
-    if (context->status != SR_OK || status == SR_OK)
-        return;
-    context->status = status;
-    (void)snprintf(context->message, sizeof context->message, "%s", sr_error_message());
-    (void)snprintf(context->where, sizeof context->where, "%s", sr_error_where());
+    sr_error_keep(&context->failure, status);
 }
 
 void sr_context_refuse(sr_context *context, sr_status status, const char *fmt, ...) {
     char text[1024];
-    if (context && context->status != SR_OK)
+    if (context && context->failure.status != SR_OK)
         return;
     va_list args;
     va_start(args, fmt);
@@ -110,16 +106,14 @@ void sr_context_refuse(sr_context *context, sr_status status, const char *fmt, .
 }
 
 void sr_context_refuse_status(sr_context *context, sr_status status, const char *what) {
-    if (status == SR_OK || context->status != SR_OK)
+    if (status == SR_OK || context->failure.status != SR_OK)
         return;
     sr_error_prefix("%s:%d: %s", call_site.file, call_site.line, what);
     sr_context_stick(context, status);
 }
 
 sr_status sr_context_status(sr_context *context) {
-    if (context->status == SR_OK)
-        return SR_OK;
-    return sr_error_adopt(context->status, context->where, context->message);
+    return sr_error_restore(&context->failure);
 }
 
 int64_t sr_context_recorded(sr_context *context) {
@@ -178,7 +172,8 @@ uint32_t sr_context_ref(sr_context *context, sr_tensor tensor, const char *what)
 uint32_t sr_context_ref_of(sr_tensor tensor, const char *what, sr_context **out) {
     sr_context *context = *out = sr_context_for(tensor);
     if (context)
-        return context->status == SR_OK ? sr_context_ref(context, tensor, what) : SR_REF_NONE;
+        return context->failure.status == SR_OK ? sr_context_ref(context, tensor, what)
+                                                : SR_REF_NONE;
     sr_context_refuse(NULL, SR_E_ARGUMENT, "%s: a tensor is missing, and there is no context",
                       what);
     return SR_REF_NONE;

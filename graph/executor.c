@@ -7,8 +7,6 @@
 // at the same time, one lane each.
 #include "graph/executor_internal.h"
 
-#include <stdio.h>
-
 #include "kernels/base/machine.h"
 
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
@@ -162,11 +160,10 @@ static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
 }
 
 static sr_status fail_begin(sr_executor *e, sr_status status) {
-    char message[1024], where[64];
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    (void)snprintf(where, sizeof where, "%s", sr_error_where());
-    (void)e->launcher->wait(e);
-    return sr_error_adopt(status, where, message);
+    sr_kept_error first = {.status = SR_OK};
+    sr_error_keep(&first, status);
+    sr_error_keep(&first, e->launcher->wait(e));
+    return sr_error_restore(&first);
 }
 
 sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {

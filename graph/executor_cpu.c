@@ -5,7 +5,6 @@
 // target is done while it is in the cache.
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/executor_internal.h"
@@ -31,8 +30,7 @@ typedef struct cpu_launcher {
     pthread_mutex_t lock;
     atomic_int failed;
     uint32_t failed_launch;
-    char message[1024];
-    char where[64];
+    sr_kept_error failure; // under lock
 
     int64_t (*shares)[SR_CHAIN_ITEMS]; // per worker: time in each item of a step
 } cpu_launcher;
@@ -127,8 +125,8 @@ typedef struct step_run {
 static void keep_failure(cpu_launcher *l, sr_status status, uint32_t launch) {
     (void)pthread_mutex_lock(&l->lock);
     if (atomic_load_explicit(&l->failed, memory_order_relaxed) == SR_OK) {
-        (void)snprintf(l->message, sizeof l->message, "%s", sr_error_message());
-        (void)snprintf(l->where, sizeof l->where, "%s", sr_error_where());
+        l->failure.status = SR_OK; // of an earlier run
+        sr_error_keep(&l->failure, status);
         l->failed_launch = launch;
         atomic_store_explicit(&l->failed, (int)status, memory_order_relaxed);
     }
@@ -204,7 +202,7 @@ static sr_status run_step(sr_executor *e, const sr_step *step) {
     if (status == SR_OK)
         return SR_OK;
     const sr_launch *launch = &e->plan->launches[r.l->failed_launch];
-    status = sr_error_adopt(status, r.l->where, r.l->message);
+    status = sr_error_restore(&r.l->failure);
     sr_error_prefix("%s:%d: %s", launch->file, launch->line, launch->op->name);
     return status;
 }
@@ -223,9 +221,10 @@ static sr_status run_steps(sr_executor *e) {
 
 static sr_status run_plan(void *user) {
     sr_executor *e = user;
-    const sr_status status = run_steps(e);
-    const sr_status sinks = sr_stream_wait(own(e)->sink_stream);
-    return status == SR_OK ? sinks : status;
+    sr_kept_error first = {.status = SR_OK};
+    sr_error_keep(&first, run_steps(e));
+    sr_error_keep(&first, sr_stream_wait(own(e)->sink_stream));
+    return sr_error_restore(&first);
 }
 
 static sr_status replay(sr_executor *e) {

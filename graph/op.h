@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operator descriptors: everything about an operator is in one descriptor, in one file
-// graph/ops/op_X.c.
+// graph/ops/op_X.c, or, for elementwise formulas, in one row of kernels/expression_list.def.
 //
 // There is no switch over operators: shape inference, lowering to a kernel, derivative, cost and
-// in-place permission are fields of the descriptor. Adding an operator: one file, one line in
-// graph/ops/op_list.def, its public function in graph/ops.h, one case in tests (the suite fails
-// without it).
+// in-place permission are fields of the descriptor. Adding an operator: one file and one line in
+// graph/ops/op_list.def, or one row; its public function in graph/ops.h; one case in tests (the
+// suite fails without it).
 #ifndef SR_GRAPH_OP_H
 #define SR_GRAPH_OP_H
 

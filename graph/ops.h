@@ -69,12 +69,17 @@ sr_tensor sr_leaky_relu(sr_tensor x, double slope); // x where x > 0, else slope
 sr_tensor sr_tanh_op(sr_tensor x);                  // sr_tanh is the function of numbers (math.h)
 sr_tensor sr_sigmoid(sr_tensor x);                  // 1 / (1 + exp(-x))
 sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without overflow
+sr_tensor sr_silu(sr_tensor x);                     // x sigmoid(x)
 // x Phi(x), exact erf form (Hendrycks & Gimpel 2016). Differentiable once.
 sr_tensor sr_gelu(sr_tensor x);
-// Elementwise on tensors of one shape and dtype:
+sr_tensor sr_square(sr_tensor x); // x^2
+sr_tensor sr_exp_op(sr_tensor x); // e^x; sr_exp is the function of numbers (math.h)
+// Elementwise on tensors of one dtype. Shapes are equal or broadcast as in numpy: dimensions are
+// aligned at the last one, and where one tensor has extent 1, or no dimension, it is repeated:
 sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
+sr_tensor sr_div(sr_tensor a, sr_tensor b);
 sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
 // x times a scalar, f32 (f64 with f64) of rank 0 or [1].
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
@@ -184,6 +189,10 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_tanh_op(...) (sr_at(__FILE__, __LINE__), sr_tanh_op(__VA_ARGS__))
 #define sr_sigmoid(...) (sr_at(__FILE__, __LINE__), sr_sigmoid(__VA_ARGS__))
 #define sr_softplus(...) (sr_at(__FILE__, __LINE__), sr_softplus(__VA_ARGS__))
+#define sr_silu(...) (sr_at(__FILE__, __LINE__), sr_silu(__VA_ARGS__))
+#define sr_square(...) (sr_at(__FILE__, __LINE__), sr_square(__VA_ARGS__))
+#define sr_exp_op(...) (sr_at(__FILE__, __LINE__), sr_exp_op(__VA_ARGS__))
+#define sr_div(...) (sr_at(__FILE__, __LINE__), sr_div(__VA_ARGS__))
 #define sr_add(...) (sr_at(__FILE__, __LINE__), sr_add(__VA_ARGS__))
 #define sr_sub(...) (sr_at(__FILE__, __LINE__), sr_sub(__VA_ARGS__))
 #define sr_mul(...) (sr_at(__FILE__, __LINE__), sr_mul(__VA_ARGS__))

@@ -128,7 +128,7 @@ static bool append_node(sr_context *context, const sr_op *op, const void *attr,
                         const uint32_t *ref) {
     sr_info out[SR_OP_MAX_OUTPUTS] = {{0}};
     const size_t attr_room = sr_attr_room(op);
-    if (context->status != SR_OK || !infer_outputs(context, op, attr, ref, out) ||
+    if (context->failure.status != SR_OK || !infer_outputs(context, op, attr, ref, out) ||
         !GROW(context, nodes, node_count, node_capacity, 1) ||
         !GROW(context, values, value_count, value_capacity, (size_t)op->outputs) ||
         !GROW(context, attrs, attr_count, attr_capacity, attr_room + 1)) // never NULL
@@ -164,7 +164,7 @@ void sr_op_record(const sr_op *op, const void *attr, const sr_tensor *input, sr_
     }
     uint32_t ref[SR_OP_MAX_INPUTS];
     sr_context_use(context);
-    if (context->status != SR_OK || !resolve_inputs(context, op, input, ref))
+    if (context->failure.status != SR_OK || !resolve_inputs(context, op, input, ref))
         return;
     const size_t first = context->recording.value_count;
     if (!sr_recording_repeats(context, op, attr, ref) &&
@@ -195,7 +195,7 @@ static uint32_t leaf(sr_context *context, const sr_info *info, int slot) {
     if (sr_recording_repeats_leaf(context, info, slot) ||
         sr_recording_diverge(context, NULL, NULL, NULL, info, slot))
         return index;
-    if (context->status != SR_OK || add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
+    if (context->failure.status != SR_OK || add_value(context, info, SR_REF_NONE, 0) == SR_REF_NONE)
         return SR_REF_NONE;
     context->recording.values[index].slot = slot;
     return index;
@@ -205,7 +205,8 @@ sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data
     sr_address memory = sr_address_none();
     sr_info own;
     sr_context_use(context);
-    if (context->status != SR_OK || !sr_context_take_info(context, "sr_constant", info, &own))
+    if (context->failure.status != SR_OK ||
+        !sr_context_take_info(context, "sr_constant", info, &own))
         return sr_context_none(context);
     const size_t bytes = sr_info_bytes(&own);
     sr_status status = sr_context_step_alloc(context, bytes, &memory);
@@ -226,7 +227,7 @@ sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data
 sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
     sr_info own;
     sr_context_use(context);
-    if (context->status != SR_OK)
+    if (context->failure.status != SR_OK)
         return sr_context_none(context);
     if (slot < 0 || slot >= SR_MAX_INPUT_SLOTS) {
         sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "sr_input: slot %d; slots are 0..%d", slot,

@@ -125,9 +125,7 @@ struct sr_context {
     size_t chunk_count, chunk_capacity;
 
     // The first error of the step.
-    sr_status status;
-    char message[1024];
-    char where[64];
+    sr_kept_error failure;
 
     void *scratch; // of sr_context_scratch
     size_t scratch_capacity;

@@ -355,7 +355,7 @@ void sr_gradient_span_end(sr_context *context, sr_gradient_span_notes *notes, co
         return;
     context->noting = NULL;
     sr_recording *r = &context->recording;
-    if (notes->whole && !r->marked && context->status == SR_OK &&
+    if (notes->whole && !r->marked && context->failure.status == SR_OK &&
         r->span_count < SR_MAX_GRADIENT_SPANS && count > 0)
         keep_span(context, notes, xs, count, grads);
     sr_free(notes->constants);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choosing among candidates (chooser.h): by the cache, or by timing them.
 //
-// Kernels of plug-ins (SR_KERNEL_OWN) and kernels whose argument sizes are unknown here keep their
-// default. A race prepares kernels that may prepare others (oneDNN's casts): those use their
-// default, too.
+// Kernels of plug-ins (SR_KERNEL_OWN), whose argument sizes are unknown, keep their default. A race
+// prepares kernels that may prepare others (oneDNN's casts): those use their default, too.
 #include "kernels/chooser.h"
 
 #include <pthread.h>
@@ -65,11 +64,21 @@ int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entr
     return count;
 }
 
-static bool arguments_known(const sr_kernel_request *request) {
+// Random numbers would be wrong labels, keys and indices.
+static bool only_numbers(const sr_kernel_request *request) {
     for (int i = 0; i < request->args; i++)
-        if (sr_chooser_count(request, i) < 0)
+        if (request->dtype[i] != SR_DTYPE_COUNT && !sr_dtype_is_float(request->dtype[i]))
             return false;
     return true;
+}
+
+// Whether the provider of the default offers a choice. An earlier provider's kernel of the same
+// bits is no reason for a race: it was replaced because it is slower.
+static bool worth_a_race(const sr_chooser_candidate *candidates, int count) {
+    for (int i = 1; i < count; i++)
+        if (strcmp(candidates[i].entry->provider, candidates[0].entry->provider) == 0)
+            return true;
+    return false;
 }
 
 // ---- choosing ----
@@ -119,10 +128,10 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
     sr_chooser_candidate candidates[SR_CHOOSER_MAX_CANDIDATES];
     sr_chooser_entry item;
     if (!atomic_load_explicit(&on, memory_order_acquire) || racing ||
-        request->kernel == SR_KERNEL_OWN || !arguments_known(request))
+        request->kernel == SR_KERNEL_OWN || !only_numbers(request))
         return;
     const int count = sr_chooser_candidates(request, *entry, candidates);
-    if (count < 2)
+    if (count < 2 || !worth_a_race(candidates, count))
         return;
     (void)pthread_mutex_lock(&lock);
     sr_chooser_question(request, workspace_limit, &item);

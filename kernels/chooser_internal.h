@@ -54,9 +54,6 @@ void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item)
 // Merges with the file and replaces it. Logs failures once.
 void sr_chooser_cache_save(sr_chooser_cache *cache);
 
-// Number of elements of argument i: 0 if it is absent, -1 if the chooser does not know it.
-int64_t sr_chooser_count(const sr_kernel_request *request, int i);
-
 typedef struct sr_chooser_candidate {
     const sr_kernel_entry *entry;
     int variant;

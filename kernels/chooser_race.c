@@ -41,52 +41,6 @@
 #define PATTERN 262144 // numbers: 1 MiB of f32
 #define SEED 20260131
 
-// ---- sizes ----
-
-// One letter per argument: x, y, w as kernel_list.def names them, b a bias of K.
-static const char *const letters[SR_KERNEL_COUNT] = {
-    [SR_KERNEL_conv2d] = "xwby", [SR_KERNEL_conv2d_dx] = "ywx", [SR_KERNEL_conv2d_dw] = "xyw",
-    [SR_KERNEL_linear] = "xwby", [SR_KERNEL_linear_dx] = "ywx", [SR_KERNEL_linear_dw] = "xyw",
-};
-
-static int64_t conv_count(const sr_conv_params *p, char letter) {
-    switch (letter) {
-    case 'x':
-        return p->n * p->h * p->w * p->c;
-    case 'y':
-        return p->n * p->p * p->q * p->k;
-    case 'w':
-        return p->k * (p->c / p->groups) * p->r * p->s;
-    default:
-        return p->k;
-    }
-}
-
-static int64_t linear_count(const sr_linear_params *p, char letter) {
-    switch (letter) {
-    case 'x':
-        return p->n * p->c;
-    case 'y':
-        return p->n * p->k;
-    case 'w':
-        return p->k * p->c;
-    default:
-        return p->k;
-    }
-}
-
-int64_t sr_chooser_count(const sr_kernel_request *request, int i) {
-    const char *row = (unsigned)request->kernel < SR_KERNEL_COUNT ? letters[request->kernel] : NULL;
-    if (row == NULL || i >= (int)strlen(row))
-        return -1;
-    if (request->dtype[i] == SR_DTYPE_COUNT)
-        return 0;
-    if (request->kernel == SR_KERNEL_conv2d || request->kernel == SR_KERNEL_conv2d_dx ||
-        request->kernel == SR_KERNEL_conv2d_dw)
-        return conv_count((const void *)request->params, row[i]);
-    return linear_count((const void *)request->params, row[i]);
-}
-
 // ---- memory ----
 
 // Under the chooser's lock.
@@ -153,7 +107,7 @@ static size_t aligned(size_t bytes) {
 }
 
 static size_t bytes_of(const sr_kernel_request *request, int i) {
-    const int64_t count = sr_chooser_count(request, i);
+    const int64_t count = sr_kernel_argument_count(request, i);
     return count > 0 ? aligned((size_t)count * sr_dtype_size(request->dtype[i])) : 0;
 }
 

@@ -42,12 +42,38 @@ extern "C" {
 // What a kernel computes: a row of kernel_list.def.
 typedef enum sr_kernel_id {
 // One enumerator for each row; the macro ends with the list.
-#define SR_KERNEL(id, args, params, doc) SR_KERNEL_##id,
+#define SR_KERNEL(id, params, doc, ...) SR_KERNEL_##id,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
     SR_KERNEL_COUNT,
     SR_KERNEL_OWN = 0x10000 // none of the list: the operator brings its kernels (sr_op.kernels)
 } sr_kernel_id;
+
+// Dtypes that an argument may have.
+typedef enum sr_argument_type {
+    SR_ARG_T,    // activation: f32, bf16, f16 or f64, the same for all T of a request
+    SR_ARG_P,    // parameter: f64 where T is f64, else f32
+    SR_ARG_F32,  // f32
+    SR_ARG_I32,  // i32
+    SR_ARG_U8,   // u8
+    SR_ARG_ANY,  // any dtype
+    SR_ARG_CAST, // f32, bf16, f16, f64, or the dtype of the first argument
+} sr_argument_type;
+
+// What a kernel does with an argument.
+typedef enum sr_argument_role {
+    SR_ARG_IN,  // reads it
+    SR_ARG_OPT, // reads it where it is present
+    SR_ARG_OUT, // writes it
+    SR_ARG_UPD, // reads it and writes it in place
+} sr_argument_role;
+
+// An argument of a kernel, as in kernel_list.def.
+typedef struct sr_kernel_argument {
+    const char *name; // "x"
+    sr_argument_type type;
+    sr_argument_role role;
+} sr_kernel_argument;
 
 // One thread of the team that runs a launch.
 typedef struct sr_worker {
@@ -56,8 +82,8 @@ typedef struct sr_worker {
                    // undefined
 } sr_worker;
 
-// What an operator asks for. Arguments stand in the order of the kernel's documentation
-// (kernel_params.h); an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
+// What an operator asks for. Arguments stand in the order of the kernel's row in kernel_list.def;
+// an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
 typedef struct sr_kernel_request {
     sr_device_kind device; // that it shall run on; 0: a CPU
     sr_kernel_id kernel;
@@ -217,8 +243,21 @@ SR_NODISCARD sr_status sr_prepared_run(const sr_prepared *prepared,
 
 // The name in kernel_list.def, as "conv2d". Static storage.
 const char *sr_kernel_name(sr_kernel_id kernel);
-// Its arguments and formula there. Static storage.
+// Its arguments and formula there, as text. Static storage.
 const char *sr_kernel_doc(sr_kernel_id kernel);
+// Its arguments there, in order; NULL and 0 for SR_KERNEL_OWN. Static storage.
+const sr_kernel_argument *sr_kernel_arguments(sr_kernel_id kernel, int *count);
+// The dtype of an argument beside activations of this one, which is also taken where any is
+// possible.
+sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype activation);
+// Elements of argument i of a request, from its params: 0 where it is absent, -1 where the kernel
+// has no such argument or is not of the list.
+int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);
+// Whether number, presence and dtypes of the arguments are as the list says. Providers refuse what
+// they do not support beyond that.
+bool sr_kernel_fits(const sr_kernel_request *request);
+// The dtype of the request's T; where no argument is a T, that of the first argument.
+sr_dtype sr_kernel_activation(const sr_kernel_request *request);
 
 #ifdef __cplusplus
 }

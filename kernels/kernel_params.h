@@ -42,11 +42,27 @@ typedef struct sr_count_params {
     int64_t count;
 } sr_count_params;
 
-// scale and leaky_relu: elements and two numbers.
-typedef struct sr_scale_params {
-    int64_t count;
-    double alpha, beta;
-} sr_scale_params;
+#define SR_EXPRESSION_CONSTANTS 4 // of a formula
+#define SR_EXPRESSION_INPUTS 3    // of a formula
+#define SR_EXPRESSION_DIMS 5      // of a tensor
+// The formulas of expression_list.def, and sum_to. Of inputs that are smaller than the output, each
+// element is repeated along some of the output's dimensions.
+typedef struct sr_expression_params {
+    int64_t count;                            // elements of the output; of sum_to: of x
+    double constant[SR_EXPRESSION_CONSTANTS]; // attributes, for instance a slope
+    int64_t dim[SR_EXPRESSION_DIMS];
+    uint8_t dims;                           // 0: all inputs have the output's shape
+    uint8_t repeated[SR_EXPRESSION_INPUTS]; // bit d: input i is repeated along dimension d
+    uint32_t reserved;
+} sr_expression_params;
+
+// Elements of an input of the shape that the params say.
+static inline int64_t sr_input_elements(const sr_expression_params *p, int input) {
+    int64_t n = p->dims == 0 ? p->count : 1;
+    for (int d = 0; d < p->dims; d++)
+        n *= p->repeated[input] >> d & 1 ? 1 : p->dim[d];
+    return n;
+}
 
 #define SR_NORMALIZE_MAX_CHANNELS 4 // of a picture for normalize
 // normalize: y = (x - mean[c]) inverse_std[c].

@@ -7,12 +7,6 @@
 #include "kernels/chooser_internal.h"
 #include "kernels/kernel.h"
 
-static const int arg_counts[] = {
-#define SR_KERNEL(id, args, params, doc) args,
-#include "kernels/kernel_list.def"
-#undef SR_KERNEL
-};
-
 static sr_status nothing_serves(const sr_kernel_request *request) {
     char dtypes[SR_KERNEL_MAX_ARGS * 8] = "", served[128] = "";
     size_t count, used = 0;
@@ -39,8 +33,9 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
 
 sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out) {
     bool own = request->kernel == SR_KERNEL_OWN;
-    const bool known = (unsigned)request->kernel < (unsigned)SR_KERNEL_COUNT;
-    if (!own && (!known || request->args != arg_counts[request->kernel]))
+    int args;
+    const bool known = sr_kernel_arguments(request->kernel, &args) != NULL;
+    if (!own && (!known || request->args != args))
         return SR_FAIL(SR_E_INTERNAL, "kernel %s was asked for with %d arguments",
                        sr_kernel_name(request->kernel), request->args);
     const sr_kernel_entry *entry = sr_kernel_find(request);

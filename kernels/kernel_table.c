@@ -8,13 +8,13 @@
 #include "kernels/kernel.h"
 
 static const char *const names[] = {
-#define SR_KERNEL(id, args, params, doc) #id,
+#define SR_KERNEL(id, params, doc, ...) #id,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };
 
 static const char *const docs[] = {
-#define SR_KERNEL(id, args, params, doc) doc,
+#define SR_KERNEL(id, params, doc, ...) doc,
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };

@@ -50,10 +50,10 @@ typedef struct packing {
 static void run_sample(void *user, int64_t item, int worker) {
     packing *p = user;
     sr_pack_sample *s = &p->samples[item];
-    s->status = p->check_only ? sr_pack_record_check(&p->job, &p->workers[worker], s)
-                              : sr_pack_record_make(&p->job, &p->workers[worker], s);
-    if (s->status != SR_OK)
-        (void)snprintf(s->message, sizeof s->message, "%s", sr_error_message());
+    s->error.status = SR_OK;
+    const sr_status status = p->check_only ? sr_pack_record_check(&p->job, &p->workers[worker], s)
+                                           : sr_pack_record_make(&p->job, &p->workers[worker], s);
+    sr_error_keep(&s->error, status);
 }
 
 // -- batches -----------------------------------------------------------------------------------
@@ -85,12 +85,13 @@ static void count_record(packing *p, const sr_pack_sample *s) {
 
 static sr_status take_sample(packing *p, sr_pack_sample *s, uint64_t position) {
     sr_layout_file *file = &p->layout.files[s->file];
-    if (s->status != SR_OK) {
-        if (!is_refusal(s->status))
-            return sr_error_adopt(s->status, "pack", s->message);
+    if (s->error.status != SR_OK) {
+        if (!is_refusal(s->error.status))
+            return sr_error_restore(&s->error);
         if (p->check_only)
             file->split = -1;
-        return sr_source_refuse(p->source, p->source->files.items[file->source].path, s->message);
+        return sr_source_refuse(p->source, p->source->files.items[file->source].path,
+                                s->error.message);
     }
     if (p->check_only) {
         p->met_classes = s->classes > p->met_classes ? s->classes : p->met_classes;

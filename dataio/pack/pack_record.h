@@ -50,8 +50,7 @@ typedef struct sr_pack_sample {
     unsigned flags; // SR_PICTURE_IS_*
     int classes;    // 1 + largest id of the mask
     uint32_t objects, degenerate;
-    sr_status status;
-    char message[512];
+    sr_kept_error error;
 } sr_pack_sample;
 
 SR_NODISCARD sr_status sr_pack_worker_init(sr_pack_worker *worker);

@@ -8,7 +8,7 @@ typedef struct cast_attr {
 
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const sr_dtype dtype = (sr_dtype)((const cast_attr *)node->attr)->dtype;
-    if (!sr_op_is_float(dtype))
+    if (!sr_dtype_is_float(dtype))
         return SR_FAIL(SR_E_SHAPE, "%s: target type %s must be f32, bf16, f16 or f64",
                        node->op->name, sr_dtype_name(dtype));
     out[0] = node->in[0];
@@ -23,7 +23,7 @@ static sr_status lower(const sr_node_view *node, sr_kernel_request *request) {
 static void derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                        const bool *wanted, sr_tensor *grad_in) {
     (void)context;
-    if (wanted[0] && sr_op_is_float(node->in[0].dtype))
+    if (wanted[0] && sr_dtype_is_float(node->in[0].dtype))
         grad_in[0] = sr_cast(grad_out[0], node->in[0].dtype);
 }
 

@@ -18,7 +18,7 @@ typedef struct fill_attr {
 static sr_status fill_infer(const sr_node_view *node, sr_info *out) {
     const fill_attr *a = node->attr;
     const sr_dtype dtype = (sr_dtype)a->dtype;
-    if (!sr_op_is_float(dtype) || a->rank < 0 || a->rank > SR_MAX_RANK)
+    if (!sr_dtype_is_float(dtype) || a->rank < 0 || a->rank > SR_MAX_RANK)
         return SR_FAIL(SR_E_SHAPE, "%s: a tensor of type %s with %d dimensions cannot be filled",
                        node->op->name, sr_dtype_name(dtype), a->rank);
     SR_TRY(sr_op_expect_scalar(node, 0, dtype));

@@ -5,10 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-bool sr_op_is_float(sr_dtype dtype) {
-    return dtype == SR_F32 || dtype == SR_BF16 || dtype == SR_F16 || dtype == SR_F64;
-}
-
 sr_dtype sr_op_parameter_dtype(sr_dtype activation) {
     return activation == SR_F64 ? SR_F64 : SR_F32;
 }
@@ -47,7 +43,7 @@ int64_t sr_op_rows(const sr_info *info) {
 sr_status sr_op_expect_activation(const sr_node_view *node, int input, const char *name, int rank) {
     const sr_info *info = &node->in[input];
     char text[SR_INFO_TEXT];
-    if (!sr_op_is_float(info->dtype))
+    if (!sr_dtype_is_float(info->dtype))
         return SR_FAIL(SR_E_SHAPE, "%s: %s %s must be f32, bf16, f16 or f64 (sr_cast converts)",
                        node->op->name, name, sr_info_text(info, text));
     if (rank >= 0 && info->rank != rank)

@@ -23,8 +23,6 @@
 #define SR_INFO_TEXT 96
 
 // ---- Dtypes ----
-// f32, bf16, f16 or f64.
-bool sr_op_is_float(sr_dtype dtype);
 // The dtype of the parameters of an activation: f32, or f64 for f64.
 sr_dtype sr_op_parameter_dtype(sr_dtype activation);
 bool sr_op_present(const sr_node_view *node, int input);

@@ -15,7 +15,7 @@ static sr_status infer(const sr_node_view *node, sr_info *out) {
     if (x->dtype != SR_U8 || x->rank < 1 || sr_op_channels(x) > SR_NORMALIZE_MAX_CHANNELS)
         return SR_FAIL(SR_E_SHAPE, "%s: x %s must be u8 [..., C] with at most %d channels",
                        node->op->name, sr_info_text(x, text), SR_NORMALIZE_MAX_CHANNELS);
-    if (!sr_op_is_float((sr_dtype)a->dtype))
+    if (!sr_dtype_is_float((sr_dtype)a->dtype))
         return SR_FAIL(SR_E_SHAPE, "%s: target type %s must be f32, bf16, f16 or f64",
                        node->op->name, sr_dtype_name((sr_dtype)a->dtype));
     out[0] = *x;

@@ -16,7 +16,7 @@ static sr_status infer(const sr_node_view *node, sr_info *out) {
     if (key->dtype != SR_I32 || key->rank != 1 || key->dim[0] != 4)
         return SR_FAIL(SR_E_SHAPE, "%s: key %s must be i32 [4] (seed low, seed high, step, lane)",
                        node->op->name, sr_info_text(key, text));
-    if (!sr_op_is_float((sr_dtype)a->dtype) || a->rank < 0 || a->rank > SR_MAX_RANK)
+    if (!sr_dtype_is_float((sr_dtype)a->dtype) || a->rank < 0 || a->rank > SR_MAX_RANK)
         return SR_FAIL(SR_E_SHAPE, "%s: draws are floats of at most %d dimensions", node->op->name,
                        SR_MAX_RANK);
     out[0] = sr_op_info((sr_dtype)a->dtype, a->rank, a->dim);

@@ -21,6 +21,10 @@ const char *sr_dtype_name(sr_dtype dtype) {
     return (unsigned)dtype < SR_DTYPE_COUNT ? types[dtype].name : "?";
 }
 
+bool sr_dtype_is_float(sr_dtype dtype) {
+    return dtype == SR_F32 || dtype == SR_BF16 || dtype == SR_F16 || dtype == SR_F64;
+}
+
 float sr_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t exponent = (h >> 10) & 0x1fu;

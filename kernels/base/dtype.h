@@ -3,6 +3,7 @@
 #ifndef SR_KERNELS_BASE_DTYPE_H
 #define SR_KERNELS_BASE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,6 +29,8 @@ typedef enum sr_dtype {
 size_t sr_dtype_size(sr_dtype dtype);
 // "f32", "bf16", ...; "?" for an unknown number.
 const char *sr_dtype_name(sr_dtype dtype);
+// f32, bf16, f16 or f64.
+bool sr_dtype_is_float(sr_dtype dtype);
 
 // bf16 is the upper half of an fp32; rounding is to nearest even, NaN stays NaN.
 static inline float sr_bf16_to_f32(uint16_t h) {

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 2048, WHERE_BYTES = 128 };
+enum { MESSAGE_BYTES = SR_ERROR_MESSAGE_BYTES };
 
 static _Thread_local char last_message[MESSAGE_BYTES];
-static _Thread_local char last_where[WHERE_BYTES];
+static _Thread_local char last_where[SR_ERROR_WHERE_BYTES];
 
 static const struct {
     sr_status status;
@@ -105,4 +105,20 @@ sr_status sr_error_adopt(sr_status status, const char *where, const char *messag
     if (message != last_message)
         mark_cut(last_message, snprintf(last_message, sizeof last_message, "%s", message));
     return status;
+}
+
+void sr_error_keep(sr_kept_error *kept, sr_status status) {
+    if (status == SR_OK || kept->status != SR_OK)
+        return;
+    kept->status = status;
+    memcpy(kept->where, last_where, sizeof kept->where);
+    memcpy(kept->message, last_message, sizeof kept->message);
+}
+
+sr_status sr_error_restore(const sr_kept_error *kept) {
+    if (kept->status == SR_OK)
+        return SR_OK;
+    memcpy(last_where, kept->where, sizeof last_where);
+    memcpy(last_message, kept->message, sizeof last_message);
+    return kept->status;
 }

@@ -77,8 +77,26 @@ sr_status sr_error_set(sr_status status, const char *file, int line, const char 
 // Puts "prefix: " before the current message (to add what the caller knows, e.g. a path).
 void sr_error_prefix(const char *fmt, ...) SR_PRINTF(1, 2);
 
-// Carries an error from another thread or process into this one, unchanged.
+// Carries an error from another process into this thread, unchanged.
 sr_status sr_error_adopt(sr_status status, const char *where, const char *message);
+
+#define SR_ERROR_MESSAGE_BYTES 2048 // of a message, its terminator included
+#define SR_ERROR_WHERE_BYTES 128    // of sr_error_where
+
+// The first of several failures, with its message: for a later time or another thread. Zeroed: none
+// (status is enough). It has no lock of its own: threads that share it use their owner's.
+typedef struct sr_kept_error {
+    sr_status status; // SR_OK: none
+    char where[SR_ERROR_WHERE_BYTES];
+    char message[SR_ERROR_MESSAGE_BYTES];
+} sr_kept_error;
+
+// Keeps a failure with the current message of this thread. Does nothing with SR_OK, or where an
+// earlier failure is kept.
+void sr_error_keep(sr_kept_error *kept, sr_status status);
+// Makes the kept failure the last one of this thread and returns its status; returns SR_OK, and
+// leaves this thread's message, where none is kept.
+sr_status sr_error_restore(const sr_kept_error *kept);
 
 // Records a message as printf writes it, with file and line, and gives the status: `return
 // SR_FAIL(SR_E_DATA, "%s: record %d is damaged", path, n);`

@@ -82,9 +82,7 @@ struct cpu_stream {
     command *queue;
     uint64_t put, done; // commands queued, commands finished
     bool ready, stopping;
-    sr_status status;
-    char message[1024];
-    char where[64];
+    sr_kept_error failure;
     sr_rng delays;
 };
 
@@ -136,14 +134,6 @@ void *sr_cpu_stream_scratch(const sr_stream *stream, int worker) {
 
 // ---- Commands ----
 
-static void keep_failure(cpu_stream *s, sr_status status) {
-    if (s->status != SR_OK)
-        return;
-    s->status = status;
-    (void)snprintf(s->message, sizeof s->message, "%s", sr_error_message());
-    (void)snprintf(s->where, sizeof s->where, "%s", sr_error_where());
-}
-
 static void pause_at_random(cpu_stream *s) {
     if (is_async(s->head.device) && sr_rng_below(&s->delays, 16) == 0)
         sr_clock_sleep_ns((int64_t)sr_rng_below(&s->delays, 100) * 1000);
@@ -168,8 +158,7 @@ typedef struct stage_run {
     cpu_stream *stream;
     const sr_kernel_stage *stage;
     const sr_kernel_args *args;
-    sr_status status; // of the first block that failed, under the stream's lock
-    char message[1024], where[64];
+    sr_kept_error failure; // of the first block that failed, under the stream's lock
 } stage_run;
 
 static void run_block(void *user, int64_t block, int worker) {
@@ -179,11 +168,7 @@ static void run_block(void *user, int64_t block, int worker) {
     if (status == SR_OK)
         return;
     (void)pthread_mutex_lock(&r->stream->lock);
-    if (r->status == SR_OK) {
-        r->status = status;
-        (void)snprintf(r->message, sizeof r->message, "%s", sr_error_message());
-        (void)snprintf(r->where, sizeof r->where, "%s", sr_error_where());
-    }
+    sr_error_keep(&r->failure, status);
     (void)pthread_mutex_unlock(&r->stream->lock);
 }
 
@@ -198,11 +183,10 @@ static sr_status run_stages(cpu_stream *s, const launch *l) {
         if (s->pool) {
             sr_pool_run(s->pool, r.stage->blocks, run_block, &r);
         } else {
-            for (int64_t block = 0; block < r.stage->blocks && r.status == SR_OK; block++)
+            for (int64_t block = 0; block < r.stage->blocks && r.failure.status == SR_OK; block++)
                 run_block(&r, block, 0);
         }
-        if (r.status != SR_OK)
-            return sr_error_adopt(r.status, r.where, r.message);
+        SR_TRY(sr_error_restore(&r.failure));
     }
     return SR_OK;
 }
@@ -247,11 +231,8 @@ static sr_status run(cpu_stream *s, const command *c) {
 
 static sr_status enqueue(cpu_stream *s, const command *c) {
     if (s->direct) {
-        if (s->status == SR_OK || c->always) {
-            const sr_status status = run(s, c);
-            if (status != SR_OK)
-                keep_failure(s, status);
-        }
+        if (s->failure.status == SR_OK || c->always)
+            sr_error_keep(&s->failure, run(s, c));
         return SR_OK;
     }
     (void)pthread_mutex_lock(&s->lock);
@@ -276,8 +257,7 @@ static void *stream_main(void *user) {
     cpu_stream *s = user;
     sr_status status = sr_pool_create(s->threads, start_worker, NULL, &s->pool);
     (void)pthread_mutex_lock(&s->lock);
-    if (status != SR_OK)
-        keep_failure(s, status);
+    sr_error_keep(&s->failure, status);
     s->ready = true;
     (void)pthread_cond_broadcast(&s->changed);
     for (;;) {
@@ -286,12 +266,11 @@ static void *stream_main(void *user) {
         if (s->put == s->done)
             break;
         const command *c = &s->queue[s->done % QUEUE]; // nobody overwrites it before it is done
-        const bool skip = s->status != SR_OK && !c->always;
+        const bool skip = s->failure.status != SR_OK && !c->always;
         (void)pthread_mutex_unlock(&s->lock);
         status = skip ? SR_OK : run(s, c);
         (void)pthread_mutex_lock(&s->lock);
-        if (status != SR_OK)
-            keep_failure(s, status);
+        sr_error_keep(&s->failure, status);
         s->done++;
         (void)pthread_cond_broadcast(&s->changed);
     }
@@ -321,7 +300,7 @@ static sr_status wait_until_ready(cpu_stream *s) {
     (void)pthread_mutex_lock(&s->lock);
     while (!s->ready)
         (void)pthread_cond_wait(&s->changed, &s->lock);
-    const bool failed = s->status != SR_OK;
+    const bool failed = s->failure.status != SR_OK;
     (void)pthread_mutex_unlock(&s->lock);
     return failed ? sr_cpu_stream_wait(&s->head) : SR_OK;
 }
@@ -436,10 +415,10 @@ sr_status sr_cpu_stream_wait(sr_stream *stream) {
     (void)pthread_mutex_lock(&s->lock);
     while (s->put != s->done)
         (void)pthread_cond_wait(&s->changed, &s->lock);
-    const sr_status status = s->status;
-    s->status = SR_OK;
+    const sr_status status = sr_error_restore(&s->failure);
+    s->failure.status = SR_OK;
     (void)pthread_mutex_unlock(&s->lock);
-    return status == SR_OK ? SR_OK : sr_error_adopt(status, s->where, s->message);
+    return status;
 }
 
 // ---- Events ----

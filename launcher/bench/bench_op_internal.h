@@ -12,9 +12,8 @@
 typedef struct sr_bench_case {
     char shape[64]; // "56x56 64->256 1x1 /2"
     sr_kernel_request request;
-    int64_t count[SR_KERNEL_MAX_ARGS]; // elements of each argument, 0 if absent
-    uint32_t updated;                  // bit i: argument i is read and written
-    double flops;                      // 0: only bytes are counted
+    uint32_t twice; // bit i: argument i is read in two passes
+    double flops;   // 0: only bytes are counted
 } sr_bench_case;
 
 // Calls 'visit' for every case with T = dtype and 'batch' images, until it returns false.

@@ -129,13 +129,14 @@ static void fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed) {
 
 static sr_status make_arrays(const sr_bench_case *c, void **p) {
     for (int i = 0; i < c->request.args; i++) {
-        if (c->count[i] == 0)
+        const int64_t count = sr_kernel_argument_count(&c->request, i);
+        if (count == 0)
             continue;
-        const size_t bytes = (size_t)c->count[i] * sr_dtype_size(c->request.dtype[i]);
+        const size_t bytes = (size_t)count * sr_dtype_size(c->request.dtype[i]);
         p[i] = sr_alloc(bytes, "an array of a benchmark");
         if (p[i] == NULL)
             return SR_E_MEMORY;
-        fill(c->request.dtype[i], p[i], c->count[i], (uint64_t)i + 1);
+        fill(c->request.dtype[i], p[i], count, (uint64_t)i + 1);
     }
     return SR_OK;
 }

@@ -96,11 +96,11 @@ static int verify_path(const char *path, bool json) {
     const sr_status status = sr_subject_find(path, &subject);
     if (status == SR_OK)
         return verify(subject, path, json);
-    char message[1024];
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    sr_kept_error unknown = {.status = SR_OK};
+    sr_error_keep(&unknown, status);
     if (sr_path_is_folder(path) && verify_below(path, FOLDERS_DEEP, json, &worst) > 0)
         return worst;
-    return sr_command_fail(sr_error_adopt(status, "", message));
+    return sr_command_fail(sr_error_restore(&unknown));
 }
 
 int sr_cmd_verify(int argc, char **argv) {

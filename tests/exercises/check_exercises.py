@@ -21,26 +21,27 @@ WALK_MAX = 15
 # from exercise_NAME of this folder.
 EXERCISES = {
     "operator": [
-        ("graph/ops/op_square.c", None, None),
-        ("graph/ops/op_list.def", "SR_OP(sr_op_mul)", "SR_OP(sr_op_square)"),
-        ("graph/CMakeLists.txt", "ops/op_softmax.c", "    ops/op_square.c"),
-        ("graph/ops.h", "sr_tensor sr_softplus(", "sr_tensor sr_square(sr_tensor x); // x^2"),
-        ("graph/ops.h", "#define sr_softplus(",
-         "#define sr_square(...) (sr_at(__FILE__, __LINE__), sr_square(__VA_ARGS__))"),
-        ("kernels/kernel_list.def", "SR_KERNEL(mul, ", 'SR_KERNEL(square, 2, sr_count_params, "x -> y = x^2")'),
-        ("kernels/cpu/reference/reference_elementwise.inc", "MAP1(softplus, ", "MAP1(square, (a * a))"),
-        ("kernels/cpu/reference/reference_elementwise.c", "ELEMENTWISE(softplus, 0)", "ELEMENTWISE(square, 0)"),
-        ("kernels/cpu/reference/reference_provider.c", "[SR_KERNEL_mul] = ", '    [SR_KERNEL_square] = "TT",'),
-        ("tests/unit/kernels/kernel_cases.c", "[SR_KERNEL_tanh] = ", "    [SR_KERNEL_square] = case_unary,"),
-        ("tests/unit/graph/op_cases_math.c", "BUILD(softplus, ", "BUILD(square, sr_square(in[0]))"),
-        ("tests/unit/graph/op_cases_math.c", "WRONG(softplus_of_integers, ",
-         "WRONG(square_of_integers, sr_square(ZEROS(SR_I32, 1, 3)))"),
+        ("kernels/expression_list.def", "// Written so that NaN stays NaN.",
+         'SR_EXPRESSION(cube, "x^3", CALL_1, IN(T, x, sr_input_elements(p, 0)) OUT(T, y, p->count),\n'
+         '              CODE(X0, X0, MUL, X0, MUL), LITERALS(0),\n'
+         '              DERIVES, GRADIENT(0, sr_scale(sr_mul(g, sr_square(x)), 3.0, 0.0)),\n'
+         '              .keeps_inputs = 1u, .in_place = SR_IN_PLACE(0, 0))'),
+        ("graph/ops.h", "sr_tensor sr_square(", "sr_tensor sr_cube(sr_tensor x); // x^3"),
+        ("graph/ops.h", "#define sr_square(",
+         "#define sr_cube(...) (sr_at(__FILE__, __LINE__), sr_cube(__VA_ARGS__))"),
+        ("tests/unit/kernels/test_kernels_expression.c", "FORMULA(square, ", "FORMULA(cube, x[0] * x[0] * x[0])"),
+        ("tests/unit/kernels/test_kernels_expression.c", "ROW(square, ", "    ROW(cube, -2, 2, 2, 0),"),
+        ("tests/unit/graph/op_cases_math.c", "BUILD(square, ", "BUILD(cube, sr_cube(in[0]))"),
+        ("tests/unit/graph/op_cases_math.c", "WRONG(square_of_integers, ",
+         "WRONG(cube_of_integers, sr_cube(ZEROS(SR_I32, 1, 3)))"),
         ("tests/unit/graph/op_cases_math.c", "const op_case op_cases_math[] = {",
-         '    {.op = "square",\n     .build = square,\n     .inputs = 1,\n     .info = {F64(1, 2)},\n'
-         '     .in = {{-3, 0.5}},\n     .want = {9, 0.25},\n     .want_count = 2,\n     .gradient = GRADIENT_TWICE,\n'
-         '     .low = -2,\n     .high = 2,\n     .wrong = square_of_integers,\n     .message = "square: input"},'),
-        ("tests/peers/random_table.py", "NOT_COMPARED = {", '    "square": "mul of a value with itself, which is compared",'),
-        ("tests/numerics/digests.txt", "mul/reference reference ", "square/reference reference 0000000000000000"),
+         '    {.op = "cube",\n     .build = cube,\n     .inputs = 1,\n     .info = {F64(1, 2)},\n'
+         '     .in = {{-3, 0.5}},\n     .want = {-27, 0.125},\n     .want_count = 2,\n     .gradient = GRADIENT_TWICE,\n'
+         '     .low = -2,\n     .high = 2,\n     .wrong = cube_of_integers,\n     .message = "cube: input"},'),
+        ("tests/unit/graph/test_missing.c", "CALL(square, ", "CALL(cube, sr_cube(SR_NONE))"),
+        ("tests/unit/graph/test_missing.c", '{"sr_square", ', '    {"sr_cube", "cube: x", cube},'),
+        ("tests/peers/random_table.py", "NOT_COMPARED = {", '    "cube": "two products, which are compared",'),
+        ("tests/numerics/digests.txt", "mul/reference reference ", "cube/reference reference 0000000000000000"),
     ],
     "transform": [
         ("dataio/transforms/transform_bgr.c", None, None),
@@ -64,8 +65,8 @@ EXERCISES = {
 }
 WRITTEN = ("pack.txt", "tasks/task_X.c")  # by a command, by whoever adds one
 MADE_BY_COMMAND = ("docs/augmentation.md", "docs/recipes.md", "tests/numerics/digests.txt")
-TARGETS = ["serried-command", "test_ops", "test_kernels_providers", "test_kernels_reference", "test_transform_table",
-           "numerics_digests"]
+TARGETS = ["serried-command", "test_ops", "test_missing", "test_kernels_providers", "test_kernels_expression",
+           "test_transform_table", "numerics_digests"]
 
 
 def read_sections(text, heading):
@@ -170,7 +171,8 @@ def build(jobs):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace("UINT64_C(0x0)", f"UINT64_C({digest})"))
         run(tree, "cmake", "--build", out, "-j", str(jobs), "--target", "test_transform_table")
-        for name in ("test_transform_table", "test_ops", "test_kernels_reference", "test_kernels_providers"):
+        for name in ("test_transform_table", "test_ops", "test_missing", "test_kernels_expression",
+                     "test_kernels_providers"):
             run(tree, os.path.join(out, "tests", name))
         serried = os.path.join(out, "serried")
         run(tree, sys.executable, "docs/make_recipe_tables.py", serried, "--write")
@@ -178,7 +180,7 @@ def build(jobs):
         run(tree, sys.executable, "tests/peers/check_random.py", out, "--table")
         run(tree, sys.executable, "tests/numerics/check_numerics.py", os.path.join(out, "tests", "numerics_digests"), "--write")
         run(tree, sys.executable, "tests/check_layers.py")
-        for wanted, path in (("square", "tests/numerics/digests.txt"), ("bgr", "tests/numerics/digests.txt"),
+        for wanted, path in (("cube", "tests/numerics/digests.txt"), ("bgr", "tests/numerics/digests.txt"),
                              ("`bgr.probability`", "docs/augmentation.md"), ("`data.source`", "docs/recipes.md")):
             with open(os.path.join(tree, path), encoding="utf-8") as file:
                 if wanted not in file.read():

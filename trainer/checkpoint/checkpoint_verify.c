@@ -49,19 +49,14 @@ typedef struct verify_result {
     sr_text own;    // identities of the run, one per line; empty: any
     generation_result *items;
     size_t count;
-    sr_status first; // failure, with its message
-    char message[512], where[64];
+    sr_kept_error first; // failure
 } verify_result;
 
 // -- collecting ------------------------------------------------------------------------------
 
 // Remembers the first failure, and copies the message of this one; NULL if out of memory.
 static const char *note(verify_result *f, sr_status status) {
-    if (f->first == SR_OK) {
-        f->first = status;
-        (void)snprintf(f->message, sizeof f->message, "%s", sr_error_message());
-        (void)snprintf(f->where, sizeof f->where, "%s", sr_error_where());
-    }
+    sr_error_keep(&f->first, status);
     return sr_arena_strdup(&f->arena, sr_error_message());
 }
 
@@ -303,8 +298,8 @@ static void print_json(const verify_result *f, const char *path, sr_text *out) {
     sr_text_add(out, "{");
     add_string(out, "path", path);
     sr_text_add(out, ", \"kind\": \"checkpoint\", \"ok\": %s, ",
-                f->first == SR_OK ? "true" : "false");
-    add_string(out, "error", f->first == SR_OK ? NULL : f->message);
+                f->first.status == SR_OK ? "true" : "false");
+    add_string(out, "error", f->first.status == SR_OK ? NULL : f->first.message);
     sr_text_add(out, ", \"generations\": [");
     for (size_t i = 0; i < f->count; ++i) {
         sr_text_add(out, i > 0 ? ", " : "");
@@ -314,7 +309,7 @@ static void print_json(const verify_result *f, const char *path, sr_text *out) {
 }
 
 sr_status sr_checkpoint_verify(const char *path, bool json, sr_text *report) {
-    verify_result f = {.first = SR_OK};
+    verify_result f = {.count = 0};
     sr_arena_init(&f.arena);
     sr_text_init(&f.own);
     sr_status status = collect(&f, path);
@@ -322,8 +317,8 @@ sr_status sr_checkpoint_verify(const char *path, bool json, sr_text *report) {
         (json ? print_json : print_lines)(&f, path, report);
         status = sr_text_check(report);
     }
-    if (status == SR_OK && f.first != SR_OK)
-        status = sr_error_adopt(f.first, f.where, f.message);
+    if (status == SR_OK)
+        status = sr_error_restore(&f.first);
     sr_text_release(&f.own);
     sr_arena_release(&f.arena);
     return status;

@@ -441,20 +441,11 @@ static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan 
         status = start_lane(e, phase, step, lane, plan, count, source);
     // Lanes that run are waited for in any case: they read inputs and write to the exchange. The
     // first failure is the one to tell.
-    char message[1024] = "", where[64] = "";
-    if (status != SR_OK) {
-        (void)snprintf(message, sizeof message, "%s", sr_error_message());
-        (void)snprintf(where, sizeof where, "%s", sr_error_where());
-    }
-    for (int i = 0; i < e->executor_count; i++) {
-        sr_status other = finish(e, i, source);
-        if (status == SR_OK && other != SR_OK) {
-            status = other;
-            (void)snprintf(message, sizeof message, "%s", sr_error_message());
-            (void)snprintf(where, sizeof where, "%s", sr_error_where());
-        }
-    }
-    return status == SR_OK ? SR_OK : sr_error_adopt(status, where, message);
+    sr_kept_error first = {.status = SR_OK};
+    sr_error_keep(&first, status);
+    for (int i = 0; i < e->executor_count; i++)
+        sr_error_keep(&first, finish(e, i, source));
+    return sr_error_restore(&first);
 }
 
 sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,

@@ -258,6 +258,8 @@ typedef struct write_result {
 static sr_status agree_written(sr_engine *e, sr_status status) {
     int ranks = sr_comm_size(e->comm), rank = sr_comm_rank(e->comm);
     write_result mine = {.status = (int32_t)status};
+    sr_kept_error own = {.status = SR_OK};
+    sr_error_keep(&own, status);
     if (status != SR_OK)
         (void)snprintf(mine.message, sizeof mine.message, "%s", sr_error_message());
     write_result *all = sr_alloc_array((size_t)ranks, sizeof *all, "results of writing");
@@ -267,7 +269,7 @@ static sr_status agree_written(sr_engine *e, sr_status status) {
     for (int r = 0; r < ranks && status == SR_OK; r++) {
         status = (sr_status)all[r].status;
         if (status != SR_OK && r == rank)
-            (void)sr_error_adopt(status, "state.c", mine.message);
+            status = sr_error_restore(&own);
         else if (status != SR_OK)
             status = SR_FAIL(status, "rank %d (%s): %s", r, sr_comm_peer_name(e->comm, r),
                              all[r].message);

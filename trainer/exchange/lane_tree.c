@@ -217,7 +217,7 @@ static sr_status get_add(sr_lane_pool *pool, int64_t count, const sr_prepared_en
     request.args = 3;
     for (int i = 0; i < request.args; i++)
         request.dtype[i] = SR_F32;
-    const sr_count_params params = {.count = count};
+    const sr_expression_params params = {.count = count};
     memcpy(request.params, &params, sizeof params);
     return sr_prepared_cache_get(pool->kernels, &request, out);
 }

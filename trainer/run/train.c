@@ -195,10 +195,8 @@ int sr_train_main(const sr_train_request *request) {
         sr_recipe_free(t.recipe);
         return sr_status_exit_code(status);
     }
-    sr_status recipe_status = status;
-    char message[1024] = "";
-    if (status != SR_OK)
-        (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    sr_kept_error of_recipe = {.status = SR_OK};
+    sr_error_keep(&of_recipe, status);
     if (status == SR_OK && start_watch(&t) != SR_OK)
         SR_WARN("running without a watchdog: %s", sr_error_message());
     const sr_comm_options comm = {.report_seconds = t.recipe ? t.recipe->deadline_report : 0,
@@ -206,17 +204,18 @@ int sr_train_main(const sr_train_request *request) {
                                   .patience = SR_PATIENCE};
     status = sr_comm_create(&comm, &t.comm);
     if (status != SR_OK) {
-        print_failure(recipe_status != SR_OK ? recipe_status : status,
-                      recipe_status != SR_OK ? message : sr_error_message());
-        code = sr_status_exit_code(recipe_status != SR_OK ? recipe_status : status);
+        if (of_recipe.status != SR_OK)
+            status = sr_error_restore(&of_recipe);
+        print_failure(status, sr_error_message());
+        code = sr_status_exit_code(status);
         goto done;
     }
     t.rank = sr_comm_rank(t.comm);
     t.ranks = sr_comm_size(t.comm);
     sr_log_set_rank(t.rank, t.ranks);
-    if (recipe_status == SR_OK && name_watch(&t) != SR_OK)
+    if (of_recipe.status == SR_OK && name_watch(&t) != SR_OK)
         SR_WARN("running without a watchdog: %s", sr_error_message());
-    status = recipe_status == SR_OK ? train(&t) : sr_error_adopt(recipe_status, "", message);
+    status = of_recipe.status == SR_OK ? train(&t) : sr_error_restore(&of_recipe);
     code = end_run(&t, status);
 done:
     sr_board_leave(t.entry);

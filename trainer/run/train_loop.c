@@ -369,15 +369,14 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
 // What was measured before a step that failed is written to metrics.csv, where it shows what led to
 // the failure.
 static sr_status run_or_note(sr_training *t, bool *stop) {
-    char message[1024], where[64];
+    sr_kept_error kept = {.status = SR_OK};
     const sr_status status = run_step(t, stop);
     if (status != SR_E_NON_FINITE || t->window.samples == 0)
         return status;
-    (void)snprintf(message, sizeof message, "%s", sr_error_message());
-    (void)snprintf(where, sizeof where, "%s", sr_error_where());
+    sr_error_keep(&kept, status);
     if (add_row(t) != SR_OK)
         SR_WARN("%s", sr_error_message());
-    return sr_error_adopt(status, where, message);
+    return sr_error_restore(&kept);
 }
 
 sr_status sr_training_run(sr_training *t) {

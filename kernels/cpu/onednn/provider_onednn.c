@@ -18,32 +18,11 @@ static void thread_init(void) {
     (void)sr_onednn_single_thread();
 }
 
-// Every T is f32, or every T is bf16; weights, bias and dw are f32.
-static bool signature_fits(const sr_kernel_request *request, const char *signature) {
-    const sr_dtype t = request->dtype[0];
-    if (t != SR_F32 && t != SR_BF16)
-        return false;
-    for (int i = 0; i < request->args; i++) {
-        const sr_dtype dtype = request->dtype[i];
-        if (signature[i] == 'T'
-                ? dtype != t
-                : dtype != SR_F32 && !(signature[i] == 'f' && dtype == SR_DTYPE_COUNT))
-            return false;
-    }
-    return true;
-}
-
-static bool processor_fits(void) {
-    return (sr_cpu_features() & SR_CPU_AVX2) != 0;
-}
-
-// Dtypes of the arguments: T f32 or bf16, F f32, f f32 or absent.
+// f32 or bf16 on a processor that oneDNN is fast on.
 static bool dtypes_fit(const sr_kernel_request *request) {
-    static const char *const signatures[SR_KERNEL_COUNT] = {
-        [SR_KERNEL_conv2d] = "TFfT",   [SR_KERNEL_linear] = "TFfT",   [SR_KERNEL_conv2d_dx] = "TFT",
-        [SR_KERNEL_linear_dx] = "TFT", [SR_KERNEL_conv2d_dw] = "TTF", [SR_KERNEL_linear_dw] = "TTF",
-    };
-    return processor_fits() && signature_fits(request, signatures[request->kernel]);
+    const sr_dtype t = sr_kernel_activation(request);
+    return (sr_cpu_features() & SR_CPU_AVX2) != 0 && (t == SR_F32 || t == SR_BF16) &&
+           sr_kernel_fits(request);
 }
 
 // Arithmetic in f32, for every T.

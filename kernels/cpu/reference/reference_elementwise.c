@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise reference kernels: activations and their gradients, arithmetic, scaling, dropout,
-// pictures to floats, casts. Blocks of 64 Ki elements; output may be an input.
+// Elementwise reference kernels that are no formulas (reference_expression.c): filling, dropout,
+// pictures to floats. Blocks of 64 Ki elements; output may be an input.
 #include <math.h>
 #include <string.h>
 
@@ -29,23 +29,6 @@ static sr_status prepare(const sr_kernel_fn *variants, sr_dtype dtype, int64_t c
         return prepare(variants, request->dtype[typed], count_of(request->params), out);           \
     }
 
-ELEMENTWISE(relu, 0)
-ELEMENTWISE(relu_grad, 0)
-ELEMENTWISE(gelu, 0)
-ELEMENTWISE(gelu_grad, 0)
-ELEMENTWISE(leaky_relu, 0)
-ELEMENTWISE(leaky_relu_grad, 0)
-ELEMENTWISE(tanh, 0)
-ELEMENTWISE(tanh_grad, 0)
-ELEMENTWISE(sigmoid, 0)
-ELEMENTWISE(sigmoid_grad, 0)
-ELEMENTWISE(softplus, 0)
-ELEMENTWISE(softplus_grad, 0)
-ELEMENTWISE(add, 0)
-ELEMENTWISE(sub, 0)
-ELEMENTWISE(mul, 0)
-ELEMENTWISE(scale, 0)
-ELEMENTWISE(scale_by, 0)
 ELEMENTWISE(fill_by, 1)
 ELEMENTWISE(dropout, 0)
 

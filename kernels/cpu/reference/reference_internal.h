@@ -25,7 +25,7 @@
 #define SR_REFERENCE_LEVELS 63 // of a tree of sums
 
 // prepare of each kernel: fills stages, workspace and scratch.
-#define SR_KERNEL(id, args, params, doc)                                                           \
+#define SR_KERNEL(id, params, doc, ...)                                                            \
     sr_status sr_reference_prepare_##id(const sr_kernel_request *request, sr_prepared *out);
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

@@ -20,49 +20,12 @@ static void draw_pair(const int32_t *key, uint32_t scope, int64_t pair, double o
     out[1] = radius * sr_sin(angle);
 }
 
-static void store(sr_dtype dtype, void *y, int64_t i, double value) {
-    if (dtype == SR_F64)
-        ((double *)y)[i] = value;
-    else if (dtype == SR_F32)
-        ((float *)y)[i] = (float)value;
-    else
-        ((uint16_t *)y)[i] =
-            dtype == SR_BF16 ? sr_f32_to_bf16((float)value) : sr_f32_to_f16((float)value);
-}
-
-static sr_status fill(const sr_kernel_args *args, int64_t block, sr_dtype dtype) {
-    const sr_dropout_params *params = args->params;
-    sr_block_range range = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
-    for (int64_t i = range.begin; i < range.end; i += 2) { // blocks begin at even elements
-        double pair[2];
-        draw_pair(args->p[0], params->scope, i / 2, pair);
-        store(dtype, args->p[1], i, pair[0]);
-        if (i + 1 < range.end)
-            store(dtype, args->p[1], i + 1, pair[1]);
-    }
-    return SR_OK;
-}
-
-static sr_status fill_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    return fill(args, block, SR_F32);
-}
-static sr_status fill_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    return fill(args, block, SR_BF16);
-}
-static sr_status fill_f16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    return fill(args, block, SR_F16);
-}
-static sr_status fill_f64(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    return fill(args, block, SR_F64);
-}
+#define SR_TYPED_BODY "kernels/cpu/reference/reference_random.inc"
+#include "kernels/cpu/reference/reference_typed.inc"
 
 sr_status sr_reference_prepare_random_normal(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn fills[] = SR_REFERENCE_TYPES(fill);
+    static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(random_normal);
     const sr_dropout_params *params = (const sr_dropout_params *)(const void *)request->params;
-    sr_add_stage(out, fills[request->dtype[1]], sr_blocks_of(params->count, SR_REFERENCE_BLOCK));
+    sr_add_stage(out, variants[request->dtype[1]], sr_blocks_of(params->count, SR_REFERENCE_BLOCK));
     return SR_OK;
 }

@@ -5,19 +5,11 @@
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
 // for 1x1 convolutions exist only for AVX-512, so networks differ between the two sets
-// nevertheless. A row of the table contains the dtypes that a kernel takes, the further requests
-// that it refuses, and how it is cut into blocks; the arithmetic is in the x86_*_internal.h files.
+// nevertheless. The kernels are rows of x86_list.def; how they are cut into blocks is here, and the
+// arithmetic in the x86_*_internal.h files.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
-
-// One letter per argument: T f32 or bf16, the same in all places; F f32; f f32 or absent; I i32;
-// U u8; X the other of f32 and bf16.
-typedef struct x86_row {
-    const char *signature;
-    bool (*fits)(const sr_kernel_request *request); // NULL: every shape
-    sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
-} x86_row;
 
 // Elements that the kernels process at a time; for dropout, four draws of sixteen elements.
 #define ELEMENTS_GRANULE 64
@@ -193,47 +185,23 @@ static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out
     return SR_OK;
 }
 
-static const x86_row rows[SR_X86_COUNT] = {
-    [SR_KERNEL_relu] = {"TT", NULL, plan_unary},
-    [SR_KERNEL_relu_grad] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_gelu] = {"TT", NULL, plan_unary},
-    [SR_KERNEL_gelu_grad] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_leaky_relu] = {"TT", NULL, plan_unary},
-    [SR_KERNEL_leaky_relu_grad] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_add] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_sub] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_mul] = {"TTT", NULL, plan_binary},
-    [SR_KERNEL_scale] = {"TT", NULL, plan_unary},
-    [SR_KERNEL_scale_by] = {"TFT", NULL, plan_scaled},
-    [SR_KERNEL_fill_by] = {"FT", NULL, plan_fill},
-    [SR_KERNEL_cast] = {"TX", NULL, plan_unary},
-    [SR_KERNEL_normalize] = {"UT", fits_normalize, plan_normalize},
-    [SR_KERNEL_dropout] = {"TIT", NULL, plan_scaled},
-    [SR_KERNEL_bias_add] = {"TFT", NULL, plan_bias_add},
-    [SR_KERNEL_channel_sum] = {"TF", fits_channels, plan_channel_sum},
-    [SR_KERNEL_channel_dot] = {"TTfF", fits_channels, plan_channel_dot},
-    [SR_KERNEL_batchnorm_train] = {"TffTFF", fits_channels, plan_batchnorm},
-    [SR_KERNEL_batchnorm_grad] = {"TTfFFTFF", fits_channels, plan_batchnorm_grad},
-    [SR_KERNEL_batchnorm_infer] = {"TffFFT", fits_channels, plan_batchnorm_infer},
-    [SR_KERNEL_maxpool2d] = {"TTU", NULL, plan_pool_forward},
-    [SR_KERNEL_maxpool2d_grad] = {"TUT", NULL, plan_pool_gradient},
-    [SR_KERNEL_avgpool2d] = {"TT", NULL, plan_pool_forward},
-    [SR_KERNEL_avgpool2d_grad] = {"TT", NULL, plan_pool_gradient},
-    [SR_KERNEL_reduce_sum] = {"TF", NULL, plan_reduce_sum},
-    [SR_KERNEL_sgd] = {"FFFF", NULL, plan_sgd},
-    [SR_KERNEL_ema] = {"FFF", NULL, plan_ema},
-    [SR_KERNEL_conv2d_dw] = {"TTF", sr_x86_dw_supports, plan_conv_dw},
-    [SR_X86_WINOGRAD(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_winograd_supports, sr_x86_winograd_plan},
-    [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_winograd_supports,
-                                              sr_x86_winograd_plan},
-    [SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw)] = {"TTF", sr_x86_winograd_supports_dw,
-                                              sr_x86_winograd_plan_dw},
-    [SR_X86_WINOGRAD_DW_POINTS] = {"TTF", sr_x86_winograd_supports_points,
-                                   sr_x86_winograd_plan_points},
-    [SR_X86_POINTWISE(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_pointwise_supports,
-                                            sr_x86_pointwise_plan},
-    [SR_X86_POINTWISE(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_pointwise_supports,
-                                               sr_x86_pointwise_plan},
+// Formulas of inputs of the output's shape.
+static bool fits_whole(const sr_kernel_request *request) {
+    return ((const sr_expression_params *)(const void *)request->params)->dims == 0;
+}
+
+// The arithmetic of other pairs of dtypes is left to the reference.
+static bool fits_cast(const sr_kernel_request *request) {
+    return request->dtype[1] == (request->dtype[0] == SR_F32 ? SR_BF16 : SR_F32);
+}
+
+static const struct {
+    bool (*fits)(const sr_kernel_request *request); // NULL: every shape
+    sr_status (*plan)(const sr_kernel_request *request, sr_prepared *out);
+} rows[] = {
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages) {fits, plan},
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
 };
 
 static const sr_x86_set *set_of_processor(void) {
@@ -243,132 +211,48 @@ static const sr_x86_set *set_of_processor(void) {
     return features & SR_CPU_AVX2 ? &sr_x86_avx2 : NULL;
 }
 
-// T of the request by the signature; f32 where no argument is a T.
-static sr_dtype activation_of(const sr_kernel_request *request, const char *signature) {
-    for (int i = 0; signature[i] != '\0'; i++)
-        if (signature[i] == 'T')
-            return request->dtype[i];
-    return SR_F32;
-}
-
-static bool letter_fits(char letter, sr_dtype dtype, sr_dtype t) {
-    switch (letter) {
-    case 'T':
-        return dtype == t;
-    case 'X':
-        return dtype == (t == SR_F32 ? SR_BF16 : SR_F32);
-    case 'F':
-        return dtype == SR_F32;
-    case 'f':
-        return dtype == SR_F32 || dtype == SR_DTYPE_COUNT;
-    case 'I':
-        return dtype == SR_I32;
-    default:
-        return dtype == SR_U8;
-    }
-}
-
 static bool row_supports(unsigned place, const sr_kernel_request *request) {
-    const x86_row *row = &rows[place];
-    const sr_dtype t = activation_of(request, row->signature);
-    if (set_of_processor() == NULL || (t != SR_F32 && t != SR_BF16))
-        return false;
-    int i = 0;
-    for (; row->signature[i] != '\0' && i < request->args; i++)
-        if (!letter_fits(row->signature[i], request->dtype[i], t))
-            return false;
-    return row->signature[i] == '\0' && i == request->args &&
-           (row->fits == NULL || row->fits(request));
+    const sr_dtype t = sr_kernel_activation(request);
+    return set_of_processor() != NULL && (t == SR_F32 || t == SR_BF16) && sr_kernel_fits(request) &&
+           (rows[place].fits == NULL || rows[place].fits(request));
 }
 
 static sr_status row_prepare(unsigned place, const sr_kernel_request *request, sr_prepared *out) {
-    const int t = activation_of(request, rows[place].signature) == SR_BF16;
-    const sr_x86_kernel *kernel = &set_of_processor()->kernel[place][t];
+    const int t = sr_kernel_activation(request) == SR_BF16;
+    const sr_x86_kernel *kernel = &set_of_processor()->kernel[t][place];
     SR_TRY(rows[place].plan(request, out));
     for (int s = 0; s < out->stages; s++)
         out->stage[s].run = kernel->stage[s];
     return SR_OK;
 }
 
-static bool supports(const sr_kernel_request *request) {
-    return row_supports(request->kernel, request);
-}
-static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
-    return row_prepare(request->kernel, request, out);
-}
-
-static bool winograd_supports(const sr_kernel_request *request) {
-    return row_supports(SR_X86_WINOGRAD(request->kernel), request);
-}
-static sr_status winograd_prepare(const sr_kernel_request *request, sr_prepared *out) {
-    return row_prepare(SR_X86_WINOGRAD(request->kernel), request, out);
-}
-
-static bool pointwise_supports(const sr_kernel_request *request) {
-    return row_supports(SR_X86_POINTWISE(request->kernel), request);
-}
-static sr_status pointwise_prepare(const sr_kernel_request *request, sr_prepared *out) {
-    return row_prepare(SR_X86_POINTWISE(request->kernel), request, out);
-}
-
-static bool points_supports(const sr_kernel_request *request) {
-    return row_supports(SR_X86_WINOGRAD_DW_POINTS, request);
-}
-static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *out) {
-    return row_prepare(SR_X86_WINOGRAD_DW_POINTS, request, out);
-}
-
-#define ROW(id, suffix, class, fits, make, ways, on)                                               \
-    {                                                                                              \
-        .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
-        .name = #id "/x86" suffix, .provider = "x86", .numerics_class = class, .supports = fits,   \
-        .prepare = make, .dtypes = "f32 bf16", .needs = on, .variants = ways                       \
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages)                        \
+    static bool supports_##place(const sr_kernel_request *request) {                               \
+        return row_supports(SR_X86_##place, request);                                              \
+    }                                                                                              \
+    static sr_status prepare_##place(const sr_kernel_request *request, sr_prepared *out) {         \
+        return row_prepare(SR_X86_##place, request, out);                                          \
     }
-#define ENTRY(id, class) ROW(id, "", class, supports, prepare, NULL, SR_CPU_AVX2)
-#define WINOGRAD(id, ways)                                                                         \
-    ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare, ways, SR_CPU_AVX2)
-#define POINTWISE(id)                                                                              \
-    ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare, NULL, SR_CPU_AVX512)
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
 
-// "reference": the bits of the reference. The other classes have their own order of sums, or
-// polynomials.
 static const sr_kernel_entry entries[] = {
-    ENTRY(relu, "reference"),
-    ENTRY(relu_grad, "reference"),
-    ENTRY(gelu, "x86-f32"),
-    ENTRY(gelu_grad, "x86-f32"),
-    ENTRY(leaky_relu, "reference"),
-    ENTRY(leaky_relu_grad, "reference"),
-    ENTRY(add, "reference"),
-    ENTRY(sub, "reference"),
-    ENTRY(mul, "reference"),
-    ENTRY(scale, "reference"),
-    ENTRY(scale_by, "reference"),
-    ENTRY(fill_by, "reference"),
-    ENTRY(cast, "reference"),
-    ENTRY(normalize, "reference"),
-    ENTRY(dropout, "reference"),
-    ENTRY(bias_add, "reference"),
-    ENTRY(channel_sum, "x86-f32"),
-    ENTRY(channel_dot, "x86-f32"),
-    ENTRY(batchnorm_train, "x86-f32"),
-    ENTRY(batchnorm_grad, "x86-f32"),
-    ENTRY(batchnorm_infer, "x86-f32"),
-    ENTRY(maxpool2d, "reference"),
-    ENTRY(maxpool2d_grad, "reference"),
-    ENTRY(avgpool2d, "reference"),
-    ENTRY(avgpool2d_grad, "reference"),
-    ENTRY(reduce_sum, "reference"),
-    ENTRY(sgd, "reference"),
-    ENTRY(ema, "reference"),
-    ENTRY(conv2d_dw, "x86-panels-f32"),
-    WINOGRAD(conv2d, sr_x86_winograd_variants),
-    WINOGRAD(conv2d_dx, sr_x86_winograd_variants),
-    WINOGRAD(conv2d_dw, NULL),
-    ROW(conv2d_dw, "-winograd-points", "x86-winograd-points-f32", points_supports, points_prepare,
-        NULL, SR_CPU_AVX2),
-    POINTWISE(conv2d),
-    POINTWISE(conv2d_dx),
+#define SR_X86(place, id, suffix, class, set, fits, plan, ways, stages)                            \
+    {                                                                                              \
+        .struct_size = sizeof(sr_kernel_entry),                                                    \
+        .abi = SR_KERNEL_ABI,                                                                      \
+        .kernel = SR_KERNEL_##id,                                                                  \
+        .name = #id "/x86" suffix,                                                                 \
+        .provider = "x86",                                                                         \
+        .numerics_class = class,                                                                   \
+        .supports = supports_##place,                                                              \
+        .prepare = prepare_##place,                                                                \
+        .dtypes = "f32 bf16",                                                                      \
+        .needs = SR_CPU_##set,                                                                     \
+        .variants = ways,                                                                          \
+    },
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
 };
 
 extern const sr_provider sr_provider_x86;

@@ -232,15 +232,10 @@ SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool h
 
 // ---- block functions ----
 
-ROWS_AS(batchnorm_moments, f32, batchnorm_moments(args, block, false))
-ROWS_AS(batchnorm_moments, bf16, batchnorm_moments(args, block, true))
-ROWS_AS(batchnorm_normalize, f32, affine_rows(args, args->p[3], block, false))
-ROWS_AS(batchnorm_normalize, bf16, affine_rows(args, args->p[3], block, true))
-ROWS_AS(batchnorm_infer, f32, affine_rows(args, args->p[5], block, false))
-ROWS_AS(batchnorm_infer, bf16, affine_rows(args, args->p[5], block, true))
-ROWS_AS(batchnorm_products, f32, batchnorm_products(args, block, false))
-ROWS_AS(batchnorm_products, bf16, batchnorm_products(args, block, true))
-ROWS_AS(batchnorm_apply, f32, batchnorm_apply(args, block, false))
-ROWS_AS(batchnorm_apply, bf16, batchnorm_apply(args, block, true))
+SR_X86_TYPED(batchnorm_moments, batchnorm_moments(args, block, half))
+SR_X86_TYPED(batchnorm_normalize, affine_rows(args, args->p[3], block, half))
+SR_X86_TYPED(batchnorm_infer, affine_rows(args, args->p[5], block, half))
+SR_X86_TYPED(batchnorm_products, batchnorm_products(args, block, half))
+SR_X86_TYPED(batchnorm_apply, batchnorm_apply(args, block, half))
 
 #endif

@@ -298,14 +298,7 @@ SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     }
 }
 
-static sr_status conv_dw_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    dw_block(args, block, worker, false);
-    return SR_OK;
-}
-static sr_status conv_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    dw_block(args, block, worker, true);
-    return SR_OK;
-}
+SR_X86_TYPED(conv_dw, dw_block(args, block, worker, half))
 
 // ---- stage 1: one output panel ----
 

@@ -2,10 +2,9 @@
 // Elementwise kernels: the arithmetic of the reference kernels on sixteen elements at a time, hence
 // its bits.
 //
-// NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the f32 and bf16 block
-// functions of it. Every params struct used here begins with 'int64_t count'; rows of a block are
-// elements. An output may be the input of the same dtype: all inputs of a vector are read before it
-// is written.
+// NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the block functions of it.
+// Every params struct used here begins with 'int64_t count'; rows of a block are elements. An
+// output may be the input of the same dtype: all inputs of a vector are read before it is written.
 #ifndef SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 
@@ -17,21 +16,15 @@ SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
     return sr_x86_block_range(params->count, block, args->block_rows);
 }
 
-#define ELEMENTWISE_AS(name, suffix, half)                                                         \
-    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
-                                     sr_worker *worker) {                                          \
-        (void)worker;                                                                              \
-        const sr_x86_range r = elements_of(args, block);                                           \
-        int64_t i = r.begin;                                                                       \
-        for (; i + SR_ELEMENTS <= r.end; i += SR_ELEMENTS)                                         \
-            name##_at(args, i, SR_ELEMENTS, half);                                                 \
-        if (i < r.end)                                                                             \
-            name##_at(args, i, (int)(r.end - i), half);                                            \
-        return SR_OK;                                                                              \
-    }
-#define ELEMENTWISE(name)                                                                          \
-    ELEMENTWISE_AS(name, f32, false)                                                               \
-    ELEMENTWISE_AS(name, bf16, true)
+// The body of a block function, see SR_X86_TYPED.
+#define ELEMENTS(name)                                                                             \
+    const sr_x86_range r = elements_of(args, block);                                               \
+    int64_t i = r.begin;                                                                           \
+    for (; i + SR_ELEMENTS <= r.end; i += SR_ELEMENTS)                                             \
+        name##_at(args, i, SR_ELEMENTS, half);                                                     \
+    if (i < r.end)                                                                                 \
+    name##_at(args, i, (int)(r.end - i), half)
+#define ELEMENTWISE(name) SR_X86_TYPED(name, ELEMENTS(name))
 
 SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     const sr_vf x = sr_v_get(args->p[0], i, n, half); // keeps NaN and -0
@@ -46,17 +39,17 @@ SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool h
 ELEMENTWISE(relu_grad)
 
 SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
+    const sr_expression_params *params = args->params;
     const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), x);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), x);
     sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, half);
 }
 ELEMENTWISE(leaky_relu)
 
 SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
+    const sr_expression_params *params = args->params;
     const sr_vf x = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->alpha), dy);
+    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), dy);
     sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, half);
 }
 ELEMENTWISE(leaky_relu_grad)
@@ -80,8 +73,9 @@ SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
 ELEMENTWISE(mul)
 
 SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_scale_params *params = args->params;
-    const sr_vf alpha = sr_v_set((float)params->alpha), beta = sr_v_set((float)params->beta);
+    const sr_expression_params *params = args->params;
+    const sr_vf alpha = sr_v_set((float)params->constant[0]),
+                beta = sr_v_set((float)params->constant[1]);
     const sr_vf x = sr_v_get(args->p[0], i, n, half);
     sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, half);
 }
@@ -129,15 +123,6 @@ SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool h
     }
 }
 
-static sr_status normalize_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    normalize_block(args, block, false);
-    return SR_OK;
-}
-static sr_status normalize_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    normalize_block(args, block, true);
-    return SR_OK;
-}
+SR_X86_TYPED(normalize, normalize_block(args, block, half))
 
 #endif

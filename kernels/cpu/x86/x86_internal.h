@@ -24,22 +24,37 @@
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
-// Indices in the tables: those of the kernels, then those of Winograd and of 1x1 convolutions.
-#define SR_X86_WINOGRAD(kernel) (SR_KERNEL_COUNT + (kernel)-SR_KERNEL_conv2d)
-#define SR_X86_WINOGRAD_DW_POINTS (SR_X86_WINOGRAD(SR_KERNEL_conv2d_dw) + 1)
-#define SR_X86_POINTWISE(kernel) (SR_X86_WINOGRAD_DW_POINTS + 1 + (kernel)-SR_KERNEL_conv2d)
-#define SR_X86_COUNT (SR_X86_POINTWISE(SR_KERNEL_conv2d_dx) + 1)
-_Static_assert(SR_KERNEL_conv2d_dx == SR_KERNEL_conv2d + 1, "convolutions are neighbours");
-_Static_assert(SR_KERNEL_conv2d_dw == SR_KERNEL_conv2d + 2, "convolutions are neighbours");
+// Rows of x86_list.def.
+enum {
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages) SR_X86_##place,
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
+    SR_X86_COUNT
+};
 
 typedef struct sr_x86_kernel {
     sr_kernel_fn stage[SR_KERNEL_STAGES];
 } sr_x86_kernel;
 
-// Functions of one instruction set by kernel and T (0: f32, 1: bf16); the same bits from both sets.
+// Functions of one instruction set by T (0: f32, 1: bf16) and row; the same bits from both sets.
 typedef struct sr_x86_set {
-    sr_x86_kernel kernel[SR_X86_COUNT][2];
+    sr_x86_kernel kernel[2][SR_X86_COUNT];
 } sr_x86_set;
+
+// Makes the stage functions NAME_f32 and NAME_bf16 of a body, which uses args, block, worker and
+// half (true: T is bf16). What the body calls is inlined, so that 'half' is constant in it.
+#define SR_X86_STAGE(name, suffix, is_half, ...)                                                   \
+    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
+                                     sr_worker *worker) {                                          \
+        const bool half = is_half;                                                                 \
+        (void)worker;                                                                              \
+        __VA_ARGS__;                                                                               \
+        return SR_OK;                                                                              \
+    }
+#define SR_X86_F32(name, ...) SR_X86_STAGE(name, f32, false, __VA_ARGS__)
+#define SR_X86_TYPED(name, ...)                                                                    \
+    SR_X86_STAGE(name, f32, false, __VA_ARGS__)                                                    \
+    SR_X86_STAGE(name, bf16, true, __VA_ARGS__)
 
 extern const sr_x86_set sr_x86_avx2, sr_x86_avx512;
 

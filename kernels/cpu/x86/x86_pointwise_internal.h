@@ -124,16 +124,7 @@ SR_INLINE void pw_pack_weights(const sr_kernel_args *args, int64_t block, bool h
     }
 }
 
-static sr_status pw_weights_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    pw_pack_weights(args, block, false);
-    return SR_OK;
-}
-static sr_status pw_weights_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    pw_pack_weights(args, block, true);
-    return SR_OK;
-}
+SR_X86_TYPED(pw_weights, pw_pack_weights(args, block, half))
 
 // ---- stage 1: tiles ----
 
@@ -408,21 +399,7 @@ SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     }
 }
 
-static sr_status pw_forward_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    pw_block(args, block, worker, args->p[2], args->p[3], false);
-    return SR_OK;
-}
-static sr_status pw_forward_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    pw_block(args, block, worker, args->p[2], args->p[3], true);
-    return SR_OK;
-}
-static sr_status pw_dx_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    pw_block(args, block, worker, NULL, args->p[2], false);
-    return SR_OK;
-}
-static sr_status pw_dx_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    pw_block(args, block, worker, NULL, args->p[2], true);
-    return SR_OK;
-}
+SR_X86_TYPED(pw_forward, pw_block(args, block, worker, args->p[2], args->p[3], half))
+SR_X86_TYPED(pw_dx, pw_block(args, block, worker, NULL, args->p[2], half))
 
 #endif

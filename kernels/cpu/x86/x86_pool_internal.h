@@ -39,30 +39,24 @@ typedef struct pool_place {
 
 // 'span' finds the corresponding positions on the other side, which has other_h rows and other_w
 // columns.
-#define POOL_AS(name, suffix, half, height, width, span, other_h, other_w)                         \
-    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
-                                     sr_worker *worker) {                                          \
-        (void)worker;                                                                              \
-        const sr_pool_params *p = args->params;                                                    \
-        const sr_x86_range r =                                                                     \
-            sr_x86_block_range(p->n * p->height, block, sr_x86_pool_rows(p->width, p->c));         \
-        for (int64_t row = r.begin; row < r.end; row++) {                                          \
-            pool_place at = {.n = row / p->height, .row = row % p->height};                        \
-            at.rows = span(at.row, p->window_h, p->stride_h, p->pad_top, p->other_h);              \
-            for (; at.column < p->width; at.column++) {                                            \
-                at.columns = span(at.column, p->window_w, p->stride_w, p->pad_left, p->other_w);   \
-                at.element = (row * p->width + at.column) * p->c;                                  \
-                for (at.c = 0; at.c + SR_ELEMENTS <= p->c; at.c += SR_ELEMENTS)                    \
-                    name##_at(args, p, at, SR_ELEMENTS, half);                                     \
-                if (at.c < p->c)                                                                   \
-                    name##_at(args, p, at, (int)(p->c - at.c), half);                              \
-            }                                                                                      \
+#define POOL_ROWS(name, height, width, span, other_h, other_w)                                     \
+    const sr_pool_params *p = args->params;                                                        \
+    const sr_x86_range r =                                                                         \
+        sr_x86_block_range(p->n * p->height, block, sr_x86_pool_rows(p->width, p->c));             \
+    for (int64_t row = r.begin; row < r.end; row++) {                                              \
+        pool_place at = {.n = row / p->height, .row = row % p->height};                            \
+        at.rows = span(at.row, p->window_h, p->stride_h, p->pad_top, p->other_h);                  \
+        for (; at.column < p->width; at.column++) {                                                \
+            at.columns = span(at.column, p->window_w, p->stride_w, p->pad_left, p->other_w);       \
+            at.element = (row * p->width + at.column) * p->c;                                      \
+            for (at.c = 0; at.c + SR_ELEMENTS <= p->c; at.c += SR_ELEMENTS)                        \
+                name##_at(args, p, at, SR_ELEMENTS, half);                                         \
+            if (at.c < p->c)                                                                       \
+                name##_at(args, p, at, (int)(p->c - at.c), half);                                  \
         }                                                                                          \
-        return SR_OK;                                                                              \
     }
 #define POOL(name, height, width, span, other_h, other_w)                                          \
-    POOL_AS(name, f32, false, height, width, span, other_h, other_w)                               \
-    POOL_AS(name, bf16, true, height, width, span, other_h, other_w)
+    SR_X86_TYPED(name, POOL_ROWS(name, height, width, span, other_h, other_w))
 
 // A later value wins only if it is larger, or NaN.
 SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,

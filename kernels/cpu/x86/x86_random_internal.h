@@ -75,15 +75,6 @@ SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, bool hal
     }
 }
 
-static sr_status dropout_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    dropout_block(args, block, false);
-    return SR_OK;
-}
-static sr_status dropout_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    dropout_block(args, block, true);
-    return SR_OK;
-}
+SR_X86_TYPED(dropout, dropout_block(args, block, half))
 
 #endif

@@ -221,18 +221,8 @@ static sr_status channel_dot_join(const sr_kernel_args *args, int64_t block, sr_
 
 // ---- block functions ----
 
-#define ROWS_AS(name, suffix, call)                                                                \
-    static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
-                                     sr_worker *worker) {                                          \
-        (void)worker;                                                                              \
-        call;                                                                                      \
-        return SR_OK;                                                                              \
-    }
-ROWS_AS(bias_add, f32, bias_add_rows(args, block, false))
-ROWS_AS(bias_add, bf16, bias_add_rows(args, block, true))
-ROWS_AS(channel_sum, f32, channel_sum_rows(args, block, false))
-ROWS_AS(channel_sum, bf16, channel_sum_rows(args, block, true))
-ROWS_AS(channel_dot, f32, channel_dot_rows(args, block, false))
-ROWS_AS(channel_dot, bf16, channel_dot_rows(args, block, true))
+SR_X86_TYPED(bias_add, bias_add_rows(args, block, half))
+SR_X86_TYPED(channel_sum, channel_sum_rows(args, block, half))
+SR_X86_TYPED(channel_dot, channel_dot_rows(args, block, half))
 
 #endif

@@ -23,7 +23,7 @@ SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     }
     sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(hyper[0]), step)), n, half);
 }
-ELEMENTWISE_AS(sgd, f32, false)
+SR_X86_F32(sgd, ELEMENTS(sgd))
 
 // hyper: keep, take, scale
 SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
@@ -32,7 +32,7 @@ SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     const sr_vf p = sr_v_mul(sr_v_get(args->p[1], i, n, half), sr_v_set(hyper[2]));
     sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(sr_v_set(hyper[1]), p)), n, half);
 }
-ELEMENTWISE_AS(ema, f32, false)
+SR_X86_F32(ema, ELEMENTS(ema))
 
 // sums[0] becomes the tree sum of n sums.
 SR_INLINE void tree_of_sums(float *sums, int64_t n) {
@@ -63,16 +63,7 @@ SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
     out[block] = chunk[0];
 }
 
-static sr_status sum_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    sum_block(args, block, false);
-    return SR_OK;
-}
-static sr_status sum_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    sum_block(args, block, true);
-    return SR_OK;
-}
+SR_X86_TYPED(sum, sum_block(args, block, half))
 
 static sr_status sum_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)block, (void)worker;

@@ -209,14 +209,7 @@ SR_INLINE void wg_dw_block(const sr_kernel_args *args, int64_t block, sr_worker 
     }
 }
 
-static sr_status wg_dw_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_dw_block(args, block, worker, false);
-    return SR_OK;
-}
-static sr_status wg_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_dw_block(args, block, worker, true);
-    return SR_OK;
-}
+SR_X86_TYPED(wg_dw, wg_dw_block(args, block, worker, half))
 
 // ---- many channels ----
 
@@ -249,15 +242,7 @@ SR_INLINE void wg_dw_transform(const sr_kernel_args *args, int64_t block, sr_wor
         wg_input(g, args->p[0], zero, tiles, channels, to, half);
 }
 
-static sr_status wg_dw_transform_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_dw_transform(args, block, worker, false);
-    return SR_OK;
-}
-static sr_status wg_dw_transform_bf16(const sr_kernel_args *args, int64_t block,
-                                      sr_worker *worker) {
-    wg_dw_transform(args, block, worker, true);
-    return SR_OK;
-}
+SR_X86_TYPED(wg_dw_transform, wg_dw_transform(args, block, worker, half))
 
 // Block: a point and a range of output panels, over all tiles.
 static sr_status wg_dw_point(const sr_kernel_args *args, int64_t block, sr_worker *worker) {

@@ -348,16 +348,7 @@ SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) 
     _mm_sfence();
 }
 
-static sr_status wg_weights_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    wg_weights(args, block, false);
-    return SR_OK;
-}
-static sr_status wg_weights_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    wg_weights(args, block, true);
-    return SR_OK;
-}
+SR_X86_TYPED(wg_weights, wg_weights(args, block, half))
 
 // ---- stage 1: products ----
 
@@ -483,21 +474,7 @@ SR_INLINE void wg_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     }
 }
 
-static sr_status wg_forward_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_block(args, block, worker, args->p[2], args->p[3], false);
-    return SR_OK;
-}
-static sr_status wg_forward_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_block(args, block, worker, args->p[2], args->p[3], true);
-    return SR_OK;
-}
-static sr_status wg_dx_f32(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_block(args, block, worker, NULL, args->p[2], false);
-    return SR_OK;
-}
-static sr_status wg_dx_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    wg_block(args, block, worker, NULL, args->p[2], true);
-    return SR_OK;
-}
+SR_X86_TYPED(wg_forward, wg_block(args, block, worker, args->p[2], args->p[3], half))
+SR_X86_TYPED(wg_dx, wg_block(args, block, worker, NULL, args->p[2], half))
 
 #endif

@@ -44,6 +44,27 @@ static void prefix_and_adopt(void **state) {
     assert_string_equal("peer.c:1", sr_error_where());
 }
 
+// The first of several failures is kept, and can be restored later and on another thread.
+static void the_first_failure_is_kept(void **state) {
+    (void)state;
+    sr_kept_error kept = {.status = SR_OK};
+    (void)SR_FAIL(SR_E_IO, "an error of something else");
+    sr_error_keep(&kept, SR_OK);
+    assert_status(SR_OK, sr_error_restore(&kept));
+    assert_string_equal("an error of something else", sr_error_message());
+    sr_error_keep(&kept, fail_at(4));
+    sr_error_keep(&kept, fail_at(5));
+    sr_error_keep(&kept, sr_error_adopt(SR_E_PEER, "peer.c:1", "rank 2 died"));
+    assert_status(SR_E_DATA, sr_error_restore(&kept));
+    assert_string_equal("record 4: wrong", sr_error_message());
+    assert_non_null(strstr(sr_error_where(), "test_base_status.c:"));
+    kept.status = SR_OK; // room for the next one
+    sr_error_keep(&kept, fail_at(6));
+    (void)fail_at(7);
+    assert_status(SR_E_DATA, sr_error_restore(&kept));
+    assert_string_equal("record 6: wrong", sr_error_message());
+}
+
 static void long_messages_are_cut(void **state) {
     (void)state;
     char text[5000];
@@ -91,9 +112,9 @@ static void names_and_exit_codes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_and_location),  cmocka_unit_test(prefix_and_adopt),
-        cmocka_unit_test(long_messages_are_cut), cmocka_unit_test(message_belongs_to_thread),
-        cmocka_unit_test(names_and_exit_codes),
+        cmocka_unit_test(message_and_location),      cmocka_unit_test(prefix_and_adopt),
+        cmocka_unit_test(the_first_failure_is_kept), cmocka_unit_test(long_messages_are_cut),
+        cmocka_unit_test(message_belongs_to_thread), cmocka_unit_test(names_and_exit_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

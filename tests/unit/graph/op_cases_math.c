@@ -10,11 +10,16 @@ BUILD(leaky, sr_leaky_relu(in[0], 0.25))
 BUILD(tanh_of, sr_tanh_op(in[0]))
 BUILD(sigmoid, sr_sigmoid(in[0]))
 BUILD(softplus, sr_softplus(in[0]))
+BUILD(silu, sr_silu(in[0]))
 BUILD(bce, sr_bce_with_logits(in[0], 1.0))
 BUILD(add, sr_add(in[0], in[1]))
 BUILD(add_twice, sr_add(in[0], in[0]))
 BUILD(sub, sr_sub(in[0], in[1]))
 BUILD(mul, sr_mul(in[0], in[1]))
+BUILD(divide, sr_div(in[0], in[1]))
+BUILD(square, sr_square(in[0]))
+BUILD(exp_of, sr_exp_op(in[0]))
+BUILD(expand, sr_op_record_one(sr_op_find("expand"), NULL, in))
 BUILD(scale, sr_scale(in[0], -2.0, 0.5))
 BUILD(scale_by, sr_scale_by(in[0], in[1]))
 BUILD(fill_by_f64, sr_fill_by(in[0], SR_F64, 2, (const int64_t[]){2, 2}))
@@ -32,6 +37,9 @@ WRONG(leaky_of_integers, sr_leaky_relu(ZEROS(SR_U8, 1, 3), 0.1))
 WRONG(tanh_of_integers, sr_tanh_op(ZEROS(SR_I32, 1, 3)))
 WRONG(sigmoid_of_integers, sr_sigmoid(ZEROS(SR_I32, 1, 3)))
 WRONG(softplus_of_integers, sr_softplus(ZEROS(SR_I32, 1, 3)))
+WRONG(silu_of_integers, sr_silu(ZEROS(SR_I32, 1, 3)))
+WRONG(square_of_integers, sr_square(ZEROS(SR_I32, 1, 3)))
+WRONG(exp_of_integers, sr_exp_op(ZEROS(SR_I32, 1, 3)))
 #define WRONG_PAIR(name, op)                                                                       \
     WRONG(name, sr_op_record_one(sr_op_find(op), &(double){0},                                     \
                                  (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), ZEROS(SR_F32, 2, 3, 2)}))
@@ -41,9 +49,15 @@ WRONG_PAIR(leaky_grad_shapes, "leaky_relu_grad")
 WRONG_PAIR(tanh_grad_shapes, "tanh_grad")
 WRONG_PAIR(sigmoid_grad_shapes, "sigmoid_grad")
 WRONG_PAIR(softplus_grad_shapes, "softplus_grad")
+WRONG_PAIR(silu_grad_shapes, "silu_grad")
 WRONG_PAIR(add_shapes, "add")
 WRONG(sub_dtypes, sr_sub(ZEROS(SR_F32, 1, 3), ZEROS(SR_BF16, 1, 3)))
 WRONG_PAIR(mul_shapes, "mul")
+WRONG_PAIR(div_shapes, "div")
+WRONG_PAIR(expand_shapes, "expand")
+// To [7], as the operator's attributes have it: five extents, then the rank.
+WRONG(sum_to_seven, sr_op_record_one(sr_op_find("sum_to"), (const int64_t[6]){7, 0, 0, 0, 0, 1},
+                                     (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3)}))
 WRONG(scale_of_integers, sr_scale(ZEROS(SR_I32, 1, 3), 1, 0))
 WRONG(scale_by_vector, sr_scale_by(ZEROS(SR_F32, 1, 3), ZEROS(SR_F32, 1, 3)))
 WRONG(fill_too_deep,
@@ -218,6 +232,31 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = softplus_grad_shapes,
      .message = "softplus_grad: inputs"},
+    {.op = "silu",
+     .build = silu,
+     .inputs = 1,
+     .info = {F64(1, 2)},
+     .in = {{0, 1}},
+     .want = {0, 0.7310585786300049},
+     .want_count = 2,
+     .low = -4,
+     .high = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = silu_of_integers,
+     .message = "silu: input"},
+    {.op = "silu_grad",
+     .build = silu,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(1, 2), F64(1, 2)},
+     .in = {{0, 1}, {1, 1}},
+     .want = {0.5, 0.9276705118714867},
+     .want_count = 2,
+     .low = -4,
+     .high = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = silu_grad_shapes,
+     .message = "silu_grad: inputs"},
     {.op = "softplus",
      .build = bce,
      .inputs = 1,
@@ -239,7 +278,34 @@ const op_case op_cases_math[] = {
      .want_count = 3,
      .gradient = GRADIENT_TWICE,
      .wrong = add_shapes,
-     .message = "add: inputs [2, 3] f32 and [3, 2] f32 must have equal shapes and dtypes"},
+     .message =
+         "add: inputs [2, 3] f32 and [3, 2] f32 must have equal dtypes, and equal shapes or"},
+    {.op = "add",
+     .build = add,
+     .inputs = 2,
+     .info = {F64(2, 2, 3), F64(1, 3)},
+     .in = {{1, 2, 3, 4, 5, 6}, {10, 20, -30}},
+     .want = {11, 22, -27, 14, 25, -24},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE},
+    // The gradient of b, which is repeated over the rows.
+    {.op = "add",
+     .build = add,
+     .wrt = 2,
+     .inputs = 3,
+     .info = {F64(2, 2, 3), F64(1, 3), F64(2, 2, 3)},
+     .in = {{0}, {0}, {1, 2, 3, 4, 5, -6}},
+     .want = {5, 7, -3},
+     .want_count = 3,
+     .gradient = GRADIENT_TWICE},
+    {.op = "add",
+     .build = add,
+     .inputs = 2,
+     .info = {F64(0, 0), F64(2, 2, 1)},
+     .in = {{5}, {1, -2}},
+     .want = {6, 3},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE},
     {.op = "add",
      .build = add_twice,
      .inputs = 1,
@@ -268,6 +334,89 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = mul_shapes,
      .message = "mul: inputs"},
+    {.op = "mul",
+     .build = mul,
+     .inputs = 2,
+     .info = {F64(3, 2, 1, 2), F64(2, 3, 1)},
+     .in = {{1, 2, 3, 4}, {1, 10, 100}},
+     .want = {1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400},
+     .want_count = 12,
+     .gradient = GRADIENT_TWICE},
+    {.op = "sub",
+     .build = sub,
+     .inputs = 2,
+     .info = {F64(2, 1, 2), F64(2, 2, 1)},
+     .in = {{5, 7}, {1, 2}},
+     .want = {4, 6, 3, 5},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE},
+    {.op = "div",
+     .build = divide,
+     .inputs = 2,
+     .info = {F64(1, 3), F64(1, 3)},
+     .in = {{1, 2, -3}, {4, 0.5, 2}},
+     .want = {0.25, 4, -1.5},
+     .want_count = 3,
+     .low = 0.5,
+     .high = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = div_shapes,
+     .message = "div: inputs"},
+    {.op = "div",
+     .build = divide,
+     .inputs = 2,
+     .info = {F64(2, 2, 2), F64(2, 2, 1)},
+     .in = {{1, 2, 3, 4}, {2, 4}},
+     .want = {0.5, 1, 0.75, 1},
+     .want_count = 4,
+     .low = 0.5,
+     .high = 2,
+     .gradient = GRADIENT_TWICE},
+    {.op = "square",
+     .build = square,
+     .inputs = 1,
+     .info = {F64(1, 2)},
+     .in = {{-3, 0.5}},
+     .want = {9, 0.25},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .low = -2,
+     .high = 2,
+     .wrong = square_of_integers,
+     .message = "square: input"},
+    {.op = "exp",
+     .build = exp_of,
+     .inputs = 1,
+     .info = {F64(1, 2)},
+     .in = {{0, 1}},
+     .want = {1, 2.718281828459045},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = exp_of_integers,
+     .message = "exp: input"},
+    {.op = "expand",
+     .build = expand,
+     .inputs = 2,
+     .fixed = 2,
+     .info = {F64(2, 2, 1), F64(2, 2, 3)},
+     .in = {{4, 5}, {0}},
+     .want = {4, 4, 4, 5, 5, 5},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE,
+     .wrong = expand_shapes,
+     .message = "expand: inputs"},
+    // The gradient of b, which is repeated along the second dimension of three.
+    {.op = "sum_to",
+     .build = mul,
+     .wrt = 2,
+     .inputs = 3,
+     .info = {F64(3, 2, 2, 2), F64(3, 2, 1, 2), F64(3, 2, 2, 2)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 10, 10}},
+     .want = {4, 6, 75, 86},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = sum_to_seven,
+     .message = "sum_to: input [2, 3] f32 cannot be summed to [7] f32"},
     {.op = "scale",
      .build = scale,
      .inputs = 1,

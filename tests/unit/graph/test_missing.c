@@ -108,9 +108,13 @@ CALL(leaky, sr_leaky_relu(SR_NONE, 0.1))
 CALL(tanh_of, sr_tanh_op(SR_NONE))
 CALL(sigmoid, sr_sigmoid(SR_NONE))
 CALL(softplus, sr_softplus(SR_NONE))
+CALL(silu, sr_silu(SR_NONE))
+CALL(square, sr_square(SR_NONE))
+CALL(exp_of, sr_exp_op(SR_NONE))
 CALL(add, sr_add(a->some, SR_NONE))
 CALL(sub, sr_sub(SR_NONE, a->some))
 CALL(mul, sr_mul(SR_NONE, SR_NONE))
+CALL(divide, sr_div(SR_NONE, SR_NONE))
 CALL(scale, sr_scale(SR_NONE, 1, 0))
 CALL(scale_by, sr_scale_by(a->some, SR_NONE))
 CALL(fill_by, sr_fill_by(SR_NONE, SR_F32, 1, dims))
@@ -170,9 +174,13 @@ static const missing_call calls[] = {
     {"sr_tanh_op", "tanh: x", tanh_of},
     {"sr_sigmoid", "sigmoid: x", sigmoid},
     {"sr_softplus", "softplus: x", softplus},
+    {"sr_silu", "silu: x", silu},
+    {"sr_square", "square: x", square},
+    {"sr_exp_op", "exp: x", exp_of},
     {"sr_add", "add: b", add},
     {"sr_sub", "sub: a", sub},
     {"sr_mul", "mul: a", mul},
+    {"sr_div", "div: a", divide},
     {"sr_scale", "scale: x", scale},
     {"sr_scale_by", "scale_by: scalar", scale_by},
     {"sr_fill_by", "fill_by: scalar", fill_by},

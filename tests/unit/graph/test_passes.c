@@ -130,6 +130,34 @@ static void test_a_residual_block_has_its_chains(void **state) {
     sr_context_free(n.context);
 }
 
+// ---- Chains of formulas ----
+
+// Formulas run in the chains of their neighbours, also where an input is repeated, and their bits
+// are those of formulas that run alone.
+static uint64_t run_formulas(int optimize, sr_text *text) {
+    pass_network n;
+    sr_tensor grads[2];
+    begin(&n, optimize, SR_F32);
+    const sr_tensor y = sr_sigmoid(sr_add(sr_mul(n.x, n.gamma), sr_tanh_op(n.x)));
+    sr_gradients(sr_reduce_sum(sr_square(y)), SR_NONE, (sr_tensor[]){n.gamma, n.x}, 2, grads);
+    const sr_target targets[2] = {{.tensor = grads[0]}, {.tensor = grads[1]}};
+    assert_ok(sr_plan_text(run(&n, targets, 2), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+static void test_formulas_take_part_in_chains(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    const uint64_t alone = run_formulas(-1, &text);
+    sr_text_clear(&text);
+    assert_int_equal(alone, run_formulas(0, &text));
+    if (!strstr(text.data, " tanh/reference mul/reference add/"))
+        fail_msg("no step runs the formulas together\n%s", text.data);
+    sr_text_release(&text);
+}
+
 // ---- Recomputed values ----
 
 static sr_tensor deep_gradient(pass_network *n) {
@@ -259,6 +287,7 @@ int main(void) {
     fill(vector, CHANNELS, 3, 1.0f);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_residual_block_has_its_chains),
+        cmocka_unit_test(test_formulas_take_part_in_chains),
         cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_random_networks_keep_their_bits),

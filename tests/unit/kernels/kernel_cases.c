@@ -50,7 +50,7 @@ static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, 
     static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
         for (int t = 0; t < 2; t++) {
-            const sr_scale_params params = {counts[k], -0.3, 0.7};
+            const sr_expression_params params = {.count = counts[k], .constant = {-0.3, 0.7}};
             problem c = problem_of(kernel, inputs + 1, &params, sizeof params);
             for (int i = 0; i < inputs; i++)
                 set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : counts[k]);
@@ -61,20 +61,31 @@ static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, 
     }
 }
 
-static void case_unary(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 0);
+// The rows of kernels/expression_list.def, with inputs of the output's shape.
+static void case_expression(sr_kernel_id kernel) {
+    arg_role roles[MAX_ARGS];
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
+    for (int i = 0; i + 1 < count; i++)
+        roles[i] = arguments[i].type == SR_ARG_T ? ACTIVATION : POSITIVE;
+    elementwise(kernel, count - 1, roles,
+                kernel == SR_KERNEL_gelu        ? 2
+                : kernel == SR_KERNEL_gelu_grad ? 4
+                                                : 0);
 }
-static void case_binary(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 0);
-}
-static void case_gelu(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){ACTIVATION}, 2);
-}
-static void case_gelu_grad(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, ACTIVATION}, 4);
-}
-static void case_scale_by(sr_kernel_id kernel) {
-    elementwise(kernel, 2, (const arg_role[]){ACTIVATION, POSITIVE}, 0);
+static void case_sum_to(sr_kernel_id kernel) {
+    static const uint8_t repeated[] = {2, 5, 0, 7};
+    for (int k = 0; k < 4; k++) {
+        for (int t = 0; t < 2; t++) {
+            const sr_expression_params params = {
+                .count = 37 * 11 * 5, .dim = {37, 11, 5}, .dims = 3, .repeated = {repeated[k]}};
+            problem c = problem_of(kernel, 2, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], params.count);
+            set_output(&c, 1, ACTIVATION, types[t], sr_input_elements(&params, 0));
+            c.terms = (double)params.count;
+            check_problem(&c);
+        }
+    }
 }
 static void case_fill_by(sr_kernel_id kernel) {
     elementwise(kernel, 1, (const arg_role[]){POSITIVE}, 0);
@@ -367,23 +378,10 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_train] = case_batchnorm,
     [SR_KERNEL_batchnorm_grad] = case_batchnorm,
     [SR_KERNEL_batchnorm_infer] = case_batchnorm,
-    [SR_KERNEL_relu] = case_unary,
-    [SR_KERNEL_relu_grad] = case_binary,
-    [SR_KERNEL_gelu] = case_gelu,
-    [SR_KERNEL_gelu_grad] = case_gelu_grad,
-    [SR_KERNEL_leaky_relu] = case_unary,
-    [SR_KERNEL_leaky_relu_grad] = case_binary,
-    [SR_KERNEL_tanh] = case_unary,
-    [SR_KERNEL_tanh_grad] = case_binary,
-    [SR_KERNEL_sigmoid] = case_unary,
-    [SR_KERNEL_sigmoid_grad] = case_binary,
-    [SR_KERNEL_softplus_grad] = case_binary,
-    [SR_KERNEL_softplus] = case_unary,
-    [SR_KERNEL_add] = case_binary,
-    [SR_KERNEL_sub] = case_binary,
-    [SR_KERNEL_mul] = case_binary,
-    [SR_KERNEL_scale] = case_unary,
-    [SR_KERNEL_scale_by] = case_scale_by,
+#define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,
+#include "kernels/expression_list.def"
+#undef SR_EXPRESSION
+    [SR_KERNEL_sum_to] = case_sum_to,
     [SR_KERNEL_fill_by] = case_fill_by,
     [SR_KERNEL_cast] = case_cast,
     [SR_KERNEL_normalize] = case_normalize,

@@ -130,6 +130,9 @@ static void make_request(sr_kernel_id kernel, const void *params, size_t bytes, 
         request->dtype[i] = args[i] ? args[i]->dtype : SR_DTYPE_COUNT;
         p[i] = args[i] ? args[i]->data : NULL;
     }
+    for (int i = 0; i < count; i++) // arrays of the size that the list states
+        if (args[i])
+            assert_int_equal(args[i]->count, sr_kernel_argument_count(request, i));
 }
 
 // One run; 'reverse' runs the blocks backwards and overwrites the scratch before each.

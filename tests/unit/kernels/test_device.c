@@ -366,7 +366,7 @@ static void test_direct_streams(void **state) {
 // ---- Kernels ----
 
 static void prepare_add(int64_t count, sr_kernel_request *request, sr_prepared *prepared) {
-    const sr_count_params params = {.count = count};
+    const sr_expression_params params = {.count = count};
     memset(request, 0, sizeof *request);
     request->kernel = SR_KERNEL_add;
     request->args = 3;

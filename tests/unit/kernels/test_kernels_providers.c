@@ -308,7 +308,6 @@ enum { MAX_ENTRIES = 128, MAX_VARIANTS = 32 };
 static const sr_kernel_entry *reached[MAX_ENTRIES];
 static int reached_count;
 static bool variant_reached[MAX_ENTRIES][MAX_VARIANTS];
-static bool has_variants[SR_KERNEL_COUNT];
 
 // The index of the entry in 'reached', where it is added the first time.
 static int index_of(const sr_kernel_entry *entry) {
@@ -337,7 +336,6 @@ static void check_variant(const problem *c, const sr_kernel_entry *entry, int va
                           const arrays *inputs, const arrays *expected) {
     sr_prepared prepared;
     assert_true(variant < MAX_VARIANTS);
-    has_variants[entry->kernel] = true;
     const sr_status status = sr_kernel_prepare_as(&c->request, entry, variant, &prepared);
     if (status == SR_E_UNSUPPORTED)
         return;
@@ -385,14 +383,18 @@ static void check_entry(const problem *c, const sr_kernel_entry *entry, const ar
     sr_prepared_release(&prepared);
 }
 
-// The chooser computes the true sizes of arguments, and knows them for every kernel with variants.
-static void check_sizes(const problem *c) {
-    for (int i = 0; i < c->request.args; i++) {
-        const int64_t count = sr_chooser_count(&c->request, i);
-        if (count >= 0)
-            assert_int_equal(c->arg[i].role == NONE ? 0 : c->arg[i].count, count);
-        else
-            assert_false(has_variants[c->request.kernel]);
+// The list has the true sizes of arguments and what the kernel does with them.
+static void check_arguments(const problem *c) {
+    int args;
+    const sr_kernel_argument *listed = sr_kernel_arguments(c->request.kernel, &args);
+    assert_int_equal(args, c->request.args);
+    assert_true(sr_kernel_fits(&c->request));
+    for (int i = 0; i < args; i++) {
+        const bool present = c->arg[i].role != NONE;
+        assert_int_equal(present ? c->arg[i].count : 0, sr_kernel_argument_count(&c->request, i));
+        assert_int_equal(c->arg[i].output, listed[i].role == SR_ARG_OUT);
+        assert_int_equal(c->arg[i].updated, listed[i].role == SR_ARG_UPD);
+        assert_true(present || listed[i].role == SR_ARG_OPT);
     }
 }
 
@@ -416,7 +418,7 @@ void check_problem(const problem *c) {
             check_entry(c, entry, &inputs, &want, &magnitude);
         }
     }
-    check_sizes(c);
+    check_arguments(c);
     free_arrays(&inputs);
     free_arrays(&want);
     free_arrays(&absolute);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every reference kernel but those with windows (test_kernels_windows.c), compared with an
+// Every reference kernel but formulas (test_kernels_expression.c) and those with windows
+// (test_kernels_windows.c), compared with an
 // independent double loop in all activation types, with bounds from the types' rounding errors.
 // Blocks in any order give the same bits (kernel_fixture.h), and the hash of all results is a
 // golden value: the same one for every compiler and instruction set.
@@ -13,123 +14,14 @@
 
 #define COUNT 70001 // two blocks, the second one not full
 
-static double cdf(double x) {
-    return 0.5 * erfc(-x / sqrt(2.0));
-}
-static double pdf(double x) {
-    return exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));
-}
-static double f_relu(double x) {
-    return x > 0 ? x : 0;
-}
-static double f_gelu(double x) {
-    return x * cdf(x);
-}
-static double f_sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-static double f_softplus(double x) {
-    return x > 30 ? x + exp(-x) : log1p(exp(x));
-}
-static double g_relu(double y, double dy) {
-    return y > 0 ? dy : 0;
-}
-static double g_gelu(double x, double dy) {
-    return dy * (cdf(x) + x * pdf(x));
-}
-static double g_tanh(double y, double dy) {
-    return dy * (1 - y * y);
-}
-static double g_sigmoid(double y, double dy) {
-    return dy * y * (1 - y);
-}
-static double g_softplus(double x, double dy) {
-    return dy * f_sigmoid(x);
-}
-static double f_add(double a, double b) {
-    return a + b;
-}
-static double f_sub(double a, double b) {
-    return a - b;
-}
-static double f_mul(double a, double b) {
-    return a * b;
-}
-
-typedef struct map_case {
-    sr_kernel_id kernel;
-    double (*one)(double);
-    double (*two)(double, double);
-    double low, high;
-} map_case;
-
-static const map_case maps[] = {
-    {SR_KERNEL_relu, f_relu, NULL, -2, 2},
-    {SR_KERNEL_gelu, f_gelu, NULL, -6, 6},
-    {SR_KERNEL_tanh, tanh, NULL, -10, 10},
-    {SR_KERNEL_sigmoid, f_sigmoid, NULL, -80, 80},
-    {SR_KERNEL_softplus, f_softplus, NULL, -60, 60},
-    {SR_KERNEL_relu_grad, NULL, g_relu, -1, 1},
-    {SR_KERNEL_gelu_grad, NULL, g_gelu, -6, 6},
-    {SR_KERNEL_tanh_grad, NULL, g_tanh, -1, 1},
-    {SR_KERNEL_sigmoid_grad, NULL, g_sigmoid, 0, 1},
-    {SR_KERNEL_softplus_grad, NULL, g_softplus, -80, 80},
-    {SR_KERNEL_add, NULL, f_add, -3, 3},
-    {SR_KERNEL_sub, NULL, f_sub, -3, 3},
-    {SR_KERNEL_mul, NULL, f_mul, -3, 3},
-};
-
-static void check_map(const map_case *m, sr_dtype dtype) {
-    const sr_count_params p = {COUNT};
-    test_array *a = array_random(dtype, COUNT, 1, m->low, m->high);
-    test_array *b = array_random(dtype, COUNT, 2, -2, 2), *y = array_new(dtype, COUNT);
-    test_array *two[] = {a, b, y}, *one[] = {a, y};
-    kernel_run("reference", m->kernel, &p, sizeof p, m->two ? 3 : 2, m->two ? two : one);
-    for (int64_t i = 0; i < COUNT; i++) {
-        const double av = array_get(a, i), bv = array_get(b, i);
-        const double want = m->two ? m->two(av, bv) : m->one(av);
-        assert_near(sr_kernel_name(m->kernel), i, dtype, array_get(y, i), want, 8,
-                    fabs(want) + (m->two                        ? fabs(bv)
-                                  : m->kernel == SR_KERNEL_gelu ? fabs(av)
-                                                                : 0));
-    }
-    // In place, on the first input that has the type (dx may be dy).
-    const bool gradient = m->two && m->two != f_add && m->two != f_sub && m->two != f_mul;
-    test_array *onto = gradient ? b : a, *two_in[] = {a, b, onto}, *one_in[] = {a, a};
-    kernel_run("reference", m->kernel, &p, sizeof p, m->two ? 3 : 2, m->two ? two_in : one_in);
-    assert_memory_equal(onto->data, y->data, (size_t)COUNT * sr_dtype_size(dtype));
-}
-
-static void test_maps(void **state) {
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
-        for (int t = 0; t < 4; t++) {
-            check_map(&maps[i], fixture_types[t]);
-            arrays_free(state);
-        }
-}
-
-static void test_scaling(void **state) {
-    const sr_scale_params p = {.count = COUNT, .alpha = 0.3, .beta = -1.25};
+static void test_fill(void **state) {
     const sr_count_params count = {COUNT};
     for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t], param = parameter_type(dtype);
-        test_array *x = array_random(dtype, COUNT, 1, -2, 2), *y = array_new(dtype, COUNT);
-        test_array *dy = array_random(dtype, COUNT, 2, -2, 2), *leaky = array_new(dtype, COUNT);
-        test_array *grad = array_new(dtype, COUNT), *by = array_new(dtype, COUNT);
         test_array *s = array_of(param, 1, (const double[]){-0.7}), *fill = array_new(dtype, COUNT);
-        KERNEL_RUN(scale, p, x, y);
-        KERNEL_RUN(leaky_relu, p, x, leaky);
-        KERNEL_RUN(leaky_relu_grad, p, x, dy, grad);
-        KERNEL_RUN(scale_by, count, x, s, by);
         KERNEL_RUN(fill_by, count, s, fill);
-        for (int64_t i = 0; i < COUNT; i++) {
-            const double v = array_get(x, i), g = array_get(dy, i), sv = array_get(s, 0);
-            assert_near("scale", i, dtype, array_get(y, i), 0.3 * v - 1.25, 3, 2);
-            assert_near("leaky_relu", i, dtype, array_get(leaky, i), v > 0 ? v : 0.3 * v, 2, 2);
-            assert_near("leaky_relu_grad", i, dtype, array_get(grad, i), v > 0 ? g : 0.3 * g, 2, 2);
-            assert_near("scale_by", i, dtype, array_get(by, i), sv * v, 2, 2);
-            assert_true(array_get(fill, i) == round_to(dtype, sv));
-        }
+        for (int64_t i = 0; i < COUNT; i++)
+            assert_true(array_get(fill, i) == round_to(dtype, array_get(s, 0)));
         arrays_free(state);
     }
 }
@@ -538,16 +430,48 @@ static void test_mixed_types_are_refused(void **state) {
     }
 }
 
+// What the list says about arguments: names, roles, numbers of elements.
+static void test_arguments_of_the_list(void **state) {
+    (void)state;
+    const sr_conv_params p = {
+        .n = 2, .h = 5, .w = 4, .c = 6, .k = 8, .r = 3, .s = 1, .p = 3, .q = 2, .groups = 2};
+    const int64_t want[] = {240, 72, 0, 96};
+    sr_kernel_request request = {
+        .kernel = SR_KERNEL_conv2d, .args = 4, .dtype = {SR_F16, SR_F32, SR_DTYPE_COUNT, SR_F16}};
+    int count;
+    memcpy(request.params, &p, sizeof p);
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request.kernel, &count);
+    assert_int_equal(4, count);
+    assert_string_equal("bias", arguments[2].name);
+    assert_int_equal(SR_ARG_OPT, arguments[2].role);
+    assert_int_equal(SR_ARG_OUT, arguments[3].role);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(want[i], sr_kernel_argument_count(&request, i));
+    assert_int_equal(-1, sr_kernel_argument_count(&request, 4));
+    assert_int_equal(-1, sr_kernel_argument_count(&request, -1));
+    assert_int_equal(SR_F16, sr_kernel_activation(&request));
+    assert_true(sr_kernel_fits(&request));
+    request.dtype[2] = SR_F32;
+    assert_int_equal(8, sr_kernel_argument_count(&request, 2));
+    assert_true(sr_kernel_fits(&request));
+    request.dtype[1] = SR_DTYPE_COUNT; // not optional
+    assert_false(sr_kernel_fits(&request));
+    request.kernel = SR_KERNEL_OWN;
+    assert_null(sr_kernel_arguments(request.kernel, &count));
+    assert_int_equal(0, count);
+    assert_int_equal(-1, sr_kernel_argument_count(&request, 0));
+    assert_false(sr_kernel_fits(&request));
+}
+
 // Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(5, UINT64_C(0x1a9ab488581e7953));
+    assert_digest(5, UINT64_C(0xe474643c89ccb1f9));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_maps, arrays_free),
-        cmocka_unit_test_teardown(test_scaling, arrays_free),
+        cmocka_unit_test_teardown(test_fill, arrays_free),
         cmocka_unit_test_teardown(test_nan_stays_nan, arrays_free),
         cmocka_unit_test_teardown(test_dropout, arrays_free),
         cmocka_unit_test_teardown(test_random_normal, arrays_free),
@@ -564,6 +488,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_digest, arrays_free),
         cmocka_unit_test_teardown(test_table, arrays_free),
         cmocka_unit_test_teardown(test_mixed_types_are_refused, arrays_free),
+        cmocka_unit_test(test_arguments_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

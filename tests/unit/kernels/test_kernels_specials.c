@@ -131,7 +131,7 @@ static void check_all(const special_case *cases, size_t count, const void *param
 
 static void test_elements(void **state) {
     (void)state;
-    const sr_scale_params params = {COUNT, -0.3, 0.7};
+    const sr_expression_params params = {.count = COUNT, .constant = {-0.3, 0.7}};
     CHECK_ALL(by_count, params);
 }
 

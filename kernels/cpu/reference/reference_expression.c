@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of expression_list.def: one interpreter of their programs. And sum_to, the sum over
+// the repeats of a broadcast tensor, which gradients of formulas need.
+//
+// Blocks stream over the output and the inputs of its shape, so that formulas take part in chains
+// (graph/pass_chain.c). An output may be an input of its shape: a chunk is read before it is
+// written.
+#include <math.h>
+#include <string.h>
+
+#include "kernels/base/math.h"
+#include "kernels/cpu/reference/reference_internal.h"
+#include "kernels/expression.h"
+
+// Elements that an opcode processes at a time: a stack of eight is 8 KiB of f32.
+#define CHUNK 256
+#define GRANULE 64   // of blocks
+#define SUM_BLOCK 64 // results of a block of sum_to
+
+// A walk over the output, and the place of one input beside it.
+typedef struct walk {
+    int64_t at[SR_EXPRESSION_DIMS];
+    int64_t step[SR_EXPRESSION_DIMS]; // of the input; 0 where it is repeated
+    int64_t offset;                   // in the input
+} walk;
+
+static walk walk_from(const sr_expression_params *p, int input, int64_t first) {
+    walk w = {.offset = 0};
+    int64_t stride = 1;
+    for (int d = p->dims - 1; d >= 0; d--) {
+        const bool repeated = p->repeated[input] >> d & 1;
+        w.at[d] = first % p->dim[d];
+        first /= p->dim[d];
+        w.step[d] = repeated ? 0 : stride;
+        stride *= repeated ? 1 : p->dim[d];
+        w.offset += w.at[d] * w.step[d];
+    }
+    return w;
+}
+
+// 'run' elements on, at most to the end of the last dimension.
+static void walk_on(walk *w, const sr_expression_params *p, int64_t run) {
+    int d = p->dims - 1;
+    w->at[d] += run;
+    w->offset += run * w->step[d];
+    while (d > 0 && w->at[d] == p->dim[d]) {
+        w->offset -= w->at[d] * w->step[d];
+        w->at[d] = 0;
+        d--;
+        w->at[d]++;
+        w->offset += w->step[d];
+    }
+}
+
+// The places in x of sum_to that one element of y was repeated to.
+typedef struct repeats {
+    int64_t at[SR_EXPRESSION_DIMS];
+    int64_t step[SR_EXPRESSION_DIMS]; // of x
+    int64_t offset;
+} repeats;
+
+static repeats repeats_of(const sr_expression_params *p, int64_t element) {
+    repeats r = {.offset = 0};
+    int64_t stride = 1;
+    for (int d = p->dims - 1; d >= 0; d--) {
+        r.step[d] = stride;
+        stride *= p->dim[d];
+        if (p->repeated[0] >> d & 1)
+            continue;
+        r.offset += element % p->dim[d] * r.step[d];
+        element /= p->dim[d];
+    }
+    return r;
+}
+
+static bool repeats_next(repeats *r, const sr_expression_params *p) {
+    for (int d = p->dims - 1; d >= 0; d--) {
+        if (!(p->repeated[0] >> d & 1))
+            continue;
+        r->offset += r->step[d];
+        if (++r->at[d] < p->dim[d])
+            return true;
+        r->offset -= r->at[d] * r->step[d];
+        r->at[d] = 0;
+    }
+    return false;
+}
+
+#define SR_TYPED_BODY "kernels/cpu/reference/reference_expression.inc"
+#include "kernels/cpu/reference/reference_typed.inc"
+
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(expression);
+    const sr_expression_params *p = (const void *)request->params;
+    const int inputs = request->args - 1;
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
+    sr_kernel_stage *stage = &out->stage[0];
+    uint32_t touches = 0;
+    stage->streams = 1u << inputs;
+    for (int i = 0; i < inputs; i++) {
+        if (arguments[i].type == SR_ARG_T && (p->dims == 0 || p->repeated[i] == 0))
+            stage->streams |= 1u << i;
+        else
+            touches |= 1u << i;
+    }
+    stage->leaves = ~(stage->streams | touches);
+    stage->run = variants[sr_kernel_activation(request)];
+    stage->rows = p->count;
+    stage->block_rows = SR_REFERENCE_BLOCK;
+    stage->granule = GRANULE;
+    stage->blocks = sr_blocks_of(p->count, SR_REFERENCE_BLOCK);
+    out->stages = 1;
+    out->state = (void *)(uintptr_t)sr_expression_of(request->kernel); // static: never freed
+    return SR_OK;
+}
+
+#define SR_EXPRESSION(name, ...)                                                                   \
+    sr_status sr_reference_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {    \
+        return prepare(request, out);                                                              \
+    }
+#include "kernels/expression_list.def"
+#undef SR_EXPRESSION
+
+sr_status sr_reference_prepare_sum_to(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(sum_to);
+    const sr_expression_params *p = (const void *)request->params;
+    sr_add_stage(out, variants[request->dtype[0]],
+                 sr_blocks_of(sr_input_elements(p, 0), SUM_BLOCK));
+    return SR_OK;
+}

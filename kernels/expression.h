@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of expression_list.def: formulas for one element, on a stack of numbers.
+//
+// A kernel runs each opcode over a few hundred elements before the next one, so that its loops are
+// long and the stack stays in the first-level cache. Numbers are f32 for f32, bf16 and f16, and f64
+// for f64; the result is rounded once, when it is stored. A program is plain data, which a device's
+// kernel can take by value.
+#ifndef SR_KERNELS_EXPRESSION_H
+#define SR_KERNELS_EXPRESSION_H
+
+#include "kernels/kernel.h"
+
+#define SR_EXPRESSION_CODES_MOST 32 // of a program, its end included
+#define SR_EXPRESSION_LITERALS 4    // of a program
+#define SR_EXPRESSION_DEPTH 8       // of its stack
+
+// Opcodes: OPCODE(name, numbers taken, numbers left)
+#define SR_EXPRESSION_OPCODES(OPCODE)                                                              \
+    OPCODE(END, 1, 1)                                                                              \
+    OPCODE(X0, 0, 1) /* inputs of type T */                                                        \
+    OPCODE(X1, 0, 1)                                                                               \
+    OPCODE(X2, 0, 1)                                                                               \
+    OPCODE(P0, 0, 1) /* inputs that are one number of type P */                                    \
+    OPCODE(P1, 0, 1)                                                                               \
+    OPCODE(P2, 0, 1)                                                                               \
+    OPCODE(K0, 0, 1) /* constants of the params */                                                 \
+    OPCODE(K1, 0, 1)                                                                               \
+    OPCODE(K2, 0, 1)                                                                               \
+    OPCODE(K3, 0, 1)                                                                               \
+    OPCODE(L0, 0, 1) /* literals of the program */                                                 \
+    OPCODE(L1, 0, 1)                                                                               \
+    OPCODE(L2, 0, 1)                                                                               \
+    OPCODE(L3, 0, 1)                                                                               \
+    OPCODE(ZERO, 0, 1)                                                                             \
+    OPCODE(ONE, 0, 1)                                                                              \
+    OPCODE(ADD, 2, 1)                                                                              \
+    OPCODE(SUB, 2, 1)                                                                              \
+    OPCODE(MUL, 2, 1)                                                                              \
+    OPCODE(DIV, 2, 1)                                                                              \
+    OPCODE(LT, 2, 1)   /* a b: 1 where a < b, else 0 */                                            \
+    OPCODE(GT, 2, 1)   /* a b: 1 where a > b, else 0 */                                            \
+    OPCODE(PICK, 3, 1) /* c a b: a where c is not 0, else b */                                     \
+    OPCODE(NEG, 1, 1)                                                                              \
+    OPCODE(EXP, 1, 1)                                                                              \
+    OPCODE(LOG1P, 1, 1) /* log(1 + a) for 0 <= a <= 1, without loss for small a */                 \
+    OPCODE(ERF, 1, 1)                                                                              \
+    OPCODE(TANH, 1, 1)                                                                             \
+    OPCODE(SIGMOID, 1, 1) /* 1 / (1 + exp(-a)), without overflow */
+
+typedef enum sr_opcode {
+#define SR_OPCODE(name, taken, left) SR_CODE_##name,
+    SR_EXPRESSION_OPCODES(SR_OPCODE)
+#undef SR_OPCODE
+        SR_CODE_COUNT
+} sr_opcode;
+
+typedef struct sr_expression {
+    uint8_t code[SR_EXPRESSION_CODES_MOST]; // sr_opcode, to SR_CODE_END
+    uint8_t inputs;                         // the output is the argument after them
+    double literal[SR_EXPRESSION_LITERALS];
+} sr_expression;
+
+// The program of a kernel, or NULL where it is no row of expression_list.def. Static storage.
+const sr_expression *sr_expression_of(sr_kernel_id kernel);
+// Whether a program takes from its stack only what it left there, keeps to the limits, and leaves
+// one number.
+bool sr_expression_is_sound(const sr_expression *expression);
+
+#endif
