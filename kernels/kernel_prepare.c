@@ -21,8 +21,11 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
     if (request->kernel == SR_KERNEL_OWN)
-        return SR_FAIL(SR_E_UNSUPPORTED, "none of the operator's kernels (%s, ...) takes (%s)",
-                       request->own_count ? request->own[0].name : "none", dtypes);
+        return SR_FAIL(SR_E_UNSUPPORTED, "none of the operator's kernels (%s, ...) takes (%s)%s",
+                       request->own_count ? request->own[0].name : "none", dtypes,
+                       sr_kernels_portable() ? " in numerics class 'reference', which "
+                                               "numerics.portable asks for"
+                                             : "");
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;
     for (size_t i = 0; i < count && used < sizeof served; i++)

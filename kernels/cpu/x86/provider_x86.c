@@ -234,6 +234,12 @@ static const x86_row rows[SR_X86_COUNT] = {
                                             sr_x86_pointwise_plan},
     [SR_X86_POINTWISE(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_pointwise_supports,
                                                sr_x86_pointwise_plan},
+    [SR_X86_DIRECT(SR_KERNEL_conv2d)] = {"TFfT", sr_x86_direct_supports, sr_x86_direct_plan},
+    [SR_X86_DIRECT(SR_KERNEL_conv2d_dx)] = {"TFT", sr_x86_direct_supports, sr_x86_direct_plan},
+    [SR_X86_DIRECT(SR_KERNEL_conv2d_dw)] = {"TTF", sr_x86_direct_supports, sr_x86_direct_plan_dw},
+    [SR_X86_DIRECT(SR_KERNEL_linear)] = {"TFfT", sr_x86_direct_supports, sr_x86_direct_plan},
+    [SR_X86_DIRECT(SR_KERNEL_linear_dx)] = {"TFT", sr_x86_direct_supports, sr_x86_direct_plan},
+    [SR_X86_DIRECT(SR_KERNEL_linear_dw)] = {"TTF", sr_x86_direct_supports, sr_x86_direct_plan_dw},
 };
 
 static const sr_x86_set *set_of_processor(void) {
@@ -318,6 +324,13 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
     return row_prepare(SR_X86_WINOGRAD_DW_POINTS, request, out);
 }
 
+static bool direct_supports(const sr_kernel_request *request) {
+    return row_supports(SR_X86_DIRECT(request->kernel), request);
+}
+static sr_status direct_prepare(const sr_kernel_request *request, sr_prepared *out) {
+    return row_prepare(SR_X86_DIRECT(request->kernel), request, out);
+}
+
 #define ROW(id, suffix, class, fits, make, ways, on)                                               \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
@@ -329,6 +342,8 @@ static sr_status points_prepare(const sr_kernel_request *request, sr_prepared *o
     ROW(id, "-winograd", "x86-winograd-f32", winograd_supports, winograd_prepare, ways, SR_CPU_AVX2)
 #define POINTWISE(id)                                                                              \
     ROW(id, "-gemm", "x86-gemm-f32", pointwise_supports, pointwise_prepare, NULL, SR_CPU_AVX512)
+#define DIRECT(id)                                                                                 \
+    ROW(id, "-direct", "reference", direct_supports, direct_prepare, NULL, SR_CPU_AVX2)
 
 // "reference": the bits of the reference. The other classes have their own order of sums, or
 // polynomials.
@@ -369,6 +384,12 @@ static const sr_kernel_entry entries[] = {
         NULL, SR_CPU_AVX2),
     POINTWISE(conv2d),
     POINTWISE(conv2d_dx),
+    DIRECT(conv2d),
+    DIRECT(conv2d_dx),
+    DIRECT(conv2d_dw),
+    DIRECT(linear),
+    DIRECT(linear_dx),
+    DIRECT(linear_dw),
 };
 
 extern const sr_provider sr_provider_x86;

@@ -3,6 +3,8 @@
 #include "kernels/cpu/x86/x86_activation_internal.h"
 #include "kernels/cpu/x86/x86_batchnorm_internal.h"
 #include "kernels/cpu/x86/x86_conv_dw_internal.h"
+#include "kernels/cpu/x86/x86_direct_dw_internal.h"
+#include "kernels/cpu/x86/x86_direct_internal.h"
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 #if defined(__AVX512F__)
 #include "kernels/cpu/x86/x86_pointwise_internal.h"
@@ -18,6 +20,7 @@
 #define STAGES(name, ...) [SR_KERNEL_##name] = {__VA_ARGS__}
 #define WINOGRAD(name, ...) [SR_X86_WINOGRAD(SR_KERNEL_##name)] = {__VA_ARGS__}
 #define POINTWISE(name, ...) [SR_X86_POINTWISE(SR_KERNEL_##name)] = {__VA_ARGS__}
+#define DIRECT(name, ...) [SR_X86_DIRECT(SR_KERNEL_##name)] = {__VA_ARGS__}
 
 const sr_x86_set SR_X86_SET = {{
     ONE(relu),
@@ -59,6 +62,16 @@ const sr_x86_set SR_X86_SET = {{
     WINOGRAD(conv2d_dw, {{wg_dw_f32, wg_dw_join}}, {{wg_dw_bf16, wg_dw_join}}),
     [SR_X86_WINOGRAD_DW_POINTS] = {{{wg_dw_transform_f32, wg_dw_point, wg_dw_join}},
                                    {{wg_dw_transform_bf16, wg_dw_point, wg_dw_join}}},
+    DIRECT(conv2d, {{direct_weights_f32, direct_forward_f32}},
+           {{direct_weights_bf16, direct_forward_bf16}}),
+    DIRECT(conv2d_dx, {{direct_weights_f32, direct_dx_f32}},
+           {{direct_weights_bf16, direct_dx_bf16}}),
+    DIRECT(conv2d_dw, {{direct_dw_f32, direct_dw_join}}, {{direct_dw_bf16, direct_dw_join}}),
+    DIRECT(linear, {{direct_weights_f32, direct_forward_f32}},
+           {{direct_weights_bf16, direct_forward_bf16}}),
+    DIRECT(linear_dx, {{direct_weights_f32, direct_dx_f32}},
+           {{direct_weights_bf16, direct_dx_bf16}}),
+    DIRECT(linear_dw, {{direct_dw_f32, direct_dw_join}}, {{direct_dw_bf16, direct_dw_join}}),
 #if defined(__AVX512F__)
     POINTWISE(conv2d, {{pw_weights_f32, pw_forward_f32}}, {{pw_weights_bf16, pw_forward_bf16}}),
     POINTWISE(conv2d_dx, {{pw_weights_f32, pw_dx_f32}}, {{pw_weights_bf16, pw_dx_bf16}}),
