@@ -57,8 +57,9 @@ static void write_identity(const char *numerics, char out[SR_CHOOSER_IDENTITY]) 
     char features[80], text[SR_PROVIDER_TEXT];
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
-    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s; %s; %s",
-                            (unsigned long long)hash_of_table(), numerics ? numerics : "",
+    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s%s; %s; %s",
+                            (unsigned long long)hash_of_table(),
+                            sr_kernels_portable() ? "portable; " : "", numerics ? numerics : "",
                             sr_cpu_model(), sr_cpu_features_text(sr_cpu_features(), features));
     for (size_t i = 0; i < count && used < SR_CHOOSER_IDENTITY; i++)
         used += (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",

@@ -16,9 +16,11 @@
 // (kernels/base/math.h has its own).
 //
 // Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; for a
-// request the last provider whose entry supports it is taken: it decides the numerics class. Within
-// that class the chooser takes what it measured to be fastest. A missing entry is an error when the
-// plan is made; there is no silent fall-back to another device or dtype.
+// request the last provider is taken that supports it in a numerics class of its own, or else the
+// last one in class "reference". Within the class the chooser takes what it measured to
+// be fastest. With portable numerics only class "reference" is taken: its order of sums can be
+// followed by any device, so results are the same on all of them. A missing entry is an error when
+// the plan is made; there is no silent fall-back to another device or dtype.
 #ifndef SR_KERNELS_KERNEL_H
 #define SR_KERNELS_KERNEL_H
 
@@ -38,6 +40,9 @@ extern "C" {
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
+
+// The numerics class of portable numerics.
+#define SR_KERNEL_REFERENCE "reference"
 
 // What a kernel computes: a row of kernel_list.def.
 typedef enum sr_kernel_id {
@@ -171,7 +176,8 @@ typedef struct sr_kernel_entry {
     const char *name;     // "conv2d/onednn"
     const char *provider; // "onednn"
     // Blocking and accumulation order, as "onednn-direct-f32": entries of one class give the same
-    // bits for every request that both support.
+    // bits for every request that both support. SR_KERNEL_REFERENCE: the bits of the reference; of
+    // an operator's own kernels: plain IEEE arithmetic in an order that any processor follows.
     const char *numerics_class;
     // True when this entry can serve the request on this processor; must be cheap.
     bool (*supports)(const sr_kernel_request *request);
@@ -215,10 +221,18 @@ const sr_provider *const *sr_providers(size_t *count);
 // What decides its bits beside the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
 char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]);
 // Processor features that decide bits: of entries, or which of them run. Hosts and masks that
-// differ in others compute the same.
+// differ in others compute the same. With portable numerics there are none.
 uint32_t sr_providers_features(void);
 // Calls every provider's thread_init.
 void sr_kernels_thread_init(void);
+
+// Portable numerics, for the process: kernels prepared from now on are of class "reference". Called
+// before any kernel is prepared.
+void sr_kernels_use_portable(bool on);
+// Whether numerics are portable.
+bool sr_kernels_portable(void);
+// Whether an entry is of class "reference".
+bool sr_kernel_is_reference(const sr_kernel_entry *entry);
 
 // The entry that serves a request, or NULL.
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);

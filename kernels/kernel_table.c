@@ -2,6 +2,7 @@
 // The kernel table: finding the entry that serves a request, preparing it, running it whole on one
 // thread. Lookups are linear scans over a few dozen rows: they happen when plans are made, never in
 // a step.
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,11 +20,27 @@ static const char *const docs[] = {
 #undef SR_KERNEL
 };
 
+static atomic_bool portable;
+
+void sr_kernels_use_portable(bool on) {
+    atomic_store_explicit(&portable, on, memory_order_relaxed);
+}
+
+bool sr_kernels_portable(void) {
+    return atomic_load_explicit(&portable, memory_order_relaxed);
+}
+
+bool sr_kernel_is_reference(const sr_kernel_entry *entry) {
+    return strcmp(entry->numerics_class, SR_KERNEL_REFERENCE) == 0;
+}
+
+// The last entry that supports the request and is of class "reference", or of another.
 static const sr_kernel_entry *find_among(const sr_kernel_entry *entries, size_t count,
-                                         const sr_kernel_request *request) {
+                                         const sr_kernel_request *request, bool reference) {
     const sr_kernel_entry *found = NULL;
     for (size_t i = 0; i < count; i++)
-        if (entries[i].kernel == request->kernel && entries[i].supports(request))
+        if (entries[i].kernel == request->kernel &&
+            sr_kernel_is_reference(&entries[i]) == reference && entries[i].supports(request))
             found = &entries[i];
     return found;
 }
@@ -58,7 +75,7 @@ uint32_t sr_providers_features(void) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     uint32_t features = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !sr_kernels_portable(); i++) {
         features |= providers[i]->features;
         for (size_t k = 0; k < providers[i]->count; k++)
             features |= providers[i]->entries[k].needs;
@@ -66,34 +83,43 @@ uint32_t sr_providers_features(void) {
     return features;
 }
 
-static const sr_kernel_entry *find_in(const sr_provider *provider,
-                                      const sr_kernel_request *request) {
+static const sr_kernel_entry *find_in(const sr_provider *provider, const sr_kernel_request *request,
+                                      bool reference) {
     return provider->device == request->device
-               ? find_among(provider->entries, provider->count, request)
+               ? find_among(provider->entries, provider->count, request, reference)
                : NULL;
 }
 
-const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {
+static const sr_kernel_entry *find_class(const sr_kernel_request *request, bool reference) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     if (request->kernel == SR_KERNEL_OWN) // of a plug-in: for CPUs
         return request->device == SR_DEVICE_CPU
-                   ? find_among(request->own, request->own_count, request)
+                   ? find_among(request->own, request->own_count, request, reference)
                    : NULL;
     while (count > 0) {
-        const sr_kernel_entry *entry = find_in(providers[--count], request);
+        const sr_kernel_entry *entry = find_in(providers[--count], request, reference);
         if (entry)
             return entry;
     }
     return NULL;
 }
 
+const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {
+    const sr_kernel_entry *entry = sr_kernels_portable() ? NULL : find_class(request, false);
+    return entry ? entry : find_class(request, true);
+}
+
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(providers[i]->name, provider) == 0)
-            return find_in(providers[i], request);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(providers[i]->name, provider) != 0)
+            continue;
+        const sr_kernel_entry *entry =
+            sr_kernels_portable() ? NULL : find_in(providers[i], request, false);
+        return entry ? entry : find_in(providers[i], request, true);
+    }
     return NULL;
 }
 

@@ -46,6 +46,8 @@ void sr_step_add_providers(sr_text *out) {
     const sr_provider *const *providers = sr_providers(&count);
     for (size_t i = 0; i < count; i++)
         sr_text_add(out, "%s%s", i ? ", " : "", sr_provider_numerics(providers[i], text));
+    if (sr_kernels_portable())
+        sr_text_add(out, "; portable numerics: class '%s' only", SR_KERNEL_REFERENCE);
 }
 
 // ---- The table ----

@@ -24,7 +24,7 @@
 
 #define MAX_RUNS 1000
 
-enum { KEY_JSON = 0x100 };
+enum { KEY_JSON = 0x100, KEY_PORTABLE };
 
 typedef struct options {
     bool json;
@@ -356,6 +356,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     options *o = state->input;
     if (key == KEY_JSON)
         o->json = true;
+    else if (key == KEY_PORTABLE)
+        sr_kernels_use_portable(true);
     else if (key == 'f')
         o->filter = value;
     else if (key == 'p')
@@ -385,6 +387,7 @@ int sr_bench_op(int argc, char **argv) {
         {"filter", 'f', "NAME", 0, "only time kernels or shapes that contain NAME", 0},
         {"provider", 'p', "NAME", 0,
          "time the kernels of this provider instead of those that training would use", 0},
+        {"portable", KEY_PORTABLE, NULL, 0, "time the kernels of numerics.portable", 0},
         {"dtype", 'd', "T", 0, "activations in f32 or bf16 (default: both)", 0},
         {"threads", 't', "N", 0, "number of threads (default: 1)", 0},
         {"batch", 'b', "N", 0, "number of images (default: 32)", 0},

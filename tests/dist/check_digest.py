@@ -31,10 +31,10 @@ class Digests(suite.Suite):
         self.base = {}
         self.caches = 0
 
-    def environment(self, threads=1, omp=None, cache=None):
+    def environment(self, threads=1, omp=None, cache=None, variables=()):
         """The environment of one command; without 'cache' in a new folder."""
         self.caches += 1
-        more = {"SERRIED_THREADS": str(threads),
+        more = {"SERRIED_THREADS": str(threads), **dict(variables),
                 "SERRIED_CACHE": cache or os.path.join(self.folder, f"cache {self.caches}")}
         if omp:
             more["OMP_NUM_THREADS"] = str(omp)
@@ -51,9 +51,9 @@ class Digests(suite.Suite):
             exit_json = json.load(file)
         return exit_json["status"], (exit_json["digest"], exit_json["metrics"]["val_top1"], exit_json["metrics"]["val_loss"])
 
-    def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None):
+    def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None, variables=()):
         run = os.path.join(self.folder, name.replace(" ", "_"))
-        done = subprocess.run(self.command(run, ranks, values), env=self.environment(threads, omp, cache),
+        done = subprocess.run(self.command(run, ranks, values), env=self.environment(threads, omp, cache, variables),
                               capture_output=True, text=True, timeout=110 * suite.SLOW, check=False)
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
@@ -96,9 +96,9 @@ class Digests(suite.Suite):
     def show(self, word, precision, name, result):
         print(f"{word:8} {precision} {name:34} {result[0][:16]} top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
 
-    def stop(self, run, ranks, values):
+    def stop(self, run, ranks, values, variables=()):
         """Starts a run and stops it by SIGUSR1 once it trains; returns whether it was still training."""
-        job = subprocess.Popen(self.command(run, ranks, values), env=self.environment(),
+        job = subprocess.Popen(self.command(run, ranks, values), env=self.environment(variables=variables),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         digests = os.path.join(run, "digests.csv")
         end = time.monotonic() + 100
@@ -112,13 +112,13 @@ class Digests(suite.Suite):
             raise SystemExit(f"{run}: the stopped run ended with {code}")
         return code == 75
 
-    def stopped_and_resumed(self, precision, values, first, second):
-        """Stopped, then the same command on another number of ranks. A run that ends before it can be stopped proves
+    def stopped_and_resumed(self, precision, values, first, second, variables=()):
+        """Stopped, then the same command on another number of ranks, without the variables. A run that ends before it can be stopped proves
         nothing and is repeated."""
         name = f"{precision} stopped on {first} resumed on {second}"
         for attempt in range(5):
             run = os.path.join(self.folder, f"{name} {attempt}".replace(" ", "_"))
-            if self.stop(run, first, values):
+            if self.stop(run, first, values, variables):
                 break
         else:
             raise SystemExit(f"{name}: five runs ended before they could be stopped")
@@ -169,6 +169,18 @@ class Digests(suite.Suite):
         for ranks in (2, 3):
             self.compare("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
 
+    def portable(self):
+        """With portable numerics other processors and kernels change no bit, and a run moves between them."""
+        for precision in ("fp32", "bf16"):
+            name, values = f"portable {precision}", ["numerics.portable=true", f"precision={precision}"]
+            self.start(name, self.train(name, 1, values))
+            for mask in ("avx512", "avx2"):
+                self.compare(name, f"2 ranks without {mask}",
+                             self.train(f"{name} {mask}", 2, values, variables={"SERRIED_CPU_MASK": mask}))
+            self.compare(name, "the reference's kernels",
+                         self.train(f"{name} reference", 1, values, variables={"SERRIED_PROVIDERS": "reference"}))
+            self.stopped_and_resumed(name, values, 1, 2, {"SERRIED_CPU_MASK": "avx2"})
+
     def default_lanes(self):
         values = ["lanes=~"]
         self.start("default lanes", self.train("default 1", 1, values))
@@ -193,6 +205,7 @@ def main():
                 tests.combinations(precision, 2)
         if not arguments.few:
             tests.mixed()
+            tests.portable()
             tests.default_lanes()
         return tests
 

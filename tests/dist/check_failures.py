@@ -187,6 +187,9 @@ class Failures(suite.Suite):
         self.report(own.returncode == 4 and own.stderr.count("computes different bits from rank 0: ") == 1 and
                     "x86: nothing there and " in own.stderr, "unequal kernels",
                     f"exit code {own.returncode}:\n{own.stderr[-1500:]}")
+        portable = self.two_apart("portable", ["numerics.portable=true"], [], [], mask)
+        self.report(portable.returncode == 0 and "processors differ" not in portable.stderr,
+                    "unequal processors, portable", f"exit code {portable.returncode}:\n{portable.stderr[-1500:]}")
         strict = self.two_apart("strict", ["numerics.strict=true"], [], [], mask)
         self.report(strict.returncode == 4 and strict.stderr.count("numerics.strict is set") == 1,
                     "unequal processors, strict", f"exit code {strict.returncode}:\n{strict.stderr[-1500:]}")

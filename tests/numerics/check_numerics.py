@@ -7,7 +7,7 @@ serried's parts and of libraries, and processor features where they matter. Ever
 networks and the data path are computed with each set of processor features that this machine can
 provide (SERRIED_CPU_MASK hides the rest) and compared with the table. Sets of features that share a
 section must have the same bits: the section of x86 has no features, so AVX2 and AVX-512 must give one
-digest.
+digest, and so must all sets for networks with portable numerics, whose section has the processor "any".
 
   check_numerics.py PROGRAM            compare; NOT RUN for what this machine cannot compute, or what
                                        has no section yet
@@ -103,17 +103,18 @@ class Check:
         return (done.stdout.strip() or "plain") == name
 
     def jobs(self):
-        """One for each set of features and providers, and one with variables of oneDNN; the reference depends on none of
-        these."""
-        jobs = [("plain", SETS[0][1], None, ["reference", "networks", "data"], {}),
-                ("plain", SETS[0][1], "reference", ["networks"], {})]
+        """One for each set of features and providers, one with variables of oneDNN, and one with libjpeg-turbo's scalar
+        code; the reference depends on none of these, and neither do networks with portable numerics."""
+        jobs = [("plain", SETS[0][1], None, ["reference", "networks", "portable", "data"], {}),
+                ("plain", SETS[0][1], "reference", ["networks", "portable"], {})]
         for name, mask in SETS[1:]:
             if self.has(name, mask):
-                jobs.append((name, mask, None, ["providers", "networks", "data"], {}))
+                jobs.append((name, mask, None, ["providers", "networks", "portable", "data"], {}))
                 jobs.append((name, mask, "reference,x86", ["networks"], {}))
         missing = {name for name, _ in SETS} - {job[0] for job in jobs}
         name, mask = jobs[-1][:2]
-        jobs.append((f"{name}, with variables of oneDNN's", mask, None, ["networks"], FOREIGN))
+        jobs.append((f"{name}, with variables of oneDNN's", mask, None, ["networks", "portable"], FOREIGN))
+        jobs.append((f"{name}, libjpeg-turbo's without", mask, None, ["data"], {"JSIMD_FORCENONE": "1"}))
         for name in sorted(missing):
             self.skip(f"processor features '{name}': not here; run {self.cure} where they are")
         return jobs

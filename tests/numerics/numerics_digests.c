@@ -2,7 +2,7 @@
 // Prints digests of what serried computes here, which check_numerics.py compares with the table.
 //
 //   numerics_digests features                    the processor features that decide, of this mask
-//   numerics_digests PART...                     reference, providers, networks, data
+//   numerics_digests PART...                     reference, providers, networks, portable, data
 //
 // SERRIED_CPU_MASK and SERRIED_PROVIDERS select what computes.
 #include "tests/numerics/numerics_digests.h"
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     } parts[] = {
         {"features", print_features},        {"reference", digests_of_reference},
         {"providers", digests_of_providers}, {"networks", digests_of_networks},
-        {"data", digests_of_data},
+        {"portable", digests_of_portable},   {"data", digests_of_data},
     };
     sr_kernels_thread_init();
     for (int i = 1; i < argc; i++) {

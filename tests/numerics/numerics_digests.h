@@ -10,6 +10,8 @@ void digests_of_reference(void);
 void digests_of_providers(void);
 // Small networks, a few steps each.
 void digests_of_networks(void);
+// The same with portable numerics, which promise the same bits everywhere.
+void digests_of_portable(void);
 // Decoding and augmentation.
 void digests_of_data(void);
 

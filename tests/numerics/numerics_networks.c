@@ -4,6 +4,7 @@
 // data path have no influence.
 #include "tests/numerics/numerics_digests.h"
 
+#include "kernels/kernel.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/engine_fixture.h"
 #include "trainer/engine/fingerprint.h"
@@ -18,14 +19,15 @@ static void print_heading(void) {
     printf("[%s]\n", text);
 }
 
-void digests_of_networks(void) {
-    static const struct {
-        const char *name, *recipe;
-    } networks[] = {{"tiny", "tests/recipes/tiny.yaml"}, {"toy-gan", "toy-gan"}};
+typedef struct network {
+    const char *name, *recipe;
+} network;
+
+static void print_networks(const network *networks, size_t count) {
     static const char *const precisions[][2] = {{"fp32", "precision=fp32"},
                                                 {"bf16", "precision=bf16"}};
     print_heading();
-    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         for (size_t p = 0; p < 2; p++) {
             char hex[SR_SHA256_HEX];
             double first, last;
@@ -33,4 +35,18 @@ void digests_of_networks(void) {
             printf("%s %s %.*s\n", networks[i].name, precisions[p][0], DIGITS, hex);
         }
     }
+}
+
+void digests_of_networks(void) {
+    static const network networks[] = {{"tiny", "tests/recipes/tiny.yaml"}, {"toy-gan", "toy-gan"}};
+    print_networks(networks, sizeof networks / sizeof networks[0]);
+}
+
+void digests_of_portable(void) {
+    static const network networks[] = {{"tiny", "tests/recipes/tiny-portable.yaml"},
+                                       {"toy-gan", "tests/recipes/gan-portable.yaml"},
+                                       {"cifar-fast", "tests/recipes/fast-portable.yaml"}};
+    sr_kernels_use_portable(true); // for the heading; the recipes say the same
+    print_networks(networks, sizeof networks / sizeof networks[0]);
+    sr_kernels_use_portable(false);
 }

@@ -171,6 +171,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         e->mean[c] = e->recipe->data.mean.items[c];
         e->std[c] = e->recipe->data.std.items[c];
     }
+    sr_kernels_use_portable(o->recipe->numerics_portable);
     use_chooser(o->recipe);
     static const sr_stream_options direct = {.direct = true};
     SR_TRY(sr_device_open(o->device, &e->device));

@@ -13,21 +13,32 @@
 #include "kernels/kernel.h"
 #include "trainer/engine/plugins.h"
 
+// Portable numerics take kernels of class "reference" alone, of plug-ins, too.
 static uint32_t deciding_features(void) {
-    return sr_providers_features() | sr_plugins_features();
+    return sr_kernels_portable() ? 0 : sr_providers_features() | sr_plugins_features();
+}
+
+// Whether the bits of a provider's kernels are of its own. With portable numerics those that run
+// have the bits of the reference, which is the first provider.
+static bool has_own_bits(const sr_provider *provider) {
+    return !sr_kernels_portable() || strcmp(provider->name, SR_KERNEL_REFERENCE) == 0;
 }
 
 char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]) {
-    char features[80], provider[SR_PROVIDER_TEXT], data[SR_DATA_NUMERICS_TEXT];
+    char features[80] = "any", provider[SR_PROVIDER_TEXT], data[SR_DATA_NUMERICS_TEXT];
     const uint32_t here = sr_cpu_features() & deciding_features();
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
+    if (!sr_kernels_portable())
+        (void)snprintf(features, sizeof features, "plain");
+    if (here)
+        sr_cpu_features_text(here, features);
     used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; processor %s",
-                            SR_NUMERICS_VERSION,
-                            here ? sr_cpu_features_text(here, features) : "plain");
+                            SR_NUMERICS_VERSION, features);
     for (size_t i = 0; i < count && used < SR_FINGERPRINT_BYTES; i++)
-        used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
-                                 sr_provider_numerics(providers[i], provider));
+        if (has_own_bits(providers[i]))
+            used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
+                                     sr_provider_numerics(providers[i], provider));
     if (used < SR_FINGERPRINT_BYTES)
         (void)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s", sr_data_numerics(data));
     return out;

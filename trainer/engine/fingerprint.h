@@ -3,10 +3,11 @@
 // result.
 //
 // It is a list of components, "NAME WHAT", separated by "; ": the processor features that affect
-// bits ("plain" if there are none), and for each component of serried that computes, the version of
-// its numerics (SR_NUMERICS_VERSION, sr_provider.numerics, SR_DATA_NUMERICS) and the versions of
-// the libraries that it calls. A change that alters a bit raises the version of its component, so
-// that a checkpoint with other numerics is not resumed by mistake.
+// bits ("plain" if there are none; "any" with portable numerics, which list the reference alone),
+// and for each component of serried that computes, the version of its numerics
+// (SR_NUMERICS_VERSION, sr_provider.numerics, SR_DATA_NUMERICS) and the versions of the libraries
+// that it calls. A change that alters a bit raises the version of its component, so that a
+// checkpoint with other numerics is not resumed by mistake.
 #ifndef SR_TRAINER_FINGERPRINT_H
 #define SR_TRAINER_FINGERPRINT_H
 

@@ -137,6 +137,12 @@ static void read_mix(const sr_recipe_internal *in) {
         row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
 }
 
+// Recipes without portable numerics keep the identity that they had before the key existed.
+static void read_portable(const sr_recipe_internal *in) {
+    if (!in->v.recipe.numerics_portable)
+        row(in, "numerics.portable")->option_class = SR_OPTION_NEUTRAL;
+}
+
 static void read_lanes(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     int64_t lanes = 1;
@@ -311,6 +317,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     refuse_unknown(in, in->written, "");
     read_image(in);
     read_mix(in);
+    read_portable(in);
     read_lanes(in);
     read_length(in);
     read_on_corrupt(in);

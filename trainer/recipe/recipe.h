@@ -127,7 +127,7 @@ typedef struct sr_recipe {
     int64_t steps;                     // 0 if the length is given in epochs
     int64_t seed;
     int precision; // sr_precision
-    bool numerics_strict;
+    bool numerics_portable, numerics_strict;
     const char *device; // "auto", or a name of the device table
 
     const sr_transform_spec *augment; // of training, in order

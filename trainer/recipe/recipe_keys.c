@@ -70,6 +70,10 @@ static const sr_option recipe_options[] = {
      NUMERICS},
     {"precision", "precision of activations and their gradients", SR_OPT_ENUM, AT(recipe.precision),
      "fp32", 0, 0, precisions, NUMERICS},
+    {"numerics.portable",
+     "compute the same bits on every processor, by slower kernels; the ranks may then have "
+     "different ones",
+     SR_OPT_BOOL, AT(recipe.numerics_portable), "false", 0, 0, NULL, NUMERICS},
     {"numerics.strict",
      "stop if hosts differ in processor features, instead of using the common ones", SR_OPT_BOOL,
      AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},

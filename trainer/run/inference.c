@@ -78,6 +78,7 @@ static sr_status create_engine(sr_inference *in, int threads) {
                                   .patience = SR_PATIENCE};
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
+    sr_kernels_use_portable(r->numerics_portable);
     SR_TRY(sr_fingerprint_agree(in->comm, r->numerics_strict));
     const sr_engine_options options = {
         .recipe = in->recipe,

@@ -364,6 +364,7 @@ static sr_status check_inputs(sr_training *t) {
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
+    sr_kernels_use_portable(t->recipe->numerics_portable);
     return sr_fingerprint_agree(t->comm, t->recipe->numerics_strict);
 }
 

@@ -5,11 +5,14 @@
 //   conv2d_dx  dx[n,h,w,c] = sum over r, s, k  dy w
 //   conv2d_dw  dw[k,c,r,s] = sum over n, p, q  x dy
 //
-// in chains and a tree (reference_sum.inc), the last of the named indices running fastest. Inner
-// loops run over neighbouring outputs (channels), four terms at a time and in the order of the sum,
-// so they vectorise without changing a bit. The first two begin with a stage that rounds the
-// weights to T and transposes them for this. A linear layer is a 1 x 1 convolution of one image
-// with one row. Not here: Winograd, FFT, im2col; other providers may use them.
+// in chains and a tree (reference_sum.inc), the last of the named indices running fastest. Terms
+// outside of the picture are left out but keep their places, so the chains and the tree of an
+// output do not depend on where in the picture it is: any device can compute any outputs side by
+// side in this order (kernels/cpu/x86/x86_direct_internal.h does). Inner loops run over
+// neighbouring outputs (channels), four terms at a time and in the order of the sum, so they
+// vectorise without changing a bit. The first two begin with a stage that rounds the weights to T
+// and transposes them for this. A linear layer is a 1 x 1 convolution of one image with one row.
+// Not here: Winograd, FFT, im2col; other providers may use them.
 #include <math.h>
 #include <string.h>
 
@@ -39,6 +42,11 @@ static inline int64_t output_position(int64_t in, int64_t tap, int32_t stride, i
                                       int32_t pad, int64_t size) {
     const int64_t at = in + pad - tap * dilation;
     return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
+}
+
+// The pixel in row 'row' and column 'column' of a picture 'width' wide, -1 where one is -1.
+static inline int64_t source_of(int64_t row, int64_t column, int64_t width) {
+    return row < 0 || column < 0 ? -1 : row * width + column;
 }
 
 // Levels of the tree of a tile's sums over 'in' channels, to which at most SR_REFERENCE_TERMS terms

@@ -11,7 +11,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_REFERENCE_NUMERICS 5 // sr_provider.numerics
+#define SR_REFERENCE_NUMERICS 6 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
 #define SR_REFERENCE_BLOCK 65536

@@ -217,4 +217,51 @@ extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
 bool sr_x86_pointwise_supports(const sr_kernel_request *request);
 sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
 
+// Convolutions and linear layers in the reference's order (x86_direct_internal.h,
+// x86_direct_dw_internal.h, x86_direct_plan.c).
+#define SR_X86_DIRECT_TERMS 32   // that are added one after the other: SR_REFERENCE_TERMS
+#define SR_X86_DIRECT_SIDE 64    // outputs of a panel
+#define SR_X86_DIRECT_PIXELS 96  // of a block, a multiple of a tile's
+#define SR_X86_DIRECT_ROWS 12    // of a tile, at most
+#define SR_X86_DIRECT_JOIN 16384 // elements of dw of a block that joins groups
+
+// Some terms of each sum of a tile: channels first .. first + count - 1 of a tap.
+typedef struct sr_x86_direct_step {
+    int32_t tap, first, count;
+    bool begins, ends; // the first and the last terms of a leaf
+    uint64_t joins;    // where it ends: the levels of the tree that are added
+} sr_x86_direct_step;
+
+// conv2d, conv2d_dx, linear, linear_dx: 'in' channels of some pixels become 'out' of one.
+typedef struct sr_x86_direct {
+    sr_conv_params p;
+    bool mirrored; // conv2d_dx
+    int64_t in, out;
+    int64_t pixels, panels; // of the results
+    int64_t pixel_blocks;   // blocks are these times the shares of the panels
+    int64_t panel_shares;
+    int64_t levels, steps;
+    sr_x86_direct_step step[];
+} sr_x86_direct;
+
+// conv2d_dw, linear_dw. A block of stage 0 has a group of leaves, a panel of outputs, a range of
+// inputs, and a row of taps.
+typedef struct sr_x86_direct_dw {
+    sr_conv_params p;
+    int64_t inputs;         // of a range
+    int64_t panels, ranges; // of outputs, of inputs
+    int64_t parts;          // of an output row, of at most SR_X86_DIRECT_TERMS pixels
+    int64_t segments;       // parts of a leaf
+    int64_t leaves, groups; // a group has group_leaves, a power of two
+    int64_t group_leaves;
+    int64_t levels;      // of the tree of a group
+    int64_t tree_floats; // of a tap: the sums of each level, and the total
+    int64_t x_floats;    // of what the taps of a leaf read
+    int64_t weights;     // elements of dw
+} sr_x86_direct_dw;
+
+bool sr_x86_direct_supports(const sr_kernel_request *request);
+sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_direct_plan_dw(const sr_kernel_request *request, sr_prepared *out);
+
 #endif

@@ -4,6 +4,8 @@
 #include "kernels/cpu/x86/x86_activation_internal.h"
 #include "kernels/cpu/x86/x86_batchnorm_internal.h"
 #include "kernels/cpu/x86/x86_conv_dw_internal.h"
+#include "kernels/cpu/x86/x86_direct_dw_internal.h"
+#include "kernels/cpu/x86/x86_direct_internal.h"
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 #if defined(__AVX512F__)
 #include "kernels/cpu/x86/x86_pointwise_internal.h"

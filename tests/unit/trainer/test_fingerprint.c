@@ -45,6 +45,20 @@ static void features_that_decide_are_known(void **state) {
     }
 }
 
+// With portable numerics only the reference's version and the data path's decide, on any processor.
+static void portable_numerics_name_no_processor(void **state) {
+    char text[SR_FINGERPRINT_BYTES], expected[SR_FINGERPRINT_BYTES], data[SR_DATA_NUMERICS_TEXT];
+    size_t count;
+    (void)state;
+    sr_kernels_use_portable(true);
+    (void)snprintf(expected, sizeof expected,
+                   "serried-numerics %d; processor any; reference %d; %s", SR_NUMERICS_VERSION,
+                   sr_providers(&count)[0]->numerics, sr_data_numerics(data));
+    assert_string_equal(expected, sr_fingerprint(text));
+    assert_int_equal(0, sr_providers_features());
+    sr_kernels_use_portable(false);
+}
+
 static void knows_the_loaded_libjpeg(void **state) {
     int major = 0, minor = -1, patch = -1, end = 0;
     const char *version = sr_jpeg_library_version();
@@ -83,6 +97,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contains_every_part),
         cmocka_unit_test(features_that_decide_are_known),
+        cmocka_unit_test(portable_numerics_name_no_processor),
         cmocka_unit_test(knows_the_loaded_libjpeg),
         cmocka_unit_test(names_what_differs),
     };
