@@ -7,8 +7,10 @@
 // relative to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek 1983 for
 // reduction, Dekker 1971 for double-double products. fp32 versions work in fp64 and round once.
 // Deliberately not correctly rounded (that would cost tables), and not vectorised: provider kernels
-// have their own.
+// have their own, those of class "reference" with the same operations and tables (math_tables.h).
 #include "kernels/base/math.h"
+
+#include "kernels/base/math_tables.h"
 
 #include <math.h> // INFINITY, NAN and classification macros only
 #include <stddef.h>
@@ -17,10 +19,6 @@
 
 #define INF64 ((double)INFINITY)
 #define NAN64 ((double)NAN)
-#define INV_LN2 0x1.71547652b82fep+0
-#define LN2_HIGH 0x1.62e42feep-1 // 32 bits, so that k * LN2_HIGH is exact
-#define LN2_LOW 0x1.a39ef35793c76p-33
-#define ROUNDER 0x1.8p52 // adding and subtracting it rounds to an integer
 
 static double from_bits(uint64_t bits) {
     double x;
@@ -63,8 +61,8 @@ static const double exp_c[] = {0x1p-1,
 
 // e^(high + low) for finite sums in about [-746, 710].
 static double exp_sum(double high, double low) {
-    double k = (high * INV_LN2 + ROUNDER) - ROUNDER;
-    double r = (high - k * LN2_HIGH) + (low - k * LN2_LOW);
+    double k = (high * SR_MATH_INV_LN2 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
+    double r = (high - k * SR_MATH_LN2_HIGH) + (low - k * SR_MATH_LN2_LOW);
     double e = 1.0 + (r + r * r * poly(exp_c, 10, r));
     return scale(e, (int)k);
 }
@@ -79,10 +77,6 @@ double sr_exp(double x) {
     return exp_sum(x, 0.0);
 }
 
-// The same to 2^-32, for fp32.
-static const double expf_c[] = {0x1.0000000b9129bp-1, 0x1.5555555a78ed4p-3,  0x1.5554e9063586ep-5,
-                                0x1.1110e0f238322p-7, 0x1.6d43246b523b4p-10, 0x1.a124f19fe89acp-13};
-
 float sr_expf(float x) {
     if (isnan(x))
         return x;
@@ -90,9 +84,9 @@ float sr_expf(float x) {
         return INFINITY;
     if (x < -104.0f)
         return 0.0f;
-    double k = ((double)x * INV_LN2 + ROUNDER) - ROUNDER;
-    double r = ((double)x - k * LN2_HIGH) - k * LN2_LOW;
-    double e = 1.0 + (r + r * r * poly(expf_c, 5, r));
+    double k = ((double)x * SR_MATH_INV_LN2 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
+    double r = ((double)x - k * SR_MATH_LN2_HIGH) - k * SR_MATH_LN2_LOW;
+    double e = 1.0 + (r + r * r * poly(sr_math_expf, SR_MATH_EXPF_DEGREE, r));
     return (float)(e * from_bits((uint64_t)(1023 + (int)k) << 52));
 }
 
@@ -130,7 +124,7 @@ double sr_log_f64(double x) {
     double f = split_mantissa(x, &e) - 1.0, k = e;
     double s = f / (2.0 + f), z = s * s;
     double r = z * poly(log_c, 6, z);
-    return k * LN2_HIGH + (f - (s * (f - r) - k * LN2_LOW)); // 2 s = f - s f
+    return k * SR_MATH_LN2_HIGH + (f - (s * (f - r) - k * SR_MATH_LN2_LOW)); // 2 s = f - s f
 }
 
 float sr_logf(float x) {
@@ -160,50 +154,25 @@ float sr_tanhf(float x) {
     return (float)sr_tanh((double)x);
 }
 
-// (erf(x) / x - 2 / sqrt(pi)) / z in z = x^2 on |x| <= 1: 2^-57.
-static const double erf_c[] = {
-    -0x1.812746b0379e7p-2,  0x1.ce2f21a042bd7p-4,  -0x1.b82ce312882f8p-6,  0x1.565bcd0e434bbp-8,
-    -0x1.c02db3f4735cbp-11, 0x1.f9a324ddf0f34p-14, -0x1.f4d21efdafc7dp-17, 0x1.b9e2333703249p-20,
-    -0x1.5f39372686202p-23, 0x1.f8d476ab1a455p-27, -0x1.3c1e91b012003p-30, 0x1.0f8a27a51ad26p-34};
-
-// erfc(middle + t) on [1, 2], [2, 3], [3, 4] and [4, 6]: 2^-58 absolute.
-enum { ERFC_DEGREE = 18 };
-static const double erfc_c[4][ERFC_DEGREE + 1] = {
-    {0x1.15aaa8ec85205p-5, -0x1.e723726b824aap-4, 0x1.6d5a95d0a1b7fp-3, -0x1.1c2a02beb6a4ep-3,
-     0x1.6d5a95d0a1b9ap-5, 0x1.e723726b6512p-7, -0x1.3ca3d72c48d5p-6, 0x1.36d73a692d053p-8,
-     0x1.35ae4e3a506c1p-9, -0x1.c0380e362faa7p-10, 0x1.85b5f31adf4f4p-14, 0x1.0acf49b689f6bp-12,
-     -0x1.45daf1c03c5edp-14, -0x1.2d5ccda7d2cefp-16, 0x1.d8d8db718a3fp-17, -0x1.3122d618518c5p-21,
-     -0x1.9aed5951c72f6p-20, 0x1.2d677be6d86b7p-22, 0x1.b20a125165c54p-24},
-    {0x1.aab859b20ac9ep-12, -0x1.1d83170fbf6fep-9, 0x1.64e3dcd3af4bap-8, -0x1.119da0c46cc24p-7,
-     0x1.1a89b97ceac96p-7, -0x1.90e81283ff8b5p-8, 0x1.6ecdbf67c65f1p-9, -0x1.1c610bc6bd299p-11,
-     -0x1.11551df044b95p-12, 0x1.0671781e280a1p-12, -0x1.4a84493339eeep-14, -0x1.58bb5d8278748p-18,
-     0x1.d872aabe96ecdp-17, -0x1.3ad85533fab85p-18, -0x1.85e65ab3732c9p-23, 0x1.597ec5a050063p-21,
-     -0x1.7f62d9bbdb89ap-23, -0x1.8740b4b8e7e0ep-26, 0x1.801ee99217fe9p-26},
-    {0x1.8ef2a9a18d857p-21, -0x1.6a597219a93a2p-18, 0x1.3d0e43d674155p-16, -0x1.62ccea63cb745p-15,
-     0x1.1c07721ac8211p-14, -0x1.586bafc9ab406p-14, 0x1.46153fb97ff5ap-14, -0x1.e827fafe32457p-15,
-     0x1.1f6304e077732p-15, -0x1.0135257cedc46p-16, 0x1.37741272e2869p-18, -0x1.dd8072e583d32p-22,
-     -0x1.dc7ed6eabd196p-22, 0x1.43f1cc9e1c7f4p-22, -0x1.8c9213e07c95fp-24, 0x1.83249e91c4d02p-28,
-     0x1.1e3dc7fad2752p-27, -0x1.0853ec544d76dp-28, 0x1.388d875ce5567p-31},
-    {0x1.b0c1a759f7739p-40, -0x1.13af279f14cf6p-36, 0x1.589b1dcb78698p-34, -0x1.196e340987532p-32,
-     0x1.516d6207eb01dp-31, -0x1.3c4f4c2a50e4p-30, 0x1.e2343f30515b6p-30, -0x1.32d1204d7b2c5p-29,
-     0x1.4bd3bf004fb8fp-29, -0x1.34db81a8ff945p-29, 0x1.f3e62cfdcfa98p-30, -0x1.624c63c215afcp-30,
-     0x1.b6748c7fe9ab6p-31, -0x1.d4f57487c41c7p-32, 0x1.b8ce3c9b231b3p-33, -0x1.788ba6f9fde89p-34,
-     0x1.04b4d65ea49cdp-35, -0x1.8934aab83b8c1p-38, 0x1.960542987e2f8p-44},
-};
+static double erfc_poly(int piece, double t) {
+    double y = sr_math_erfc[SR_MATH_ERFC_DEGREE][piece];
+    for (int i = SR_MATH_ERFC_DEGREE - 1; i >= 0; i--)
+        y = y * t + sr_math_erfc[i][piece];
+    return y;
+}
 
 double sr_erf(double x) {
-    static const double middles[] = {1.5, 2.5, 3.5, 5.0};
     double a = x < 0.0 ? -x : x;
     if (isnan(x))
         return x;
     if (a < 1.0) {
         double z = x * x;
-        return x + x * (0x1.06eba8214db69p-3 + z * poly(erf_c, 11, z)); // 2 / sqrt(pi) - 1
+        return x + x * (SR_MATH_ERF_SLOPE + z * poly(sr_math_erf, SR_MATH_ERF_DEGREE, z));
     }
     double y = 1.0;
     if (a < 6.0) {
         int piece = a < 4.0 ? (int)a - 1 : 3;
-        y = 1.0 - poly(erfc_c[piece], ERFC_DEGREE, a - middles[piece]);
+        y = 1.0 - erfc_poly(piece, a - sr_math_erfc_middle[piece]);
     }
     return x < 0.0 ? -y : y;
 }
@@ -295,7 +264,7 @@ static int reduce(double x, double *r) {
         return q;
     }
     // Cody and Waite: pi / 2 in parts of 33 bits, so that k times a part is exact.
-    double k = (x * 0x1.45f306dc9c883p-1 + ROUNDER) - ROUNDER;
+    double k = (x * 0x1.45f306dc9c883p-1 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
     *r = ((x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e03707p-69;
     return (int)k & 3;
 }
@@ -370,8 +339,8 @@ static pair log_pair(double x) {
     q.low += s_low + p.low;
     if (e == 0)
         return sum_ordered(2.0 * q.high, 2.0 * q.low);
-    pair sum = sum_ordered(k * LN2_HIGH, 2.0 * q.high);
-    return sum_ordered(sum.high, sum.low + (2.0 * q.low + k * LN2_LOW));
+    pair sum = sum_ordered(k * SR_MATH_LN2_HIGH, 2.0 * q.high);
+    return sum_ordered(sum.high, sum.low + (2.0 * q.low + k * SR_MATH_LN2_LOW));
 }
 
 // 0: not an integer, 1: odd, 2: even.

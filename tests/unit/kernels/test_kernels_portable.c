@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable numerics: only kernels of class "reference" are taken, which exist for every request;
-// and convolutions and linear layers of other providers give the reference's bits for drawn shapes,
-// with deep trees of sums, and with infinities and NaN.
+// Portable numerics: only kernels of class "reference" are taken, which exist for every request.
+// Convolutions and linear layers of other providers give the reference's bits for drawn shapes,
+// with deep trees of sums, and with infinities and NaN; gelu gives them over its whole range.
 #include <math.h>
 
 #include "kernels/base/cpuid.h"
@@ -237,6 +237,28 @@ static void test_linear_layers(void **state) {
     sr_kernels_use_portable(false);
 }
 
+// The whole range of gelu: each piece of erf, where exp underflows, and special numbers.
+static void test_gelu(void **state) {
+    static const double special[] = {(double)INFINITY, -(double)INFINITY, (double)NAN, -0.0,
+                                     0x1p-140,         -0x1p-126,         1e30,        -1e30};
+    enum { SPECIALS = sizeof special / sizeof special[0], COUNT = 20000 };
+    (void)state;
+    sr_kernels_use_portable(true);
+    for (int i = 0; i < 2; i++) {
+        const sr_dtype t = i ? SR_BF16 : SR_F32;
+        const sr_count_params params = {COUNT};
+        test_array *x = array_random(t, COUNT, 5, -16, 16), *dy = array_random(t, COUNT, 6, -2, 2);
+        for (int k = 0; k < SPECIALS; k++)
+            array_set(x, 7 * k, special[k]);
+        compare(SR_KERNEL_gelu, &params, sizeof params, "gelu", 2,
+                (test_array *[]){x, array_new(t, COUNT)});
+        compare(SR_KERNEL_gelu_grad, &params, sizeof params, "gelu_grad", 3,
+                (test_array *[]){x, dy, array_new(t, COUNT)});
+        (void)arrays_free(NULL);
+    }
+    sr_kernels_use_portable(false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_the_reference_class_is_taken),
@@ -244,6 +266,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_drawn_convolutions, arrays_free),
         cmocka_unit_test_teardown(test_deep_trees, arrays_free),
         cmocka_unit_test_teardown(test_linear_layers, arrays_free),
+        cmocka_unit_test_teardown(test_gelu, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
