@@ -54,6 +54,32 @@ SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, 
 }
 ELEMENTWISE(leaky_relu_grad)
 
+SR_INLINE void tanh_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+    const sr_vf slope = sr_v_sub(sr_v_set(1.0f), sr_v_mul(y, y));
+    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, half);
+}
+ELEMENTWISE(tanh_grad)
+
+SR_INLINE void sigmoid_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+    const sr_vf rest = sr_v_sub(sr_v_set(1.0f), y);
+    sr_v_put(args->p[2], i, sr_v_mul(sr_v_mul(dy, y), rest), n, half);
+}
+ELEMENTWISE(sigmoid_grad)
+
+SR_INLINE void div_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
+    sr_v_put(args->p[2], i, sr_v_div(a, b), n, half);
+}
+ELEMENTWISE(div)
+
+SR_INLINE void square_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, half);
+    sr_v_put(args->p[1], i, sr_v_mul(x, x), n, half);
+}
+ELEMENTWISE(square)
+
 SR_INLINE void add_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
     sr_v_put(args->p[2], i, sr_v_add(a, b), n, half);

@@ -18,11 +18,15 @@ typedef struct special_case {
     const char *arguments;
 } special_case;
 
+#define LETTER_T "x"
+#define LETTER_P "s"
+#define IN(type, name, elements) LETTER_##type
+#define OUT(type, name, elements) "y"
 static const special_case by_count[] = {
-    {SR_KERNEL_relu, "xy"},       {SR_KERNEL_relu_grad, "xxy"}, {SR_KERNEL_gelu, "xy"},
-    {SR_KERNEL_gelu_grad, "xxy"}, {SR_KERNEL_leaky_relu, "xy"}, {SR_KERNEL_leaky_relu_grad, "xxy"},
-    {SR_KERNEL_add, "xxy"},       {SR_KERNEL_sub, "xxy"},       {SR_KERNEL_mul, "xxy"},
-    {SR_KERNEL_scale, "xy"},      {SR_KERNEL_scale_by, "xsy"},  {SR_KERNEL_cast, "xo"},
+#define SR_EXPRESSION(name, formula, call, arguments, ...) {SR_KERNEL_##name, arguments},
+#include "kernels/expression_list.def"
+#undef SR_EXPRESSION
+    {SR_KERNEL_cast, "xo"},
     {SR_KERNEL_reduce_sum, "xt"},
 };
 static const special_case by_rows[] = {
