@@ -93,6 +93,7 @@ typedef struct sr_kernel_request {
     sr_device_kind device; // that it shall run on; 0: a CPU
     sr_kernel_id kernel;
     int args;
+    uint32_t reserved; // 0: requests are compared as bytes
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
     uint64_t
         params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, zero after it

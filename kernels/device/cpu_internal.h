@@ -19,7 +19,7 @@ sr_status sr_cpu_stream_create(sr_device *device, const sr_stream_options *optio
                                sr_stream **out);
 void sr_cpu_stream_free(sr_stream *stream);
 sr_status sr_cpu_stream_clear(sr_stream *stream, sr_address memory, size_t bytes);
-sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *call);
+sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from);
 sr_status sr_cpu_stream_wait_event(sr_stream *stream, sr_event *event);
 sr_status sr_cpu_stream_wait(sr_stream *stream);
 

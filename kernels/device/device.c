@@ -2,6 +2,7 @@
 // Opening devices by name, the list of their memory, and calls that go through their tables.
 #include "kernels/device/device.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ sr_status sr_device_open(const char *name, sr_device **out) {
     if (!name || !*name)
         name = "cpu";
     SR_TRY(choose(name, &ops, &ordinal));
+    assert(ops);
     sr_device *device = sr_alloc(sizeof *device, "device");
     if (!device)
         return SR_E_MEMORY;

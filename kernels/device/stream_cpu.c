@@ -7,6 +7,7 @@
 //
 // An event counts its marks. Recording it puts a command on the stream that notes the number of the
 // mark; who waits, waits for the number that was the last one when it began to.
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -359,6 +360,7 @@ void sr_cpu_team_run(sr_stream *stream, int64_t count, sr_cpu_team_fn fn, void *
 static sr_status put_copy(sr_stream *stream, void *to, const void *from, size_t bytes) {
     if (stream)
         return enqueue(own(stream), &(command){.run = run_copy, .as.copy = {to, from, bytes}});
+    assert(to && from);
     memcpy(to, from, bytes);
     return SR_OK;
 }

@@ -6,6 +6,7 @@
 // other programs can read, and the digest gather the elements first.
 #include "trainer/engine/state.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -408,6 +409,7 @@ static sr_status load_arrays(const sr_engine *e, const host_arrays *host, sr_saf
     sr_text_init(&report.unexpected);
     for (int p = 0; p < e->phase_count; p++) {
         float *flat = host->flat[p][array];
+        assert(flat);
         for (int i = 0; i < e->models[p]->param_count && status == SR_OK; i++)
             status = load_param(&e->models[p]->params[i], file, reset, flat, &report);
     }

@@ -223,35 +223,42 @@ static void test_work_runs_in_order(void **state) {
     }
 }
 
-static void test_a_failure_persists_until_the_wait(void **state) {
+// Two calls fail; what is behind the first of them is skipped.
+static void put_failing_work(sr_stream *stream, stream_call calls[4], sr_address memory) {
+    assert_ok(sr_cpu_stream_call(stream, note, &calls[0]));
+    assert_ok(sr_cpu_stream_call(stream, fail_now, &calls[1]));
+    assert_ok(sr_cpu_stream_call(stream, fail_now, &calls[2]));
+    assert_ok(sr_cpu_stream_call(stream, note, &calls[3]));
+    assert_ok(sr_stream_upload(stream, memory, "skipped", 8));
+}
+
+static void failure_persists(sr_device *device, sr_stream *stream) {
     static log_of_calls log;
+    stream_call calls[4] = {{&log, 1}, {&log, 2}, {&log, 3}, {&log, 4}};
+    sr_address memory;
+    sr_event *behind;
+    log.count = 0;
+    assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+    assert_ok(sr_event_create(device, &behind));
+    put_failing_work(stream, calls, memory);
+    assert_ok(sr_event_record(behind, stream));
+    assert_ok(sr_event_wait(behind, 60)); // who waits for a failed stream is not left hanging
+    assert_status(SR_E_DATA, sr_stream_wait(stream));
+    assert_string_equal("call 2 went wrong", sr_error_message());
+    assert_int_equal(1, log.count);
+    expect_bytes(device, memory, 8, 0);
+    assert_ok(sr_cpu_stream_call(stream, note, &calls[3])); // the stream works again
+    assert_ok(sr_stream_wait(stream));
+    assert_int_equal(2, log.count);
+    sr_event_free(behind);
+}
+
+static void test_a_failure_persists_until_the_wait(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
-        stream_call first = {&log, 1}, bad = {&log, 2}, worse = {&log, 3}, last = {&log, 4};
-        sr_address memory;
-        sr_event *behind;
-        char text[8] = "";
-        log.count = 0;
-        assert_ok(sr_device_alloc(device, 64, "a test", &memory));
-        assert_ok(sr_event_create(device, &behind));
-        assert_ok(sr_cpu_stream_call(stream, note, &first));
-        assert_ok(sr_cpu_stream_call(stream, fail_now, &bad));
-        assert_ok(sr_cpu_stream_call(stream, fail_now, &worse));
-        assert_ok(sr_cpu_stream_call(stream, note, &last));
-        assert_ok(sr_stream_upload(stream, memory, "skipped", 8));
-        assert_ok(sr_event_record(behind, stream));
-        assert_ok(sr_event_wait(behind, 60)); // who waits for a failed stream is not left hanging
-        assert_status(SR_E_DATA, sr_stream_wait(stream));
-        assert_string_equal("call 2 went wrong", sr_error_message());
-        assert_int_equal(1, log.count);
-        assert_ok(sr_device_download(device, text, memory, 8));
-        assert_int_equal(0, text[0]);
-        assert_ok(sr_cpu_stream_call(stream, note, &last)); // the stream works again
-        assert_ok(sr_stream_wait(stream));
-        assert_int_equal(2, log.count);
-        sr_event_free(behind);
+        failure_persists(device, stream);
         sr_stream_free(stream);
         sr_device_close(device);
     }
@@ -264,36 +271,45 @@ static sr_status hold(void *user) {
     return SR_OK;
 }
 
+// "serried" goes up, to the next eight bytes and down; where it went up, zeros are left.
+static void put_copies(sr_stream *stream, sr_address memory, char text[8]) {
+    assert_ok(sr_stream_upload(stream, memory, "serried", 8));
+    assert_ok(sr_stream_copy(stream, sr_address_add(memory, 8), memory, 8));
+    assert_ok(sr_stream_clear(stream, memory, 8));
+    assert_ok(sr_stream_download(stream, text, sr_address_add(memory, 8), 8));
+}
+
+static void copies_and_events(sr_device *device, sr_stream *stream, sr_event *before,
+                              sr_event *after) {
+    atomic_bool go = false;
+    sr_address memory;
+    char text[8] = "";
+    assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+    assert_true(sr_event_done(before)); // never recorded
+    assert_ok(sr_event_record(before, stream));
+    assert_ok(sr_cpu_stream_call(stream, hold, &go));
+    put_copies(stream, memory, text);
+    assert_ok(sr_event_record(after, stream));
+    assert_ok(sr_event_wait(before, 60));
+    assert_false(sr_event_done(after));
+    assert_status(SR_E_TIMEOUT, sr_event_wait(after, 0.02));
+    atomic_store(&go, true);
+    assert_ok(sr_event_wait(after, 60));
+    assert_true(sr_event_elapsed_ns(before, after) > 0);
+    assert_string_equal("serried", text);
+    expect_bytes(device, memory, 8, 0);
+    assert_ok(sr_stream_wait(stream));
+}
+
 static void test_copies_and_events(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *stream = open_stream(device);
         sr_event *before, *after;
-        atomic_bool go = false;
-        sr_address memory;
-        char text[8] = "";
-        assert_ok(sr_device_alloc(device, 64, "a test", &memory));
         assert_ok(sr_event_create(device, &before));
         assert_ok(sr_event_create(device, &after));
-        assert_true(sr_event_done(before)); // never recorded
-        assert_ok(sr_event_record(before, stream));
-        assert_ok(sr_cpu_stream_call(stream, hold, &go));
-        assert_ok(sr_stream_upload(stream, memory, "serried", 8));
-        assert_ok(sr_stream_copy(stream, sr_address_add(memory, 8), memory, 8));
-        assert_ok(sr_stream_clear(stream, memory, 8));
-        assert_ok(sr_stream_download(stream, text, sr_address_add(memory, 8), 8));
-        assert_ok(sr_event_record(after, stream));
-        assert_ok(sr_event_wait(before, 60));
-        assert_false(sr_event_done(after));
-        assert_status(SR_E_TIMEOUT, sr_event_wait(after, 0.02));
-        atomic_store(&go, true);
-        assert_ok(sr_event_wait(after, 60));
-        assert_true(sr_event_done(after));
-        assert_true(sr_event_elapsed_ns(before, after) > 0);
-        assert_string_equal("serried", text);
-        expect_bytes(device, memory, 8, 0);
-        assert_ok(sr_stream_wait(stream));
+        copies_and_events(device, stream, before, after);
         sr_event_free(before);
         sr_event_free(after);
         sr_stream_free(stream);
@@ -302,32 +318,35 @@ static void test_copies_and_events(void **state) {
 }
 
 // A stream waits for the mark that an event has when the wait is put on it, not for a later one.
-static void test_a_stream_waits_for_an_event(void **state) {
+static void stream_waits(sr_stream *first, sr_stream *second, sr_event *event) {
     static log_of_calls log;
+    stream_call one = {&log, 1}, two = {&log, 2};
+    atomic_bool go = false, later = false;
+    log.count = 0;
+    assert_ok(sr_cpu_stream_call(first, hold, &go));
+    assert_ok(sr_cpu_stream_call(first, note, &one));
+    assert_ok(sr_event_record(event, first));
+    assert_ok(sr_stream_wait_event(second, event));
+    assert_ok(sr_cpu_stream_call(second, note, &two));
+    assert_ok(sr_cpu_stream_call(first, hold, &later));
+    assert_ok(sr_event_record(event, first));
+    atomic_store(&go, true);
+    assert_ok(sr_stream_wait(second));
+    assert_false(sr_event_done(event));
+    assert_true(log.count == 2 && log.order[0] == 1);
+    atomic_store(&later, true);
+    assert_ok(sr_stream_wait(first));
+    assert_true(sr_event_done(event));
+}
+
+static void test_a_stream_waits_for_an_event(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         sr_device *device = open_device(which);
         sr_stream *first = open_stream(device), *second = open_stream(device);
-        stream_call one = {&log, 1}, two = {&log, 2};
-        atomic_bool go = false, later = false;
         sr_event *event;
-        log.count = 0;
         assert_ok(sr_event_create(device, &event));
-        assert_ok(sr_cpu_stream_call(first, hold, &go));
-        assert_ok(sr_cpu_stream_call(first, note, &one));
-        assert_ok(sr_event_record(event, first));
-        assert_ok(sr_stream_wait_event(second, event));
-        assert_ok(sr_cpu_stream_call(second, note, &two));
-        assert_ok(sr_cpu_stream_call(first, hold, &later));
-        assert_ok(sr_event_record(event, first));
-        atomic_store(&go, true);
-        assert_ok(sr_stream_wait(second));
-        assert_false(sr_event_done(event));
-        assert_int_equal(2, log.count);
-        assert_int_equal(1, log.order[0]);
-        atomic_store(&later, true);
-        assert_ok(sr_stream_wait(first));
-        assert_true(sr_event_done(event));
+        stream_waits(first, second, event);
         sr_stream_free(first);
         sr_stream_free(second);
         sr_event_free(event);
