@@ -208,7 +208,6 @@ static sr_tensor shaped_like(sr_tensor gradient, const sr_info *input) {
                : sum_like(gradient, input);
 }
 
-#define UNARY(row, a) sr_op_unary(&sr_op_##row, NULL, a)
 #define BINARY(row, a, b) sr_op_binary(&sr_op_##row, NULL, a, b)
 #define SAME(row, a, b) sr_op_binary(&sr_op_##row, k, a, b)
 #define GRADIENT(i, gradient)                                                                      \
