@@ -14,7 +14,7 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
         used += (size_t)snprintf(
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
-    if (request->kernel == SR_KERNEL_OWN)
+    if (request->kernel == SR_KERNEL_OWN) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "none of the operator's kernels (%s, ...) takes (%s) on a %s%s",
                        request->own_count ? request->own[0].name : "none", dtypes,
@@ -22,6 +22,7 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
                        sr_kernels_portable() ? " in numerics class 'reference', which "
                                                "numerics.portable asks for"
                                              : "");
+    }
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;
     for (size_t i = 0; i < count && used < sizeof served; i++)

@@ -39,10 +39,10 @@ typedef struct sr_fingerprint_origin {
 void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerprint_origin *b,
                                sr_text *out);
 
-// Collective; called before any kernel is prepared. If the ranks' processors differ in features
-// that affect bits, all ranks use only the common ones, and rank 0 logs a line; strict:
-// SR_E_NUMERICS instead. SR_E_NUMERICS, naming the rank and the difference, if the fingerprints
-// still differ.
+// Collective; called before any kernel is prepared, and after sr_kernels_use_portable. If the
+// ranks' processors differ in features that affect bits, all ranks use only the common ones, and
+// rank 0 logs a line; strict: SR_E_NUMERICS instead. SR_E_NUMERICS, naming the rank and the
+// difference, if the fingerprints still differ.
 SR_NODISCARD sr_status sr_fingerprint_agree(sr_comm *comm, bool strict);
 
 #ifdef __cplusplus

@@ -17,12 +17,14 @@ static int own, shared; // requests that another class serves by default, and th
 static bool has_own_class(const sr_kernel_request *request) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < providers[i]->count; k++)
-            if (providers[i]->entries[k].kernel == request->kernel &&
-                !sr_kernel_is_reference(&providers[i]->entries[k]) &&
-                providers[i]->entries[k].supports(request))
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < providers[i]->count; k++) {
+            const sr_kernel_entry *entry = &providers[i]->entries[k];
+            if (entry->kernel == request->kernel && !sr_kernel_is_reference(entry) &&
+                entry->supports(request))
                 return true;
+        }
+    }
     return false;
 }
 
