@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 3            // of the structs below
+#define SR_KERNEL_ABI 4            // of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters

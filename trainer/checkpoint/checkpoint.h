@@ -86,6 +86,8 @@ typedef enum sr_weights_kind {
 // One above the highest generation in the run folder, complete or not (1 in a new one). Rank 0
 // calls it and sends the number to the others.
 SR_NODISCARD sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation);
+// Removes the temporary files that a killed job has left in generations. Nobody writes there.
+void sr_checkpoint_remove_temporary_files(const char *run);
 
 // A generation that is being written, on one rank.
 typedef struct sr_checkpoint_writer sr_checkpoint_writer;

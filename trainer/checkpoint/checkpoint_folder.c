@@ -96,3 +96,18 @@ sr_status sr_generations_list(const char *run, int64_t **generations, size_t *co
     *count = n;
     return SR_OK;
 }
+
+void sr_checkpoint_remove_temporary_files(const char *run) {
+    int64_t *list = NULL;
+    size_t count = 0;
+    char name[64];
+    if (sr_generations_list(run, &list, &count) != SR_OK)
+        return; // whoever reads them reports it
+    for (size_t i = 0; i < count; i++) {
+        char *folder = sr_path_join(run, sr_generation_name(list[i], name));
+        if (folder != NULL)
+            sr_remove_temporary_files(folder);
+        sr_free(folder);
+    }
+    sr_free(list);
+}

@@ -408,6 +408,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
 static void remove_leftovers(const sr_run_folder *run) {
     char *samples = sr_path_join(run->path, "samples");
     sr_remove_temporary_files(run->path);
+    sr_checkpoint_remove_temporary_files(run->path);
     if (samples != NULL)
         sr_remove_temporary_files(samples);
     sr_free(samples);

@@ -103,6 +103,20 @@ static void manifest_comes_back(void **state) {
     sr_checkpoint_free(checkpoint);
 }
 
+// A job that is killed while it writes a manifest again leaves a temporary file beside it.
+static void temporary_files_of_generations_are_removed(void **state) {
+    (void)state;
+    static const char left[] = "checkpoints/00000001/manifest.json.tmp-123-4";
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    FILE *file = fopen(in_run(left), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    sr_checkpoint_remove_temporary_files(run);
+    assert_false(sr_path_exists(in_run(left)));
+    assert_true(state_loads(in_run("checkpoints/00000001"), 1));
+    sr_checkpoint_remove_temporary_files("no such folder");
+}
+
 static void keeps_two_and_the_best(void **state) {
     (void)state;
     int64_t generation;
@@ -337,6 +351,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(any_writers_any_readers),
         CASE(manifest_comes_back),
+        CASE(temporary_files_of_generations_are_removed),
         CASE(keeps_two_and_the_best),
         CASE(links_are_repaired),
         CASE(a_chosen_generation_has_no_substitute),
