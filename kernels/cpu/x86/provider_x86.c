@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
-// weights, for AVX2 and AVX-512 in f32 and bf16.
+// weights, for AVX2 and AVX-512 in f32 and bf16; and convolutions, linear layers and gelu of class
+// "reference", for portable numerics.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
