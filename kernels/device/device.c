@@ -135,8 +135,8 @@ bool sr_device_find_range(sr_device *device, sr_address address, sr_device_range
 }
 
 static sr_status add_range(sr_device *device, const sr_device_range *range) {
-    void *ranges = device->ranges;
     (void)pthread_mutex_lock(&device->lock);
+    void *ranges = device->ranges;
     const sr_status status = sr_grow(&ranges, &device->range_capacity, device->range_count + 1,
                                      sizeof *device->ranges, "device ranges");
     device->ranges = ranges;
