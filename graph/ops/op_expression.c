@@ -195,7 +195,9 @@ static sr_tensor sum_like(sr_tensor x, const sr_info *like) {
 // The gradient of the number in number * x: unrounded products, one sum.
 static sr_tensor sum_of_products(sr_tensor g, sr_tensor x, const sr_info *like) {
     const int64_t column[2] = {sr_info_count(like), 1};
-    return sr_channel_dot(sr_reshape(g, 2, column), sr_reshape(x, 2, column), SR_NONE);
+    return sr_op_record_one(
+        &sr_op_channel_dot, NULL,
+        (sr_tensor[]){sr_reshape(g, 2, column), sr_reshape(x, 2, column), SR_NONE});
 }
 
 // Gives a gradient the shape of its input.

@@ -65,7 +65,7 @@ static sr_status measure(chain *c) {
 // The same kernels, called one after the other in a bare loop.
 static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64_t *best) {
     static _Alignas(64) float x[ELEMENTS], y[ELEMENTS], z[ELEMENTS];
-    const sr_count_params params = {ELEMENTS};
+    const sr_expression_params params = {.count = ELEMENTS};
     void *const of_relu[] = {x, y}, *const of_add[] = {y, z, x};
     const sr_kernel_args relu_args = {of_relu, &params, relu->state, NULL,
                                       relu->stage[0].block_rows};

@@ -21,6 +21,7 @@
 #include "kernels/kernel.h"
 #include "trainer/exchange/exchange_internal.h"
 
+#define SHORT_SEGMENT 16 // elements
 #define IDLE_NS (50 * SR_NS_PER_MS)
 #define SHORTEST_LOOK_NS INT64_C(20000)
 #define LONGEST_LOOK_NS INT64_C(200000)
@@ -129,6 +130,9 @@ static sr_status prepare_adds(sr_exchange *x) {
                 SR_TRY(sr_lane_pool_prepare(x->pool, end - begin));
         }
     }
+    // Of a short segment, such as a scalar, lanes may give a part and zeros for the rest.
+    for (int64_t count = 1; count <= SHORT_SEGMENT; count++)
+        SR_TRY(sr_lane_pool_prepare(x->pool, count));
     for (int b = 0; b < x->bucket_count; b++)
         SR_TRY(sr_lane_pool_prepare(x->pool, x->buckets[b].end - x->buckets[b].begin));
     return SR_OK;
