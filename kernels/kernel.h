@@ -87,7 +87,7 @@ typedef struct sr_worker {
                    // undefined
 } sr_worker;
 
-// What an operator asks for. Arguments stand in the order of the kernel's row in kernel_list.def;
+// What an operator asks for. Arguments are in the order of the kernel's row in kernel_list.def;
 // an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
 typedef struct sr_kernel_request {
     sr_device_kind device; // that it shall run on; 0: a CPU
@@ -265,6 +265,10 @@ const sr_kernel_argument *sr_kernel_arguments(sr_kernel_id kernel, int *count);
 // The dtype of an argument beside activations of this one, which is also taken where any is
 // possible.
 sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype activation);
+// A request of a kernel of the list with all its arguments; optional ones are made absent by the
+// caller. 'params' are the kernel's struct, 'bytes' long.
+void sr_kernel_request_init(sr_kernel_request *request, sr_device_kind device, sr_kernel_id kernel,
+                            sr_dtype activation, const void *params, size_t bytes);
 // Elements of argument i of a request, from its params: 0 where it is absent, -1 where the kernel
 // has no such argument or is not of the list.
 int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);

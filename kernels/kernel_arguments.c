@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of the kernels in kernel_list.def: types, roles, numbers of elements.
+#include <string.h>
+
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
@@ -85,6 +87,17 @@ sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype a
         break;
     }
     return activation;
+}
+
+void sr_kernel_request_init(sr_kernel_request *request, sr_device_kind device, sr_kernel_id kernel,
+                            sr_dtype activation, const void *params, size_t bytes) {
+    memset(request, 0, sizeof *request);
+    request->device = device;
+    request->kernel = kernel;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &request->args);
+    for (int i = 0; i < request->args; i++)
+        request->dtype[i] = sr_kernel_argument_dtype(&arguments[i], activation);
+    memcpy(request->params, params, bytes);
 }
 
 static bool type_fits(const sr_kernel_argument *argument, sr_dtype dtype,

@@ -18,11 +18,8 @@ typedef struct maker {
 // All arguments are present.
 static sr_bench_case case_of(const maker *m, sr_kernel_id kernel, const void *params,
                              size_t bytes) {
-    sr_bench_case c = {.request = {.kernel = kernel}};
-    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &c.request.args);
-    for (int i = 0; i < c.request.args; i++)
-        c.request.dtype[i] = sr_kernel_argument_dtype(&arguments[i], m->dtype);
-    memcpy(c.request.params, params, bytes);
+    sr_bench_case c = {.flops = 0};
+    sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, m->dtype, params, bytes);
     return c;
 }
 

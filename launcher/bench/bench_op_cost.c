@@ -83,15 +83,13 @@ static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64
 }
 
 static sr_status measure_kernels(int64_t *best) {
-    const sr_kernel_request relu_request = {.kernel = SR_KERNEL_relu,
-                                            .args = 2,
-                                            .dtype = {SR_F32, SR_F32},
-                                            .params = {ELEMENTS}},
-                            add_request = {.kernel = SR_KERNEL_add,
-                                           .args = 3,
-                                           .dtype = {SR_F32, SR_F32, SR_F32},
-                                           .params = {ELEMENTS}};
+    const sr_expression_params params = {.count = ELEMENTS};
+    sr_kernel_request relu_request, add_request;
     sr_prepared relu = {0}, add = {0};
+    sr_kernel_request_init(&relu_request, SR_DEVICE_CPU, SR_KERNEL_relu, SR_F32, &params,
+                           sizeof params);
+    sr_kernel_request_init(&add_request, SR_DEVICE_CPU, SR_KERNEL_add, SR_F32, &params,
+                           sizeof params);
     SR_TRY(sr_kernel_prepare(&relu_request, &relu));
     sr_status status = sr_kernel_prepare(&add_request, &add);
     if (status == SR_OK)

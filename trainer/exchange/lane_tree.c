@@ -210,15 +210,10 @@ static void give_buffer(sr_lane_pool *pool, lane_buffer *buffer) {
 }
 
 static sr_status get_add(sr_lane_pool *pool, int64_t count, const sr_prepared_entry **out) {
-    sr_kernel_request request;
-    memset(&request, 0, sizeof request);
-    request.device = sr_device_get_properties(pool->device)->kind;
-    request.kernel = SR_KERNEL_add;
-    request.args = 3;
-    for (int i = 0; i < request.args; i++)
-        request.dtype[i] = SR_F32;
     const sr_expression_params params = {.count = count};
-    memcpy(request.params, &params, sizeof params);
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, sr_device_get_properties(pool->device)->kind, SR_KERNEL_add,
+                           SR_F32, &params, sizeof params);
     return sr_prepared_cache_get(pool->kernels, &request, out);
 }
 
