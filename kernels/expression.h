@@ -62,8 +62,7 @@ typedef struct sr_expression {
 
 // The program of a kernel, or NULL where it is no row of expression_list.def. Static storage.
 const sr_expression *sr_expression_of(sr_kernel_id kernel);
-// Whether a program takes from its stack only what it left there, keeps to the limits, and leaves
-// one number.
+// Whether a program never pops an empty stack, stays within the limits, and ends with one number.
 bool sr_expression_is_sound(const sr_expression *expression);
 
 #endif

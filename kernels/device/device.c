@@ -26,10 +26,6 @@ static sr_table kinds = {.what = "device",
                          .built_in = built_in,
                          .built_in_count = sizeof built_in / sizeof built_in[0]};
 
-const sr_device_ops *const *sr_device_kinds(size_t *count) {
-    return sr_table_all(&kinds, count);
-}
-
 sr_status sr_device_add_kind(const sr_device_ops *ops, const char *origin) {
     const sr_device_ops *const list[] = {ops, NULL};
     return sr_table_add(&kinds, list, origin);

@@ -65,7 +65,6 @@ const sr_device_ops sr_device_cpu_async = {
     .abi = SR_DEVICE_ABI,
     .name = "cpu-async",
     .help = "a CPU that behaves like an accelerator, for tests",
-    .test_only = true,
     .open = open_async,
     .reserve = reserve,
     .commit = commit,

@@ -22,7 +22,6 @@ typedef struct sr_device_ops {
     uint32_t struct_size, abi;
     const char *name;
     const char *help; // one line, for listings
-    bool test_only;   // not listed for users
     // Fills the properties; 'ordinal' is what ":N" of the name says, -1 without. May set 'state'.
     sr_status (*open)(sr_device *device, int ordinal);
     void (*close)(sr_device *device); // NULL: nothing to do
@@ -74,12 +73,10 @@ struct sr_event {
     sr_device *device;
 };
 
-// The kinds of this build, then those that modules added.
-const sr_device_ops *const *sr_device_kinds(size_t *count);
 // Adds a module's kind; 'ops' stays valid. SR_E_USAGE if it is of another ABI or the name is taken.
 SR_NODISCARD sr_status sr_device_add_kind(const sr_device_ops *ops, const char *origin);
 
-// A copy of the range that contains an address; false if there is none.
+// Copies the range that contains an address to *out; returns false if no range contains it.
 bool sr_device_find_range(sr_device *device, sr_address address, sr_device_range *out);
 
 #define SR_DEVICE(ops) extern const sr_device_ops ops;

@@ -13,6 +13,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/cpu_stream.h"
+#include "kernels/device/device_internal.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 #include "tests/unit/support/device_support.h"
@@ -62,6 +63,25 @@ static void test_names(void **state) {
     assert_true(p->memory > 0 && p->model[0]);
     sr_device_close(device);
     sr_device_close(NULL);
+}
+
+// What a module may add: tables of this build's interface, with a new name.
+static void test_kinds_of_modules(void **state) {
+    static const sr_device_ops taken = {
+        .struct_size = sizeof taken, .abi = SR_DEVICE_ABI, .name = "cpu", .help = "a test"};
+    static const sr_device_ops old = {
+        .struct_size = sizeof old, .abi = SR_DEVICE_ABI - 1, .name = "older", .help = "a test"};
+    sr_device *device;
+    (void)state;
+    assert_status(SR_E_USAGE, sr_device_add_kind(&taken, "module.so"));
+    assert_message("module.so");
+    assert_status(SR_E_UNSUPPORTED, sr_device_add_kind(&old, "module.so"));
+    static sr_device_ops other;
+    other = sr_device_cpu;
+    other.name = "cpu-of-a-module";
+    assert_ok(sr_device_add_kind(&other, "module.so"));
+    assert_ok(sr_device_open("cpu-of-a-module", &device));
+    sr_device_close(device);
 }
 
 static void expect_bytes(sr_device *device, sr_address memory, size_t bytes, int value) {
@@ -386,12 +406,7 @@ static void test_direct_streams(void **state) {
 
 static void prepare_add(int64_t count, sr_kernel_request *request, sr_prepared *prepared) {
     const sr_expression_params params = {.count = count};
-    memset(request, 0, sizeof *request);
-    request->kernel = SR_KERNEL_add;
-    request->args = 3;
-    for (int i = 0; i < 3; i++)
-        request->dtype[i] = SR_F32;
-    memcpy(request->params, &params, sizeof params);
+    sr_kernel_request_init(request, SR_DEVICE_CPU, SR_KERNEL_add, SR_F32, &params, sizeof params);
     assert_ok(sr_kernel_prepare(request, prepared));
 }
 
@@ -531,6 +546,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_kinds_of_modules),
         cmocka_unit_test(test_host_access),
         cmocka_unit_test(test_a_range_grows_in_place),
         cmocka_unit_test(test_the_host_cannot_read_cpu_async),
