@@ -67,7 +67,9 @@ void sr_variable_assign(sr_tensor variable, sr_tensor value);
 
 // A value of this step from host memory, copied at once.
 sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data);
-// A value that is bound when a compiled plan runs. slot: 0..63, each used once in a step.
+#define SR_INPUT_SLOTS 64 // of a program
+// A value that is bound when a compiled plan runs. slot: 0 .. SR_INPUT_SLOTS - 1, each used once in
+// a step.
 sr_tensor sr_input(sr_context *context, int slot, const sr_info *info);
 
 // Cut: runs what the tensor depends on and copies it to host memory of 'bytes' bytes (must equal
@@ -130,7 +132,7 @@ typedef sr_status (*sr_sink_fn)(void *user, int index, sr_address data, size_t b
 
 // Inputs of one replay, and the sink of its targets.
 typedef struct sr_run {
-    const sr_address *inputs; // device memory of each input slot used (array of 64)
+    const sr_address *inputs; // [SR_INPUT_SLOTS]: device memory of each input slot used
     sr_sink_fn sink;          // may be NULL
     void *user;
 } sr_run;

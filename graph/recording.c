@@ -229,9 +229,9 @@ sr_tensor sr_input(sr_context *context, int slot, const sr_info *info) {
     sr_context_use(context);
     if (context->failure.status != SR_OK)
         return sr_context_none(context);
-    if (slot < 0 || slot >= SR_MAX_INPUT_SLOTS) {
+    if (slot < 0 || slot >= SR_INPUT_SLOTS) {
         sr_context_stick(context, SR_FAIL(SR_E_ARGUMENT, "sr_input: slot %d; slots are 0..%d", slot,
-                                          SR_MAX_INPUT_SLOTS - 1));
+                                          SR_INPUT_SLOTS - 1));
         return sr_context_none(context);
     }
     if (!sr_context_take_info(context, "sr_input", info, &own))

@@ -12,7 +12,6 @@
 
 #define SR_REF_NONE UINT32_MAX
 #define SR_REF_VARIABLE 0x80000000u
-#define SR_MAX_INPUT_SLOTS 64
 // Far more than any memory holds, and small enough that the size in bytes of a few such tensors
 // fits an int64_t.
 #define SR_MAX_ELEMENTS (INT64_C(1) << 48)

@@ -20,9 +20,6 @@
 
 enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, SLOT_STOP };
 
-// Most time that copies of a lane's inputs may take.
-#define COPY_SECONDS 120.0
-
 // What a lane gets beside its samples, in host memory.
 typedef struct lane_settings {
     _Alignas(64) int32_t key[4];
@@ -381,7 +378,7 @@ static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
 
 static sr_status wait_for_copies(sr_engine *e) {
     SR_TRY(sr_event_record(e->copied, e->copies));
-    SR_TRY(sr_event_wait(e->copied, COPY_SECONDS));
+    SR_TRY(sr_event_wait(e->copied, e->recipe->deadline_act));
     return sr_stream_wait(e->copies);
 }
 

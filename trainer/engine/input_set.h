@@ -7,9 +7,7 @@
 #ifndef SR_TRAINER_INPUT_SET_H
 #define SR_TRAINER_INPUT_SET_H
 
-#include "kernels/device/stream.h"
-
-#define SR_INPUT_SLOTS 64 // of a program (graph/context.h)
+#include "graph/context.h"
 
 typedef struct sr_input_set {
     sr_device *device;

@@ -70,7 +70,7 @@ static sr_plan *compile_square(sr_context *context, double alpha) {
 }
 
 static void replay(sr_context *context, sr_executor *executor, sr_plan *plan) {
-    const sr_address inputs[SR_MAX_INPUT_SLOTS] = {
+    const sr_address inputs[SR_INPUT_SLOTS] = {
         device_copy(sr_context_device(context), ramp, sizeof ramp)};
     const sr_run run = {.inputs = inputs, .sink = sink};
     collect = take;
