@@ -7,6 +7,7 @@
 // elementwise: how a segment is cut into pieces changes no bit.
 #include "trainer/engine/phase.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/base/float_control.h"
@@ -173,8 +174,8 @@ static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *setting
 
 static void add_segment(sr_phase *phase, const char *name, int64_t begin, int64_t count,
                         sr_segment_use use) {
-    phase->segments[phase->segment_count] =
-        (sr_segment){.name = name, .begin = begin, .count = count};
+    phase->segments[phase->segment_count] = (sr_segment){
+        .name = name, .begin = begin, .count = count, .padded = use.kind == SR_SEGMENT_SCALAR};
     phase->uses[phase->segment_count++] = use;
 }
 
@@ -404,4 +405,24 @@ sr_status sr_phase_gather_average(sr_phase *phase) {
                                   (size_t)sr_info_count(&p->info) * sizeof(float)));
     }
     return SR_OK;
+}
+
+static bool all_finite(const float *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+sr_status sr_phase_find_not_finite(const sr_phase *phase, bool buffers_only, const sr_param **out) {
+    float *values;
+    *out = NULL;
+    SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &values));
+    for (int i = 0; i < phase->model->param_count && !*out; i++) {
+        const sr_param *p = &phase->model->params[i];
+        if ((!buffers_only || p->kind == SR_PARAM_BUFFER) &&
+            !all_finite(values + p->offset, sr_info_count(&p->info)))
+            *out = p;
+    }
+    return sr_phase_unmap(phase, SR_PHASE_VALUES, values, false);
 }

@@ -143,6 +143,10 @@ bool sr_phase_has_average(const sr_phase *phase);
 // All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
 // part in the exchange, stand in it with their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
+// The first parameter or buffer, in the model's order, with a value that is not finite; *out is
+// NULL if all are finite.
+SR_NODISCARD sr_status sr_phase_find_not_finite(const sr_phase *phase, bool buffers_only,
+                                                const sr_param **out);
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
 // Whether some rank asked for a stop in this step: the same answer on every rank.

@@ -21,20 +21,11 @@
 #include "kernels/kernel.h"
 #include "trainer/exchange/exchange_internal.h"
 
-#define SHORT_SEGMENT 16 // elements
 #define IDLE_NS (50 * SR_NS_PER_MS)
 #define SHORTEST_LOOK_NS INT64_C(20000)
 #define LONGEST_LOOK_NS INT64_C(200000)
 #define PATIENT_LOOK_NS SR_NS_PER_MS
 #define PATIENT_AFTER_NS (20 * SR_NS_PER_MS)
-
-static int64_t min64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
 
 // ---- the thread
 
@@ -118,26 +109,6 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     return sr_exchange_build(x, options, block_elements);
 }
 
-// Whether a lane is added to its sibling or copied depends on which comes first, so all kernels are
-// prepared beforehand.
-static sr_status prepare_adds(sr_exchange *x) {
-    for (int s = 0; s < x->segment_count; s++) {
-        const sr_segment *segment = &x->segments[s];
-        for (int b = 0; b < x->bucket_count; b++) {
-            const int64_t begin = max64(segment->begin, x->buckets[b].begin);
-            const int64_t end = min64(segment->begin + segment->count, x->buckets[b].end);
-            if (begin < end)
-                SR_TRY(sr_lane_pool_prepare(x->pool, end - begin));
-        }
-    }
-    // Of a short segment, such as a scalar, lanes may give a part and zeros for the rest.
-    for (int64_t count = 1; count <= SHORT_SEGMENT; count++)
-        SR_TRY(sr_lane_pool_prepare(x->pool, count));
-    for (int b = 0; b < x->bucket_count; b++)
-        SR_TRY(sr_lane_pool_prepare(x->pool, x->buckets[b].end - x->buckets[b].begin));
-    return SR_OK;
-}
-
 // A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
 // one more for each further sub-tree and each further lane at a time; never more than lanes.
 sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
@@ -146,7 +117,7 @@ sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
     int further = sr_lane_subtrees(x->lanes, x->lane_first, x->lane_last, subtrees) - 1;
     while (lanes >> (levels + 1))
         levels++;
-    SR_TRY(prepare_adds(x));
+    SR_TRY(sr_exchange_prepare_adds(x));
     int most = levels + 1 + further + (lanes_at_once > 1 ? lanes_at_once - 1 : 0);
     for (int i = 0; i < x->bucket_count; i++)
         trees += x->buckets[i].tree != NULL;
@@ -262,7 +233,7 @@ static sr_status check_put(sr_exchange *x, int lane, int segment, sr_address dat
                        "lane %d gives segment %d; this rank has lanes %d to %d and %d segments",
                        lane, segment, x->lane_first, x->lane_last - 1, x->segment_count);
     const sr_segment *s = &x->segments[segment];
-    if (count < 0 || count > s->count)
+    if (count < 0 || count > s->count || (count > 0 && count < s->count && !s->padded))
         return SR_FAIL(SR_E_ARGUMENT, "lane %d gives %lld elements of segment '%s', which has %lld",
                        lane, (long long)count, s->name, (long long)s->count);
     if (sr_address_is_none(data) && count > 0)

@@ -37,6 +37,7 @@ extern "C" {
 typedef struct sr_segment {
     const char *name;
     int64_t begin, count; // elements in the flat space; segments are in order without overlap
+    bool padded;          // lanes may give fewer elements, followed by zeros: for short segments
 } sr_segment;
 
 // First lane of a rank; lanes of rank r are [first(r), first(r + 1)).
@@ -84,6 +85,7 @@ void sr_exchange_free(sr_exchange *x);
 // Starts a step: expects every segment once from each local lane.
 SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // Contribution of one lane to one segment: the first 'count' elements, f32, the others are zero.
+// 'count' is the segment's, or 0, or, of a padded segment, any in between.
 // What copies or adds it is on the stream when the call returns. Lanes may come at the same time
 // and segments in any order; all those of a lane come on one stream, from one thread at a time. The
 // call also says that work put on the stream later does not read V of the segment in this step: V

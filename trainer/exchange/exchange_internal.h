@@ -121,6 +121,9 @@ void sr_exchange_trace_free(sr_exchange_trace *trace);
 SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,
                                          int64_t block_elements);
 void sr_exchange_unbuild(sr_exchange *x);
+// Prepares the sums of lanes. Whether a lane is copied or added to its sibling depends on which
+// comes first, so none of them may be left to a step.
+SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
 

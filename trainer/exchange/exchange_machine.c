@@ -143,10 +143,8 @@ static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transf
         SR_TRY(sr_lane_pool_add(x->pool, x->stream,
                                 element(transfer->partials[x->plan[i].into], offset),
                                 element(transfer->partials[x->plan[i].from], offset), end - begin));
-    SR_TRY(x->update(x->user, x->step, begin, end, element(transfer->partials[0], offset),
-                     element(x->values, begin), x->stream));
-    // On a CPU the work is done by now: its failure ends the step here.
-    return sr_device_get_properties(x->device)->asynchronous ? SR_OK : sr_stream_wait(x->stream);
+    return x->update(x->user, x->step, begin, end, element(transfer->partials[0], offset),
+                     element(x->values, begin), x->stream);
 }
 
 static sr_status fail_reduce(sr_exchange *x, sr_status status) {

@@ -207,6 +207,21 @@ static sr_status make_transfers(sr_exchange *x) {
     return SR_OK;
 }
 
+sr_status sr_exchange_prepare_adds(sr_exchange *x) {
+    for (int b = 0; b < x->bucket_count; b++) {
+        const sr_exchange_bucket *bucket = &x->buckets[b];
+        SR_TRY(sr_lane_pool_prepare(x->pool, bucket->end - bucket->begin));
+        for (int s = 0; s < x->segment_count; s++) {
+            const sr_segment *segment = &x->segments[s];
+            const int64_t count = min64(segment->begin + segment->count, bucket->end) -
+                                  max64(segment->begin, bucket->begin);
+            for (int64_t n = segment->padded ? 1 : count; n > 0 && n <= count; n++)
+                SR_TRY(sr_lane_pool_prepare(x->pool, n));
+        }
+    }
+    return SR_OK;
+}
+
 sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_t block_elements) {
     SR_TRY(check_options(x, o));
     x->lanes = o->lanes;

@@ -72,35 +72,19 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
-// The first buffer (statistics of activations), in the model's order, with a value that is not
-// finite: such values arose there. NULL if all are finite.
-static const char *find_not_finite(const sr_phase *phase) {
-    const char *found = NULL;
-    float *values;
-    if (sr_phase_map(phase, SR_PHASE_VALUES, &values) != SR_OK)
-        return NULL;
-    for (int i = 0; i < phase->model->param_count && !found; i++) {
-        const sr_param *param = &phase->model->params[i];
-        const int64_t count = sr_info_count(&param->info);
-        for (int64_t k = 0; param->kind == SR_PARAM_BUFFER && k < count && !found; k++)
-            if (!isfinite(values[param->offset + k]))
-                found = param->name;
-    }
-    return sr_phase_unmap(phase, SR_PHASE_VALUES, values, false) == SR_OK ? found : NULL;
-}
-
 static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {
     char last[96];
     if (isfinite(loss))
         return SR_OK;
-    const char *where = find_not_finite(phase);
+    const sr_param *where = NULL; // statistics of activations show where such values arose
+    SR_TRY(sr_phase_find_not_finite(phase, true, &where));
     return SR_FAIL(
         SR_E_NON_FINITE,
         "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr or warm "
         "up longer; %s",
         phase->name[0] ? " of " : "", phase->name, (long long)t->step,
         sr_schedule_lr(&t->schedules[0], t->position), where ? ", first in " : "",
-        where ? where : "", sr_training_describe_last(t, last));
+        where ? where->name : "", sr_training_describe_last(t, last));
 }
 
 static sr_status run_step(sr_training *t, bool *stop) {

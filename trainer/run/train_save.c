@@ -136,29 +136,15 @@ const char *sr_training_describe_last(const sr_training *t, char out[96]) {
     return out;
 }
 
-// The first parameter or buffer with a value that is not finite; NULL if there is none.
-static const sr_param *find_not_finite(const sr_phase *phase, const float *flat) {
-    for (int i = 0; i < phase->model->param_count; i++) {
-        const sr_param *param = &phase->model->params[i];
-        const int64_t count = sr_info_count(&param->info);
-        for (int64_t k = 0; k < count; k++)
-            if (!isfinite(flat[param->offset + k]))
-                return param;
-    }
-    return NULL;
-}
-
 // The loss shows a value that is not finite one step late, or never (a running statistic). A state
 // that cannot be resumed must not replace one that can. The result is the same on all ranks,
 // because the values are.
 static sr_status check_values(const sr_training *t) {
     for (int p = 0; p < t->engine->phase_count; p++) {
         const sr_phase *phase = t->engine->phases[p];
-        float *flat;
+        const sr_param *param;
         char last[96];
-        SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &flat));
-        const sr_param *param = find_not_finite(phase, flat);
-        SR_TRY(sr_phase_unmap(phase, SR_PHASE_VALUES, flat, false));
+        SR_TRY(sr_phase_find_not_finite(phase, false, &param));
         if (param)
             return SR_FAIL(SR_E_NON_FINITE,
                            "%s is not finite after step %lld: lower optimizer.lr or warm up "

@@ -36,12 +36,12 @@ static int close_device(void **state) {
 }
 
 static const sr_segment segments[] = {
-    {"first", 0, 10},
-    {"larger than buckets", 10, 330}, // then a gap of 10
-    {"one", 350, 1},
-    {"empty", 351, 0},
-    {"to the middle", 351, 49}, // then a gap of whole blocks
-    {"last", 600, ELEMENTS - 600},
+    {"first", 0, 10, false},
+    {"larger than buckets", 10, 330, false}, // then a gap of 10
+    {"one", 350, 1, false},
+    {"empty", 351, 0, false},
+    {"to the middle", 351, 49, false}, // then a gap of whole blocks
+    {"last", 600, ELEMENTS - 600, false},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
@@ -457,6 +457,8 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(world_put_data(stream, x, segments, 2, 0, NULL), SR_E_ARGUMENT);
     assert_int_equal(sr_exchange_put(x, 2, 0, world_address(data), segments[0].count + 1, stream),
                      SR_E_ARGUMENT);
+    assert_int_equal(sr_exchange_put(x, 2, 0, world_address(data), segments[0].count - 1, stream),
+                     SR_E_ARGUMENT);
     assert_int_equal(world_put_data(stream, x, segments, 2, 0, data), SR_OK);
     assert_int_equal(world_put_data(stream, x, segments, 2, 0, data), SR_E_ARGUMENT);
     assert_non_null(strstr(sr_error_message(), "'first' twice"));
@@ -464,7 +466,7 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(sr_exchange_gather(x, world_address(data), "moments"), SR_E_ARGUMENT);
 
     sr_exchange *none = NULL;
-    sr_segment bad[] = {{"a", 0, 10}, {"b", 9, 1}};
+    sr_segment bad[] = {{"a", 0, 10, false}, {"b", 9, 1, false}};
     sr_exchange_options options = {.device = device,
                                    .lanes = 1,
                                    .segments = segments,

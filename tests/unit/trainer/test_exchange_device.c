@@ -21,9 +21,9 @@
 
 // Segments cross borders of blocks; the last one has more elements than lanes give.
 static const sr_segment segments[] = {
-    {"a", 0, 48},
-    {"b", SR_BLOCK_ELEMENTS - 96, 208},
-    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS + 16, 64},
+    {"a", 0, 48, false},
+    {"b", SR_BLOCK_ELEMENTS - 96, 208, false},
+    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS + 16, 64, .padded = true},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0], LONGEST = 208, GIVEN = 40 };
 
@@ -51,12 +51,7 @@ static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr
     const sr_address p[] = {values, sum, r->hyper};
     sr_kernel_request request;
     (void)step;
-    memset(&request, 0, sizeof request);
-    request.kernel = SR_KERNEL_ema;
-    request.args = 3;
-    for (int i = 0; i < 3; i++)
-        request.dtype[i] = SR_F32;
-    memcpy(request.params, &params, sizeof params);
+    sr_kernel_request_init(&request, SR_DEVICE_CPU, SR_KERNEL_ema, SR_F32, &params, sizeof params);
     SR_TRY(sr_prepared_cache_get(r->kernels, &request, &kernel));
     const sr_kernel_call call = {
         .prepared = &kernel->prepared, .request = &kernel->request, .p = p};
