@@ -40,7 +40,7 @@ static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t
 
 // How long to sleep after a turn in which nothing moved. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
-    if (x->started == x->finished && x->ready_prefix <= x->started)
+    if (x->started == x->finished && x->ready_prefix <= x->started && x->pass != SR_PASS_AGREE)
         return IDLE_NS;
     if (idle_ns > PATIENT_AFTER_NS && !x->waiting)
         return PATIENT_LOOK_NS;
@@ -151,6 +151,13 @@ sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options, 
     return SR_OK;
 }
 
+// Takes back all requests before their memory is freed.
+static void settle(sr_exchange *x) {
+    sr_comm_settle(x->comm, x->requests, x->request_count);
+    if (x->agreement.requests)
+        sr_comm_settle(x->comm, x->agreement.requests, x->agreement.group.count);
+}
+
 void sr_exchange_free(sr_exchange *x) {
     if (!x)
         return;
@@ -171,7 +178,7 @@ void sr_exchange_free(sr_exchange *x) {
         sr_exchange_progress(x, 0); // notifies the peers of a failure
     }
     if (x->failed != SR_OK)
-        sr_comm_settle(x->comm, x->requests, x->request_count);
+        settle(x);
     sr_exchange_trace_free(x->trace);
     sr_exchange_unbuild(x);
     pthread_cond_destroy(&x->wake);
@@ -203,6 +210,7 @@ sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step) {
         x->ready_prefix++;
     x->step = step;
     x->started = x->finished = 0;
+    x->pass = x->measure ? SR_PASS_FOLD : SR_PASS_WHOLE;
     x->moved_ns = sr_comm_now(x->comm);
     x->report_at_ns = x->moved_ns + x->report_ns;
     x->waiting = x->done = false;

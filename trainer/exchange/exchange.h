@@ -51,6 +51,18 @@ int sr_lanes_first(int lanes, int ranks, int rank);
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            sr_address sum, sr_address values, sr_stream *stream);
 
+#define SR_EXCHANGE_MEASURES 2 // numbers of a block
+
+// Puts on the stream what adds to out, f64[SR_EXCHANGE_MEASURES] of zeros, what is to be known of
+// sum[0, end - begin) before anything is updated: a part of a norm. Called like the update, for the
+// same ranges.
+typedef sr_status (*sr_exchange_measure_fn)(void *user, int64_t step, int64_t begin, int64_t end,
+                                            sr_address sum, sr_address out, sr_stream *stream);
+// The measures of all blocks in order, the same on every rank: the updates that follow use what is
+// decided here. On the communication thread.
+typedef sr_status (*sr_exchange_agree_fn)(void *user, int64_t step, const double *measures,
+                                          int64_t blocks);
+
 // What is exchanged, and what the owner makes of it.
 typedef struct sr_exchange_options {
     int lanes;
@@ -61,6 +73,10 @@ typedef struct sr_exchange_options {
     sr_address values; // V, f32, 'elements' long, the caller's until free, equal on all ranks
     int64_t elements;
     sr_exchange_update_fn update;
+    // For updates that depend on all gradients: buckets are folded and measured under the backward
+    // pass, and updated when the ranks have agreed. NULL: each bucket is updated when it is folded.
+    sr_exchange_measure_fn measure;
+    sr_exchange_agree_fn agree;
     void *user;
     double report_seconds, act_seconds; // 0: 10, 120; a first step has longer
 } sr_exchange_options;

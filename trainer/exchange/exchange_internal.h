@@ -36,12 +36,36 @@ typedef struct sr_exchange_transfer {
     bool reducing; // what sums and updates the owned part is on the stream,
     bool reduced;  // and has run
     bool released; // the lane buffers are given back
+    bool spreads;  // new values are computed and sent, not measured
     int64_t started_ns;
     sr_message_group sums_in, sums_out, values_in, values_out;
     sr_event *updated;    // end of that work
     sr_address received;  // sub-trees of the other ranks, owned elements of each
     sr_address *partials; // sub-trees of all ranks in lane order
 } sr_exchange_transfer;
+
+// What the buckets of a step do, one pass over them after the other.
+typedef enum sr_exchange_pass {
+    SR_PASS_WHOLE = 0, // swap, fold, update and spread
+    SR_PASS_FOLD,      // swap, fold and measure
+    SR_PASS_AGREE,     // no bucket is under way
+    SR_PASS_SPREAD,    // update and spread
+} sr_exchange_pass;
+
+// Tag of measures; those of buckets are below.
+#define SR_EXCHANGE_TAG_MEASURES SR_COMM_MAX_TAG
+
+// Between folding and updating (exchange_agree.c).
+typedef struct sr_exchange_agreement {
+    sr_address sums;     // folded sums of the owned parts, at their places in the flat space
+    sr_address measures; // f64 [blocks][SR_EXCHANGE_MEASURES]
+    int64_t blocks;
+    double *host; // the measures of all blocks
+    sr_event *copied;
+    sr_comm_request *requests;
+    sr_message_group group;
+    bool sent;
+} sr_exchange_agreement;
 
 // Rows of a trace: the thread's work, and the messages of each transfer.
 typedef struct sr_exchange_trace {
@@ -61,6 +85,8 @@ struct sr_exchange {
     sr_stream *stream; // of folds and updates; direct
     sr_address values, zeros;
     sr_exchange_update_fn update;
+    sr_exchange_measure_fn measure; // NULL: no agreement
+    sr_exchange_agree_fn agree;
     void *user;
     int64_t report_ns, act_ns;
     sr_exchange_bucket *buckets; // [0] lies at the end of the flat space
@@ -95,7 +121,9 @@ struct sr_exchange {
     int transfer_count;
     sr_comm_request *requests; // of all groups of all transfers
     int request_count;
-    int started, finished;
+    sr_exchange_pass pass;
+    sr_exchange_agreement agreement;
+    int started, finished; // buckets of the pass
     int64_t steps_done, moved_ns, report_at_ns;
     long long seen_puts;
     sr_exchange_stats stats;
@@ -126,6 +154,16 @@ void sr_exchange_unbuild(sr_exchange *x);
 SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
+
+// exchange_agree.c, for exchanges with 'measure'.
+SR_NODISCARD sr_status sr_exchange_agreement_create(sr_exchange *x);
+void sr_exchange_agreement_free(sr_exchange *x);
+// Keeps a folded block, 'sum', and puts its measure on the stream.
+SR_NODISCARD sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end,
+                                           sr_address sum);
+// After all buckets were folded; then until the measures of all ranks are gathered.
+SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x);
+SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathered);
 
 // exchange_failure.c: records the first failure; 'told' is what the peers are told, NULL when they
 // know.

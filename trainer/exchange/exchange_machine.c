@@ -19,7 +19,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/exchange/exchange_internal.h"
 
-#define TAG_BUCKETS ((SR_COMM_MAX_TAG + 1) / 2)
+#define TAG_BUCKETS (SR_EXCHANGE_TAG_MEASURES / 2)
 #define NAMED_PEERS 4 // in a message about a wait
 
 static int tag_of(int bucket, bool values) {
@@ -123,28 +123,37 @@ static sr_status start_bucket(sr_exchange *x, int bucket) {
     clear(&transfer->sums_out);
     clear(&transfer->values_in);
     clear(&transfer->values_out);
+    transfer->spreads = x->pass != SR_PASS_FOLD;
     transfer->reduced = transfer->released = x->buckets[bucket].tree == NULL;
     transfer->reducing = transfer->reduced;
     x->started = bucket + 1; // before the messages: what is posted is found again when one fails
     if (transfer->released)
         return SR_OK;
     transfer->started_ns = x->trace ? sr_clock_ns() : 0;
+    if (transfer->spreads)
+        SR_TRY(expect_values(x, transfer));
+    if (x->pass == SR_PASS_SPREAD) {
+        transfer->released = true; // its lane buffers were given back when it was folded
+        return SR_OK;
+    }
     x->stats.buckets++;
     SR_TRY(expect_sums(x, transfer));
-    SR_TRY(expect_values(x, transfer));
     return send_sums(x, transfer);
 }
 
 // Puts the work of one block on the stream.
 static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
                               int64_t end, int64_t offset) {
-    const int adds = x->first_partial[x->size] - 1;
+    const int adds = x->pass == SR_PASS_SPREAD ? 0 : x->first_partial[x->size] - 1;
+    const sr_address sum = x->pass == SR_PASS_SPREAD ? element(x->agreement.sums, begin)
+                                                     : element(transfer->partials[0], offset);
     for (int i = 0; i < adds; i++)
         SR_TRY(sr_lane_pool_add(x->pool, x->stream,
                                 element(transfer->partials[x->plan[i].into], offset),
                                 element(transfer->partials[x->plan[i].from], offset), end - begin));
-    return x->update(x->user, x->step, begin, end, element(transfer->partials[0], offset),
-                     element(x->values, begin), x->stream);
+    return transfer->spreads
+               ? x->update(x->user, x->step, begin, end, sum, element(x->values, begin), x->stream)
+               : sr_exchange_measure(x, begin, end, sum);
 }
 
 static sr_status fail_reduce(sr_exchange *x, sr_status status) {
@@ -173,7 +182,7 @@ static sr_status finish_reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
     if (status != SR_OK)
         return fail_reduce(x, status);
     transfer->reduced = true;
-    return send_values(x, transfer);
+    return transfer->spreads ? send_values(x, transfer) : SR_OK;
 }
 
 static bool all_done(const sr_message_group *group) {
@@ -228,9 +237,37 @@ static void trace_bucket(const sr_exchange *x, int bucket) {
                       x->transfers[transfer].started_ns, sr_clock_ns());
 }
 
+// Whether a bucket's lanes have been summed on this rank.
+static bool is_ready(const sr_exchange *x, int bucket, int ready_prefix) {
+    const sr_lane_tree *tree = x->buckets[bucket].tree;
+    return x->pass == SR_PASS_SPREAD ||
+           (bucket < ready_prefix && (!tree || sr_lane_tree_ready(tree)));
+}
+
+// After a pass over all buckets.
+static sr_status next_pass(sr_exchange *x, bool *moved) {
+    bool gathered = false;
+    if (x->pass == SR_PASS_FOLD && x->finished == x->bucket_count) {
+        SR_TRY(sr_exchange_agreement_begin(x));
+        x->pass = SR_PASS_AGREE;
+        *moved = true;
+    }
+    if (x->pass == SR_PASS_AGREE)
+        SR_TRY(sr_exchange_agreement_advance(x, &gathered));
+    if (gathered) {
+        const sr_status status = x->agree(x->user, x->step, x->agreement.host, x->agreement.blocks);
+        if (status != SR_OK)
+            return fail_reduce(x, status);
+        x->pass = SR_PASS_SPREAD;
+        x->started = x->finished = 0;
+        *moved = true;
+    }
+    return SR_OK;
+}
+
 static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
-    while (x->started < ready_prefix && x->started - x->finished < x->transfer_count &&
-           (!x->buckets[x->started].tree || sr_lane_tree_ready(x->buckets[x->started].tree))) {
+    while (x->started < x->bucket_count && is_ready(x, x->started, ready_prefix) &&
+           x->started - x->finished < x->transfer_count) {
         SR_TRY(start_bucket(x, x->started));
         *moved = true;
     }
@@ -242,7 +279,7 @@ static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
         x->finished++;
         *moved = true;
     }
-    return SR_OK;
+    return next_pass(x, moved);
 }
 
 // ---- deadlines
@@ -405,7 +442,7 @@ bool sr_exchange_progress(sr_exchange *x, int64_t now) {
         sr_exchange_set_failure(x, status, sr_error_message(), NULL);
         return true;
     }
-    if (x->finished == x->bucket_count) {
+    if (x->finished == x->bucket_count && x->pass != SR_PASS_FOLD && x->pass != SR_PASS_AGREE) {
         finish_step(x);
         return true;
     }

@@ -232,6 +232,8 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     x->device = o->device;
     x->values = o->values;
     x->update = o->update;
+    x->measure = o->measure;
+    x->agree = o->agree;
     x->user = o->user;
     x->report_ns = (int64_t)((o->report_seconds > 0 ? o->report_seconds : 10) * 1e9);
     x->act_ns = (int64_t)((o->act_seconds > 0 ? o->act_seconds : 120) * 1e9);
@@ -242,7 +244,8 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     SR_TRY(cut_buckets(x, o->bucket_bytes));
     SR_TRY(plan_adds(x));
     SR_TRY(list_owned(x));
-    return make_transfers(x);
+    SR_TRY(make_transfers(x));
+    return x->measure ? sr_exchange_agreement_create(x) : SR_OK;
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
@@ -262,6 +265,7 @@ void sr_exchange_unbuild(sr_exchange *x) {
     sr_free(x->plan);
     sr_free(x->owned);
     sr_device_free(x->device, x->zeros);
+    sr_exchange_agreement_free(x);
     if (x->device)
         sr_comm_release_device(x->comm, x->device);
     sr_free(x->segments);

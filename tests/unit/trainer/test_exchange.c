@@ -68,6 +68,7 @@ typedef struct setting {
     bool shuffled;
     sr_exchange_update_fn update;
     void *user;
+    bool agreed; // updates depend on the measures of all blocks
 } setting;
 
 static int64_t now_ns;
@@ -88,6 +89,65 @@ static void begin_step(world *w, int rank) {
         sr_rng_shuffle(&w->rng, w->order[rank], count);
     w->given[rank] = 0;
     assert_int_equal(sr_exchange_step_begin(w->exchanges[rank], w->step[rank]), SR_OK);
+}
+
+// What each rank has decided in its present step.
+typedef struct decision {
+    float scale;
+    int agreements;
+} decision;
+
+static decision decisions[MAX_RANKS];
+
+static double measure_of(const float *sum, int64_t count) {
+    double measure = 0;
+    for (int64_t i = 0; i < count; i++)
+        measure += (double)sum[i] * (double)sum[i];
+    return measure;
+}
+
+static sr_status measure(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                         sr_address out, sr_stream *on) {
+    double *to = (double *)out.at;
+    (void)user, (void)step, (void)on; // direct
+    to[0] += measure_of((const float *)sum.at, end - begin);
+    to[1] += (double)(begin + 1);
+    return SR_OK;
+}
+
+static float scale_of(double norm) {
+    return norm > 1e6 ? (float)(1e6 / norm) : 1.0f;
+}
+
+static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
+    decision *d = user;
+    double norm = 0;
+    (void)step;
+    for (int64_t b = 0; b < blocks; b++) {
+        norm += measures[2 * b];
+        assert_true(measures[2 * b + 1] == 0 || measures[2 * b + 1] == (double)(b * BLOCK + 1));
+    }
+    d->scale = scale_of(norm);
+    d->agreements++;
+    return SR_OK;
+}
+
+static sr_status scaled_update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                               sr_address values, sr_stream *on) {
+    const decision *d = user;
+    const float *from = (const float *)sum.at;
+    float *to = (float *)values.at;
+    (void)step, (void)on;
+    for (int64_t i = 0; i < end - begin; i++)
+        to[i] = world_new_value(to[i], d->scale * from[i]);
+    return SR_OK;
+}
+
+static void depend_on_all(sr_exchange_options *options, int rank) {
+    options->measure = measure;
+    options->agree = agree;
+    options->update = scaled_update;
+    options->user = &decisions[rank];
 }
 
 static void open_world(world *w, const setting *s) {
@@ -113,6 +173,8 @@ static void open_world(world *w, const setting *s) {
                                        .elements = ELEMENTS,
                                        .update = s->update ? s->update : world_update,
                                        .user = s->user};
+        if (s->agreed)
+            depend_on_all(&options, r);
         assert_int_equal(sr_local_world_join(w->local, r, NULL, &w->comms[r]), SR_OK);
         assert_int_equal(sr_exchange_create_manual(w->comms[r], &options, BLOCK, &w->exchanges[r]),
                          SR_OK);
@@ -232,6 +294,53 @@ static void same_bits_for_many_seeds(void **state) {
             run(&w, 4, 200000);
             for (int r = 0; r < s.ranks; r++) {
                 assert_int_equal(w.status[r], SR_OK);
+                assert_memory_equal(w.values[r], expected, sizeof expected);
+            }
+            close_world(&w);
+        }
+    }
+}
+
+// ---- updates that depend on all gradients
+
+static void expect_agreed(int lanes, int64_t steps, float *values) {
+    int width = 1;
+    while (width < lanes)
+        width *= 2;
+    for (int64_t step = 0; step < steps; step++) {
+        static float sums[ELEMENTS];
+        double norm = 0;
+        memset(sums, 0, sizeof sums);
+        for (int s = 0; s < SEGMENTS; s++)
+            for (int64_t i = segments[s].begin; i < segments[s].begin + segments[s].count; i++)
+                sums[i] = world_sum(lanes, step, 0, width, i);
+        for (int64_t b = 0; b < ELEMENTS; b += BLOCK)
+            norm += measure_of(sums + b, b + BLOCK < ELEMENTS ? BLOCK : ELEMENTS - b);
+        for (int64_t i = 0; i < ELEMENTS; i++)
+            values[i] = world_new_value(values[i], scale_of(norm) * sums[i]);
+    }
+}
+
+static void an_update_that_depends_on_all_gradients(void **state) {
+    (void)state;
+    static world w;
+    for (int ranks = 1; ranks <= 5; ranks++) {
+        for (int64_t bucket = 1; bucket <= 3; bucket++) {
+            static float expected[ELEMENTS];
+            setting s = {.lanes = 6,
+                         .ranks = ranks,
+                         .bucket_bytes = bucket * BLOCK * 4,
+                         .max_delay_ns = 300000,
+                         .seed = (uint64_t)ranks,
+                         .shuffled = ranks % 2 == 0,
+                         .agreed = true};
+            memset(decisions, 0, sizeof decisions);
+            memset(expected, 0, sizeof expected);
+            open_world(&w, &s);
+            run(&w, 3, 50000);
+            expect_agreed(s.lanes, 3, expected);
+            for (int r = 0; r < ranks; r++) {
+                assert_int_equal(decisions[r].agreements, 3);
                 assert_memory_equal(w.values[r], expected, sizeof expected);
             }
             close_world(&w);
@@ -517,6 +626,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_for_every_setting),
         cmocka_unit_test(same_bits_for_many_seeds),
+        cmocka_unit_test(an_update_that_depends_on_all_gradients),
         cmocka_unit_test(a_failing_rank_fails_all),
         cmocka_unit_test(a_failing_update_fails_all),
         cmocka_unit_test(a_dead_rank_is_found_and_named),
