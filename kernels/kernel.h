@@ -59,6 +59,7 @@ typedef enum sr_argument_type {
     SR_ARG_T,    // activation: f32, bf16, f16 or f64, the same for all T of a request
     SR_ARG_P,    // parameter: f64 where T is f64, else f32
     SR_ARG_F32,  // f32
+    SR_ARG_F64,  // f64
     SR_ARG_I32,  // i32
     SR_ARG_U8,   // u8
     SR_ARG_ANY,  // any dtype

@@ -77,6 +77,8 @@ sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype a
         return activation == SR_F64 ? SR_F64 : SR_F32;
     case SR_ARG_F32:
         return SR_F32;
+    case SR_ARG_F64:
+        return SR_F64;
     case SR_ARG_I32:
         return SR_I32;
     case SR_ARG_U8:

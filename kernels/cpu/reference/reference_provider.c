@@ -7,6 +7,7 @@
 #define VARIES_T 1
 #define VARIES_P 0
 #define VARIES_F32 0
+#define VARIES_F64 0
 #define VARIES_I32 0
 #define VARIES_U8 0
 #define VARIES_ANY 1

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference updates of parameters in place, f32: SGD with momentum in the form of torch.optim.SGD
-// (weight decay is added to the gradient, the first momentum is the gradient), and moving averages.
+// (weight decay is added to the gradient, the first momentum is the gradient), moving averages, and
+// what clipping of gradients needs.
+#include <string.h>
+
 #include "kernels/cpu/reference/reference_internal.h"
+
+#define NAME(x) x##_f64
+#define A double
+#include "kernels/cpu/reference/reference_sum.inc"
+#undef NAME
+#undef A
 
 // hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0
 static sr_status sgd(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -39,6 +48,50 @@ static sr_status ema(const sr_kernel_args *args, int64_t block, sr_worker *worke
     return SR_OK;
 }
 
+// hyper: limit
+static sr_status limit(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    float *g = args->p[0];
+    const float *hyper = args->p[1];
+    const float most = hyper[0];
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i++)
+        g[i] = g[i] > most ? most : g[i] < -most ? -most : g[i];
+    return SR_OK;
+}
+
+// The square of an f32 is exact in f64.
+static sr_status add_squares_leaf(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    const float *x = args->p[0];
+    double chunk[SR_REFERENCE_BLOCK / SR_REFERENCE_CHUNK], *sums = args->workspace;
+    int64_t chunks = 0;
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i += SR_REFERENCE_CHUNK) {
+        const int64_t n = r.end - i < SR_REFERENCE_CHUNK ? r.end - i : SR_REFERENCE_CHUNK;
+        double term[SR_REFERENCE_CHUNK];
+        for (int64_t k = 0; k < n; k++)
+            term[k] = (double)x[i + k] * (double)x[i + k];
+        chunk[chunks++] = sum_chunk_f64(term, n);
+    }
+    tree_sum_f64(chunk, chunks, 1, 1);
+    sums[block] = chunk[0];
+    return SR_OK;
+}
+
+static sr_status add_squares_tree(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)block;
+    (void)worker;
+    const sr_count_params *params = args->params;
+    const int64_t blocks = sr_blocks_of(params->count, SR_REFERENCE_BLOCK);
+    double *sums = args->workspace, *s = args->p[1];
+    tree_sum_f64(sums, blocks, 1, 1);
+    s[0] += blocks > 0 ? sums[0] : 0.0;
+    return SR_OK;
+}
+
 static sr_status prepare(sr_kernel_fn run, const sr_kernel_request *request, sr_prepared *out) {
     const sr_count_params *p = (const void *)request->params;
     sr_add_stage(out, run, sr_blocks_of(p->count, SR_REFERENCE_BLOCK));
@@ -51,4 +104,15 @@ sr_status sr_reference_prepare_sgd(const sr_kernel_request *request, sr_prepared
 
 sr_status sr_reference_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {
     return prepare(ema, request, out);
+}
+
+sr_status sr_reference_prepare_limit(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(limit, request, out);
+}
+
+sr_status sr_reference_prepare_add_squares(const sr_kernel_request *request, sr_prepared *out) {
+    SR_TRY(prepare(add_squares_leaf, request, out));
+    sr_add_stage(out, add_squares_tree, 1);
+    out->workspace = (size_t)out->stage[0].blocks * sizeof(double);
+    return SR_OK;
 }

@@ -59,6 +59,9 @@ static sr_status plan_sgd(const sr_kernel_request *request, sr_prepared *out) {
 static sr_status plan_ema(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1), ARG(2), out);
 }
+static sr_status plan_limit(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0), ARG(1), out);
+}
 
 static sr_status plan_normalize(const sr_kernel_request *request, sr_prepared *out) {
     const sr_normalize_params *p = (const void *)request->params;
@@ -72,12 +75,18 @@ static bool fits_normalize(const sr_kernel_request *request) {
     return p->channels >= 1 && p->channels <= SR_NORMALIZE_MAX_CHANNELS;
 }
 
-static sr_status plan_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
+static sr_status plan_sum(const sr_kernel_request *request, size_t bytes, sr_prepared *out) {
     out->stages = 2;
     walk(&out->stage[0], count_of(request), SR_X86_BLOCK, 0, ARG(0), 0);
     out->stage[1].blocks = 1;
-    out->workspace = (size_t)out->stage[0].blocks * sizeof(float);
+    out->workspace = (size_t)out->stage[0].blocks * bytes;
     return SR_OK;
+}
+static sr_status plan_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_sum(request, sizeof(float), out);
+}
+static sr_status plan_add_squares(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_sum(request, sizeof(double), out);
 }
 
 static sr_status plan_bias_add(const sr_kernel_request *request, sr_prepared *out) {

@@ -17,6 +17,9 @@ typedef __mmask8 sr_vdmask;
 SR_INLINE sr_vd sr_vd_set(double x) {
     return _mm512_set1_pd(x);
 }
+SR_INLINE void sr_vd_store(double *to, sr_vd x) {
+    _mm512_storeu_pd(to, x);
+}
 // Elements 0 .. 7 or, with 'high', 8 .. 15.
 SR_INLINE sr_vd sr_vd_widen(sr_vf x, bool high) {
     return _mm512_cvtps_pd(high ? _mm512_extractf32x8_ps(x, 1) : _mm512_castps512_ps256(x));
@@ -77,6 +80,10 @@ typedef sr_vd sr_vdmask;
 
 SR_INLINE sr_vd sr_vd_set(double x) {
     return (sr_vd){_mm256_set1_pd(x), _mm256_set1_pd(x)};
+}
+SR_INLINE void sr_vd_store(double *to, sr_vd x) {
+    _mm256_storeu_pd(to, x.a);
+    _mm256_storeu_pd(to + 4, x.b);
 }
 SR_INLINE sr_vd sr_vd_widen(sr_vf x, bool high) {
     const __m256 half = high ? x.b : x.a;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates in place (sgd, ema) and the sum of all elements, all with the reference's bits.
+// Updates in place (sgd, ema), limits of gradients, and sums of all elements and of their squares,
+// all with the reference's bits.
 #ifndef SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 
+#include "kernels/cpu/x86/x86_double_internal.h"
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 
 // hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0
@@ -33,6 +35,16 @@ SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
     sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(sr_v_set(hyper[1]), p)), n, half);
 }
 SR_X86_F32(ema, ELEMENTS(ema))
+
+// hyper: limit
+SR_INLINE void limit_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+    const float *hyper = args->p[1];
+    const sr_vf most = sr_v_set(hyper[0]), least = sr_v_set(-hyper[0]);
+    const sr_vf g = sr_v_get(args->p[0], i, n, half);
+    const sr_vf above = sr_v_pick(sr_v_gt(least, g), least, g);
+    sr_v_put(args->p[0], i, sr_v_pick(sr_v_gt(g, most), most, above), n, half);
+}
+SR_X86_F32(limit, ELEMENTS(limit))
 
 // sums[0] becomes the tree sum of n sums.
 SR_INLINE void tree_of_sums(float *sums, int64_t n) {
@@ -72,6 +84,63 @@ static sr_status sum_join(const sr_kernel_args *args, int64_t block, sr_worker *
     float *sum = args->workspace, *out = args->p[1];
     tree_of_sums(sum, blocks);
     out[0] = blocks > 0 ? sum[0] : 0.0f;
+    return SR_OK;
+}
+
+// sums[0] becomes the tree sum of n sums.
+SR_INLINE void tree_of_doubles(double *sums, int64_t n) {
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step)
+            sums[i] += sums[i + step];
+}
+
+// Sixteen interleaved sums of squares, and their tree.
+typedef struct square_sums {
+    sr_vd low, high;
+} square_sums;
+
+SR_INLINE void add_squares_of(square_sums *sums, sr_vf x) {
+    const sr_vd low = sr_vd_widen(x, false), high = sr_vd_widen(x, true);
+    sums->low = sr_vd_add(sums->low, sr_vd_mul(low, low));
+    sums->high = sr_vd_add(sums->high, sr_vd_mul(high, high));
+}
+
+SR_INLINE double joined_squares(square_sums sums) {
+    double way[SR_ELEMENTS];
+    sr_vd_store(way, sums.low);
+    sr_vd_store(way + SR_ELEMENTS / 2, sums.high);
+    tree_of_doubles(way, SR_ELEMENTS);
+    return way[0];
+}
+
+// Stage 0: the sum of squares of a block, in the order of sum_block.
+SR_INLINE void squares_block(const sr_kernel_args *args, int64_t block, bool half) {
+    enum { CHUNK = 1024 };
+    const sr_x86_range r = elements_of(args, block);
+    double chunk[SR_X86_BLOCK / CHUNK], *out = args->workspace;
+    int64_t chunks = 0;
+    for (int64_t begin = r.begin; begin < r.end; begin += CHUNK) {
+        const int64_t end = sr_x86_min(r.end, begin + CHUNK);
+        square_sums sums = {sr_vd_set(0.0), sr_vd_set(0.0)};
+        int64_t i = begin;
+        for (; i + SR_ELEMENTS <= end; i += SR_ELEMENTS)
+            add_squares_of(&sums, sr_v_get(args->p[0], i, SR_ELEMENTS, half));
+        if (i < end)
+            add_squares_of(&sums, sr_v_get(args->p[0], i, (int)(end - i), half));
+        chunk[chunks++] = joined_squares(sums);
+    }
+    tree_of_doubles(chunk, chunks);
+    out[block] = chunk[0];
+}
+SR_X86_F32(add_squares, squares_block(args, block, half))
+
+static sr_status add_squares_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)block, (void)worker;
+    const sr_count_params *params = args->params;
+    const int64_t blocks = sr_x86_ceil_div(params->count, SR_X86_BLOCK);
+    double *sums = args->workspace, *s = args->p[1];
+    tree_of_doubles(sums, blocks);
+    s[0] += blocks > 0 ? sums[0] : 0.0;
     return SR_OK;
 }
 

@@ -24,6 +24,8 @@ static sr_dtype dtype_of(arg_role role, sr_dtype t) {
         return SR_U8;
     case KEY:
         return SR_I32;
+    case DOUBLE:
+        return SR_F64;
     case OTHER:
         return t == SR_F32 ? SR_BF16 : SR_F32;
     case NONE:
@@ -153,6 +155,28 @@ static void case_ema(sr_kernel_id kernel) {
     set(&c, 2, HYPER, SR_F32, 8);
     c.arg[0].updated = true;
     check_problem(&c);
+}
+
+static void case_limit(sr_kernel_id kernel) {
+    const sr_count_params params = {65536 + 19};
+    problem c = problem_of(kernel, 2, &params, sizeof params);
+    set(&c, 0, PARAMETER, SR_F32, params.count);
+    set(&c, 1, HYPER, SR_F32, 8);
+    c.arg[0].updated = true;
+    check_problem(&c);
+}
+
+static void case_add_squares(sr_kernel_id kernel) {
+    static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
+    for (int k = 0; k < 5; k++) {
+        const sr_count_params params = {counts[k]};
+        problem c = problem_of(kernel, 2, &params, sizeof params);
+        set(&c, 0, PARAMETER, SR_F32, counts[k]);
+        set(&c, 1, DOUBLE, SR_F32, 1);
+        c.arg[1].updated = true;
+        c.terms = (double)counts[k];
+        check_problem(&c);
+    }
 }
 
 // Numbers of rows and channels, odd and large enough for several blocks.
@@ -393,4 +417,6 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_reduce_sum] = case_reduce_sum,
     [SR_KERNEL_sgd] = case_sgd,
     [SR_KERNEL_ema] = case_ema,
+    [SR_KERNEL_limit] = case_limit,
+    [SR_KERNEL_add_squares] = case_add_squares,
 };

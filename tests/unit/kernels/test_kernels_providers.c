@@ -446,8 +446,8 @@ static void test_every_in_place_bit_was_tried(void **state) {
     for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++) {
         const char *name = sr_kernel_name((sr_kernel_id)kernel);
         const sr_op *op = sr_op_find(name);
-        assert_non_null(op);
-        if (op->in_place & ~in_place_tried[kernel])
+        // Kernels of an update alone have no operator.
+        if (op && op->in_place & ~in_place_tried[kernel])
             fail_msg("%s: in_place is %x, but no case of several blocks tries %x of it", name,
                      op->in_place, op->in_place & ~in_place_tried[kernel]);
     }
