@@ -64,6 +64,7 @@
 #include "trainer/engine/digest.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/feed.h"
+#include "trainer/engine/loss_scale.h"
 #include "trainer/engine/phase.h"
 #include "trainer/engine/state.h"
 #include "trainer/engine/stop.h"

@@ -278,7 +278,7 @@ static sr_status load_recipe(step_bench *b) {
     SR_TRY(sr_choose_model(r->recipe, 0, &b->arena, &model));
     r->model = model.desc->name;
     r->image = r->recipe->image_height;
-    r->precision = r->recipe->precision == SR_PRECISION_BF16 ? "bf16" : "fp32";
+    r->precision = sr_recipe_get(r->recipe, "precision");
     r->classes = o->classes > 0 ? o->classes : r->image > 64 ? 1000 : 10;
     r->cores = sr_cpu_count();
     r->threads = o->threads > 0 ? o->threads : r->cores;

@@ -13,6 +13,7 @@ own, except where the factor is the cache.
   check_digest.py SERRIED RECIPE [--device NAME] [--few]
 """
 import argparse
+import csv
 import json
 import os
 import random
@@ -181,6 +182,24 @@ class Digests(suite.Suite):
                          self.train(f"{name} reference", 1, values, variables={"SERRIED_PROVIDERS": "reference"}))
             self.stopped_and_resumed(name, values, 1, 2, {"SERRIED_CPU_MASK": "avx2"})
 
+    def limited(self, few):
+        """Updates that depend on all gradients: a limit of their norm, and fp16, whose first steps overflow and are
+        skipped on all ranks."""
+        scale = ["precision=fp16", "loss_scale.initial=16777216"]
+        for name, values in (("clip_norm", ["optimizer.clip_norm=0.5"]), ("fp16", scale)):
+            self.start(name, self.train(f"{name} 1", 1, values))
+            for ranks in (2, 3):
+                self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, threads=ranks))
+            if not few:
+                self.compare(name, "bucket 4KiB", self.train(f"{name} b", 2, values + ["exchange.bucket=4KiB"]))
+                self.stopped_and_resumed(name, values, 2, 3)
+        with open(os.path.join(self.folder, "fp16_3", "metrics.csv"), encoding="utf-8") as file:
+            last = list(csv.DictReader(file))[-1]
+        skipped = int(last["skipped_steps"])
+        self.failed += skipped == 0
+        print(f"{'ok' if skipped else 'FAILED':8} fp16 {skipped} steps were skipped; the loss scale is now "
+              f"{last['loss_scale']}", flush=True)
+
     def default_lanes(self):
         values = ["lanes=~"]
         self.start("default lanes", self.train("default 1", 1, values))
@@ -203,6 +222,7 @@ def main():
             tests.one_factor(precision, arguments.few)
             if not arguments.few:
                 tests.combinations(precision, 2)
+        tests.limited(arguments.few)
         if not arguments.few:
             tests.mixed()
             tests.portable()

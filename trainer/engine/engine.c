@@ -18,12 +18,13 @@
 #include "trainer/engine/placement.h"
 #include "trainer/engine/stop.h"
 
-enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, SLOT_STOP };
+enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, SLOT_STOP, SLOT_SEED };
 
 // What a lane gets beside its samples, in host memory.
 typedef struct lane_settings {
     _Alignas(64) int32_t key[4];
     _Alignas(64) float stop[SR_FLAT_ALIGN];
+    _Alignas(64) float loss_seed[1];
 } lane_settings;
 
 // One executor's current lane.
@@ -63,6 +64,8 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .optimizer_options = optimizer.options,
                                 .settings = &from->optimizer,
                                 .has_ema = r->ema.decay > 0,
+                                .loss_scale = e->dtype == SR_F16 ? r->loss_scale.initial : 0,
+                                .loss_scale_every = r->loss_scale.every,
                                 .lanes = e->lanes,
                                 .bucket_bytes = r->exchange.bucket,
                                 .report_seconds = r->deadline_report,
@@ -149,6 +152,9 @@ static void use_chooser(const sr_recipe *recipe) {
     sr_chooser_use(&options);
 }
 
+static const sr_dtype dtypes[] = {
+    [SR_PRECISION_FP32] = SR_F32, [SR_PRECISION_BF16] = SR_BF16, [SR_PRECISION_FP16] = SR_F16};
+
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -162,7 +168,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->lane_samples = o->batch / o->lanes;
     e->image_height = o->image_height;
     e->image_width = o->image_width;
-    e->dtype = o->recipe->precision == SR_PRECISION_BF16 ? SR_BF16 : SR_F32;
+    e->dtype = dtypes[o->recipe->precision];
     e->threads = o->threads > 0 ? o->threads : sr_cpu_count();
     for (int c = 0; c < 3; c++) {
         e->mean[c] = e->recipe->data.mean.items[c];
@@ -280,6 +286,17 @@ static sr_tensor stop_request(sr_engine *e) {
     return sr_input(e->context, SLOT_STOP, &info);
 }
 
+// What the loss is multiplied by where it is scaled.
+static sr_tensor loss_seed(sr_engine *e, const sr_phase *phase, sr_tensor loss) {
+    const sr_info one = {.dtype = SR_F32, .rank = 1, .dim = {1}};
+    if (!(sr_phase_loss_seed(phase) > 0))
+        return SR_NONE;
+    sr_info info;
+    if (!sr_tensor_info(loss, &info))
+        return SR_NONE;
+    return sr_fill_by(sr_input(e->context, SLOT_SEED, &one), info.dtype, info.rank, info.dim);
+}
+
 // What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
 // statistic.
 static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *values) {
@@ -290,7 +307,7 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *val
         if (phase->uses[i].kind == SR_SEGMENT_PARAM)
             xs[params++] = phase->model->params[phase->uses[i].param].variable;
     sr_tensor *grads = xs + params;
-    sr_gradients(r->loss, SR_NONE, xs, params, grads);
+    sr_gradients(r->loss, loss_seed(e, phase, r->loss), xs, params, grads);
     index_statistics(e);
     for (int i = 0, k = 0; i < phase->segment_count; i++) {
         const sr_segment_use *use = &phase->uses[i];
@@ -383,25 +400,28 @@ static sr_status wait_for_copies(sr_engine *e) {
 }
 
 // Fills the next set of an executor with a lane's inputs. Returns when they are there.
-static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, int64_t step, int lane,
-                             const sr_lane_inputs *inputs) {
+static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
+                             int lane, const sr_lane_inputs *inputs) {
     sr_input_set *set = &run->inputs[run->next];
     lane_settings *settings = &run->settings[run->next];
     const size_t samples = (size_t)e->lane_samples;
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
+    settings->loss_seed[0] = (float)sr_phase_loss_seed(phase);
     SR_TRY(sr_input_set_fill(set, SLOT_IMAGE, inputs->image,
                              samples * (size_t)(e->image_height * e->image_width * 3), e->copies));
     SR_TRY(sr_input_set_fill(set, SLOT_LABEL, inputs->label, samples * sizeof(int32_t), e->copies));
     SR_TRY(sr_input_set_fill(set, SLOT_KEY, settings->key, sizeof settings->key, e->copies));
     SR_TRY(sr_input_set_fill(set, SLOT_STOP, settings->stop, sizeof settings->stop, e->copies));
+    SR_TRY(sr_input_set_fill(set, SLOT_SEED, settings->loss_seed, sizeof settings->loss_seed,
+                             e->copies));
     return wait_for_copies(e);
 }
 
 // Where inputs are copied, that happens while the executor still computes its lane before; where
 // they are read in place, the executor is waited for first, so that the source gives out as few
 // lanes at a time as there are executors.
-static sr_status load_lane(sr_engine *e, int i, int64_t step, int lane,
+static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t step, int lane,
                            const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
     sr_lane_inputs inputs;
@@ -409,7 +429,7 @@ static sr_status load_lane(sr_engine *e, int i, int64_t step, int lane,
     if (in_place)
         SR_TRY(finish(e, i, source));
     SR_TRY(source->get(source->user, lane, &inputs));
-    const sr_status status = fill_inputs(e, run, step, lane, &inputs);
+    const sr_status status = fill_inputs(e, run, phase, step, lane, &inputs);
     if (status != SR_OK || !in_place)
         source->done(source->user, lane);
     SR_TRY(status);
@@ -422,7 +442,7 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
                             int target_count, const sr_lane_source *source) {
     int i = (lane - e->lane_begin) % e->executor_count;
     sr_lane_run *run = &e->runs[i];
-    SR_TRY(load_lane(e, i, step, lane, source));
+    SR_TRY(load_lane(e, i, phase, step, lane, source));
     run->phase = phase;
     run->lane = lane;
     run->target_count = target_count;

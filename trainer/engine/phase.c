@@ -22,11 +22,12 @@ static int64_t aligned(int64_t count) {
 
 // ---- The update ----
 
-// Rows of 'hyper', whole cache lines: those of groups, that of the average, those of segments that
-// are buffers.
+// Rows of 'hyper', whole cache lines: those of groups, that of the average, that of the limit of
+// gradients, those of segments that are buffers.
 #define HYPER_ROW 16
 #define HYPER_AVERAGE SR_MAX_GROUPS
-#define HYPER_SETTINGS (SR_MAX_GROUPS + 1) // rows that change every step
+#define HYPER_LIMIT (SR_MAX_GROUPS + 1)
+#define HYPER_SETTINGS (SR_MAX_GROUPS + 2) // rows that change every step
 #define HYPER_BUFFERS HYPER_SETTINGS
 
 static sr_address element(sr_address base, int64_t index) {
@@ -57,16 +58,10 @@ static sr_status grow_workspace(sr_phase *phase, size_t bytes, sr_stream *stream
     return SR_OK;
 }
 
-// Puts a kernel over 'count' elements on the stream; 'request' has the kernel.
-static sr_status launch(sr_phase *phase, sr_kernel_request *request, int64_t count, int args,
-                        const sr_address *p, const char *what, sr_stream *stream) {
+// Puts a kernel on the stream.
+static sr_status launch(sr_phase *phase, const sr_kernel_request *request, const sr_address *p,
+                        const char *what, sr_stream *stream) {
     const sr_prepared_entry *kernel;
-    const sr_count_params params = {.count = count};
-    request->device = sr_device_get_properties(phase->device)->kind;
-    request->args = args;
-    for (int i = 0; i < args; i++)
-        request->dtype[i] = SR_F32;
-    memcpy(request->params, &params, sizeof params);
     SR_TRY(sr_prepared_cache_get(phase->kernels, request, &kernel));
     SR_TRY(grow_workspace(phase, kernel->prepared.workspace, stream));
     const sr_kernel_call call = {.prepared = &kernel->prepared,
@@ -77,33 +72,56 @@ static sr_status launch(sr_phase *phase, sr_kernel_request *request, int64_t cou
     return sr_stream_launch(stream, &call);
 }
 
+// A kernel of the list over 'count' elements.
+static sr_status launch_listed(sr_phase *phase, sr_kernel_id kernel, int64_t count,
+                               const sr_address *p, const char *what, sr_stream *stream) {
+    const sr_count_params params = {.count = count};
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, sr_device_get_properties(phase->device)->kind, kernel, SR_F32,
+                           &params, sizeof params);
+    return launch(phase, &request, p, what, stream);
+}
+
+// An optimiser's kernel, which may be its own: arguments are f32.
+static sr_status launch_optimizer(sr_phase *phase, int64_t count, int args, const sr_address *p,
+                                  sr_stream *stream) {
+    const sr_optimizer_desc *optimizer = phase->optimizer;
+    const sr_count_params params = {.count = count};
+    sr_kernel_request request;
+    memset(&request, 0, sizeof request);
+    request.device = sr_device_get_properties(phase->device)->kind;
+    request.kernel = optimizer->kernel;
+    request.own = optimizer->kernels;
+    request.own_count = optimizer->kernel_count;
+    request.args = args;
+    for (int i = 0; i < args; i++)
+        request.dtype[i] = SR_F32;
+    memcpy(request.params, &params, sizeof params);
+    return launch(phase, &request, p, optimizer->name, stream);
+}
+
 static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t count,
                               sr_address sum, sr_address values, sr_stream *stream) {
-    const sr_optimizer_desc *optimizer = phase->optimizer;
-    const int states = optimizer->states;
-    sr_kernel_request request;
+    const int states = phase->optimizer->states;
     sr_address p[SR_OPTIMIZER_MAX_STATES + 3] = {values};
     if (phase->groups[group].rests)
         return SR_OK;
+    if (phase->clip_value > 0) {
+        const sr_address limited[] = {sum, hyper_row(phase, HYPER_LIMIT)};
+        SR_TRY(launch_listed(phase, SR_KERNEL_limit, count, limited, "limit of gradients", stream));
+    }
     for (int i = 0; i < states; i++)
         p[1 + i] = element(phase->states[i], begin);
     p[1 + states] = sum; // only read
     p[2 + states] = hyper_row(phase, group);
-    memset(&request, 0, sizeof request);
-    request.kernel = optimizer->kernel;
-    request.own = optimizer->kernels;
-    request.own_count = optimizer->kernel_count;
-    return launch(phase, &request, count, states + 3, p, optimizer->name, stream);
+    return launch_optimizer(phase, count, states + 3, p, stream);
 }
 
 // a = keep a + take (scale x)
 static sr_status update_average(sr_phase *phase, sr_address a, sr_address x, int row, int64_t count,
                                 const char *what, sr_stream *stream) {
     const sr_address p[] = {a, x, hyper_row(phase, row)};
-    sr_kernel_request request;
-    memset(&request, 0, sizeof request);
-    request.kernel = SR_KERNEL_ema;
-    return launch(phase, &request, count, 3, p, what, stream);
+    return launch_listed(phase, SR_KERNEL_ema, count, p, what, stream);
 }
 
 static sr_status update_piece(sr_phase *phase, int segment, int64_t begin, int64_t end,
@@ -113,6 +131,8 @@ static sr_status update_piece(sr_phase *phase, int segment, int64_t begin, int64
     const size_t bytes = (size_t)count * sizeof(float);
     if (use->kind == SR_SEGMENT_SCALAR)
         return sr_stream_copy(stream, values, sum, bytes);
+    if (phase->skipped)
+        return SR_OK;
     if (use->kind == SR_SEGMENT_BUFFER)
         SR_TRY(update_average(phase, values, sum, HYPER_BUFFERS + segment, count,
                               "running statistics", stream));
@@ -140,20 +160,117 @@ static int segment_after(const sr_phase *phase, int64_t element) {
     return low;
 }
 
+// A part of a segment.
+typedef struct segment_piece {
+    int segment;
+    int64_t from, to; // elements of the flat space
+} segment_piece;
+
+// The pieces of [begin, end) one after the other: *next is the segment to look at.
+static bool next_piece(const sr_phase *phase, int64_t begin, int64_t end, int *next,
+                       segment_piece *out) {
+    if (*next >= phase->segment_count || phase->segments[*next].begin >= end)
+        return false;
+    const sr_segment *s = &phase->segments[*next];
+    *out = (segment_piece){.segment = (*next)++,
+                           .from = s->begin > begin ? s->begin : begin,
+                           .to = s->begin + s->count < end ? s->begin + s->count : end};
+    return true;
+}
+
 static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
                         sr_address values, sr_stream *stream) {
     sr_phase *phase = user;
+    segment_piece piece;
+    int next = segment_after(phase, begin);
     (void)step;
-    for (int i = segment_after(phase, begin); i < phase->segment_count; i++) {
-        const sr_segment *s = &phase->segments[i];
-        if (s->begin >= end)
-            break;
-        int64_t from = s->begin > begin ? s->begin : begin;
-        int64_t to = s->begin + s->count < end ? s->begin + s->count : end;
-        SR_TRY(update_piece(phase, i, from, to, element(sum, from - begin),
-                            element(values, from - begin), stream));
+    while (next_piece(phase, begin, end, &next, &piece))
+        SR_TRY(update_piece(phase, piece.segment, piece.from, piece.to,
+                            element(sum, piece.from - begin), element(values, piece.from - begin),
+                            stream));
+    return SR_OK;
+}
+
+// ---- What the ranks agree on before it ----
+
+// Measures of a block: sums of squares of gradients, and of sums that become running statistics.
+enum { MEASURE_GRADIENTS = 0, MEASURE_BUFFERS };
+
+static sr_status measure(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                         sr_address out, sr_stream *stream) {
+    sr_phase *phase = user;
+    segment_piece piece;
+    int next = segment_after(phase, begin);
+    (void)step;
+    while (next_piece(phase, begin, end, &next, &piece)) {
+        const sr_segment_use *use = &phase->uses[piece.segment];
+        const bool param = use->kind == SR_SEGMENT_PARAM;
+        if (use->kind == SR_SEGMENT_SCALAR || (param && phase->groups[use->group].rests))
+            continue;
+        const sr_address p[] = {
+            element(sum, piece.from - begin),
+            sr_address_add(out, (param ? MEASURE_GRADIENTS : MEASURE_BUFFERS) * sizeof(double))};
+        SR_TRY(launch_listed(phase, SR_KERNEL_add_squares, piece.to - piece.from, p,
+                             "norm of gradients", stream));
     }
     return SR_OK;
+}
+
+// The sum of one measure over all blocks, by the binary tree on their numbers: where bit k of the
+// number of added blocks is set, level[k] has the sum of 2^k of them.
+static double sum_measures(const double *measures, int64_t blocks, int which) {
+    double level[64] = {0}, sum = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        int k = 0;
+        sum = measures[b * SR_EXCHANGE_MEASURES + which];
+        for (; b >> k & 1; k++)
+            sum = level[k] + sum;
+        level[k] = sum;
+    }
+    sum = 0;
+    for (int k = 0; blocks >> k; k++)
+        if (blocks >> k & 1)
+            sum = level[k] + sum;
+    return sum;
+}
+
+// The factor that brings gradients of this norm to the recipe's, as torch.nn.utils.clip_grad_norm_.
+static double clip_factor(const sr_phase *phase, double norm) {
+    const double factor = phase->clip_norm / (norm + 1e-6);
+    return phase->clip_norm > 0 && factor < 1 ? factor : 1;
+}
+
+// The settings of the step; gradients are multiplied by 'factor'. An update of an optimiser is
+// counted when it is done, which a skipped one is not.
+static void fill_settings(sr_phase *phase, double factor) {
+    float *rows = phase->settings;
+    for (int i = 0; i < phase->group_count; i++) {
+        const sr_group_settings *g = &phase->groups[i];
+        const sr_hyper_request request = {.lr = phase->now.lr * g->lr_scale,
+                                          .weight_decay = phase->weight_decay * g->decay_scale,
+                                          .gradient_scale = phase->now.sum_scale * factor,
+                                          .step =
+                                              phase->now.step - (int64_t)phase->loss_scale.skipped};
+        phase->optimizer->fill(phase->optimizer_options, &request, rows + (size_t)i * HYPER_ROW);
+    }
+    fill_average(phase->ema_now.decay, 1 - phase->ema_now.decay, 1,
+                 rows + HYPER_AVERAGE * HYPER_ROW);
+    rows[HYPER_LIMIT * HYPER_ROW] = (float)(phase->clip_value / phase->now.sum_scale);
+}
+
+static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
+    sr_phase *phase = user;
+    const double squares = sum_measures(measures, blocks, MEASURE_GRADIENTS),
+                 buffers = sum_measures(measures, blocks, MEASURE_BUFFERS);
+    (void)step;
+    phase->gradient_norm = sqrt(squares) * phase->now.sum_scale;
+    if (phase->loss_scale.scale > 0) {
+        const bool finite = isfinite(squares) && isfinite(buffers);
+        phase->skipped = !finite;
+        SR_TRY(sr_loss_scale_update(&phase->loss_scale, phase->loss_scale_every, finite));
+    }
+    fill_settings(phase, clip_factor(phase, phase->gradient_norm));
+    return sr_phase_begin_step(phase);
 }
 
 // ---- Layout ----
@@ -169,6 +286,8 @@ static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *setting
                                                    .frozen = settings->groups[i].frozen,
                                                    .until = settings->groups[i].until};
     phase->weight_decay = settings->weight_decay;
+    phase->clip_norm = settings->clip_norm;
+    phase->clip_value = settings->clip_value;
     return SR_OK;
 }
 
@@ -268,9 +387,13 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
     phase->optimizer = o->optimizer;
     phase->optimizer_options = o->optimizer_options;
     phase->lanes = o->lanes;
+    phase->loss_scale.scale = o->loss_scale;
+    phase->loss_scale_every = o->loss_scale_every;
+    phase->gradient_norm = (double)NAN;
     SR_TRY_GOTO(make_groups(phase, o->settings), fail);
     SR_TRY_GOTO(make_layout(phase, o), fail);
     SR_TRY_GOTO(make_memory(phase, o), fail);
+    const bool agrees = phase->clip_norm > 0 || phase->loss_scale.scale > 0;
     const sr_exchange_options exchange = {.lanes = o->lanes,
                                           .bucket_bytes = o->bucket_bytes,
                                           .segments = phase->segments,
@@ -279,6 +402,8 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
                                           .values = phase->values,
                                           .elements = phase->elements,
                                           .update = update,
+                                          .measure = agrees ? measure : NULL,
+                                          .agree = agrees ? agree : NULL,
                                           .user = phase,
                                           .report_seconds = o->report_seconds,
                                           .act_seconds = o->act_seconds};
@@ -317,18 +442,22 @@ void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths) {
 void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
                        double gradient_scale, sr_ema_settings ema) {
     sr_float_control();
+    const double scale = phase->loss_scale.scale;
+    phase->now = (sr_step_settings){.step = step,
+                                    .lr = lr,
+                                    .loss_seed = scale * gradient_scale,
+                                    .sum_scale = scale > 0 ? 1 / scale : gradient_scale};
+    phase->ema_now = ema;
+    phase->skipped = false;
     for (int i = 0; i < phase->group_count; i++) {
         sr_group_settings *g = &phase->groups[i];
-        const sr_hyper_request request = {.lr = lr * g->lr_scale,
-                                          .weight_decay = phase->weight_decay * g->decay_scale,
-                                          .gradient_scale = gradient_scale,
-                                          .step = step};
-        phase->optimizer->fill(phase->optimizer_options, &request,
-                               phase->settings + (size_t)i * HYPER_ROW);
         g->rests = g->until_samples > 0 && (double)position >= g->until_samples;
     }
-    phase->ema_now = ema;
-    fill_average(ema.decay, 1 - ema.decay, 1, phase->settings + HYPER_AVERAGE * HYPER_ROW);
+    fill_settings(phase, 1);
+}
+
+double sr_phase_loss_seed(const sr_phase *phase) {
+    return phase->now.loss_seed;
 }
 
 sr_status sr_phase_begin_step(sr_phase *phase) {

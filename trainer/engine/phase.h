@@ -5,9 +5,14 @@
 // task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
 // of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
 // (buffers), the sum itself (scalars).
+//
+// Where gradients are clipped by their norm, or the loss is scaled, the exchange agrees on the sum
+// of squares of all gradients first: no segment but the scalars is updated in a step whose
+// gradients are not finite, if the loss is scaled.
 #ifndef SR_TRAINER_PHASE_H
 #define SR_TRAINER_PHASE_H
 
+#include "trainer/engine/loss_scale.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
@@ -51,6 +56,14 @@ typedef struct sr_ema_settings {
     bool lookahead; // the parameters take the average's value, where it is due
 } sr_ema_settings;
 
+// What a step's updates begin with; the same on every rank.
+typedef struct sr_step_settings {
+    int64_t step;     // from 0
+    double lr;        // of the schedule
+    double loss_seed; // the loss of each sample is multiplied by it; 0: by nothing
+    double sum_scale; // the sums over lanes times this are the gradients
+} sr_step_settings;
+
 typedef struct sr_prepared_cache sr_prepared_cache; // kernels/prepared_cache.h
 
 // A phase of the engine. Its fields are for reading.
@@ -60,7 +73,7 @@ typedef struct sr_phase {
     sr_model *model;
     const sr_optimizer_desc *optimizer;
     const void *optimizer_options;
-    double weight_decay;
+    double weight_decay, clip_norm, clip_value;
     sr_group_settings groups[SR_MAX_GROUPS];
     int group_count;
 
@@ -77,7 +90,14 @@ typedef struct sr_phase {
     int loss_segment, stop_segment; // the task's scalars stand between them
 
     int lanes;
+    sr_step_settings now;
     sr_ema_settings ema_now;
+    // Loss scaling: 'every' as in the recipe; a scale of 0: none. Of the last step: whether it was
+    // skipped, and the norm of its gradients (NaN: not measured).
+    sr_loss_scale loss_scale;
+    int64_t loss_scale_every;
+    bool skipped;
+    double gradient_norm;
     // Updates: their kernels, and numbers that these read on the device ('hyper', by rows). What
     // changes every step is uploaded from settings[].
     sr_prepared_cache *kernels;
@@ -99,6 +119,8 @@ typedef struct sr_phase_options {
     const void *optimizer_options;
     const sr_recipe_optimizer *settings;
     bool has_ema;
+    double loss_scale; // 0: none
+    int64_t loss_scale_every;
     int lanes;
     int64_t bucket_bytes;
     double report_seconds, act_seconds;
@@ -116,6 +138,8 @@ void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
 // sr_exchange_step_begin).
 void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
                        double gradient_scale, sr_ema_settings ema);
+// What the loss of each sample is multiplied by before it is differentiated; 0: nothing.
+double sr_phase_loss_seed(const sr_phase *phase);
 // Brings the settings of the step to the device, before its first lane.
 SR_NODISCARD sr_status sr_phase_begin_step(sr_phase *phase);
 // Brings the scalars of the step to the host, after its exchange.

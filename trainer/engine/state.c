@@ -110,9 +110,20 @@ static sr_status gather_states(sr_engine *e) {
     return SR_OK;
 }
 
+static void phase_name(const sr_phase *phase, const char *what, char out[SR_NAME_BYTES]) {
+    (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", phase->name, phase->name[0] ? "." : "", what);
+}
+
 static void state_name(const sr_phase *phase, int state, char out[SR_NAME_BYTES]) {
-    (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", phase->name, phase->name[0] ? "." : "",
-                   phase->optimizer->state_names[state]);
+    phase_name(phase, phase->optimizer->state_names[state], out);
+}
+
+// The loss scale is a state of the optimiser that is equal on all ranks; rank 0 saves it.
+#define LOSS_SCALE "loss_scale"
+static const sr_range loss_scale_range = {0, SR_LOSS_SCALE_NUMBERS};
+
+static bool scales_loss(const sr_phase *phase) {
+    return phase->loss_scale.scale > 0;
 }
 
 // ---- Digest ----
@@ -162,12 +173,16 @@ static sr_status digest_arrays(const sr_engine *e, const host_arrays *host, int6
                                int64_t steps, char hex[SR_SHA256_HEX]) {
     digest_list list = {.status = SR_OK};
     sr_arena_init(&list.arena);
-    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + 1;
+    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + SR_MAX_PHASES + 1;
     list.arrays = sr_arena_alloc(&list.arena, most * sizeof *list.arrays);
     if (!list.arrays)
         list.status = SR_E_MEMORY;
     for (int p = 0; p < e->phase_count; p++)
         add_model_arrays(&list, e->phases[p], host->flat[p]);
+    for (int p = 0; p < e->phase_count; p++)
+        if (scales_loss(e->phases[p]))
+            add_array(&list, e->phases[p]->name, LOSS_SCALE, SR_F64, SR_LOSS_SCALE_NUMBERS,
+                      &e->phases[p]->loss_scale);
     add_array(&list, "", "steps", SR_I64, 1, &steps);
     if (list.status == SR_OK)
         list.status = sr_digest_combine(list.arrays, list.count, position, hex);
@@ -197,8 +212,10 @@ sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char he
 
 static sr_status write_states(const sr_engine *e, const host_arrays *host,
                               sr_checkpoint_writer *writer) {
-    sr_checkpoint_state states[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES];
-    char names[SR_MAX_PHASES * SR_OPTIMIZER_MAX_STATES][SR_NAME_BYTES];
+    enum { MOST = SR_MAX_PHASES * (SR_OPTIMIZER_MAX_STATES + 1) };
+    sr_checkpoint_state states[MOST];
+    char names[MOST][SR_NAME_BYTES];
+    const bool first = sr_comm_rank(e->comm) == 0;
     int count = 0;
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
@@ -210,6 +227,16 @@ static sr_status write_states(const sr_engine *e, const host_arrays *host,
                                                   .data = host->flat[p][SR_PHASE_STATE + s]};
             states[count].ranges = sr_exchange_owned(phase->exchange, &states[count].range_count);
         }
+        if (!scales_loss(phase))
+            continue;
+        phase_name(phase, LOSS_SCALE, names[count]);
+        states[count] = (sr_checkpoint_state){.name = names[count],
+                                              .dtype = SR_F64,
+                                              .elements = SR_LOSS_SCALE_NUMBERS,
+                                              .data = &phase->loss_scale,
+                                              .ranges = &loss_scale_range,
+                                              .range_count = first ? 1 : 0};
+        count++;
     }
     return sr_checkpoint_write_optimizer(writer, states, count);
 }
@@ -468,19 +495,27 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     return status;
 }
 
+static sr_status read_phase_states(sr_phase *phase, float *const flat[ARRAYS],
+                                   sr_checkpoint *checkpoint) {
+    int ranges;
+    const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
+    char name[SR_NAME_BYTES];
+    for (int s = 0; s < phase->optimizer->states; s++) {
+        state_name(phase, s, name);
+        SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned, ranges,
+                                        false, flat[SR_PHASE_STATE + s]));
+    }
+    phase_name(phase, LOSS_SCALE, name);
+    return scales_loss(phase)
+               ? sr_checkpoint_read_state(checkpoint, name, SR_F64, SR_LOSS_SCALE_NUMBERS,
+                                          &loss_scale_range, 1, false, &phase->loss_scale)
+               : SR_OK;
+}
+
 static sr_status read_states(const sr_engine *e, const host_arrays *host,
                              sr_checkpoint *checkpoint) {
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_phase *phase = e->phases[p];
-        int ranges;
-        const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
-        for (int s = 0; s < phase->optimizer->states; s++) {
-            char name[SR_NAME_BYTES];
-            state_name(phase, s, name);
-            SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned,
-                                            ranges, false, host->flat[p][SR_PHASE_STATE + s]));
-        }
-    }
+    for (int p = 0; p < e->phase_count; p++)
+        SR_TRY(read_phase_states(e->phases[p], host->flat[p], checkpoint));
     return SR_OK;
 }
 

@@ -106,7 +106,8 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     pthread_cond_init(&x->finished_step, &monotonic);
     pthread_condattr_destroy(&monotonic);
     *out = x;
-    return sr_exchange_build(x, options, block_elements);
+    SR_TRY(sr_exchange_build(x, options, block_elements));
+    return x->measure ? sr_exchange_agreement_create(x) : SR_OK;
 }
 
 // A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
@@ -181,6 +182,7 @@ void sr_exchange_free(sr_exchange *x) {
         settle(x);
     sr_exchange_trace_free(x->trace);
     sr_exchange_unbuild(x);
+    sr_exchange_agreement_free(x);
     pthread_cond_destroy(&x->wake);
     pthread_cond_destroy(&x->finished_step);
     pthread_mutex_destroy(&x->lock);

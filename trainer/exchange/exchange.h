@@ -44,10 +44,10 @@ typedef struct sr_segment {
 int sr_lanes_first(int lanes, int ranks, int rank);
 
 // Puts on the stream what computes values[0, end - begin), which are V[begin, end), in place from
-// sum[0, end - begin). Called on the communication thread of the owner; each element of a segment
-// exactly once a step, at most one block a call. The range may cover several segments or parts of
-// them, and elements between segments, whose sum is 0. It must not use the communicator or the
-// exchange.
+// sum[0, end - begin), which it may change. Called on the communication thread of the owner; each
+// element of a segment exactly once a step, at most one block a call. The range may cover several
+// segments or parts of them, and elements between segments, whose sum is 0. It must not use the
+// communicator or the exchange.
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            sr_address sum, sr_address values, sr_stream *stream);
 

@@ -330,6 +330,12 @@ static void describe_messages(sr_exchange *x, char *out, size_t room) {
     snprintf(out, room, "bucket %d of %d", transfer->bucket, x->bucket_count);
 }
 
+static void describe_agreement(sr_exchange *x, char *out, size_t room) {
+    char peers[320] = "";
+    (void)name_peers(x, &x->agreement.group, peers, sizeof peers);
+    snprintf(out, room, "norms of gradients to be exchanged%s%s", peers[0] ? " with " : "", peers);
+}
+
 static void describe_lanes(sr_exchange *x, char *out, size_t room) {
     for (int lane = x->lane_first; lane < x->lane_last; lane++) {
         for (int s = 0; s < x->segment_count; s++) {
@@ -344,11 +350,12 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
     snprintf(out, room, "the lanes of this rank");
 }
 
-// Who waits for sums knows which rank is late. Who waits for new values may be waiting for a rank
-// that itself waits, so it gives that one the time to speak first.
+// Who waits for sums knows which rank is late. Who waits for norms or new values may be waiting for
+// a rank that itself waits, so it gives that one the time to speak first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
-    return under_way && all_done(&oldest->sums_in) ? x->act_ns + x->act_ns / 8 : x->act_ns;
+    const bool later = x->pass == SR_PASS_AGREE || all_done(&oldest->sums_in);
+    return under_way && later ? x->act_ns + x->act_ns / 8 : x->act_ns;
 }
 
 // A first step compiles, so it has more time; but not for a rank that is stopped.
@@ -364,7 +371,8 @@ static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
 
 // What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
 static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
-    bool under_way = x->started > x->finished;
+    const bool agrees = x->pass == SR_PASS_AGREE;
+    bool under_way = x->started > x->finished || agrees;
     long long puts = atomic_load_explicit(&x->puts, memory_order_relaxed);
     if (!under_way && (!waiting || puts != x->seen_puts)) {
         x->seen_puts = puts;
@@ -376,7 +384,9 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
     if (!over && now < x->report_at_ns)
         return SR_OK;
     char what[SR_EXCHANGE_TEXT_BYTES / 2 + 160], text[SR_EXCHANGE_TEXT_BYTES];
-    if (under_way)
+    if (agrees)
+        describe_agreement(x, what, sizeof what);
+    else if (under_way)
         describe_messages(x, what, sizeof what);
     else
         describe_lanes(x, what, sizeof what);

@@ -244,8 +244,7 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     SR_TRY(cut_buckets(x, o->bucket_bytes));
     SR_TRY(plan_adds(x));
     SR_TRY(list_owned(x));
-    SR_TRY(make_transfers(x));
-    return x->measure ? sr_exchange_agreement_create(x) : SR_OK;
+    return make_transfers(x);
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
@@ -265,7 +264,6 @@ void sr_exchange_unbuild(sr_exchange *x) {
     sr_free(x->plan);
     sr_free(x->owned);
     sr_device_free(x->device, x->zeros);
-    sr_exchange_agreement_free(x);
     if (x->device)
         sr_comm_release_device(x->comm, x->device);
     sr_free(x->segments);

@@ -143,6 +143,14 @@ static void read_portable(const sr_recipe_internal *in) {
         row(in, "numerics.portable")->option_class = SR_OPTION_NEUTRAL;
 }
 
+// Recipes without loss scaling keep the identity that they had before the keys existed.
+static void read_loss_scale(const sr_recipe_internal *in) {
+    if (in->v.recipe.precision == SR_PRECISION_FP16)
+        return;
+    row(in, "loss_scale.initial")->option_class = SR_OPTION_NEUTRAL;
+    row(in, "loss_scale.every")->option_class = SR_OPTION_NEUTRAL;
+}
+
 static void read_lanes(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     int64_t lanes = 1;
@@ -317,6 +325,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     refuse_unknown(in, in->written, "");
     read_image(in);
     read_mix(in);
+    read_loss_scale(in);
     read_portable(in);
     read_lanes(in);
     read_length(in);

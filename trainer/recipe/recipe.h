@@ -48,6 +48,7 @@ typedef enum sr_task {
 typedef enum sr_precision {
     SR_PRECISION_FP32 = 0,
     SR_PRECISION_BF16,
+    SR_PRECISION_FP16, // with loss scaling
 } sr_precision;
 
 // Whether the fastest algorithm is chosen.
@@ -79,6 +80,7 @@ typedef struct sr_recipe_optimizer {
     double lr_given; // as written
     double lr_per;   // batch size that lr_given is meant for; 0: absolute
     double weight_decay;
+    double clip_norm, clip_value; // of gradients, at most one of them; 0: no limit
     const sr_recipe_group *groups;
     int group_count;
 } sr_recipe_optimizer;
@@ -127,6 +129,10 @@ typedef struct sr_recipe {
     int64_t steps;                     // 0 if the length is given in epochs
     int64_t seed;
     int precision; // sr_precision
+    struct {
+        double initial; // power of two or not
+        int64_t every;  // steps without overflow after which it doubles; 0: constant
+    } loss_scale;       // of fp16
     bool numerics_portable, numerics_strict;
     const char *device; // "auto", or a name of the device table
 
@@ -179,9 +185,9 @@ void sr_recipe_free(sr_recipe *recipe);
 // Reads the options of the section at 'path' ("optimizer", "phases.G.loss", "augment[2]") into
 // *options, with defaults for the rest, and adds them to the resolved recipe, so that identity and
 // printing include them. Keys that the recipe itself reads there (name; optimizer lr, lr_per,
-// weight_decay, groups; schedule warmup, warmup_start) are skipped unless the table has them.
-// Strings live as long as the recipe. SR_E_USAGE: unknown key, wrong type or out of range, with all
-// mistakes reported so far in this recipe, each with its position.
+// weight_decay, clip_norm, clip_value, groups; schedule warmup, warmup_start) are skipped unless
+// the table has them. Strings live as long as the recipe. SR_E_USAGE: unknown key, wrong type or
+// out of range, with all mistakes reported so far in this recipe, each with its position.
 SR_NODISCARD sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path,
                                                const sr_option_table *table, void *options);
 

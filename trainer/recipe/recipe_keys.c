@@ -10,7 +10,7 @@
 #include "trainer/recipe/recipe_internal.h"
 
 static const char *const tasks[] = {"classify", "gan", NULL};
-static const char *const precisions[] = {"fp32", "bf16", NULL};
+static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const choosers[] = {"on", "off", "class", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 
@@ -70,6 +70,13 @@ static const sr_option recipe_options[] = {
      NUMERICS},
     {"precision", "precision of activations and their gradients", SR_OPT_ENUM, AT(recipe.precision),
      "fp32", 0, 0, precisions, NUMERICS},
+    {"loss_scale.initial",
+     "with precision fp16, the factor of the loss at the start, by which small gradients stay "
+     "above "
+     "zero; it is halved where gradients overflow, and that step is skipped",
+     SR_OPT_FLOAT, AT(recipe.loss_scale.initial), "65536", 0x1p-16, 0x1p24, NULL, NUMERICS},
+    {"loss_scale.every", "steps without overflow after which the factor is doubled (0: constant)",
+     SR_OPT_INT, AT(recipe.loss_scale.every), "2000", 0, MANY, NULL, NUMERICS},
     {"numerics.portable",
      "compute the same bits on every processor, by slower kernels; the ranks may then have "
      "different ones",
@@ -139,6 +146,10 @@ static const sr_option optimizer_options[] = {
      offsetof(sr_recipe_optimizer, lr_per), "0", 0, 1e9, NULL, NEUTRAL},
     {"weight_decay", "weight decay of every parameter, scaled by decay_scale of its group",
      SR_OPT_FLOAT, offsetof(sr_recipe_optimizer, weight_decay), "0", 0, 1e6, NULL, NUMERICS},
+    {"clip_norm", "largest Euclidean norm of all gradients together (0: no limit)", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, clip_norm), "0", 0, 1e30, NULL, NUMERICS},
+    {"clip_value", "largest absolute value of a gradient (0: no limit)", SR_OPT_FLOAT,
+     offsetof(sr_recipe_optimizer, clip_value), "0", 0, 1e30, NULL, NUMERICS},
 };
 
 static const sr_option schedule_options[] = {

@@ -180,8 +180,8 @@ static sr_recipe_node *section_at(const sr_recipe_internal *in, const char *path
 
 static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_option_table *table,
                            const sr_recipe_node *node, const char *key) {
-    static const char *const own[] = {"name",   "lr",     "lr_per",       "weight_decay",
-                                      "groups", "warmup", "warmup_start", NULL};
+    static const char *const own[] = {"name",       "lr",     "lr_per", "weight_decay", "clip_norm",
+                                      "clip_value", "groups", "warmup", "warmup_start", NULL};
     size_t room = table->count + sizeof own / sizeof *own, count = 0;
     const char **names = sr_arena_alloc(&in->arena, room * sizeof *names);
     for (size_t i = 0; names && i < table->count; i++)

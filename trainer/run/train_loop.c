@@ -87,6 +87,21 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
         where ? where->name : "", sr_training_describe_last(t, last));
 }
 
+// A step that is skipped now and then is how a loss scale is found; metrics.csv counts them.
+static void report_skipped(const sr_training *t, const sr_phase *phase) {
+    char fields[96];
+    const sr_loss_scale *s = &phase->loss_scale;
+    if (!phase->skipped || t->rank != 0)
+        return;
+    SR_INFO("step %lld is skipped: gradients%s%s are not finite in fp16; loss scale %g, %g step%s "
+            "skipped so far",
+            (long long)t->step, phase->name[0] ? " of " : "", phase->name, s->scale, s->skipped,
+            s->skipped == 1 ? "" : "s");
+    (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"loss_scale\": %.9g",
+                   (long long)t->step, s->scale);
+    sr_run_event(t->run, "skipped_step", fields);
+}
+
 static sr_status run_step(sr_training *t, bool *stop) {
     const sr_lane_source *source = sr_feed_source(t->feed);
     double batch = (double)t->engine->batch;
@@ -99,6 +114,7 @@ static sr_status run_step(sr_training *t, bool *stop) {
         SR_TRY(sr_engine_step(t->engine, p, t->step, source));
         double loss = sr_phase_loss_sum(phase);
         SR_TRY(check_finite(t, phase, loss));
+        report_skipped(t, phase);
         *stop = *stop || sr_phase_stop_agreed(phase);
         if (p > 0)
             continue;
@@ -156,6 +172,14 @@ static void show(sr_training *t) {
     sr_progress_show(&progress);
 }
 
+static void add_gradient_columns(const sr_phase *phase, double *row) {
+    row[SR_COLUMN_GRADIENT_NORM] = phase->gradient_norm;
+    if (phase->loss_scale.scale <= 0)
+        return;
+    row[SR_COLUMN_LOSS_SCALE] = phase->loss_scale.scale;
+    row[SR_COLUMN_SKIPPED_STEPS] = phase->loss_scale.skipped;
+}
+
 static sr_status write_row(sr_training *t, bool with_evaluation) {
     double row[SR_METRICS_COLUMNS];
     int64_t span = train_ns(t) - t->window.start_ns;
@@ -175,6 +199,7 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
         row[SR_COLUMN_DATA_WAIT] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
         row[SR_COLUMN_COMM_EXPOSED] = exposed_share(t, span);
     }
+    add_gradient_columns(t->engine->phases[0], row);
     row[SR_COLUMN_LR] = last_lr(t);
     row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
     if (with_evaluation) {

@@ -27,6 +27,9 @@ const char *const sr_metrics_column_names[SR_METRICS_COLUMNS] = {
     [SR_COLUMN_VAL_TOP1] = "val/top1",
     [SR_COLUMN_VAL_TOP5] = "val/top5",
     [SR_COLUMN_SECONDS] = "seconds",
+    [SR_COLUMN_GRADIENT_NORM] = "gradient_norm",
+    [SR_COLUMN_LOSS_SCALE] = "loss_scale",
+    [SR_COLUMN_SKIPPED_STEPS] = "skipped_steps",
 };
 
 // Number of classes that beat the label; on a tie the lower index wins.

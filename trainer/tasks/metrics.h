@@ -23,19 +23,22 @@ extern "C" {
 // Columns of metrics.csv, in order. A row holds what was measured at its step; the rest is empty.
 typedef enum sr_metrics_column {
     SR_COLUMN_STEP = 0,
-    SR_COLUMN_SAMPLES,      // consumed: the position that a resume cuts at
-    SR_COLUMN_EPOCH,        // fractional
-    SR_COLUMN_TRAIN_LOSS,   // mean since the row before
-    SR_COLUMN_TRAIN_TOP1,   // 0..1
-    SR_COLUMN_LR,           //
-    SR_COLUMN_IMAGES_PER_S, // since the row before
-    SR_COLUMN_DATA_WAIT,    // 0..1 of the time
-    SR_COLUMN_COMM_EXPOSED, // 0..1 of the time
-    SR_COLUMN_MEM_PEAK,     // bytes on this rank
-    SR_COLUMN_VAL_LOSS,     //
-    SR_COLUMN_VAL_TOP1,     // 0..1
-    SR_COLUMN_VAL_TOP5,     // 0..1
-    SR_COLUMN_SECONDS,      // of the whole run, over all sessions
+    SR_COLUMN_SAMPLES,       // consumed: the position that a resume cuts at
+    SR_COLUMN_EPOCH,         // fractional
+    SR_COLUMN_TRAIN_LOSS,    // mean since the row before
+    SR_COLUMN_TRAIN_TOP1,    // 0..1
+    SR_COLUMN_LR,            //
+    SR_COLUMN_IMAGES_PER_S,  // since the row before
+    SR_COLUMN_DATA_WAIT,     // 0..1 of the time
+    SR_COLUMN_COMM_EXPOSED,  // 0..1 of the time
+    SR_COLUMN_MEM_PEAK,      // bytes on this rank
+    SR_COLUMN_VAL_LOSS,      //
+    SR_COLUMN_VAL_TOP1,      // 0..1
+    SR_COLUMN_VAL_TOP5,      // 0..1
+    SR_COLUMN_SECONDS,       // of the whole run, over all sessions
+    SR_COLUMN_GRADIENT_NORM, // of the step, where it is needed for clipping or loss scaling
+    SR_COLUMN_LOSS_SCALE,    // after the step
+    SR_COLUMN_SKIPPED_STEPS, // since the start of the run, because gradients were not finite
     SR_METRICS_COLUMNS
 } sr_metrics_column;
 

@@ -36,10 +36,15 @@ static void fill_pictures(engine_fixture *f) {
 }
 
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra) {
-    const char *overrides[] = {"batch=32", "lanes=4", extra};
+    const char *overrides[4] = {"batch=32", "lanes=4"};
+    int count = 2;
     const sr_task_desc *task;
     const sr_comm_options comm = {.backend = "self"};
-    assert_ok(sr_recipe_load(recipe, overrides, extra ? 3 : 2, &f->recipe));
+    if (extra)
+        overrides[count++] = extra;
+    if (f->more)
+        overrides[count++] = f->more;
+    assert_ok(sr_recipe_load(recipe, overrides, count, &f->recipe));
     assert_ok(sr_recipe_check(f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));
     assert_ok(sr_comm_create(&comm, &f->comm));

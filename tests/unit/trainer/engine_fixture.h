@@ -14,10 +14,11 @@ typedef struct engine_fixture {
     uint8_t *images;
     int32_t *labels;
     double gradient_scale; // 0: one over the batch
+    const char *more;      // another override; NULL: none
 } engine_fixture;
 
 // An engine of a recipe with one override (NULL: none), and pictures for its lanes; *f must be
-// zeroed.
+// zeroed but for 'more'.
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra);
 void engine_end(engine_fixture *f);
 // Runs all phases of step 'number'; returns the loss of the last one.
