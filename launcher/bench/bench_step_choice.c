@@ -118,7 +118,8 @@ void sr_step_headline(const sr_step_result *r, sr_text *out) {
     add_kind(r, best, sr_step_equal_groups, "with equal groups", out);
     add_kind(r, best, sr_step_other_groups, "with other groups", out);
     if (strcmp(r->precision, "fp32") != 0)
-        add_kind(r, best, sr_step_other_precision, "in fp32", out);
+        add_kind(r, best, sr_step_other_precision,
+                 strcmp(r->precision, "bf16") == 0 ? "in fp32" : "in bf16 or fp32", out);
     sr_text_add(out, "; %d of the %d settings of --peer-best were measured", measured,
                 r->setting_count);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of PyTorch that serried bench step considers: mode (eager, compile), allocator,
-// number of processes with their share of the batch, pinned threads or not, and for bf16 also fp32.
+// number of processes with their share of the batch, pinned threads or not, and the wider
+// precisions.
 //
 // Processes that take whole lanes normalise over the samples of a lane, as ours do: equal groups.
 // Any other division of the batch has other groups, which may be faster; both are considered.
@@ -9,7 +10,7 @@
 
 #include "launcher/bench/bench_step_internal.h"
 
-enum { MAX_LAYOUTS = 4 };
+enum { MAX_LAYOUTS = 4, PRECISIONS = 3 };
 
 // How the batch is divided: into 'processes' times 'passes' parts.
 typedef struct layout {
@@ -106,10 +107,11 @@ int sr_step_settings_list(const sr_step_options *o, const sr_step_result *r, boo
                           sr_step_setting *out) {
     layout layouts[MAX_LAYOUTS];
     const int layout_count = list_layouts(o, r, best, layouts);
-    const char *const precisions[] = {r->precision, "fp32"};
-    const int precision_count = strcmp(r->precision, "fp32") == 0 ? 1 : 2;
-    int count = 0;
-    for (int p = 0; p < precision_count; p++) {
+    static const char *const precisions[PRECISIONS] = {"fp16", "bf16", "fp32"};
+    int count = 0, first = 0;
+    while (strcmp(precisions[first], r->precision) != 0)
+        first++;
+    for (int p = first; p < PRECISIONS; p++) {
         for (int i = 0; i < layout_count; i++) {
             const int n = layouts[i].processes;
             const sr_step_setting base = {.malloc = o->peer_malloc ? o->peer_malloc : "auto",

@@ -210,7 +210,7 @@ enum {
 
 static const struct argp_option options[] = {
     {"batch", KEY_BATCH, "N", 0, "samples per rank (default: 16)", 0},
-    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (default: fp32)", 0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32, bf16 or fp16 (default: fp32)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: 224)", 0},
     {"pairs", KEY_PAIRS, "N", 0,
      "pairs of blocks, one of the common job and one of the separate jobs (default: 15)", 0},
@@ -234,8 +234,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         b->samples = sr_command_number(state, NULL, value, 1, 1 << 20);
         return 0;
     case KEY_PRECISION:
-        if (strcmp(value, "fp32") != 0 && strcmp(value, "bf16") != 0)
-            argp_error(state, "'%s' is neither fp32 nor bf16", value);
+        if (strcmp(value, "fp32") != 0 && strcmp(value, "bf16") != 0 && strcmp(value, "fp16") != 0)
+            argp_error(state, "'%s' is not fp32, bf16 or fp16", value);
         b->precision = value;
         return 0;
     case KEY_IMAGE:

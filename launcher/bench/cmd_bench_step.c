@@ -331,7 +331,7 @@ static const struct argp_option options[] = {
     {"batch", KEY_BATCH, "N", 0,
      "samples per step (default: for each lane, the samples of a lane in the recipe)", 0},
     {"lanes", KEY_LANES, "L", 0, "number of lanes (default: 1)", 0},
-    {"precision", KEY_PRECISION, "P", 0, "fp32 or bf16 (default: that of the recipe)", 0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32, bf16 or fp16 (default: that of the recipe)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: that of the recipe)", 0},
     {"classes", KEY_CLASSES, "N", 0,
      "number of classes (default: 1000; 10 for pictures up to 64 px)", 0},

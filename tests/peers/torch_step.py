@@ -34,7 +34,7 @@ def arguments():
     p.add_argument("--image", type=int, default=224)
     p.add_argument("--classes", type=int, default=1000)
     p.add_argument("--stem", default="imagenet")
-    p.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    p.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--accumulate", type=int, default=1, help="forward and backward a step")
     p.add_argument("--lr", type=float, default=1e-4, help="small: random data cannot be learned")
@@ -106,15 +106,21 @@ def make_step(a, torch, forward, optimizer):
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(a.classes, (a.batch,))
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=a.label_smoothing)
-    autocast = torch.autocast("cpu", torch.bfloat16, enabled=a.precision == "bf16")
+    narrow = torch.float16 if a.precision == "fp16" else torch.bfloat16
+    autocast = torch.autocast("cpu", narrow, enabled=a.precision != "fp32")
+    scaler = torch.amp.GradScaler("cpu") if a.precision == "fp16" else None
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         for _ in range(a.accumulate):
             with autocast:
-                loss = loss_of(forward(images), labels)
-            (loss / a.accumulate).backward()
-        optimizer.step()
+                loss = loss_of(forward(images), labels) / a.accumulate
+            (scaler.scale(loss) if scaler else loss).backward()
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
 
     return step
 

@@ -36,7 +36,7 @@ static const char *text_of(const sr_step_setting *s, const char *precision) {
     return sr_step_setting_text(s, precision, text);
 }
 
-// A plain run measures both kinds of groups, for bf16 also fp32; all are measured to the end.
+// A plain run measures both kinds of groups, also in the wider precisions.
 static void test_usual_settings(void **state) {
     (void)state;
     sr_step_setting s[SR_STEP_TRIES];
@@ -49,6 +49,9 @@ static void test_usual_settings(void **state) {
     assert_string_equal(text_of(&s[1], "bf16"),
                         "eager, auto, 2 processes of 1 thread, pinned, other groups");
     assert_string_equal(text_of(&s[2], "bf16"), "fp32, eager, auto, 1 process of 2 threads");
+    assert_int_equal(list(&plain, "fp16", 1, false, s), 6);
+    assert_string_equal(text_of(&s[2], "fp16"), "bf16, eager, auto, 1 process of 2 threads");
+    assert_string_equal(text_of(&s[4], "fp16"), "fp32, eager, auto, 1 process of 2 threads");
     // Two lanes of 16: one process each has equal groups, the whole batch at once has others.
     assert_int_equal(list(&plain, "fp32", 2, false, s), 2);
     assert_string_equal(text_of(&s[0], "fp32"), "eager, auto, 2 processes of 1 thread, pinned");
@@ -77,6 +80,7 @@ static void test_all_settings(void **state) {
     }
     assert_true(equal == 4 && pinned == 4 && compiled == 4);
     assert_int_equal(list(&all, "bf16", 1, true, s), 16);
+    assert_int_equal(list(&all, "fp16", 1, true, s), 24);
     assert_int_equal(list(&all, "fp32", 4, true, s), 16); // 2 x 2 and 1 x 4 lanes; 2 x 16, 1 x 32
     assert_true(s[0].processes == 2 && s[0].passes == 2 && s[0].equal_groups);
 
