@@ -93,7 +93,7 @@ static void report_skipped(const sr_training *t, const sr_phase *phase) {
     const sr_loss_scale *s = &phase->loss_scale;
     if (!phase->skipped || t->rank != 0)
         return;
-    SR_INFO("step %lld is skipped: gradients%s%s are not finite in fp16; loss scale %g, %g step%s "
+    SR_INFO("step %lld is skipped: gradients%s%s are not finite in fp16; loss scale %.9g, %g step%s "
             "skipped so far",
             (long long)t->step, phase->name[0] ? " of " : "", phase->name, s->scale, s->skipped,
             s->skipped == 1 ? "" : "s");
