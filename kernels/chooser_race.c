@@ -46,32 +46,33 @@
 // Under the chooser's lock.
 static char *buffer;
 static size_t buffer_bytes;
-static float *pattern;         // [PATTERN]
-static uint16_t *half_pattern; // the same as bf16
+static float *pattern;   // [PATTERN]
+static uint16_t *halves; // [2][PATTERN]: the same as bf16, and as f16
 
 void sr_chooser_race_release(void) {
     sr_free(buffer);
     sr_free(pattern);
-    sr_free(half_pattern);
+    sr_free(halves);
     buffer = NULL;
     buffer_bytes = 0;
     pattern = NULL;
-    half_pattern = NULL;
+    halves = NULL;
 }
 
 static sr_status make_pattern(void) {
-    if (half_pattern != NULL)
+    if (halves != NULL)
         return SR_OK;
     if (pattern == NULL)
         pattern = sr_alloc_array(PATTERN, sizeof *pattern, "numbers to time kernels with");
-    half_pattern = sr_alloc_array(PATTERN, sizeof *half_pattern, "numbers to time kernels with");
-    if (pattern == NULL || half_pattern == NULL)
+    halves = sr_alloc_array((size_t)2 * PATTERN, sizeof *halves, "numbers to time kernels with");
+    if (pattern == NULL || halves == NULL)
         return SR_E_MEMORY;
     for (uint32_t i = 0; i < PATTERN; i += 4) {
         const sr_rng4 draw = sr_philox(SEED, i, 0, 0, 0);
         for (uint32_t k = 0; k < 4; k++) {
             pattern[i + k] = 2 * sr_rng_unit(draw.v[k]) - 1;
-            half_pattern[i + k] = sr_f32_to_bf16(pattern[i + k]);
+            halves[i + k] = sr_f32_to_bf16(pattern[i + k]);
+            halves[PATTERN + i + k] = sr_f32_to_f16(pattern[i + k]);
         }
     }
     return SR_OK;
@@ -83,8 +84,8 @@ static void fill(char *to, size_t bytes, const void *from, size_t from_bytes) {
 }
 
 static void fill_numbers(char *to, size_t bytes, sr_dtype dtype) {
-    if (dtype == SR_BF16)
-        fill(to, bytes, half_pattern, PATTERN * sizeof *half_pattern);
+    if (dtype == SR_BF16 || dtype == SR_F16)
+        fill(to, bytes, halves + (dtype == SR_F16 ? PATTERN : 0), PATTERN * sizeof *halves);
     else
         fill(to, bytes, pattern, PATTERN * sizeof *pattern);
 }

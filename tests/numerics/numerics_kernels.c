@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of every entry of the kernel table, over the problems of kernel_cases.c: f32 and bf16,
-// tails, several blocks.
+// Digests of every entry of the kernel table, over the problems of kernel_cases.c: f32 and bf16
+// together, and f16 in a row of its own ("conv2d/onednn,f16"); tails, several blocks.
 #include "tests/numerics/numerics_digests.h"
 
 #include "kernels/base/cpuid.h"
@@ -10,13 +10,22 @@
 #include "tests/unit/kernels/kernel_problem.h"
 #include "tests/unit/support/test_support.h"
 
-enum { MAX_ENTRIES = 128 };
+enum { MAX_ENTRIES = 128, ROWS = 2 };
 
 static const sr_provider *provider; // whose entries run
-static uint64_t digest[MAX_ENTRIES];
-static bool ran[MAX_ENTRIES];
+static const char *const row_names[ROWS] = {"", ",f16"};
+static uint64_t digest[ROWS][MAX_ENTRIES];
+static bool ran[ROWS][MAX_ENTRIES];
+
+static int row_of(const problem *c) {
+    for (int i = 0; i < c->request.args; i++)
+        if (c->request.dtype[i] == SR_F16)
+            return 1;
+    return 0;
+}
 
 static void run_entry(const problem *c, size_t place, const arrays *inputs) {
+    const int row = row_of(c);
     sr_prepared prepared;
     assert_ok(sr_kernel_prepare_as(&c->request, &provider->entries[place], 0, &prepared));
     arrays a = copy_arrays(c, inputs);
@@ -25,8 +34,8 @@ static void run_entry(const problem *c, size_t place, const arrays *inputs) {
     assert_ok(sr_prepared_run(&prepared, &c->request, a.p, workspace, scratch));
     for (int i = 0; i < c->request.args; i++)
         if (is_result(&c->arg[i]) && a.p[i] != NULL)
-            digest[place] = sr_hash64_seed(a.p[i], bytes_of(c, i), digest[place]);
-    ran[place] = true;
+            digest[row][place] = sr_hash64_seed(a.p[i], bytes_of(c, i), digest[row][place]);
+    ran[row][place] = true;
     sr_free(workspace);
     sr_free(scratch);
     free_arrays(&a);
@@ -54,12 +63,17 @@ static void print_heading(void) {
 static void print_entry(size_t place) {
     const sr_kernel_entry *e = &provider->entries[place];
     const bool cased = kernel_cases[e->kernel] != NULL;
-    if (ran[place])
-        printf("%s %s %016llx\n", e->name, e->numerics_class, (unsigned long long)digest[place]);
-    else if (cased && (e->needs & ~sr_cpu_features()) != 0)
-        printf("%s %s -\n", e->name, e->numerics_class);
-    else if (cased || provider->features || e->needs)
+    const bool lacks = cased && (e->needs & ~sr_cpu_features()) != 0;
+    const bool has[ROWS] = {true, e->dtypes != NULL && strstr(e->dtypes, " f16") != NULL};
+    if (!lacks && !ran[0][place] && !ran[1][place] && (cased || provider->features || e->needs))
         fail_msg("%s serves no problem of kernel_cases.c here", e->name);
+    for (int row = 0; row < ROWS; row++) {
+        if (ran[row][place])
+            printf("%s%s %s %016llx\n", e->name, row_names[row], e->numerics_class,
+                   (unsigned long long)digest[row][place]);
+        else if (lacks && has[row])
+            printf("%s%s %s -\n", e->name, row_names[row], e->numerics_class);
+    }
 }
 
 static void print_provider(void) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
-// weights, for AVX2 and AVX-512 in f32 and bf16; and convolutions, linear layers and gelu of class
-// "reference", for portable numerics.
+// weights, for AVX2 and AVX-512; and convolutions, linear layers and gelu of class "reference", for
+// portable numerics. T is f32, bf16 or f16: the latter two are widened by loads and rounded by
+// stores, and arithmetic is f32.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
@@ -204,6 +205,9 @@ static bool fits_whole(const sr_kernel_request *request) {
 static bool fits_cast(const sr_kernel_request *request) {
     return request->dtype[1] == (request->dtype[0] == SR_F32 ? SR_BF16 : SR_F32);
 }
+static bool fits_cast_f16(const sr_kernel_request *request) {
+    return request->dtype[0] == SR_F32 && request->dtype[1] == SR_F16;
+}
 
 static const struct {
     bool (*fits)(const sr_kernel_request *request); // NULL: every shape
@@ -223,12 +227,12 @@ static const sr_x86_set *set_of_processor(void) {
 
 static bool row_supports(unsigned place, const sr_kernel_request *request) {
     const sr_dtype t = sr_kernel_activation(request);
-    return set_of_processor() != NULL && (t == SR_F32 || t == SR_BF16) && sr_kernel_fits(request) &&
+    return set_of_processor() != NULL && t < SR_X86_TYPES && sr_kernel_fits(request) &&
            (rows[place].fits == NULL || rows[place].fits(request));
 }
 
 static sr_status row_prepare(unsigned place, const sr_kernel_request *request, sr_prepared *out) {
-    const int t = sr_kernel_activation(request) == SR_BF16;
+    const sr_dtype t = sr_kernel_activation(request);
     const sr_x86_kernel *kernel = &set_of_processor()->kernel[t][place];
     SR_TRY(rows[place].plan(request, out));
     for (int s = 0; s < out->stages; s++)
@@ -257,7 +261,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = class,                                                                   \
         .supports = supports_##place,                                                              \
         .prepare = prepare_##place,                                                                \
-        .dtypes = "f32 bf16",                                                                      \
+        .dtypes = "f32 bf16 f16",                                                                  \
         .needs = SR_CPU_##set,                                                                     \
         .variants = ways,                                                                          \
     },

@@ -28,10 +28,10 @@ SR_INLINE rows_shape batchnorm_shape(const sr_kernel_args *args) {
 }
 
 // Of 'count' rows of one vector at element i, which come after 'before' others.
-SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, int n, bool half,
-                           int64_t before, float *mean, float *m2) {
+SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, int n,
+                           sr_dtype type, int64_t before, float *mean, float *m2) {
     sr_vf v[SR_X86_ROWS_GROUP], square[2] = {sr_v_zero(), sr_v_zero()};
-    load_group(x, i, stride, count, SR_X86_ROWS_GROUP, n, half, v);
+    load_group(x, i, stride, count, SR_X86_ROWS_GROUP, n, type, v);
     const sr_vf sum = sr_v_add(sum_four(v), sum_four(v + 4));
     const sr_vf middle = sr_v_mul(sum, sr_v_set(1.0f / (float)count));
     for (int k = 0; k < count; k++) {
@@ -51,22 +51,22 @@ SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, 
     sr_v_store(m2, sr_v_fma(sr_v_mul(delta, delta), sr_v_set(weight), within));
 }
 
-SR_INLINE void moments_group(const void *x, int64_t i, int64_t width, int count, bool half,
+SR_INLINE void moments_group(const void *x, int64_t i, int64_t width, int count, sr_dtype type,
                              int64_t before, float *mean, float *m2) {
     int64_t c = 0;
     for (; c + SR_ELEMENTS <= width; c += SR_ELEMENTS)
-        add_moments(x, i + c, width, count, SR_ELEMENTS, half, before, mean + c, m2 + c);
+        add_moments(x, i + c, width, count, SR_ELEMENTS, type, before, mean + c, m2 + c);
     if (c < width)
-        add_moments(x, i + c, width, count, elements_left(c, width), half, before, mean + c,
+        add_moments(x, i + c, width, count, elements_left(c, width), type, before, mean + c,
                     m2 + c);
 }
 
-SR_INLINE void moments_part(const void *x, rows_part p, bool half, float *mean, float *m2) {
+SR_INLINE void moments_part(const void *x, rows_part p, sr_dtype type, float *mean, float *m2) {
     int64_t row = 0;
     for (; row + SR_X86_ROWS_GROUP <= p.rows; row += SR_X86_ROWS_GROUP)
-        moments_group(x, p.first + row * p.width, p.width, SR_X86_ROWS_GROUP, half, row, mean, m2);
+        moments_group(x, p.first + row * p.width, p.width, SR_X86_ROWS_GROUP, type, row, mean, m2);
     if (row < p.rows)
-        moments_group(x, p.first + row * p.width, p.width, (int)(p.rows - row), half, row, mean,
+        moments_group(x, p.first + row * p.width, p.width, (int)(p.rows - row), type, row, mean,
                       m2);
 }
 
@@ -83,19 +83,19 @@ SR_INLINE void merge_moments(float *a, const float *b, int64_t padded, int64_t n
 }
 
 // Stage 0: mean and M2 of one block of rows.
-SR_INLINE void batchnorm_moments(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void batchnorm_moments(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
     float *to = partials_of(args, s, block);
     rows_part wide, rest;
     rows_parts(s, block, &wide, &rest);
     if (s.fold == 1 || wide.rows == 0) {
-        moments_part(args->p[0], s.fold == 1 ? wide : rest, half, to, to + s.padded);
+        moments_part(args->p[0], s.fold == 1 ? wide : rest, type, to, to + s.padded);
         return;
     }
     // As in add_folded; then the rows that are not folded.
     float folded[2 * FOLDED_ROW] = {0}, other[2 * FOLDED_ROW] = {0};
-    moments_part(args->p[0], wide, half, folded, folded + FOLDED_ROW);
-    moments_part(args->p[0], rest, half, other, other + FOLDED_ROW);
+    moments_part(args->p[0], wide, type, folded, folded + FOLDED_ROW);
+    moments_part(args->p[0], rest, type, other, other + FOLDED_ROW);
     int64_t rows = wide.rows;
     for (int64_t n = wide.width / 2; n >= s.channels; n /= 2, rows *= 2)
         merge_moments(folded, folded + n, FOLDED_ROW, rows, rows, (sr_x86_range){0, n});
@@ -141,13 +141,13 @@ static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_wo
 }
 
 SR_INLINE void affine_vector(const void *x, void *y, const float *k, int64_t padded, int64_t i,
-                             int64_t c, int n, bool half) {
-    const sr_vf d = sr_v_sub(sr_v_get(x, i, n, half), sr_v_load(k + c));
+                             int64_t c, int n, sr_dtype type) {
+    const sr_vf d = sr_v_sub(sr_v_get(x, i, n, type), sr_v_load(k + c));
     const sr_vf scale = sr_v_load(k + padded + c), shift = sr_v_load(k + 2 * padded + c);
-    sr_v_put(y, i, sr_v_fma(d, scale, shift), n, half);
+    sr_v_put(y, i, sr_v_fma(d, scale, shift), n, type);
 }
 
-SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, bool half) {
+SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     const float *k = coefficients_of(args);
@@ -155,9 +155,9 @@ SR_INLINE void affine_rows(const sr_kernel_args *args, void *y, int64_t block, b
         const int64_t i = row * s.channels;
         int64_t c = 0;
         for (; c + SR_ELEMENTS <= s.channels; c += SR_ELEMENTS)
-            affine_vector(args->p[0], y, k, s.padded, i + c, c, SR_ELEMENTS, half);
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, SR_ELEMENTS, type);
         if (c < s.channels)
-            affine_vector(args->p[0], y, k, s.padded, i + c, c, elements_left(c, s.channels), half);
+            affine_vector(args->p[0], y, k, s.padded, i + c, c, elements_left(c, s.channels), type);
     }
 }
 
@@ -175,9 +175,9 @@ static sr_status batchnorm_infer_setup(const sr_kernel_args *args, int64_t block
 // ---- gradient: x, dy, gamma, mean, var -> dx, dgamma, dbeta ----
 
 // Stage 0: sums of dy and of dy (x - mean) over one block of rows.
-SR_INLINE void batchnorm_products(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void batchnorm_products(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
-    const rows_terms t = {args->p[1], args->p[0], args->p[3], half};
+    const rows_terms t = {args->p[1], args->p[0], args->p[3], type};
     float *sum = partials_of(args, s, block);
     sum_rows(&t, s, block, sum, sum + s.padded);
 }
@@ -208,15 +208,15 @@ static sr_status batchnorm_grad_join(const sr_kernel_args *args, int64_t block, 
 }
 
 SR_INLINE void apply_vector(const sr_kernel_args *args, const float *k, int64_t padded, int64_t i,
-                            int64_t c, int n, bool half) {
-    const sr_vf d = sr_v_sub(sr_v_get(args->p[0], i, n, half), sr_v_load(k + c));
-    const sr_vf dy = sr_v_get(args->p[1], i, n, half);
+                            int64_t c, int n, sr_dtype type) {
+    const sr_vf d = sr_v_sub(sr_v_get(args->p[0], i, n, type), sr_v_load(k + c));
+    const sr_vf dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf rest = sr_v_fma(sr_v_load(k + 2 * padded + c), d, sr_v_load(k + 3 * padded + c));
-    sr_v_put(args->p[5], i, sr_v_fma(sr_v_load(k + padded + c), dy, rest), n, half);
+    sr_v_put(args->p[5], i, sr_v_fma(sr_v_load(k + padded + c), dy, rest), n, type);
 }
 
 // Stage 2.
-SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     const float *k = coefficients_of(args);
@@ -224,18 +224,18 @@ SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, bool h
         const int64_t i = row * s.channels;
         int64_t c = 0;
         for (; c + SR_ELEMENTS <= s.channels; c += SR_ELEMENTS)
-            apply_vector(args, k, s.padded, i + c, c, SR_ELEMENTS, half);
+            apply_vector(args, k, s.padded, i + c, c, SR_ELEMENTS, type);
         if (c < s.channels)
-            apply_vector(args, k, s.padded, i + c, c, elements_left(c, s.channels), half);
+            apply_vector(args, k, s.padded, i + c, c, elements_left(c, s.channels), type);
     }
 }
 
 // ---- block functions ----
 
-SR_X86_TYPED(batchnorm_moments, batchnorm_moments(args, block, half))
-SR_X86_TYPED(batchnorm_normalize, affine_rows(args, args->p[3], block, half))
-SR_X86_TYPED(batchnorm_infer, affine_rows(args, args->p[5], block, half))
-SR_X86_TYPED(batchnorm_products, batchnorm_products(args, block, half))
-SR_X86_TYPED(batchnorm_apply, batchnorm_apply(args, block, half))
+SR_X86_TYPED(batchnorm_moments, batchnorm_moments(args, block, type))
+SR_X86_TYPED(batchnorm_normalize, affine_rows(args, args->p[3], block, type))
+SR_X86_TYPED(batchnorm_infer, affine_rows(args, args->p[5], block, type))
+SR_X86_TYPED(batchnorm_products, batchnorm_products(args, block, type))
+SR_X86_TYPED(batchnorm_apply, batchnorm_apply(args, block, type))
 
 #endif

@@ -5,12 +5,12 @@
 // A block owns a partial dw for a group of images and a range of output channels, stored as [output
 // panel][input panel][tap][32][32]. It processes its images in passes of about a hundred output
 // pixels. A pass copies dy and x into panels of 32 channels, x with a border of zeros, contiguous
-// and (from bf16) widened to f32. Then for each pair of panels and each tap a tile of 32 x 32 sums,
-// in parts that fit in registers, runs over all pixels of the pass and is added to the partial dw
-// once. With panels every tap is only an offset; they fit in the first-level cache and avoid the
-// cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack for the same
-// reasons). Meanwhile the pass prefetches what the next one packs, one line per pixel: on early
-// layers memory and arithmetic take equally long.
+// and (from 16 bits) widened to f32. Then for each pair of panels and each tap a tile of 32 x 32
+// sums, in parts that fit in registers, runs over all pixels of the pass and is added to the
+// partial dw once. With panels every tap is only an offset; they fit in the first-level cache and
+// avoid the cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack
+// for the same reasons). Meanwhile the pass prefetches what the next one packs, one line per pixel:
+// on early layers memory and arithmetic take equally long.
 //
 // With few channels (the first layer) the vector elements are the S C neighbouring floats of a row.
 //
@@ -54,49 +54,49 @@ typedef struct dw_pass {
 // ---- packing ----
 
 // n < 32 elements, and zeros after them.
-SR_INLINE void dw_store_first(float *to, const void *from, int64_t i, int64_t n, bool half) {
+SR_INLINE void dw_store_first(float *to, const void *from, int64_t i, int64_t n, sr_dtype type) {
     const int a = (int)sr_x86_min(n, SR_ELEMENTS), b = (int)n - a;
-    sr_v_store(to, sr_v_get(from, i, a, half));
-    sr_v_store(to + SR_ELEMENTS, b > 0 ? sr_v_get(from, i + SR_ELEMENTS, b, half) : sr_v_zero());
+    sr_v_store(to, sr_v_get(from, i, a, type));
+    sr_v_store(to + SR_ELEMENTS, b > 0 ? sr_v_get(from, i + SR_ELEMENTS, b, type) : sr_v_zero());
 }
 
 // Output panels o of dy, the pass's pixels being 'first' and those after it: [panel][pixel][32].
 SR_INLINE void dw_pack_dy(const sr_x86_dw *d, const void *dy, int64_t first, const dw_pass *pass,
-                          sr_x86_range o, bool half) {
+                          sr_x86_range o, sr_dtype type) {
     const int64_t end = sr_x86_min(d->p.k, o.end * SR_X86_DW_SIDE);
     for (int64_t m = 0; m < pass->pixels; m++) {
         const int64_t from = (first + m) * d->p.k;
         float *to = pass->dy + m * SR_X86_DW_SIDE;
         int64_t c = o.begin * SR_X86_DW_SIDE;
         for (; c + SR_X86_DW_SIDE <= end; c += SR_X86_DW_SIDE) {
-            sr_v_store(to, sr_v_get(dy, from + c, SR_ELEMENTS, half));
-            sr_v_store(to + SR_ELEMENTS, sr_v_get(dy, from + c + SR_ELEMENTS, SR_ELEMENTS, half));
+            sr_v_store(to, sr_v_get(dy, from + c, SR_ELEMENTS, type));
+            sr_v_store(to + SR_ELEMENTS, sr_v_get(dy, from + c + SR_ELEMENTS, SR_ELEMENTS, type));
             to += sr_x86_dw_dy_panel(pass->pixels);
         }
         if (c < end)
-            dw_store_first(to, dy, from + c, end - c, half);
+            dw_store_first(to, dy, from + c, end - c, type);
     }
 }
 
 // One pixel of input panel 'panel'.
 SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, int64_t panel,
-                             float *to, bool half) {
+                             float *to, sr_dtype type) {
     const int64_t c = panel * SR_X86_DW_SIDE, i = pixel * d->p.c + c;
     if (c + SR_X86_DW_SIDE <= d->p.c) {
-        sr_v_store(to, sr_v_get(x, i, SR_ELEMENTS, half));
-        sr_v_store(to + SR_ELEMENTS, sr_v_get(x, i + SR_ELEMENTS, SR_ELEMENTS, half));
+        sr_v_store(to, sr_v_get(x, i, SR_ELEMENTS, type));
+        sr_v_store(to + SR_ELEMENTS, sr_v_get(x, i + SR_ELEMENTS, SR_ELEMENTS, type));
     } else {
-        dw_store_first(to, x, i, d->p.c - c, half);
+        dw_store_first(to, x, i, d->p.c - c, type);
     }
 }
 
 // One row of the picture, zeros outside.
 SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, int64_t panel,
-                           float *to, bool half) {
+                           float *to, sr_dtype type) {
     for (int64_t j = 0; j < d->x_width; j++, to += SR_X86_DW_SIDE) {
         const int64_t column = j * d->step_w - d->p.pad_left;
         if (column >= 0 && column < d->p.w)
-            dw_pack_pixel(d, x, row_pixel + column, panel, to, half);
+            dw_pack_pixel(d, x, row_pixel + column, panel, to, type);
         else
             memset(to, 0, (size_t)SR_X86_DW_SIDE * sizeof *to);
     }
@@ -104,24 +104,24 @@ SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel,
 
 // The same with all channels of a pixel contiguous.
 SR_INLINE void dw_pack_merged_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, float *to,
-                                  bool half) {
+                                  sr_dtype type) {
     const int64_t c = d->p.c, columns = d->x_width;
     const int64_t left = sr_x86_min(d->p.pad_left, columns);
     const int64_t inside = sr_x86_min(d->p.w, columns - left) * c;
     memset(to, 0, (size_t)d->row_floats * sizeof *to);
     for (int64_t i = 0; i < inside; i += SR_ELEMENTS) {
         const int n = (int)sr_x86_min(SR_ELEMENTS, inside - i);
-        const sr_vf v = sr_v_get(x, row_pixel * c + i, n, half);
-        sr_v_put(to, left * c + i, v, n, false);
+        const sr_vf v = sr_v_get(x, row_pixel * c + i, n, type);
+        sr_v_put(to, left * c + i, v, n, SR_F32);
     }
 }
 
 SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass, int64_t panel,
-                         bool half) {
+                         sr_dtype type) {
     const sr_conv_params *p = &d->p;
     if (d->flat) {
         for (int64_t m = 0; m < pass->pixels; m++)
-            dw_pack_pixel(d, x, pass->row + m, panel, pass->x + m * SR_X86_DW_SIDE, half);
+            dw_pack_pixel(d, x, pass->row + m, panel, pass->x + m * SR_X86_DW_SIDE, type);
         return;
     }
     const int64_t height = (pass->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
@@ -133,9 +133,9 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
             if (row < 0 || row >= p->h)
                 memset(to, 0, (size_t)d->row_floats * sizeof *to);
             else if (d->merged)
-                dw_pack_merged_row(d, x, pixel, to, half);
+                dw_pack_merged_row(d, x, pixel, to, type);
             else
-                dw_pack_row(d, x, pixel, panel, to, half);
+                dw_pack_row(d, x, pixel, panel, to, type);
         }
     }
 }
@@ -240,9 +240,9 @@ SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range
 
 // Source of the next pass. A unit is an output row, or a pixel where 'flat'.
 SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, const char *x,
-                                   const char *dy, bool half) {
+                                   const char *dy, sr_dtype type) {
     const sr_conv_params *p = &d->p;
-    const int64_t size = half ? 2 : 4, in = p->h * p->w * p->c * size;
+    const int64_t size = sr_x86_bytes(type), in = p->h * p->w * p->c * size;
     const int64_t out = p->p * p->q * p->k * size;
     const int64_t units = d->flat ? p->h * p->w : p->p; // of one picture
     const int64_t count = d->flat ? pass->pixels : pass->images * pass->rows;
@@ -258,19 +258,20 @@ SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, cons
 }
 
 SR_INLINE void dw_run_pass(const sr_x86_dw *d, const sr_kernel_args *args, dw_pass *pass,
-                           sr_x86_range o, float *partial, bool half) {
+                           sr_x86_range o, float *partial, sr_dtype type) {
     const void *x = args->p[0], *dy = args->p[1];
     const int64_t row = pass->image * d->p.p + pass->row;
-    dw_pack_dy(d, dy, d->flat ? pass->row : row * d->p.q, pass, o, half);
-    dw_prefetch fetch = dw_following(d, pass, x, dy, half);
+    dw_pack_dy(d, dy, d->flat ? pass->row : row * d->p.q, pass, o, type);
+    dw_prefetch fetch = dw_following(d, pass, x, dy, type);
     for (int64_t panel = 0; panel < d->in_panels; panel++) {
-        dw_pack_x(d, x, pass, panel, half);
+        dw_pack_x(d, x, pass, panel, type);
         dw_multiply(d, pass, o, panel, partial, &fetch);
     }
     pass->first = false;
 }
 
-SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker, bool half) {
+SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
+                        sr_dtype type) {
     const sr_x86_dw *d = args->state;
     const sr_conv_params *p = &d->p;
     const sr_x86_range o = sr_x86_share(d->out_panels, block % d->ranges, d->ranges);
@@ -283,7 +284,7 @@ SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
         const int64_t end = images.end * p->h * p->w;
         for (pass.row = images.begin * p->h * p->w; pass.row < end; pass.row += pass.pixels) {
             pass.q = pass.pixels = sr_x86_min(d->rows, end - pass.row);
-            dw_run_pass(d, args, &pass, o, partial, half);
+            dw_run_pass(d, args, &pass, o, partial, type);
         }
         return;
     }
@@ -293,12 +294,12 @@ SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
         for (pass.row = 0; pass.row < p->p; pass.row += pass.rows) {
             pass.rows = sr_x86_min(d->rows, p->p - pass.row);
             pass.pixels = pass.images * pass.rows * p->q;
-            dw_run_pass(d, args, &pass, o, partial, half);
+            dw_run_pass(d, args, &pass, o, partial, type);
         }
     }
 }
 
-SR_X86_TYPED(conv_dw, dw_block(args, block, worker, half))
+SR_X86_TYPED(conv_dw, dw_block(args, block, worker, type))
 
 // ---- stage 1: one output panel ----
 

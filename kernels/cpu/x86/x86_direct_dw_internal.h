@@ -127,17 +127,17 @@ typedef struct direct_dw_pixels {
 // 'pixels' pixels of 'size' floats each, of which 'width' from element 'from' on: the first 'count'
 // exist, the others are zeros.
 SR_INLINE void direct_dw_copy(const void *base, int64_t from, int64_t size, int64_t pixels,
-                              int64_t count, int64_t width, float *to, bool half) {
+                              int64_t count, int64_t width, float *to, sr_dtype type) {
     for (int64_t i = 0; i < pixels; i++, from += size) {
         for (int64_t k = 0; k < width; k += SR_ELEMENTS, to += SR_ELEMENTS) {
             const int n = (int)sr_x86_min(SR_ELEMENTS, count - k);
-            sr_v_store(to, n > 0 ? sr_v_get(base, from + k, n, half) : sr_v_zero());
+            sr_v_store(to, n > 0 ? sr_v_get(base, from + k, n, type) : sr_v_zero());
         }
     }
 }
 
 SR_INLINE void direct_dw_load(const direct_dw_block *b, int64_t leaf, direct_dw_pixels *out,
-                              bool half) {
+                              sr_dtype type) {
     const sr_x86_direct_dw *d = b->d;
     const sr_conv_params *p = &d->p;
     const sr_x86_range parts = sr_x86_block_range(p->n * p->p * d->parts, leaf, d->segments);
@@ -160,9 +160,9 @@ SR_INLINE void direct_dw_load(const direct_dw_block *b, int64_t leaf, direct_dw_
         if (out->segment[i].seen == 0)
             continue;
         direct_dw_copy(b->x, ((n * p->h + h) * p->w + first) * p->c + b->c, p->c, end - first,
-                       b->inputs, d->inputs, xs, half);
+                       b->inputs, d->inputs, xs, type);
         direct_dw_copy(b->dy, (row * p->q + q.begin) * p->k + b->k, p->k, q.end - q.begin,
-                       b->outputs, SR_X86_DIRECT_SIDE, dys, half);
+                       b->outputs, SR_X86_DIRECT_SIDE, dys, type);
         xs += (end - first) * d->inputs;
         dys += (q.end - q.begin) * SR_X86_DIRECT_SIDE;
     }
@@ -189,7 +189,7 @@ SR_INLINE void direct_dw_terms(const direct_dw_block *b, const direct_dw_pixels 
     }
 }
 
-SR_INLINE void direct_dw_leaf(const direct_dw_block *b, int64_t leaf, bool half) {
+SR_INLINE void direct_dw_leaf(const direct_dw_block *b, int64_t leaf, sr_dtype type) {
     const sr_x86_direct_dw *d = b->d;
     direct_dw_pixels pixels;
     direct_leaf l = {.x_step = d->p.stride_w * d->inputs,
@@ -199,7 +199,7 @@ SR_INLINE void direct_dw_leaf(const direct_dw_block *b, int64_t leaf, bool half)
     const bool last = leaf + 1 == b->leaves.end;
     l.joins = last ? number : number & ~(number + 1);
     l.level = last ? d->levels : __builtin_ctzll(~number);
-    direct_dw_load(b, leaf, &pixels, half);
+    direct_dw_load(b, leaf, &pixels, type);
     for (int64_t s = 0; s < d->p.s; s++) {
         float *tree = b->tree + s * d->tree_floats;
         direct_dw_terms(b, &pixels, s, &l);
@@ -225,7 +225,7 @@ SR_INLINE void direct_dw_store(const direct_dw_block *b, float *dw) {
 }
 
 SR_INLINE void direct_dw_run(const sr_kernel_args *args, int64_t block, sr_worker *worker,
-                             bool half) {
+                             sr_dtype type) {
     const sr_x86_direct_dw *d = args->state;
     const int64_t r = block % d->p.r, range = block / d->p.r % d->ranges;
     const int64_t panel = block / d->p.r / d->ranges % d->panels;
@@ -240,7 +240,7 @@ SR_INLINE void direct_dw_run(const sr_kernel_args *args, int64_t block, sr_worke
     b.dys = b.tree + d->p.s * d->tree_floats;
     b.xs = b.dys + SR_X86_DIRECT_TERMS * SR_X86_DIRECT_SIDE;
     for (int64_t leaf = b.leaves.begin; leaf < b.leaves.end; leaf++)
-        direct_dw_leaf(&b, leaf, half);
+        direct_dw_leaf(&b, leaf, type);
     direct_dw_store(&b, d->groups > 1 ? (float *)args->workspace + group * d->weights : args->p[2]);
 }
 
@@ -258,6 +258,6 @@ static sr_status direct_dw_join(const sr_kernel_args *args, int64_t block, sr_wo
     return SR_OK;
 }
 
-SR_X86_TYPED(direct_dw, direct_dw_run(args, block, worker, half))
+SR_X86_TYPED(direct_dw, direct_dw_run(args, block, worker, type))
 
 #endif

@@ -10,7 +10,7 @@
 // are left out: pixels of a tile without them keep their sums. conv2d_dx with a stride takes pixels
 // in the order of their remainders, so that the pixels of a tile have the same taps.
 //
-// Stage 0 packs the weights, [panel][tap][in][64], rounded to bf16 where T is. A block of stage 1
+// Stage 0 packs the weights, [panel][tap][in][64], rounded to T. A block of stage 1
 // has some pixels and some panels. The limit is half of the processor's multiply-adds. Where
 // multiplication and addition have units of their own (AMD Zen 4), it is all of them, of which the
 // broadcasts leave 0.9; this file gets 0.65 for 3x3 and 1x1.
@@ -46,16 +46,16 @@ _Static_assert(SR_X86_DIRECT_SIDE % (DIRECT_VECTORS * SR_ELEMENTS) == 0, "a pane
 
 // The taps of weight (c, k) of a panel, from w[out][in][tap] or, mirrored, w[in][out][tap].
 SR_INLINE void direct_pack_taps(const sr_x86_direct *d, const float *w, int64_t c, int64_t k,
-                                float *panel, int64_t column, bool half) {
+                                float *panel, int64_t column, sr_dtype type) {
     const int64_t taps = d->p.r * d->p.s;
     const float *from = w + (d->mirrored ? c * d->out + k : k * d->in + c) * taps;
     float *to = panel + c * SR_X86_DIRECT_SIDE + column;
     for (int64_t tap = 0; tap < taps; tap++, to += d->in * SR_X86_DIRECT_SIDE)
-        *to = half ? sr_bf16_to_f32(sr_f32_to_bf16(from[tap])) : from[tap];
+        *to = sr_x86_rounded(from[tap], type);
 }
 
 // Some inputs at a time, so that the lines that are written stay in the first-level cache.
-SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     enum { INPUTS = 16 };
     const sr_x86_direct *d = args->state;
     const int64_t floats = d->p.r * d->p.s * d->in * SR_X86_DIRECT_SIDE;
@@ -70,11 +70,11 @@ SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, bool half)
         for (int64_t i = 0; i < outer; i++)
             for (int64_t j = 0; j < inner; j++)
                 direct_pack_taps(d, args->p[1], c + (d->mirrored ? i : j),
-                                 first + (d->mirrored ? j : i), panel, d->mirrored ? j : i, half);
+                                 first + (d->mirrored ? j : i), panel, d->mirrored ? j : i, type);
     }
 }
 
-SR_X86_TYPED(direct_weights, direct_pack(args, block, half))
+SR_X86_TYPED(direct_weights, direct_pack(args, block, type))
 
 // ---- stage 1: tiles ----
 
@@ -233,25 +233,27 @@ SR_INLINE void direct_sources(const sr_x86_direct *d, sr_x86_range pixels, int64
     }
 }
 
-// Channels of 'rows' pixels, of which 'left' exist: where they are, or f32 copies of bf16.
+// Channels of 'rows' pixels, of which 'left' exist: where they are if T is f32, or f32
+// copies.
 SR_INLINE void direct_terms(const sr_x86_direct *d, const void *x, const int64_t *source,
                             const sr_x86_direct_step *step, int rows, int left, direct_tile *t,
-                            float *copy, bool half) {
+                            float *copy, sr_dtype type) {
+    const bool narrow = type != SR_F32;
     t->valid = 0;
     for (int r = 0; r < rows; r++) {
         const bool valid = r < left && source[r] >= 0;
         const int64_t i = (valid ? source[r] : 0) * d->in + step->first;
         t->valid |= (uint32_t)valid << r;
-        t->x[r] = half ? copy + r * SR_X86_DIRECT_TERMS : (const float *)x + i;
-        for (int64_t c = 0; half && valid && c < step->count; c += SR_ELEMENTS)
+        t->x[r] = narrow ? copy + r * SR_X86_DIRECT_TERMS : (const float *)x + i;
+        for (int64_t c = 0; narrow && valid && c < step->count; c += SR_ELEMENTS)
             sr_v_store(copy + r * SR_X86_DIRECT_TERMS + c,
-                       sr_v_get(x, i + c, (int)sr_x86_min(SR_ELEMENTS, step->count - c), true));
+                       sr_v_get(x, i + c, (int)sr_x86_min(SR_ELEMENTS, step->count - c), type));
     }
 }
 
 // One tile of a panel: the sums of 'rows' pixels, of which 'left' exist.
 SR_INLINE void direct_tile_sums(const sr_kernel_args *args, const int64_t *source, int64_t panel,
-                                int vectors, int rows, int left, float *sum, bool half) {
+                                int vectors, int rows, int left, float *sum, sr_dtype type) {
     const sr_x86_direct *d = args->state;
     const int64_t taps = d->p.r * d->p.s;
     const float *w = (const float *)args->workspace + panel * taps * d->in * SR_X86_DIRECT_SIDE;
@@ -266,7 +268,7 @@ SR_INLINE void direct_tile_sums(const sr_kernel_args *args, const int64_t *sourc
                          .level = level,
                          .to = sum};
         direct_terms(d, args->p[0], source + step->tap * SR_X86_DIRECT_PIXELS, step, rows, left, &t,
-                     copy, half);
+                     copy, type);
         t.count = t.valid != 0 ? step->count : 0;
         if (step->ends && i + 1 < d->steps)
             t.to = level + __builtin_ctzll(~leaf++) * DIRECT_TILE;
@@ -276,7 +278,7 @@ SR_INLINE void direct_tile_sums(const sr_kernel_args *args, const int64_t *sourc
 
 // Sums [left][64] of pixels m, m + 1, ... to their place.
 SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const float *bias, int64_t m,
-                             int left, int64_t panel, void *y, bool half) {
+                             int left, int64_t panel, void *y, sr_dtype type) {
     const int64_t first = panel * SR_X86_DIRECT_SIDE;
     const int64_t height = d->mirrored ? d->p.h : d->p.p, width = d->mirrored ? d->p.w : d->p.q;
     const int64_t columns = sr_x86_min(SR_X86_DIRECT_SIDE, d->out - first);
@@ -287,14 +289,14 @@ SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const flo
             const int n = (int)sr_x86_min(SR_ELEMENTS, columns - k);
             sr_vf s = sr_v_load(sum + k);
             if (bias != NULL)
-                s = sr_v_add(s, sr_v_get(bias, first + k, n, false));
-            sr_v_put(y, to + k, s, n, half);
+                s = sr_v_add(s, sr_v_get(bias, first + k, n, SR_F32));
+            sr_v_put(y, to + k, s, n, type);
         }
     }
 }
 
 SR_INLINE void direct_block(const sr_kernel_args *args, int64_t block, const float *bias, void *y,
-                            sr_worker *worker, bool half) {
+                            sr_worker *worker, sr_dtype type) {
     const sr_x86_direct *d = args->state;
     const sr_x86_range pixels =
         sr_x86_block_range(d->pixels, block % d->pixel_blocks, SR_X86_DIRECT_PIXELS);
@@ -309,13 +311,13 @@ SR_INLINE void direct_block(const sr_kernel_args *args, int64_t block, const flo
         const int rows = direct_rows[sr_x86_min(vectors, DIRECT_VECTORS) - 1];
         for (int64_t m = 0; m < count; m += rows) {
             const int left = (int)sr_x86_min(rows, count - m);
-            direct_tile_sums(args, source + m, panel, vectors, rows, left, sum, half);
-            direct_finish(d, sum, bias, pixels.begin + m, left, panel, y, half);
+            direct_tile_sums(args, source + m, panel, vectors, rows, left, sum, type);
+            direct_finish(d, sum, bias, pixels.begin + m, left, panel, y, type);
         }
     }
 }
 
-SR_X86_TYPED(direct_forward, direct_block(args, block, args->p[2], args->p[3], worker, half))
-SR_X86_TYPED(direct_dx, direct_block(args, block, NULL, args->p[2], worker, half))
+SR_X86_TYPED(direct_forward, direct_block(args, block, args->p[2], args->p[3], worker, type))
+SR_X86_TYPED(direct_dx, direct_block(args, block, NULL, args->p[2], worker, type))
 
 #endif

@@ -21,113 +21,120 @@ SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
     const sr_x86_range r = elements_of(args, block);                                               \
     int64_t i = r.begin;                                                                           \
     for (; i + SR_ELEMENTS <= r.end; i += SR_ELEMENTS)                                             \
-        name##_at(args, i, SR_ELEMENTS, half);                                                     \
+        name##_at(args, i, SR_ELEMENTS, type);                                                     \
     if (i < r.end)                                                                                 \
-    name##_at(args, i, (int)(r.end - i), half)
+    name##_at(args, i, (int)(r.end - i), type)
 #define ELEMENTWISE(name) SR_X86_TYPED(name, ELEMENTS(name))
 
-SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, half); // keeps NaN and -0
-    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(sr_v_zero(), x), sr_v_zero(), x), n, half);
+SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, type); // keeps NaN and -0
+    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(sr_v_zero(), x), sr_v_zero(), x), n, type);
 }
 ELEMENTWISE(relu)
 
-SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(y, sr_v_zero()), dy, sr_v_zero()), n, half);
+SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(y, sr_v_zero()), dy, sr_v_zero()), n, type);
 }
 ELEMENTWISE(relu_grad)
 
-SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const sr_expression_params *params = args->params;
-    const sr_vf x = sr_v_get(args->p[0], i, n, half);
+    const sr_vf x = sr_v_get(args->p[0], i, n, type);
     const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), x);
-    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, half);
+    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, type);
 }
 ELEMENTWISE(leaky_relu)
 
-SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const sr_expression_params *params = args->params;
-    const sr_vf x = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+    const sr_vf x = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), dy);
-    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, half);
+    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, type);
 }
 ELEMENTWISE(leaky_relu_grad)
 
-SR_INLINE void tanh_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+SR_INLINE void tanh_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf slope = sr_v_sub(sr_v_set(1.0f), sr_v_mul(y, y));
-    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, half);
+    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, type);
 }
 ELEMENTWISE(tanh_grad)
 
-SR_INLINE void sigmoid_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+SR_INLINE void sigmoid_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf rest = sr_v_sub(sr_v_set(1.0f), y);
-    sr_v_put(args->p[2], i, sr_v_mul(sr_v_mul(dy, y), rest), n, half);
+    sr_v_put(args->p[2], i, sr_v_mul(sr_v_mul(dy, y), rest), n, type);
 }
 ELEMENTWISE(sigmoid_grad)
 
-SR_INLINE void div_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_div(a, b), n, half);
+SR_INLINE void div_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_div(a, b), n, type);
 }
 ELEMENTWISE(div)
 
-SR_INLINE void square_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    sr_v_put(args->p[1], i, sr_v_mul(x, x), n, half);
+SR_INLINE void square_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, type);
+    sr_v_put(args->p[1], i, sr_v_mul(x, x), n, type);
 }
 ELEMENTWISE(square)
 
-SR_INLINE void add_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_add(a, b), n, half);
+SR_INLINE void add_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_add(a, b), n, type);
 }
 ELEMENTWISE(add)
 
-SR_INLINE void sub_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_sub(a, b), n, half);
+SR_INLINE void sub_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_sub(a, b), n, type);
 }
 ELEMENTWISE(sub)
 
-SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, half), b = sr_v_get(args->p[1], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_mul(a, b), n, half);
+SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_mul(a, b), n, type);
 }
 ELEMENTWISE(mul)
 
-SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const sr_expression_params *params = args->params;
     const sr_vf alpha = sr_v_set((float)params->constant[0]),
                 beta = sr_v_set((float)params->constant[1]);
-    const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, half);
+    const sr_vf x = sr_v_get(args->p[0], i, n, type);
+    sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, type);
 }
 ELEMENTWISE(scale)
 
-SR_INLINE void scale_by_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void scale_by_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const float *s = args->p[1];
-    const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    sr_v_put(args->p[2], i, sr_v_mul(sr_v_set(s[0]), x), n, half);
+    const sr_vf x = sr_v_get(args->p[0], i, n, type);
+    sr_v_put(args->p[2], i, sr_v_mul(sr_v_set(s[0]), x), n, type);
 }
 ELEMENTWISE(scale_by)
 
-SR_INLINE void fill_by_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void fill_by_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const float *s = args->p[0];
-    sr_v_put(args->p[1], i, sr_v_set(s[0]), n, half);
+    sr_v_put(args->p[1], i, sr_v_set(s[0]), n, type);
 }
 ELEMENTWISE(fill_by)
 
-// The suffix names the source; the other type is the destination.
-SR_INLINE void cast_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, half), n, !half);
+// 'type' is the source: f32 becomes bf16, the others f32.
+SR_INLINE void cast_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_dtype to = type == SR_F32 ? SR_BF16 : SR_F32;
+    sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, type), n, to);
 }
 ELEMENTWISE(cast)
 
+// f32 becomes f16.
+SR_INLINE void cast_f16_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, type), n, SR_F16);
+}
+SR_X86_F32(cast_f16, ELEMENTS(cast_f16))
+
 // u8 [M,C], C <= 4: the pattern of channels repeats every 16 C elements at most.
-SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     enum { PERIOD = SR_ELEMENTS * SR_NORMALIZE_MAX_CHANNELS };
     const sr_normalize_params *params = args->params;
     const int64_t channels = params->channels, period = SR_ELEMENTS * channels;
@@ -144,11 +151,11 @@ SR_INLINE void normalize_block(const sr_kernel_args *args, int64_t block, bool h
         const int n = (int)sr_x86_min(SR_ELEMENTS, r.end - i);
         const sr_vi bytes = n == SR_ELEMENTS ? sr_vi_load_u8(x + i) : sr_vi_load_u8_first(x + i, n);
         const sr_vf d = sr_v_sub(sr_v_from_int(bytes), sr_v_load(mean + j));
-        sr_v_put(args->p[1], i, sr_v_mul(d, sr_v_load(inverse + j)), n, half);
+        sr_v_put(args->p[1], i, sr_v_mul(d, sr_v_load(inverse + j)), n, type);
         j = j + SR_ELEMENTS == period ? 0 : j + SR_ELEMENTS;
     }
 }
 
-SR_X86_TYPED(normalize, normalize_block(args, block, half))
+SR_X86_TYPED(normalize, normalize_block(args, block, type))
 
 #endif

@@ -15,18 +15,18 @@ SR_INLINE sr_vf exact_cdf(sr_vf x) {
     return sr_v_mul(sr_v_set(0.5f), sr_v_add(sr_v_set(1.0f), e));
 }
 
-SR_INLINE void exact_gelu_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, half);
-    sr_v_put(args->p[1], i, sr_v_mul(x, exact_cdf(x)), n, half);
+SR_INLINE void exact_gelu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, type);
+    sr_v_put(args->p[1], i, sr_v_mul(x, exact_cdf(x)), n, type);
 }
 ELEMENTWISE(exact_gelu)
 
-SR_INLINE void exact_gelu_grad_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, half), dy = sr_v_get(args->p[1], i, n, half);
+SR_INLINE void exact_gelu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf square = sr_v_mul(sr_v_mul(sr_v_set(-0.5f), x), x);
     const sr_vf pdf = sr_v_mul(sr_v_set((float)0.39894228040143267794), sr_v_expf(square));
     const sr_vf slope = sr_v_add(exact_cdf(x), sr_v_mul(x, pdf));
-    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, half);
+    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, type);
 }
 ELEMENTWISE(exact_gelu_grad)
 

@@ -36,25 +36,29 @@ typedef struct sr_x86_kernel {
     sr_kernel_fn stage[SR_KERNEL_STAGES];
 } sr_x86_kernel;
 
-// Functions of one instruction set by T (0: f32, 1: bf16) and row; the same bits from both sets.
+// Functions of one instruction set by T (sr_dtype: f32, bf16, f16) and row; the same bits from both
+// sets.
+#define SR_X86_TYPES 3
+_Static_assert(SR_F32 == 0 && SR_BF16 == 1 && SR_F16 == 2, "indices of sr_x86_set.kernel");
 typedef struct sr_x86_set {
-    sr_x86_kernel kernel[2][SR_X86_COUNT];
+    sr_x86_kernel kernel[SR_X86_TYPES][SR_X86_COUNT];
 } sr_x86_set;
 
-// Makes the stage functions NAME_f32 and NAME_bf16 of a body, which uses args, block, worker and
-// half (true: T is bf16). What the body calls is inlined, so that 'half' is constant in it.
-#define SR_X86_STAGE(name, suffix, is_half, ...)                                                   \
+// Makes the stage functions NAME_f32, NAME_bf16 and NAME_f16 of a body, which uses args, block,
+// worker and type (T). What the body calls is inlined, so that 'type' is constant in it.
+#define SR_X86_STAGE(name, suffix, storage, ...)                                                   \
     static sr_status name##_##suffix(const sr_kernel_args *args, int64_t block,                    \
                                      sr_worker *worker) {                                          \
-        const bool half = is_half;                                                                 \
+        const sr_dtype type = storage;                                                             \
         (void)worker;                                                                              \
         __VA_ARGS__;                                                                               \
         return SR_OK;                                                                              \
     }
-#define SR_X86_F32(name, ...) SR_X86_STAGE(name, f32, false, __VA_ARGS__)
+#define SR_X86_F32(name, ...) SR_X86_STAGE(name, f32, SR_F32, __VA_ARGS__)
 #define SR_X86_TYPED(name, ...)                                                                    \
-    SR_X86_STAGE(name, f32, false, __VA_ARGS__)                                                    \
-    SR_X86_STAGE(name, bf16, true, __VA_ARGS__)
+    SR_X86_STAGE(name, f32, SR_F32, __VA_ARGS__)                                                   \
+    SR_X86_STAGE(name, bf16, SR_BF16, __VA_ARGS__)                                                 \
+    SR_X86_STAGE(name, f16, SR_F16, __VA_ARGS__)
 
 extern const sr_x86_set sr_x86_avx2, sr_x86_avx512;
 

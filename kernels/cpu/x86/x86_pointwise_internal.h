@@ -5,17 +5,17 @@
 // of 'out' channels.
 //
 // Stage 0 packs the weights: [piece of inputs][panel of outputs][input][output of the panel],
-// rounded to bf16 where T is. A block of stage 1 is a range of rows, processed in passes. For each
+// rounded to T. A block of stage 1 is a range of rows, processed in passes. For each
 // panel a tile of sums, 9 rows by 48 outputs, stays in registers while it runs over the inputs of a
 // piece: each step uses three vectors of the panel and one number of each row (Goto and van de
 // Geijn 2008; Van Zee and van de Geijn 2015). Outputs that do not fill a panel of 48 use tiles of
 // 14 by 32, which need a sixth more instructions for the same products: a tenth more time when two
 // threads share a core. A piece of x stays in the second-level cache, panels stream through the
 // first. Between pieces, sums are kept in scratch as fp32. Rows are copied to scratch, piece by
-// piece, when T is bf16 (and widened), when a stride skips pixels, and when the cache would map
-// many of them to one set; otherwise, for common numbers of channels, they are read in place.
-// Meanwhile the kernel prefetches what the next pass reads, one line per step: on early layers
-// memory and arithmetic take equally long.
+// piece, when T is narrower than f32 (and widened), when a stride skips pixels, and when the cache
+// would map many of them to one set; otherwise, for common numbers of channels, they are read in
+// place. Meanwhile the kernel prefetches what the next pass reads, one line per step: on early
+// layers memory and arithmetic take equally long.
 //
 // Each sum is one chain of fused multiply-adds over the inputs in order, from zero, for every
 // vector width, division into pieces and block size; the bias is added at the end.
@@ -61,23 +61,18 @@ SR_INLINE int pw_tile_rows(int vectors, int64_t left) {
 
 // ---- stage 0: weights ----
 
-SR_INLINE sr_vf pw_weight(const float *from, int n, bool half) {
-    const sr_vf w = sr_v_get(from, 0, n, false);
-    if (!half)
-        return w;
-    uint16_t rounded[SR_ELEMENTS];
-    sr_v_store_half(rounded, w);
-    return sr_v_load_half(rounded);
+SR_INLINE sr_vf pw_weight(const float *from, int n, sr_dtype type) {
+    return sr_v_rounded(sr_v_get(from, 0, n, SR_F32), type);
 }
 
 // n <= 16 inputs of four outputs, of which 'rows' exist: from w[output][in] to [input][width].
 SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, float *to,
-                            int64_t width, bool half) {
+                            int64_t width, sr_dtype type) {
     enum { GROUP = 4 };
     sr_vi r[GROUP];
     float element[GROUP][SR_ELEMENTS];
     for (int i = 0; i < GROUP; i++)
-        r[i] = sr_v_as_int(i < rows ? pw_weight(w + i * in, n, half) : sr_v_zero());
+        r[i] = sr_v_as_int(i < rows ? pw_weight(w + i * in, n, type) : sr_v_zero());
     sr_vi_transpose4(r);
     for (int i = 0; i < GROUP; i++)
         sr_v_store(element[i], sr_v_as_float(r[i]));
@@ -87,44 +82,44 @@ SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, flo
 
 // Inputs c .. c + count - 1 of a panel from w[out][in].
 SR_INLINE void pw_pack_across(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
-                              int64_t count, float *to, bool half) {
+                              int64_t count, float *to, sr_dtype type) {
     const int64_t width = panel.vectors * SR_ELEMENTS, left = g->out - panel.first;
     for (int64_t k = 0; k < width; k += 4) {
         const float *from = w + (panel.first + k) * g->in + c;
         for (int64_t i = 0; i < count; i += SR_ELEMENTS) {
             const int n = (int)sr_x86_min(SR_ELEMENTS, count - i);
-            pw_transpose(from + i, g->in, left - k, n, to + i * width + k, width, half);
+            pw_transpose(from + i, g->in, left - k, n, to + i * width + k, width, type);
         }
     }
 }
 
 // The same from w[in][out].
 SR_INLINE void pw_pack_along(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
-                             int64_t count, float *to, bool half) {
+                             int64_t count, float *to, sr_dtype type) {
     for (int64_t i = 0; i < count; i++) {
         const float *from = w + (c + i) * g->out + panel.first;
         for (int v = 0; v < panel.vectors; v++, from += SR_ELEMENTS, to += SR_ELEMENTS) {
             const int64_t left = g->out - panel.first - v * SR_ELEMENTS;
-            sr_v_store(to, pw_weight(from, (int)sr_x86_min(SR_ELEMENTS, left), half));
+            sr_v_store(to, pw_weight(from, (int)sr_x86_min(SR_ELEMENTS, left), type));
         }
     }
 }
 
 // Block: a panel.
-SR_INLINE void pw_pack_weights(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void pw_pack_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_x86_pointwise *g = args->state;
     const pw_panel panel = pw_panel_of(g, block);
     for (int64_t c = 0; c < g->in; c += g->piece) {
         const int64_t count = sr_x86_min(g->piece, g->in - c);
         float *to = (float *)args->workspace + c * g->columns + panel.first * count;
         if (g->mirrored)
-            pw_pack_along(g, args->p[1], panel, c, count, to, half);
+            pw_pack_along(g, args->p[1], panel, c, count, to, type);
         else
-            pw_pack_across(g, args->p[1], panel, c, count, to, half);
+            pw_pack_across(g, args->p[1], panel, c, count, to, type);
     }
 }
 
-SR_X86_TYPED(pw_weights, pw_pack_weights(args, block, half))
+SR_X86_TYPED(pw_weights, pw_pack_weights(args, block, type))
 
 // ---- stage 1: tiles ----
 
@@ -141,35 +136,35 @@ typedef struct pw_tile {
     int64_t fetch_step;
 } pw_tile;
 
-SR_INLINE const void *pw_address(const void *base, int64_t i, bool half) {
-    return half ? (const void *)((const uint16_t *)base + i)
-                : (const void *)((const float *)base + i);
+SR_INLINE const void *pw_address(const void *base, int64_t i, sr_dtype type) {
+    return type == SR_F32 ? (const void *)((const float *)base + i)
+                          : (const void *)((const uint16_t *)base + i);
 }
 
 // Initial values of the sums of a row; prefetches their location in the result.
-SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, bool half) {
+SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, sr_dtype type) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
         const int64_t to = t->place + r * t->to_pitch + v * SR_ELEMENTS;
-        _mm_prefetch(pw_address(t->to, to, half), _MM_HINT_T0);
+        _mm_prefetch(pw_address(t->to, to, type), _MM_HINT_T0);
         sum[v] =
             t->before == NULL ? sr_v_zero() : sr_v_load(t->before + r * t->width + v * SR_ELEMENTS);
     }
 }
 
-SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, bool half) {
+SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, sr_dtype type) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
         const int64_t to = t->place + r * t->to_pitch + v * SR_ELEMENTS;
         const sr_vf y =
             t->bias == NULL ? sum[v] : sr_v_add(sum[v], sr_v_load(t->bias + v * SR_ELEMENTS));
-        sr_v_put(t->to, to, y, SR_ELEMENTS, half);
+        sr_v_put(t->to, to, y, SR_ELEMENTS, type);
     }
 }
 
-// One tile; rows, vectors, pitch (0: that of the tile) and half are constants. With a variable
+// One tile; rows, vectors, pitch (0: that of the tile) and type are constants. With a variable
 // pitch the addresses of many rows would need too many registers.
-SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, bool half) {
+SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, sr_dtype type) {
     pw_tile t = *tile;
     t.pitch = pitch > 0 ? pitch : t.pitch;
     const int64_t width = vectors * SR_ELEMENTS;
@@ -178,7 +173,7 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
     sr_vf sum[PW_NARROW_ROWS][PW_VECTORS];
     SR_UNROLL
     for (int r = 0; r < rows; r++)
-        pw_begin(&t, r, sum[r], vectors, half);
+        pw_begin(&t, r, sum[r], vectors, type);
     for (int64_t c = 0; c < t.count; c++, w += width, fetch += t.fetch_step) {
         sr_vf weight[PW_VECTORS];
         _mm_prefetch(fetch, _MM_HINT_T1);
@@ -198,29 +193,31 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
     tile->fetch = fetch;
     SR_UNROLL
     for (int r = 0; r < rows; r++)
-        pw_end(&end, r, sum[r], vectors, half);
+        pw_end(&end, r, sum[r], vectors, type);
 }
 
 typedef void (*pw_tile_fn)(pw_tile *tile);
-#define PW_TILE(name, rows, vectors, pitch, half)                                                  \
+#define PW_TILE(name, rows, vectors, pitch, type)                                                  \
     static __attribute__((noinline)) void name(pw_tile *tile) {                                    \
-        pw_multiply(tile, rows, vectors, pitch, half);                                             \
+        pw_multiply(tile, rows, vectors, pitch, type);                                             \
     }
 // By number of vectors.
-#define PW_TILES(name, narrow, wide, pitch, half)                                                  \
-    PW_TILE(name##_1, narrow, 1, pitch, half)                                                      \
-    PW_TILE(name##_2, narrow, 2, pitch, half)                                                      \
-    PW_TILE(name##_3, wide, 3, pitch, half)
+#define PW_TILES(name, narrow, wide, pitch, type)                                                  \
+    PW_TILE(name##_1, narrow, 1, pitch, type)                                                      \
+    PW_TILE(name##_2, narrow, 2, pitch, type)                                                      \
+    PW_TILE(name##_3, wide, 3, pitch, type)
 #define PW_ROW(name)                                                                               \
     { name##_1, name##_2, name##_3 }
-PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, false)
-PW_TILES(pw_half, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, true)
-PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, false)
-PW_TILES(pw_64, PW_NARROW_ROWS, PW_ROWS, 64, false)
-PW_TILES(pw_128, PW_NARROW_ROWS, PW_ROWS, 128, false)
-PW_TILES(pw_256, PW_NARROW_ROWS, PW_ROWS, 256, false)
-PW_TILES(pw_512, PW_NARROW_ROWS, PW_ROWS, 512, false)
-static const pw_tile_fn pw_few[] = PW_ROW(pw_few), pw_half[] = PW_ROW(pw_half);
+PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, SR_F32)
+PW_TILES(pw_bf16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_BF16)
+PW_TILES(pw_f16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F16)
+PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F32)
+PW_TILES(pw_64, PW_NARROW_ROWS, PW_ROWS, 64, SR_F32)
+PW_TILES(pw_128, PW_NARROW_ROWS, PW_ROWS, 128, SR_F32)
+PW_TILES(pw_256, PW_NARROW_ROWS, PW_ROWS, 256, SR_F32)
+PW_TILES(pw_512, PW_NARROW_ROWS, PW_ROWS, 512, SR_F32)
+static const pw_tile_fn pw_few[] = PW_ROW(pw_few), pw_bf16[] = PW_ROW(pw_bf16),
+                        pw_f16[] = PW_ROW(pw_f16);
 // Packed, and as sr_x86_pointwise_direct.
 static const pw_tile_fn pw_full[][PW_VECTORS] = {PW_ROW(pw_packed), PW_ROW(pw_64), PW_ROW(pw_128),
                                                  PW_ROW(pw_256), PW_ROW(pw_512)};
@@ -229,9 +226,13 @@ _Static_assert(sizeof pw_full / sizeof pw_full[0] == SR_X86_POINTWISE_DIRECT + 1
 #undef PW_TILES
 #undef PW_TILE
 
-// One tile of all vectors of a panel; 'half' only with all rows of a tile. direct: 0 is packed.
-SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, bool half) {
-    const pw_tile_fn *const fn = half ? pw_half : rows == PW_FEW_ROWS ? pw_few : pw_full[direct];
+// One tile of all vectors of a panel; types other than f32 only with all rows of a tile. direct: 0
+// is packed.
+SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, sr_dtype type) {
+    const pw_tile_fn *const fn = type == SR_BF16       ? pw_bf16
+                                 : type == SR_F16      ? pw_f16
+                                 : rows == PW_FEW_ROWS ? pw_few
+                                                       : pw_full[direct];
     for (int v = 0; v < vectors; v += PW_VECTORS) {
         fn[sr_x86_min(vectors, PW_VECTORS) - 1](t);
         t->w += SR_ELEMENTS;
@@ -253,20 +254,20 @@ SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
 
 // Channels c .. c + count - 1 of some rows as [row][pitch] f32.
 SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_range rows, int64_t c,
-                            int64_t count, float *to, bool half) {
+                            int64_t count, float *to, sr_dtype type) {
     for (int64_t m = rows.begin; m < rows.end; m++, to += SR_X86_POINTWISE_PITCH) {
         const int64_t from = (g->spread ? m : pw_pixel(g, m)) * g->in + c;
         int64_t i = 0;
         for (; i + SR_ELEMENTS <= count; i += SR_ELEMENTS)
-            sr_v_store(to + i, sr_v_get(x, from + i, SR_ELEMENTS, half));
+            sr_v_store(to + i, sr_v_get(x, from + i, SR_ELEMENTS, type));
         if (i < count)
-            sr_v_store(to + i, sr_v_get(x, from + i, (int)(count - i), half));
+            sr_v_store(to + i, sr_v_get(x, from + i, (int)(count - i), type));
     }
 }
 
 // Sums [row][width] + bias to the panel's outputs in y, rounded.
 SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const float *bias, int64_t m,
-                         int64_t rows, pw_panel panel, void *y, bool half) {
+                         int64_t rows, pw_panel panel, void *y, sr_dtype type) {
     const int64_t width = panel.vectors * SR_ELEMENTS;
     const int64_t columns = sr_x86_min(width, g->out - panel.first);
     for (int64_t r = 0; r < rows; r++, sum += width) {
@@ -275,15 +276,15 @@ SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const floa
             const int n = (int)sr_x86_min(SR_ELEMENTS, columns - v);
             sr_vf s = sr_v_load(sum + v);
             if (bias != NULL)
-                s = sr_v_add(s, sr_v_get(bias, panel.first + v, n, false));
-            sr_v_put(y, to + v, s, n, half);
+                s = sr_v_add(s, sr_v_get(bias, panel.first + v, n, SR_F32));
+            sr_v_put(y, to + v, s, n, type);
         }
     }
 }
 
 // Clears the pixels of dx that a stride skips, together with the row before them in the picture.
-SR_INLINE void pw_clear(const sr_x86_pointwise *g, sr_x86_range rows, void *y, bool half) {
-    const size_t pixel = (size_t)g->out * (half ? sizeof(uint16_t) : sizeof(float));
+SR_INLINE void pw_clear(const sr_x86_pointwise *g, sr_x86_range rows, void *y, sr_dtype type) {
+    const size_t pixel = (size_t)(g->out * sr_x86_bytes(type));
     for (int64_t m = rows.begin; m < rows.end; m++) {
         const int64_t h = m / g->q % g->p * g->stride_h, w = m % g->q * g->stride_w;
         const int64_t height = sr_x86_min(g->stride_h, g->h - h);
@@ -313,7 +314,7 @@ typedef struct pw_pass {
 } pw_pass;
 
 SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
-                           int rows, bool half) {
+                           int rows, sr_dtype type) {
     const int64_t width = panel.vectors * SR_ELEMENTS, m = p->rows.begin + row;
     const int64_t n = sr_x86_min(rows, p->rows.end - m);
     const bool last = p->c + p->count == g->in;
@@ -334,24 +335,24 @@ SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel
         t.place = m * g->out + panel.first;
         t.to_pitch = g->out;
         t.bias = p->bias == NULL ? NULL : p->bias + panel.first;
-        pw_panel_tile(&t, rows, panel.vectors, p->direct, half);
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, type);
     } else {
-        pw_panel_tile(&t, rows, panel.vectors, p->direct, false);
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, SR_F32);
         if (last)
-            pw_finish(g, sums, p->bias, m, n, panel, p->y, half);
+            pw_finish(g, sums, p->bias, m, n, panel, p->y, type);
     }
     if (fetching)
         p->fetch = t.fetch;
 }
 
 // All panels of one piece of the inputs.
-SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
+SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type) {
     const int64_t count = p->rows.end - p->rows.begin;
     // Tiles extend beyond the rows, so the last ones are always packed.
     const int64_t whole =
         g->direct > 0 && count > SR_X86_POINTWISE_ROWS ? count - SR_X86_POINTWISE_ROWS : 0;
     const sr_x86_range rest = {p->rows.begin + whole, p->rows.end};
-    pw_pack_rows(g, p->x, rest, p->c, p->count, p->packed, half);
+    pw_pack_rows(g, p->x, rest, p->c, p->count, p->packed, type);
     for (int64_t i = 0; i < g->panels; i++) {
         const pw_panel panel = pw_panel_of(g, i);
         for (int64_t row = 0; row < count;) {
@@ -361,7 +362,7 @@ SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
             p->pitch = direct ? g->in : SR_X86_POINTWISE_PITCH;
             p->from = direct ? (const float *)p->x + p->rows.begin * g->in
                              : p->packed - whole * SR_X86_POINTWISE_PITCH;
-            pw_run_tile(g, p, panel, row, rows, half);
+            pw_run_tile(g, p, panel, row, rows, type);
             row += rows;
         }
     }
@@ -369,10 +370,10 @@ SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, bool half) {
 
 // Continues prefetching what the next pass reads, also beyond the block: usually the same thread
 // reads it, and otherwise all threads share a cache.
-SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, bool half) {
+SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type) {
     if (g->strided && !g->spread)
         return;
-    const int64_t row = g->in * (half ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+    const int64_t row = g->in * sr_x86_bytes(type);
     const int64_t end = sr_x86_min(p->rows.end + SR_X86_POINTWISE_PASS, g->rows);
     const char *begin = (const char *)p->x + p->rows.end * row;
     p->fetch = p->fetch > begin ? p->fetch : begin;
@@ -380,7 +381,7 @@ SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, bool half) {
 }
 
 SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
-                        const float *bias, void *y, bool half) {
+                        const float *bias, void *y, sr_dtype type) {
     const sr_x86_pointwise *g = args->state;
     const sr_x86_range rows = sr_x86_block_range(g->rows, block, args->block_rows);
     pw_pass p = {.x = args->p[0], .y = y, .bias = bias, .spare = worker->scratch};
@@ -388,18 +389,18 @@ SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     p.sums = p.packed + g->sum_rows * SR_X86_POINTWISE_PITCH;
     for (int64_t m = rows.begin; m < rows.end; m += SR_X86_POINTWISE_PASS) {
         p.rows = (sr_x86_range){m, sr_x86_min(rows.end, m + SR_X86_POINTWISE_PASS)};
-        pw_fetch_next(g, &p, half);
+        pw_fetch_next(g, &p, type);
         if (g->spread)
-            pw_clear(g, p.rows, y, half);
+            pw_clear(g, p.rows, y, type);
         for (p.c = 0; p.c < g->in; p.c += g->piece) {
             p.count = sr_x86_min(g->piece, g->in - p.c);
             p.weights = (const float *)args->workspace + p.c * g->columns;
-            pw_run_piece(g, &p, half);
+            pw_run_piece(g, &p, type);
         }
     }
 }
 
-SR_X86_TYPED(pw_forward, pw_block(args, block, worker, args->p[2], args->p[3], half))
-SR_X86_TYPED(pw_dx, pw_block(args, block, worker, NULL, args->p[2], half))
+SR_X86_TYPED(pw_forward, pw_block(args, block, worker, args->p[2], args->p[3], type))
+SR_X86_TYPED(pw_dx, pw_block(args, block, worker, NULL, args->p[2], type))
 
 #endif

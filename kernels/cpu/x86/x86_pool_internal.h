@@ -50,9 +50,9 @@ typedef struct pool_place {
             at.columns = span(at.column, p->window_w, p->stride_w, p->pad_left, p->other_w);       \
             at.element = (row * p->width + at.column) * p->c;                                      \
             for (at.c = 0; at.c + SR_ELEMENTS <= p->c; at.c += SR_ELEMENTS)                        \
-                name##_at(args, p, at, SR_ELEMENTS, half);                                         \
+                name##_at(args, p, at, SR_ELEMENTS, type);                                         \
             if (at.c < p->c)                                                                       \
-                name##_at(args, p, at, (int)(p->c - at.c), half);                                  \
+                name##_at(args, p, at, (int)(p->c - at.c), type);                                  \
         }                                                                                          \
     }
 #define POOL(name, height, width, span, other_h, other_w)                                          \
@@ -60,7 +60,7 @@ typedef struct pool_place {
 
 // A later value wins only if it is larger, or NaN.
 SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
-                            int elements, bool half) {
+                            int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     sr_vf best = sr_v_zero();
     sr_vi index = sr_vi_set(0);
@@ -68,7 +68,7 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
     for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
-            const sr_vf v = sr_v_get(args->p[0], i, elements, half);
+            const sr_vf v = sr_v_get(args->p[0], i, elements, type);
             const sr_vi offset =
                 sr_vi_set((int32_t)((h - rows.first) * p->window_w + w - columns.first));
             const sr_vmask wins = sr_v_gt(v, best), nan = sr_v_unordered(v, v);
@@ -77,7 +77,7 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
             first = false;
         }
     }
-    sr_v_put(args->p[1], at.element + at.c, best, elements, half);
+    sr_v_put(args->p[1], at.element + at.c, best, elements, type);
     uint8_t *out = (uint8_t *)args->p[2] + at.element + at.c;
     if (elements == SR_ELEMENTS)
         sr_vi_store_u8(out, index);
@@ -87,7 +87,7 @@ SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
 POOL(maxpool2d, p, q, inputs_of, h, w)
 
 SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
-                                 int elements, bool half) {
+                                 int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++) {
@@ -99,30 +99,30 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
             const sr_vi index =
                 elements == SR_ELEMENTS ? sr_vi_load_u8(from) : sr_vi_load_u8_first(from, elements);
             const sr_vmask here = sr_vi_equal(index, sr_vi_set((int32_t)(r * p->window_w + s)));
-            const sr_vf dy = sr_v_get(args->p[0], i, elements, half);
+            const sr_vf dy = sr_v_get(args->p[0], i, elements, type);
             sum = sr_v_pick(here, sr_v_add(sum, dy), sum);
         }
     }
-    sr_v_put(args->p[2], at.element + at.c, sum, elements, half);
+    sr_v_put(args->p[2], at.element + at.c, sum, elements, type);
 }
 POOL(maxpool2d_grad, h, w, outputs_of, p, q)
 
 SR_INLINE void avgpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
-                            int elements, bool half) {
+                            int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     const int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++)
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
-            sum = sr_v_add(sum, sr_v_get(args->p[0], i, elements, half));
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, elements, type));
         }
-    sr_v_put(args->p[1], at.element + at.c, sr_v_div(sum, sr_v_set((float)count)), elements, half);
+    sr_v_put(args->p[1], at.element + at.c, sr_v_div(sum, sr_v_set((float)count)), elements, type);
 }
 POOL(avgpool2d, p, q, inputs_of, h, w)
 
 SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
-                                 int elements, bool half) {
+                                 int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
     for (int64_t h = rows.begin; h < rows.end; h++) {
@@ -131,11 +131,11 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
             const pool_span wide = inputs_of(w, p->window_w, p->stride_w, p->pad_left, p->w);
             const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
             const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
-            const sr_vf dy = sr_v_get(args->p[0], i, elements, half);
+            const sr_vf dy = sr_v_get(args->p[0], i, elements, type);
             sum = sr_v_add(sum, sr_v_div(dy, sr_v_set((float)count)));
         }
     }
-    sr_v_put(args->p[1], at.element + at.c, sum, elements, half);
+    sr_v_put(args->p[1], at.element + at.c, sum, elements, type);
 }
 POOL(avgpool2d_grad, h, w, outputs_of, p, q)
 

@@ -57,7 +57,7 @@ SR_INLINE void dropout_words(const dropout_draw *d, int64_t e, sr_vi *words) {
     sr_vi_transpose4(words);
 }
 
-SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_dropout_params *params = args->params;
     const sr_x86_range r = sr_x86_block_range(params->count, block, args->block_rows);
     const dropout_draw draw = dropout_draw_of(args);
@@ -69,12 +69,12 @@ SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, bool hal
             const int n = (int)sr_x86_min(SR_ELEMENTS, r.end - i);
             const sr_vf unit = sr_v_from_int(sr_vi_shift_right(words[j], 8));
             const sr_vmask keep = sr_v_ge(unit, draw.threshold);
-            const sr_vf y = sr_v_mul(sr_v_get(args->p[0], i, n, half), draw.scale);
-            sr_v_put(args->p[2], i, sr_v_pick(keep, y, sr_v_zero()), n, half);
+            const sr_vf y = sr_v_mul(sr_v_get(args->p[0], i, n, type), draw.scale);
+            sr_v_put(args->p[2], i, sr_v_pick(keep, y, sr_v_zero()), n, type);
         }
     }
 }
 
-SR_X86_TYPED(dropout, dropout_block(args, block, half))
+SR_X86_TYPED(dropout, dropout_block(args, block, type))
 
 #endif

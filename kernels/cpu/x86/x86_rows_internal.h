@@ -36,7 +36,7 @@ SR_INLINE int elements_left(int64_t c, int64_t channels) {
 
 // ---- bias_add ----
 
-SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_rows_params *params = args->params;
     const rows_shape s = rows_shape_of(params->rows, params->channels);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
@@ -44,8 +44,8 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, bool hal
         for (int64_t c = 0; c < s.channels; c += SR_ELEMENTS) {
             const int n = elements_left(c, s.channels);
             const int64_t i = row * s.channels + c;
-            const sr_vf x = sr_v_get(args->p[0], i, n, half);
-            sr_v_put(args->p[2], i, sr_v_add(x, sr_v_get(args->p[1], c, n, false)), n, half);
+            const sr_vf x = sr_v_get(args->p[0], i, n, type);
+            sr_v_put(args->p[2], i, sr_v_add(x, sr_v_get(args->p[1], c, n, SR_F32)), n, type);
         }
     }
 }
@@ -76,9 +76,9 @@ SR_INLINE void rows_parts(rows_shape s, int64_t block, rows_part *wide, rows_par
 
 // A vector of 'count' rows, the first at element i, and zeros for the others of the group.
 SR_INLINE void load_group(const void *x, int64_t i, int64_t stride, int count, int group, int n,
-                          bool half, sr_vf *to) {
+                          sr_dtype type, sr_vf *to) {
     for (int k = 0; k < group; k++)
-        to[k] = k < count ? sr_v_get(x, i + k * stride, n, half) : sr_v_zero();
+        to[k] = k < count ? sr_v_get(x, i + k * stride, n, type) : sr_v_zero();
 }
 
 SR_INLINE sr_vf sum_four(const sr_vf *x) {
@@ -111,22 +111,22 @@ SR_INLINE void tree_add(float *partial, int64_t blocks, int64_t stride, sr_x86_r
 typedef struct rows_terms {
     const void *a, *b;  // [M,C]; b NULL: no products
     const float *shift; // [C]; NULL: zeros
-    bool half;
+    sr_dtype type;
 } rows_terms;
 
 // 'count' rows of one vector, the first of which begins at element i. Results may be NULL.
 SR_INLINE void add_terms(const rows_terms *t, int64_t i, int64_t stride, int count, int n,
                          const float *shift, float *sum, float *product) {
     sr_vf a[SUM_GROUP];
-    load_group(t->a, i, stride, count, SUM_GROUP, n, t->half, a);
+    load_group(t->a, i, stride, count, SUM_GROUP, n, t->type, a);
     if (sum != NULL)
         sr_v_store(sum, sr_v_add(sr_v_load(sum), sum_four(a)));
     if (product == NULL)
         return;
     sr_vf part[2] = {sr_v_zero(), sr_v_zero()};
-    const sr_vf middle = shift != NULL ? sr_v_get(shift, 0, n, false) : sr_v_zero();
+    const sr_vf middle = shift != NULL ? sr_v_get(shift, 0, n, SR_F32) : sr_v_zero();
     for (int k = 0; k < count; k++) {
-        const sr_vf d = sr_v_sub(sr_v_get(t->b, i + k * stride, n, t->half), middle);
+        const sr_vf d = sr_v_sub(sr_v_get(t->b, i + k * stride, n, t->type), middle);
         part[k % 2] = sr_v_fma(a[k], d, part[k % 2]);
     }
     sr_v_store(product, sr_v_add(sr_v_load(product), sr_v_add(part[0], part[1])));
@@ -187,16 +187,16 @@ SR_INLINE sr_status sums_join(const sr_kernel_args *args, int64_t block, float *
     tree_add(args->workspace, s.blocks, s.padded, r);
     for (int64_t c = r.begin; c < r.end; c += SR_ELEMENTS)
         sr_v_put(to, c, sr_v_load((const float *)args->workspace + c), elements_left(c, s.channels),
-                 false);
+                 SR_F32);
     return SR_OK;
 }
 
 // ---- channel_sum: x, s ----
 
-SR_INLINE void channel_sum_rows(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void channel_sum_rows(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_rows_params *params = args->params;
     const rows_shape s = rows_shape_of(params->rows, params->channels);
-    const rows_terms t = {.a = args->p[0], .half = half};
+    const rows_terms t = {.a = args->p[0], .type = type};
     sum_rows(&t, s, block, (float *)args->workspace + block * s.padded, NULL);
 }
 
@@ -207,10 +207,10 @@ static sr_status channel_sum_join(const sr_kernel_args *args, int64_t block, sr_
 
 // ---- channel_dot: a, b, shift, s ----
 
-SR_INLINE void channel_dot_rows(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void channel_dot_rows(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_rows_params *params = args->params;
     const rows_shape s = rows_shape_of(params->rows, params->channels);
-    const rows_terms t = {args->p[0], args->p[1], args->p[2], half};
+    const rows_terms t = {args->p[0], args->p[1], args->p[2], type};
     sum_rows(&t, s, block, NULL, (float *)args->workspace + block * s.padded);
 }
 
@@ -221,8 +221,8 @@ static sr_status channel_dot_join(const sr_kernel_args *args, int64_t block, sr_
 
 // ---- block functions ----
 
-SR_X86_TYPED(bias_add, bias_add_rows(args, block, half))
-SR_X86_TYPED(channel_sum, channel_sum_rows(args, block, half))
-SR_X86_TYPED(channel_dot, channel_dot_rows(args, block, half))
+SR_X86_TYPED(bias_add, bias_add_rows(args, block, type))
+SR_X86_TYPED(channel_sum, channel_sum_rows(args, block, type))
+SR_X86_TYPED(channel_dot, channel_dot_rows(args, block, type))
 
 #endif

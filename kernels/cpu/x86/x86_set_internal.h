@@ -48,5 +48,10 @@ const sr_x86_set SR_X86_SET = {{
 #define TYPED(name) name##_bf16,
 #define F32(name) NULL,
 #include "kernels/cpu/x86/x86_list.def"
+#undef TYPED
+    },
+    {
+#define TYPED(name) name##_f16,
+#include "kernels/cpu/x86/x86_list.def"
     },
 }};

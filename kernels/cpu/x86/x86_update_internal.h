@@ -8,41 +8,41 @@
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 
 // hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0
-SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     float *p = args->p[0], *m = args->p[1];
     const float *hyper = args->p[3];
     const sr_vf momentum = sr_v_set(hyper[1]), fresh = sr_v_set(1.0f - hyper[5]);
-    const sr_vf weight = sr_v_get(p, i, n, half);
-    const sr_vf g = sr_v_add(sr_v_mul(sr_v_get(args->p[2], i, n, half), sr_v_set(hyper[4])),
+    const sr_vf weight = sr_v_get(p, i, n, type);
+    const sr_vf g = sr_v_add(sr_v_mul(sr_v_get(args->p[2], i, n, type), sr_v_set(hyper[4])),
                              sr_v_mul(sr_v_set(hyper[2]), weight));
     sr_vf step = g;
     if (hyper[1] != 0.0f) {
         sr_vf moment = g;
         if (hyper[6] == 0.0f)
-            moment = sr_v_add(sr_v_mul(momentum, sr_v_get(m, i, n, half)), sr_v_mul(fresh, g));
-        sr_v_put(m, i, moment, n, half);
+            moment = sr_v_add(sr_v_mul(momentum, sr_v_get(m, i, n, type)), sr_v_mul(fresh, g));
+        sr_v_put(m, i, moment, n, type);
         step = hyper[3] != 0.0f ? sr_v_add(g, sr_v_mul(momentum, moment)) : moment;
     }
-    sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(hyper[0]), step)), n, half);
+    sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(hyper[0]), step)), n, type);
 }
 SR_X86_F32(sgd, ELEMENTS(sgd))
 
 // hyper: keep, take, scale
-SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const float *hyper = args->p[2];
-    const sr_vf e = sr_v_mul(sr_v_set(hyper[0]), sr_v_get(args->p[0], i, n, half));
-    const sr_vf p = sr_v_mul(sr_v_get(args->p[1], i, n, half), sr_v_set(hyper[2]));
-    sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(sr_v_set(hyper[1]), p)), n, half);
+    const sr_vf e = sr_v_mul(sr_v_set(hyper[0]), sr_v_get(args->p[0], i, n, type));
+    const sr_vf p = sr_v_mul(sr_v_get(args->p[1], i, n, type), sr_v_set(hyper[2]));
+    sr_v_put(args->p[0], i, sr_v_add(e, sr_v_mul(sr_v_set(hyper[1]), p)), n, type);
 }
 SR_X86_F32(ema, ELEMENTS(ema))
 
 // hyper: limit
-SR_INLINE void limit_at(const sr_kernel_args *args, int64_t i, int n, bool half) {
+SR_INLINE void limit_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const float *hyper = args->p[1];
     const sr_vf most = sr_v_set(hyper[0]), least = sr_v_set(-hyper[0]);
-    const sr_vf g = sr_v_get(args->p[0], i, n, half);
+    const sr_vf g = sr_v_get(args->p[0], i, n, type);
     const sr_vf above = sr_v_pick(sr_v_gt(least, g), least, g);
-    sr_v_put(args->p[0], i, sr_v_pick(sr_v_gt(g, most), most, above), n, half);
+    sr_v_put(args->p[0], i, sr_v_pick(sr_v_gt(g, most), most, above), n, type);
 }
 SR_X86_F32(limit, ELEMENTS(limit))
 
@@ -55,7 +55,7 @@ SR_INLINE void tree_of_sums(float *sums, int64_t n) {
 
 // Stage 0: the sum of a block: chunks of 1,024 elements, each in sixteen interleaved sums, joined
 // as a tree.
-SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     enum { CHUNK = 1024 };
     const sr_x86_range r = elements_of(args, block);
     float chunk[SR_X86_BLOCK / CHUNK];
@@ -65,9 +65,9 @@ SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
         sr_vf sum = sr_v_zero();
         int64_t i = begin;
         for (; i + SR_ELEMENTS <= end; i += SR_ELEMENTS)
-            sum = sr_v_add(sum, sr_v_get(args->p[0], i, SR_ELEMENTS, half));
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, SR_ELEMENTS, type));
         if (i < end)
-            sum = sr_v_add(sum, sr_v_get(args->p[0], i, (int)(end - i), half));
+            sum = sr_v_add(sum, sr_v_get(args->p[0], i, (int)(end - i), type));
         chunk[chunks++] = sr_v_sum(sum);
     }
     tree_of_sums(chunk, chunks);
@@ -75,7 +75,7 @@ SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, bool half) {
     out[block] = chunk[0];
 }
 
-SR_X86_TYPED(sum, sum_block(args, block, half))
+SR_X86_TYPED(sum, sum_block(args, block, type))
 
 static sr_status sum_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)block, (void)worker;
@@ -114,7 +114,7 @@ SR_INLINE double joined_squares(square_sums sums) {
 }
 
 // Stage 0: the sum of squares of a block, in the order of sum_block.
-SR_INLINE void squares_block(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void squares_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     enum { CHUNK = 1024 };
     const sr_x86_range r = elements_of(args, block);
     double chunk[SR_X86_BLOCK / CHUNK], *out = args->workspace;
@@ -124,15 +124,15 @@ SR_INLINE void squares_block(const sr_kernel_args *args, int64_t block, bool hal
         square_sums sums = {sr_vd_set(0.0), sr_vd_set(0.0)};
         int64_t i = begin;
         for (; i + SR_ELEMENTS <= end; i += SR_ELEMENTS)
-            add_squares_of(&sums, sr_v_get(args->p[0], i, SR_ELEMENTS, half));
+            add_squares_of(&sums, sr_v_get(args->p[0], i, SR_ELEMENTS, type));
         if (i < end)
-            add_squares_of(&sums, sr_v_get(args->p[0], i, (int)(end - i), half));
+            add_squares_of(&sums, sr_v_get(args->p[0], i, (int)(end - i), type));
         chunk[chunks++] = joined_squares(sums);
     }
     tree_of_doubles(chunk, chunks);
     out[block] = chunk[0];
 }
-SR_X86_F32(add_squares, squares_block(args, block, half))
+SR_X86_F32(add_squares, squares_block(args, block, type))
 
 static sr_status add_squares_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)block, (void)worker;

@@ -7,8 +7,9 @@
 // function compiled with wide instructions can be linked into generic code.
 //
 // Elements beyond the end of an array are never accessed: the *_first forms read zeros there and do
-// not write. Rounding to bf16 is that of kernels/base/dtype.h in integer arithmetic (the
-// processor's own conversion flushes subnormal numbers).
+// not write. Rounding to bf16 and f16 gives the bits of kernels/base/dtype.h: to bf16 in integer
+// arithmetic, as the processor's own conversion flushes subnormal numbers; to f16 by VCVTPS2PH,
+// which does not, with rounding to nearest even whatever MXCSR says.
 //
 // Source: Intel Intrinsics Guide. Deliberately not a general vector library: only what is used.
 #ifndef SR_KERNELS_CPU_X86_VECTOR_INTERNAL_H
@@ -154,17 +155,24 @@ SR_INLINE sr_vi sr_vi_load_u8(const uint8_t *p) {
 SR_INLINE void sr_vi_store_u8(uint8_t *p, sr_vi a) { // of values 0..255
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
 }
-SR_INLINE sr_vf sr_v_load_half(const uint16_t *p) {
+SR_INLINE sr_vf sr_v_load_bf16(const uint16_t *p) {
     __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
-SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x) {
+SR_INLINE void sr_v_store_bf16(uint16_t *p, sr_vf x) {
     __m512i u = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
     __m512i quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
     r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, quiet);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+SR_INLINE sr_vf sr_v_load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+SR_INLINE void sr_v_store_f16(uint16_t *p, sr_vf x) {
+    __m256i h = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)p, h);
 }
 // Rows of the 4 x 4 transposes inside each group of four elements: of w[j] = words j of sixteen
 // counters; afterwards w[j] contains, for each group g, the four words of counter 4 g + j.
@@ -320,14 +328,14 @@ SR_INLINE void sr_vi_store_u8(uint8_t *p, sr_vi x) {
     __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
     _mm_storeu_si128((__m128i *)(void *)p, bytes);
 }
-SR_INLINE sr_vf sr_v_load_half(const uint16_t *p) {
+SR_INLINE sr_vf sr_v_load_bf16(const uint16_t *p) {
     const __m128i *v = (const __m128i *)(const void *)p;
     __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(v));
     __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1));
     return (sr_vf){_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)),
                    _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
 }
-SR_INLINE __m256i sr_v_round_half8(__m256 x) {
+SR_INLINE __m256i sr_v_round_bf16x8(__m256 x) {
     __m256i u = _mm256_castps_si256(x);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     __m256i r = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
@@ -335,9 +343,18 @@ SR_INLINE __m256i sr_v_round_half8(__m256 x) {
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_srli_epi32(_mm256_blendv_epi8(r, quiet, nan), 16);
 }
-SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x) {
-    sr_vi r = {sr_v_round_half8(x.a), sr_v_round_half8(x.b)};
+SR_INLINE void sr_v_store_bf16(uint16_t *p, sr_vf x) {
+    sr_vi r = {sr_v_round_bf16x8(x.a), sr_v_round_bf16x8(x.b)};
     _mm256_storeu_si256((__m256i *)(void *)p, sr_vi_narrow(r));
+}
+SR_INLINE sr_vf sr_v_load_f16(const uint16_t *p) {
+    const __m128i *v = (const __m128i *)(const void *)p;
+    return (sr_vf){_mm256_cvtph_ps(_mm_loadu_si128(v)), _mm256_cvtph_ps(_mm_loadu_si128(v + 1))};
+}
+SR_INLINE void sr_v_store_f16(uint16_t *p, sr_vf x) {
+    __m128i *v = (__m128i *)(void *)p;
+    _mm_storeu_si128(v, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(v + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
 }
 SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     sr_vi out[4];
@@ -364,14 +381,24 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
 
 // ---- Common to both widths ----
 
-SR_INLINE sr_vf sr_v_load_half_first(const uint16_t *p, int n) {
+// Elements of 16 bits: bf16 or f16.
+SR_INLINE sr_vf sr_v_load_half(const uint16_t *p, sr_dtype type) {
+    return type == SR_BF16 ? sr_v_load_bf16(p) : sr_v_load_f16(p);
+}
+SR_INLINE sr_vf sr_v_load_half_first(const uint16_t *p, int n, sr_dtype type) {
     uint16_t elements[SR_ELEMENTS] = {0};
     memcpy(elements, p, (size_t)n * sizeof *p);
-    return sr_v_load_half(elements);
+    return sr_v_load_half(elements, type);
 }
-SR_INLINE void sr_v_store_half_first(uint16_t *p, sr_vf x, int n) {
+SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x, sr_dtype type) {
+    if (type == SR_BF16)
+        sr_v_store_bf16(p, x);
+    else
+        sr_v_store_f16(p, x);
+}
+SR_INLINE void sr_v_store_half_first(uint16_t *p, sr_vf x, int n, sr_dtype type) {
     uint16_t elements[SR_ELEMENTS];
-    sr_v_store_half(elements, x);
+    sr_v_store_half(elements, x, type);
     memcpy(p, elements, (size_t)n * sizeof *p);
 }
 SR_INLINE sr_vi sr_vi_load_u8_first(const uint8_t *p, int n) {
@@ -385,22 +412,23 @@ SR_INLINE void sr_vi_store_u8_first(uint8_t *p, sr_vi x, int n) {
     memcpy(p, elements, (size_t)n);
 }
 
-// Elements i .. i + n - 1 (n <= 16) of an array of f32 or, with 'half', bf16.
-SR_INLINE sr_vf sr_v_get(const void *base, int64_t i, int n, bool half) {
-    if (half) {
+// Elements i .. i + n - 1 (n <= 16) of an array of this type: f32, bf16 or f16. Callers are inlined
+// down to a function of one type, in which it is a constant.
+SR_INLINE sr_vf sr_v_get(const void *base, int64_t i, int n, sr_dtype type) {
+    if (type != SR_F32) {
         const uint16_t *p = (const uint16_t *)base + i;
-        return n == SR_ELEMENTS ? sr_v_load_half(p) : sr_v_load_half_first(p, n);
+        return n == SR_ELEMENTS ? sr_v_load_half(p, type) : sr_v_load_half_first(p, n, type);
     }
     const float *p = (const float *)base + i;
     return n == SR_ELEMENTS ? sr_v_load(p) : sr_v_load_first(p, n);
 }
-SR_INLINE void sr_v_put(void *base, int64_t i, sr_vf x, int n, bool half) {
-    if (half) {
+SR_INLINE void sr_v_put(void *base, int64_t i, sr_vf x, int n, sr_dtype type) {
+    if (type != SR_F32) {
         uint16_t *p = (uint16_t *)base + i;
         if (n == SR_ELEMENTS)
-            sr_v_store_half(p, x);
+            sr_v_store_half(p, x, type);
         else
-            sr_v_store_half_first(p, x, n);
+            sr_v_store_half_first(p, x, n, type);
         return;
     }
     float *p = (float *)base + i;
@@ -408,6 +436,23 @@ SR_INLINE void sr_v_put(void *base, int64_t i, sr_vf x, int n, bool half) {
         sr_v_store(p, x);
     else
         sr_v_store_first(p, x, n);
+}
+// Parameters are f32, and rounded to T where they are used.
+SR_INLINE sr_vf sr_v_rounded(sr_vf x, sr_dtype type) {
+    if (type == SR_F32)
+        return x;
+    uint16_t rounded[SR_ELEMENTS];
+    sr_v_store_half(rounded, x, type);
+    return sr_v_load_half(rounded, type);
+}
+SR_INLINE float sr_x86_rounded(float x, sr_dtype type) {
+    if (type == SR_F16)
+        return _cvtsh_ss(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
+    return type == SR_BF16 ? sr_bf16_to_f32(sr_f32_to_bf16(x)) : x;
+}
+// Bytes of an element of T.
+SR_INLINE int64_t sr_x86_bytes(sr_dtype type) {
+    return type == SR_F32 ? 4 : 2;
 }
 // The sum of the elements: neighbours first, 16 to 8 to 4 to 2 to 1 (the reference's tree).
 SR_INLINE float sr_v_sum(sr_vf x) {

@@ -51,14 +51,14 @@ SR_INLINE void wg_taps_1d(const sr_vf *m, sr_vf *w, int64_t to) {
 
 // A dy A^T of n <= 16 channels of one tile to v[point].
 SR_INLINE void wg_gradient_any(const void *const *pixel, int64_t k, int n, float *v, int64_t stride,
-                               bool half, bool stream) {
+                               sr_dtype type, bool stream) {
     sr_vf d[WG_IN * WG_OUT], row[WG_IN];
     SR_UNROLL
     for (int j = 0; j < WG_OUT; j++) {
         sr_vf column[WG_OUT];
         SR_UNROLL
         for (int i = 0; i < WG_OUT; i++)
-            column[i] = sr_v_get(pixel[i * WG_OUT + j], k, n, half);
+            column[i] = sr_v_get(pixel[i * WG_OUT + j], k, n, type);
         wg_gradient_1d(column, d + j, WG_OUT);
     }
     SR_UNROLL
@@ -70,20 +70,15 @@ SR_INLINE void wg_gradient_any(const void *const *pixel, int64_t k, int n, float
     }
 }
 
-WG_TILE(wg_gradient_f32, wg_gradient_any, false, false)
-WG_TILE(wg_gradient_bf16, wg_gradient_any, true, false)
-WG_TILE(wg_gradient_stream_f32, wg_gradient_any, false, true)
-WG_TILE(wg_gradient_stream_bf16, wg_gradient_any, true, true)
+WG_TILES(wg_gradient, wg_gradient_any)
 
 // The counterpart of wg_input for dy.
 static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *zero,
-                        sr_x86_range tiles, sr_x86_range channels, wg_panels to, bool half) {
-    const wg_tile_fn tile = to.stream ? half ? wg_gradient_stream_bf16 : wg_gradient_stream_f32
-                            : half    ? wg_gradient_bf16
-                                      : wg_gradient_f32;
+                        sr_x86_range tiles, sr_x86_range channels, wg_panels to, sr_dtype type) {
+    const wg_tile_fn tile = wg_gradient_tiles[type][to.stream];
     for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_OUT * WG_OUT];
-        wg_pixels(dy, g->p, g->q, g->k, wg_place_of(g, t), WG_OUT, zero, pixel, half);
+        wg_pixels(dy, g->p, g->q, g->k, wg_place_of(g, t), WG_OUT, zero, pixel, type);
         for (int64_t k = channels.begin; k < channels.end; k += SR_ELEMENTS) {
             const int64_t i = k - channels.begin;
             tile(pixel, k, wg_elements(g->k - k), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
@@ -187,7 +182,7 @@ SR_INLINE void wg_dw_add(const sr_x86_winograd *g, void *workspace, int64_t grou
 }
 
 SR_INLINE void wg_dw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
-                           bool half) {
+                           sr_dtype type) {
     const sr_x86_winograd *g = args->state;
     const int64_t in_range = block % g->in_ranges, range = block / g->in_ranges % g->ranges;
     const int64_t group = block / g->in_ranges / g->ranges;
@@ -202,14 +197,14 @@ SR_INLINE void wg_dw_block(const sr_kernel_args *args, int64_t block, sr_worker 
     memset(zero, 0, (size_t)sr_x86_winograd_zeros(g) * sizeof *zero);
     for (int64_t first = tiles.begin; first < tiles.end; first += g->block_tiles) {
         const sr_x86_range some = {first, sr_x86_min(first + g->block_tiles, tiles.end)};
-        wg_input(g, args->p[0], zero, some, wg_channels(in), v, half);
-        wg_gradient(g, args->p[1], zero, some, wg_channels(out), d, half);
+        wg_input(g, args->p[0], zero, some, wg_channels(in), v, type);
+        wg_gradient(g, args->p[1], zero, some, wg_channels(out), d, type);
         wg_dw_add(g, args->workspace, group, in, out, v, some.end - some.begin,
                   first == tiles.begin);
     }
 }
 
-SR_X86_TYPED(wg_dw, wg_dw_block(args, block, worker, half))
+SR_X86_TYPED(wg_dw, wg_dw_block(args, block, worker, type))
 
 // ---- many channels ----
 
@@ -226,7 +221,7 @@ SR_INLINE wg_panels wg_dw_transforms(const sr_x86_winograd *g, void *workspace, 
 
 // Block: some tiles of x or, after those, of dy.
 SR_INLINE void wg_dw_transform(const sr_kernel_args *args, int64_t block, sr_worker *worker,
-                               bool half) {
+                               sr_dtype type) {
     const sr_x86_winograd *g = args->state;
     const int64_t blocks = sr_x86_ceil_div(g->tiles, g->block_tiles);
     const bool dy = block >= blocks;
@@ -237,12 +232,12 @@ SR_INLINE void wg_dw_transform(const sr_kernel_args *args, int64_t block, sr_wor
     memset(zero, 0, (size_t)sr_x86_winograd_zeros(g) * sizeof *zero);
     const sr_x86_range channels = {0, (dy ? g->out_panels : g->in_panels) * WG_SIDE};
     if (dy)
-        wg_gradient(g, args->p[1], zero, tiles, channels, to, half);
+        wg_gradient(g, args->p[1], zero, tiles, channels, to, type);
     else
-        wg_input(g, args->p[0], zero, tiles, channels, to, half);
+        wg_input(g, args->p[0], zero, tiles, channels, to, type);
 }
 
-SR_X86_TYPED(wg_dw_transform, wg_dw_transform(args, block, worker, half))
+SR_X86_TYPED(wg_dw_transform, wg_dw_transform(args, block, worker, type))
 
 // Block: a point and a range of output panels, over all tiles.
 static sr_status wg_dw_point(const sr_kernel_args *args, int64_t block, sr_worker *worker) {

@@ -102,8 +102,8 @@ SR_INLINE wg_place wg_place_of(const sr_x86_winograd *g, int64_t tile) {
 
 // Addresses of the pixels of a square of 'side' pixels of a picture [h][w][c], 'zero' outside.
 SR_INLINE void wg_pixels(const void *base, int64_t h, int64_t w, int64_t c, wg_place at, int side,
-                         const void *zero, const void **pixel, bool half) {
-    const int64_t size = (half ? 2 : 4) * c;
+                         const void *zero, const void **pixel, sr_dtype type) {
+    const int64_t size = sr_x86_bytes(type) * c;
     for (int i = 0; i < side; i++) {
         const int64_t row = at.row + i;
         const bool inside = row >= 0 && row < h;
@@ -128,14 +128,14 @@ SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
 
 // B^T x B of n <= 16 channels of one tile to v[point].
 SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v, int64_t stride,
-                            bool half, bool stream) {
+                            sr_dtype type, bool stream) {
     sr_vf d[WG_POINTS], row[WG_IN];
     SR_UNROLL
     for (int j = 0; j < WG_IN; j++) {
         sr_vf column[WG_IN];
         SR_UNROLL
         for (int i = 0; i < WG_IN; i++)
-            column[i] = sr_v_get(pixel[i * WG_IN + j], c, n, half);
+            column[i] = sr_v_get(pixel[i * WG_IN + j], c, n, type);
         wg_input_1d(column, d + j, WG_IN);
     }
     SR_UNROLL
@@ -149,18 +149,26 @@ SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v
 
 // Separate functions: in a loop over channels compilers keep and advance 72 addresses in memory.
 typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v, int64_t stride);
-#define WG_TILE(name, any, half, stream)                                                           \
+#define WG_TILE(name, any, type, stream)                                                           \
     static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
                                                float *v, int64_t stride) {                         \
         if (n == SR_ELEMENTS)                                                                      \
-            any(pixel, c, SR_ELEMENTS, v, stride, half, stream);                                   \
+            any(pixel, c, SR_ELEMENTS, v, stride, type, stream);                                   \
         else                                                                                       \
-            any(pixel, c, n, v, stride, half, stream);                                             \
+            any(pixel, c, n, v, stride, type, stream);                                             \
     }
-WG_TILE(wg_input_f32, wg_input_any, false, false)
-WG_TILE(wg_input_bf16, wg_input_any, true, false)
-WG_TILE(wg_input_stream_f32, wg_input_any, false, true)
-WG_TILE(wg_input_stream_bf16, wg_input_any, true, true)
+// By T and whether stores bypass the caches.
+#define WG_TILES(name, any)                                                                        \
+    WG_TILE(name##_f32, any, SR_F32, false)                                                        \
+    WG_TILE(name##_bf16, any, SR_BF16, false)                                                      \
+    WG_TILE(name##_f16, any, SR_F16, false)                                                        \
+    WG_TILE(name##_stream_f32, any, SR_F32, true)                                                  \
+    WG_TILE(name##_stream_bf16, any, SR_BF16, true)                                                \
+    WG_TILE(name##_stream_f16, any, SR_F16, true)                                                  \
+    static const wg_tile_fn name##_tiles[SR_X86_TYPES][2] = {{name##_f32, name##_stream_f32},      \
+                                                             {name##_bf16, name##_stream_bf16},    \
+                                                             {name##_f16, name##_stream_f16}};
+WG_TILES(wg_input, wg_input_any)
 
 // Panels of transforms, [point][panel][tile][32]: the first tile, distances of panels and of
 // points.
@@ -172,16 +180,14 @@ typedef struct wg_panels {
 
 // B^T x B of the tiles, for these channels; zeros for channels that x does not have.
 static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, sr_x86_range tiles,
-                     sr_x86_range channels, wg_panels to, bool half) {
-    const wg_tile_fn tile = to.stream ? half ? wg_input_stream_bf16 : wg_input_stream_f32
-                            : half    ? wg_input_bf16
-                                      : wg_input_f32;
+                     sr_x86_range channels, wg_panels to, sr_dtype type) {
+    const wg_tile_fn tile = wg_input_tiles[type][to.stream];
     for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_POINTS];
         wg_place at = wg_place_of(g, t);
         at.row -= g->top;
         at.column -= g->left;
-        wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, half);
+        wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, type);
         for (int64_t c = channels.begin; c < channels.end; c += SR_ELEMENTS) {
             const int64_t i = c - channels.begin;
             tile(pixel, c, wg_elements(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
@@ -201,7 +207,7 @@ typedef struct wg_target {
 
 // A^T M A + bias of n <= 16 channels of one tile.
 SR_INLINE void wg_output_any(const float *m, int64_t stride, sr_vf bias, const wg_target *to, int n,
-                             bool half) {
+                             sr_dtype type) {
     sr_vf d[WG_OUT * WG_IN], out[WG_OUT];
     SR_UNROLL
     for (int j = 0; j < WG_IN; j++) {
@@ -217,25 +223,30 @@ SR_INLINE void wg_output_any(const float *m, int64_t stride, sr_vf bias, const w
         SR_UNROLL
         for (int j = 0; j < WG_OUT; j++)
             if (j < to->columns)
-                sr_v_put(to->y, row + j * to->pixel, sr_v_add(out[j], bias), n, half);
+                sr_v_put(to->y, row + j * to->pixel, sr_v_add(out[j], bias), n, type);
     }
 }
 
-#define WG_OUTPUT_TILE(name, half)                                                                 \
+#define WG_OUTPUT_TILE(name, type)                                                                 \
     static __attribute__((noinline)) void name(const float *m, int64_t stride, sr_vf bias,         \
                                                const wg_target *to, int n) {                       \
         if (n == SR_ELEMENTS)                                                                      \
-            wg_output_any(m, stride, bias, to, SR_ELEMENTS, half);                                 \
+            wg_output_any(m, stride, bias, to, SR_ELEMENTS, type);                                 \
         else                                                                                       \
-            wg_output_any(m, stride, bias, to, n, half);                                           \
+            wg_output_any(m, stride, bias, to, n, type);                                           \
     }
-WG_OUTPUT_TILE(wg_output_tile_f32, false)
-WG_OUTPUT_TILE(wg_output_tile_bf16, true)
+WG_OUTPUT_TILE(wg_output_f32, SR_F32)
+WG_OUTPUT_TILE(wg_output_bf16, SR_BF16)
+WG_OUTPUT_TILE(wg_output_f16, SR_F16)
 #undef WG_OUTPUT_TILE
+typedef void (*wg_output_fn)(const float *m, int64_t stride, sr_vf bias, const wg_target *to,
+                             int n);
+static const wg_output_fn wg_output_tiles[SR_X86_TYPES] = {wg_output_f32, wg_output_bf16,
+                                                           wg_output_f16};
 
 // y of the tiles, for the channels of the panels.
 static void wg_output(const sr_x86_winograd *g, const float *m, const float *bias,
-                      sr_x86_range tiles, sr_x86_range panels, void *y, bool half) {
+                      sr_x86_range tiles, sr_x86_range panels, void *y, sr_dtype type) {
     const int64_t panel_floats = g->block_tiles * WG_SIDE, begin = panels.begin * WG_SIDE;
     const int64_t end = sr_x86_min(panels.end * WG_SIDE, g->k);
     const int64_t stride = sr_x86_winograd_point(g->range_panels, g->block_tiles);
@@ -249,12 +260,9 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
             const int n = (int)sr_x86_min(SR_ELEMENTS, end - k);
             const int64_t i = k - begin;
             const float *from = m + i / WG_SIDE * panel_floats + i % WG_SIDE;
-            const sr_vf b = bias != NULL ? sr_v_get(bias, k, n, false) : sr_v_zero();
+            const sr_vf b = bias != NULL ? sr_v_get(bias, k, n, SR_F32) : sr_v_zero();
             to.first = pixel * g->k + k;
-            if (half)
-                wg_output_tile_bf16(from, stride, b, &to, n);
-            else
-                wg_output_tile_f32(from, stride, b, &to, n);
+            wg_output_tiles[type](from, stride, b, &to, n);
         }
     }
 }
@@ -291,17 +299,8 @@ SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64
     }
 }
 
-SR_INLINE sr_vf wg_weight(const float *from, bool half) {
-    const sr_vf w = sr_v_load(from);
-    if (!half)
-        return w;
-    uint16_t rounded[SR_ELEMENTS];
-    sr_v_store_half(rounded, w);
-    return sr_v_load_half(rounded);
-}
-
 // G on the rows of the taps: [input channel][tap][32] to [input channel][point row][column][32].
-SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool half) {
+SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, sr_dtype type) {
     for (int64_t i = 0; i < count; i++, taps += WG_TAPS * WG_SIDE, to += WG_IN * 3 * WG_SIDE) {
         for (int element = 0; element < WG_SIDE; element += SR_ELEMENTS) {
             SR_UNROLL
@@ -309,7 +308,8 @@ SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool 
                 sr_vf tap[3], point[WG_IN];
                 SR_UNROLL
                 for (int r = 0; r < 3; r++)
-                    tap[r] = wg_weight(taps + (r * 3 + column) * WG_SIDE + element, half);
+                    tap[r] =
+                        sr_v_rounded(sr_v_load(taps + (r * 3 + column) * WG_SIDE + element), type);
                 wg_weights_1d(tap, point);
                 SR_UNROLL
                 for (int r = 0; r < WG_IN; r++)
@@ -321,14 +321,14 @@ SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, bool 
 
 // Block: a panel of output channels. Stores bypass the caches, which are too small to keep them:
 // twice as fast (measured with 256 and 512 channels).
-SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) {
+SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_x86_winograd *g = args->state;
     const int64_t stride = sr_x86_winograd_point(g->range_panels, g->c);
     float taps[WG_CHUNK * WG_TAPS * WG_SIDE], rows[WG_CHUNK * WG_IN * 3 * WG_SIDE];
     for (int64_t c = 0; c < g->c; c += WG_CHUNK) {
         const int64_t count = sr_x86_min(WG_CHUNK, g->c - c);
         wg_gather_weights(g, args->p[1], block * WG_SIDE, c, count, taps);
-        wg_weight_rows(taps, count, rows, half);
+        wg_weight_rows(taps, count, rows, type);
         float *u = (float *)args->workspace + block / g->range_panels * WG_POINTS * stride +
                    (block % g->range_panels * g->c + c) * WG_SIDE;
         for (int r = 0; r < WG_IN; r++, u += WG_IN * stride) {
@@ -348,7 +348,7 @@ SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, bool half) 
     _mm_sfence();
 }
 
-SR_X86_TYPED(wg_weights, wg_weights(args, block, half))
+SR_X86_TYPED(wg_weights, wg_weights(args, block, type))
 
 // ---- stage 1: products ----
 
@@ -454,7 +454,7 @@ SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float
 }
 
 SR_INLINE void wg_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
-                        const float *bias, void *y, bool half) {
+                        const float *bias, void *y, sr_dtype type) {
     const sr_x86_winograd *g = args->state;
     const sr_x86_range ranges = sr_x86_share(g->ranges, block % g->shares, g->shares);
     const sr_x86_range tiles = sr_x86_block_range(g->tiles, block / g->shares, g->block_tiles);
@@ -463,18 +463,18 @@ SR_INLINE void wg_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
                          sr_x86_winograd_point(g->in_panels, g->block_tiles), false};
     float *zero = worker->scratch, *m = v.at + WG_POINTS * v.point;
     memset(zero, 0, (size_t)sr_x86_winograd_zeros(g) * sizeof *zero);
-    wg_input(g, args->p[0], zero, tiles, (sr_x86_range){0, g->c}, v, half);
+    wg_input(g, args->p[0], zero, tiles, (sr_x86_range){0, g->c}, v, type);
     const int64_t rows = sr_x86_ceil_div(tiles.end - tiles.begin, 4) * 4;
     for (int64_t range = ranges.begin; range < ranges.end; range++) {
         const float *u = (const float *)args->workspace +
                          range * WG_POINTS * sr_x86_winograd_point(g->range_panels, g->c);
         const sr_x86_range panels = sr_x86_block_range(g->out_panels, range, g->range_panels);
         wg_multiply(g, v.at, u, m, rows, panels.end - panels.begin);
-        wg_output(g, m, bias, tiles, panels, y, half);
+        wg_output(g, m, bias, tiles, panels, y, type);
     }
 }
 
-SR_X86_TYPED(wg_forward, wg_block(args, block, worker, args->p[2], args->p[3], half))
-SR_X86_TYPED(wg_dx, wg_block(args, block, worker, NULL, args->p[2], half))
+SR_X86_TYPED(wg_forward, wg_block(args, block, worker, args->p[2], args->p[3], type))
+SR_X86_TYPED(wg_dx, wg_block(args, block, worker, NULL, args->p[2], type))
 
 #endif

@@ -26,8 +26,6 @@ static sr_dtype dtype_of(arg_role role, sr_dtype t) {
         return SR_I32;
     case DOUBLE:
         return SR_F64;
-    case OTHER:
-        return t == SR_F32 ? SR_BF16 : SR_F32;
     case NONE:
         break;
     }
@@ -45,18 +43,23 @@ static void set_output(problem *c, int i, arg_role role, sr_dtype t, int64_t cou
     c->arg[i].output = true;
 }
 
-static const sr_dtype types[] = {SR_F32, SR_BF16};
+static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+// Numbers of elements.
+static const int64_t element_counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
+enum { COUNTS = sizeof element_counts / sizeof element_counts[0] };
 
 // Elementwise: inputs of these roles, one output, n elements.
 static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, double bound) {
-    static const int64_t counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
-    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
-        for (int t = 0; t < 2; t++) {
-            const sr_expression_params params = {.count = counts[k], .constant = {-0.3, 0.7}};
+    for (size_t k = 0; k < COUNTS; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_expression_params params = {.count = element_counts[k],
+                                                 .constant = {-0.3, 0.7}};
             problem c = problem_of(kernel, inputs + 1, &params, sizeof params);
             for (int i = 0; i < inputs; i++)
-                set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : counts[k]);
-            set_output(&c, inputs, ACTIVATION, types[t], counts[k]);
+                set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : element_counts[k]);
+            set_output(&c, inputs, ACTIVATION, types[t], element_counts[k]);
             c.arg[inputs].bound = bound;
             check_problem(&c);
         }
@@ -78,7 +81,7 @@ static void case_expression(sr_kernel_id kernel) {
 static void case_sum_to(sr_kernel_id kernel) {
     static const uint8_t repeated[] = {2, 5, 0, 7};
     for (int k = 0; k < 4; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_expression_params params = {
                 .count = 37 * 11 * 5, .dim = {37, 11, 5}, .dims = 3, .repeated = {repeated[k]}};
             problem c = problem_of(kernel, 2, &params, sizeof params);
@@ -93,12 +96,22 @@ static void case_fill_by(sr_kernel_id kernel) {
     elementwise(kernel, 1, (const arg_role[]){POSITIVE}, 0);
 }
 static void case_cast(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){OTHER}, 0);
+    static const sr_dtype pairs[][2] = {
+        {SR_BF16, SR_F32}, {SR_F32, SR_BF16}, {SR_F16, SR_F32}, {SR_F32, SR_F16}};
+    for (size_t k = 0; k < COUNTS; k++) {
+        for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+            const sr_count_params params = {element_counts[k]};
+            problem c = problem_of(kernel, 2, &params, sizeof params);
+            set(&c, 0, ACTIVATION, pairs[i][0], element_counts[k]);
+            set_output(&c, 1, ACTIVATION, pairs[i][1], element_counts[k]);
+            check_problem(&c);
+        }
+    }
 }
 
 static void case_normalize(sr_kernel_id kernel) {
     for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_normalize_params params = {
                 channels == 3 ? 22001 : 21, channels, {123, 116, 103, 7}, {0.017, 0.018, 2, 3}};
             problem c = problem_of(kernel, 2, &params, sizeof params);
@@ -112,7 +125,7 @@ static void case_normalize(sr_kernel_id kernel) {
 static void case_dropout(sr_kernel_id kernel) {
     static const double rates[] = {0, 0.1, 0.5, 0.999};
     for (int k = 0; k < 4; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_dropout_params params = {k == 1 ? 66001 : 130 + k, rates[k], 77, 0};
             problem c = problem_of(kernel, 3, &params, sizeof params);
             set(&c, 0, ACTIVATION, types[t], params.count);
@@ -126,7 +139,7 @@ static void case_dropout(sr_kernel_id kernel) {
 static void case_reduce_sum(sr_kernel_id kernel) {
     static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
     for (int k = 0; k < 5; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_count_params params = {counts[k]};
             problem c = problem_of(kernel, 2, &params, sizeof params);
             set(&c, 0, ACTIVATION, types[t], counts[k]);
@@ -186,7 +199,7 @@ static const int64_t row_shapes[ROW_SHAPES][2] = {
 
 static void case_rows(sr_kernel_id kernel) {
     for (int k = 0; k < ROW_SHAPES; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
             const int64_t count = params.rows * params.channels;
             const bool sum = kernel == SR_KERNEL_channel_sum;
@@ -206,13 +219,13 @@ static void case_rows(sr_kernel_id kernel) {
 
 static void case_channel_dot(sr_kernel_id kernel) {
     for (int k = 0; k < ROW_SHAPES; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
             const int64_t count = params.rows * params.channels;
             problem c = problem_of(kernel, 4, &params, sizeof params);
             set(&c, 0, ACTIVATION, types[t], count);
             set(&c, 1, ACTIVATION, types[t], count);
-            set(&c, 2, k % 2 == t ? PARAMETER : NONE, types[t], params.channels);
+            set(&c, 2, (k + t) % 2 == 0 ? PARAMETER : NONE, types[t], params.channels);
             set_output(&c, 3, PARAMETER, types[t], params.channels);
             c.terms = (double)params.rows;
             c.arg[3].bound = 8 * (double)params.rows;
@@ -263,8 +276,8 @@ static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
 
 static void case_batchnorm(sr_kernel_id kernel) {
     for (int shape = 0; shape < ROW_SHAPES; shape++)
-        for (int t = 0; t < 2; t++)
-            batchnorm(kernel, shape, shape % 2 == t, types[t]);
+        for (int t = 0; t < TYPES; t++)
+            batchnorm(kernel, shape, (shape + t) % 2 == 0, types[t]);
 }
 
 static void pool(sr_kernel_id kernel, sr_pool_params p, sr_dtype t) {
@@ -294,7 +307,7 @@ static void case_pool(sr_kernel_id kernel) {
         {2, 40, 40, 48, 20, 20, 3, 3, 2, 2, 1, 1, 1, 1},
     };
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             sr_pool_params p;
             memcpy(&p, &shapes[k], sizeof p);
             pool(kernel, p, types[t]);
@@ -358,14 +371,14 @@ static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool 
 
 static void case_conv(sr_kernel_id kernel) {
     for (size_t k = 0; k < sizeof conv_shapes / sizeof conv_shapes[0]; k++)
-        for (int t = 0; t < 2; t++)
+        for (int t = 0; t < TYPES; t++)
             conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
 }
 
 static void case_linear(sr_kernel_id kernel) {
     static const sr_linear_params shapes[] = {{1, 1, 1}, {5, 33, 10}, {17, 200, 300}, {3, 64, 128}};
     for (int k = 0; k < 4; k++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             const sr_linear_params p = shapes[k];
             const bool forward = kernel == SR_KERNEL_linear,
                        weights = kernel == SR_KERNEL_linear_dw;

@@ -20,7 +20,6 @@ typedef enum arg_role {
     HYPER,     // f32[8] of an optimiser
     INDEX,     // u8 from the reference maxpool2d of the same shape
     DOUBLE,    // f64
-    OTHER,     // bf16 where the problem has f32, and vice versa
 } arg_role;
 
 typedef struct argument {

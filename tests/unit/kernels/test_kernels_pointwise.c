@@ -86,10 +86,10 @@ static void check_gradient(const sr_conv_params *p, sr_dtype t) {
 }
 
 static void check_all(void **state) {
-    static const sr_dtype types[] = {SR_F32, SR_BF16};
+    static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const sr_conv_params p = params_of(&shapes[i]);
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < 3; t++) {
             check_forward(&p, types[t], (i + (size_t)t) % 2 == 0);
             check_gradient(&p, types[t]);
             (void)arrays_free(state);

@@ -183,7 +183,8 @@ static sr_conv_params draw(sr_rng *rng) {
     return p;
 }
 
-enum { DRAWN = 24, FEW_TERMS = 400000 };
+enum { DRAWN = 30, FEW_TERMS = 400000 };
+static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 
 static void test_drawn_convolutions(void **state) {
     sr_rng rng;
@@ -196,7 +197,7 @@ static void test_drawn_convolutions(void **state) {
             p.n = (p.n + 1) / 2;
             p.c = p.n > 1 ? p.c : (p.c + 1) / 2;
         }
-        compare_conv(&p, i % 3 ? SR_F32 : SR_BF16, 16 * i, i % 4 == 3);
+        compare_conv(&p, types[i % 3], 16 * i, i % 4 == 3);
     }
     sr_kernels_use_portable(false);
 }
@@ -212,7 +213,7 @@ static void test_deep_trees(void **state) {
     (void)state;
     sr_kernels_use_portable(true);
     for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        compare_conv(&shapes[i], i % 2 ? SR_BF16 : SR_F32, 1000 + 16 * i, false);
+        compare_conv(&shapes[i], types[i % 3], 1000 + 16 * i, false);
     sr_kernels_use_portable(false);
 }
 
@@ -223,7 +224,7 @@ static void test_linear_layers(void **state) {
     sr_kernels_use_portable(true);
     for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const sr_linear_params *l = &shapes[i];
-        const sr_dtype t = i % 2 ? SR_BF16 : SR_F32;
+        const sr_dtype t = types[i % 3];
         test_array *x = array_random(t, l->n * l->c, i, -2, 2);
         test_array *w = array_random(SR_F32, l->k * l->c, i + 10, -1, 1);
         test_array *dy = array_random(t, l->n * l->k, i + 20, -2, 2);
@@ -246,8 +247,8 @@ static void test_gelu(void **state) {
     enum { SPECIALS = sizeof special / sizeof special[0], COUNT = 20000 };
     (void)state;
     sr_kernels_use_portable(true);
-    for (int i = 0; i < 2; i++) {
-        const sr_dtype t = i ? SR_BF16 : SR_F32;
+    for (int i = 0; i < 3; i++) {
+        const sr_dtype t = types[i];
         const sr_count_params params = {COUNT};
         test_array *x = array_random(t, COUNT, 5, -16, 16), *dy = array_random(t, COUNT, 6, -2, 2);
         for (int k = 0; k < SPECIALS; k++)

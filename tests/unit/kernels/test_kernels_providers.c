@@ -9,9 +9,9 @@
 // sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
 // sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
 // differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
-// wrong term makes a far larger difference. With T bf16 the result is rounded once more. Winograd
-// convolutions add and subtract values of whole tiles: for them 'magnitude' is the largest of the
-// array.
+// wrong term makes a far larger difference. With T bf16 or f16 the result is rounded once more.
+// Winograd convolutions add and subtract values of whole tiles: for them 'magnitude' is the largest
+// of the array.
 //
 // Variants of an entry, and entries of one class, give the same bits: the chooser may take any of
 // them.
@@ -159,8 +159,9 @@ static void assert_close(const problem *c, const arrays *got, const arrays *want
             const double w = value(dtype, want->p[i], k);
             const double m = bound > 0 ? bound : fabs(value(dtype, magnitude->p[i], k));
             // two results that are nearly equal may round to neighbours in T
+            const bool narrow = dtype == SR_BF16 || dtype == SR_F16;
             assert_near(entry->name, k, dtype, value(dtype, got->p[i], k), w, terms,
-                        m + (dtype == SR_BF16 ? 0x1p16 * fabs(w) / terms : 0));
+                        m + (narrow ? 0x1p24 * unit_roundoff(dtype) * fabs(w) / terms : 0));
         }
     }
 }
@@ -169,7 +170,7 @@ static void make_absolute(const problem *c, arrays *a) {
     for (int i = 0; i < c->request.args; i++) {
         for (int64_t k = 0; a->p[i] != NULL && !c->arg[i].output && k < c->arg[i].count; k++) {
             test_array view = {c->request.dtype[i], c->arg[i].count, a->p[i]};
-            if (view.dtype == SR_F32 || view.dtype == SR_BF16)
+            if (sr_dtype_is_float(view.dtype))
                 array_set(&view, k, fabs(array_get(&view, k)));
         }
     }

@@ -12,7 +12,8 @@
 enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS };
 
 // One letter for each argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s
-// f32 [1]; then results: y like x, o the other of f32 and bf16, i u8, c f32 [CHANNELS], t f32 [1].
+// f32 [1]; then results: y like x, o f32 (bf16 where x is f32), h f16, i u8, c f32 [CHANNELS], t
+// f32 [1].
 typedef struct special_case {
     sr_kernel_id kernel;
     const char *arguments;
@@ -27,6 +28,7 @@ static const special_case by_count[] = {
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
     {SR_KERNEL_cast, "xo"},
+    {SR_KERNEL_cast, "xh"},
     {SR_KERNEL_reduce_sum, "xt"},
 };
 static const special_case by_rows[] = {
@@ -59,6 +61,8 @@ static test_array *specials(sr_dtype t, uint32_t seed) {
     for (int row = 0; row < ROWS; row++) {
         poke(x, row, 4, -0.0);
         poke(x, row, 5, row % 2 ? 0x1p-130 : -0x1p-128);
+        poke(x, row, 6, row % 2 ? 0x1p-24 : -0x1.8p-16); // subnormal in f16
+        poke(x, row, 7, row % 2 ? 65504 : -65504);       // the largest in f16
     }
     return x;
 }
@@ -78,6 +82,8 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
         return array_new(t, COUNT);
     case 'o':
         return array_new(other, COUNT);
+    case 'h':
+        return array_new(SR_F16, COUNT);
     case 'i':
         return array_new(SR_U8, COUNT);
     case 'c':
@@ -122,12 +128,12 @@ static void check(const char *provider, const special_case *c, sr_dtype t, const
 }
 
 static void check_all(const special_case *cases, size_t count, const void *params, size_t bytes) {
-    static const sr_dtype types[] = {SR_F32, SR_BF16};
+    static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
     size_t providers;
     const sr_provider *const *provider = sr_providers(&providers);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < providers; k++)
-            for (int t = 0; t < 2; t++)
+            for (int t = 0; t < 3; t++)
                 check(provider[k]->name, &cases[i], types[t], params, bytes);
 }
 #define CHECK_ALL(cases, params)                                                                   \
@@ -151,11 +157,84 @@ static void test_windows(void **state) {
     CHECK_ALL(by_window, params);
 }
 
+// ---- every f16 ----
+
+enum { POSITIVE = 0x7c00, NEAR = 6, PATTERNS = 65536 };
+
+static float from_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+// Runs the cast of every provider that has it, and compares bits.
+static void check_cast(const test_array *x, test_array *y, const void *want) {
+    const sr_count_params params = {x->count};
+    const size_t size = sr_dtype_size(y->dtype);
+    sr_kernel_request request = {
+        .kernel = SR_KERNEL_cast, .args = 2, .dtype = {x->dtype, y->dtype}};
+    memcpy(request.params, &params, sizeof params);
+    size_t providers;
+    const sr_provider *const *provider = sr_providers(&providers);
+    for (size_t i = 0; i < providers; i++) {
+        if (sr_kernel_find_in(&request, provider[i]->name) == NULL)
+            continue;
+        test_array from = *x;
+        assert_ok(kernel_try(provider[i]->name, SR_KERNEL_cast, &params, sizeof params, 2,
+                             (test_array *[]){&from, y}));
+        for (int64_t k = 0; k < y->count; k++)
+            if (memcmp((char *)y->data + (size_t)k * size, (const char *)want + (size_t)k * size,
+                       size) != 0)
+                fail_msg("%s: %a becomes %a", provider[i]->name, array_get(x, k), array_get(y, k));
+    }
+}
+
+static void test_f16_widens(void **state) {
+    (void)state;
+    test_array *x = array_new(SR_F16, PATTERNS), *y = array_new(SR_F32, PATTERNS);
+    test_array *want = array_new(SR_F32, PATTERNS);
+    for (uint32_t h = 0; h < PATTERNS; h++) {
+        ((uint16_t *)x->data)[h] = (uint16_t)h;
+        ((float *)want->data)[h] = sr_f16_to_f32((uint16_t)h);
+    }
+    check_cast(x, y, want->data);
+}
+
+// Each f16, the middle between it and the next, and the f32 numbers beside them; then special ones.
+static void test_f16_rounds(void **state) {
+    static const uint32_t special[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffbfffff,
+                                       0x7fc00000, 0xffc12345, 0x7fffe000, 0x7f7fffff,
+                                       0xff7fffff, 0x00000001, 0x807fffff, 0x80000000};
+    enum { SPECIAL = sizeof special / sizeof special[0], ALL = 2 * NEAR * POSITIVE + SPECIAL };
+    (void)state;
+    test_array *x = array_new(SR_F32, ALL), *y = array_new(SR_F16, ALL);
+    test_array *want = array_new(SR_F16, ALL);
+    float *to = x->data;
+    for (uint16_t h = 0; h < POSITIVE; h++) {
+        const float low = sr_f16_to_f32(h);
+        const float high = h + 1 < POSITIVE ? sr_f16_to_f32((uint16_t)(h + 1)) : 65536.0f;
+        const float middle = (low + high) / 2;
+        const float near[NEAR] = {low,    nextafterf(low, 1e6f),    nextafterf(high, 0),
+                                  middle, nextafterf(middle, 1e6f), nextafterf(middle, 0)};
+        for (int i = 0; i < NEAR; i++) {
+            *to++ = near[i];
+            *to++ = -near[i];
+        }
+    }
+    for (int i = 0; i < SPECIAL; i++)
+        *to++ = from_bits(special[i]);
+    for (int64_t i = 0; i < ALL; i++)
+        ((uint16_t *)want->data)[i] = sr_f32_to_f16(((const float *)x->data)[i]);
+    check_cast(x, y, want->data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_elements, arrays_free),
         cmocka_unit_test_teardown(test_rows, arrays_free),
         cmocka_unit_test_teardown(test_windows, arrays_free),
+        cmocka_unit_test_teardown(test_f16_widens, arrays_free),
+        cmocka_unit_test_teardown(test_f16_rounds, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,8 @@
 
 static const char *const providers[] = {"reference", "x86"};
 enum { PROVIDERS = 2 };
-static const sr_dtype types[] = {SR_F32, SR_BF16};
+static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
+enum { TYPES = 3 };
 
 // ---- data ----
 
@@ -119,7 +120,7 @@ static void check_statistics(const char *provider, sr_dtype type, int kind, int6
 
 static void test_statistics(void **state) {
     for (int i = 0; i < PROVIDERS; i++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             for (int kind = 0; kind < DATA; kind++)
                 for (int k = 0; k < SHAPES; k++) {
                     check_statistics(providers[i], types[t], kind, shapes[k][0], shapes[k][1]);
@@ -181,7 +182,7 @@ static void check_sums(const char *provider, sr_dtype type, int kind, int64_t ro
 
 static void test_sums_over_rows(void **state) {
     for (int i = 0; i < PROVIDERS; i++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             for (int kind = 0; kind < DATA; kind++)
                 for (int k = 0; k < SHAPES; k++) {
                     check_sums(providers[i], types[t], kind, shapes[k][0], shapes[k][1]);
@@ -194,7 +195,7 @@ static void test_sums_over_rows(void **state) {
 static void test_sums_of_all(void **state) {
     static const int64_t counts[] = {64, 5000, 200003};
     for (int i = 0; i < PROVIDERS; i++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TYPES; t++) {
             for (int kind = 0; kind < DATA; kind++) {
                 for (int k = 0; k < 3; k++) {
                     const sr_count_params p = {counts[k]};
@@ -247,7 +248,7 @@ static void check_softmax(sr_dtype type, int64_t classes, double low) {
 
 static void test_softmax(void **state) {
     static const int64_t classes[] = {10, 1000, 21841, 100000};
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < TYPES; t++) {
         for (int k = 0; k < 4; k++)
             for (int low = 1; low <= 8; low += 7) {
                 check_softmax(types[t], classes[k], low);
