@@ -10,15 +10,15 @@
 //   gradient   oneDNN's own backward-data primitive, for everything else.
 //
 // Stage 0 packs the weights into the primitive's layout, in pieces of output channels (of the
-// canonical weights) and, mirrored, tap by tap. Stage 1 runs blocks of images. Where T is bf16 and
-// arithmetic f32, the weights are rounded to bf16 on the way, and a block widens a few images at a
-// time, so that their f32 copies stay in cache.
+// canonical weights) and, mirrored, tap by tap. Stage 1 runs blocks of images. Where T is narrower
+// than the arithmetic (f16, and bf16 without AMX), the weights are rounded to T on the way, and a
+// block widens a few images at a time, so that their f32 copies stay in cache.
 #include <string.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/cpu/onednn/onednn_internal.h"
 
-// Size of the f32 copies of the images of one call, if T is bf16: about a second-level cache.
+// Size of the f32 copies of the images of one call: about a second-level cache.
 #define COPY_BYTES (INT64_C(3) << 20)
 
 typedef enum conv_form { FORWARD, MIRRORED, GRADIENT } conv_form;
@@ -31,8 +31,8 @@ typedef struct conv_images {
 typedef struct conv_state {
     sr_conv_params p; // of the request
     conv_form form;
-    bool copies;         // T is bf16, arithmetic f32
-    bool bf16;           // T is bf16
+    sr_dtype type;       // T
+    bool copies;         // T is narrower than the arithmetic, which is f32
     bool spread;         // outputs are written to every stride-th pixel of a larger image of zeros
     conv_images in, out; // as the primitive sees them
     int64_t final_count; // elements of one image of the result (more than out.count with 'spread')
@@ -161,7 +161,7 @@ static conv_geometry geometry_of(const conv_state *s) {
 }
 
 static dnnl_data_type_t arithmetic_type(const conv_state *s) {
-    return s->bf16 && !s->copies ? dnnl_bf16 : dnnl_f32;
+    return s->type != SR_F32 && !s->copies ? dnnl_bf16 : dnnl_f32;
 }
 
 typedef struct conv_descs {
@@ -246,8 +246,8 @@ static sr_status make_runs(conv_state *s, bool bias) {
         return status;
     const int64_t images[] = {s->step, rest};
     for (int i = 0; i < (rest == s->step ? 1 : 2); i++) {
-        SR_TRY(sr_onednn_cast_init(&s->widen[i], SR_BF16, SR_F32, images[i] * s->in.count));
-        SR_TRY(sr_onednn_cast_init(&s->narrow[i], SR_F32, SR_BF16, images[i] * s->out.count));
+        SR_TRY(sr_onednn_cast_init(&s->widen[i], s->type, SR_F32, images[i] * s->in.count));
+        SR_TRY(sr_onednn_cast_init(&s->narrow[i], SR_F32, s->type, images[i] * s->out.count));
     }
     return SR_OK;
 }
@@ -328,8 +328,8 @@ static sr_status make_pack(conv_state *s) {
         return SR_OK;
     const int64_t count = s->piece_k * p->c / p->groups * p->r * p->s;
     s->copy_weights = sr_onednn_align((size_t)count * sizeof(float));
-    SR_TRY(sr_onednn_cast_init(&s->round_down, SR_F32, SR_BF16, count));
-    return sr_onednn_cast_init(&s->round_up, SR_BF16, SR_F32, count);
+    SR_TRY(sr_onednn_cast_init(&s->round_down, SR_F32, s->type, count));
+    return sr_onednn_cast_init(&s->round_up, s->type, SR_F32, count);
 }
 
 static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -338,7 +338,7 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
     const int64_t piece = s->piece_k * p->c / p->groups * p->r * p->s;
     float *from = (float *)args->p[1] + block * piece;
     char *scratchpad = worker->scratch;
-    if (s->copies) { // rounded to bf16, then wide again
+    if (s->copies) { // rounded to T, then wide again
         float *wide = worker->scratch;
         char *narrow = (char *)worker->scratch + s->copy_weights;
         SR_TRY(sr_onednn_cast_run(&s->round_down, from, narrow));
@@ -365,7 +365,7 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
 // elsewhere.
 static void spread_images(const conv_state *s, int64_t n, const char *from, char *to) {
     const sr_conv_params *p = &s->p;
-    const size_t pixel = (size_t)p->c * (s->bf16 ? 2 : 4);
+    const size_t pixel = (size_t)p->c * sr_dtype_size(s->type);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t h = 0; h < p->h; h++) {
             const bool used = h % p->stride_h == 0 && h / p->stride_h < p->p;
@@ -393,7 +393,7 @@ static sr_status run_call(const sr_kernel_args *args, int64_t call, sr_worker *w
     const int64_t first = call * s->step;
     const int64_t n = first + s->step <= s->p.n ? s->step : s->p.n - first;
     const int which = s->run[1].primitive != NULL && n != s->step;
-    const size_t size = s->bf16 ? 2 : 4;
+    const size_t size = sr_dtype_size(s->type);
     char *scratch = worker->scratch;
     conv_buffers b = {.in = (char *)in + (size_t)(first * s->in.count) * size,
                       .result = (char *)out + (size_t)(first * s->final_count) * size,
@@ -435,8 +435,8 @@ static sr_status dx_block(const sr_kernel_args *args, int64_t block, sr_worker *
 
 static sr_status fill(conv_state *s, const sr_kernel_request *request, bool gradient, bool bias) {
     memcpy(&s->p, request->params, sizeof s->p);
-    s->bf16 = request->dtype[0] == SR_BF16;
-    s->copies = s->bf16 && !sr_onednn_native_bf16();
+    s->type = request->dtype[0];
+    s->copies = sr_onednn_widens(s->type);
     choose_form(s, gradient);
     choose_calls(s);
     SR_TRY(make_runs(s, bias));

@@ -18,7 +18,9 @@
 
 typedef struct dw_state {
     sr_conv_params p, asked; // of the primitive; of the request (differs if pixels are gathered)
-    bool gathers, copies, bf16;
+    sr_dtype type;           // T
+    bool gathers;
+    bool copies;            // T is narrower than the arithmetic, which is f32
     int64_t images, groups; // images of a group (the last may have fewer), groups of images
     sr_onednn_primitive run[2];
     sr_onednn_cast widen_x[2], widen_dy[2];
@@ -44,7 +46,7 @@ typedef struct dw_descs {
 
 static sr_status describe(const dw_state *s, int64_t n, dnnl_format_tag_t weights, dw_descs *d) {
     const sr_conv_params *p = &s->p;
-    const dnnl_data_type_t type = s->bf16 && !s->copies ? dnnl_bf16 : dnnl_f32;
+    const dnnl_data_type_t type = s->type != SR_F32 && !s->copies ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t x = {n, p->c, p->h, p->w}, dy = {n, p->k, p->p, p->q};
     const dnnl_dims_t plain = {p->k, p->c, p->r, p->s};
     const dnnl_dims_t grouped = {p->groups, p->k / p->groups, p->c / p->groups, p->r, p->s};
@@ -100,8 +102,8 @@ static sr_status make_run(dw_state *s, int which, int64_t n, const_dnnl_primitiv
     if (!s->copies)
         return SR_OK;
     const sr_conv_params *p = &s->p;
-    SR_TRY(sr_onednn_cast_init(&s->widen_x[which], SR_BF16, SR_F32, n * p->h * p->w * p->c));
-    return sr_onednn_cast_init(&s->widen_dy[which], SR_BF16, SR_F32, n * p->p * p->q * p->k);
+    SR_TRY(sr_onednn_cast_init(&s->widen_x[which], s->type, SR_F32, n * p->h * p->w * p->c));
+    return sr_onednn_cast_init(&s->widen_dy[which], s->type, SR_F32, n * p->p * p->q * p->k);
 }
 
 static int64_t rest_of(const dw_state *s) {
@@ -141,8 +143,8 @@ static void choose_problem(dw_state *s, const sr_conv_params *asked) {
 static sr_status fill(dw_state *s, const sr_kernel_request *request) {
     const sr_conv_params *p = &s->p;
     choose_problem(s, (const void *)request->params);
-    s->bf16 = request->dtype[0] == SR_BF16;
-    s->copies = s->bf16 && !sr_onednn_native_bf16();
+    s->type = request->dtype[0];
+    s->copies = sr_onednn_widens(s->type);
     choose_groups(s);
     dnnl_primitive_attr_t attr = NULL;
     SR_TRY(sr_onednn_attr(&attr));
@@ -156,7 +158,8 @@ static sr_status fill(dw_state *s, const sr_kernel_request *request) {
         s->scratchpad = s->unpack.scratchpad;
     s->partial = sr_onednn_align(dnnl_memory_desc_get_size(&s->run[0].desc[2]));
     if (s->gathers)
-        s->gathered = sr_onednn_align((size_t)(s->images * p->h * p->w * p->c) * (s->bf16 ? 2 : 4));
+        s->gathered =
+            sr_onednn_align((size_t)(s->images * p->h * p->w * p->c) * sr_dtype_size(s->type));
     if (s->copies) {
         s->copy_x = sr_onednn_align((size_t)(s->images * p->h * p->w * p->c) * sizeof(float));
         s->copy_dy = sr_onednn_align((size_t)(s->images * p->p * p->q * p->k) * sizeof(float));
@@ -167,7 +170,7 @@ static sr_status fill(dw_state *s, const sr_kernel_request *request) {
 // The pixels of images that a strided 1x1 filter reads, one after the other.
 static void gather(const dw_state *s, const char *x, int64_t images, char *out) {
     const sr_conv_params *a = &s->asked;
-    const size_t pixel = (size_t)a->c * (s->bf16 ? 2 : 4);
+    const size_t pixel = (size_t)a->c * sr_dtype_size(s->type);
     for (int64_t n = 0; n < images; n++) {
         for (int64_t p = 0; p < a->p; p++) {
             const char *row = x + (size_t)((n * a->h + p * a->stride_h) * a->w) * pixel;
@@ -181,7 +184,7 @@ static sr_status partial_block(const sr_kernel_args *args, int64_t block, sr_wor
     const dw_state *s = args->state;
     const sr_conv_params *p = &s->p;
     const int which = block == s->groups - 1 && s->run[1].primitive != NULL;
-    const size_t size = s->bf16 ? 2 : 4;
+    const size_t size = sr_dtype_size(s->type);
     const int64_t first = block * s->images;
     char *scratch = (char *)worker->scratch + s->gathered;
     void *x = (char *)args->p[0] + (size_t)(first * s->asked.h * s->asked.w * p->c) * size;

@@ -64,3 +64,7 @@ sr_status sr_onednn_engine(dnnl_engine_t *out) {
 bool sr_onednn_native_bf16(void) {
     return (sr_cpu_features() & SR_CPU_AMX_BF16) != 0;
 }
+
+bool sr_onednn_widens(sr_dtype type) {
+    return type != SR_F32 && !(type == SR_BF16 && sr_onednn_native_bf16());
+}

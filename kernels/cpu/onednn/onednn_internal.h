@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the files of provider "onednn": primitives that any number of threads can run at once,
-// and conversions between bf16 and f32 with kernels of the table.
+// and conversions between dtypes with kernels of the table.
 #ifndef SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 #define SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 
@@ -41,6 +41,9 @@ void sr_onednn_restore_threads(int threads);
 // Whether bf16 products run on AMX tiles. Otherwise bf16 is only a storage format and arithmetic is
 // f32 (vdpbf16ps without AMX has half the rate of f32 multiply-adds).
 bool sr_onednn_native_bf16(void);
+// Whether convolutions of this T compute in f32 on widened copies: T is f16, which oneDNN 2.6 does
+// not have on CPUs, or bf16 without AMX.
+bool sr_onednn_widens(sr_dtype type);
 
 // A primitive, and calls: what one execution needs, a stream and memory objects whose handles one
 // thread sets. Immutable after init except for the list of idle calls, which has a lock.

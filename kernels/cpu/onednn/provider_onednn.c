@@ -18,10 +18,10 @@ static void thread_init(void) {
     (void)sr_onednn_single_thread();
 }
 
-// f32 or bf16 on a processor that oneDNN is fast on.
+// f32, bf16 or f16 on a processor that oneDNN is fast on.
 static bool dtypes_fit(const sr_kernel_request *request) {
     const sr_dtype t = sr_kernel_activation(request);
-    return (sr_cpu_features() & SR_CPU_AVX2) != 0 && (t == SR_F32 || t == SR_BF16) &&
+    return (sr_cpu_features() & SR_CPU_AVX2) != 0 && (t == SR_F32 || t == SR_BF16 || t == SR_F16) &&
            sr_kernel_fits(request);
 }
 
@@ -30,7 +30,8 @@ static bool supports_gemm(const sr_kernel_request *request) {
     return dtypes_fit(request);
 }
 static bool supports_f32(const sr_kernel_request *request) {
-    return dtypes_fit(request) && !(request->dtype[0] == SR_BF16 && sr_onednn_native_bf16());
+    return dtypes_fit(request) &&
+           (request->dtype[0] == SR_F32 || sr_onednn_widens(request->dtype[0]));
 }
 // Products of bf16 on AMX tiles, sums in f32.
 static bool supports_bf16(const sr_kernel_request *request) {
@@ -45,15 +46,15 @@ static bool supports_bf16(const sr_kernel_request *request) {
     }
 
 static const sr_kernel_entry entries[] = {
-    ENTRY(conv2d, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
-    ENTRY(conv2d_dx, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
-    ENTRY(conv2d_dw, "", "onednn-direct-f32", supports_f32, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(conv2d, "", "onednn-direct-f32", supports_f32, "f32 bf16 f16", SR_CPU_AVX2),
+    ENTRY(conv2d_dx, "", "onednn-direct-f32", supports_f32, "f32 bf16 f16", SR_CPU_AVX2),
+    ENTRY(conv2d_dw, "", "onednn-direct-f32", supports_f32, "f32 bf16 f16", SR_CPU_AVX2),
     ENTRY(conv2d, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
     ENTRY(conv2d_dx, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
     ENTRY(conv2d_dw, "-amx", "onednn-direct-bf16", supports_bf16, "bf16", SR_CPU_AMX_BF16),
-    ENTRY(linear, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
-    ENTRY(linear_dx, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
-    ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm, "f32 bf16", SR_CPU_AVX2),
+    ENTRY(linear, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2),
+    ENTRY(linear_dx, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2),
+    ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2),
 };
 
 static pthread_once_t version_once = PTHREAD_ONCE_INIT;
