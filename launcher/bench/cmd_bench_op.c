@@ -32,7 +32,7 @@ typedef struct options {
     int threads;
     int64_t batch;
     double seconds; // to spend on one kernel
-    sr_dtype dtype; // SR_DTYPE_COUNT: both f32 and bf16
+    sr_dtype dtype; // SR_DTYPE_COUNT: f32, bf16 and f16
 } options;
 
 typedef struct op_bench {
@@ -120,6 +120,8 @@ static void fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed) {
             ((float *)data)[i] = value;
         else if (dtype == SR_BF16)
             ((uint16_t *)data)[i] = sr_f32_to_bf16(value);
+        else if (dtype == SR_F16)
+            ((uint16_t *)data)[i] = sr_f32_to_f16(value);
         else if (dtype == SR_U8)
             ((uint8_t *)data)[i] = (uint8_t)(word % 9);
         else
@@ -305,9 +307,12 @@ static void init_thread(void *user, int worker) {
     sr_kernels_thread_init();
 }
 
+// Of activations.
+static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
 static void offer_cases(op_bench *b, sr_bench_visit visitor) {
-    static const sr_dtype dtypes[] = {SR_F32, SR_BF16};
-    for (int i = 0; i < 2 && b->status == SR_OK; i++)
+    for (size_t i = 0; i < DTYPES && b->status == SR_OK; i++)
         if (b->o->dtype == SR_DTYPE_COUNT || b->o->dtype == dtypes[i])
             sr_bench_op_cases(dtypes[i], b->o->batch, visitor, b);
 }
@@ -352,6 +357,14 @@ static double number(struct argp_state *state, const char *name, const char *tex
     return value;
 }
 
+static sr_dtype dtype_of(struct argp_state *state, const char *text) {
+    for (size_t i = 0; i < DTYPES; i++)
+        if (strcmp(text, sr_dtype_name(dtypes[i])) == 0)
+            return dtypes[i];
+    argp_error(state, "--dtype: '%s' is none of f32, bf16 and f16", text);
+    return SR_DTYPE_COUNT;
+}
+
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     options *o = state->input;
     if (key == KEY_JSON)
@@ -368,12 +381,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         o->batch = (int64_t)number(state, "batch", value, 1, 4096);
     else if (key == 's')
         o->seconds = number(state, "seconds", value, 0, 1000);
-    else if (key == 'd' && strcmp(value, "f32") == 0)
-        o->dtype = SR_F32;
-    else if (key == 'd' && strcmp(value, "bf16") == 0)
-        o->dtype = SR_BF16;
     else if (key == 'd')
-        argp_error(state, "--dtype: '%s' is neither f32 nor bf16", value);
+        o->dtype = dtype_of(state, value);
     else if (key == ARGP_KEY_ARG)
         argp_error(state, "bench op takes no arguments; use --filter to choose kernels");
     else
@@ -388,7 +397,7 @@ int sr_bench_op(int argc, char **argv) {
         {"provider", 'p', "NAME", 0,
          "time the kernels of this provider instead of those that training would use", 0},
         {"portable", KEY_PORTABLE, NULL, 0, "time the kernels of numerics.portable", 0},
-        {"dtype", 'd', "T", 0, "activations in f32 or bf16 (default: both)", 0},
+        {"dtype", 'd', "T", 0, "activations in f32, bf16 or f16 (default: all)", 0},
         {"threads", 't', "N", 0, "number of threads (default: 1)", 0},
         {"batch", 'b', "N", 0, "number of images (default: 32)", 0},
         {"seconds", 's', "S", 0, "seconds to spend on each kernel (default: 0.3)", 0},

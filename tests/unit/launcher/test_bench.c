@@ -279,6 +279,10 @@ static void test_bench_op(void **state) {
     assert_true(bench_number(own, "allocations") == 0); // an unchanged step allocates nothing
     assert_non_null(strstr(bench_output, "\"kernel\": \"linear_dw\""));
     sr_arena_release(&arena);
+    assert_int_equal(
+        bench_run("bench op --filter '2048->1000' --dtype f16 --batch 1 --seconds 0 --json"), 0);
+    assert_non_null(strstr(bench_output, "\"dtype\": \"f16\""));
+    assert_null(strstr(bench_output, "bf16"));
     assert_int_equal(bench_run("bench op --filter no-such-kernel"), 2);
 }
 
