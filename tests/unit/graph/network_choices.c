@@ -96,6 +96,8 @@ static const choice *next(void) {
 static double value_at(const choice *c, int64_t i) {
     if (c->info.dtype == SR_BF16)
         return (double)sr_bf16_to_f32(((const uint16_t *)c->values)[i]);
+    if (c->info.dtype == SR_F16)
+        return (double)sr_f16_to_f32(((const uint16_t *)c->values)[i]);
     return (double)((const float *)c->values)[i];
 }
 

@@ -112,11 +112,11 @@ static sr_status ask(network *net, int slot, sr_tensor value) {
     return SR_OK;
 }
 
-static void widen(const network *net, int slot, int64_t count, double *out) {
+static void widen(const network *net, int slot, int64_t count, double factor, double *out) {
     const double *wide = net->raw[slot];
     const float *narrow = net->raw[slot];
     for (int64_t i = 0; net->raw[slot] && i < count; i++)
-        out[i] = exact_dtype(net) == SR_F64 ? wide[i] : (double)narrow[i];
+        out[i] = factor * (exact_dtype(net) == SR_F64 ? wide[i] : (double)narrow[i]);
 }
 
 // ---- The pass ----
@@ -148,11 +148,29 @@ static sr_tensor record_input(network *net, const network_pass *pass) {
     return noise ? sr_cast(sr_constant(net->context, &info, noise), net->dtype) : SR_NONE;
 }
 
-// The factors in the output's dtype and shape.
+static double scale_of(const network_pass *pass) {
+    return pass->scale > 0 ? pass->scale : 1;
+}
+
+// The factors in the output's dtype and shape, times the scale.
 static sr_tensor record_factors(network *net, const network_pass *pass) {
     sr_info info = net->output_info;
     info.dtype = SR_F64;
-    return sr_cast(sr_constant(net->context, &info, pass->factors), net->dtype);
+    return sr_cast(sr_scale(sr_constant(net->context, &info, pass->factors), scale_of(pass), 0),
+                   net->dtype);
+}
+
+// The scale for each of the losses.
+static sr_tensor record_scales(network *net, const network_pass *pass, sr_tensor loss) {
+    sr_info info;
+    if (!sr_tensor_info(loss, &info))
+        return SR_NONE;
+    const int64_t count = sr_info_count(&info);
+    float *scales = sr_arena_alloc(&net->arena, (size_t)count * sizeof *scales);
+    for (int64_t i = 0; scales && i < count; i++)
+        scales[i] = (float)scale_of(pass);
+    const void *values = scales ? as_parameters(net, scales, count) : NULL;
+    return values ? sr_constant(net->context, &info, values) : SR_NONE;
 }
 
 static sr_tensor record_loss(network *net, const network_pass *pass, sr_tensor output) {
@@ -187,7 +205,7 @@ static sr_status record_backward(network *net, const network_pass *pass, sr_tens
     SR_TRY(ask(net, count + 1, loss));
     if (sr_is_none(loss))
         return ask_gradients(net, output, record_factors(net, pass));
-    return ask_gradients(net, loss, SR_NONE);
+    return ask_gradients(net, loss, pass->scale > 0 ? record_scales(net, pass, loss) : SR_NONE);
 }
 
 static sr_status write_plan(network *net, sr_tensor output, sr_text *out) {
@@ -219,21 +237,23 @@ static sr_status record(network *net, const network_pass *pass, sr_statistics *s
     return sr_context_status(net->context);
 }
 
-static sr_status collect(network *net, int64_t samples) {
+static sr_status collect(network *net, const network_pass *pass) {
     int count = net->model->param_count;
     int64_t elements = sr_info_count(&net->output_info);
     net->output = sr_alloc_array((size_t)elements, sizeof *net->output, "the output");
     if (!net->output)
         return SR_E_MEMORY;
-    widen(net, count, elements, net->output);
-    for (int i = 0; i < count; i++)
-        widen(net, i, network_count(net, i), net->results[i]);
+    widen(net, count, elements, 1, net->output);
+    for (int i = 0; i < count; i++) {
+        const bool gradient = net->model->params[i].kind != SR_PARAM_BUFFER;
+        widen(net, i, network_count(net, i), gradient ? 1 / scale_of(pass) : 1, net->results[i]);
+    }
     if (!net->raw[count + 1])
         return SR_OK;
-    net->loss = sr_alloc_array((size_t)samples, sizeof *net->loss, "losses");
+    net->loss = sr_alloc_array((size_t)pass->samples, sizeof *net->loss, "losses");
     if (!net->loss)
         return SR_E_MEMORY;
-    widen(net, count + 1, samples, net->loss);
+    widen(net, count + 1, pass->samples, 1, net->loss);
     return SR_OK;
 }
 
@@ -245,5 +265,5 @@ sr_status network_run(network *net, const network_pass *pass) {
     sr_free(statistics.items);
     SR_TRY(status);
     SR_TRY(sr_context_run(net->context));
-    return collect(net, pass->samples);
+    return collect(net, pass);
 }

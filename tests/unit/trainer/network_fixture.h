@@ -12,7 +12,7 @@ typedef struct network_options {
     const char *model;
     const char *option, *value; // of the model, in addition to its defaults; NULL: none
     int64_t classes;
-    sr_dtype dtype; // SR_F32; SR_BF16: activations only; SR_F64: everything
+    sr_dtype dtype; // SR_F32; SR_BF16, SR_F16: activations only; SR_F64: everything
 } network_options;
 
 typedef struct network {
@@ -39,6 +39,7 @@ typedef struct network_pass {
     const int32_t *labels; // [samples] or NULL
     double smoothing;      // of labels
     const double *factors; // one for each element of the output; NULL: none
+    double scale;          // of the loss, so that gradients are large enough for f16; 0: 1
     sr_text *plan;         // receives the text of the forward plan; NULL: not wanted
 } network_pass;
 
