@@ -53,6 +53,7 @@ DOORS = [
     (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/onednn/\w+\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
     (r"kernels/device/cpu_stream\.h", r"kernels/device/\w+\.c|graph/executor_cpu\.c|tests/.*"),
+    (r"kernels/device/(device|cpu)_internal\.h", r"kernels/device/\w+\.[ch]|.*/cuda/.*|tests/.*"),
     (r"lmdb\.h", r"dataio/record/store_lmdb\.c|launcher/commands/library_list\.c|tests/.*"),
     (r"cairo.*", r"trainer/report/plot\w*\.[ch]|launcher/commands/library_list\.c|tests/.*"),
 ]
@@ -96,6 +97,19 @@ OPEN_FOR_WRITING = {
 }
 OPENERS = re.compile(r"(?<![\w.>])(?:open|openat|open64)\s*\(([^;]*?)\)\s*[;,)<>=&|]", re.S)
 FOPENS = re.compile(r"(?<![\w.>])f(?:re|d)?open(?:64)?\s*\(([^;]*?)\)\s*[;,)!=&|]", re.S)
+
+# An address of a device is a number: nothing but the devices and launchers turns it into a pointer, or a
+# pointer into it, except where unified memory is handed to a library.
+ADDRESS_ROOMS = ("graph/", "autograd/", "collective/", "trainer/", "launcher/")
+ADDRESS_DOORS = r"collective/comm_message\.c|.*/cuda/.*|collective/backend_nccl\w*\.c"
+ADDRESS = [
+    (r"\(\s*(?:const\s+)?(?:struct\s+)?\w+(?:\s+const)?\s*\*+\s*(?:const\s*)?\)\s*\(?(?:[^;,=?()]|\([^()]*\))*?\.at\b",
+     "the host reads no device memory: use a kernel, a copy or sr_device_map"),
+    (r"\bu?intptr_t\b", "a number that is an address: addresses come from devices, as sr_address"),
+    (r"\(\s*sr_address\s*\)\s*\{\s*[^\s0}]|\bsr_address\s+\w+\s*=\s*\{\s*[^\s0}]",
+     "an address that is made of something else: use sr_address_add, sr_device_host_address"),
+    (r"\bmem(?:cpy|move|set|cmp)\s*\([^;]*?\.at\b", "the host reads no device memory: use a kernel or a copy"),
+]
 
 # Words that stand nowhere (or only where the second pattern allows), with the reason.
 LIBM = (r"\b(exp|exp2|expm1|log|log2|log10|log1p|pow|tanh|sinh|cosh|erf|erfc|sin|cos|tan|asin|acos|"
@@ -330,6 +344,17 @@ def check_writing(name, text, report):
                    "a stream that is not open for reading alone: write through kernels/base/file.h")
 
 
+def check_addresses(name, text, report):
+    """Above the launchers nothing reads through an address of a device."""
+    if not name.startswith(ADDRESS_ROOMS) or re.fullmatch(ADDRESS_DOORS, name):
+        return
+    plain = blank(text)
+    for pattern, reason in ADDRESS:
+        for match in re.finditer(pattern, plain):
+            report(name, plain[:match.start()].count("\n") + 1, "address",
+                   f"'{' '.join(match.group(0).split())}': {reason}")
+
+
 def check_shape(name, text, report):
     lines = text.splitlines()
     head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
@@ -448,6 +473,7 @@ def check_tree(root):
             check_joins(name, text, report)
             check_words(name, text, report)
             check_writing(name, text, report)
+            check_addresses(name, text, report)
         if name.startswith("recipes/") and not name.endswith((".yaml", ".md", ".txt")):
             report(name, 1, "recipes", "recipes hold YAML only")
     check_sizes(files, report)

@@ -25,6 +25,9 @@ GOOD = {
                                        "#include <mpi.h>\nvoid f(void) { MPI_Bcast(); }\n",
     "kernels/provider_list.c": SPDX + "#ifdef SR_WITH_X86\n#endif\n",
     "trainer/exchange/exchange.c": SPDX + '#include "collective/comm.h"\n#include "graph/tensor.h"\n',
+    "graph/executor.c": SPDX + "void f(parser *p, sr_address a) { sr_address none = {0}; p->at = (char *)p->end; "
+                               "g((sr_address){0}, a.at == 0 ? p->at : none.at); memcpy(p->at, p->end, 3); }\n",
+    "collective/comm_message.c": SPDX + "void f(sr_address a) { send((const void *)a.at); }\n",
     "launcher/main.c": SPDX + '#include "launcher/bench/bench.h"\nint main(void) { exit(exp(0)); }\n',
     "dataio/pipeline/step.c": SPDX + '// The paper calls it a step; two marks tell them apart.\n#include "dataio/record/record.h"\n'
                                      "int tells = 1;\ntypedef struct sr_step {\n    int x;\n} sr_step;\n",
@@ -93,6 +96,15 @@ BAD = [
     ("graph/x.c", SPDX + 'const char *s = "what is none";\n', "language"),
     ("docs/x.md", "Papers lie beside the pictures.\n", "language"),
     ("tests/x.py", "# SPDX-License-Identifier: Apache-2.0\n# Look whether it is there.\n", "language"),
+    ("graph/x.c", SPDX + "float f(sr_address a) { return *(const float *)a.at; }\n", "address"),
+    ("trainer/x.c", SPDX + "float f(phase *p) { return ((float *)(p->values.at + 4))[1]; }\n", "address"),
+    ("trainer/x.c", SPDX + "float *f(run *r) {\n    return (float *const)sr_address_add(r->a, 4)\n        .at;\n}\n",
+     "address"),
+    ("trainer/x.c", SPDX + "void f(run *r) { const size_t a = 4; memcpy(r->out, a + r->in[0].at, 3); }\n", "address"),
+    ("autograd/x.c", SPDX + "float f(sr_address a) { uintptr_t n = a.at; return g(n); }\n", "address"),
+    ("collective/x.c", SPDX + "sr_address f(void *p) { return (sr_address){(size_t)p}; }\n", "address"),
+    ("launcher/x.c", SPDX + "void f(void *p) { const sr_address a = {.at = (size_t)p}; g(a); }\n", "address"),
+    ("graph/x.c", SPDX + '#include "kernels/device/device_internal.h"\n', "door"),
     ("recipes/x.py", "# SPDX-License-Identifier: Apache-2.0\n", "recipes"),
 ]
 
