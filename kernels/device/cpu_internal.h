@@ -3,10 +3,18 @@
 #ifndef SR_KERNELS_DEVICE_CPU_INTERNAL_H
 #define SR_KERNELS_DEVICE_CPU_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "kernels/device/device_internal.h"
 
 // Fills the properties of a CPU; SR_E_USAGE for an ordinal other than 0.
 SR_NODISCARD sr_status sr_cpu_open(sr_device *device, int ordinal, bool unified);
+
+// The state of "cpu-async" begins with this: what its streams draw their delays from.
+typedef struct sr_cpu_delays {
+    uint64_t seed;
+    atomic_uint streams; // so far
+} sr_cpu_delays;
 
 sr_status sr_cpu_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,
                         size_t bytes);

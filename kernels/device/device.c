@@ -160,8 +160,8 @@ sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, s
     return SR_OK;
 }
 
-// With the lock held.
-static sr_status commit(sr_device *device, sr_device_range *range, size_t bytes) {
+// With the lock held. 'bytes' is whole pages.
+static sr_status commit_pages(sr_device *device, sr_device_range *range, size_t bytes) {
     const size_t before = range->committed;
     char wanted[16], limit[16];
     if (bytes <= before)
@@ -179,7 +179,10 @@ static sr_status commit(sr_device *device, sr_device_range *range, size_t bytes)
 
 sr_status sr_device_commit(sr_device *device, sr_address memory, size_t bytes) {
     (void)pthread_mutex_lock(&device->lock);
-    const sr_status status = commit(device, range_of(device, memory), whole_pages(bytes));
+    sr_device_range *range = range_of(device, memory);
+    const sr_status status = commit_pages(device, range, whole_pages(bytes));
+    if (status == SR_OK && bytes > range->bytes)
+        range->bytes = bytes;
     (void)pthread_mutex_unlock(&device->lock);
     return status;
 }

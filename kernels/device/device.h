@@ -6,8 +6,8 @@
 //
 // Memory of a device is identified by addresses, which are not pointers: only kernels and copies
 // reach what lies there, whether or not the device is the CPU. "cpu-async" enforces this: it is a
-// CPU whose streams pause at random and whose memory faults when the host touches it, so that no
-// code comes to rely on a CPU's synchronous, shared memory.
+// CPU whose streams run late and ahead of each other and whose memory faults when the host touches
+// it, so that no code comes to rely on a CPU's synchronous, shared memory.
 //
 // Threads: any thread may allocate, free and copy. Memory and streams are freed before their device
 // is closed; memory that is not is freed with it.

@@ -2,27 +2,79 @@
 // "cpu-async": a CPU that behaves like an accelerator, for tests.
 //
 // Every range is one memory file mapped twice: the address that callers hold allows nothing (a host
-// access is a fault at the very line), the kernels' mapping allows reading and writing. Streams
-// pause at random between launches, and none is direct (stream_cpu.c).
+// access is a fault at the very line), the kernels' mapping allows reading and writing. Addresses
+// of freed ranges stay taken for a while, so that work on a stream that still uses one is a fault,
+// too, and no new range is taken for an old one. No stream is direct, and all run at the wrong time
+// where they may (stream_cpu.c), by a seed: SERRIED_TEST_SEED, or else 0.
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/machine.h"
+#include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
+#define FREED_RANGES 64u // the last ones, whose addresses stay taken
+
+typedef struct async_state {
+    sr_cpu_delays delays;
+    bool keeps_addresses; // of freed ranges; not where they are limited
+    pthread_mutex_t lock;
+    sr_device_range freed[FREED_RANGES];
+    unsigned freed_count; // so far
+} async_state;
+
 static sr_status open_async(sr_device *device, int ordinal) {
-    return sr_cpu_open(device, ordinal, false);
+    SR_TRY(sr_cpu_open(device, ordinal, false));
+    async_state *state = sr_alloc(sizeof *state, "device");
+    if (!state)
+        return SR_E_MEMORY;
+    const char *seed = getenv("SERRIED_TEST_SEED");
+    state->delays.seed = seed ? strtoull(seed, NULL, 10) : 0;
+    state->keeps_addresses = !sr_machine_get_memory().addresses_limited;
+    (void)pthread_mutex_init(&state->lock, NULL);
+    device->state = state;
+    return SR_OK;
 }
 
-static void release(sr_device *device, sr_device_range *r) {
-    (void)device;
+static void unmap(const sr_device_range *r) {
     if (r->base.at)
         (void)munmap((void *)r->base.at, r->limit);
     if (r->mapping)
         (void)munmap(r->mapping, r->limit);
+}
+
+static void close_async(sr_device *device) {
+    async_state *state = device->state;
+    for (unsigned i = 0; i < FREED_RANGES && i < state->freed_count; i++)
+        unmap(&state->freed[i]);
+    (void)pthread_mutex_destroy(&state->lock);
+    sr_free(state);
+}
+
+// Takes the memory from a range and keeps its addresses, in place of those that were freed longest
+// ago.
+static void keep_addresses(async_state *state, const sr_device_range *r) {
+    (void)mmap(r->mapping, r->limit, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)pthread_mutex_lock(&state->lock);
+    sr_device_range *place = &state->freed[state->freed_count % FREED_RANGES];
+    if (state->freed_count++ >= FREED_RANGES)
+        unmap(place);
+    *place = *r;
+    (void)pthread_mutex_unlock(&state->lock);
+}
+
+static void release(sr_device *device, sr_device_range *r) {
+    async_state *state = device->state;
+    if (state->keeps_addresses && r->base.at && r->mapping)
+        keep_addresses(state, r);
+    else
+        unmap(r);
     if (r->handle >= 0)
         (void)close((int)r->handle);
 }
@@ -66,6 +118,7 @@ const sr_device_ops sr_device_cpu_async = {
     .name = "cpu-async",
     .help = "a CPU that behaves like an accelerator, for tests",
     .open = open_async,
+    .close = close_async,
     .reserve = reserve,
     .commit = commit,
     .release = release,

@@ -12,9 +12,10 @@
 // A reserved range of addresses.
 typedef struct sr_device_range {
     sr_address base;
-    size_t limit, committed;
-    uint32_t owner; // of kernels/base/memory_owners.h
-    void *mapping;  // the device's: where kernels see it
+    size_t limit, committed; // whole pages
+    size_t bytes;            // that were asked for
+    uint32_t owner;          // of kernels/base/memory_owners.h
+    void *mapping;           // the device's: where kernels see it
     intptr_t handle;
 } sr_device_range;
 

@@ -7,6 +7,13 @@
 //
 // An event counts its marks. Recording it puts a command on the stream that notes the number of the
 // mark; who waits, waits for the number that was the last one when it began to.
+//
+// "cpu-async" makes a missing wait a wrong result. Its streams run at the wrong time where they
+// may: work for which nobody waits is left lying now and then, for longer than any reader of its
+// results takes, while other streams run ahead. A wait of the host or of another stream ends that
+// at once, asking for an event within a millisecond, so a program that waits where it must loses
+// little time. Which work is left lying follows from a seed (device_cpu_async.c). Accesses outside
+// of what was allocated are refused.
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +32,14 @@
 
 enum { QUEUE = 1024 };
 
+// Of cpu-async: one command in so many is left lying, for at most so long, or so long where
+// somebody asks for an event behind it; one in so many pauses.
+#define LINGER_EVERY 4u
+#define LINGER_NS 20000000u
+#define LINGER_ASKED_NS 1000000u
+#define PAUSE_EVERY 16u
+#define PAUSE_NS 100000u
+
 typedef struct cpu_stream cpu_stream;
 
 typedef struct cpu_event {
@@ -33,6 +48,10 @@ typedef struct cpu_event {
     pthread_cond_t changed;
     uint64_t recorded, reached; // numbers of marks
     int64_t at_ns;              // when the last mark was reached
+    // Where the last mark is: the stream is valid until the mark is reached. NULL: not on one with
+    // a thread.
+    cpu_stream *stream;
+    uint64_t end; // commands of the stream up to the mark
 } cpu_event;
 
 typedef struct copy {
@@ -52,6 +71,8 @@ typedef struct launch {
 typedef struct mark {
     cpu_event *event;
     uint64_t number;
+    cpu_stream *stream; // of a wait: where the mark is, as in the event
+    uint64_t end;
 } mark;
 
 typedef struct call {
@@ -82,6 +103,8 @@ struct cpu_stream {
     pthread_cond_t changed;
     command *queue;
     uint64_t put, done; // commands queued, commands finished
+    uint64_t wanted;    // commands that somebody waits for
+    uint64_t asked;     // commands behind which somebody asks for an event
     bool ready, stopping;
     sr_kept_error failure;
     sr_rng delays;
@@ -97,7 +120,8 @@ static bool is_async(const sr_device *device) {
 
 // ---- Pointers and scratch ----
 
-sr_status sr_cpu_pointer(sr_device *device, sr_address address, void **out) {
+// The pointer to 'bytes' bytes.
+static sr_status pointer_to(sr_device *device, sr_address address, size_t bytes, void **out) {
     sr_device_range range;
     if (!is_async(device)) {
         *out = (void *)address.at;
@@ -106,8 +130,18 @@ sr_status sr_cpu_pointer(sr_device *device, sr_address address, void **out) {
     if (!sr_device_find_range(device, address, &range))
         return SR_FAIL(SR_E_ARGUMENT, "%p is not memory of device %s", (void *)address.at,
                        device->properties.name);
-    *out = (unsigned char *)range.mapping + (address.at - range.base.at);
+    const size_t offset = address.at - range.base.at;
+    if (offset > range.bytes || bytes > range.bytes - offset)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "%zu bytes at byte %zu of memory of %zu bytes on device %s reach beyond its "
+                       "end",
+                       bytes, offset, range.bytes, device->properties.name);
+    *out = (unsigned char *)range.mapping + offset;
     return SR_OK;
+}
+
+sr_status sr_cpu_pointer(sr_device *device, sr_address address, void **out) {
+    return pointer_to(device, address, 0, out);
 }
 
 int sr_cpu_stream_threads(const sr_stream *stream) {
@@ -136,8 +170,8 @@ void *sr_cpu_stream_scratch(const sr_stream *stream, int worker) {
 // ---- Commands ----
 
 static void pause_at_random(cpu_stream *s) {
-    if (is_async(s->head.device) && sr_rng_below(&s->delays, 16) == 0)
-        sr_clock_sleep_ns((int64_t)sr_rng_below(&s->delays, 100) * 1000);
+    if (is_async(s->head.device) && sr_rng_below(&s->delays, PAUSE_EVERY) == 0)
+        sr_clock_sleep_ns((int64_t)sr_rng_below(&s->delays, PAUSE_NS));
 }
 
 static sr_status run_call(cpu_stream *s, const command *c) {
@@ -215,10 +249,30 @@ static sr_status run_mark(cpu_stream *s, const command *c) {
     return SR_OK;
 }
 
+// Somebody waits for a mark, or only asks for it. With the event's lock held, so that a stream that
+// has not reached the mark is valid.
+static void want_mark(const mark *wanted, bool waits) {
+    cpu_stream *s = wanted->stream;
+    if (wanted->event->reached >= wanted->number || !s)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    uint64_t *end = waits ? &s->wanted : &s->asked;
+    if (wanted->end > *end) {
+        *end = wanted->end;
+        (void)pthread_cond_broadcast(&s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static mark last_mark(cpu_event *event) {
+    return (mark){event, event->recorded, event->stream, event->end};
+}
+
 static sr_status run_wait(cpu_stream *s, const command *c) {
     cpu_event *event = c->as.mark.event;
     (void)s;
     (void)pthread_mutex_lock(&event->lock);
+    want_mark(&c->as.mark, true);
     while (event->reached < c->as.mark.number)
         (void)pthread_cond_wait(&event->changed, &event->lock);
     (void)pthread_mutex_unlock(&event->lock);
@@ -230,18 +284,23 @@ static sr_status run(cpu_stream *s, const command *c) {
     return c->run(s, c);
 }
 
-static sr_status enqueue(cpu_stream *s, const command *c) {
-    if (s->direct) {
-        if (s->failure.status == SR_OK || c->always)
-            sr_error_keep(&s->failure, run(s, c));
-        return SR_OK;
-    }
+// Puts a command on a stream with a thread; returns how many there are up to it.
+static uint64_t put_command(cpu_stream *s, const command *c) {
     (void)pthread_mutex_lock(&s->lock);
     while (s->put - s->done == QUEUE)
         (void)pthread_cond_wait(&s->changed, &s->lock);
     s->queue[s->put++ % QUEUE] = *c;
+    const uint64_t end = s->put;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
+    return end;
+}
+
+static sr_status enqueue(cpu_stream *s, const command *c) {
+    if (!s->direct)
+        (void)put_command(s, c);
+    else if (s->failure.status == SR_OK || c->always)
+        sr_error_keep(&s->failure, run(s, c));
     return SR_OK;
 }
 
@@ -252,6 +311,25 @@ static void start_worker(void *user, int worker) {
     (void)user;
     (void)worker;
     sr_kernels_thread_init();
+}
+
+static struct timespec time_at(int64_t clock_ns) {
+    return (struct timespec){.tv_sec = (time_t)(clock_ns / SR_NS_PER_S),
+                             .tv_nsec = (long)(clock_ns % SR_NS_PER_S)};
+}
+
+// With the lock held: leaves the next command lying, or not.
+static void linger(cpu_stream *s) {
+    if (!is_async(s->head.device) || sr_rng_below(&s->delays, LINGER_EVERY) != 0)
+        return;
+    const int64_t begin = sr_clock_ns();
+    const int64_t end = begin + (int64_t)sr_rng_below(&s->delays, LINGER_NS);
+    const int64_t end_asked = begin + (int64_t)sr_rng_below(&s->delays, LINGER_ASKED_NS);
+    int error = 0;
+    while (s->wanted <= s->done && s->put - s->done < QUEUE && !s->stopping && error == 0) {
+        const struct timespec at = time_at(s->asked > s->done && end_asked < end ? end_asked : end);
+        error = pthread_cond_timedwait(&s->changed, &s->lock, &at);
+    }
 }
 
 static void *stream_main(void *user) {
@@ -266,6 +344,7 @@ static void *stream_main(void *user) {
             (void)pthread_cond_wait(&s->changed, &s->lock);
         if (s->put == s->done)
             break;
+        linger(s);
         const command *c = &s->queue[s->done % QUEUE]; // nobody overwrites it before it is done
         const bool skip = s->failure.status != SR_OK && !c->always;
         (void)pthread_mutex_unlock(&s->lock);
@@ -306,6 +385,20 @@ static sr_status wait_until_ready(cpu_stream *s) {
     return failed ? sr_cpu_stream_wait(&s->head) : SR_OK;
 }
 
+static void init_delays(sr_cpu_delays *from, sr_rng *out) {
+    const unsigned stream = atomic_fetch_add_explicit(&from->streams, 1, memory_order_relaxed);
+    sr_rng_init(out, from->seed, stream, 0, 0);
+}
+
+// Deadlines are of the monotonic clock.
+static void init_condition(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(condition, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
 sr_status sr_cpu_stream_create(sr_device *device, const sr_stream_options *options,
                                sr_stream **out) {
     cpu_stream *s = sr_alloc(sizeof *s, "stream");
@@ -314,9 +407,10 @@ sr_status sr_cpu_stream_create(sr_device *device, const sr_stream_options *optio
     s->head.device = device;
     s->direct = options->direct && !is_async(device);
     s->threads = options->direct ? 1 : options->threads > 0 ? options->threads : sr_cpu_count();
-    sr_rng_init(&s->delays, (uint64_t)sr_clock_ns(), 0, 0, 0);
+    if (is_async(device))
+        init_delays(device->state, &s->delays);
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_cond_init(&s->changed, NULL);
+    init_condition(&s->changed);
     s->scratch = sr_alloc_array((size_t)s->threads, sizeof *s->scratch, "stream");
     sr_status status = s->scratch ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK && !s->direct)
@@ -368,29 +462,42 @@ static sr_status put_copy(sr_stream *stream, void *to, const void *from, size_t 
 sr_status sr_cpu_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,
                         size_t bytes) {
     void *p = NULL;
-    SR_TRY(sr_cpu_pointer(device, to, &p));
+    SR_TRY(pointer_to(device, to, bytes, &p));
     return put_copy(stream, p, from, bytes);
 }
 
 sr_status sr_cpu_download(sr_device *device, sr_stream *stream, void *to, sr_address from,
                           size_t bytes) {
     void *p = NULL;
-    SR_TRY(sr_cpu_pointer(device, from, &p));
+    SR_TRY(pointer_to(device, from, bytes, &p));
     return put_copy(stream, to, p, bytes);
 }
 
 sr_status sr_cpu_copy(sr_device *device, sr_stream *stream, sr_address to, sr_address from,
                       size_t bytes) {
     void *p = NULL, *q = NULL;
-    SR_TRY(sr_cpu_pointer(device, to, &p));
-    SR_TRY(sr_cpu_pointer(device, from, &q));
+    SR_TRY(pointer_to(device, to, bytes, &p));
+    SR_TRY(pointer_to(device, from, bytes, &q));
     return put_copy(stream, p, q, bytes);
 }
 
 sr_status sr_cpu_stream_clear(sr_stream *stream, sr_address memory, size_t bytes) {
     void *p = NULL;
-    SR_TRY(sr_cpu_pointer(stream->device, memory, &p));
+    SR_TRY(pointer_to(stream->device, memory, bytes, &p));
     return enqueue(own(stream), &(command){.run = run_copy, .as.copy = {p, NULL, bytes}});
+}
+
+// Bytes that a kernel accesses of an argument, as far as that is known: of the kernels in the list.
+static size_t argument_bytes(const sr_kernel_request *request, int i) {
+    const int64_t count = sr_kernel_argument_count(request, i);
+    return count > 0 ? (size_t)count * sr_dtype_size(request->dtype[i]) : 0;
+}
+
+static sr_status find_argument(sr_device *device, const sr_kernel_call *from, int i, void **out) {
+    const sr_status status = pointer_to(device, from->p[i], argument_bytes(from->request, i), out);
+    if (status != SR_OK)
+        sr_error_prefix("argument %d of kernel %s", i, sr_kernel_name(from->request->kernel));
+    return status;
 }
 
 sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from) {
@@ -401,9 +508,10 @@ sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from) {
     launch *l = &c.as.launch;
     for (int i = 0; i < from->request->args; i++)
         if (!sr_address_is_none(from->p[i]))
-            SR_TRY(sr_cpu_pointer(stream->device, from->p[i], &l->p[i]));
+            SR_TRY(find_argument(stream->device, from, i, &l->p[i]));
     if (!sr_address_is_none(from->workspace))
-        SR_TRY(sr_cpu_pointer(stream->device, from->workspace, &l->workspace));
+        SR_TRY(
+            pointer_to(stream->device, from->workspace, from->prepared->workspace, &l->workspace));
     if (from->prepared->scratch > s->scratch_bytes) {
         if (!s->direct) // its thread may be using the present one
             SR_TRY(sr_cpu_stream_wait(stream));
@@ -415,8 +523,13 @@ sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from) {
 sr_status sr_cpu_stream_wait(sr_stream *stream) {
     cpu_stream *s = own(stream);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->put != s->done)
+    while (s->put != s->done) {
+        if (s->wanted < s->put) {
+            s->wanted = s->put;
+            (void)pthread_cond_broadcast(&s->changed);
+        }
         (void)pthread_cond_wait(&s->changed, &s->lock);
+    }
     const sr_status status = sr_error_restore(&s->failure);
     s->failure.status = SR_OK;
     (void)pthread_mutex_unlock(&s->lock);
@@ -426,16 +539,12 @@ sr_status sr_cpu_stream_wait(sr_stream *stream) {
 // ---- Events ----
 
 sr_status sr_cpu_event_create(sr_device *device, sr_event **out) {
-    pthread_condattr_t monotonic;
     cpu_event *event = sr_alloc(sizeof *event, "event");
     if (!event)
         return SR_E_MEMORY;
     event->head.device = device;
     (void)pthread_mutex_init(&event->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&event->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    init_condition(&event->changed);
     *out = &event->head;
     return SR_OK;
 }
@@ -449,11 +558,20 @@ void sr_cpu_event_free(sr_event *event) {
 
 sr_status sr_cpu_event_record(sr_event *event, sr_stream *stream) {
     cpu_event *e = (cpu_event *)event;
+    cpu_stream *s = own(stream);
     (void)pthread_mutex_lock(&e->lock);
     const uint64_t number = ++e->recorded;
+    e->stream = NULL;
     (void)pthread_mutex_unlock(&e->lock);
-    return enqueue(own(stream),
-                   &(command){.run = run_mark, .always = true, .as.mark = {e, number}});
+    const command c = {.run = run_mark, .always = true, .as.mark = {.event = e, .number = number}};
+    if (s->direct)
+        return enqueue(s, &c);
+    const uint64_t end = put_command(s, &c);
+    (void)pthread_mutex_lock(&e->lock);
+    e->stream = s;
+    e->end = end;
+    (void)pthread_mutex_unlock(&e->lock);
+    return SR_OK;
 }
 
 bool sr_cpu_event_done(const sr_event *event) {
@@ -463,6 +581,8 @@ bool sr_cpu_event_done(const sr_event *event) {
     } e = {.in = event}; // only its lock changes
     (void)pthread_mutex_lock(&e.out->lock);
     const bool done = e.out->reached >= e.out->recorded;
+    const mark last = last_mark(e.out);
+    want_mark(&last, false);
     (void)pthread_mutex_unlock(&e.out->lock);
     return done;
 }
@@ -470,24 +590,21 @@ bool sr_cpu_event_done(const sr_event *event) {
 sr_status sr_cpu_stream_wait_event(sr_stream *stream, sr_event *event) {
     cpu_event *e = (cpu_event *)event;
     (void)pthread_mutex_lock(&e->lock);
-    const uint64_t number = e->recorded;
-    const bool done = e->reached >= number;
+    const mark wanted = last_mark(e);
+    const bool done = e->reached >= wanted.number;
     (void)pthread_mutex_unlock(&e->lock);
     if (done)
         return SR_OK;
-    return enqueue(own(stream),
-                   &(command){.run = run_wait, .always = true, .as.mark = {e, number}});
+    return enqueue(own(stream), &(command){.run = run_wait, .always = true, .as.mark = wanted});
 }
 
 sr_status sr_cpu_event_wait(sr_event *event, double seconds) {
     cpu_event *e = (cpu_event *)event;
-    struct timespec at;
+    const struct timespec at = time_at(sr_clock_ns() + (int64_t)(seconds * (double)SR_NS_PER_S));
     int error = 0;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    const int64_t end = (int64_t)at.tv_nsec + (int64_t)(seconds * (double)SR_NS_PER_S);
-    at.tv_sec += (time_t)(end / SR_NS_PER_S);
-    at.tv_nsec = (long)(end % SR_NS_PER_S);
     (void)pthread_mutex_lock(&e->lock);
+    const mark last = last_mark(e);
+    want_mark(&last, true);
     while (e->reached < e->recorded && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&e->changed, &e->lock, &at);
     const bool done = e->reached >= e->recorded;

@@ -105,6 +105,25 @@ static void test_a_repeated_step_is_neither_built_nor_looked_for(void **state) {
     sr_context_free(context);
 }
 
+// What still runs uses the executor's memory until the end.
+static void test_an_executor_is_freed_while_it_replays(void **state) {
+    (void)state;
+    sr_context *context = context_new();
+    weight = sr_variable(context, "w", &four, ramp);
+    sr_context_begin_step(context);
+    sr_plan *plan = compile_square(context, 0.5);
+    const sr_address inputs[SR_INPUT_SLOTS] = {
+        device_copy(sr_context_device(context), ramp, sizeof ramp)};
+    const sr_run run = {.inputs = inputs};
+    for (int i = 0; i < 50; i++) {
+        sr_executor *executor;
+        assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
+        assert_ok(sr_executor_begin(executor, plan, &run));
+        sr_executor_free(executor);
+    }
+    sr_context_free(context);
+}
+
 // A moved variable, and a plan that the cache has dropped in between.
 static void test_a_repeated_plan_is_bound_again(void **state) {
     (void)state;
@@ -388,6 +407,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_repeated_step_is_neither_built_nor_looked_for),
         cmocka_unit_test(test_a_repeated_plan_is_bound_again),
+        cmocka_unit_test(test_an_executor_is_freed_while_it_replays),
         cmocka_unit_test(test_phases_take_turns),
         cmocka_unit_test(test_a_change_is_seen),
         cmocka_unit_test(test_another_request_is_another_program),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and streams, each test on every device: memory, ranges that grow in place, order of work,
-// failures that persist until the wait, events, kernels, and that the host cannot access the memory
-// of "cpu-async".
+// failures that persist until the wait, events, kernels; and that "cpu-async" is strict: the host
+// cannot access its memory, accesses outside of it are refused, a missing wait is a wrong result.
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -198,6 +198,51 @@ static void test_cpu_async_refuses_foreign_addresses(void **state) {
     sr_device_close(device);
 }
 
+static void test_cpu_async_refuses_what_is_beyond_an_allocation(void **state) {
+    (void)state;
+    sr_device *device = open_device(1);
+    sr_stream *stream = open_stream(device);
+    char text[1001] = "";
+    sr_address memory, range;
+    assert_ok(sr_device_alloc(device, 1000, "a test", &memory));
+    assert_ok(sr_device_upload(device, memory, text, 1000));
+    assert_status(SR_E_ARGUMENT, sr_device_upload(device, memory, text, 1001));
+    assert_message("1001 bytes at byte 0 of memory of 1000 bytes on device cpu-async");
+    const sr_address inside = sr_address_add(memory, 600);
+    assert_ok(sr_stream_clear(stream, inside, 400));
+    assert_status(SR_E_ARGUMENT, sr_stream_clear(stream, inside, 401));
+    assert_status(SR_E_ARGUMENT, sr_stream_copy(stream, memory, inside, 500));
+    assert_status(SR_E_ARGUMENT, sr_stream_copy(stream, inside, memory, 500));
+    assert_status(SR_E_ARGUMENT, sr_stream_download(stream, text, inside, 500));
+    assert_ok(sr_device_reserve(device, 1 << 20, "range of a test", &range));
+    assert_ok(sr_device_commit(device, range, 5000));
+    assert_status(SR_E_ARGUMENT, sr_stream_clear(stream, range, 5001));
+    assert_ok(sr_device_commit(device, range, 5001));
+    assert_ok(sr_stream_clear(stream, range, 5001));
+    assert_ok(sr_stream_wait(stream));
+    sr_stream_free(stream);
+    sr_device_close(device);
+}
+
+// So that what still uses one does not find other memory there.
+static void test_cpu_async_does_not_use_freed_addresses_again(void **state) {
+    (void)state;
+    sr_device *device = open_device(1);
+    sr_address freed[40];
+    for (int i = 0; i < 40; i++) {
+        assert_ok(sr_device_alloc(device, 5000, "a test", &freed[i]));
+        for (int k = 0; k < i; k++)
+            assert_false(sr_address_equal(freed[i], freed[k]));
+        sr_device_free(device, freed[i]);
+    }
+    for (int i = 0; i < 100; i++) { // more than are kept
+        sr_address memory;
+        assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+        sr_device_free(device, memory);
+    }
+    sr_device_close(device);
+}
+
 // ---- Streams ----
 
 typedef struct log {
@@ -374,6 +419,77 @@ static void test_a_stream_waits_for_an_event(void **state) {
     }
 }
 
+// The second stream copies what the first one uploads; returns whether it was too early.
+static bool reads_too_early(sr_stream *first, sr_stream *second, sr_event *event, bool waits) {
+    static const int old = 1, new = 2;
+    sr_device *device = sr_stream_device(first);
+    const sr_address x = device_copy(device, &old, sizeof old), y = device_copy(device, &old, 4);
+    int got = 0;
+    assert_ok(sr_stream_upload(first, x, &new, sizeof new));
+    assert_ok(sr_event_record(event, first));
+    if (waits)
+        assert_ok(sr_stream_wait_event(second, event));
+    assert_ok(sr_stream_copy(second, y, x, sizeof new));
+    assert_ok(sr_stream_download(second, &got, y, sizeof got));
+    assert_ok(sr_stream_wait(second));
+    assert_ok(sr_stream_wait(first));
+    sr_device_free(device, x);
+    sr_device_free(device, y);
+    return got != new;
+}
+
+// The second stream writes where the first one reads; returns whether it was too early.
+static bool writes_too_early(sr_stream *first, sr_stream *second, sr_event *event, bool waits) {
+    static const int old = 1, new = 2;
+    sr_device *device = sr_stream_device(first);
+    const sr_address x = device_copy(device, &old, sizeof old);
+    int got = 0;
+    assert_ok(sr_stream_download(first, &got, x, sizeof got));
+    assert_ok(sr_event_record(event, first));
+    if (waits)
+        assert_ok(sr_stream_wait_event(second, event));
+    assert_ok(sr_stream_upload(second, x, &new, sizeof new));
+    assert_ok(sr_stream_wait(second));
+    assert_ok(sr_stream_wait(first));
+    sr_device_free(device, x);
+    return got != old;
+}
+
+// Of so many reads and as many writes, how many are too early.
+static void count_too_early(int tries, bool waits, int *reads, int *writes) {
+    sr_device *device = open_device(1);
+    sr_stream *first = open_stream(device), *second = open_stream(device);
+    sr_event *event;
+    *reads = *writes = 0;
+    assert_ok(sr_event_create(device, &event));
+    for (int i = 0; i < tries; i++) {
+        *reads += reads_too_early(first, second, event, waits);
+        *writes += writes_too_early(first, second, event, waits);
+    }
+    sr_stream_free(first);
+    sr_stream_free(second);
+    sr_event_free(event);
+    sr_device_close(device);
+}
+
+static void test_a_wait_keeps_the_order(void **state) {
+    int reads, writes;
+    (void)state;
+    count_too_early(200, true, &reads, &writes);
+    assert_true(reads == 0 && writes == 0);
+}
+
+static void test_cpu_async_shows_a_missing_wait(void **state) {
+    int reads, writes;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer reports the race, which is meant");
+#endif
+    count_too_early(200, false, &reads, &writes);
+    print_message("of 200, %d read and %d written too early\n", reads, writes);
+    assert_true(reads >= 10 && writes >= 10);
+}
+
 // A direct stream of the CPU has run its work when a call returns; cpu-async has none.
 static void test_direct_streams(void **state) {
     static const sr_stream_options direct = {.direct = true};
@@ -439,6 +555,31 @@ static void test_launches(void **state) {
         sr_prepared_release(&prepared);
         sr_device_close(device);
     }
+}
+
+// Arguments that the kernel would access beyond their end, and one that is the host's.
+static void test_cpu_async_checks_arguments(void **state) {
+    static float host[100];
+    (void)state;
+    sr_device *device = open_device(1);
+    sr_stream *stream = open_stream(device);
+    const sr_address x = device_copy(device, host, sizeof host);
+    const sr_address p[] = {x, sr_address_add(x, sizeof(float)), x};
+    const sr_address q[] = {x, x, {(uintptr_t)host}};
+    sr_kernel_request request;
+    sr_prepared prepared;
+    prepare_add(100, &request, &prepared);
+    sr_kernel_call call = {.prepared = &prepared, .request = &request, .p = p};
+    assert_status(SR_E_ARGUMENT, sr_stream_launch(stream, &call));
+    assert_message("argument 1 of kernel add: 400 bytes at byte 4 of memory of 400 bytes");
+    call.p = q;
+    assert_status(SR_E_ARGUMENT, sr_stream_launch(stream, &call));
+    assert_message("argument 2 of kernel add");
+    assert_message("is not memory of device cpu-async");
+    assert_ok(sr_stream_wait(stream));
+    sr_prepared_release(&prepared);
+    sr_stream_free(stream);
+    sr_device_close(device);
 }
 
 static sr_status fail_block(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
@@ -551,12 +692,17 @@ int main(void) {
         cmocka_unit_test(test_a_range_grows_in_place),
         cmocka_unit_test(test_the_host_cannot_read_cpu_async),
         cmocka_unit_test(test_cpu_async_refuses_foreign_addresses),
+        cmocka_unit_test(test_cpu_async_refuses_what_is_beyond_an_allocation),
+        cmocka_unit_test(test_cpu_async_does_not_use_freed_addresses_again),
         cmocka_unit_test(test_work_runs_in_order),
         cmocka_unit_test(test_a_failure_persists_until_the_wait),
         cmocka_unit_test(test_copies_and_events),
         cmocka_unit_test(test_a_stream_waits_for_an_event),
+        cmocka_unit_test(test_a_wait_keeps_the_order),
+        cmocka_unit_test(test_cpu_async_shows_a_missing_wait),
         cmocka_unit_test(test_direct_streams),
         cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_cpu_async_checks_arguments),
         cmocka_unit_test(test_a_failing_launch_is_named),
         cmocka_unit_test(test_a_team),
         cmocka_unit_test(test_signals_are_not_a_streams_business),

@@ -51,6 +51,7 @@ void engine_begin(engine_fixture *f, const char *recipe, int threads, const char
     const sr_engine_options options = {.recipe = f->recipe,
                                        .task = task,
                                        .comm = f->comm,
+                                       .device = f->device,
                                        .threads = threads,
                                        .classes = ENGINE_CLASSES,
                                        .batch = ENGINE_BATCH,

@@ -8,6 +8,7 @@
 enum { ENGINE_SIDE = 32, ENGINE_BATCH = 32, ENGINE_LANES = 4, ENGINE_CLASSES = 5 };
 
 typedef struct engine_fixture {
+    const char *device; // NULL: the default
     sr_recipe *recipe;
     sr_comm *comm;
     sr_engine *engine;
@@ -17,8 +18,8 @@ typedef struct engine_fixture {
     const char *more;      // another override; NULL: none
 } engine_fixture;
 
-// An engine of a recipe with one override (NULL: none), and pictures for its lanes; *f must be
-// zeroed but for 'more'.
+// An engine of a recipe with one override (NULL: none), and pictures for its lanes; *f is zero but
+// for 'device' and 'more'.
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra);
 void engine_end(engine_fixture *f);
 // Runs all phases of step 'number'; returns the loss of the last one.

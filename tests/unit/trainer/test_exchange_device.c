@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange with memory that the host cannot reach: contributions, sums and values on the
 // device, the update as a kernel, messages staged through the host. Ranks are threads; the lanes of
-// a rank come on two streams, in turns. The values are those of the definition, on every device.
+// a rank come on three streams, in turns. The values are those of the definition, on every device.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "collective/backend_local_internal.h"
 #include "kernels/base/memory.h"
+#include "kernels/device/cpu_stream.h"
 #include "kernels/kernel_params.h"
 #include "kernels/prepared_cache.h"
 #include "tests/unit/support/test_support.h"
@@ -17,7 +18,7 @@
 #define MAX_RANKS 3
 #define LANES 6
 #define STEPS 3
-#define STREAMS 2
+#define STREAMS 3 // so that siblings of every level come on different ones
 
 // Segments cross borders of blocks; the last one has more elements than lanes give.
 static const sr_segment segments[] = {
@@ -27,8 +28,17 @@ static const sr_segment segments[] = {
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0], LONGEST = 208, GIVEN = 40 };
 
+// A block's measure, on the stream that has its sum.
+typedef struct measure_call {
+    const float *sum;
+    double *out;
+    int64_t count;
+} measure_call;
+
 typedef struct device_rank {
     const char *device_name;
+    bool agrees; // updates depend on the measures of all blocks
+    measure_call measures[ELEMENTS / SR_BLOCK_ELEMENTS + 1];
     int rank, ranks;
     sr_comm *comm;
     sr_device *device;
@@ -42,7 +52,49 @@ typedef struct device_rank {
     char message[256];
 } device_rank;
 
-// new = 0.75 old - 0.0625 sum, by the kernel of moving averages
+static double measure_of(const float *sum, int64_t count) {
+    double squares = 0;
+    for (int64_t i = 0; i < count; i++)
+        squares += (double)sum[i] * (double)sum[i];
+    return squares;
+}
+
+static float scale_of(double squares) {
+    return squares > 1e6 ? (float)(1e6 / squares) : 1.0f;
+}
+
+static sr_status run_measure(void *user) {
+    const measure_call *m = user;
+    m->out[0] += measure_of(m->sum, m->count);
+    return SR_OK;
+}
+
+static sr_status measure(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
+                         sr_address out, sr_stream *stream) {
+    device_rank *r = user;
+    measure_call *m = &r->measures[begin / SR_BLOCK_ELEMENTS];
+    void *from = NULL, *to = NULL;
+    (void)step;
+    SR_TRY(sr_cpu_pointer(r->device, sum, &from));
+    SR_TRY(sr_cpu_pointer(r->device, out, &to));
+    *m = (measure_call){from, to, end - begin};
+    return sr_cpu_stream_call(stream, run_measure, m);
+}
+
+static sr_status set_hyper(device_rank *r, float scale) {
+    const float hyper[16] = {0.75f, -0.0625f, scale};
+    return sr_device_upload(r->device, r->hyper, hyper, sizeof hyper);
+}
+
+static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
+    double squares = 0;
+    (void)step;
+    for (int64_t b = 0; b < blocks; b++)
+        squares += measures[b * SR_EXCHANGE_MEASURES];
+    return set_hyper(user, scale_of(squares));
+}
+
+// new = 0.75 old - 0.0625 scale sum, by the kernel of moving averages
 static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
                         sr_address values, sr_stream *stream) {
     device_rank *r = user;
@@ -59,7 +111,6 @@ static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr
 }
 
 static sr_status allocate(device_rank *r) {
-    static const float hyper[16] = {0.75f, -0.0625f, 1};
     static const sr_stream_options one = {.threads = 1};
     SR_TRY(sr_device_open(r->device_name, &r->device));
     SR_TRY(sr_prepared_cache_create(&r->kernels));
@@ -67,8 +118,8 @@ static sr_status allocate(device_rank *r) {
         SR_TRY(sr_stream_create(r->device, &one, &r->streams[i]));
     SR_TRY(sr_device_alloc(r->device, ELEMENTS * sizeof(float), "values", &r->values));
     SR_TRY(sr_device_alloc(r->device, ELEMENTS * sizeof(float), "state", &r->state));
-    SR_TRY(sr_device_alloc(r->device, sizeof hyper, "hyper", &r->hyper));
-    SR_TRY(sr_device_upload(r->device, r->hyper, hyper, sizeof hyper));
+    SR_TRY(sr_device_alloc(r->device, 16 * sizeof(float), "hyper", &r->hyper));
+    SR_TRY(set_hyper(r, 1));
     for (int lane = 0; lane < LANES; lane++)
         for (int s = 0; s < SEGMENTS; s++)
             SR_TRY(
@@ -81,6 +132,8 @@ static sr_status allocate(device_rank *r) {
                                          .values = r->values,
                                          .elements = ELEMENTS,
                                          .update = update,
+                                         .measure = r->agrees ? measure : NULL,
+                                         .agree = agree,
                                          .user = r,
                                          .act_seconds = 60};
     SR_TRY(sr_exchange_create(r->comm, &options, &r->exchange));
@@ -164,7 +217,23 @@ static void expect(float *out) {
     memset(out + last->begin + GIVEN, 0, (size_t)(last->count - GIVEN) * sizeof *out);
 }
 
-static void run_world(const char *device_name, int ranks, const float *expected) {
+static void expect_agreed(float *out) {
+    static float sums[ELEMENTS];
+    memset(out, 0, ELEMENTS * sizeof *out);
+    for (int64_t step = 0; step < STEPS; step++) {
+        double squares = 0;
+        for (int s = 0; s < SEGMENTS; s++)
+            for (int64_t i = segments[s].begin; i < segments[s].begin + given(s); i++)
+                sums[i] = world_sum(LANES, step, 0, 8, i);
+        for (int64_t b = 0; b < ELEMENTS; b += SR_BLOCK_ELEMENTS)
+            squares += measure_of(sums + b, b + SR_BLOCK_ELEMENTS < ELEMENTS ? SR_BLOCK_ELEMENTS
+                                                                             : ELEMENTS - b);
+        for (int64_t i = 0; i < ELEMENTS; i++)
+            out[i] = world_new_value(out[i], scale_of(squares) * sums[i]);
+    }
+}
+
+static void run_world(const char *device_name, int ranks, bool agrees, const float *expected) {
     static device_rank all[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     sr_local_world *world = NULL;
@@ -175,6 +244,7 @@ static void run_world(const char *device_name, int ranks, const float *expected)
         all[i].device_name = device_name;
         all[i].rank = i;
         all[i].ranks = ranks;
+        all[i].agrees = agrees;
         assert_ok(sr_local_world_join(world, i, NULL, &all[i].comm));
     }
     for (int i = 0; i < ranks; i++)
@@ -193,14 +263,25 @@ static void same_bits_on_every_device_and_number_of_ranks(void **state) {
     (void)state;
     expect(expected);
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run_world("cpu", ranks, expected);
-        run_world("cpu-async", ranks, expected);
+        run_world("cpu", ranks, false, expected);
+        run_world("cpu-async", ranks, false, expected);
+    }
+}
+
+static void updates_that_depend_on_all_gradients(void **state) {
+    static float expected[ELEMENTS];
+    (void)state;
+    expect_agreed(expected);
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
+        run_world("cpu", ranks, true, expected);
+        run_world("cpu-async", ranks, true, expected);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_on_every_device_and_number_of_ranks),
+        cmocka_unit_test(updates_that_depend_on_all_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
