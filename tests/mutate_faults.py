@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The faults that tests/mutate seeds: one wrong line each, mostly small ones.
 
-'old' must occur exactly once in its file; a change of that line changes the fault, too. 'tests' are
-the short tests that are tried first. Faults in headers of x86 kernels affect every vector width.
+'old' must occur exactly once in its file (or each of several, in turn); a change of that line changes
+the fault, too. 'tests' are the short tests that are tried first. Faults in headers of x86 kernels affect
+every vector width.
 """
 import collections
 
