@@ -20,22 +20,23 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
-static void fill_pictures(engine_fixture *f) {
+static sr_status fill_pictures(engine_fixture *f) {
     sr_rng rng;
     sr_rng_init(&rng, 7, 0, 0, 0);
     f->images = sr_alloc((size_t)ENGINE_BATCH * ENGINE_SIDE * ENGINE_SIDE * 3, "pictures");
     f->labels = sr_alloc_array(ENGINE_BATCH, sizeof *f->labels, "labels");
-    assert_non_null(f->images);
-    assert_non_null(f->labels);
+    if (!f->images || !f->labels)
+        return SR_E_MEMORY;
     for (int i = 0; i < ENGINE_BATCH; i++) {
         f->labels[i] = i % ENGINE_CLASSES;
         for (int k = 0; k < ENGINE_SIDE * ENGINE_SIDE * 3; k++)
             f->images[i * ENGINE_SIDE * ENGINE_SIDE * 3 + k] =
                 (uint8_t)(sr_rng_below(&rng, 128) + (uint32_t)(i % ENGINE_CLASSES) * 25);
     }
+    return SR_OK;
 }
 
-void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra) {
+sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const char *extra) {
     const char *overrides[4] = {"batch=32", "lanes=4"};
     int count = 2;
     const sr_task_desc *task;
@@ -44,10 +45,11 @@ void engine_begin(engine_fixture *f, const char *recipe, int threads, const char
         overrides[count++] = extra;
     if (f->more)
         overrides[count++] = f->more;
-    assert_ok(sr_recipe_load(recipe, overrides, count, &f->recipe));
-    assert_ok(sr_recipe_check(f->recipe));
-    assert_ok(sr_choose_task(f->recipe, &task));
-    assert_ok(sr_comm_create(&comm, &f->comm));
+    SR_TRY(sr_recipe_load(recipe, overrides, count, &f->recipe));
+    SR_TRY(sr_recipe_check(f->recipe));
+    SR_TRY(sr_choose_task(f->recipe, &task));
+    if (!f->comm)
+        SR_TRY(sr_comm_create(&comm, &f->comm));
     const sr_engine_options options = {.recipe = f->recipe,
                                        .task = task,
                                        .comm = f->comm,
@@ -59,10 +61,14 @@ void engine_begin(engine_fixture *f, const char *recipe, int threads, const char
                                        .image_height = ENGINE_SIDE,
                                        .image_width = ENGINE_SIDE,
                                        .seed = 3};
-    assert_ok(sr_engine_create(&options, &f->engine));
+    SR_TRY(sr_engine_create(&options, &f->engine));
     for (int p = 0; p < f->engine->phase_count; p++)
-        assert_ok(sr_phase_start_average(f->engine->phases[p]));
-    fill_pictures(f);
+        SR_TRY(sr_phase_start_average(f->engine->phases[p]));
+    return fill_pictures(f);
+}
+
+void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra) {
+    assert_ok(engine_open(f, recipe, threads, extra));
 }
 
 void engine_end(engine_fixture *f) {

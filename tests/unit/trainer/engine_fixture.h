@@ -9,8 +9,8 @@ enum { ENGINE_SIDE = 32, ENGINE_BATCH = 32, ENGINE_LANES = 4, ENGINE_CLASSES = 5
 
 typedef struct engine_fixture {
     const char *device; // NULL: the default
+    sr_comm *comm;      // NULL: one rank
     sr_recipe *recipe;
-    sr_comm *comm;
     sr_engine *engine;
     uint8_t *images;
     int32_t *labels;
@@ -19,8 +19,11 @@ typedef struct engine_fixture {
 } engine_fixture;
 
 // An engine of a recipe with one override (NULL: none), and pictures for its lanes; *f is zero but
-// for 'device' and 'more'.
+// for 'device', 'comm' and 'more'.
+sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const char *extra);
+// The same, which must succeed.
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra);
+// Frees all of it, the communicator included; also after engine_open has failed.
 void engine_end(engine_fixture *f);
 // Runs all phases of step 'number'; returns the loss of the last one.
 double engine_step(engine_fixture *f, int64_t number);

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a run does with an engine gives the same bits on "cpu-async" as on "cpu": steps
-// with other pictures and settings each time, moving averages with lookahead, two phases,
-// inference, mixing, a checkpoint and what is loaded from it. The source takes its memory back as
-// soon as the engine is done with it.
+// Everything that a run does with an engine gives the same bits on "cpu-async", on one rank or
+// several, as on one rank on "cpu": steps with other pictures and settings each time, moving
+// averages with lookahead, two phases, inference, mixing, a checkpoint and what is loaded from it.
+// The source takes its memory back as soon as the engine is done with it. Ranks are threads.
+#include <pthread.h>
+
 #include "tests/unit/support/test_support.h"
 
+#include "collective/backend_local_internal.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/trainer/engine_fixture.h"
 
-enum { STEPS = 6, SAMPLES = ENGINE_BATCH / ENGINE_LANES, PIXELS = ENGINE_SIDE * ENGINE_SIDE * 3 };
+enum {
+    MAX_RANKS = 3,
+    STEPS = 6,
+    SAMPLES = ENGINE_BATCH / ENGINE_LANES,
+    PIXELS = ENGINE_SIDE * ENGINE_SIDE * 3,
+};
 
 typedef struct lane_memory {
     _Alignas(64) uint8_t image[SAMPLES * PIXELS];
     _Alignas(64) int32_t label[SAMPLES];
 } lane_memory;
-
-typedef struct lanes {
-    const engine_fixture *f;
-    int64_t step;
-    lane_memory memory[ENGINE_LANES];
-} lanes;
 
 typedef struct results {
     double loss[STEPS + 1][SR_MAX_PHASES];
@@ -29,67 +31,81 @@ typedef struct results {
     int32_t partner[SAMPLES];
 } results;
 
-static void fill(const lanes *l, int lane, lane_memory *out) {
+typedef struct engine_rank {
+    const char *recipe, *extra, *folder;
+    engine_fixture first, next;
+    const engine_fixture *f; // the present one
+    int64_t step;
+    lane_memory memory[ENGINE_LANES];
+    results out;
+    char message[512];
+} engine_rank;
+
+static void fill(const engine_rank *r, int lane, lane_memory *out) {
     const size_t first = (size_t)lane * SAMPLES;
     for (size_t i = 0; i < sizeof out->image; i++)
-        out->image[i] = (uint8_t)(l->f->images[first * PIXELS + i] + 31 * l->step);
+        out->image[i] = (uint8_t)(r->f->images[first * PIXELS + i] + 31 * r->step);
     for (size_t i = 0; i < SAMPLES; i++)
-        out->label[i] = (int32_t)((l->f->labels[first + i] + l->step) % ENGINE_CLASSES);
+        out->label[i] = (int32_t)((r->f->labels[first + i] + r->step) % ENGINE_CLASSES);
 }
 
 static sr_status get(void *user, int lane, sr_lane_inputs *out) {
-    lanes *l = user;
-    fill(l, lane, &l->memory[lane]);
-    *out = (sr_lane_inputs){.image = l->memory[lane].image, .label = l->memory[lane].label};
+    engine_rank *r = user;
+    fill(r, lane, &r->memory[lane]);
+    *out = (sr_lane_inputs){.image = r->memory[lane].image, .label = r->memory[lane].label};
     return SR_OK;
 }
 
 static void done(void *user, int lane) {
-    lanes *l = user;
-    memset(&l->memory[lane], 0, sizeof l->memory[lane]);
+    engine_rank *r = user;
+    memset(&r->memory[lane], 0, sizeof r->memory[lane]);
 }
 
-static void take_step(lanes *l, int64_t step, results *out) {
-    sr_engine *e = l->f->engine;
-    const sr_lane_source source = {.get = get, .done = done, .user = l};
+static sr_status take_step(engine_rank *r, int64_t step) {
+    sr_engine *e = r->f->engine;
+    const sr_lane_source source = {.get = get, .done = done, .user = r};
     const sr_ema_settings ema = {
         .decay = 0.9 - 0.1 * (double)step, .due = step % 2 == 1, .lookahead = step % 4 == 3};
-    l->step = step;
+    r->step = step;
     for (int p = 0; p < e->phase_count; p++) {
         sr_phase_set_step(e->phases[p], step, step * ENGINE_BATCH, 0.05 / (double)(step + 1),
                           1.0 / ENGINE_BATCH, ema);
-        assert_ok(sr_engine_step(e, p, step, &source));
-        out->loss[step][p] = sr_phase_loss_sum(e->phases[p]);
-        assert_true(out->loss[step][p] != 0);
+        SR_TRY(sr_engine_step(e, p, step, &source));
+        r->out.loss[step][p] = sr_phase_loss_sum(e->phases[p]);
+        if (r->out.loss[step][p] == 0)
+            return SR_FAIL(SR_E_INTERNAL, "the loss of phase %d is 0", p);
     }
+    return SR_OK;
 }
 
-static void infer(lanes *l, results *out) {
-    sr_engine *e = l->f->engine;
-    lane_memory *memory = &l->memory[0];
+static sr_status infer(engine_rank *r) {
+    sr_engine *e = r->f->engine;
+    lane_memory *memory = &r->memory[0];
     if (!e->task->infer)
-        return;
+        return SR_OK;
     for (int average = 0; average < 2; average++) {
-        fill(l, average, memory);
-        assert_ok(sr_engine_use_average(e, average));
-        assert_ok(sr_engine_infer(e, SAMPLES, ENGINE_SIDE, ENGINE_SIDE, memory->image,
-                                  out->logits[average], sizeof out->logits[average]));
-        done(l, 0);
+        float *logits = r->out.logits[average];
+        fill(r, average, memory);
+        SR_TRY(sr_engine_use_average(e, average));
+        SR_TRY(sr_engine_infer(e, SAMPLES, ENGINE_SIDE, ENGINE_SIDE, memory->image, logits,
+                               sizeof r->out.logits[average]));
+        done(r, 0);
     }
-    assert_ok(sr_engine_use_average(e, false));
+    return sr_engine_use_average(e, false);
 }
 
-static void mix(lanes *l, results *out) {
-    sr_engine *e = l->f->engine;
-    const sr_mixed_lane into = {out->mixed, out->partner, out->weight};
+static sr_status mix(engine_rank *r) {
+    sr_engine *e = r->f->engine;
+    const sr_mixed_lane into = {r->out.mixed, r->out.partner, r->out.weight};
     sr_lane_inputs inputs;
     if (!e->task->mix)
-        return;
-    assert_ok(get(l, 1, &inputs));
-    assert_ok(sr_engine_mix(e, 2, 1, &inputs, &into));
+        return SR_OK;
+    SR_TRY(get(r, 1, &inputs));
+    return sr_engine_mix(e, 2, 1, &inputs, &into);
 }
 
-static void save(sr_engine *e, const char *folder, char digest[SR_SHA256_HEX]) {
+static sr_status save(engine_rank *r) {
+    sr_engine *e = r->f->engine;
     sr_manifest manifest = {.position = STEPS * ENGINE_BATCH,
                             .step = STEPS,
                             .lanes = ENGINE_LANES,
@@ -97,58 +113,101 @@ static void save(sr_engine *e, const char *folder, char digest[SR_SHA256_HEX]) {
                             .seed = e->seed,
                             .image_height = ENGINE_SIDE,
                             .image_width = ENGINE_SIDE};
-    assert_ok(sr_state_save(e, folder, &manifest, 2, digest));
+    return sr_state_save(e, r->folder, &manifest, 2, r->out.digest[0]);
 }
 
 // A new engine gets the state from the checkpoint and takes a further step.
-static void resume(lanes *l, engine_fixture *f, const char *folder, results *out) {
+static sr_status resume(engine_rank *r) {
+    sr_engine *e = r->f->engine;
     sr_checkpoint *checkpoint;
-    assert_ok(sr_checkpoint_open(folder, NULL, &checkpoint));
-    assert_ok(sr_state_load(f->engine, checkpoint));
+    SR_TRY(sr_checkpoint_open(r->folder, NULL, &checkpoint));
+    const sr_status status = sr_state_load(e, checkpoint);
     sr_checkpoint_free(checkpoint);
-    assert_ok(sr_state_digest(f->engine, STEPS * ENGINE_BATCH, STEPS, out->digest[1]));
-    take_step(l, STEPS, out);
-    assert_ok(sr_state_digest(f->engine, (STEPS + 1) * ENGINE_BATCH, STEPS + 1, out->digest[2]));
+    SR_TRY(status);
+    SR_TRY(sr_state_digest(e, STEPS * ENGINE_BATCH, STEPS, r->out.digest[1]));
+    SR_TRY(take_step(r, STEPS));
+    return sr_state_digest(e, (STEPS + 1) * ENGINE_BATCH, STEPS + 1, r->out.digest[2]);
 }
 
-static void run(const char *device, const char *recipe, const char *extra, results *out) {
-    static lanes l;
-    char folder[256];
-    engine_fixture f = {.device = device}, next = {.device = device};
-    memset(out, 0, sizeof *out);
-    test_folder_make(folder);
-    engine_begin(&f, recipe, 2, extra);
-    l.f = &f;
+static sr_status work(engine_rank *r) {
+    r->f = &r->first;
+    SR_TRY(engine_open(&r->first, r->recipe, 2, r->extra));
     for (int i = 0; i < STEPS; i++)
-        take_step(&l, i, out);
-    infer(&l, out);
-    mix(&l, out);
-    save(f.engine, folder, out->digest[0]);
-    engine_end(&f);
-    engine_begin(&next, recipe, 2, extra);
-    l.f = &next;
-    resume(&l, &next, folder, out);
-    engine_end(&next);
+        SR_TRY(take_step(r, i));
+    SR_TRY(infer(r));
+    SR_TRY(mix(r));
+    SR_TRY(save(r));
+    r->f = &r->next;
+    SR_TRY(engine_open(&r->next, r->recipe, 2, r->extra));
+    return resume(r);
+}
+
+static void *run_rank(void *argument) {
+    engine_rank *r = argument;
+    const sr_status status = work(r);
+    if (status != SR_OK) {
+        (void)snprintf(r->message, sizeof r->message, "%s", sr_error_message());
+        sr_comm_abort(r->f->comm, status, r->message);
+    }
+    engine_end(&r->first);
+    engine_end(&r->next);
+    return NULL;
+}
+
+static void run(const char *device, int ranks, const char *recipe, const char *extra,
+                engine_rank *all) {
+    sr_local_world *worlds[2];
+    const sr_local_options options = {.size = ranks, .seed = 5};
+    pthread_t threads[MAX_RANKS];
+    char folder[256];
+    test_folder_make(folder);
+    for (int i = 0; i < 2; i++)
+        assert_ok(sr_local_world_create(&options, &worlds[i]));
+    for (int i = 0; i < ranks; i++) {
+        engine_rank *r = &all[i];
+        memset(r, 0, sizeof *r);
+        r->recipe = recipe;
+        r->extra = extra;
+        r->folder = folder;
+        r->first.device = r->next.device = device;
+        assert_ok(sr_local_world_join(worlds[0], i, NULL, &r->first.comm));
+        assert_ok(sr_local_world_join(worlds[1], i, NULL, &r->next.comm));
+    }
+    for (int i = 0; i < ranks; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, run_rank, &all[i]));
+    for (int i = 0; i < ranks; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (int i = 0; i < ranks; i++)
+        assert_string_equal("", all[i].message);
+    for (int i = 0; i < 2; i++)
+        sr_local_world_free(worlds[i]);
     test_folder_remove(folder);
 }
 
-static void compare(const char *recipe, const char *extra) {
-    static results cpu, other;
-    run("cpu", recipe, extra, &cpu);
-    run("cpu-async", recipe, extra, &other);
+static void expect_equal(const results *want, const results *got) {
     for (int i = 0; i <= STEPS; i++)
         for (int p = 0; p < SR_MAX_PHASES; p++)
-            if (cpu.loss[i][p] != other.loss[i][p])
-                fail_msg("step %d, phase %d: the loss is %.9g, on cpu %.9g", i, p, other.loss[i][p],
-                         cpu.loss[i][p]);
+            if (want->loss[i][p] != got->loss[i][p])
+                fail_msg("step %d, phase %d: the loss is %.9g, on cpu %.9g", i, p, got->loss[i][p],
+                         want->loss[i][p]);
     for (int i = 0; i < 3; i++)
-        assert_string_equal(cpu.digest[i], other.digest[i]);
-    assert_string_equal(cpu.digest[0], cpu.digest[1]);
-    assert_string_not_equal(cpu.digest[1], cpu.digest[2]);
-    assert_memory_equal(cpu.logits, other.logits, sizeof cpu.logits);
-    assert_memory_equal(cpu.mixed, other.mixed, sizeof cpu.mixed);
-    assert_memory_equal(cpu.weight, other.weight, sizeof cpu.weight);
-    assert_memory_equal(cpu.partner, other.partner, sizeof cpu.partner);
+        assert_string_equal(want->digest[i], got->digest[i]);
+    assert_memory_equal(want->logits, got->logits, sizeof want->logits);
+    assert_memory_equal(want->mixed, got->mixed, sizeof want->mixed);
+    assert_memory_equal(want->weight, got->weight, sizeof want->weight);
+    assert_memory_equal(want->partner, got->partner, sizeof want->partner);
+}
+
+static void compare(const char *recipe, const char *extra) {
+    static engine_rank cpu, ranks[MAX_RANKS];
+    run("cpu", 1, recipe, extra, &cpu);
+    assert_string_equal(cpu.out.digest[0], cpu.out.digest[1]);
+    assert_string_not_equal(cpu.out.digest[1], cpu.out.digest[2]);
+    for (int count = 1; count <= MAX_RANKS; count += MAX_RANKS - 1) {
+        run("cpu-async", count, recipe, extra, ranks);
+        for (int i = 0; i < count; i++)
+            expect_equal(&cpu.out, &ranks[i].out);
+    }
 }
 
 static void test_classification(void **state) {

@@ -13,6 +13,7 @@
 #include "kernels/prepared_cache.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/exchange_world.h"
+#include "trainer/exchange/exchange_internal.h"
 
 #define ELEMENTS (INT64_C(2) * SR_BLOCK_ELEMENTS + 500)
 #define MAX_RANKS 3
@@ -38,6 +39,7 @@ typedef struct measure_call {
 typedef struct device_rank {
     const char *device_name;
     bool agrees; // updates depend on the measures of all blocks
+    bool manual; // without a thread: one_step makes the exchange's turns
     measure_call measures[ELEMENTS / SR_BLOCK_ELEMENTS + 1];
     int rank, ranks;
     sr_comm *comm;
@@ -136,7 +138,8 @@ static sr_status allocate(device_rank *r) {
                                          .agree = agree,
                                          .user = r,
                                          .act_seconds = 60};
-    SR_TRY(sr_exchange_create(r->comm, &options, &r->exchange));
+    SR_TRY(r->manual ? sr_exchange_create_manual(r->comm, &options, 0, &r->exchange)
+                     : sr_exchange_create(r->comm, &options, &r->exchange));
     return sr_exchange_reserve(r->exchange, STREAMS);
 }
 
@@ -156,18 +159,29 @@ static sr_status give(device_rank *r, int64_t step, int lane, int segment, float
     return sr_stream_clear(stream, data, LONGEST * sizeof *host);
 }
 
+static sr_status wait_for_lanes(device_rank *r) {
+    for (int i = 0; i < STREAMS; i++)
+        SR_TRY(sr_stream_wait(r->streams[i]));
+    return SR_OK;
+}
+
 static sr_status one_step(device_rank *r, int64_t step) {
     static _Thread_local float host[LANES][SEGMENTS][LONGEST];
     const int first = sr_lanes_first(LANES, r->ranks, r->rank);
     const int last = sr_lanes_first(LANES, r->ranks, r->rank + 1);
     SR_TRY(sr_exchange_step_begin(r->exchange, step));
-    for (int s = SEGMENTS - 1; s >= 0; s--) // the lanes in turns
+    for (int s = SEGMENTS - 1; s >= 0; s--) { // the lanes in turns
         for (int lane = first; lane < last; lane++)
             SR_TRY(give(r, step, lane, s, host[lane][s]));
+        if (r->manual) { // the bucket's fold is put on its stream while the other lanes come
+            SR_TRY(wait_for_lanes(r));
+            (void)sr_exchange_progress(r->exchange, sr_comm_now(r->comm));
+        }
+    }
+    while (r->manual && !sr_exchange_is_over(r->exchange))
+        (void)sr_exchange_progress(r->exchange, sr_comm_now(r->comm));
     SR_TRY(sr_exchange_step_wait(r->exchange));
-    for (int i = 0; i < STREAMS; i++)
-        SR_TRY(sr_stream_wait(r->streams[i]));
-    return SR_OK;
+    return wait_for_lanes(r);
 }
 
 // Each owner has its part of a state; a gather collects all of it.
@@ -233,18 +247,26 @@ static void expect_agreed(float *out) {
     }
 }
 
-static void run_world(const char *device_name, int ranks, bool agrees, const float *expected) {
+typedef struct world_setting {
+    const char *device_name;
+    int ranks;
+    bool agrees, manual;
+} world_setting;
+
+static void run_world(const world_setting *s, const float *expected) {
     static device_rank all[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     sr_local_world *world = NULL;
+    const int ranks = s->ranks;
     const sr_local_options options = {.size = ranks, .seed = 5, .eager_bytes = 16};
     assert_ok(sr_local_world_create(&options, &world));
     memset(all, 0, sizeof all);
     for (int i = 0; i < ranks; i++) {
-        all[i].device_name = device_name;
+        all[i].device_name = s->device_name;
         all[i].rank = i;
         all[i].ranks = ranks;
-        all[i].agrees = agrees;
+        all[i].agrees = s->agrees;
+        all[i].manual = s->manual;
         assert_ok(sr_local_world_join(world, i, NULL, &all[i].comm));
     }
     for (int i = 0; i < ranks; i++)
@@ -263,9 +285,18 @@ static void same_bits_on_every_device_and_number_of_ranks(void **state) {
     (void)state;
     expect(expected);
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run_world("cpu", ranks, false, expected);
-        run_world("cpu-async", ranks, false, expected);
+        run_world(&(world_setting){"cpu", ranks, .manual = false}, expected);
+        run_world(&(world_setting){"cpu-async", ranks, .manual = false}, expected);
     }
+}
+
+// A bucket's lane buffers are given back while other lanes take some.
+static void lane_buffers_are_kept_until_they_are_folded(void **state) {
+    static float expected[ELEMENTS];
+    (void)state;
+    expect(expected);
+    for (int i = 0; i < 10; i++)
+        run_world(&(world_setting){"cpu-async", 1, .manual = true}, expected);
 }
 
 static void updates_that_depend_on_all_gradients(void **state) {
@@ -273,14 +304,15 @@ static void updates_that_depend_on_all_gradients(void **state) {
     (void)state;
     expect_agreed(expected);
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run_world("cpu", ranks, true, expected);
-        run_world("cpu-async", ranks, true, expected);
+        run_world(&(world_setting){"cpu", ranks, .agrees = true}, expected);
+        run_world(&(world_setting){"cpu-async", ranks, .agrees = true}, expected);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_on_every_device_and_number_of_ranks),
+        cmocka_unit_test(lane_buffers_are_kept_until_they_are_folded),
         cmocka_unit_test(updates_that_depend_on_all_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
