@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/device/device.h"
+#include "kernels/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -85,6 +85,32 @@ SR_NODISCARD sr_status sr_comm_isend_device(sr_comm *comm, int to, int tag, sr_d
 SR_NODISCARD sr_status sr_comm_irecv_device(sr_comm *comm, int from, int tag, sr_device *device,
                                             sr_address data, size_t bytes,
                                             sr_comm_request *request);
+// How a communicator moves memory of a device.
+typedef struct sr_comm_memory {
+    bool in_place;  // isend and irecv reach it; otherwise it is copied through host memory
+    bool on_stream; // sr_comm_enqueue takes it
+} sr_comm_memory;
+// Of this device; the same on every rank that has such a device.
+sr_comm_memory sr_comm_memory_of(const sr_comm *comm, const sr_device *device);
+
+// A message of a group on a stream.
+typedef struct sr_comm_message {
+    int peer;
+    bool receives;
+    sr_address data; // memory of the stream's device
+    size_t bytes;    // more than 0
+} sr_comm_message;
+
+// Puts a group of messages on a stream, without waiting: they begin when the work before them is
+// done, and work behind them begins when all of them are complete. Groups have no tags: between two
+// ranks, what is sent is received in order of groups and, in a group, of messages, so all ranks
+// enqueue groups in the same order. A group that a peer never enqueues does not end by itself; a
+// failure (sr_comm_abort, or a peer's) ends all groups, and their streams fail or go on with
+// undefined bytes. A group's own failure is returned by sr_stream_wait, or by the next
+// sr_comm_poll. SR_E_UNSUPPORTED unless sr_comm_memory_of says 'on_stream'. 'messages' is the
+// caller's when the call returns.
+SR_NODISCARD sr_status sr_comm_enqueue(sr_comm *comm, sr_stream *stream,
+                                       const sr_comm_message *messages, int count);
 // Frees what the communicator keeps on a device, before that is closed. No message of it is under
 // way.
 void sr_comm_release_device(sr_comm *comm, const sr_device *device);

@@ -5,12 +5,15 @@
 // A backend moves bytes between numbered ranks, matched by (source, tag) in order of posting. It
 // has no deadlines, no names and no handling of failures: comm*.c add those for all backends. All
 // calls on one state are made by one thread at a time.
+//
+// A backend that puts messages on streams (NCCL) moves messages of host memory, too: names,
+// notices of failures and what ranks agree on are such, and go through a backend that it wraps.
 #ifndef SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 #define SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 
 #include "collective/comm.h"
 
-#define SR_COMM_BACKEND_ABI 1u
+#define SR_COMM_BACKEND_ABI 2u
 #define SR_COMM_SPLIT_BYTES ((size_t)1 << 30)
 
 // How a communicator ends.
@@ -39,6 +42,13 @@ typedef struct sr_comm_backend {
     // Source of a message that has arrived with this tag and is not yet received; -1: none.
     sr_status (*probe)(void *state, int tag, int *from);
     void (*close)(void *state, sr_comm_parting parting, int exit_code);
+    // NULL: unified memory is reached in place, and nothing is put on streams.
+    sr_comm_memory (*memory)(void *state, const sr_device *device);
+    // Both or neither: sr_comm_enqueue, and the end of all groups after a failure, begun or not.
+    // Within limited time end_groups returns when none of them uses memory any more.
+    sr_status (*enqueue)(void *state, sr_stream *stream, const sr_comm_message *messages,
+                         int count);
+    void (*end_groups)(void *state);
 } sr_comm_backend;
 
 // All backends of this build, in order of preference.

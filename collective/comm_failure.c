@@ -3,11 +3,12 @@
 //
 // The rank that fails sends a notice (status, text, rank) to every other rank, with a reserved tag;
 // every test and wait checks for it. A rank that receives a notice forwards it, so that the notice
-// reaches all ranks even if its sender dies half-way. A failure sticks: from then on every call
-// returns it, with the same status and text on every rank. Before memory of unfinished messages may
-// be freed, ranks "settle": each cancels its requests and sends a "bye" to all others. A rank that
-// has received all byes knows that no rank accesses its memory any more and that all are alive. If
-// they do not arrive in time, a rank is dead or hangs, and the backend ends the job.
+// reaches all ranks even if its sender dies half-way. Groups on streams end with the notice. A
+// failure sticks: from then on every call returns it, with the same status and text on every rank.
+// Before memory of unfinished messages may be freed, ranks "settle": each cancels its requests and
+// sends a "bye" to all others. A rank that has received all byes knows that no rank accesses its
+// memory any more and that all are alive. If they do not arrive in time, a rank is dead or hangs,
+// and the backend ends the job.
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,8 @@ static void announce(sr_comm *comm) {
         return;
     comm->announced = true;
     send_to_all(comm, SR_COMM_TAG_NOTICE, &comm->failure, sizeof comm->failure);
+    if (comm->backend->end_groups)
+        comm->backend->end_groups(comm->state); // a peer may never enqueue its part
 }
 
 void sr_comm_abort(sr_comm *comm, sr_status status, const char *message) {

@@ -53,7 +53,7 @@ sr_status sr_comm_irecv(sr_comm *comm, int from, int tag, void *data, size_t byt
 
 sr_status sr_comm_isend_device(sr_comm *comm, int to, int tag, sr_device *device, sr_address data,
                                size_t bytes, sr_comm_request *request) {
-    if (sr_device_get_properties(device)->unified)
+    if (sr_comm_memory_of(comm, device).in_place)
         return sr_comm_isend(comm, to, tag, (const void *)data.at, bytes, request);
     if (comm->failed != SR_OK)
         return sr_comm_failure(comm);
@@ -64,7 +64,7 @@ sr_status sr_comm_isend_device(sr_comm *comm, int to, int tag, sr_device *device
 
 sr_status sr_comm_irecv_device(sr_comm *comm, int from, int tag, sr_device *device, sr_address data,
                                size_t bytes, sr_comm_request *request) {
-    if (sr_device_get_properties(device)->unified)
+    if (sr_comm_memory_of(comm, device).in_place)
         return sr_comm_irecv(comm, from, tag, (void *)data.at, bytes, request);
     if (comm->failed != SR_OK)
         return sr_comm_failure(comm);
