@@ -81,6 +81,15 @@ FAULTS = [
     Fault("bf16: ties are rounded up, not to even", "kernels/base/dtype.h",
           "return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
           "return (uint16_t)((u + 0x8000u) >> 16);", ["test_base_dtype", PROVIDERS]),
+    # The exchange.
+    Fault("exchange: sub-trees are sent in another order than they are received",
+          "trainer/exchange/exchange_schedule.c", "for (int i = 0; i < mine; i++)",
+          "for (int i = mine - 1; i >= 0; i--)", ["test_exchange"]),
+    Fault("exchange: the stream does not wait for the sums of lanes", "trainer/exchange/exchange_stream.c",
+          "        SR_TRY(sr_lane_tree_wait(x->buckets[transfer->bucket].tree, x->stream));\n", "",
+          ["test_exchange", "test_exchange_device"]),
+    Fault("exchange: lane buffers are given back before the stream has read them", "trainer/exchange/exchange_stream.c",
+          " && sr_event_done(transfer->updated)", "", ["test_exchange_failures"]),
     # The optimiser.
     Fault("sgd: momentum starts again in step 1", "trainer/optimizers/optimizer_sgd.c",
           "request->step == 0 ? 1.0f : 0.0f,", "request->step <= 1 ? 1.0f : 0.0f,", [LOSSES]),

@@ -105,6 +105,8 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     pthread_cond_init(&x->wake, &monotonic);
     pthread_cond_init(&x->finished_step, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    const bool on_stream = options->device && sr_comm_memory_of(comm, options->device).on_stream;
+    x->driver = on_stream ? &sr_exchange_on_stream : &sr_exchange_host;
     *out = x;
     SR_TRY(sr_exchange_build(x, options, block_elements));
     return x->measure ? sr_exchange_agreement_create(x) : SR_OK;
@@ -336,24 +338,11 @@ const sr_range *sr_exchange_owned(const sr_exchange *x, int *count) {
 
 // One bucket of sr_exchange_gather: every rank sends what it owns to all others.
 static sr_status gather_bucket(sr_exchange *x, int bucket, sr_address buffer, const char *what) {
-    const sr_range own = sr_exchange_bucket_range(x, bucket, x->rank);
-    int count = 0;
-    for (int distance = 1; distance < x->size; distance++) {
-        const int from = (x->rank - distance + x->size) % x->size;
-        const int to = (x->rank + distance) % x->size;
-        const sr_range part = sr_exchange_bucket_range(x, bucket, from);
-        if (part.begin < part.end)
-            SR_TRY(sr_comm_irecv_device(x->comm, from, 0, x->device,
-                                        sr_address_add(buffer, (size_t)part.begin * sizeof(float)),
-                                        (size_t)(part.end - part.begin) * sizeof(float),
-                                        &x->requests[count++]));
-        if (own.begin < own.end)
-            SR_TRY(sr_comm_isend_device(x->comm, to, 0, x->device,
-                                        sr_address_add(buffer, (size_t)own.begin * sizeof(float)),
-                                        (size_t)(own.end - own.begin) * sizeof(float),
-                                        &x->requests[count++]));
-    }
-    return sr_comm_wait(x->comm, x->requests, count, what);
+    sr_message_list *list = &x->transfers[0].spread; // between steps, so it is free
+    int posted = 0;
+    sr_exchange_list_spread(x, bucket, buffer, list);
+    SR_TRY(sr_exchange_post(x, list->messages, list->count, 0, x->requests, &posted));
+    return sr_comm_wait(x->comm, x->requests, posted, what);
 }
 
 sr_status sr_exchange_gather(sr_exchange *x, sr_address buffer, const char *what) {

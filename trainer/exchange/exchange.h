@@ -16,9 +16,10 @@
 //
 // Per bucket (a run of whole blocks of 64 Ki elements, filled from the end of the flat space
 // backwards, as gradients finish): all-to-all of the partial sub-trees to the owners, ordered sum,
-// update, all-gather of V. All of it is one single-threaded state machine over isend/irecv/test
-// with an injected clock, driven by one communication thread (sr_exchange_create starts it) that
-// makes every call on the communicator.
+// update, all-gather of V. All of it is one single-threaded state machine with an injected clock,
+// driven by one communication thread (sr_exchange_create starts it) that makes every call on the
+// communicator: isend, irecv and test, or, where the communicator moves memory of the device on its
+// streams, groups that are enqueued there.
 #ifndef SR_TRAINER_EXCHANGE_H
 #define SR_TRAINER_EXCHANGE_H
 

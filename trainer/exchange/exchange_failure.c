@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one failure of an exchange: the first that is recorded, returned by every later call.
+// The one failure of an exchange: the first that is recorded, returned by every later call. And the
+// names of the ranks that a wait is for.
 #include <stdio.h>
 
 #include "trainer/exchange/exchange_internal.h"
+
+#define NAMED_PEERS 4 // in a message about a wait
 
 void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told) {
     pthread_mutex_lock(&x->lock);
@@ -30,4 +33,38 @@ sr_status sr_exchange_failure(sr_exchange *x) {
     sr_status status = sr_error_adopt(x->failed, "exchange_failure.c", x->failure);
     pthread_mutex_unlock(&x->lock);
     return status;
+}
+
+static void append(sr_peer_names *n, const char *a, const char *b, const char *c) {
+    const size_t room = sizeof n->text - n->length;
+    const int wrote = snprintf(n->text + n->length, room, "%s%s%s", a, b, c);
+    if (wrote > 0)
+        n->length += (size_t)wrote < room ? (size_t)wrote : room - 1;
+}
+
+void sr_exchange_names_begin(sr_peer_names *names, const char *what) {
+    *names = (sr_peer_names){.last = -1};
+    append(names, what, " ", "");
+}
+
+void sr_exchange_names_add(sr_peer_names *names, const sr_exchange *x, int peer) {
+    char rank[32];
+    if (peer == names->last)
+        return;
+    names->last = peer;
+    if (names->named == NAMED_PEERS) {
+        names->unnamed++;
+        return;
+    }
+    (void)snprintf(rank, sizeof rank, "%srank %d (", names->named ? ", " : "", peer);
+    append(names, rank, sr_comm_peer_name(x->comm, peer), ")");
+    append(names, sr_comm_peer_is_stopped(x->comm, peer) ? SR_COMM_STOPPED : "", "", "");
+    names->named++;
+}
+
+bool sr_exchange_names_end(sr_peer_names *names) {
+    char more[32];
+    (void)snprintf(more, sizeof more, " and %d more", names->unnamed);
+    append(names, names->unnamed > 0 ? more : "", "", "");
+    return names->named > 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the exchange, shared by exchange.c (calls and thread), exchange_plan.c (what is fixed
-// at creation), exchange_machine.c (what moves in a step) and exchange_failure.c; and the door for
-// simulation.
+// at creation), exchange_schedule.c (which messages), exchange_machine.c (what moves in a step),
+// its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and exchange_failure.c; and
+// the door for simulation.
 #ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
 #define SR_TRAINER_EXCHANGE_INTERNAL_H
 
@@ -24,7 +25,13 @@ typedef struct sr_exchange_bucket {
     bool ready;         // locked: all lanes of this rank are in
 } sr_exchange_bucket;
 
-// Messages of one kind, tested in order.
+// Messages of one group of a bucket, as this rank has them: receives, then sends.
+typedef struct sr_message_list {
+    sr_comm_message *messages;
+    int receives, count;
+} sr_message_list;
+
+// Messages of one kind under way, tested in order.
 typedef struct sr_message_group {
     sr_comm_request *requests;
     int capacity, count, next;
@@ -33,15 +40,20 @@ typedef struct sr_message_group {
 // A bucket under way.
 typedef struct sr_exchange_transfer {
     int bucket;
-    bool reducing; // what sums and updates the owned part is on the stream,
-    bool reduced;  // and has run
-    bool released; // the lane buffers are given back
     bool spreads;  // new values are computed and sent, not measured
+    bool swapped;  // all partial sums of the owned part are here
+    bool reduced;  // what sums and updates the owned part has run
+    bool released; // the lane buffers are given back
+    bool done;
     int64_t started_ns;
-    sr_message_group sums_in, sums_out, values_in, values_out;
-    sr_event *updated;    // end of that work
+    sr_message_list swap, spread;
+    sr_event *updated;    // end of what sums and updates
     sr_address received;  // sub-trees of the other ranks, owned elements of each
     sr_address *partials; // sub-trees of all ranks in lane order
+    // Of the driver on the host.
+    sr_message_group sums_in, sums_out, values_in, values_out;
+    // Of the driver on the stream: ends of the groups.
+    sr_event *sums_here, *values_here;
 } sr_exchange_transfer;
 
 // What the buckets of a step do, one pass over them after the other.
@@ -51,6 +63,28 @@ typedef enum sr_exchange_pass {
     SR_PASS_AGREE,     // no bucket is under way
     SR_PASS_SPREAD,    // update and spread
 } sr_exchange_pass;
+
+// Ranks that are waited for, as text.
+typedef struct sr_peer_names {
+    char text[384];
+    size_t length;
+    int named, unnamed, last;
+} sr_peer_names;
+
+// How messages of buckets are moved.
+typedef struct sr_exchange_driver {
+    const char *name;         // compared between ranks
+    sr_stream_options stream; // of folds and updates
+    // Whether a bucket may start whose lanes are all put; NULL: always.
+    bool (*ready)(const sr_lane_tree *tree);
+    // Neither waits. 'released' says whether there is anything to swap in this pass.
+    sr_status (*start)(sr_exchange *x, sr_exchange_transfer *transfer);
+    sr_status (*advance)(sr_exchange *x, sr_exchange_transfer *transfer, bool *moved);
+    // What is missing; false: nothing of other ranks.
+    bool (*describe)(sr_exchange *x, sr_exchange_transfer *transfer, sr_peer_names *names);
+} sr_exchange_driver;
+
+extern const sr_exchange_driver sr_exchange_host, sr_exchange_on_stream;
 
 // Tag of measures; those of buckets are below.
 #define SR_EXCHANGE_TAG_MEASURES SR_COMM_MAX_TAG
@@ -82,7 +116,8 @@ struct sr_exchange {
     int segment_count;
     char *segment_names;
     sr_device *device;
-    sr_stream *stream; // of folds and updates; direct
+    const sr_exchange_driver *driver;
+    sr_stream *stream; // of folds and updates
     sr_address values, zeros;
     sr_exchange_update_fn update;
     sr_exchange_measure_fn measure; // NULL: no agreement
@@ -152,8 +187,42 @@ void sr_exchange_unbuild(sr_exchange *x);
 // Prepares the sums of lanes. Whether a lane is copied or added to its sibling depends on which
 // comes first, so none of them may be left to a step.
 SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
+
+// The address so many elements behind another.
+static inline sr_address sr_exchange_element(sr_address base, int64_t index) {
+    return sr_address_add(base, (size_t)index * sizeof(float));
+}
+
+// exchange_schedule.c
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
+// Fills transfer->swap, and transfer->partials: where the sub-trees of all ranks are when these
+// messages have arrived.
+void sr_exchange_list_swap(const sr_exchange *x, sr_exchange_transfer *transfer);
+// Fills a list with what spreads the owned parts of 'values', a flat buffer.
+void sr_exchange_list_spread(const sr_exchange *x, int bucket, sr_address values,
+                             sr_message_list *list);
+// Adds messages to the counters.
+void sr_exchange_count(sr_exchange *x, const sr_message_list *list);
+
+// exchange_reduce.c
+// Puts on the stream what folds the partial sums of the owned part and updates or measures it, and
+// records its end. Failures are recorded.
+SR_NODISCARD sr_status sr_exchange_reduce(sr_exchange *x, sr_exchange_transfer *transfer);
+// Waits for the stream, which returns its failure; records it.
+SR_NODISCARD sr_status sr_exchange_check_stream(sr_exchange *x);
+// Records a failure of an update.
+sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status);
+// Gives the lane buffers back: nothing reads them any more.
+void sr_exchange_release(sr_exchange *x, sr_exchange_transfer *transfer);
+
+// exchange_host.c: posts messages with one tag; requests[*posted] and the following are theirs.
+SR_NODISCARD sr_status sr_exchange_post(sr_exchange *x, const sr_comm_message *messages, int count,
+                                        int tag, sr_comm_request *requests, int *posted);
+
+// exchange_host.c: names the peers of unfinished messages; false when there are none.
+bool sr_exchange_name_group(sr_exchange *x, const sr_message_group *group, const char *what,
+                            sr_peer_names *names);
 
 // exchange_agree.c, for exchanges with 'measure'.
 SR_NODISCARD sr_status sr_exchange_agreement_create(sr_exchange *x);
@@ -170,5 +239,10 @@ SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathe
 void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
 // The recorded failure as the calling thread's error.
 sr_status sr_exchange_failure(sr_exchange *x);
+// Text about ranks: begins with 'what'; adds a rank, once if it comes several times in a row; ends,
+// and returns whether a rank is named.
+void sr_exchange_names_begin(sr_peer_names *names, const char *what);
+void sr_exchange_names_add(sr_peer_names *names, const sr_exchange *x, int peer);
+bool sr_exchange_names_end(sr_peer_names *names);
 
 #endif

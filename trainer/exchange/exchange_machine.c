@@ -2,15 +2,10 @@
 // The exchange of one step as a state machine: no thread, no sleep, no clock of its own.
 //
 // Buckets start in order as soon as the lanes of this rank are in, at most SR_EXCHANGE_WINDOW at a
-// time. Starting one posts, without waiting: receives for the sub-trees of its owned part and for
-// the new values of the other parts (straight into V, which no local lane reads any more), and
-// sends of its own sub-trees to the owners. When all sub-trees of the owned part are there, they
-// are folded in tree order, block by block, each block is updated, and the new values go out.
-// Everything is found by testing, so the order in which messages arrive decides nothing but time.
-//
-// Tags: 2 b for sums and 2 b + 1 for values of bucket b modulo 2048, far more than can be under way
-// at once. A message of the next step cannot be taken for one of this step: a rank only gets there
-// with values that their owner computed from sums of this step by everybody.
+// time. What a bucket sends and receives is a schedule (exchange_schedule.c), what its owner
+// computes work on a stream (exchange_reduce.c); one of two drivers moves the messages: the host,
+// which posts and tests them (exchange_host.c), or the device's stream (exchange_stream.c). Here
+// are the passes, the order of buckets and the deadlines, for both.
 #include <stdio.h>
 
 #include "kernels/base/clock.h"
@@ -19,214 +14,20 @@
 #include "kernels/base/watch.h"
 #include "trainer/exchange/exchange_internal.h"
 
-#define TAG_BUCKETS (SR_EXCHANGE_TAG_MEASURES / 2)
-#define NAMED_PEERS 4 // in a message about a wait
-
-static int tag_of(int bucket, bool values) {
-    return 2 * (bucket % TAG_BUCKETS) + (values ? 1 : 0);
-}
-
-static size_t bytes_of(sr_range range) {
-    return (size_t)(range.end - range.begin) * sizeof(float);
-}
-
-// The address so many elements behind another.
-static sr_address element(sr_address base, int64_t index) {
-    return sr_address_add(base, (size_t)index * sizeof(float));
-}
-
-static sr_status post_send(sr_exchange *x, sr_message_group *group, int to, int tag,
-                           sr_address data, size_t bytes) {
-    SR_TRY(sr_comm_isend_device(x->comm, to, tag, x->device, data, bytes,
-                                &group->requests[group->count]));
-    group->count++;
-    x->stats.messages++;
-    x->stats.bytes_sent += (int64_t)bytes;
-    return SR_OK;
-}
-
-static sr_status post_receive(sr_exchange *x, sr_message_group *group, int from, int tag,
-                              sr_address data, size_t bytes) {
-    SR_TRY(sr_comm_irecv_device(x->comm, from, tag, x->device, data, bytes,
-                                &group->requests[group->count]));
-    group->count++;
-    x->stats.bytes_received += (int64_t)bytes;
-    return SR_OK;
-}
-
-// Receives for the sub-trees of all other ranks, and the list of all of them in lane order.
-static sr_status expect_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
-    const sr_exchange_bucket *b = &x->buckets[transfer->bucket];
-    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    sr_address place = transfer->received;
-    for (int r = 0; r < x->size; r++) {
-        for (int i = x->first_partial[r]; i < x->first_partial[r + 1]; i++) {
-            if (r == x->rank) {
-                int mine = i - x->first_partial[r];
-                transfer->partials[i] =
-                    element(sr_lane_tree_partial(b->tree, mine), own.begin - b->begin);
-                continue;
-            }
-            transfer->partials[i] = place;
-            place = element(place, own.end - own.begin);
-            if (own.begin < own.end)
-                SR_TRY(post_receive(x, &transfer->sums_in, r, tag_of(transfer->bucket, false),
-                                    transfer->partials[i], bytes_of(own)));
-        }
-    }
-    return SR_OK;
-}
-
-static sr_status send_sums(sr_exchange *x, sr_exchange_transfer *transfer) {
-    const sr_exchange_bucket *b = &x->buckets[transfer->bucket];
-    int mine = x->first_partial[x->rank + 1] - x->first_partial[x->rank];
-    // From the right neighbour round, so that not all ranks begin with the same receiver.
-    for (int distance = 1; distance < x->size; distance++) {
-        int to = (x->rank + distance) % x->size;
-        sr_range part = sr_exchange_bucket_range(x, transfer->bucket, to);
-        for (int i = 0; i < mine && part.begin < part.end; i++)
-            SR_TRY(post_send(x, &transfer->sums_out, to, tag_of(transfer->bucket, false),
-                             element(sr_lane_tree_partial(b->tree, i), part.begin - b->begin),
-                             bytes_of(part)));
-    }
-    return SR_OK;
-}
-
-static sr_status expect_values(sr_exchange *x, sr_exchange_transfer *transfer) {
-    for (int distance = 1; distance < x->size; distance++) {
-        int from = (x->rank - distance + x->size) % x->size;
-        sr_range part = sr_exchange_bucket_range(x, transfer->bucket, from);
-        if (part.begin < part.end)
-            SR_TRY(post_receive(x, &transfer->values_in, from, tag_of(transfer->bucket, true),
-                                element(x->values, part.begin), bytes_of(part)));
-    }
-    return SR_OK;
-}
-
-static sr_status send_values(sr_exchange *x, sr_exchange_transfer *transfer) {
-    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    for (int distance = 1; distance < x->size && own.begin < own.end; distance++)
-        SR_TRY(post_send(x, &transfer->values_out, (x->rank + distance) % x->size,
-                         tag_of(transfer->bucket, true), element(x->values, own.begin),
-                         bytes_of(own)));
-    return SR_OK;
-}
-
-static void clear(sr_message_group *group) {
-    group->count = group->next = 0;
-}
-
 static sr_status start_bucket(sr_exchange *x, int bucket) {
     sr_exchange_transfer *transfer = &x->transfers[bucket % x->transfer_count];
+    const bool empty = x->buckets[bucket].tree == NULL;
     transfer->bucket = bucket;
-    clear(&transfer->sums_in);
-    clear(&transfer->sums_out);
-    clear(&transfer->values_in);
-    clear(&transfer->values_out);
     transfer->spreads = x->pass != SR_PASS_FOLD;
-    transfer->reduced = transfer->released = x->buckets[bucket].tree == NULL;
-    transfer->reducing = transfer->reduced;
+    transfer->swapped = transfer->reduced = transfer->done = empty;
+    // When values are spread, the lane buffers were given back when they were folded.
+    transfer->released = empty || x->pass == SR_PASS_SPREAD;
     x->started = bucket + 1; // before the messages: what is posted is found again when one fails
-    if (transfer->released)
+    if (empty)
         return SR_OK;
     transfer->started_ns = x->trace ? sr_clock_ns() : 0;
-    if (transfer->spreads)
-        SR_TRY(expect_values(x, transfer));
-    if (x->pass == SR_PASS_SPREAD) {
-        transfer->released = true; // its lane buffers were given back when it was folded
-        return SR_OK;
-    }
-    x->stats.buckets++;
-    SR_TRY(expect_sums(x, transfer));
-    return send_sums(x, transfer);
-}
-
-// Puts the work of one block on the stream.
-static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
-                              int64_t end, int64_t offset) {
-    const int adds = x->pass == SR_PASS_SPREAD ? 0 : x->first_partial[x->size] - 1;
-    const sr_address sum = x->pass == SR_PASS_SPREAD ? element(x->agreement.sums, begin)
-                                                     : element(transfer->partials[0], offset);
-    for (int i = 0; i < adds; i++)
-        SR_TRY(sr_lane_pool_add(x->pool, x->stream,
-                                element(transfer->partials[x->plan[i].into], offset),
-                                element(transfer->partials[x->plan[i].from], offset), end - begin));
-    return transfer->spreads
-               ? x->update(x->user, x->step, begin, end, sum, element(x->values, begin), x->stream)
-               : sr_exchange_measure(x, begin, end, sum);
-}
-
-static sr_status fail_reduce(sr_exchange *x, sr_status status) {
-    char text[SR_EXCHANGE_TEXT_BYTES];
-    snprintf(text, sizeof text, "step %lld: %s", (long long)x->step, sr_error_message());
-    sr_exchange_fail(x, status, text);
-    return status;
-}
-
-// Folds and updates the owned part, one block at a time while it is in the cache.
-static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
-    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
-        int64_t end = begin + x->block < own.end ? begin + x->block : own.end;
-        sr_status status = reduce_block(x, transfer, begin, end, begin - own.begin);
-        if (status != SR_OK)
-            return fail_reduce(x, status);
-    }
-    transfer->reducing = true;
-    return sr_event_record(transfer->updated, x->stream);
-}
-
-// Sends the new values when the work that computes them has run.
-static sr_status finish_reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
-    const sr_status status = sr_stream_wait(x->stream);
-    if (status != SR_OK)
-        return fail_reduce(x, status);
-    transfer->reduced = true;
-    return transfer->spreads ? send_values(x, transfer) : SR_OK;
-}
-
-static bool all_done(const sr_message_group *group) {
-    return group->next == group->count;
-}
-
-static sr_status test_group(sr_exchange *x, sr_message_group *group, bool *moved) {
-    while (group->next < group->count) {
-        bool done = false;
-        SR_TRY(sr_comm_test(x->comm, &group->requests[group->next], &done));
-        if (!done)
-            return SR_OK;
-        group->next++;
-        *moved = true;
-    }
-    return SR_OK;
-}
-
-static bool transfer_done(const sr_exchange_transfer *transfer) {
-    return transfer->reduced && transfer->released && all_done(&transfer->values_in) &&
-           all_done(&transfer->values_out);
-}
-
-static sr_status advance(sr_exchange *x, sr_exchange_transfer *transfer, bool *moved) {
-    SR_TRY(test_group(x, &transfer->sums_in, moved));
-    SR_TRY(test_group(x, &transfer->sums_out, moved));
-    SR_TRY(test_group(x, &transfer->values_in, moved));
-    if (!transfer->reducing && all_done(&transfer->sums_in)) {
-        const int64_t start = x->trace ? sr_clock_ns() : 0;
-        SR_TRY(reduce(x, transfer));
-        if (x->trace)
-            sr_trace_span(x->trace->work, x->trace->sums[transfer->bucket], start, sr_clock_ns());
-        *moved = true;
-    }
-    if (transfer->reducing && !transfer->reduced && sr_event_done(transfer->updated)) {
-        SR_TRY(finish_reduce(x, transfer));
-        *moved = true;
-    }
-    if (!transfer->released && transfer->reduced && all_done(&transfer->sums_out)) {
-        sr_lane_tree_reset(x->buckets[transfer->bucket].tree);
-        transfer->released = true;
-        *moved = true;
-    }
-    return test_group(x, &transfer->values_out, moved);
+    x->stats.buckets += transfer->released ? 0 : 1;
+    return x->driver->start(x, transfer);
 }
 
 // A bucket is complete: its messages were under way since it was started.
@@ -237,11 +38,11 @@ static void trace_bucket(const sr_exchange *x, int bucket) {
                       x->transfers[transfer].started_ns, sr_clock_ns());
 }
 
-// Whether a bucket's lanes have been summed on this rank.
+// Whether a bucket's lanes have come so far on this rank that it can start.
 static bool is_ready(const sr_exchange *x, int bucket, int ready_prefix) {
     const sr_lane_tree *tree = x->buckets[bucket].tree;
     return x->pass == SR_PASS_SPREAD ||
-           (bucket < ready_prefix && (!tree || sr_lane_tree_ready(tree)));
+           (bucket < ready_prefix && (!tree || !x->driver->ready || x->driver->ready(tree)));
 }
 
 // After a pass over all buckets.
@@ -257,7 +58,7 @@ static sr_status next_pass(sr_exchange *x, bool *moved) {
     if (gathered) {
         const sr_status status = x->agree(x->user, x->step, x->agreement.host, x->agreement.blocks);
         if (status != SR_OK)
-            return fail_reduce(x, status);
+            return sr_exchange_fail_reduce(x, status);
         x->pass = SR_PASS_SPREAD;
         x->started = x->finished = 0;
         *moved = true;
@@ -271,10 +72,12 @@ static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
         SR_TRY(start_bucket(x, x->started));
         *moved = true;
     }
-    for (int b = x->finished; b < x->started; b++)
-        SR_TRY(advance(x, &x->transfers[b % x->transfer_count], moved));
-    while (x->finished < x->started &&
-           transfer_done(&x->transfers[x->finished % x->transfer_count])) {
+    for (int b = x->finished; b < x->started; b++) {
+        sr_exchange_transfer *transfer = &x->transfers[b % x->transfer_count];
+        if (!transfer->done)
+            SR_TRY(x->driver->advance(x, transfer, moved));
+    }
+    while (x->finished < x->started && x->transfers[x->finished % x->transfer_count].done) {
         trace_bucket(x, x->finished);
         x->finished++;
         *moved = true;
@@ -284,56 +87,19 @@ static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
 
 // ---- deadlines
 
-// Writes the peers of unfinished messages; false when there are none.
-static bool name_peers(sr_exchange *x, sr_message_group *group, char *out, size_t room) {
-    int named = 0, unnamed = 0, last = -1;
-    size_t length = 0;
-    for (int i = group->next; i < group->count; i++) {
-        bool done = false;
-        int peer = group->requests[i].peer;
-        if (sr_comm_test(x->comm, &group->requests[i], &done) != SR_OK || done || peer == last)
-            continue;
-        last = peer;
-        if (named == NAMED_PEERS) {
-            unnamed++;
-            continue;
-        }
-        int wrote = snprintf(out + length, room - length, "%srank %d (%s)%s", named ? ", " : "",
-                             peer, sr_comm_peer_name(x->comm, peer),
-                             sr_comm_peer_is_stopped(x->comm, peer) ? SR_COMM_STOPPED : "");
-        if (wrote > 0 && (size_t)wrote < room - length)
-            length += (size_t)wrote;
-        named++;
-    }
-    if (unnamed > 0)
-        snprintf(out + length, room - length, " and %d more", unnamed);
-    return named > 0;
-}
-
 static void describe_messages(sr_exchange *x, char *out, size_t room) {
     sr_exchange_transfer *transfer = &x->transfers[x->finished % x->transfer_count];
-    struct {
-        sr_message_group *group;
-        const char *what;
-    } groups[] = {{&transfer->sums_in, "partial sums from"},
-                  {&transfer->values_in, "new values from"},
-                  {&transfer->sums_out, "partial sums to be taken by"},
-                  {&transfer->values_out, "new values to be taken by"}};
-    char peers[320];
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        if (!name_peers(x, groups[i].group, peers, sizeof peers))
-            continue;
-        snprintf(out, room, "bucket %d of %d: %s %s", transfer->bucket, x->bucket_count,
-                 groups[i].what, peers);
-        return;
-    }
-    snprintf(out, room, "bucket %d of %d", transfer->bucket, x->bucket_count);
+    sr_peer_names names;
+    const bool found = x->driver->describe(x, transfer, &names);
+    snprintf(out, room, "bucket %d of %d%s%s", transfer->bucket, x->bucket_count, found ? ": " : "",
+             found ? names.text : "");
 }
 
 static void describe_agreement(sr_exchange *x, char *out, size_t room) {
-    char peers[320] = "";
-    (void)name_peers(x, &x->agreement.group, peers, sizeof peers);
-    snprintf(out, room, "norms of gradients to be exchanged%s%s", peers[0] ? " with " : "", peers);
+    sr_peer_names names;
+    const bool found = sr_exchange_name_group(x, &x->agreement.group,
+                                              "norms of gradients to be exchanged with", &names);
+    snprintf(out, room, "%s", found ? names.text : "norms of gradients of the device");
 }
 
 static void describe_lanes(sr_exchange *x, char *out, size_t room) {
@@ -354,7 +120,7 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
 // a rank that itself waits, so it gives that one the time to speak first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
-    const bool later = x->pass == SR_PASS_AGREE || all_done(&oldest->sums_in);
+    const bool later = x->pass == SR_PASS_AGREE || oldest->swapped;
     return under_way && later ? x->act_ns + x->act_ns / 8 : x->act_ns;
 }
 
@@ -369,10 +135,18 @@ static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
     return waited >= SR_PATIENCE * act;
 }
 
+// Whether the oldest bucket waits for other ranks. A bucket on a stream may have been started while
+// the device still computes lanes of this rank.
+static bool is_under_way(const sr_exchange *x) {
+    const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
+    return x->started > x->finished &&
+           (oldest->released || sr_lane_tree_ready(x->buckets[oldest->bucket].tree));
+}
+
 // What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
 static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
     const bool agrees = x->pass == SR_PASS_AGREE;
-    bool under_way = x->started > x->finished || agrees;
+    bool under_way = agrees || is_under_way(x);
     long long puts = atomic_load_explicit(&x->puts, memory_order_relaxed);
     if (!under_way && (!waiting || puts != x->seen_puts)) {
         x->seen_puts = puts;

@@ -30,16 +30,6 @@ static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank) {
-    const sr_exchange_bucket *b = &x->buckets[bucket];
-    int64_t blocks = divide_up(b->end - b->begin, x->block);
-    sr_range part = {b->begin + blocks * rank / x->size * x->block,
-                     b->begin + blocks * (rank + 1) / x->size * x->block};
-    part.begin = min64(part.begin, b->end);
-    part.end = min64(part.end, b->end);
-    return part;
-}
-
 static sr_status check_options(const sr_exchange *x, const sr_exchange_options *o) {
     if (o->lanes < 1 || o->elements < 1 || !o->device || sr_address_is_none(o->values) ||
         !o->update || o->segment_count < 1 || !o->segments || o->bucket_bytes < 0)
@@ -168,6 +158,11 @@ static sr_status list_owned(sr_exchange *x) {
     return SR_OK;
 }
 
+static sr_status make_list(sr_message_list *list, int capacity) {
+    list->messages = sr_alloc_array((size_t)capacity + 1, sizeof *list->messages, "messages");
+    return list->messages ? SR_OK : SR_E_MEMORY;
+}
+
 // Groups are runs of one array, so that all requests can be given up at once.
 static sr_comm_request *make_group(sr_message_group *group, sr_comm_request *place, int capacity) {
     *group = (sr_message_group){.requests = place, .capacity = capacity};
@@ -198,7 +193,11 @@ static sr_status make_transfers(sr_exchange *x) {
             sr_alloc_array((size_t)all, sizeof *transfer->partials, "partial sums");
         if (!transfer->partials)
             return SR_E_MEMORY;
+        SR_TRY(make_list(&transfer->swap, all - mine + others * mine));
+        SR_TRY(make_list(&transfer->spread, 2 * others));
         SR_TRY(sr_event_create(x->device, &transfer->updated));
+        SR_TRY(sr_event_create(x->device, &transfer->sums_here));
+        SR_TRY(sr_event_create(x->device, &transfer->values_here));
         if (all > mine && largest > 0)
             SR_TRY(sr_device_alloc(x->device,
                                    (size_t)(all - mine) * (size_t)largest * sizeof(float),
@@ -237,8 +236,7 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     x->user = o->user;
     x->report_ns = (int64_t)((o->report_seconds > 0 ? o->report_seconds : 10) * 1e9);
     x->act_ns = (int64_t)((o->act_seconds > 0 ? o->act_seconds : 120) * 1e9);
-    static const sr_stream_options direct = {.direct = true};
-    SR_TRY(sr_stream_create(x->device, &direct, &x->stream));
+    SR_TRY(sr_stream_create(x->device, &x->driver->stream, &x->stream));
     SR_TRY(copy_segments(x, o));
     SR_TRY(make_zeros(x));
     SR_TRY(cut_buckets(x, o->bucket_bytes));
@@ -248,11 +246,18 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
-    sr_stream_free(x->stream); // waits
+    // These wait for work that uses the memory below: on the stream, and copies of messages.
+    sr_stream_free(x->stream);
+    if (x->device)
+        sr_comm_release_device(x->comm, x->device);
     for (int i = 0; i < SR_EXCHANGE_WINDOW; i++) {
         sr_exchange_transfer *transfer = &x->transfers[i];
         sr_free(transfer->partials);
+        sr_free(transfer->swap.messages);
+        sr_free(transfer->spread.messages);
         sr_event_free(transfer->updated);
+        sr_event_free(transfer->sums_here);
+        sr_event_free(transfer->values_here);
         sr_device_free(x->device, transfer->received);
     }
     for (int i = 0; x->buckets && i < x->bucket_count; i++)
@@ -264,8 +269,6 @@ void sr_exchange_unbuild(sr_exchange *x) {
     sr_free(x->plan);
     sr_free(x->owned);
     sr_device_free(x->device, x->zeros);
-    if (x->device)
-        sr_comm_release_device(x->comm, x->device);
     sr_free(x->segments);
     sr_free(x->segment_names);
     sr_free(x->given);
@@ -273,7 +276,8 @@ void sr_exchange_unbuild(sr_exchange *x) {
 
 static uint64_t hash_options(const sr_exchange *x) {
     int64_t numbers[] = {x->lanes, x->block, x->elements, x->bucket_elements, x->segment_count};
-    uint64_t hash = sr_hash64(numbers, sizeof numbers);
+    uint64_t hash = sr_hash64_seed(x->driver->name, strlen(x->driver->name),
+                                   sr_hash64(numbers, sizeof numbers));
     for (int i = 0; i < x->segment_count; i++) {
         const sr_segment *s = &x->segments[i];
         int64_t place[] = {s->begin, s->count};

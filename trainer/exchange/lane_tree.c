@@ -434,6 +434,12 @@ bool sr_lane_tree_ready(const sr_lane_tree *tree) {
     return true;
 }
 
+sr_status sr_lane_tree_wait(const sr_lane_tree *tree, sr_stream *stream) {
+    for (int i = 0; i < tree->subtree_count; i++)
+        SR_TRY(sr_stream_wait_event(stream, subtree(tree, i)->used));
+    return SR_OK;
+}
+
 sr_address sr_lane_tree_partial(const sr_lane_tree *tree, int i) {
     return subtree(tree, i)->memory;
 }

@@ -72,6 +72,8 @@ SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t of
                                         sr_address data, sr_stream *stream, bool *complete);
 // Whether the device has done all that was put on streams for a complete tree.
 bool sr_lane_tree_ready(const sr_lane_tree *tree);
+// The same for a stream: work put on it from now on runs when the device has done all that.
+SR_NODISCARD sr_status sr_lane_tree_wait(const sr_lane_tree *tree, sr_stream *stream);
 // Buffer of the i-th sub-tree of a complete tree; the caller may overwrite it.
 sr_address sr_lane_tree_partial(const sr_lane_tree *tree, int i);
 // Gives all buffers back; the tree then expects every lane anew. No stream may use them any more.

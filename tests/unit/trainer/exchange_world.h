@@ -5,7 +5,10 @@
 #ifndef SR_TESTS_UNIT_EXCHANGE_WORLD_H
 #define SR_TESTS_UNIT_EXCHANGE_WORLD_H
 
+#include <stdatomic.h>
+
 #include "kernels/base/rng.h"
+#include "kernels/device/cpu_stream.h"
 #include "trainer/exchange/exchange.h"
 
 // Contribution of a lane to an element of the flat parameter space.
@@ -41,21 +44,53 @@ static inline void world_expect(int lanes, int64_t steps, const sr_segment *segm
     }
 }
 
-// These tests run on the CPU, whose device memory is the host's: addresses are those of arrays.
+// On the device "cpu", whose memory is the host's, addresses are those of arrays.
 static inline sr_address world_address(const void *memory) {
     return (sr_address){(uintptr_t)memory};
 }
 
+// Work of an update, which runs when the stream comes to it: at once on a direct one.
+typedef struct world_work {
+    sr_status (*run)(const struct world_work *work);
+    float *to;
+    const float *from;
+    int64_t begin, count; // elements of the flat space
+    float scale;
+} world_work;
+
+static inline sr_status world_run(void *user) {
+    const world_work *work = (const world_work *)user;
+    return work->run(work);
+}
+
+// Puts work on a stream of a CPU, with the pointers behind two addresses.
+static inline sr_status world_enqueue(sr_stream *stream, sr_address to, sr_address from,
+                                      const world_work *work) {
+    static world_work all[1024]; // more than can wait on streams at once
+    static atomic_uint next;
+    world_work *own = &all[atomic_fetch_add(&next, 1) % 1024];
+    void *p = NULL, *q = NULL;
+    SR_TRY(sr_cpu_pointer(sr_stream_device(stream), to, &p));
+    SR_TRY(sr_cpu_pointer(sr_stream_device(stream), from, &q));
+    *own = *work;
+    own->to = (float *)p;
+    own->from = (const float *)q;
+    return sr_cpu_stream_call(stream, world_run, own);
+}
+
+static inline sr_status world_compute(const world_work *work) {
+    for (int64_t i = 0; i < work->count; i++)
+        work->to[i] = world_new_value(work->to[i], work->scale * work->from[i]);
+    return SR_OK;
+}
+
 static inline sr_status world_update(void *user, int64_t step, int64_t begin, int64_t end,
                                      sr_address sum, sr_address values, sr_stream *stream) {
-    const float *from = (const float *)sum.at;
-    float *to = (float *)values.at;
+    const world_work work = {
+        .run = world_compute, .begin = begin, .count = end - begin, .scale = 1};
     (void)user;
     (void)step;
-    (void)stream; // direct: what is on it has run
-    for (int64_t i = 0; i < end - begin; i++)
-        to[i] = world_new_value(to[i], from[i]);
-    return SR_OK;
+    return world_enqueue(stream, values, sum, &work);
 }
 
 // Puts data of one segment of one lane; the stream is direct.

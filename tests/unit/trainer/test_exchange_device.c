@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange with memory that the host cannot reach: contributions, sums and values on the
-// device, the update as a kernel, messages staged through the host. Ranks are threads; the lanes of
-// a rank come on three streams, in turns. The values are those of the definition, on every device.
+// device, the update as a kernel, messages staged through the host or put on streams. Ranks are
+// threads; the lanes of a rank come on three streams, in turns. The values are those of the
+// definition, on every device.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "collective/backend_local_internal.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/cpu_stream.h"
 #include "kernels/kernel_params.h"
 #include "kernels/prepared_cache.h"
+#include "tests/unit/support/stream_comm.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/exchange_world.h"
 #include "trainer/exchange/exchange_internal.h"
@@ -251,6 +252,7 @@ typedef struct world_setting {
     const char *device_name;
     int ranks;
     bool agrees, manual;
+    bool on_stream; // messages
 } world_setting;
 
 static void run_world(const world_setting *s, const float *expected) {
@@ -267,7 +269,8 @@ static void run_world(const world_setting *s, const float *expected) {
         all[i].ranks = ranks;
         all[i].agrees = s->agrees;
         all[i].manual = s->manual;
-        assert_ok(sr_local_world_join(world, i, NULL, &all[i].comm));
+        assert_ok(s->on_stream ? stream_comm_join(world, i, ranks, NULL, &all[i].comm)
+                               : sr_local_world_join(world, i, NULL, &all[i].comm));
     }
     for (int i = 0; i < ranks; i++)
         assert_int_equal(0, pthread_create(&threads[i], NULL, run_rank, &all[i]));
@@ -285,8 +288,10 @@ static void same_bits_on_every_device_and_number_of_ranks(void **state) {
     (void)state;
     expect(expected);
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run_world(&(world_setting){"cpu", ranks, .manual = false}, expected);
-        run_world(&(world_setting){"cpu-async", ranks, .manual = false}, expected);
+        for (int on_stream = 0; on_stream < 2; on_stream++) {
+            run_world(&(world_setting){"cpu", ranks, .on_stream = on_stream}, expected);
+            run_world(&(world_setting){"cpu-async", ranks, .on_stream = on_stream}, expected);
+        }
     }
 }
 
@@ -304,8 +309,12 @@ static void updates_that_depend_on_all_gradients(void **state) {
     (void)state;
     expect_agreed(expected);
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run_world(&(world_setting){"cpu", ranks, .agrees = true}, expected);
-        run_world(&(world_setting){"cpu-async", ranks, .agrees = true}, expected);
+        for (int on_stream = 0; on_stream < 2; on_stream++) {
+            run_world(&(world_setting){"cpu", ranks, .agrees = true, .on_stream = on_stream},
+                      expected);
+            run_world(&(world_setting){"cpu-async", ranks, .agrees = true, .on_stream = on_stream},
+                      expected);
+        }
     }
 }
 

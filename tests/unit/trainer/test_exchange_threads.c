@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collective/backend_local_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "tests/unit/support/stream_comm.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/exchange_world.h"
 
@@ -138,6 +138,7 @@ typedef struct layout {
     int lanes, ranks, threads;
     int64_t bucket_bytes, max_delay_ns;
     double act_seconds;
+    int on_stream; // so many ranks put messages on streams: all, none, or it is a mistake
 } layout;
 
 static void run_ranks(const layout *l, void *(*body)(exchange_rank *), exchange_rank *runs) {
@@ -156,7 +157,8 @@ static void run_ranks(const layout *l, void *(*body)(exchange_rank *), exchange_
         runs[r].body = body;
         runs[r].values = sr_alloc_array(ELEMENTS, sizeof *runs[r].values, "values");
         assert_non_null(runs[r].values);
-        assert_int_equal(sr_local_world_join(world, r, NULL, &runs[r].comm), SR_OK);
+        assert_ok(r < l->on_stream ? stream_comm_join(world, r, l->ranks, NULL, &runs[r].comm)
+                                   : sr_local_world_join(world, r, NULL, &runs[r].comm));
     }
     for (int r = 0; r < l->ranks; r++)
         assert_int_equal(pthread_create(&threads[r], NULL, thread_body, &runs[r]), 0);
@@ -180,6 +182,8 @@ static void same_bits_for_ranks_threads_and_buckets(void **state) {
         {.lanes = 8, .ranks = 2, .threads = 2, .max_delay_ns = 100000},
         {.lanes = 8, .ranks = 3, .threads = 2, .bucket_bytes = INT64_C(8) * SR_BLOCK_ELEMENTS},
         {.lanes = 8, .ranks = 4, .threads = 1, .bucket_bytes = 1, .max_delay_ns = 300000},
+        {.lanes = 8, .ranks = 2, .threads = 2, .max_delay_ns = 100000, .on_stream = 2},
+        {.lanes = 8, .ranks = 4, .threads = 1, .bucket_bytes = 1, .on_stream = 4},
     };
     exchange_rank runs[MAX_RANKS] = {0};
     float *expected = sr_alloc_array(ELEMENTS, sizeof *expected, "expected");
@@ -214,13 +218,16 @@ static void a_failure_ends_the_step_everywhere(void **state) {
     exchange_rank runs[MAX_RANKS] = {0};
     // One lane each: no put follows the notice of another rank's failure.
     layout l = {.lanes = 4, .ranks = 4, .threads = 1};
-    run_ranks(&l, failing_body, runs);
-    for (int r = 0; r < l.ranks; r++) {
-        assert_int_equal(runs[r].status, SR_E_CHECKSUM);
-        assert_string_equal(runs[r].message, "rank 1 (rank 1): record 5 of a.kpl: bits changed");
-        atomic_store(&runs[r].failed_checks, 0); // a put may have seen the failure already
+    for (l.on_stream = 0; l.on_stream <= 4; l.on_stream += 4) {
+        run_ranks(&l, failing_body, runs);
+        for (int r = 0; r < l.ranks; r++) {
+            assert_int_equal(runs[r].status, SR_E_CHECKSUM);
+            assert_string_equal(runs[r].message,
+                                "rank 1 (rank 1): record 5 of a.kpl: bits changed");
+            atomic_store(&runs[r].failed_checks, 0); // a put may have seen the failure already
+        }
+        release(runs, l.ranks);
     }
-    release(runs, l.ranks);
 }
 
 // Rank 0 leaves in the middle of a step without its own error.
@@ -238,11 +245,13 @@ static void leaving_in_a_step_is_a_failure(void **state) {
     (void)state;
     exchange_rank runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1};
-    run_ranks(&l, leaving_body, runs);
-    assert_int_equal(runs[1].status, SR_E_PEER);
-    assert_string_equal(runs[1].message, "rank 0 (rank 0): it left in the middle of a step");
-    atomic_store(&runs[1].failed_checks, 0);
-    release(runs, l.ranks);
+    for (l.on_stream = 0; l.on_stream <= 2; l.on_stream += 2) {
+        run_ranks(&l, leaving_body, runs);
+        assert_int_equal(runs[1].status, SR_E_PEER);
+        assert_string_equal(runs[1].message, "rank 0 (rank 0): it left in the middle of a step");
+        atomic_store(&runs[1].failed_checks, 0);
+        release(runs, l.ranks);
+    }
 }
 
 // Rank 1 hangs: most of its lanes are never put, until it learns that the others have given up.
@@ -270,13 +279,15 @@ static void a_hanging_rank_is_named(void **state) {
     exchange_rank runs[MAX_RANKS] = {0};
     layout l = {.lanes = 2, .ranks = 2, .threads = 1, .act_seconds = 0.5};
     sr_log_set_level(SR_LOG_ERROR);
-    run_ranks(&l, hanging_body, runs);
-    for (int r = 0; r < 2; r++) {
-        assert_int_equal(runs[r].status, SR_E_TIMEOUT);
-        assert_non_null(strstr(runs[r].message, "rank 0 (rank 0): step 1: waited "));
-        assert_non_null(strstr(runs[r].message, "bucket 0 of 1: partial sums from rank 1 "));
+    for (l.on_stream = 0; l.on_stream <= 2; l.on_stream += 2) {
+        run_ranks(&l, hanging_body, runs);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(runs[r].status, SR_E_TIMEOUT);
+            assert_non_null(strstr(runs[r].message, "rank 0 (rank 0): step 1: waited "));
+            assert_non_null(strstr(runs[r].message, "bucket 0 of 1: partial sums from rank 1 "));
+        }
+        release(runs, l.ranks);
     }
-    release(runs, l.ranks);
     sr_log_set_level(SR_LOG_INFO);
 }
 
@@ -288,6 +299,11 @@ static void *other_segments_body(exchange_rank *run) {
     if (run->rank == 2)
         own[1].name = "bias";
     keep_error(run, create(run, own));
+    return NULL;
+}
+
+static void *own_segments_body(exchange_rank *run) {
+    keep_error(run, create(run, segments));
     return NULL;
 }
 
@@ -311,6 +327,13 @@ static void unequal_ranks_are_refused(void **state) {
     for (int r = 0; r < 3; r++) {
         assert_int_equal(runs[r].status, SR_E_NUMERICS);
         assert_non_null(strstr(runs[r].message, "rank 1 (rank 1) starts from different values"));
+    }
+    release(runs, 3);
+    l.on_stream = 2;
+    run_ranks(&l, own_segments_body, runs);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(runs[r].status, SR_E_USAGE);
+        assert_non_null(strstr(runs[r].message, "rank 2 (rank 2) has different segments"));
     }
     release(runs, 3);
 }
