@@ -38,7 +38,6 @@ struct sr_pipeline {
     char last_damage[1200];
     void *order; // sr_pipeline_order: epochs, in order
     size_t order_count, order_capacity;
-    char count_names[SR_SLOT_MAX_ARRAYS][64];
 };
 
 const sr_array *sr_slot_find(const sr_slot *slot, const char *name) {
@@ -46,6 +45,19 @@ const sr_array *sr_slot_find(const sr_slot *slot, const char *name) {
         if (strcmp(slot->array[i].name, name) == 0)
             return &slot->array[i];
     return NULL;
+}
+
+sr_status sr_slot_get(const sr_slot *slot, const char *name, const sr_array **out) {
+    char names[512] = "";
+    size_t used = 0;
+    *out = sr_slot_find(slot, name);
+    if (*out)
+        return SR_OK;
+    for (int i = 0; i < slot->arrays && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 slot->array[i].name);
+    return SR_FAIL(SR_E_ARGUMENT, "a slot has no array '%s'; it has %s", name,
+                   slot->arrays ? names : "none");
 }
 
 static sr_status check_options(const sr_pipeline_options *o) {
@@ -99,8 +111,6 @@ sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out
     }
     SR_TRY_GOTO(sr_stage_create(&o, p->dataset, &p->memory), fail);
     SR_TRY_GOTO(sr_stage_init(&p->view, &p->memory, SR_STAGE_READER), fail);
-    for (int i = 0; i < p->view.arrays; i++)
-        snprintf(p->count_names[i], sizeof p->count_names[i], "%s.count", p->view.array[i].name);
     SR_TRY_GOTO(sr_supervisor_start(&p->memory, o.threads, &p->supervisor), fail);
     *out = p;
     return SR_OK;
@@ -212,28 +222,45 @@ static sr_status wait_ready(sr_pipeline *p) {
 
 // -- slots -------------------------------------------------------------------------------------
 
-static void add_array(const sr_pipeline *p, sr_slot_header *header, int i, int64_t count,
-                      sr_slot *slot) {
-    const sr_stage_plan *plan = &p->view.plan;
-    const sr_array_spec *spec = &p->view.array[i];
+// Adds the array of a spec and, if it is ragged, its companion, without data.
+static void describe_array(const sr_array_spec *spec, int64_t samples, sr_slot *slot) {
     int64_t capacity = spec->capacity > 0 ? spec->capacity : 1;
     sr_array *a = &slot->array[slot->arrays++];
     *a = (sr_array){.name = spec->name,
                     .dtype = spec->dtype,
                     .rank = spec->rank + 1,
-                    .shape = {plan->samples * capacity},
-                    .count = count,
-                    .data = sr_stage_at(header, plan->layout.array[i])};
+                    .shape = {samples * capacity},
+                    .count = spec->capacity > 0 ? 0 : samples};
     for (int d = 0; d < spec->rank; d++)
         a->shape[d + 1] = spec->shape[d];
-    if (spec->capacity == 0)
-        return;
-    slot->array[slot->arrays++] = (sr_array){.name = p->count_names[i],
-                                             .dtype = SR_I32,
-                                             .rank = 1,
-                                             .shape = {plan->samples},
-                                             .count = plan->samples,
-                                             .data = sr_stage_at(header, plan->layout.count[i])};
+    if (spec->capacity > 0)
+        slot->array[slot->arrays++] = (sr_array){.name = spec->count_name,
+                                                 .dtype = SR_I32,
+                                                 .rank = 1,
+                                                 .shape = {samples},
+                                                 .count = samples};
+}
+
+sr_status sr_pipeline_describe(const sr_pipeline_options *options, int64_t samples, sr_slot *out) {
+    const sr_transformer *transformer;
+    sr_array_spec specs[SR_SLOT_MAX_ARRAYS];
+    SR_TRY(sr_transformer_find(options->transformer, &transformer));
+    const int arrays = transformer->arrays(options, specs);
+    *out = (sr_slot){.valid = samples};
+    for (int i = 0; i < arrays; i++)
+        describe_array(&specs[i], samples, out);
+    return SR_OK;
+}
+
+static void add_array(const sr_pipeline *p, sr_slot_header *header, int i, int64_t count,
+                      sr_slot *slot) {
+    const sr_stage_plan *plan = &p->view.plan;
+    sr_array *a = &slot->array[slot->arrays];
+    describe_array(&p->view.array[i], plan->samples, slot);
+    a->count = count;
+    a->data = sr_stage_at(header, plan->layout.array[i]);
+    if (p->view.array[i].capacity > 0)
+        a[1].data = sr_stage_at(header, plan->layout.count[i]);
 }
 
 static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {

@@ -48,6 +48,8 @@ typedef struct sr_slot {
 
 // The array of a name, or NULL.
 const sr_array *sr_slot_find(const sr_slot *slot, const char *name);
+// The same; SR_E_ARGUMENT naming the slot's arrays if it has none of this name.
+SR_NODISCARD sr_status sr_slot_get(const sr_slot *slot, const char *name, const sr_array **out);
 
 // The order of samples.
 typedef enum sr_data_order {
@@ -86,6 +88,12 @@ typedef struct sr_pipeline_options {
     int64_t boxes_per_sample;           // capacity of ragged arrays; 0: 64
     double report_seconds, act_seconds; // deadlines of every wait; 0: 10, 120
 } sr_pipeline_options;
+
+// The arrays of a slot of 'samples' samples: names, types and shapes, in order, without data. Only
+// the options that they depend on are read: transformer, image size, boxes_per_sample. SR_E_USAGE
+// for an unknown transformer.
+SR_NODISCARD sr_status sr_pipeline_describe(const sr_pipeline_options *options, int64_t samples,
+                                            sr_slot *out);
 
 // A running pipeline. One thread at a time.
 typedef struct sr_pipeline sr_pipeline;

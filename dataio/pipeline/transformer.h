@@ -21,7 +21,8 @@ extern "C" {
 
 // An array of the slot, per sample.
 typedef struct sr_array_spec {
-    const char *name; // static; ragged arrays get a companion "NAME.count"
+    const char *name;       // static
+    const char *count_name; // of a ragged array's companion: "NAME.count"
     sr_dtype dtype;
     int rank; // of one row
     int64_t shape[SR_ARRAY_MAX_RANK - 1];

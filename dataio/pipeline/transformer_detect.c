@@ -22,8 +22,12 @@ static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
                              .rank = 3,
                              .shape = {options->image_height, options->image_width, 3},
                              .in_place = true};
-    out[1] = (sr_array_spec){
-        .name = "boxes", .dtype = SR_F32, .rank = 1, .shape = {5}, .capacity = most_boxes(options)};
+    out[1] = (sr_array_spec){.name = "boxes",
+                             .count_name = "boxes.count",
+                             .dtype = SR_F32,
+                             .rank = 1,
+                             .shape = {5},
+                             .capacity = most_boxes(options)};
     return 2;
 }
 

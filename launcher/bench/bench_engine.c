@@ -9,36 +9,50 @@
 // Random labels cannot be learned; the low rate keeps parameters finite.
 static const double learning_rate = 1e-4;
 
-static sr_status get_inputs(void *user, int lane, sr_lane_inputs *out) {
-    *out = ((sr_bench_engine *)user)->inputs[lane];
+static sr_status get_slot(void *user, int lane, sr_slot *out) {
+    *out = ((sr_bench_engine *)user)->slots[lane];
     return SR_OK;
 }
 
-static void done_inputs(void *user, int lane) {
+static void done_slot(void *user, int lane) {
     (void)user;
     (void)lane;
 }
 
-// Fixed, random; 64-byte aligned by the allocator.
-static sr_status make_inputs(sr_bench_engine *e, const sr_recipe *r, int64_t classes) {
-    size_t samples = (size_t)(r->batch / r->lanes),
-           size = (size_t)(r->image_height * r->image_width * 3);
-    e->inputs = sr_alloc_array((size_t)r->lanes, sizeof *e->inputs, "inputs");
-    for (int64_t lane = 0; e->inputs && lane < r->lanes; lane++) {
-        uint8_t *image = sr_alloc_array(samples, size, "pictures");
-        int32_t *label = sr_alloc_array(samples, sizeof *label, "labels");
-        e->inputs[lane] = (sr_lane_inputs){.image = image, .label = label};
-        e->lanes = lane + 1;
-        if (!image || !label)
-            return SR_E_MEMORY;
+// Bytes are pixels, integers are classes. 64-byte aligned by the allocator.
+static sr_status fill_array(sr_array *array, int64_t classes, sr_rng *rng) {
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= (size_t)array->shape[i];
+    array->data = sr_alloc_array(count, sr_dtype_size(array->dtype), "inputs");
+    if (!array->data)
+        return SR_E_MEMORY;
+    uint8_t *pixels = array->data;
+    int32_t *labels = array->data;
+    if (array->dtype != SR_U8 && array->dtype != SR_I32)
+        return SR_FAIL(SR_E_UNSUPPORTED, "there are no random values for array '%s', which is %s",
+                       array->name, sr_dtype_name(array->dtype));
+    for (size_t i = 0; i < count; i++)
+        if (array->dtype == SR_U8)
+            pixels[i] = (uint8_t)(sr_rng_u32(rng) >> 24);
+        else
+            labels[i] = (int32_t)sr_rng_below(rng, (uint32_t)classes);
+    return SR_OK;
+}
+
+// Fixed, random.
+static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t classes) {
+    e->slots = sr_alloc_array((size_t)r->lanes, sizeof *e->slots, "inputs");
+    for (int64_t lane = 0; e->slots && lane < r->lanes; lane++) {
+        sr_slot *slot = &e->slots[lane];
         sr_rng rng;
+        *slot = *sr_engine_get_slot(e->engine);
+        e->lanes = lane + 1;
         sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
-        for (size_t i = 0; i < samples * size; i++)
-            image[i] = (uint8_t)(sr_rng_u32(&rng) >> 24);
-        for (size_t i = 0; i < samples; i++)
-            label[i] = (int32_t)sr_rng_below(&rng, (uint32_t)classes);
+        for (int i = 0; i < slot->arrays; i++)
+            SR_TRY(fill_array(&slot->array[i], classes, &rng));
     }
-    return e->inputs ? SR_OK : SR_E_MEMORY;
+    return e->slots ? SR_OK : SR_E_MEMORY;
 }
 
 static sr_status make_engine(sr_bench_engine *e, sr_recipe *r, sr_comm *comm, int threads,
@@ -68,14 +82,14 @@ sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads, 
     *out = (sr_bench_engine){0};
     sr_status status = make_engine(out, recipe, comm, threads, classes);
     if (status == SR_OK)
-        status = make_inputs(out, recipe, classes);
+        status = make_slots(out, recipe, classes);
     if (status != SR_OK)
         sr_bench_engine_release(out);
     return status;
 }
 
 sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
-    const sr_lane_source source = {.get = get_inputs, .done = done_inputs, .user = e};
+    const sr_lane_source source = {.get = get_slot, .done = done_slot, .user = e};
     int64_t begin = sr_clock_ns();
     for (int i = 0; i < count; i++, e->step++) {
         for (int p = 0; p < e->engine->phase_count; p++) {
@@ -91,10 +105,9 @@ sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
 
 void sr_bench_engine_release(sr_bench_engine *e) {
     sr_engine_free(e->engine);
-    for (int64_t lane = 0; e->inputs && lane < e->lanes; lane++) {
-        sr_free(e->inputs[lane].image);
-        sr_free(e->inputs[lane].label);
-    }
-    sr_free(e->inputs);
+    for (int64_t lane = 0; e->slots && lane < e->lanes; lane++)
+        for (int i = 0; i < e->slots[lane].arrays; i++)
+            sr_free(e->slots[lane].array[i].data);
+    sr_free(e->slots);
     *e = (sr_bench_engine){0};
 }

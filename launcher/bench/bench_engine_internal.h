@@ -8,7 +8,7 @@
 
 typedef struct sr_bench_engine {
     sr_engine *engine;
-    sr_lane_inputs *inputs; // of each lane
+    sr_slot *slots; // of each lane
     int64_t lanes, step;
 } sr_bench_engine;
 

@@ -4,33 +4,36 @@
 #include <serried.h>
 #include <stdio.h>
 
-enum { CLASSES = 4, MOST = 64, LANES = 8, SIDE = 32, BYTES = SIDE * SIDE * 3 };
+enum { CLASSES = 4, MOST = 64, LANES = 8, BATCH = 64, SIDE = 32, BYTES = SIDE * SIDE * 3 };
 
 typedef struct source {
     int64_t step;
     sr_engine *engine;
-    uint8_t image[LANES][MOST * BYTES]; // of each lane: read until 'done'
-    int32_t label[LANES][MOST];
+    struct samples {
+        _Alignas(64) uint8_t image[MOST][BYTES];
+        _Alignas(64) int32_t label[MOST];
+    } lanes[LANES]; // read until 'done'
 } source;
 
 // A function of (step, lane), so that it is the same on any number of ranks.
-static void draw(uint32_t step, uint32_t lane, int64_t samples, uint8_t *image, int32_t *label) {
+static sr_slot draw(uint32_t step, uint32_t lane, int64_t n, struct samples *to) {
     sr_rng rng;
     sr_rng_init(&rng, 7, step, lane, 0);
-    for (int64_t i = 0; i < samples; i++) {
-        label[i] = (int32_t)sr_rng_below(&rng, CLASSES);
+    for (int64_t i = 0; i < n; i++) {
+        to->label[i] = (int32_t)sr_rng_below(&rng, CLASSES);
         for (int k = 0; k < BYTES; k++) {
-            int quarter = (k / 3 / SIDE >= SIDE / 2) * 2 + (k / 3 % SIDE >= SIDE / 2);
-            *image++ = (uint8_t)(sr_rng_below(&rng, 128) + (quarter == label[i] ? 96 : 0));
+            int part = (k / 3 / SIDE >= SIDE / 2) * 2 + (k / 3 % SIDE >= SIDE / 2);
+            to->image[i][k] = (uint8_t)(sr_rng_below(&rng, 128) + (part == to->label[i] ? 96 : 0));
         }
     }
+    const sr_array image = {"image", SR_U8, 4, {n, SIDE, SIDE, 3}, n, to->image};
+    const sr_array label = {"label", SR_I32, 1, {n}, n, to->label};
+    return (sr_slot){.arrays = 2, .array = {image, label}};
 }
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     source *s = (source *)user;
-    draw((uint32_t)s->step, (uint32_t)lane, s->engine->lane_samples, s->image[lane],
-         s->label[lane]);
-    *out = (sr_lane_inputs){.image = s->image[lane], .label = s->label[lane]};
+    *out = draw((uint32_t)s->step, (uint32_t)lane, BATCH / LANES, &s->lanes[lane]);
     return SR_OK;
 }
 
@@ -39,18 +42,18 @@ static void done(void *user, int lane) { // the lane's buffers may be refilled
 }
 
 static sr_status evaluate(sr_engine *e, const char *what) {
-    static uint8_t image[MOST * BYTES];
+    static struct samples seen;
     static float logits[MOST][CLASSES];
-    int32_t label[MOST], hits = 0;
-    draw(UINT32_MAX, 0, MOST, image, label);
-    SR_TRY(sr_engine_infer(e, MOST, SIDE, SIDE, image, logits[0], sizeof logits));
+    int hits = 0;
+    const sr_slot slot = draw(UINT32_MAX, 0, MOST, &seen);
+    SR_TRY(sr_engine_infer(e, &slot, logits[0], sizeof logits));
     for (int i = 0; i < MOST; i++) {
         int better = 0;
         for (int k = 0; k < CLASSES; k++)
-            better += logits[i][k] > logits[i][label[i]];
+            better += logits[i][k] > logits[i][seen.label[i]];
         hits += better == 0;
     }
-    printf("rank %d, %s: %d of %d right\n", sr_comm_rank(e->comm), what, (int)hits, MOST);
+    printf("rank %d, %s: %d of %d right\n", sr_comm_rank(e->comm), what, hits, MOST);
     return SR_OK;
 }
 
@@ -68,12 +71,9 @@ static sr_status train(const sr_recipe *r, source *s, const char *weights) {
     const sr_lane_source lanes = {.get = get, .done = done, .user = s};
     sr_phase *phase = s->engine->phases[0];
     const sr_ema_settings ema = {.decay = r->ema.decay, .due = true};
-    const int64_t batch = s->engine->batch;
-    SR_TRY(sr_phase_start_average(phase));
-    if (weights)
-        SR_TRY(load(s->engine, weights));
+    SR_TRY(weights ? load(s->engine, weights) : sr_phase_start_average(phase));
     for (s->step = 0; s->step < r->steps; s->step++) {
-        sr_phase_set_step(phase, s->step, s->step * batch, 0.05, 1.0 / (double)batch, ema);
+        sr_phase_set_step(phase, s->step, s->step * BATCH, 0.05, 1.0 / BATCH, ema);
         SR_TRY(sr_engine_step(s->engine, 0, s->step, &lanes));
     }
     SR_TRY(evaluate(s->engine, "parameters"));
@@ -83,7 +83,7 @@ static sr_status train(const sr_recipe *r, source *s, const char *weights) {
 
 int main(int argc, char **argv) {
     static source s;
-    sr_engine_options o = {.threads = 1, .classes = CLASSES, .lanes = LANES, .batch = LANES * 8};
+    sr_engine_options o = {.threads = 1, .classes = CLASSES, .lanes = LANES, .batch = BATCH};
     o.image_height = o.image_width = SIDE;
     sr_status status = argc < 2 ? SR_E_USAGE : sr_recipe_load(argv[1], NULL, 0, &o.recipe);
     if (status == SR_OK && (status = sr_recipe_check(o.recipe)) == SR_OK &&

@@ -12,20 +12,11 @@
 #include "kernels/base/watch.h"
 #include "kernels/chooser.h"
 #include "trainer/engine/engine_trace_internal.h"
+#include "trainer/engine/feed_internal.h"
 #include "trainer/engine/fingerprint.h"
-#include "trainer/engine/input_set.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/stop.h"
-
-enum { SLOT_IMAGE = 0, SLOT_LABEL, SLOT_KEY, SLOT_STOP, SLOT_SEED };
-
-// What a lane gets beside its samples, in host memory.
-typedef struct lane_settings {
-    _Alignas(64) int32_t key[4];
-    _Alignas(64) float stop[SR_FLAT_ALIGN];
-    _Alignas(64) float loss_seed[1];
-} lane_settings;
 
 // One executor's current lane.
 typedef struct sr_lane_run {
@@ -33,11 +24,11 @@ typedef struct sr_lane_run {
     sr_phase *phase;
     int lane, target_count;
     bool busy;
-    bool holds_inputs;       // the source's memory is read until the lane is complete
-    lane_settings *settings; // [2], for each set
-    sr_input_set inputs[2];  // one is filled while the other is read
-    int next;                // the set to fill
-    float *out;              // of an inference
+    bool holds_inputs;          // the source's memory is read until the lane is complete
+    sr_lane_settings *settings; // [2], for each set
+    sr_input_set inputs[2];     // one is filled while the other is read
+    int next;                   // the set to fill
+    float *out;                 // of an inference
     size_t out_bytes;
 } sr_lane_run;
 
@@ -155,6 +146,14 @@ static void use_chooser(const sr_recipe *recipe) {
 static const sr_dtype dtypes[] = {
     [SR_PRECISION_FP32] = SR_F32, [SR_PRECISION_BF16] = SR_BF16, [SR_PRECISION_FP16] = SR_F16};
 
+static sr_status create_feed(sr_engine *e) {
+    e->feed = sr_alloc(sizeof *e->feed, "feed");
+    if (!e->feed)
+        return SR_E_MEMORY;
+    SR_TRY(sr_input_feed_init(e->feed, e->device, e->task, e->recipe->deadline_act));
+    return sr_input_feed_describe(e->feed, e->lane_samples, e->image_height, e->image_width);
+}
+
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -176,10 +175,8 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     }
     sr_kernels_use_portable(o->recipe->numerics_portable);
     use_chooser(o->recipe);
-    static const sr_stream_options direct = {.direct = true};
     SR_TRY(sr_device_open(o->device, &e->device));
-    SR_TRY(sr_stream_create(e->device, &direct, &e->copies));
-    SR_TRY(sr_event_create(e->device, &e->copied));
+    SR_TRY(create_feed(e));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
     SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
@@ -217,9 +214,10 @@ void sr_engine_free(sr_engine *e) {
     for (int i = 0; i < SR_MAX_PHASES; i++)
         sr_phase_free(e->phases[i]);
     sr_context_free(e->context);
-    sr_event_free(e->copied);
-    sr_stream_free(e->copies);
+    if (e->feed)
+        sr_input_feed_release(e->feed);
     sr_device_close(e->device);
+    sr_free(e->feed);
     sr_free(e->executors);
     sr_free(e->runs);
     sr_free(e->targets);
@@ -243,15 +241,13 @@ static sr_mix_opts mix_of(const sr_recipe *recipe, bool training) {
                          .probability = recipe->mix.probability};
 }
 
-static sr_lane_recording begin_record(sr_engine *e, int phase, bool training, int64_t samples,
-                                      int64_t height, int64_t width) {
-    const sr_info image = {.dtype = SR_U8, .rank = 4, .dim = {samples, height, width, 3}};
-    const sr_info label = {.dtype = SR_I32, .rank = 1, .dim = {samples}};
-    const sr_info key = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+// For slots like 'slot'.
+static sr_status begin_record(sr_engine *e, int phase, bool training, const sr_slot *slot,
+                              sr_lane_recording *out) {
     sr_context_begin_step(e->context);
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
-    return (sr_lane_recording){.context = e->context,
+    *out = (sr_lane_recording){.context = e->context,
                                .phase = phase,
                                .training = training,
                                .dtype = e->dtype,
@@ -261,10 +257,8 @@ static sr_lane_recording begin_record(sr_engine *e, int phase, bool training, in
                                .loss_desc = e->loss.desc,
                                .loss_options = e->loss.options,
                                .mix = mix_of(e->recipe, training),
-                               .image = sr_input(e->context, SLOT_IMAGE, &image),
-                               .label = sr_input(e->context, SLOT_LABEL, &label),
-                               .key = sr_input(e->context, SLOT_KEY, &key),
                                .statistics = &e->statistics};
+    return sr_input_feed_record(e->feed, slot, out);
 }
 
 // Notes which report each buffer's first one is.
@@ -281,20 +275,12 @@ static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
     return i < s->count && s->items[i].buffer.slot == buffer.slot ? s->items[i].value : SR_NONE;
 }
 
-static sr_tensor stop_request(sr_engine *e) {
-    const sr_info info = {.dtype = SR_F32, .rank = 1, .dim = {SR_FLAT_ALIGN}};
-    return sr_input(e->context, SLOT_STOP, &info);
-}
-
 // What the loss is multiplied by where it is scaled.
 static sr_tensor loss_seed(sr_engine *e, const sr_phase *phase, sr_tensor loss) {
-    const sr_info one = {.dtype = SR_F32, .rank = 1, .dim = {1}};
-    if (!(sr_phase_loss_seed(phase) > 0))
-        return SR_NONE;
     sr_info info;
-    if (!sr_tensor_info(loss, &info))
+    if (!(sr_phase_loss_seed(phase) > 0) || !sr_tensor_info(loss, &info))
         return SR_NONE;
-    return sr_fill_by(sr_input(e->context, SLOT_SEED, &one), info.dtype, info.rank, info.dim);
+    return sr_fill_by(sr_input_feed_record_loss_seed(e->context), info.dtype, info.rank, info.dim);
 }
 
 // What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
@@ -318,15 +304,16 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *val
         else if (i == phase->loss_segment)
             values[i] = sr_reduce_sum(r->loss);
         else
-            values[i] = i == phase->stop_segment ? stop_request(e) : r->scalars[use->param - 1];
+            values[i] = i == phase->stop_segment ? sr_input_feed_record_stop(e->context)
+                                                 : r->scalars[use->param - 1];
     }
 }
 
 // Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
 static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int *count) {
     const sr_phase *phase = e->phases[phase_index];
-    sr_lane_recording r =
-        begin_record(e, phase_index, true, e->lane_samples, e->image_height, e->image_width);
+    sr_lane_recording r;
+    SR_TRY(begin_record(e, phase_index, true, &e->feed->lane, &r));
     e->task->record(&r);
     sr_tensor *values = e->lane_values;
     lane_values(e, &r, values);
@@ -393,29 +380,14 @@ static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
     memcpy(key, words, sizeof words);
 }
 
-static sr_status wait_for_copies(sr_engine *e) {
-    SR_TRY(sr_event_record(e->copied, e->copies));
-    SR_TRY(sr_event_wait(e->copied, e->recipe->deadline_act));
-    return sr_stream_wait(e->copies);
-}
-
 // Fills the next set of an executor with a lane's inputs. Returns when they are there.
 static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
-                             int lane, const sr_lane_inputs *inputs) {
-    sr_input_set *set = &run->inputs[run->next];
-    lane_settings *settings = &run->settings[run->next];
-    const size_t samples = (size_t)e->lane_samples;
+                             int lane, const sr_slot *slot) {
+    sr_lane_settings *settings = &run->settings[run->next];
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
     settings->loss_seed[0] = (float)sr_phase_loss_seed(phase);
-    SR_TRY(sr_input_set_fill(set, SLOT_IMAGE, inputs->image,
-                             samples * (size_t)(e->image_height * e->image_width * 3), e->copies));
-    SR_TRY(sr_input_set_fill(set, SLOT_LABEL, inputs->label, samples * sizeof(int32_t), e->copies));
-    SR_TRY(sr_input_set_fill(set, SLOT_KEY, settings->key, sizeof settings->key, e->copies));
-    SR_TRY(sr_input_set_fill(set, SLOT_STOP, settings->stop, sizeof settings->stop, e->copies));
-    SR_TRY(sr_input_set_fill(set, SLOT_SEED, settings->loss_seed, sizeof settings->loss_seed,
-                             e->copies));
-    return wait_for_copies(e);
+    return sr_input_feed_fill(e->feed, slot, settings, &run->inputs[run->next]);
 }
 
 // Where inputs are copied, that happens while the executor still computes its lane before; where
@@ -424,12 +396,12 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *pha
 static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t step, int lane,
                            const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
-    sr_lane_inputs inputs;
+    sr_slot slot = {0};
     const bool in_place = sr_input_set_in_place(&run->inputs[0]);
     if (in_place)
         SR_TRY(finish(e, i, source));
-    SR_TRY(source->get(source->user, lane, &inputs));
-    const sr_status status = fill_inputs(e, run, phase, step, lane, &inputs);
+    SR_TRY(source->get(source->user, lane, &slot));
+    const sr_status status = fill_inputs(e, run, phase, step, lane, &slot);
     if (status != SR_OK || !in_place)
         source->done(source->user, lane);
     SR_TRY(status);
@@ -488,6 +460,10 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     return SR_OK;
 }
 
+const sr_slot *sr_engine_get_slot(const sr_engine *e) {
+    return &e->feed->lane;
+}
+
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
     int count;
     return record_phase(e, phase, out, &count);
@@ -495,20 +471,11 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
 
 // ---- Inference ----
 
-// Replays a plan on the first executor with inputs in host memory.
-typedef struct host_input {
-    int slot;
-    const void *memory;
-    size_t bytes;
-} host_input;
-
-static sr_status replay_once(sr_engine *e, sr_plan *plan, const host_input *inputs, int count,
-                             sr_sink_fn to, void *user) {
+// Replays a plan on the first executor.
+static sr_status replay_once(sr_engine *e, sr_plan *plan, const sr_slot *slot,
+                             const sr_lane_settings *settings, sr_sink_fn to, void *user) {
     sr_input_set *set = &e->runs[0].inputs[0];
-    for (int i = 0; i < count; i++)
-        SR_TRY(
-            sr_input_set_fill(set, inputs[i].slot, inputs[i].memory, inputs[i].bytes, e->copies));
-    SR_TRY(wait_for_copies(e));
+    SR_TRY(sr_input_feed_fill(e->feed, slot, settings, set));
     const sr_run replay = {.inputs = set->slots, .sink = to, .user = user};
     SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
     return sr_executor_wait(e->executors[0]);
@@ -524,21 +491,20 @@ static sr_status inference_sink(void *user, int index, sr_address data, size_t b
     return sr_stream_download(stream, run->out, data, bytes);
 }
 
-sr_status sr_engine_infer(sr_engine *e, int64_t samples, int64_t height, int64_t width,
-                          const void *image, float *out, size_t bytes) {
+sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t bytes) {
     sr_plan *plan;
     sr_lane_run *run = &e->runs[0];
+    sr_lane_recording r;
     sr_float_control();
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
-    sr_lane_recording r = begin_record(e, 0, false, samples, height, width);
+    SR_TRY(begin_record(e, 0, false, slot, &r));
     const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, &target, 1, &plan));
     run->out = out;
     run->out_bytes = bytes;
-    const host_input input = {SLOT_IMAGE, image, (size_t)(samples * height * width * 3)};
-    return replay_once(e, plan, &input, 1, inference_sink, run);
+    return replay_once(e, plan, slot, NULL, inference_sink, run);
 }
 
 typedef struct mix_targets {
@@ -550,28 +516,23 @@ static sr_status mix_sink(void *user, int index, sr_address data, size_t bytes, 
     return sr_stream_download(stream, targets->to[index], data, bytes);
 }
 
-sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_lane_inputs *inputs,
+sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slot,
                         const sr_mixed_lane *out) {
     sr_plan *plan;
-    int32_t *key = e->runs[0].settings[0].key;
+    sr_lane_settings *settings = &e->runs[0].settings[0];
+    sr_lane_recording r;
     mix_targets into = {{out->x, out->partner, out->weight}};
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
-    sr_lane_recording r =
-        begin_record(e, 0, true, e->lane_samples, e->image_height, e->image_width);
+    SR_TRY(begin_record(e, 0, true, &e->feed->lane, &r));
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, targets, 3, &plan));
-    set_key(e, step, lane, key);
-    const int64_t samples = e->lane_samples;
-    const host_input from[] = {
-        {SLOT_IMAGE, inputs->image, (size_t)(samples * e->image_height * e->image_width * 3)},
-        {SLOT_LABEL, inputs->label, (size_t)samples * sizeof(int32_t)},
-        {SLOT_KEY, key, 4 * sizeof *key}};
-    return replay_once(e, plan, from, 3, mix_sink, &into);
+    set_key(e, step, lane, settings->key);
+    return replay_once(e, plan, slot, settings, mix_sink, &into);
 }
 
 sr_status sr_engine_use_average(sr_engine *e, bool average) {

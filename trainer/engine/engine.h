@@ -9,6 +9,7 @@
 #define SR_TRAINER_ENGINE_H
 
 #include "trainer/engine/choices.h"
+#include "trainer/engine/feed.h"
 #include "trainer/engine/phase.h"
 
 #ifdef __cplusplus
@@ -28,12 +29,6 @@ typedef struct sr_engine_options {
     int64_t image_height, image_width;
     uint64_t seed;
 } sr_engine_options;
-
-// One lane's inputs in host memory, 64-byte aligned.
-typedef struct sr_lane_inputs {
-    void *image; // u8 [n,H,W,3]
-    void *label; // i32 [n]
-} sr_lane_inputs;
 
 // The engine of a rank. Its fields are for reading. One thread at a time.
 typedef struct sr_engine {
@@ -64,8 +59,7 @@ typedef struct sr_engine {
     sr_statistics statistics;
     int *report; // number of a buffer's first report in 'statistics', by the variable's slot
     uint32_t report_capacity;
-    sr_stream *copies; // of inputs
-    sr_event *copied;
+    struct sr_input_feed *feed;
     struct sr_engine_trace *trace; // NULL: none
 } sr_engine;
 
@@ -75,30 +69,25 @@ SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_eng
 // NULL is legal.
 void sr_engine_free(sr_engine *engine);
 
-// Gives a lane's inputs and takes them back when the lane's program has run. sr_feed_source is that
-// of the pipeline; one of your own (tests/samples/own_source.c) fills buffers, which stay as they
-// are until 'done' of their lane. Both are called on the thread of sr_engine_step, 'get' for the
-// local lanes in order, while earlier ones may still run: so each lane has its buffers. For the
-// same bits on any number of ranks, a lane's samples are a function of (step, lane).
-typedef struct sr_lane_source {
-    sr_status (*get)(void *user, int lane, sr_lane_inputs *out);
-    void (*done)(void *user, int lane);
-    void *user;
-} sr_lane_source;
+// What a lane's slot has, in training: the arrays of the task's transformer, without data, of which
+// the task may read some only. Borrowed until free.
+const sr_slot *sr_engine_get_slot(const sr_engine *engine);
 
 // One step of one phase with the settings of sr_phase_set_step. With several phases the source is
-// asked once for each phase ('done' comes after the last).
+// asked once for each phase ('done' comes after the last). SR_E_ARGUMENT or SR_E_SHAPE for a slot
+// that is not like sr_engine_get_slot.
 SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
                                       const sr_lane_source *source);
 
 // Records and compiles a phase's lane program without running it (reports, benchmarks). Borrowed as
 // sr_compile says.
 SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
-// What the task infers from pictures u8 [samples,height,width,3] (classification: logits), as f32,
-// into 'out' of 'bytes' bytes. With the values that sr_engine_use_average chose, running statistics
-// fixed.
-SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, int64_t samples, int64_t height,
-                                       int64_t width, const void *image, float *out, size_t bytes);
+// What the task infers from a slot (classification: logits), as f32, into 'out' of 'bytes' bytes.
+// With the values that sr_engine_use_average chose, running statistics fixed. The slot needs the
+// arrays that the task reads and that are no targets (classification: "image" u8 [N,H,W,3], 64-byte
+// aligned), of any number of samples.
+SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, const sr_slot *slot, float *out,
+                                       size_t bytes);
 // A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.
 typedef struct sr_mixed_lane {
     float *x;         // [n,H,W,3], normalised by data.mean and data.std
@@ -107,8 +96,8 @@ typedef struct sr_mixed_lane {
 } sr_mixed_lane;
 
 // Mixes a lane's samples as the step does. SR_E_UNSUPPORTED for a task that mixes none.
-SR_NODISCARD sr_status sr_engine_mix(sr_engine *engine, int64_t step, int lane,
-                                     const sr_lane_inputs *inputs, const sr_mixed_lane *out);
+SR_NODISCARD sr_status sr_engine_mix(sr_engine *engine, int64_t step, int lane, const sr_slot *slot,
+                                     const sr_mixed_lane *out);
 // Puts variables on the average (gathered on every rank first) or back on the parameters.
 SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds lanes from the data pipeline (feed.h). On a CPU, kernels read the slot's shared memory:
-// pixels are written once, by the DataTransformer.
+// Feeds lanes from the data pipeline (feed.h), and joins their slots to the tensors of programs
+// (feed_internal.h); nothing else does. On a CPU, kernels read the slot's shared memory: pixels are
+// written once, by the DataTransformer.
 #include "trainer/engine/feed.h"
 
+#include <string.h>
+
 #include "kernels/base/memory.h"
+#include "trainer/engine/feed_internal.h"
+
+// ---- The pipeline as a source of lanes ----
 
 typedef struct held_slot {
     sr_slot slot;
@@ -17,14 +23,6 @@ struct sr_feed {
     int lane_begin, lanes, uses;
     held_slot *held; // of each local lane
 };
-
-sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out) {
-    const sr_array *image = sr_slot_find(slot, "image"), *label = sr_slot_find(slot, "label");
-    if (!image || !label)
-        return SR_FAIL(SR_E_INTERNAL, "a data slot has no %s", image ? "label" : "image");
-    *out = (sr_lane_inputs){.image = image->data, .label = label->data};
-    return SR_OK;
-}
 
 sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
     held_slot *h = &feed->held[lane - feed->lane_begin];
@@ -41,10 +39,11 @@ sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
     return SR_OK;
 }
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     const sr_slot *slot = NULL;
     SR_TRY(sr_feed_peek(user, lane, &slot));
-    return sr_feed_inputs(slot, out);
+    *out = *slot;
+    return SR_OK;
 }
 
 static void done(void *user, int lane) {
@@ -96,4 +95,124 @@ const sr_lane_source *sr_feed_source(sr_feed *feed) {
 
 sr_pipeline *sr_feed_pipeline(sr_feed *feed) {
     return feed->pipeline;
+}
+
+// ---- Slots and tensors ----
+
+// Input slots of a lane program: the task's inputs in its order, and behind them:
+enum { INPUT_KEY = SR_TASK_INPUTS, INPUT_STOP, INPUT_LOSS_SEED };
+
+static const sr_info key_info = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+static const sr_info loss_seed_info = {.dtype = SR_F32, .rank = 1, .dim = {1}};
+static const sr_info stop_info = {.dtype = SR_F32, .rank = 1, .dim = {SR_FLAT_ALIGN}};
+
+static sr_info info_of(const sr_array *array) {
+    sr_info info = {.dtype = array->dtype, .rank = array->rank};
+    for (int i = 0; i < array->rank; i++)
+        info.dim[i] = array->shape[i];
+    return info;
+}
+
+// A slot may be of anyone's making.
+static sr_status find_array(const sr_slot *slot, const char *name, const sr_array **out) {
+    SR_TRY(sr_slot_get(slot, name, out));
+    if ((*out)->rank >= 0 && (*out)->rank <= SR_ARRAY_MAX_RANK)
+        return SR_OK;
+    return SR_FAIL(SR_E_SHAPE, "array '%s' of a slot has %d dimensions; at most %d are possible",
+                   name, (*out)->rank, SR_ARRAY_MAX_RANK);
+}
+
+sr_status sr_input_feed_init(sr_input_feed *feed, sr_device *device, const sr_task_desc *task,
+                             double act_seconds) {
+    static const sr_stream_options direct = {.direct = true};
+    *feed = (sr_input_feed){.task = task, .act_seconds = act_seconds};
+    while (feed->inputs < SR_TASK_INPUTS && task->inputs[feed->inputs].name)
+        feed->inputs++;
+    SR_TRY(sr_stream_create(device, &direct, &feed->copies));
+    return sr_event_create(device, &feed->copied);
+}
+
+void sr_input_feed_release(sr_input_feed *feed) {
+    sr_event_free(feed->copied);
+    sr_stream_free(feed->copies);
+}
+
+sr_status sr_input_feed_describe(sr_input_feed *feed, int64_t samples, int64_t height,
+                                 int64_t width) {
+    const sr_pipeline_options options = {
+        .transformer = feed->task->transformer, .image_height = height, .image_width = width};
+    SR_TRY(sr_pipeline_describe(&options, samples, &feed->lane));
+    for (int i = 0; i < feed->inputs; i++)
+        if (!sr_slot_find(&feed->lane, feed->task->inputs[i].name))
+            return SR_FAIL(SR_E_INTERNAL, "task %s reads '%s', which transformer %s does not fill",
+                           feed->task->name, feed->task->inputs[i].name, feed->task->transformer);
+    return SR_OK;
+}
+
+sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
+                               sr_lane_recording *r) {
+    for (int i = 0; i < feed->inputs; i++) {
+        const sr_task_input *input = &feed->task->inputs[i];
+        const sr_array *array;
+        if (input->target && !r->training)
+            continue;
+        SR_TRY(find_array(slot, input->name, &array));
+        const sr_info info = info_of(array);
+        r->inputs[i] = sr_input(r->context, i, &info);
+    }
+    r->key = sr_input(r->context, INPUT_KEY, &key_info);
+    return SR_OK;
+}
+
+sr_tensor sr_input_feed_record_stop(sr_context *context) {
+    return sr_input(context, INPUT_STOP, &stop_info);
+}
+
+sr_tensor sr_input_feed_record_loss_seed(sr_context *context) {
+    return sr_input(context, INPUT_LOSS_SEED, &loss_seed_info);
+}
+
+static sr_status check_lane(const sr_input_feed *feed, const sr_array *array) {
+    const sr_info info = info_of(array), wanted = info_of(sr_slot_find(&feed->lane, array->name));
+    char text[2][96];
+    if (memcmp(&info, &wanted, sizeof info) == 0)
+        return SR_OK;
+    return SR_FAIL(SR_E_SHAPE, "array '%s' of a lane is %s; task %s reads %s", array->name,
+                   sr_info_text(&info, text[0]), feed->task->name, sr_info_text(&wanted, text[1]));
+}
+
+static sr_status wait_for_copies(sr_input_feed *feed) {
+    SR_TRY(sr_event_record(feed->copied, feed->copies));
+    SR_TRY(sr_event_wait(feed->copied, feed->act_seconds));
+    return sr_stream_wait(feed->copies);
+}
+
+sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
+                             const sr_lane_settings *settings, sr_input_set *set) {
+    const sr_array *arrays[SR_TASK_INPUTS] = {NULL};
+    for (int i = 0; i < feed->inputs; i++) {
+        if (feed->task->inputs[i].target && !settings)
+            continue;
+        SR_TRY(find_array(slot, feed->task->inputs[i].name, &arrays[i]));
+        if (settings)
+            SR_TRY(check_lane(feed, arrays[i]));
+        if (!arrays[i]->data)
+            return SR_FAIL(SR_E_ARGUMENT, "array '%s' of a slot has no data", arrays[i]->name);
+    }
+    for (int i = 0; i < feed->inputs; i++) {
+        if (!arrays[i])
+            continue;
+        const sr_info info = info_of(arrays[i]);
+        const size_t bytes = (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
+        SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes, feed->copies));
+    }
+    if (settings) {
+        SR_TRY(
+            sr_input_set_fill(set, INPUT_KEY, settings->key, sizeof settings->key, feed->copies));
+        SR_TRY(sr_input_set_fill(set, INPUT_STOP, settings->stop, sizeof settings->stop,
+                                 feed->copies));
+        SR_TRY(sr_input_set_fill(set, INPUT_LOSS_SEED, settings->loss_seed,
+                                 sizeof settings->loss_seed, feed->copies));
+    }
+    return wait_for_copies(feed);
 }

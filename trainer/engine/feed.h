@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connects the data pipeline to the engine: slots become the inputs of lanes.
+// Where the lanes of a step come from: slots of named arrays, from the data pipeline or from a
+// source of your own.
 #ifndef SR_TRAINER_FEED_H
 #define SR_TRAINER_FEED_H
 
 #include "dataio/pipeline/pipeline.h"
-#include "trainer/engine/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// Gives a lane's inputs and takes them back when the lane's program has run. sr_feed_source is that
+// of the pipeline; one of your own (tests/samples/own_source.c) sets the arrays that the task reads
+// (sr_engine_get_slot has all of them), 64-byte aligned, which stay as they are until 'done' of
+// their lane. Both are called on the thread of sr_engine_step, 'get' for the local lanes in order,
+// while earlier ones may still run: so each lane has its buffers. For the same bits on any number
+// of ranks, a lane's samples are a function of (step, lane).
+typedef struct sr_lane_source {
+    sr_status (*get)(void *user, int lane, sr_slot *out);
+    void (*done)(void *user, int lane);
+    void *user;
+} sr_lane_source;
 
 // The pipeline of a rank as a source of lanes. One thread at a time.
 typedef struct sr_feed sr_feed;
@@ -24,8 +36,6 @@ sr_pipeline *sr_feed_pipeline(sr_feed *feed);
 // The slot that the next use of a local lane will get; this call does not count as a use. Borrowed
 // until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
-// The inputs of a slot; SR_E_INTERNAL if it has no images or labels.
-SR_NODISCARD sr_status sr_feed_inputs(const sr_slot *slot, sr_lane_inputs *out);
 
 #ifdef __cplusplus
 }

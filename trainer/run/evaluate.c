@@ -16,15 +16,15 @@ typedef struct block_list {
     bool cut; // ended early by a stop request
 } block_list;
 
+// Counts and pictures are those of classification.
 static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int classes, float *logits,
-                               int32_t *labels, const sr_evaluation *e, sr_metrics_block *out) {
-    sr_lane_inputs inputs;
-    SR_TRY(sr_feed_inputs(slot, &inputs));
-    const sr_array *image = sr_slot_find(slot, "image");
-    int64_t samples = image->shape[0];
-    SR_TRY(sr_engine_infer(engine, samples, image->shape[1], image->shape[2], inputs.image, logits,
-                           (size_t)(samples * classes) * sizeof *logits));
-    memcpy(labels, inputs.label, (size_t)samples * sizeof *labels);
+                               const sr_evaluation *e, sr_metrics_block *out) {
+    const sr_array *image, *label;
+    SR_TRY(sr_slot_get(slot, "image", &image));
+    SR_TRY(sr_slot_get(slot, "label", &label));
+    const int32_t *labels = label->data;
+    SR_TRY(sr_engine_infer(engine, slot, logits,
+                           (size_t)(label->shape[0] * classes) * sizeof *logits));
     SR_TRY(sr_metrics_block_add(out, logits, classes, labels, slot->valid, e->confusion));
     const int64_t pixels = image->shape[1] * image->shape[2] * 3;
     for (int64_t i = 0; e->examples && i < slot->valid; i++)
@@ -42,8 +42,7 @@ static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int cl
     bool end = false;
     float *logits =
         sr_alloc_array((size_t)(lane_samples * classes), sizeof *logits, "evaluation logits");
-    int32_t *labels = sr_alloc_array((size_t)lane_samples, sizeof *labels, "evaluation labels");
-    if (!logits || !labels)
+    if (!logits)
         status = SR_E_MEMORY;
     while (status == SR_OK && !sr_stop_requested()) {
         sr_slot slot;
@@ -56,14 +55,12 @@ static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int cl
         if (status == SR_OK) {
             list->blocks = blocks;
             list->blocks[list->count] = (sr_metrics_block){0};
-            status = evaluate_slot(engine, &slot, classes, logits, labels, e,
-                                   &list->blocks[list->count++]);
+            status = evaluate_slot(engine, &slot, classes, logits, e, &list->blocks[list->count++]);
         }
         sr_pipeline_release(pipeline, &slot);
     }
 out:
     sr_free(logits);
-    sr_free(labels);
     list->cut = status == SR_OK && !end;
     return status;
 }
@@ -156,6 +153,7 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     const sr_pipeline_options options = {.dataset = e->dataset,
                                          .split = "val",
+                                         .transformer = engine->task->transformer,
                                          .transforms = specs,
                                          .transform_count = 2,
                                          .image_height = e->crop,

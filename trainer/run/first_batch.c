@@ -96,15 +96,16 @@ static sr_status put_sample(const first_batch *b, int lane, int i, const uint8_t
 
 static sr_status put_lane(const first_batch *b, int lane, uint8_t *scratch) {
     const sr_slot *slot;
-    sr_lane_inputs inputs;
+    const sr_array *image, *label;
     const int64_t pixels = b->width * b->height * 3;
     SR_TRY(sr_feed_peek(b->training->feed, lane, &slot));
-    SR_TRY(sr_feed_inputs(slot, &inputs));
+    SR_TRY(sr_slot_get(slot, "image", &image));
+    SR_TRY(sr_slot_get(slot, "label", &label));
     if (b->mixed.x)
-        SR_TRY(sr_engine_mix(b->training->engine, 0, lane, &inputs, &b->mixed));
+        SR_TRY(sr_engine_mix(b->training->engine, 0, lane, slot, &b->mixed));
     for (int i = 0; i < b->per_lane; i++) {
-        const uint8_t *rgb = (const uint8_t *)inputs.image + i * pixels;
-        sent_sample s = {.label = ((const int32_t *)inputs.label)[i], .weight = 1};
+        const uint8_t *rgb = (const uint8_t *)image->data + i * pixels;
+        sent_sample s = {.label = ((const int32_t *)label->data)[i], .weight = 1};
         if (b->mixed.x) {
             restore_pixels(b, b->mixed.x + i * pixels, scratch);
             rgb = scratch;

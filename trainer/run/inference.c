@@ -294,7 +294,14 @@ static sr_status predict_batch(sr_inference *in, const picture_reader *from, con
         if (statuses[i] != SR_OK)
             SR_WARN("%s: %s", files[i].name, sr_error_message());
     }
-    SR_TRY(sr_engine_infer(in->engine, m->samples, side, side, m->image, m->logits,
+    const sr_slot slot = {.valid = count,
+                          .arrays = 1,
+                          .array = {{.name = "image",
+                                     .dtype = SR_U8,
+                                     .rank = 4,
+                                     .shape = {m->samples, side, side, 3},
+                                     .data = m->image}}};
+    SR_TRY(sr_engine_infer(in->engine, &slot, m->logits,
                            (size_t)m->samples * classes * sizeof *m->logits));
     if (pixels)
         memcpy(pixels, m->image, size * (size_t)count);

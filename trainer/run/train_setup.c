@@ -81,6 +81,7 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
     const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", NULL}};
     const sr_pipeline_options options = {.dataset = r->data.train,
                                          .split = "train",
+                                         .transformer = t->task->transformer,
                                          .transforms = specs,
                                          .transform_count = 2,
                                          .image_height = r->image_height,
@@ -103,12 +104,15 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
     SR_TRY(sr_pipeline_open(&options, &pipeline));
     while (status == SR_OK && *have < count) {
         sr_slot slot;
+        const sr_array *image;
         bool end;
         status = sr_pipeline_next(pipeline, &slot, &end);
         if (status != SR_OK || end)
             break;
         int64_t take = slot.valid < count - *have ? slot.valid : count - *have;
-        memcpy(out + (size_t)*have * size, sr_slot_find(&slot, "image")->data, (size_t)take * size);
+        status = sr_slot_get(&slot, "image", &image);
+        if (status == SR_OK)
+            memcpy(out + (size_t)*have * size, image->data, (size_t)take * size);
         *have += take;
         sr_pipeline_release(pipeline, &slot);
     }

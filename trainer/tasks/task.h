@@ -11,9 +11,16 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 1    // of sr_task_desc
+#define SR_TASK_ABI 2    // of sr_task_desc
 #define SR_MAX_PHASES 4  // of a step
 #define SR_MAX_SCALARS 8 // that a task logs besides the loss
+#define SR_TASK_INPUTS 8 // that a task reads
+
+// An array that a task reads of every lane.
+typedef struct sr_task_input {
+    const char *name; // as the task's transformer names it: "image", "label"
+    bool target;      // what is to be learned: inference has none
+} sr_task_input;
 
 // One recording of a phase's lane program (or of an evaluation).
 typedef struct sr_lane_recording {
@@ -25,8 +32,9 @@ typedef struct sr_lane_recording {
     const double *mean, *std;
     const sr_loss_desc *loss_desc; // NULL if the task has its own loss
     const void *loss_options;
-    sr_mix_opts mix;             // of training samples; alphas of 0: none
-    sr_tensor image, label, key; // key: i32[4] (seed low, seed high, step, lane)
+    sr_mix_opts mix;                  // of training samples; alphas of 0: none
+    sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
+    sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
     // To be filled by the task:
     sr_tensor loss; // f32 [N]: one number per sample; the step's loss is the mean
@@ -38,6 +46,8 @@ typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;
     const char *transformer;                      // of the data pipeline
+    sr_task_input inputs[SR_TASK_INPUTS];         // arrays of its slots, with their types and
+                                                  // shapes; after the last, name is NULL
     int phases;                                   // exact number; 0: one
     const char *phase_names[SR_MAX_PHASES];       // in order, if there are several
     bool uses_loss;                               // the recipe's `loss`; else the task has its own
@@ -47,7 +57,8 @@ typedef struct sr_task_desc {
     // Records the samples as the network of the first phase sees them, mixed by recording->mix;
     // NULL: the recipe must not have `mix`.
     sr_mixed (*mix)(sr_lane_recording *recording);
-    // Records inference: f32 logits [N,classes] from recording->image; NULL: no evaluation.
+    // Records inference: f32 logits [N,classes] from the inputs that are no targets; NULL: no
+    // evaluation.
     sr_tensor (*infer)(sr_lane_recording *recording);
 } sr_task_desc;
 

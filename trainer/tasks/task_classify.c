@@ -7,8 +7,10 @@
 
 #define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
 
+enum { IMAGE, LABEL }; // inputs
+
 static sr_tensor images(const sr_lane_recording *r) {
-    return sr_normalize(r->image, r->mean, r->std, r->dtype);
+    return sr_normalize(r->inputs[IMAGE], r->mean, r->std, r->dtype);
 }
 
 static sr_tensor infer(sr_lane_recording *r) {
@@ -23,13 +25,13 @@ static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor
 static sr_mixed mix(sr_lane_recording *r) {
     sr_mix_opts opts = r->mix;
     opts.scope = MIX_SCOPE;
-    return sr_mix_batch(images(r), r->label, r->key, opts);
+    return sr_mix_batch(images(r), r->inputs[LABEL], r->key, opts);
 }
 
 static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
     sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
-    r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->label)),
+    r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->inputs[LABEL])),
                      sr_mul(sr_scale(mixed.weight, -1, 1), loss_of(r, logits, mixed.partner)));
     return logits;
 }
@@ -37,14 +39,14 @@ static sr_tensor record_mixed(sr_lane_recording *r) {
 static sr_tensor record_plain(sr_lane_recording *r) {
     sr_tensor x = images(r);
     sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
-    r->loss = loss_of(r, logits, r->label);
+    r->loss = loss_of(r, logits, r->inputs[LABEL]);
     return logits;
 }
 
 static void record(sr_lane_recording *r) {
     const bool mixes = r->mix.mixup > 0 || r->mix.cutmix > 0;
     sr_tensor logits = mixes ? record_mixed(r) : record_plain(r);
-    r->scalars[0] = sr_topk_hits(logits, r->label);
+    r->scalars[0] = sr_topk_hits(logits, r->inputs[LABEL]);
 }
 
 extern const sr_task_desc sr_task_classify;
@@ -52,6 +54,7 @@ const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
                                        .abi = SR_TASK_ABI,
                                        .name = "classify",
                                        .transformer = "classify",
+                                       .inputs = {[IMAGE] = {"image"}, [LABEL] = {"label", true}},
                                        .phases = 1,
                                        .uses_loss = true,
                                        .scalars = 1,

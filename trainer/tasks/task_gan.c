@@ -5,6 +5,7 @@
 #include "trainer/tasks/task.h"
 
 enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
+enum { IMAGE }; // inputs
 
 static sr_tensor noise(sr_lane_recording *r, int64_t n) {
     return sr_random_normal(r->key, r->dtype, 2, (int64_t[]){n, NOISE},
@@ -23,7 +24,7 @@ static sr_tensor per_sample(sr_tensor logits, double target) {
 static void record(sr_lane_recording *r) {
     static const double centre[3] = {0.5, 0.5, 0.5};
     sr_info info;
-    if (!sr_tensor_info(r->image, &info))
+    if (!sr_tensor_info(r->inputs[IMAGE], &info))
         return;
     sr_tensor z = noise(r, info.dim[0]);
     sr_tensor fake = sr_task_forward(r, PHASE_G, &z, r->phase == PHASE_G);
@@ -31,7 +32,7 @@ static void record(sr_lane_recording *r) {
         r->loss = per_sample(sr_task_forward(r, PHASE_D, &fake, false), 1);
         return;
     }
-    sr_tensor real = sr_normalize(r->image, centre, centre, r->dtype);
+    sr_tensor real = sr_normalize(r->inputs[IMAGE], centre, centre, r->dtype);
     r->loss = sr_add(per_sample(sr_task_forward(r, PHASE_D, &real, true), 1),
                      per_sample(sr_task_forward(r, PHASE_D, &fake, false), 0));
 }
@@ -41,6 +42,7 @@ const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
                                   .abi = SR_TASK_ABI,
                                   .name = "gan",
                                   .transformer = "classify",
+                                  .inputs = {[IMAGE] = {"image"}},
                                   .phases = 2,
                                   .phase_names = {"D", "G"},
                                   .record = record};

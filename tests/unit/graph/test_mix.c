@@ -332,8 +332,8 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
                                .loss_desc = sr_losses(&count)[0],
                                .loss_options = &no_smoothing,
                                .mix = {.mixup = 1, .probability = 1},
-                               .image = sr_constant(context, &picture, pixels),
-                               .label = sr_constant(context, &label, labels),
+                               .inputs = {sr_constant(context, &picture, pixels),
+                                          sr_constant(context, &label, labels)},
                                .key =
                                    sr_constant(context, &four, (const int32_t[]){1, 2, step, 3})};
         sr_task_find("classify")->record(&r);

@@ -4,14 +4,15 @@
 
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/support/picture_slot.h"
 #include "tests/unit/support/test_support.h"
 #include "trainer/engine/choices.h"
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     engine_fixture *f = user;
-    int64_t first = lane * (ENGINE_BATCH / ENGINE_LANES);
-    *out = (sr_lane_inputs){.image = f->images + first * ENGINE_SIDE * ENGINE_SIDE * 3,
-                            .label = f->labels + first};
+    const int64_t samples = ENGINE_BATCH / ENGINE_LANES, first = lane * samples;
+    *out = picture_slot(samples, ENGINE_SIDE, f->images + first * ENGINE_SIDE * ENGINE_SIDE * 3,
+                        f->labels + first);
     return SR_OK;
 }
 

@@ -4,7 +4,9 @@
 #include "tests/unit/support/test_support.h"
 
 #include "kernels/base/memory.h"
+#include "tests/unit/support/picture_slot.h"
 #include "tests/unit/trainer/engine_fixture.h"
+#include "trainer/engine/choices.h"
 
 static void test_threads_change_no_bit(void **state) {
     (void)state;
@@ -80,6 +82,208 @@ static void test_two_phases_step(void **state) {
     assert_string_equal(one, two);
 }
 
+// ---- What a lane's slot contains ----
+
+typedef struct bad_source {
+    engine_fixture *f;
+    int mistake;
+} bad_source;
+
+static sr_status get_bad(void *user, int lane, sr_slot *out) {
+    const bad_source *b = user;
+    *out = picture_slot(ENGINE_BATCH / ENGINE_LANES, ENGINE_SIDE, b->f->images, b->f->labels);
+    if (b->mistake == 0)
+        out->arrays = 1;
+    else if (b->mistake == 1)
+        out->array[0].shape[1] = 2 * ENGINE_SIDE;
+    else if (b->mistake == 2)
+        out->array[1].dtype = SR_I64;
+    else if (b->mistake == 3)
+        out->array[1].data = NULL;
+    else
+        out->array[0].rank = SR_ARRAY_MAX_RANK + 1;
+    (void)lane;
+    return SR_OK;
+}
+
+static void done_bad(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+static void test_slots_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        sr_status status;
+        const char *message;
+    } cases[] = {
+        {SR_E_ARGUMENT, "a slot has no array 'label'; it has image"},
+        {SR_E_SHAPE, "'image' of a lane is [8, 64, 32, 3] u8; task classify reads [8, 32, 32, 3]"},
+        {SR_E_SHAPE, "'label' of a lane is [8] i64; task classify reads [8] i32"},
+        {SR_E_ARGUMENT, "array 'label' of a slot has no data"},
+        {SR_E_SHAPE, "array 'image' of a slot has 6 dimensions; at most 5"},
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        engine_fixture f = {0};
+        engine_begin(&f, "tests/recipes/tiny.yaml", 1, NULL);
+        bad_source bad = {.f = &f, .mistake = i};
+        const sr_lane_source source = {.get = get_bad, .done = done_bad, .user = &bad};
+        sr_phase_set_step(f.engine->phases[0], 0, 0, 0.05, 1.0 / ENGINE_BATCH,
+                          (sr_ema_settings){0});
+        assert_status(cases[i].status, sr_engine_step(f.engine, 0, 0, &source));
+        assert_message(cases[i].message);
+        engine_end(&f);
+    }
+}
+
+// A task that reads what no task of serried reads: it needs no change elsewhere.
+enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LANES };
+
+static void record_boxes(sr_lane_recording *r) {
+    sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
+    sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
+    r->loss = r->loss_desc->record(logits, r->inputs[COUNTS], r->loss_options);
+    r->scalars[0] = sr_reduce_sum(r->inputs[BOXES]);
+}
+
+static sr_tensor infer_boxes(sr_lane_recording *r) {
+    assert_true(sr_is_none(r->inputs[BOXES]) && sr_is_none(r->inputs[COUNTS]));
+    sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
+    return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+}
+
+static const sr_task_desc task_boxes = {
+    .struct_size = sizeof(sr_task_desc),
+    .abi = SR_TASK_ABI,
+    .name = "boxes",
+    .transformer = "detect",
+    .inputs = {[BOXES] = {"boxes", true}, [COUNTS] = {"boxes.count", true}, [PICTURE] = {"image"}},
+    .phases = 1,
+    .uses_loss = true,
+    .scalars = 1,
+    .scalar_names = {"sum"},
+    .record = record_boxes,
+    .infer = infer_boxes};
+
+typedef struct box_source {
+    const sr_slot *like;
+    uint8_t *image;
+    int32_t *counts[ENGINE_LANES];
+    float *boxes[ENGINE_LANES];
+} box_source;
+
+static sr_status get_boxes(void *user, int lane, sr_slot *out) {
+    const box_source *s = user;
+    *out = *s->like;
+    for (int i = 0; i < out->arrays; i++) {
+        sr_array *a = &out->array[i];
+        a->data = a->dtype == SR_U8    ? (void *)s->image
+                  : a->dtype == SR_F32 ? (void *)s->boxes[lane]
+                                       : (void *)s->counts[lane];
+    }
+    return SR_OK;
+}
+
+static void done_boxes(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+static void create_boxes(engine_fixture *f, const char *device, box_source *s) {
+    const char *overrides[] = {"batch=32", "lanes=4"};
+    const sr_comm_options comm = {.backend = "self"};
+    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &f->recipe));
+    assert_ok(sr_comm_create(&comm, &f->comm));
+    const sr_engine_options options = {.recipe = f->recipe,
+                                       .task = &task_boxes,
+                                       .comm = f->comm,
+                                       .device = device,
+                                       .threads = 2,
+                                       .classes = ENGINE_CLASSES,
+                                       .batch = ENGINE_BATCH,
+                                       .lanes = ENGINE_LANES,
+                                       .image_height = ENGINE_SIDE,
+                                       .image_width = ENGINE_SIDE,
+                                       .seed = 3};
+    assert_ok(sr_engine_create(&options, &f->engine));
+    *s = (box_source){.like = sr_engine_get_slot(f->engine)};
+    s->image = sr_alloc((size_t)LANE * ENGINE_SIDE * ENGINE_SIDE * 3, "pictures");
+    assert_non_null(s->image);
+    for (int lane = 0; lane < ENGINE_LANES; lane++) {
+        s->counts[lane] = sr_alloc_array(LANE, sizeof **s->counts, "counts");
+        s->boxes[lane] = sr_alloc_array((size_t)LANE * MOST_BOXES * 5, sizeof **s->boxes, "boxes");
+        assert_non_null(s->counts[lane]);
+        assert_non_null(s->boxes[lane]);
+        for (int i = 0; i < LANE; i++)
+            s->counts[lane][i] = (lane + i) % ENGINE_CLASSES;
+        for (int i = 0; i < LANE * MOST_BOXES * 5; i++)
+            s->boxes[lane][i] = (float)((i + lane) % 7);
+    }
+}
+
+static void release_boxes(engine_fixture *f, box_source *s) {
+    sr_free(s->image);
+    for (int lane = 0; lane < ENGINE_LANES; lane++) {
+        sr_free(s->counts[lane]);
+        sr_free(s->boxes[lane]);
+    }
+    engine_end(f);
+}
+
+static void test_a_task_of_other_inputs(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "cpu-async"};
+    double losses[2];
+    for (int d = 0; d < 2; d++) {
+        engine_fixture f = {0};
+        box_source s;
+        float logits[LANE * ENGINE_CLASSES];
+        double sum = 0;
+        create_boxes(&f, devices[d], &s);
+        assert_int_equal(3, s.like->arrays);
+        for (int lane = 0; lane < ENGINE_LANES; lane++)
+            for (int i = 0; i < LANE * MOST_BOXES * 5; i++)
+                sum += (double)s.boxes[lane][i];
+        const sr_lane_source source = {.get = get_boxes, .done = done_boxes, .user = &s};
+        sr_phase *phase = f.engine->phases[0];
+        for (int step = 0; step < 3; step++) {
+            sr_phase_set_step(phase, step, step * ENGINE_BATCH, 0.05, 1.0 / ENGINE_BATCH,
+                              (sr_ema_settings){0});
+            assert_ok(sr_engine_step(f.engine, 0, step, &source));
+            assert_true(sr_phase_scalar(phase, 0, 0) == sum);
+        }
+        losses[d] = sr_phase_loss_sum(phase);
+        sr_slot slot;
+        assert_ok(get_boxes(&s, 0, &slot));
+        assert_ok(sr_engine_infer(f.engine, &slot, logits, sizeof logits));
+        release_boxes(&f, &s);
+    }
+    assert_true(losses[0] == losses[1]);
+}
+
+// A task that reads what its transformer does not fill.
+static void test_a_task_without_its_array(void **state) {
+    (void)state;
+    engine_fixture f = {0};
+    sr_task_desc task = task_boxes;
+    const sr_comm_options comm = {.backend = "self"};
+    task.transformer = "classify";
+    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", NULL, 0, &f.recipe));
+    assert_ok(sr_comm_create(&comm, &f.comm));
+    const sr_engine_options options = {.recipe = f.recipe,
+                                       .task = &task,
+                                       .comm = f.comm,
+                                       .threads = 1,
+                                       .classes = 2,
+                                       .batch = 8,
+                                       .lanes = 1,
+                                       .image_height = 8,
+                                       .image_width = 8};
+    assert_status(SR_E_INTERNAL, sr_engine_create(&options, &f.engine));
+    assert_message("task boxes reads 'boxes', which transformer classify does not fill");
+    engine_end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_change_no_bit),
@@ -87,6 +291,9 @@ int main(void) {
         cmocka_unit_test(test_mistakes_in_mixing),
         cmocka_unit_test(test_a_replayed_step_allocates_nothing),
         cmocka_unit_test(test_two_phases_step),
+        cmocka_unit_test(test_slots_are_checked),
+        cmocka_unit_test(test_a_task_of_other_inputs),
+        cmocka_unit_test(test_a_task_without_its_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

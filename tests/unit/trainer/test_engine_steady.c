@@ -14,6 +14,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/support/picture_slot.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
 
@@ -84,9 +85,9 @@ typedef struct steady_fixture {
     int64_t steps;
 } steady_fixture;
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     steady_fixture *f = user;
-    *out = (sr_lane_inputs){.image = f->images[lane], .label = f->labels[lane]};
+    *out = picture_slot(SAMPLES, SIDE, f->images[lane], f->labels[lane]);
     return SR_OK;
 }
 
@@ -148,9 +149,10 @@ static void take_steps(steady_fixture *f, int count) {
 static void evaluate(steady_fixture *f) {
     float logits[SEEN_BLOCK * CLASSES];
     uint8_t pictures[SEEN_BLOCK * SIDE * SIDE * 3];
+    const sr_slot slot = picture_slot(SEEN_BLOCK, SIDE, pictures, NULL);
     memset(pictures, 99, sizeof pictures);
     assert_ok(sr_engine_use_average(f->engine, true));
-    assert_ok(sr_engine_infer(f->engine, SEEN_BLOCK, SIDE, SIDE, pictures, logits, sizeof logits));
+    assert_ok(sr_engine_infer(f->engine, &slot, logits, sizeof logits));
     assert_ok(sr_engine_use_average(f->engine, false));
     assert_true(logits[0] == logits[0]);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "kernels/base/memory.h"
+#include "tests/unit/support/picture_slot.h"
 #include "tests/unit/trainer/golden_fill.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
@@ -114,12 +115,12 @@ static void end(training_rank *j) {
     sr_free(j->labels);
 }
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     const training_rank *j = user;
     const golden *g = j->g;
-    int64_t first = lane * (g->batch / g->lanes);
-    *out = (sr_lane_inputs){.image = j->images + first * g->side * g->side * 3,
-                            .label = j->labels + first};
+    const int64_t samples = g->batch / g->lanes, first = lane * samples;
+    *out = picture_slot(samples, g->side, j->images + first * g->side * g->side * 3,
+                        j->labels + first);
     return SR_OK;
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins slots to tensors, for training, evaluation and prediction alike: the arrays that a task
+// reads become inputs of its lane programs, and are brought to the device on a stream of their own.
+#ifndef SR_TRAINER_FEED_INTERNAL_H
+#define SR_TRAINER_FEED_INTERNAL_H
+
+#include "trainer/engine/feed.h"
+#include "trainer/engine/input_set.h"
+#include "trainer/tasks/task.h"
+
+// What a lane in training gets beside its slot, in host memory.
+typedef struct sr_lane_settings {
+    _Alignas(64) int32_t key[4]; // sr_lane_recording.key
+    _Alignas(64) float stop[SR_FLAT_ALIGN];
+    _Alignas(64) float loss_seed[1];
+} sr_lane_settings;
+
+// The inputs of a task's lane programs.
+typedef struct sr_input_feed {
+    const sr_task_desc *task;
+    int inputs;   // of the task
+    sr_slot lane; // what every lane of training has: no data
+    sr_stream *copies;
+    sr_event *copied;
+    double act_seconds;
+} sr_input_feed;
+
+// To be released even after a failure. act_seconds: the deadline of copies.
+SR_NODISCARD sr_status sr_input_feed_init(sr_input_feed *feed, sr_device *device,
+                                          const sr_task_desc *task, double act_seconds);
+void sr_input_feed_release(sr_input_feed *feed);
+// Sets feed->lane, for lanes of 'samples' samples with pictures of this size. SR_E_INTERNAL if the
+// task reads an array that its transformer does not have.
+SR_NODISCARD sr_status sr_input_feed_describe(sr_input_feed *feed, int64_t samples, int64_t height,
+                                              int64_t width);
+
+// Records the task's inputs with the types and shapes that a slot's arrays have, and the key.
+// SR_E_ARGUMENT for an array that is missing.
+SR_NODISCARD sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
+                                            sr_lane_recording *recording);
+// Record sr_lane_settings.stop and loss_seed.
+sr_tensor sr_input_feed_record_stop(sr_context *context);
+sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
+
+// Fills a set with the arrays of a slot: for training with its settings, for inference (settings
+// NULL) without targets. Returns when they are there. SR_E_ARGUMENT for an array that is missing;
+// SR_E_SHAPE for another type or shape than feed->lane has, in training.
+SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
+                                          const sr_lane_settings *settings, sr_input_set *set);
+
+#endif
